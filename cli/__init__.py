@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_disabled() -> Iterator[None]:
     """Keep the collector off while the block loads things, and off these things to the end of the process."""
     gc.disable()
     try:

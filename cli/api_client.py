@@ -14,7 +14,7 @@ from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError, RequestError
 
 CONNECT_TIMEOUT_S = 5.0
-ANSWER_TIMEOUT_S = 10.0
+RESPONSE_TIMEOUT_S = 10.0
 
 UrlOption = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="The server.", show_default="http://127.0.0.1:2024")
@@ -29,20 +29,20 @@ def server_url(url: str | None, settings: Settings) -> str:
     return (url or settings.api_url or f"http://127.0.0.1:{settings.port}").rstrip("/")
 
 
-def server_health(url: str, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
+def server_health(url: str, timeout_s: float = RESPONSE_TIMEOUT_S) -> dict[str, Any]:
     """Return the state of a running Toolweave: its GET /health.
 
     Raises:
         ConfigError: nothing answers there, or something that knows no MCP servers.
     """
     try:
-        answer = httpx.get(f"{url}/health", timeout=timeout_s, trust_env=False)
-        health = answer.json()
+        response = httpx.get(f"{url}/health", timeout=timeout_s, trust_env=False)
+        health = response.json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         fix = "Start one with `toolweave dev`, or name another with --url."
         raise ConfigError("no Toolweave server answers here.", source=url, fix=fix) from error
     if not isinstance(health, dict) or "servers" not in health:
-        raise ConfigError(f"GET /health answers {answer.status_code} without MCP servers.", source=url)
+        raise ConfigError(f"GET /health answers {response.status_code} without MCP servers.", source=url)
     return health
 
 
@@ -55,16 +55,16 @@ async def connect(url: str) -> LangGraphClient:
     fix = "Start a server with `toolweave dev`, name another with --url, or use --local."
     try:
         async with httpx.AsyncClient(timeout=CONNECT_TIMEOUT_S, trust_env=False) as probe:
-            answer = await probe.get(f"{url}/ok")
+            response = await probe.get(f"{url}/ok")
     except (httpx.TransportError, httpx.InvalidURL) as error:
         raise ConfigError("no server answers here.", source=url, fix=fix) from error
-    if answer.status_code != httpx.codes.OK:
-        raise ConfigError(f"GET /ok answers {answer.status_code}; this is no LangGraph server.", source=url, fix=fix)
+    if response.status_code != httpx.codes.OK:
+        raise ConfigError(f"GET /ok answers {response.status_code}; this is no LangGraph server.", source=url, fix=fix)
     return get_client(url=url, timeout=(CONNECT_TIMEOUT_S, None, None, None))
 
 
 @contextmanager
-def talking_to(url: str) -> Iterator[None]:
+def translate_request_errors(url: str) -> Iterator[None]:
     """Translate what goes wrong while a request is under way.
 
     Raises:

@@ -18,9 +18,9 @@ from langgraph_sdk.errors import NotFoundError
 from rich.console import Console
 
 from toolweave.api.routes.chat import END, ENDS, ChatEvent, ChatEvents
-from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, talking_to
-from toolweave.cli.serving import local_server
-from toolweave.cli.terminal import call_text, compact, harmless, shortened, stdout_console, styled
+from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, translate_request_errors
+from toolweave.cli.http_server import local_server
+from toolweave.cli.terminal import call_text, compact_json, sanitize, shorten, stdout_console, styled
 from toolweave.config.settings import load_settings
 
 T = TypeVar("T")
@@ -39,34 +39,34 @@ class Transcript:
         """Write what one event of a chat says (the events of POST /chat/stream)."""
         if event == "token":
             self._written += data["text"]
-            self._write(data["text"])
+            self._write_text(data["text"])
         elif event == "tool_call":
-            self._line(f"  → {call_text(data['name'], data['args'])}", "cyan")
+            self._write_line(f"  → {call_text(data['name'], data['args'])}", "cyan")
         elif event == "tool_result":
             failed = data["status"] == "error"
-            self._line(f"  ← {data['name']}: {shortened(data['content'])}", "red" if failed else "green")
+            self._write_line(f"  ← {data['name']}: {shorten(data['content'])}", "red" if failed else "green")
         elif event == "message":
-            self._answer(data["content"])
+            self._end_answer(data["content"])
         elif event == "error":
-            self._line(f"The run failed: {data['message']}", "bold red")
+            self._write_line(f"The run failed: {data['message']}", "bold red")
 
-    def _answer(self, content: str) -> None:
+    def _end_answer(self, content: str) -> None:
         """End the answer; write it when it was not streamed."""
         if not self._written.endswith(content):
-            self._line(content, "")
-        self._break()
+            self._write_line(content, "")
+        self._end_line()
         self._written = ""
 
-    def _line(self, text: str, style: str) -> None:
-        self._break()
+    def _write_line(self, text: str, style: str) -> None:
+        self._end_line()
         self._console.print(styled(text, style))
 
-    def _write(self, text: str) -> None:
-        self._console.print(harmless(text), end="")
+    def _write_text(self, text: str) -> None:
+        self._console.print(sanitize(text), end="")
         self._console.file.flush()
         self._at_line_start = text.endswith("\n")
 
-    def _break(self) -> None:
+    def _end_line(self) -> None:
         if not self._at_line_start:
             self._console.print()
             self._at_line_start = True
@@ -88,47 +88,47 @@ class Conversation:
         self._url = url
         self._transcript = Transcript(stdout_console())
 
-    def say_once(self, message: str) -> bool:
+    def send_message(self, message: str) -> bool:
         """Say one thing and answer what is asked; say whether the run failed."""
         try:
-            self._answer_pending()
-            return self._say(message) == "error"
+            self._answer_pending_interrupts()
+            return self._send(message) == "error"
         except EOFError:
             sys.stderr.write("The run waits for an answer.\n")
             return False
 
-    def until_end(self) -> bool:
+    def send_lines_until_eof(self) -> bool:
         """Take turns until the input ends; a failed turn is shown and the conversation goes on."""
         try:
-            self._answer_pending()
+            self._answer_pending_interrupts()
             while True:
-                if message := ask(PROMPT).strip():
+                if message := read_line(PROMPT).strip():
                     try:
-                        self._say(message)
+                        self._send(message)
                     except KeyboardInterrupt:
                         sys.stderr.write("\nStopped.\n")
         except EOFError:
             return False
 
-    def _say(self, message: str) -> str:
-        return self._answered(self._run(self._turn(input={"messages": [{"role": "user", "content": message}]})))
+    def _send(self, message: str) -> str:
+        return self._finish(self._run(self._run_turn(input={"messages": [{"role": "user", "content": message}]})))
 
-    def _answer_pending(self) -> None:
-        if pending := self._run(self._pending()):
-            self._answered(("interrupt", {"interrupts": pending}))
+    def _answer_pending_interrupts(self) -> None:
+        if pending := self._run(self._pending_interrupts()):
+            self._finish(("interrupt", {"interrupts": pending}))
 
-    def _answered(self, end: ChatEvent) -> str:
+    def _finish(self, end: ChatEvent) -> str:
         """Answer what the run asks, until it ends; return the name of its last event. Raises EOFError at the end."""
         while end[0] == "interrupt":
-            answer = ask_all(end[1]["interrupts"], ask)
-            end = self._run(self._turn(command={"resume": answer}))
+            answer = answer_interrupts(end[1]["interrupts"], read_line)
+            end = self._run(self._run_turn(command={"resume": answer}))
         return end[0]
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        with talking_to(self._url):
-            return self._runner.run(work)
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        with translate_request_errors(self._url):
+            return self._runner.run(coroutine)
 
-    async def _pending(self) -> list[dict[str, Any]]:
+    async def _pending_interrupts(self) -> list[dict[str, Any]]:
         """Return the questions that the thread already waits for; none for a thread that does not exist."""
         try:
             thread = await self._client.threads.get(self.thread_id)
@@ -136,24 +136,24 @@ class Conversation:
             return []
         return [dict(item) for items in (thread.get("interrupts") or {}).values() for item in items]
 
-    async def _turn(self, **given: Any) -> ChatEvent:
+    async def _run_turn(self, **request: Any) -> ChatEvent:
         """Run the assistant, show what it streams, and return the event that ends the turn."""
-        events = ChatEvents(self.thread_id, resumes="command" in given)
+        events = ChatEvents(self.thread_id, resumes="command" in request)
         end: ChatEvent = ("error", {})
         # Read to the stream's end: leaving earlier would cancel a run that is just being stored.
         async for part in self._client.runs.stream(
             self.thread_id,
             self._assistant,
-            **given,
+            **request,
             stream_mode=["messages-tuple", "updates"],
             if_not_exists="create",
             multitask_strategy="enqueue",
             on_disconnect="cancel",
         ):
-            end = self._shown(events.translate(part.event, part.data)) or end
-        return self._shown(events.translate(END, None)) or end
+            end = self._show_events(events.translate(part.event, part.data)) or end
+        return self._show_events(events.translate(END, None)) or end
 
-    def _shown(self, events: Iterable[ChatEvent]) -> ChatEvent | None:
+    def _show_events(self, events: Iterable[ChatEvent]) -> ChatEvent | None:
         """Show events and return the one that ends the turn if it is among them."""
         end = None
         for name, data in events:
@@ -163,7 +163,7 @@ class Conversation:
         return end
 
 
-Ask = Callable[[str], str]
+ReadLine = Callable[[str], str]
 # The words of Agent Inbox: what may be chosen, the answer's type, and the permission in the request's config.
 CHOICES = {
     "approve": ("accept", "allow_accept"),
@@ -173,78 +173,78 @@ CHOICES = {
 }
 
 
-def ask_all(interrupts: Sequence[dict[str, Any]], ask: Ask) -> Any:
+def answer_interrupts(interrupts: Sequence[dict[str, Any]], read_line: ReadLine) -> Any:
     """Ask about every interrupt and give the value to resume with: by interrupt id when there are several."""
-    answers = [(interrupt.get("id"), ask_one(interrupt.get("value"), ask)) for interrupt in interrupts]
+    answers = [(interrupt.get("id"), answer_interrupt(interrupt.get("value"), read_line)) for interrupt in interrupts]
     return answers[0][1] if len(answers) == 1 else dict(answers)
 
 
-def ask_one(value: Any, ask: Ask) -> Any:
+def answer_interrupt(value: Any, read_line: ReadLine) -> Any:
     """Ask about one interrupt: approvals one by one, anything else as a question with a free answer."""
-    if isinstance(value, list) and value and all(_is_approval(item) for item in value):
-        return [_approval(item, ask) for item in value]
-    if _is_approval(value):
-        return [_approval(value, ask)]
-    question = value if isinstance(value, str) else compact(value)
-    return _as_json_or_text(ask(f"{harmless(question)}\nanswer> "))
+    if isinstance(value, list) and value and all(_is_approval_request(item) for item in value):
+        return [_answer_approval(item, read_line) for item in value]
+    if _is_approval_request(value):
+        return [_answer_approval(value, read_line)]
+    question = value if isinstance(value, str) else compact_json(value)
+    return _parse_json_or_text(read_line(f"{sanitize(question)}\nanswer> "))
 
 
-def _is_approval(value: Any) -> bool:
+def _is_approval_request(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("action_request"), dict)
 
 
-def _approval(request: dict[str, Any], ask: Ask) -> dict[str, Any]:
+def _answer_approval(request: dict[str, Any], read_line: ReadLine) -> dict[str, Any]:
     action = request["action_request"]
     arguments = action.get("args") or {}
     permissions = request.get("config") or {}
     allowed = [word for word, (_, permission) in CHOICES.items() if permissions.get(permission, True)]
-    shown = request.get("description") or call_text(str(action.get("action")), arguments)
-    question = f"{harmless(shown)}\n{' / '.join(allowed)}> "
-    word = _one_of(allowed, ask, question)
+    text = request.get("description") or call_text(str(action.get("action")), arguments)
+    question = f"{sanitize(text)}\n{' / '.join(allowed)}> "
+    word = _read_choice(allowed, read_line, question)
     kind = CHOICES[word][0]
     if kind == "edit":
-        return {"type": kind, "args": {"action": action.get("action"), "args": _object(ask, arguments)}}
+        return {"type": kind, "args": {"action": action.get("action"), "args": _read_object(read_line, arguments)}}
     if kind == "response":
-        return {"type": kind, "args": _answer(ask, arguments.get("requestedSchema"))}
+        return {"type": kind, "args": _read_response(read_line, arguments.get("requestedSchema"))}
     return {"type": kind, "args": None}
 
 
-def _answer(ask: Ask, schema: Any) -> Any:
+def _read_response(read_line: ReadLine, schema: Any) -> Any:
     """Ask for a text, or for each field where an MCP server asks for several; what is left empty is left out."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     fields = properties if isinstance(properties, dict) else {}
     if len(fields) < 2:
-        return ask("your answer> ")
-    given = {name: ask(f"{harmless(name)}> ") for name in fields}
-    return {name: _field_value(fields[name], text) for name, text in given.items() if text.strip()}
+        return read_line("your answer> ")
+    texts = {name: read_line(f"{sanitize(name)}> ") for name in fields}
+    return {name: _parse_field(fields[name], text) for name, text in texts.items() if text.strip()}
 
 
-def _field_value(field: Any, text: str) -> Any:
+def _parse_field(field: Any, text: str) -> Any:
     kind = field.get("type") if isinstance(field, dict) else None
     if kind == "boolean":
-        return {"yes": True, "no": False}.get(text.strip().lower(), _as_json_or_text(text))
-    return text if kind == "string" else _as_json_or_text(text)
+        return {"yes": True, "no": False}.get(text.strip().lower(), _parse_json_or_text(text))
+    return text if kind == "string" else _parse_json_or_text(text)
 
 
-def _one_of(words: list[str], ask: Ask, question: str) -> str:
+def _read_choice(words: list[str], read_line: ReadLine, question: str) -> str:
     while True:
-        given = ask(question).strip().lower()
-        found = [word for word in words if given and word.startswith(given)]
-        if len(found) == 1 or given in words:
-            return given if given in words else found[0]
+        typed = read_line(question).strip().lower()
+        matches = [word for word in words if typed and word.startswith(typed)]
+        if len(matches) == 1 or typed in words:
+            return typed if typed in words else matches[0]
         question = f"one of {', '.join(words)}> "
 
 
-def _object(ask: Ask, before: dict[str, Any]) -> dict[str, Any]:
-    question = f"arguments as JSON, now {compact(before)}> "
+def _read_object(read_line: ReadLine, current: dict[str, Any]) -> dict[str, Any]:
+    question = f"arguments as JSON, now {compact_json(current)}> "
     while True:
-        value = _as_json_or_text(ask(question))
+        value = _parse_json_or_text(read_line(question))
         if isinstance(value, dict):
             return value
         question = "a JSON object, such as {}> "
 
 
-def _as_json_or_text(text: str) -> Any:
+def _parse_json_or_text(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
@@ -266,18 +266,18 @@ def chat(
     written.
     """
     with ExitStack() as stack:
-        where = stack.enter_context(local_server()) if local else server_url(url, load_settings())
+        server = stack.enter_context(local_server()) if local else server_url(url, load_settings())
         runner = stack.enter_context(asyncio.Runner())
-        client = runner.run(connect(where))
+        client = runner.run(connect(server))
         stack.callback(lambda: runner.run(client.aclose()))
-        conversation = Conversation(client, assistant, str(thread or uuid4()), runner, where)
-        failed = conversation.say_once(" ".join(message)) if message else conversation.until_end()
+        conversation = Conversation(client, assistant, str(thread or uuid4()), runner, server)
+        failed = conversation.send_message(" ".join(message)) if message else conversation.send_lines_until_eof()
         if not local:
             sys.stderr.write(f"Continue with: toolweave chat --thread {conversation.thread_id}\n")
     raise typer.Exit(1 if failed else 0)
 
 
-def ask(question: str) -> str:
+def read_line(question: str) -> str:
     """Read a line from the person, with the question only where somebody can see it. Raises EOFError at the end."""
     if sys.stdin.isatty():
         return input(question)

@@ -8,13 +8,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from toolweave import __version__
-from toolweave.cli import uncollected
+from toolweave.cli import gc_disabled
 
-Row = tuple[str, str]
+CommandEntry = tuple[str, str]
 """Where a command is (module:function, or module alone if the function has the command's name), and what it does."""
 
 
-def table_of(commands: Mapping[str, Row]) -> type[TyperGroup]:
+def command_group_class(commands: Mapping[str, CommandEntry]) -> type[TyperGroup]:
     """Make the group of these commands, in their order; one that is a `typer.Typer` has commands of its own."""
 
     class CommandTable(TyperGroup):
@@ -22,19 +22,19 @@ def table_of(commands: Mapping[str, Row]) -> type[TyperGroup]:
             return list(commands)
 
         def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:  # noqa: ARG002
-            row = commands.get(cmd_name)
-            return TyperCommand(cmd_name, help=row[1]) if row else None
+            entry = commands.get(cmd_name)
+            return TyperCommand(cmd_name, help=entry[1]) if entry else None
 
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
             name, _, rest = super().resolve_command(ctx, args)
-            return name, typer.main.get_command(_app(str(name), commands[str(name)][0])), rest
+            return name, typer.main.get_command(_load_app(str(name), commands[str(name)][0])), rest
 
     return CommandTable
 
 
-def _group(commands: Mapping[str, Row]) -> typer.Typer:
+def _command_group(commands: Mapping[str, CommandEntry]) -> typer.Typer:
     return typer.Typer(
-        cls=table_of(commands),
+        cls=command_group_class(commands),
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -42,19 +42,19 @@ def _group(commands: Mapping[str, Row]) -> typer.Typer:
     )
 
 
-def _app(name: str, place: str) -> typer.Typer:
-    module, _, function = place.partition(":")
-    with uncollected():
-        found = getattr(importlib.import_module(module), function or name)
-    if isinstance(found, typer.Typer):
-        return found
+def _load_app(name: str, target: str) -> typer.Typer:
+    module, _, function = target.partition(":")
+    with gc_disabled():
+        command = getattr(importlib.import_module(module), function or name)
+    if isinstance(command, typer.Typer):
+        return command
     app = typer.Typer(add_completion=False)
-    app.command(name)(found)
+    app.command(name)(command)
     return app
 
 
 # Command: the module that implements it (its function has the command's name), and the line in the overview.
-COMMANDS: dict[str, Row] = {
+COMMANDS: dict[str, CommandEntry] = {
     "dev": ("toolweave.cli.serve", "Serve on this machine, with readable logs and the URLs to open."),
     "serve": ("toolweave.cli.serve", "Serve the graphs of a langgraph.json over the LangGraph-compatible API."),
     "chat": ("toolweave.cli.chat", "Chat with an assistant in the terminal; tool calls are shown."),
@@ -65,11 +65,11 @@ COMMANDS: dict[str, Row] = {
     "graph": ("toolweave.cli.graph", "Print a graph's nodes and edges as text or mermaid."),
     "doctor": ("toolweave.cli.doctor", "Check configuration, model, servers and database, and say what to do."),
 }
-app = _group(COMMANDS)
+app = _command_group(COMMANDS)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"toolweave {__version__}")
         raise typer.Exit
 
@@ -84,7 +84,7 @@ def toolweave(
 
 
 # Command: the function that implements it, and the line in the overview.
-SERVER_COMMANDS: dict[str, Row] = {
+SERVER_COMMANDS: dict[str, CommandEntry] = {
     "list": ("toolweave.cli.servers_state:list_servers", "List the configured and the ready-made servers."),
     "add": ("toolweave.cli.servers_edit:add", "Add a server: a ready-made one by its name, or any other."),
     "remove": ("toolweave.cli.servers_edit:remove", "Take a server out of mcp.jsonc."),
@@ -93,9 +93,9 @@ SERVER_COMMANDS: dict[str, Row] = {
     "login": ("toolweave.cli.servers_state:login", "Sign in to a remote server with OAuth, in the browser."),
     "logout": ("toolweave.cli.servers_state:logout", "Forget the tokens of a remote server."),
 }
-servers = _group(SERVER_COMMANDS)
+servers = _command_group(SERVER_COMMANDS)
 
 
 @servers.callback()
-def overview() -> None:
+def servers_group() -> None:
     """Look after the MCP servers of mcp.jsonc."""

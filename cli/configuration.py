@@ -12,7 +12,7 @@ from toolweave.config.settings import Settings, load_settings, publish_settings
 LANGGRAPH_JSON = Path("langgraph.json")
 DOTENV = ".env"
 # Served where no langgraph.json is; the file of that name in our repository says the same.
-OUR_GRAPHS = LangGraphJson(
+DEFAULT_LANGGRAPH_JSON = LangGraphJson(
     path=LANGGRAPH_JSON,
     graphs={
         name: GraphEntry(target=f"toolweave.graphs.served:{name}", description=description)
@@ -42,18 +42,18 @@ DataDirOption = Annotated[
 class Configuration:
     """What to serve, and how."""
 
-    served: LangGraphJson
+    langgraph_json: LangGraphJson
     settings: Settings
 
     @property
-    def has_our_routes(self) -> bool:
+    def has_toolweave_routes(self) -> bool:
         """Say whether our own routes, such as /health, are served beside the graphs."""
-        return self.served.http.app == OUR_GRAPHS.http.app
+        return self.langgraph_json.http.app == DEFAULT_LANGGRAPH_JSON.http.app
 
     @property
-    def is_ours(self) -> bool:
+    def has_toolweave_graphs(self) -> bool:
         """Say whether any of the graphs is one of Toolweave's own, which use the model of the settings."""
-        return any(entry.target.startswith("toolweave.") for entry in self.served.graphs.values())
+        return any(entry.target.startswith("toolweave.") for entry in self.langgraph_json.graphs.values())
 
 
 def read_configuration(config: Path | None = None, **options: Any) -> Configuration:
@@ -65,12 +65,12 @@ def read_configuration(config: Path | None = None, **options: Any) -> Configurat
     Raises:
         ConfigError: a file or a setting is wrong; names it and the fix.
     """
-    served = find_langgraph_json(config)
-    served.apply_env()
-    given = {name: value for name, value in options.items() if value is not None}
-    settings = load_settings(**given)
-    publish_settings(settings, given)
-    return Configuration(served, settings)
+    langgraph_json = find_langgraph_json(config)
+    langgraph_json.apply_env()
+    provided = {name: value for name, value in options.items() if value is not None}
+    settings = load_settings(**provided)
+    publish_settings(settings, provided)
+    return Configuration(langgraph_json, settings)
 
 
 def find_langgraph_json(config: Path | None) -> LangGraphJson:
@@ -80,5 +80,5 @@ def find_langgraph_json(config: Path | None) -> LangGraphJson:
         ConfigError: a file cannot be read or says what we do not understand.
     """
     if config is None and not LANGGRAPH_JSON.exists():
-        return OUR_GRAPHS.model_copy(update={"env": read_dotenv(Path(DOTENV))})
+        return DEFAULT_LANGGRAPH_JSON.model_copy(update={"env": read_dotenv(Path(DOTENV))})
     return load_langgraph_json(config or LANGGRAPH_JSON)

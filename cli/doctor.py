@@ -23,9 +23,9 @@ from toolweave.api.langgraph.app import make_importable
 from toolweave.api.langgraph.auth.authentication import load_auth
 from toolweave.api.langgraph.custom_app import load_custom_app
 from toolweave.cli.configuration import ConfigOption, DataDirOption, find_langgraph_json
-from toolweave.cli.graph import registry_of
-from toolweave.cli.servers import ServersConfig, survey
-from toolweave.cli.serving import listening, url_of
+from toolweave.cli.graph import single_graph_registry
+from toolweave.cli.http_server import listening_socket, socket_url
+from toolweave.cli.servers import ServersConfig, probe
 from toolweave.cli.terminal import stdout_console, styled
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
@@ -61,7 +61,7 @@ class Finding:
     fix: str | None = None
 
 
-def failure(subject: str, error: ToolweaveError) -> Finding:
+def error_finding(subject: str, error: ToolweaveError) -> Finding:
     """Turn an error of ours into a finding."""
     if isinstance(error, ConfigError):
         text = f"{error.source}: {error.message}" if error.source else error.message
@@ -69,12 +69,12 @@ def failure(subject: str, error: ToolweaveError) -> Finding:
     return Finding("fail", subject, str(error))
 
 
-def guarded(subject: str, findings: Iterable[Finding]) -> Iterator[Finding]:
+def catch_errors(subject: str, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Pass findings on; an error of ours that ends them is the last one, under this subject."""
     try:
         yield from findings
     except ToolweaveError as error:
-        yield failure(subject, error)
+        yield error_finding(subject, error)
 
 
 ADDRESS_TIMEOUT_S = 2.0
@@ -83,16 +83,16 @@ ADDRESS_TIMEOUT_S = 2.0
 def check_address(settings: Settings, *, authenticated: bool = False) -> Finding:
     """Listen there for a moment; a server of ours that already does is no failure."""
     try:
-        with listening(settings, authenticated=authenticated) as sock:
-            return Finding("ok", "address", f"{url_of(sock)} is free.")
+        with listening_socket(settings, authenticated=authenticated) as sock:
+            return Finding("ok", "address", f"{socket_url(sock)} is free.")
     except ConfigError as error:
         url = f"http://{settings.host}:{settings.port}"
-        if _serves(url):
+        if _is_server_running(url):
             return Finding("warn", "address", f"a server is already running at {url}.", error.fix)
-        return failure("address", error)
+        return error_finding("address", error)
 
 
-def _serves(url: str) -> bool:
+def _is_server_running(url: str) -> bool:
     try:
         return bool(httpx.get(f"{url}/ok", timeout=ADDRESS_TIMEOUT_S, trust_env=False).is_success)
     except (httpx.HTTPError, httpx.InvalidURL):
@@ -108,61 +108,61 @@ def check_settings(data_dir: Path | None) -> tuple[list[Finding], Settings | Non
     try:
         settings = load_settings(data_dir=data_dir)
     except ToolweaveError as error:
-        return [*findings, failure("settings", error)], None
+        return [*findings, error_finding("settings", error)], None
     return [*findings, Finding("ok", "settings", "every variable has a value of the right form.")], settings
 
 
 def check_langgraph_json(config: Path | None) -> tuple[list[Finding], LangGraphJson | None]:
     """Read langgraph.json and set its variables, as a server would."""
     try:
-        served = find_langgraph_json(config)
+        loaded = find_langgraph_json(config)
     except ToolweaveError as error:
-        return [failure("langgraph.json", error)], None
-    served.apply_env()
-    warnings = [Finding("warn", "langgraph.json", f"{warning}.") for warning in served.warnings]
-    where = str(served.path) if served.path.exists() else "there is none here: Toolweave's own graphs are served"
-    return [*warnings, Finding("ok", "langgraph.json", f"{where}.")], served
+        return [error_finding("langgraph.json", error)], None
+    loaded.apply_env()
+    warnings = [Finding("warn", "langgraph.json", f"{warning}.") for warning in loaded.warnings]
+    where = str(loaded.path) if loaded.path.exists() else "there is none here: Toolweave's own graphs are served"
+    return [*warnings, Finding("ok", "langgraph.json", f"{where}.")], loaded
 
 
-def check_graphs(served: LangGraphJson) -> Iterator[Finding]:
+def check_graphs(langgraph_json: LangGraphJson) -> Iterator[Finding]:
     """Import every graph and the application beside them."""
-    make_importable(served)
-    for name in served.graphs:
-        yield from guarded("graphs", _graph(served, name))
+    make_importable(langgraph_json)
+    for name in langgraph_json.graphs:
+        yield from catch_errors("graphs", _check_graph(langgraph_json, name))
     for subject, load in (("http.app", load_custom_app), ("auth", load_auth)):
         try:
-            load(served)
+            load(langgraph_json)
         except ToolweaveError as error:
-            yield failure(subject, error)
+            yield error_finding(subject, error)
 
 
-def _graph(served: LangGraphJson, name: str) -> Iterator[Finding]:
-    registry_of(served, name)
-    yield Finding("ok", "graphs", f"{name} is {served.graphs[name].target}.")
+def _check_graph(langgraph_json: LangGraphJson, name: str) -> Iterator[Finding]:
+    single_graph_registry(langgraph_json, name)
+    yield Finding("ok", "graphs", f"{name} is {langgraph_json.graphs[name].target}.")
 
 
-ANOTHER = "Name another folder with --data-dir or TOOLWEAVE_DATA_DIR."
+DATA_FOLDER_FIX = "Name another folder with --data-dir or TOOLWEAVE_DATA_DIR."
 
 
 def check_data_folder(settings: Settings) -> Iterator[Finding]:
     """Say whether a server could open the data folder now."""
     folder = settings.data_dir
     if not folder.exists():
-        yield _creatable(folder)
+        yield _check_creatable(folder)
     elif not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        yield Finding("fail", "data folder", f"{folder} is not a folder this user may write to.", ANOTHER)
+        yield Finding("fail", "data folder", f"{folder} is not a folder this user may write to.", DATA_FOLDER_FIX)
     else:
-        yield _lock(folder)
+        yield _check_lock(folder)
 
 
-def _creatable(folder: Path) -> Finding:
+def _check_creatable(folder: Path) -> Finding:
     parent = next(parent for parent in folder.absolute().parents if parent.exists())
     if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
         return Finding("ok", "data folder", f"{folder} will be made by the first server.")
-    return Finding("fail", "data folder", f"{folder} cannot be made: {parent} is not writable.", ANOTHER)
+    return Finding("fail", "data folder", f"{folder} cannot be made: {parent} is not writable.", DATA_FOLDER_FIX)
 
 
-def _lock(folder: Path) -> Finding:
+def _check_lock(folder: Path) -> Finding:
     try:
         if (folder / LOCK_FILE).exists():
             with data_folder_lock(folder):
@@ -178,16 +178,16 @@ def check_schema(settings: Settings) -> Iterator[Finding]:
     if not os.access(path, os.F_OK):
         return
     try:
-        seen = _revision(path)
+        revision = _schema_revision(path)
     except sqlite3.Error as error:
         fix = "Restore a backup, or move the file away."
         yield Finding("fail", "database", f"{path} cannot be read: {error}.", fix)
     else:
-        age = "the current schema." if is_newest(path, seen) else "an older schema; the next server upgrades it."
+        age = "the current schema." if is_newest(path, revision) else "an older schema; the next server upgrades it."
         yield Finding("ok", "database", f"{path} has {age}")
 
 
-def _revision(path: Path) -> str | None:
+def _schema_revision(path: Path) -> str | None:
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as connection:
         row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
         return str(row[0]) if row else None
@@ -196,7 +196,7 @@ def _revision(path: Path) -> str | None:
 FILE_ROOTS = "file roots"
 
 
-def check_files(settings: Settings) -> Iterator[Finding]:
+def check_file_roots(settings: Settings) -> Iterator[Finding]:
     """Say whether each folder is there and the ignore rules can be read; nothing where no folder is named."""
     if settings.file_roots:
         roots = Roots(settings.file_roots, private_folder=settings.data_dir)
@@ -209,15 +209,17 @@ def check_files(settings: Settings) -> Iterator[Finding]:
 
 
 MODEL_TIMEOUT_S = 5.0
-REJECTED = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+KEY_REJECTED_CODES = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
 
 def check_model(settings: Settings) -> Iterator[Finding]:
     """Say which model is chosen and by which variable; ask the endpoint for its list of models."""
     endpoint = chosen_endpoint(settings)
     if endpoint is not None:
-        yield Finding("ok", "model", f"{endpoint.model} at {_place(endpoint)}, because {_reason(settings)} is set.")
-        yield _reached(endpoint)
+        yield Finding(
+            "ok", "model", f"{endpoint.model} at {_safe_url(endpoint)}, because {_variable(settings)} is set."
+        )
+        yield _check_endpoint(endpoint)
     elif settings.model is not None:
         yield Finding("ok", "model", "the offline demo model, because TOOLWEAVE_MODEL says so.")
     else:
@@ -230,7 +232,7 @@ def check_model(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _reason(settings: Settings) -> str:
+def _variable(settings: Settings) -> str:
     if settings.openrouter_api_key:
         return "OPENROUTER_API_KEY"
     if settings.gemini_api_key:
@@ -238,32 +240,32 @@ def _reason(settings: Settings) -> str:
     return "OPENAI_BASE_URL" if settings.openai_base_url else "OPENAI_API_KEY"
 
 
-def _place(endpoint: ModelEndpoint) -> str:
+def _safe_url(endpoint: ModelEndpoint) -> str:
     """Name the endpoint without a user name, password or query that its URL may hold."""
     parts = urlsplit(endpoint.base_url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
 
 
-def _reached(endpoint: ModelEndpoint) -> Finding:
-    place = _place(endpoint)
+def _check_endpoint(endpoint: ModelEndpoint) -> Finding:
+    url = _safe_url(endpoint)
     key = {"authorization": f"Bearer {endpoint.api_key.get_secret_value()}"}
     try:
-        answer = httpx.get(f"{endpoint.base_url.rstrip('/')}/models", headers=key, timeout=MODEL_TIMEOUT_S)
+        response = httpx.get(f"{endpoint.base_url.rstrip('/')}/models", headers=key, timeout=MODEL_TIMEOUT_S)
     except (httpx.HTTPError, ValueError) as error:
         # The text of an error can quote the key (a header that is not ASCII).
         fix = "Check the address, the network and whether the endpoint is running."
-        return Finding("fail", "model", f"{place} cannot be reached ({type(error).__name__}).", fix)
-    if answer.status_code in REJECTED:
+        return Finding("fail", "model", f"{url} cannot be reached ({type(error).__name__}).", fix)
+    if response.status_code in KEY_REJECTED_CODES:
         fix = "Check the key in the variable named above."
-        return Finding("fail", "model", f"{place} rejects the key ({answer.status_code}).", fix)
-    return Finding("ok", "model", f"{place} answers.")
+        return Finding("fail", "model", f"{url} rejects the key ({response.status_code}).", fix)
+    return Finding("ok", "model", f"{url} answers.")
 
 
-QUERIES = "query database"
-CHECK = "Check that its server runs, and TOOLWEAVE_QUERY_DATABASE_URL and TOOLWEAVE_QUERY_ROLE."
-READER = "Name a user who may only read (docs/postgresql.md), or set TOOLWEAVE_QUERY_ROLE to a role that may."
-_WRITABLE = sa.text("""
+QUERY_DATABASE = "query database"
+QUERY_DATABASE_FIX = "Check that its server runs, and TOOLWEAVE_QUERY_DATABASE_URL and TOOLWEAVE_QUERY_ROLE."
+READ_ONLY_FIX = "Name a user who may only read (docs/postgresql.md), or set TOOLWEAVE_QUERY_ROLE to a role that may."
+_CAN_WRITE_SQL = sa.text("""
     SELECT EXISTS (
         SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
         WHERE c.relkind IN ('r', 'p') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'
@@ -272,39 +274,39 @@ _WRITABLE = sa.text("""
 """)
 
 
-def check_todos(settings: Settings) -> Iterator[Finding]:
+def check_todo_database(settings: Settings) -> Iterator[Finding]:
     """Say whether the todo database can be used where it is on a PostgreSQL; nothing is changed."""
     url = settings.todo_database_url or ""
     if not url.startswith("postgres"):
         return
-    place = parse_url(url, TODO_DATABASE.setting).host or "this machine"
-    there = asyncio.run(has_schema(url, TODO_DATABASE))
-    text = f"PostgreSQL on {place}, {'its tables are there' if there else 'without tables yet'}."
+    host = parse_url(url, TODO_DATABASE.setting).host or "this machine"
+    has_tables = asyncio.run(has_schema(url, TODO_DATABASE))
+    text = f"PostgreSQL on {host}, {'its tables are there' if has_tables else 'without tables yet'}."
     yield Finding("ok", TODO_DATABASE.name, text)
 
 
-def check_queries(settings: Settings) -> Iterator[Finding]:
+def check_query_database(settings: Settings) -> Iterator[Finding]:
     """Say whether the query database answers where it is on a PostgreSQL, and what its user may do."""
     if not (settings.query_database_url or "").startswith("postgres"):
         return
     try:
-        may_write = asyncio.run(_may_write(settings))
+        can_write = asyncio.run(_can_write(settings))
     except (sa.exc.SQLAlchemyError, OSError, UnicodeError) as error:
-        yield Finding("fail", QUERIES, f"It {reason(error)}.", CHECK)
+        yield Finding("fail", QUERY_DATABASE, f"It {reason(error)}.", QUERY_DATABASE_FIX)
         return
-    if may_write:
-        yield Finding("warn", QUERIES, "PostgreSQL answers, and lets its user write to tables.", READER)
+    if can_write:
+        yield Finding("warn", QUERY_DATABASE, "PostgreSQL answers, and lets its user write to tables.", READ_ONLY_FIX)
     else:
-        yield Finding("ok", QUERIES, "PostgreSQL answers, and lets its user only read.")
+        yield Finding("ok", QUERY_DATABASE, "PostgreSQL answers, and lets its user only read.")
 
 
-async def _may_write(settings: Settings) -> bool:
+async def _can_write(settings: Settings) -> bool:
     async with open_query_database(settings) as database:
-        return bool(await database.run(lambda connection: connection.scalar(_WRITABLE)))
+        return bool(await database.run(lambda connection: connection.scalar(_CAN_WRITE_SQL)))
 
 
 REGISTERED_TOOLS = "registered tools"
-MOST_NAMED = 3
+MAX_TOOLS_NAMED = 3
 
 
 def check_registered_tools(settings: Settings) -> Iterator[Finding]:
@@ -317,22 +319,22 @@ def check_registered_tools(settings: Settings) -> Iterator[Finding]:
         text = f"none; the first server makes their tables in the {TOOLS_DATABASE.name}."
         yield Finding("ok", REGISTERED_TOOLS, text)
         return
-    tools = asyncio.run(_all(settings))
+    tools = asyncio.run(_load_tools(settings))
     problems: dict[tuple[str, str | None], list[str]] = {}
     for tool in tools:
-        for problem in _problems(tool, settings):
+        for problem in _tool_problems(tool, settings):
             problems.setdefault(problem, []).append(tool.tool_id)
     yield Finding("ok", REGISTERED_TOOLS, f"{len(tools)} in the {TOOLS_DATABASE.name}.")
     for (text, fix), tool_ids in problems.items():
-        yield Finding("warn", REGISTERED_TOOLS, f"{listed(tool_ids, MOST_NAMED)} cannot be called: {text}", fix)
+        yield Finding("warn", REGISTERED_TOOLS, f"{listed(tool_ids, MAX_TOOLS_NAMED)} cannot be called: {text}", fix)
 
 
-async def _all(settings: Settings) -> Sequence[ToolConfig]:
+async def _load_tools(settings: Settings) -> Sequence[ToolConfig]:
     async with open_tool_registry(settings) as registry:
         return await registry.all()
 
 
-def _problems(tool: ToolConfig, settings: Settings) -> Iterator[tuple[str, str | None]]:
+def _tool_problems(tool: ToolConfig, settings: Settings) -> Iterator[tuple[str, str | None]]:
     try:
         credentials_of(tool, settings.tool_env)
     except ConfigError as error:
@@ -362,7 +364,7 @@ def check_servers(settings: Settings) -> Iterator[Finding]:
     servers = ServersConfig(served_mcp_config(settings), settings)
     for warning in servers.mcp.warnings:
         yield Finding("warn", "mcp.jsonc", f"{warning}.")
-    found = survey(servers)
+    found = probe(servers)
     yield Finding("ok", "mcp.jsonc", f"{mcp_place(settings).in_words()}.")
     for server in found:
         if server.state == "ready":
@@ -371,57 +373,56 @@ def check_servers(settings: Settings) -> Iterator[Finding]:
         elif server.state != "disabled":
             text = f"{server.state}: {server.reason or 'no answer yet'}"
             yield Finding("fail", f"server {server.name}", text, servers.advice(server))
-    if off := [server.name for server in found if server.state == "disabled"]:
-        yield Finding("ok", "disabled servers", f"{', '.join(off)}.")
+    if disabled := [server.name for server in found if server.state == "disabled"]:
+        yield Finding("ok", "disabled servers", f"{', '.join(disabled)}.")
 
 
 # In the order in which a server would need them.
 CHECKS: dict[str, Callable[[Settings], Iterator[Finding]]] = {
     "model": check_model,
-    TODO_DATABASE.name: check_todos,
-    QUERIES: check_queries,
+    TODO_DATABASE.name: check_todo_database,
+    QUERY_DATABASE: check_query_database,
     "mcp.jsonc": check_servers,
     "script settings": check_script_settings,
     "script servers": check_script_servers,
     REGISTERED_TOOLS: check_registered_tools,
-    FILE_ROOTS: check_files,
+    FILE_ROOTS: check_file_roots,
     "data folder": check_data_folder,
     "database": check_schema,
 }
-COLOURS: dict[Level, str] = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+LEVEL_COLOURS: dict[Level, str] = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-def doctor(
-    config: ConfigOption = None,
-    data_dir: DataDirOption = None,
-) -> None:
+def doctor(config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
     """Check settings, langgraph.json, model, databases, MCP servers, script files, registered tools, data folder, port.
 
     Every line is ok, warn or fail, with what to do. The exit code is 1 when anything failed. Secrets are never shown.
     """
     console = stdout_console()
     configure_logging(Settings(log_level="CRITICAL"))
-    levels = [_shown(console, finding) for finding in diagnose(config, data_dir)]
+    levels = [_show(console, finding) for finding in diagnose(config, data_dir)]
     raise typer.Exit(1 if "fail" in levels else 0)
 
 
 def diagnose(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
     """Make every check whose prerequisites are there, in the order in which a server would need them."""
-    findings, served = check_langgraph_json(config)
+    findings, langgraph_json = check_langgraph_json(config)
     yield from findings
     findings, settings = check_settings(data_dir)
     yield from findings
     if settings is None:
         return
-    if served is not None:
-        yield from check_graphs(served)
+    if langgraph_json is not None:
+        yield from check_graphs(langgraph_json)
     for subject, check in CHECKS.items():
-        yield from guarded(subject, check(settings))
-    yield check_address(settings, authenticated=served is not None and served.auth is not None)
+        yield from catch_errors(subject, check(settings))
+    yield check_address(settings, authenticated=langgraph_json is not None and langgraph_json.auth is not None)
 
 
-def _shown(console: Console, finding: Finding) -> Level:
-    console.print(styled(f"{finding.level:<4}", COLOURS[finding.level]), styled(f"{finding.subject}: {finding.text}"))
+def _show(console: Console, finding: Finding) -> Level:
+    console.print(
+        styled(f"{finding.level:<4}", LEVEL_COLOURS[finding.level]), styled(f"{finding.subject}: {finding.text}")
+    )
     if finding.fix:
         console.print(styled(f"     → {finding.fix}"))
     return finding.level

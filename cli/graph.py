@@ -23,41 +23,43 @@ def graph(
     config: ConfigOption = None,
 ) -> None:
     """Print the nodes and edges of a graph of langgraph.json, as readable text or as mermaid."""
-    served = read_configuration(config).served
+    langgraph_json = read_configuration(config).langgraph_json
     console = stdout_console()
     if name is None:
-        for known, entry in served.graphs.items():
+        for known, entry in langgraph_json.graphs.items():
             console.print(f"{known}  {entry.description or ''}".rstrip())
         return
-    if name not in served.graphs:
+    if name not in langgraph_json.graphs:
         raise ConfigError(
-            f"there is no graph {name!r}.", source=str(served.path), fix=f"Known: {', '.join(served.graphs)}."
+            f"there is no graph {name!r}.",
+            source=str(langgraph_json.path),
+            fix=f"Known: {', '.join(langgraph_json.graphs)}.",
         )
-    drawn = without_handlers(asyncio.run(_drawn(served, name)))
-    console.print(drawn.draw_mermaid().rstrip() if form == "mermaid" else as_text(name, drawn))
+    drawing = without_handlers(asyncio.run(_load_drawing(langgraph_json, name)))
+    console.print(drawing.draw_mermaid().rstrip() if form == "mermaid" else graph_text(name, drawing))
 
 
-def as_text(name: str, drawn: Graph) -> str:
+def graph_text(name: str, drawing: Graph) -> str:
     """Write a graph as a list of its nodes, each with where it leads and under which condition."""
     lines = [name]
-    for node_id, node in drawn.nodes.items():
+    for node_id, node in drawing.nodes.items():
         lines.append(f"  {node.name}")
-        for edge in drawn.edges:
+        for edge in drawing.edges:
             if edge.source == node_id:
                 condition = f"  when {edge.data}" if edge.conditional and edge.data is not None else ""
                 arrow = "⇢" if edge.conditional else "→"
-                lines.append(f"    {arrow} {drawn.nodes[edge.target].name}{condition}")
+                lines.append(f"    {arrow} {drawing.nodes[edge.target].name}{condition}")
     return "\n".join(lines)
 
 
-def registry_of(served: LangGraphJson, name: str) -> GraphRegistry:
+def single_graph_registry(langgraph_json: LangGraphJson, name: str) -> GraphRegistry:
     """Import one graph and make the registry that opens it, with nothing stored."""
-    loaded = {name: load_graph(served, name)}
-    description = {name: served.graphs[name].description}
+    loaded = {name: load_graph(langgraph_json, name)}
+    description = {name: langgraph_json.graphs[name].description}
     return GraphRegistry(loaded, description, checkpointer=InMemorySaver(), store=InMemoryStore())
 
 
-async def _drawn(served: LangGraphJson, name: str) -> Graph:
-    make_importable(served)
-    async with registry_of(served, name).open(name, access="assistants.read") as opened:
+async def _load_drawing(langgraph_json: LangGraphJson, name: str) -> Graph:
+    make_importable(langgraph_json)
+    async with single_graph_registry(langgraph_json, name).open(name, access="assistants.read") as opened:
         return await opened.aget_graph()

@@ -10,9 +10,9 @@ from uuid import UUID
 import typer
 
 from toolweave.api.routes.chat import text_of
-from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, talking_to
-from toolweave.cli.serving import local_server
-from toolweave.cli.terminal import compact, harmless, stdout_console
+from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, translate_request_errors
+from toolweave.cli.http_server import local_server
+from toolweave.cli.terminal import compact_json, sanitize, stdout_console
 from toolweave.config.settings import load_settings
 
 MODES = ("values", "updates", "messages-tuple", "messages", "tasks", "checkpoints", "debug", "events", "custom")
@@ -20,7 +20,7 @@ MODES = ("values", "updates", "messages-tuple", "messages", "tasks", "checkpoint
 
 def run(
     assistant: Annotated[str, typer.Argument(help="Assistant id or graph name.")],
-    given: Annotated[
+    input_text: Annotated[
         str | None,
         typer.Argument(metavar="[INPUT]", help="A JSON object, or text as the user's message; - reads stdin."),
     ] = None,
@@ -38,24 +38,24 @@ def run(
 
     With --stream every event is a line of JSON as it comes. The exit code is 1 when the run failed.
     """
-    modes = _checked(stream or [])
-    value = as_input(sys.stdin.read() if given == "-" else given)
+    modes = _check_modes(stream or [])
+    value = parse_input(sys.stdin.read() if input_text == "-" else input_text)
     with ExitStack() as stack:
-        where = stack.enter_context(local_server()) if local else server_url(url, load_settings())
-        with talking_to(where):
-            values, error = asyncio.run(_run(where, assistant, value, str(thread) if thread else None, modes))
+        server = stack.enter_context(local_server()) if local else server_url(url, load_settings())
+        with translate_request_errors(server):
+            values, error = asyncio.run(_stream_run(server, assistant, value, str(thread) if thread else None, modes))
     if error is not None:
-        sys.stderr.write(f"The run failed: {harmless(_said(error))}\n")
+        sys.stderr.write(f"The run failed: {sanitize(_error_text(error))}\n")
         raise typer.Exit(1)
     interrupts = values.get("__interrupt__") if isinstance(values, dict) else None
     if interrupts:
         continuing = f" Continue with: toolweave chat --assistant {assistant} --thread {thread}" if thread else ""
-        sys.stderr.write(f"The run waits for an answer: {harmless(compact(interrupts))}.{continuing}\n")
+        sys.stderr.write(f"The run waits for an answer: {sanitize(compact_json(interrupts))}.{continuing}\n")
     if as_json or not (modes or interrupts):
-        stdout_console().print(harmless(shown(values, as_json=as_json)))
+        stdout_console().print(sanitize(result_text(values, as_json=as_json)))
 
 
-def as_input(text: str | None) -> Any:
+def parse_input(text: str | None) -> Any:
     """Read the input: nothing, a JSON object as it is, or text as a user's message."""
     if text is None:
         return None
@@ -66,7 +66,7 @@ def as_input(text: str | None) -> Any:
     return value if isinstance(value, dict) else {"messages": [{"role": "user", "content": text}]}
 
 
-def shown(values: Any, *, as_json: bool) -> str:
+def result_text(values: Any, *, as_json: bool) -> str:
     """Write the result: the last message's text where there are messages, else JSON."""
     messages = values.get("messages") if isinstance(values, dict) and not as_json else None
     if messages and isinstance(messages[-1], dict):
@@ -74,7 +74,7 @@ def shown(values: Any, *, as_json: bool) -> str:
     return json.dumps(values, ensure_ascii=False, indent=2)
 
 
-async def _run(url: str, assistant: str, value: Any, thread: str | None, modes: list[str]) -> tuple[Any, Any]:
+async def _stream_run(url: str, assistant: str, value: Any, thread: str | None, modes: list[str]) -> tuple[Any, Any]:
     """Run the assistant; return the last state that the run reported, and its error."""
     client = await connect(url)
     async with client:
@@ -93,15 +93,15 @@ async def _run(url: str, assistant: str, value: Any, thread: str | None, modes: 
             elif part.event == "error":
                 error = part.data
             if modes and (part.event != "values" or "values" in modes):
-                print(compact({"event": part.event, "data": part.data}), flush=True)
+                print(compact_json({"event": part.event, "data": part.data}), flush=True)
         return values, error
 
 
-def _said(error: Any) -> str:
+def _error_text(error: Any) -> str:
     return str(error.get("message") or error.get("error")) if isinstance(error, dict) else str(error)
 
 
-def _checked(modes: list[str]) -> list[str]:
+def _check_modes(modes: list[str]) -> list[str]:
     for mode in modes:
         if mode not in MODES:
             raise typer.BadParameter(f"{mode!r} is none of {', '.join(MODES)}", param_hint="--stream")

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Column
 
 from toolweave.cli.configuration import read_configuration
-from toolweave.cli.terminal import harmless, harmless_json, script_document, stdout_console
+from toolweave.cli.terminal import sanitize, sanitized_json, script_paragraphs, stdout_console
 from toolweave.config.logs import configure_logging
 from toolweave.config.script_job import ScriptJob, job_mcp_config, named_mcp_config, named_script_settings
 from toolweave.config.script_settings import load_script_settings
@@ -25,13 +25,13 @@ BAR_WIDTH, PERCENT_WIDTH = 24, 4
 
 
 @contextmanager
-def shown_progress() -> Iterator[Callable[[float, str], None]]:
+def show_progress() -> Iterator[Callable[[float, str], None]]:
     """Give what is to be told percent and a sentence; the bar is gone after the block."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         yield (
             lambda percent, message: (
-                console.print(f"{percent:3.0f} %  {_line(message)}", soft_wrap=True) if message else None
+                console.print(f"{percent:3.0f} %  {_one_line(message)}", soft_wrap=True) if message else None
             )
         )
         return
@@ -43,11 +43,11 @@ def shown_progress() -> Iterator[Callable[[float, str], None]]:
     )
     with Progress(*columns, console=console, transient=True, expand=True) as bar:
         task = bar.add_task("", total=100.0)
-        yield lambda percent, message: bar.update(task, completed=percent, description=_line(message), refresh=True)
+        yield lambda percent, message: bar.update(task, completed=percent, description=_one_line(message), refresh=True)
 
 
-def _line(message: str) -> str:
-    return " ".join(harmless(message).split())
+def _one_line(message: str) -> str:
+    return " ".join(sanitize(message).split())
 
 
 def script(
@@ -76,27 +76,22 @@ def script(
     Variables of ./.env, or of the env of ./langgraph.json, count where the environment has none.
     """
     settings = read_configuration().settings
-    job = _job(settings, config, mcp_config)
+    job = _read_job(settings, config, mcp_config)
     try:
-        with shown_progress() as on_progress:
+        with show_progress() as on_progress:
             configure_logging(settings.model_copy(update={"log_level": "WARNING"}))
-            written = asyncio.run(
+            video_script = asyncio.run(
                 run_script_writer(
-                    url,
-                    job=job,
-                    settings=settings,
-                    language=language,
-                    output_dir=output,
-                    on_progress=on_progress,
+                    url, job=job, settings=settings, language=language, output_dir=output, on_progress=on_progress
                 )
             )
     except ScriptNotKept as error:
-        _print(error.script, job, as_json=as_json)
+        _print_script(error.script, job, as_json=as_json)
         raise
-    _print(written, job, as_json=as_json)
+    _print_script(video_script, job, as_json=as_json)
 
 
-def _job(settings: Settings, config: Path | None, mcp_config: Path | None) -> ScriptJob:
+def _read_job(settings: Settings, config: Path | None, mcp_config: Path | None) -> ScriptJob:
     """Read what is to be done: the files that are named here, else those that the environment names (A-05)."""
     return ScriptJob(
         settings=load_script_settings(config) if config else named_script_settings(settings),
@@ -104,11 +99,11 @@ def _job(settings: Settings, config: Path | None, mcp_config: Path | None) -> Sc
     )
 
 
-def _print(written: VideoScript, job: ScriptJob, *, as_json: bool) -> None:
+def _print_script(video_script: VideoScript, job: ScriptJob, *, as_json: bool) -> None:
     console = stdout_console()
     if as_json:
-        console.print(harmless_json(written.model_dump(mode="json")))
+        console.print(sanitized_json(video_script.model_dump(mode="json")))
         return
-    for paragraph in script_document(written, job.settings.personas):
+    for paragraph in script_paragraphs(video_script, job.settings.personas):
         # Lines are broken for eyes only.
         console.print(paragraph, soft_wrap=not console.is_terminal)

@@ -28,7 +28,7 @@ from toolweave.cli.configuration import (
     find_langgraph_json,
     read_configuration,
 )
-from toolweave.cli.serving import end_with_parent, listening, run_until_signal, url_of
+from toolweave.cli.http_server import listening_socket, run_until_signal, socket_url, stop_with_parent
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import mcp_place
@@ -38,12 +38,12 @@ from toolweave.files import raise_open_files_limit
 from toolweave.nodes.model_endpoint import model_label
 
 # Longer than a server takes to stop in order; then it has hung.
-STOP_SECONDS = 15.0
+KILL_TIMEOUT_S = 15.0
 DEBOUNCE_MS = 300
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Sources(DefaultFilter):
+class SourceFilter(DefaultFilter):
     """Notice Python files, environment files, langgraph.json and the files that are named besides."""
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -53,83 +53,83 @@ class Sources(DefaultFilter):
     def __call__(self, change: Change, path: str) -> bool:
         """Say whether a change to this file is one to the application."""
         name = path.rpartition("/")[2]
-        wanted = name.endswith((".py", ".env")) or name.startswith(".env") or path in self._files
-        return wanted and super().__call__(change, path)
+        is_source = name.endswith((".py", ".env")) or name.startswith(".env") or path in self._files
+        return is_source and super().__call__(change, path)
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedFiles:
     """The folders of an application, and the files outside of the usual kinds that belong to it."""
 
     folders: tuple[Path, ...]
     files: tuple[Path, ...]
 
     @classmethod
-    def of(cls, config: LangGraphJson, *also: Path | None) -> "Watched":
+    def from_config(cls, config: LangGraphJson, *extra_files: Path | None) -> "WatchedFiles":
         """Watch the folder of langgraph.json, the local dependencies and the folders of all code that it names."""
         index = config.store.index
         targets = [entry.target for entry in config.graphs.values()]
-        named = (config.http.app, config.auth and config.auth.path, index and index.embed)
-        targets += [target for target in named if target]
+        optional = (config.http.app, config.auth and config.auth.path, index and index.embed)
+        targets += [target for target in optional if target]
         code = [Path(target.rpartition(":")[0]) for target in targets]
         folders = [
             config.path.absolute().parent,
             *(Path(folder) for folder in config.dependencies),
             *(path.parent for path in code if path.suffix == ".py"),
         ]
-        files = tuple(path for path in (config.path, config.env_file, *also) if path is not None)
+        files = tuple(path for path in (config.path, config.env_file, *extra_files) if path is not None)
         return cls(tuple(dict.fromkeys(folder for folder in folders if folder.is_dir())), files)
 
 
-async def serve_reloading(
-    command: Sequence[str], environ: Mapping[str, str], watched: Callable[[], Watched], socket: int
+async def serve_with_reload(
+    command: Sequence[str], environ: Mapping[str, str], current_files: Callable[[], WatchedFiles], socket_fd: int
 ) -> int:
     """Run `command`, which serves on the inherited socket, again after every change; gives its exit code.
 
     It is over when a signal stops it, or when the very first server cannot start. A later one that cannot has said
     why: the next change gives it another chance. `watched` is asked again after every change.
     """
-    process, is_first, stopped = await _started(command, environ, socket), True, asyncio.Event()
+    process, is_first, stopped = await _start_server(command, environ, socket_fd), True, asyncio.Event()
 
     def pass_on(number: signal.Signals) -> None:
         stopped.set()
-        _send(process, number)
+        _send_signal(process, number)
 
-    for number in SIGNALS:
+    for number in STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, pass_on, number)
-    async with _changes(watched) as changed:
+    async with _watch_changes(current_files) as changed:
         while True:
-            await _until_over(process, changed, stopped)
+            await _wait_for_exit(process, changed, stopped)
             if not (is_first or changed.is_set() or stopped.is_set()):
                 logger.warning("the server is down; it is started again when the application changes")
-                await _first_of(changed.wait(), stopped.wait())
+                await _wait_for_first(changed.wait(), stopped.wait())
             if stopped.is_set() or not changed.is_set():
                 return await process.wait()
             changed.clear()
-            process, is_first = await _started((*command, "--again"), environ, socket), False
+            process, is_first = await _start_server((*command, "--restarted"), environ, socket_fd), False
             if stopped.is_set():  # while it was started
-                _send(process, signal.SIGTERM)
+                _send_signal(process, signal.SIGTERM)
 
 
-async def _until_over(process: Process, changed: asyncio.Event, stopped: asyncio.Event) -> None:
+async def _wait_for_exit(process: Process, changed: asyncio.Event, stopped: asyncio.Event) -> None:
     """Wait until a server has ended; a change makes it stop. One that hangs after a signal is killed."""
-    await _first_of(process.wait(), changed.wait(), stopped.wait())
+    await _wait_for_first(process.wait(), changed.wait(), stopped.wait())
     if process.returncode is None and not stopped.is_set():
         logger.info("the application has changed: starting the server again")
-        _send(process, signal.SIGTERM)
+        _send_signal(process, signal.SIGTERM)
     with suppress(TimeoutError):
-        async with asyncio.timeout(STOP_SECONDS):
+        async with asyncio.timeout(KILL_TIMEOUT_S):
             await process.wait()
-    _send(process, signal.SIGKILL)
+    _send_signal(process, signal.SIGKILL)
     await process.wait()
 
 
-def _send(process: Process, number: signal.Signals) -> None:
+def _send_signal(process: Process, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         process.send_signal(number)
 
 
-async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+async def _wait_for_first(*waits: Coroutine[Any, Any, Any]) -> None:
     """Wait until one of them has ended."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -137,45 +137,45 @@ async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
         task.cancel()
 
 
-async def _started(command: Sequence[str], environ: Mapping[str, str], socket: int) -> Process:
+async def _start_server(command: Sequence[str], environ: Mapping[str, str], socket_fd: int) -> Process:
     # In a session of its own a Ctrl-C reaches it through us alone, and once. When we die, its stdin ends.
     return await asyncio.create_subprocess_exec(
-        *command, env=dict(environ), pass_fds=(socket,), stdin=PIPE, start_new_session=True
+        *command, env=dict(environ), pass_fds=(socket_fd,), stdin=PIPE, start_new_session=True
     )
 
 
 @asynccontextmanager
-async def _changes(watched: Callable[[], Watched]) -> AsyncIterator[asyncio.Event]:
+async def _watch_changes(current_files: Callable[[], WatchedFiles]) -> AsyncIterator[asyncio.Event]:
     """Give an event that is set by every change."""
     changed = asyncio.Event()
 
-    async def until_moved(seen: Watched) -> None:
-        names = Sources(seen.files)
-        async for _ in awatch(*seen.folders, watch_filter=names, debounce=DEBOUNCE_MS, recursive=True):
+    async def watch_until_files_change(files: WatchedFiles) -> None:
+        source_filter = SourceFilter(files.files)
+        async for _ in awatch(*files.folders, watch_filter=source_filter, debounce=DEBOUNCE_MS, recursive=True):
             changed.set()
-            if watched() != seen:
+            if current_files() != files:
                 return
 
     async def watch() -> None:
         try:
             while True:
-                await until_moved(watched())
+                await watch_until_files_change(current_files())
         except (OSError, RuntimeError) as error:
             # Too many folders for this system, most likely.
             logger.warning("changes are not noticed, start the server again by hand: {}", error)
 
-    watching = asyncio.create_task(watch())
+    task = asyncio.create_task(watch())
     try:
         yield changed
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
-READY = "Toolweave is ready at {url}"
+READY_MESSAGE = "Toolweave is ready at {url}"
 # A node at work in each run's thread must not keep handlers of requests waiting.
-SPARE_THREADS = 32
-STUDIO = "https://smith.langchain.com/studio/?baseUrl="
+HANDLER_THREADS = 32
+STUDIO_URL = "https://smith.langchain.com/studio/?baseUrl="
 HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")]
 PortOption = Annotated[
     int | None,
@@ -185,8 +185,8 @@ ReloadOption = Annotated[
     bool, typer.Option("--reload/--no-reload", help="Start the server again when the application changes.")
 ]
 # For the server that `dev` starts: the socket it has opened, and whether it is not the first.
-InheritedOption = Annotated[int | None, typer.Option("--inherited", hidden=True)]
-AgainOption = Annotated[bool, typer.Option("--again", hidden=True)]
+InheritedSocketOption = Annotated[int | None, typer.Option("--inherited", hidden=True)]
+RestartedOption = Annotated[bool, typer.Option("--restarted", hidden=True)]
 InsecureOption = Annotated[
     bool, typer.Option("--allow-insecure-bind", help="Let other machines in although there is no authentication.")
 ]
@@ -207,8 +207,8 @@ def serve(
     configuration = read_configuration(
         config, host=host, port=port, data_dir=data_dir, allow_insecure_bind=allow_insecure_bind or None
     )
-    with _listening(configuration) as sock:
-        _serve_on(sock, configuration)
+    with _listening_socket(configuration) as sock:
+        _serve(sock, configuration)
 
 
 def dev(
@@ -218,8 +218,8 @@ def dev(
     data_dir: DataDirOption = None,
     allow_insecure_bind: InsecureOption = False,
     reload: ReloadOption = True,
-    inherited: InheritedOption = None,
-    again: AgainOption = False,
+    inherited: InheritedSocketOption = None,
+    is_restart: RestartedOption = False,
 ) -> None:
     """Serve as `toolweave serve` does, with readable logs and the URLs to open; changes start the server again."""
     environ = environment()
@@ -228,23 +228,23 @@ def dev(
     settings = configuration.settings
     if settings.log_format == "auto":
         settings = settings.model_copy(update={"log_format": "human"})
-    configuration = Configuration(configuration.served, settings)
+    configuration = Configuration(configuration.langgraph_json, settings)
     if inherited is not None:
-        end_with_parent()
+        stop_with_parent()
         with socket.socket(fileno=inherited) as sock:
-            _serve_on(sock, configuration, banner=not again, again=again)
+            _serve(sock, configuration, banner=not is_restart, is_restart=is_restart)
     elif reload:
-        _reloading(config, configuration, environ, data_dir)
+        _dev_with_reload(config, configuration, environ, data_dir)
     else:
-        with _listening(configuration) as sock:
-            _serve_on(sock, configuration, banner=True)
+        with _listening_socket(configuration) as sock:
+            _serve(sock, configuration, banner=True)
 
 
-def _reloading(
+def _dev_with_reload(
     config: Path | None, configuration: Configuration, environ: Mapping[str, str], data_dir: Path | None
 ) -> None:
     settings = configuration.settings
-    with _listening(configuration) as sock:
+    with _listening_socket(configuration) as sock:
         configure_logging(settings)
         port = sock.getsockname()[1]
         command = [sys.executable, "-m", "toolweave", "dev", "--host", settings.host, "--port", str(port)]
@@ -252,64 +252,62 @@ def _reloading(
         command += ["--config", str(config)] if config else []
         command += ["--data-dir", str(data_dir)] if data_dir else []
         command += ["--allow-insecure-bind"] if settings.allow_insecure_bind else []
-        watched = _watched(config, configuration)
-        raise typer.Exit(asyncio.run(serve_reloading(command, environ, watched, sock.fileno())))
+        current_files = _watched_files(config, configuration)
+        raise typer.Exit(asyncio.run(serve_with_reload(command, environ, current_files, sock.fileno())))
 
 
-def _watched(config: Path | None, configuration: Configuration) -> Callable[[], Watched]:
+def _watched_files(config: Path | None, configuration: Configuration) -> Callable[[], WatchedFiles]:
     """Give what says which files belong to the application now; those of before while langgraph.json is wrong."""
     mcp_file = mcp_place(configuration.settings).own
-    last = Watched.of(configuration.served, mcp_file)
+    last = WatchedFiles.from_config(configuration.langgraph_json, mcp_file)
 
-    def watched() -> Watched:
+    def current_files() -> WatchedFiles:
         nonlocal last
         with suppress(ConfigError):
-            last = Watched.of(find_langgraph_json(config), mcp_file)
+            last = WatchedFiles.from_config(find_langgraph_json(config), mcp_file)
         return last
 
-    return watched
+    return current_files
 
 
-def _listening(configuration: Configuration) -> AbstractContextManager[socket.socket]:
-    return listening(configuration.settings, authenticated=configuration.served.auth is not None)
+def _listening_socket(configuration: Configuration) -> AbstractContextManager[socket.socket]:
+    return listening_socket(configuration.settings, authenticated=configuration.langgraph_json.auth is not None)
 
 
-def _serve_on(sock: socket.socket, configuration: Configuration, *, banner: bool = False, again: bool = False) -> None:
-    url = f"{url_of(sock)}{configuration.served.http.mount_prefix}"
+def _serve(
+    sock: socket.socket, configuration: Configuration, *, banner: bool = False, is_restart: bool = False
+) -> None:
+    url = f"{socket_url(sock)}{configuration.langgraph_json.http.mount_prefix}"
     settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
     configure_logging(settings)
     raise_open_files_limit()
-    if configuration.is_ours:
+    if configuration.has_toolweave_graphs:
         # A model that cannot be used is an error now, not in the first run.
         model_label(settings)
-    for warning in configuration.served.warnings:
+    for warning in configuration.langgraph_json.warnings:
         logger.warning("{}", warning)
     for name in unknown_variables():
         logger.warning("the environment variable {} sets nothing", name)
 
-    threads = settings.max_concurrent_runs + SPARE_THREADS
+    threads = settings.max_concurrent_runs + HANDLER_THREADS
 
     def announce() -> None:
-        if again:
+        if is_restart:
             logger.info("the server is ready again")
             return
         if banner:
-            sys.stderr.write(welcome(url, configuration))
-        print(READY.format(url=url), flush=True)
+            sys.stderr.write(welcome_text(url, configuration))
+        print(READY_MESSAGE.format(url=url), flush=True)
 
-    run_until_signal(create_langgraph_app(configuration.served, settings), sock, announce, threads=threads)
+    run_until_signal(create_langgraph_app(configuration.langgraph_json, settings), sock, announce, threads=threads)
 
 
-def welcome(url: str, configuration: Configuration) -> str:
+def welcome_text(url: str, configuration: Configuration) -> str:
     """List the URLs that a developer opens."""
-    lines = [
-        ("API", url),
-        ("Docs", f"{url}/docs"),
-        ("Studio", f"{STUDIO}{quote(url, safe=':/')}"),
-    ]
-    if configuration.has_our_routes:
+    lines = [("API", url), ("Docs", f"{url}/docs"), ("Studio", f"{STUDIO_URL}{quote(url, safe=':/')}")]
+    if configuration.has_toolweave_routes:
         lines += [("Health", f"{url}/health"), ("Chat", f"toolweave chat --url {url}")]
-    graphs = ", ".join(configuration.served.graphs)
+    graphs = ", ".join(configuration.langgraph_json.graphs)
     width = max(len(name) for name, _ in lines)
-    shown = "\n".join(f"  {name:<{width}}  {value}" for name, value in lines)
-    return f"\nToolweave serves {graphs}\n{shown}\n  Ctrl-C stops.\n\n"
+    listing = "\n".join(f"  {name:<{width}}  {value}" for name, value in lines)
+    return f"\nToolweave serves {graphs}\n{listing}\n  Ctrl-C stops.\n\n"

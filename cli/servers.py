@@ -29,15 +29,15 @@ from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.status import ServerState
 from toolweave.servers.external_servers import Installation, installation_of, is_installed
 
-SURVEY_PATIENCE_S = 10.0
-PINGS = 5
-SIGN_IN = "toolweave servers login"
+PROBE_TIMEOUT_S = 10.0
+PING_COUNT = 5
+SIGN_IN_COMMAND = "toolweave servers login"
 ADVICE = {
-    "down": 'Correct {given}its command or URL in mcp.jsonc, or disable it there with "enabled": false.',
+    "down": 'Correct {provided}its command or URL in mcp.jsonc, or disable it there with "enabled": false.',
     "connecting": "It is slow; see whether it starts by itself in a terminal.",
     "misconfigured": "Correct its entry in mcp.jsonc.",
 }
-COLOURS = {"ready": "green", "disabled": "dim", "connecting": "yellow", "misconfigured": "red", "down": "red"}
+STATE_COLOURS = {"ready": "green", "disabled": "dim", "connecting": "yellow", "misconfigured": "red", "down": "red"}
 
 ConfigFile = Annotated[
     Path | None,
@@ -58,7 +58,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
+class ProbeResult:
     """What one server is and offers.
 
     `tools` have their name, description and input_schema as a graph sees them. `ready_ms` is the time from the server's
@@ -82,8 +82,8 @@ class Needs:
     none of ours to install.
     """
 
-    variables: tuple[str, ...] = ()
-    given: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    provided: tuple[str, ...] = ()
     ready_made: str | None = None
     program: Installation | None = None
     installed: bool | None = None
@@ -95,14 +95,14 @@ class ServersConfig:
 
     mcp: McpConfig
     settings: Settings
-    variables_in: str = DOTENV
+    variables_source: str = DOTENV
 
     @property
     def names(self) -> list[str]:
         """Name the servers that are configured, in the order of the file."""
         return [each.name for each in self.mcp.servers]
 
-    def expect(self, name: str, known: Collection[str] | None = None) -> None:
+    def require_known(self, name: str, known: Collection[str] | None = None) -> None:
         """Refuse a name that is none of those known, by default the configured ones.
 
         Raises:
@@ -125,27 +125,27 @@ class ServersConfig:
         written = dict(self.server(name).raw if raw is None else raw)
         variables = mcp_variables(self.settings)
         missing = find_references(written, variables).missing
-        wanted = find_references(written, {}).missing
-        given = tuple(each for each in wanted if each not in missing and not each.startswith(PREFIX))
+        referenced = find_references(written, {}).missing
+        provided = tuple(each for each in referenced if each not in missing and not each.startswith(PREFIX))
         command = resolve(written.get("command", ""), variables)
         folder = self.settings.data_dir
         for known in (name, *ready_made()):
             program = installation_of(known)
             if program is not None and command == str(folder.absolute() / "servers" / program.program):
-                return Needs(missing, given, known, program, is_installed(program, folder))
-        return Needs(missing, given)
+                return Needs(missing, provided, known, program, is_installed(program, folder))
+        return Needs(missing, provided)
 
-    def advice(self, found: Surveyed) -> str | None:
+    def advice(self, result: ProbeResult) -> str | None:
         """Say what to do about a server that is not ready; None where the reason says so itself."""
-        needs = self.needs(found.name)
+        needs = self.needs(result.name)
         if needs.installed is False:
             return f"Install it: toolweave servers add {needs.ready_made}"
-        if needs.variables:
-            return f"Set {', '.join(needs.variables)} in {self.variables_in} or in the environment."
-        if found.reason and SIGN_IN in found.reason:
+        if needs.missing:
+            return f"Set {', '.join(needs.missing)} in {self.variables_source} or in the environment."
+        if result.reason and SIGN_IN_COMMAND in result.reason:
             return None  # it says by itself what to do
-        given = f"the value of {', '.join(needs.given)}, " if needs.given else ""
-        return ADVICE[found.state].format(given=given) if found.state in ADVICE else None
+        provided = f"the value of {', '.join(needs.provided)}, " if needs.provided else ""
+        return ADVICE[result.state].format(provided=provided) if result.state in ADVICE else None
 
 
 def read_servers(config: Path | None, data_dir: Path | None) -> ServersConfig:
@@ -157,28 +157,24 @@ def read_servers(config: Path | None, data_dir: Path | None) -> ServersConfig:
     configuration = read_configuration(data_dir=data_dir)
     settings = load_settings(mcp_config=config, data_dir=configuration.settings.data_dir, log_level="WARNING")
     configure_logging(settings)
-    return ServersConfig(served_mcp_config(settings), settings, _variables_in(configuration.served))
+    return ServersConfig(served_mcp_config(settings), settings, _variables_source(configuration.langgraph_json))
 
 
-def _variables_in(served: LangGraphJson) -> str:
-    if served.env_file is not None:
-        return str(served.env_file)
-    return f"the env of {served.path}" if served.path.exists() else DOTENV
+def _variables_source(langgraph_json: LangGraphJson) -> str:
+    if langgraph_json.env_file is not None:
+        return str(langgraph_json.env_file)
+    return f"the env of {langgraph_json.path}" if langgraph_json.path.exists() else DOTENV
 
 
-def warn(servers: ServersConfig) -> None:
+def print_warnings(servers: ServersConfig) -> None:
     """Write what is ignored in mcp.jsonc to stderr."""
     for warning in servers.mcp.warnings:
         sys.stderr.write(f"{warning}\n")
 
 
-def survey(
-    servers: ServersConfig,
-    names: Collection[str] = (),
-    *,
-    patience_s: float = SURVEY_PATIENCE_S,
-    pinged: bool = False,
-) -> list[Surveyed]:
+def probe(
+    servers: ServersConfig, names: Collection[str] = (), *, timeout_s: float = PROBE_TIMEOUT_S, with_pings: bool = False
+) -> list[ProbeResult]:
     """Start the servers of these names, or all that are enabled, and stop them again.
 
     A disabled server is started if it is named. Our todo server gets a database for the moment; the data folder stays
@@ -189,45 +185,45 @@ def survey(
         database = settings.todo_database_url or f"sqlite+aiosqlite:///{Path(folder, 'todo.db')}"
         trial = settings.model_copy(update={"todo_database_url": database})
         configured = served_mcp_config(trial, tried=names).servers
-        wanted = [each for each in configured if not names or each.name in names]
-        return asyncio.run(_survey(wanted, token_place(settings), patience_s=patience_s, pinged=pinged))
+        selected = [each for each in configured if not names or each.name in names]
+        return asyncio.run(_probe_all(selected, token_place(settings), timeout_s=timeout_s, with_pings=with_pings))
 
 
-async def _survey(
-    servers: Sequence[McpServerConfig], tokens: TokenPlace, *, patience_s: float, pinged: bool
-) -> list[Surveyed]:
+async def _probe_all(
+    servers: Sequence[McpServerConfig], tokens: TokenPlace, *, timeout_s: float, with_pings: bool
+) -> list[ProbeResult]:
     started = datetime.now(UTC)
     async with open_tool_plane(servers, token_place=tokens) as plane:
-        await plane.settle(timeout_s=patience_s)
-        return [await _surveyed(plane, server.name, started, pinged=pinged) for server in servers]
+        await plane.settle(timeout_s=timeout_s)
+        return [await _probe_server(plane, server.name, started, with_pings=with_pings) for server in servers]
 
 
-async def _surveyed(plane: ToolPlane, name: str, started: datetime, *, pinged: bool) -> Surveyed:
+async def _probe_server(plane: ToolPlane, name: str, started: datetime, *, with_pings: bool) -> ProbeResult:
     health, details = plane.health()[name], plane.details(name)
     if health["state"] != "ready" or details is None:
-        return Surveyed(name, health["state"], health["last_error"])
+        return ProbeResult(name, health["state"], health["last_error"])
     tools = tuple(
         {"name": tool["name"], "description": tool["description"] or "", "input_schema": tool["input_schema"]}
         for tool in details["offers"]
     )
     ready_ms = round((datetime.fromisoformat(health["since"]) - started).total_seconds() * 1000)
-    return Surveyed(name, "ready", None, tools, ready_ms, await _ping_ms(plane, name) if pinged else None)
+    return ProbeResult(name, "ready", None, tools, ready_ms, await _median_ping_ms(plane, name) if with_pings else None)
 
 
-async def _ping_ms(plane: ToolPlane, name: str) -> float | None:
+async def _median_ping_ms(plane: ToolPlane, name: str) -> float | None:
     """Measure some pings; None where the server does not answer them, which it need not be ready for tools for."""
-    taken = []
+    durations = []
     try:
-        for _ in range(PINGS):
-            began = time.perf_counter()
+        for _ in range(PING_COUNT):
+            started = time.perf_counter()
             await plane.ping(name)
-            taken.append((time.perf_counter() - began) * 1000)
+            durations.append((time.perf_counter() - started) * 1000)
     except (ServerUnavailable, TimeoutError):
         return None
-    return round(statistics.median(taken), 2)
+    return round(statistics.median(durations), 2)
 
 
 def show_state(console: Console, name: str, state: str, about: str) -> None:
     """Print a server's state on a line."""
-    parts = [styled(name, "bold"), styled(state, COLOURS.get(state, "")), *([styled(about)] if about else [])]
+    parts = [styled(name, "bold"), styled(state, STATE_COLOURS.get(state, "")), *([styled(about)] if about else [])]
     console.print(*parts)

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import typer
 
 from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ServersConfig, read_servers
-from toolweave.cli.servers_state import checked, checked_json, known_servers, show_checked, show_list
-from toolweave.cli.terminal import compact, stdout_console
+from toolweave.cli.servers_state import check_json, run_checks, server_listings, show_check, show_listings
+from toolweave.cli.terminal import compact_json, stdout_console
 from toolweave.config.documents import ConfigDocument
 from toolweave.config.mcp import mcp_place
 from toolweave.config.mcp_editing import (
@@ -30,13 +30,13 @@ from toolweave.errors import ConfigError
 from toolweave.redact import names_a_secret, names_a_secret_header
 from toolweave.servers.external_servers import install
 
-RESTART = (
+RESTART_HINT = (
     "A server that runs already goes on with the entries it has read: restart it. "
     "(`toolweave dev` does so by itself; a reconnect is not enough.)"
 )
 
 
-def change(servers: ServersConfig, edit: Callable[[str], str]) -> bool:
+def apply_edit(servers: ServersConfig, edit: Callable[[str], str]) -> bool:
     """Edit the file, or a copy of ours in the data folder; say whether it differs now.
 
     Raises:
@@ -47,14 +47,14 @@ def change(servers: ServersConfig, edit: Callable[[str], str]) -> bool:
         if edit(shipped_text()) == shipped_text():
             return False
         if make_file(file.own, shipped_text()):
-            _say(f"Made {file.own}, a copy of the file that comes with Toolweave.")
+            _print_note(f"Made {file.own}, a copy of the file that comes with Toolweave.")
     return edit_file(file.own, edit)
 
 
-SOURCE = "servers add"
+ERROR_SOURCE = "servers add"
 
 
-def _entry(
+def _build_entry(
     name: str,
     url: str | None,
     command: Sequence[str],
@@ -71,14 +71,14 @@ def _entry(
     """
     if not url and not command:
         if headers or env or transport or oauth:
-            raise _wrong("--header, --env, --transport and --oauth go with --url or a command.")
+            raise _usage_error("--header, --env, --transport and --oauth go with --url or a command.")
         return None
     if url and command:
-        raise _wrong("--url and a command exclude each other.")
+        raise _usage_error("--url and a command exclude each other.")
     if (headers or oauth) and not url:
-        raise _wrong("--header and --oauth go with --url; a program gets its secrets by --env.")
+        raise _usage_error("--header and --oauth go with --url; a program gets its secrets by --env.")
     if env and not command:
-        raise _wrong("--env goes with a command; a remote server gets its secrets by --header.")
+        raise _usage_error("--env goes with a command; a remote server gets its secrets by --header.")
     program = command[0] if command else ""
     if os.sep in program and not holds_reference(program):
         # The file is in another folder than the one that the person is in.
@@ -87,42 +87,42 @@ def _entry(
         "url": url,
         "command": program,
         "transport": transport,
-        "headers": dict(_pair("--header", text, "=:") for text in headers),
+        "headers": dict(_parse_pair("--header", text, "=:") for text in headers),
         "args": list(command[1:]),
-        "env": dict(_pair("--env", text, "=") for text in env),
+        "env": dict(_parse_pair("--env", text, "=") for text in env),
         "auth": "oauth" if oauth else None,
     }
     entry = {key: value for key, value in values.items() if value}
-    check_server(name, entry, ConfigDocument(entry, {}, SOURCE), ())
+    check_server(name, entry, ConfigDocument(entry, {}, ERROR_SOURCE), ())
     return entry
 
 
 def _literal_secrets(entry: Mapping[str, Any]) -> Iterator[str]:
     """Name what looks like a secret that is written out; no value."""
     for name, value in entry.get("headers", {}).items():
-        if names_a_secret_header(name) and not _refers(value):
+        if names_a_secret_header(name) and not _has_reference(value):
             yield f"the header {name}"
     for name, value in entry.get("env", {}).items():
-        if names_a_secret(name) and not _refers(value):
+        if names_a_secret(name) and not _has_reference(value):
             yield name
     if urlsplit(entry.get("url", "")).password:
         yield "the password in the URL"
 
 
-def _refers(value: str) -> bool:
+def _has_reference(value: str) -> bool:
     return holds_reference(value) or "{user:" in value or "{configurable:" in value
 
 
-def _pair(option: str, text: str, separators: str) -> tuple[str, str]:
+def _parse_pair(option: str, text: str, separators: str) -> tuple[str, str]:
     """Take NAME=VALUE apart; a header may be written as NAME: VALUE, too."""
     first = min((at for at in map(text.find, separators) if at > 0), default=None)
     if first is None:
-        raise _wrong(f"{option} takes NAME=VALUE.")
+        raise _usage_error(f"{option} takes NAME=VALUE.")
     return text[:first].strip(), text[first + 1 :].strip() if option == "--header" else text[first + 1 :]
 
 
-def _wrong(message: str) -> ConfigError:
-    return ConfigError(message, source=SOURCE, fix="See toolweave servers add --help.")
+def _usage_error(message: str) -> ConfigError:
+    return ConfigError(message, source=ERROR_SOURCE, fix="See toolweave servers add --help.")
 
 
 Name = Annotated[str | None, typer.Argument(help="A ready-made server, or the name for a new one.")]
@@ -164,22 +164,22 @@ def add(
     Write secrets as {env:VAR}. The exit code is 1 when the server was added and does not come up.
     """
     servers = read_servers(config, data_dir)
-    entry = _entry(name or "x", url, command or (), transport, header or (), env or (), oauth=oauth)
+    entry = _build_entry(name or "x", url, command or (), transport, header or (), env or (), oauth=oauth)
     if name is None:
-        show_list([each for each in known_servers(servers) if each.name in ready_made()], as_json=as_json)
+        show_listings([each for each in server_listings(servers) if each.name in ready_made()], as_json=as_json)
         return
     if entry is None:
         changed = _add_ready_made(servers, name, replace=replace, no_install=no_install)
     else:
-        changed = change(servers, lambda text: _with_new(text, name, entry, replace=replace))
+        changed = apply_edit(servers, lambda text: _add_entry(text, name, entry, replace=replace))
     servers = read_servers(config, data_dir)
     for secret in _literal_secrets(entry or {}):
-        _say(f"{secret} is written out in {servers.mcp.path}: better write {{env:NAME}} and set that variable.")
-    ready = _report(servers, name, changed=changed, no_check=no_check, as_json=as_json)
+        _print_note(f"{secret} is written out in {servers.mcp.path}: better write {{env:NAME}} and set that variable.")
+    ready = _report_added(servers, name, changed=changed, no_check=no_check, as_json=as_json)
     raise typer.Exit(0 if ready else 1)
 
 
-def _with_new(text: str, name: str, entry: Mapping[str, Any], *, replace: bool) -> str:
+def _add_entry(text: str, name: str, entry: Mapping[str, Any], *, replace: bool) -> str:
     if name in names_in(text) and not replace:
         raise ConfigError(f"there is a server {name!r} already.", fix="Choose another name, or give --replace.")
     return with_entry(text, name, entry)
@@ -187,47 +187,47 @@ def _with_new(text: str, name: str, entry: Mapping[str, Any], *, replace: bool) 
 
 def _add_ready_made(servers: ServersConfig, name: str, *, replace: bool, no_install: bool) -> bool:
     """Install the program of an entry and enable it; one that the file has is taken as it is there."""
-    servers.expect(name, dict.fromkeys([*servers.names, *ready_made()]))
+    servers.require_known(name, dict.fromkeys([*servers.names, *ready_made()]))
     known = ready_made().get(name)
     if replace and known is None:
-        raise ConfigError(f"{name!r} is no ready-made server.", source=SOURCE, fix="Give --url or a command.")
+        raise ConfigError(f"{name!r} is no ready-made server.", source=ERROR_SOURCE, fix="Give --url or a command.")
     needs = servers.needs(name, known.raw if known and (replace or name not in servers.names) else None)
     if needs.program and not needs.installed and not no_install:
-        install(needs.program, servers.settings.data_dir, _say)
+        install(needs.program, servers.settings.data_dir, _print_note)
 
     def edit(text: str) -> str:
         if known is not None and (replace or name not in names_in(text)):
             text = with_entry(text, name, known)
         return switched(text, name, on=True)
 
-    return change(servers, edit)
+    return apply_edit(servers, edit)
 
 
-def _say(text: str) -> None:
+def _print_note(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def _report(servers: ServersConfig, name: str, *, changed: bool, no_check: bool, as_json: bool) -> bool:
+def _report_added(servers: ServersConfig, name: str, *, changed: bool, no_check: bool, as_json: bool) -> bool:
     """Say what was done, what is lacking still and how the server is; False when it was started and is not ready."""
     needs, auth = servers.needs(name), servers.server(name).auth
     signs_in = auth is not None and auth.grant == "authorization_code"
-    lacking = bool(needs.variables) or needs.installed is False or signs_in
-    found = None if no_check or lacking else checked(servers, [name])[0]
-    hint = RESTART if changed else None
+    lacking = bool(needs.missing) or needs.installed is False or signs_in
+    found = None if no_check or lacking else run_checks(servers, [name])[0]
+    hint = RESTART_HINT if changed else None
     if as_json:
-        told = {"name": name, "file": str(servers.mcp.path), "changed": changed, "restart": hint}
-        told |= {"missing": needs.variables, "installed": needs.installed is not False}
-        print(compact({**told, "check": found and checked_json(found, servers)}))
+        payload = {"name": name, "file": str(servers.mcp.path), "changed": changed, "restart": hint}
+        payload |= {"missing": needs.missing, "installed": needs.installed is not False}
+        print(compact_json({**payload, "check": found and check_json(found, servers)}))
         return found is None or found.state == "ready"
     print(f"{name} is enabled in {servers.mcp.path}{'' if changed else ' already'}.")
-    if needs.variables:
-        print(f"It needs {', '.join(needs.variables)}: set that in {servers.variables_in} or in the environment.")
+    if needs.missing:
+        print(f"It needs {', '.join(needs.missing)}: set that in {servers.variables_source} or in the environment.")
     if needs.installed is False:
         print(f"Its program is not installed yet: toolweave servers add {needs.ready_made}")
     if signs_in:
         print(f"Sign in to it: toolweave servers login {name}")
     if found is not None:
-        show_checked(stdout_console(), found, servers)
+        show_check(stdout_console(), found, servers)
     if hint:
         print(hint)
     return found is None or found.state == "ready"
@@ -246,7 +246,7 @@ def remove(
     it before this command if they are in a keyring.
     """
     servers = read_servers(config, data_dir)
-    servers.expect(name)
+    servers.require_known(name)
     known = ready_made().get(name)
 
     def edit(text: str) -> str:
@@ -256,11 +256,11 @@ def remove(
             return switched(text, name, on=False)
         return without_entry(text, name, above=known.above if known else "")
 
-    changed = change(servers, edit)
-    hint = RESTART if changed else None
+    changed = apply_edit(servers, edit)
+    hint = RESTART_HINT if changed else None
     file = str(mcp_place(servers.settings).path)
     if as_json:
-        print(compact({"name": name, "file": file, "changed": changed, "restart": hint}))
+        print(compact_json({"name": name, "file": file, "changed": changed, "restart": hint}))
         return
     done = f"{name} is disabled in {file}" if keep_entry else f"{name} is removed from {file}"
     print(f"{done}{'' if changed else ' already'}.")

@@ -14,14 +14,14 @@ from toolweave.cli.servers import (
     AsJson,
     ConfigFile,
     DataFolder,
+    ProbeResult,
     ServersConfig,
-    Surveyed,
+    print_warnings,
+    probe,
     read_servers,
     show_state,
-    survey,
-    warn,
 )
-from toolweave.cli.terminal import compact, harmless, shortened, stdout_console, styled
+from toolweave.cli.terminal import compact_json, sanitize, shorten, stdout_console, styled
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG, McpServerConfig, load_mcp_config, mcp_variables
 from toolweave.config.mcp_editing import ready_made
@@ -37,7 +37,7 @@ SignIn = Literal["none", "by secret", "signed in", "needed", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ServerListing:
     """One server as it is configured; `target` holds no secret: the program or the host.
 
     `configured` is False for a ready-made one that the file has not; `missing` are variables without a value,
@@ -63,30 +63,30 @@ def list_servers(config: ConfigFile = None, data_dir: DataFolder = None, as_json
     Ready-made servers that can be added follow.
     """
     servers = read_servers(config, data_dir)
-    warn(servers)
-    show_list(known_servers(servers), as_json=as_json)
+    print_warnings(servers)
+    show_listings(server_listings(servers), as_json=as_json)
 
 
-def known_servers(servers: ServersConfig) -> list[Listed]:
+def server_listings(servers: ServersConfig) -> list[ServerListing]:
     """List the configured servers, and the ready-made ones that are not among them."""
     shipped = load_mcp_config(SHIPPED_MCP_CONFIG, mcp_variables(servers.settings), settings=servers.settings).servers
-    addable = [_listed(each, servers, configured=False) for each in shipped if each.name not in servers.names]
-    return [_listed(each, servers) for each in servers.mcp.servers] + addable
+    addable = [_listing(each, servers, configured=False) for each in shipped if each.name not in servers.names]
+    return [_listing(each, servers) for each in servers.mcp.servers] + addable
 
 
-def show_list(listed: Sequence[Listed], *, as_json: bool) -> None:
+def show_listings(listed: Sequence[ServerListing], *, as_json: bool) -> None:
     """Print a line for each server, or all as JSON."""
     if as_json:
-        print(compact([asdict(each) for each in listed]))
+        print(compact_json([asdict(each) for each in listed]))
         return
     console = stdout_console()
     for each in listed:
-        remarks = ", ".join(_remarks(each))
+        remarks = ", ".join(_listing_notes(each))
         parts = [styled(each.name, "bold"), styled(each.transport), styled(each.about or each.target)]
         console.print(*parts, *([styled(remarks, "dim")] if remarks else []))
 
 
-def _remarks(each: Listed) -> Iterator[str]:
+def _listing_notes(each: ServerListing) -> Iterator[str]:
     if not each.configured:
         yield f"can be added: toolweave servers add {each.name}"
     elif not each.enabled:
@@ -103,37 +103,37 @@ def _remarks(each: Listed) -> Iterator[str]:
         yield each.sign_in
 
 
-def _listed(server: McpServerConfig, servers: ServersConfig, *, configured: bool = True) -> Listed:
+def _listing(server: McpServerConfig, servers: ServersConfig, *, configured: bool = True) -> ServerListing:
     needs, known = servers.needs(server.name, server.raw), ready_made().get(server.name)
     is_ready_made = known and {**known.raw, "enabled": None} == {**server.raw, "enabled": None}
-    return Listed(
+    return ServerListing(
         name=server.name,
         transport=server.transport,
         enabled=server.enabled and configured,
         target=target_of(server, Redaction(server)),
-        sign_in=_sign_in(server, servers),
+        sign_in=_sign_in_state(server, servers),
         misconfigured=server.misconfigured,
         configured=configured,
-        missing=needs.variables,
+        missing=needs.missing,
         installed=needs.installed,
         about=known.about if known and is_ready_made else "",
     )
 
 
-def _sign_in(server: McpServerConfig, servers: ServersConfig) -> SignIn:
+def _sign_in_state(server: McpServerConfig, servers: ServersConfig) -> SignIn:
     if server.auth is None or server.url is None:
         return "none"
     if server.auth.grant == "client_credentials":
         return "by secret"
     try:
-        kept = open_vault(token_place(servers.settings)).read(GrantKey(server.name, server.url))
+        tokens = open_vault(token_place(servers.settings)).read(GrantKey(server.name, server.url))
     except TokenStoreError as error:
         sys.stderr.write(f"{server.name}: {error}\n")
         return "unreadable"
-    return "needed" if kept is None else "signed in"
+    return "needed" if tokens is None else "signed in"
 
 
-def signature(name: str, schema: dict[str, Any]) -> str:
+def tool_signature(name: str, schema: dict[str, Any]) -> str:
     """Write a tool as name(parameter: type, optional?: type); a type that is none of JSON's own is left out."""
     properties, required = schema.get("properties"), schema.get("required")
     written = []
@@ -144,7 +144,7 @@ def signature(name: str, schema: dict[str, Any]) -> str:
     return f"{name}({', '.join(written)})"
 
 
-CHECK_PATIENCE_S = 30.0
+CHECK_TIMEOUT_S = 30.0
 Names = Annotated[list[str] | None, typer.Argument(help="Servers of mcp.jsonc.", show_default="all that are enabled")]
 
 
@@ -154,7 +154,7 @@ def check(names: Names = None, config: ConfigFile = None, data_dir: DataFolder =
     A server that is disabled is started if it is named. The exit code is 1 when one does not come up; what to do about
     it is said.
     """
-    _check(read_servers(config, data_dir), names or [], as_json=as_json, signatures=False)
+    _print_checks(read_servers(config, data_dir), names or [], as_json=as_json, signatures=False)
 
 
 def tools(
@@ -164,58 +164,58 @@ def tools(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the schemas of the parameters.")] = False,
 ) -> None:
     """Start the servers and list their tools with the parameters they take; the exit code is as that of `check`."""
-    _check(read_servers(config, data_dir), [name] if name else [], as_json=as_json, signatures=True)
+    _print_checks(read_servers(config, data_dir), [name] if name else [], as_json=as_json, signatures=True)
 
 
-def _check(servers: ServersConfig, names: Sequence[str], *, as_json: bool, signatures: bool) -> NoReturn:
-    found = checked(servers, names)
+def _print_checks(servers: ServersConfig, names: Sequence[str], *, as_json: bool, signatures: bool) -> NoReturn:
+    found = run_checks(servers, names)
     if as_json:
-        print(compact([checked_json(each, servers) for each in found]))
+        print(compact_json([check_json(each, servers) for each in found]))
     elif not found:
         print("No server is enabled.")
     else:
         for each in found:
-            show_checked(stdout_console(), each, servers, signatures=signatures)
+            show_check(stdout_console(), each, servers, signatures=signatures)
     raise typer.Exit(1 if any(each.state != "ready" for each in found) else 0)
 
 
-def checked(servers: ServersConfig, names: Sequence[str]) -> list[Surveyed]:
+def run_checks(servers: ServersConfig, names: Sequence[str]) -> list[ProbeResult]:
     """Start the servers of these names, or all that are enabled, with the patience that a check has.
 
     Raises:
         ConfigError: there is no server of such a name.
     """
     for name in names:
-        servers.expect(name)
-    warn(servers)
+        servers.require_known(name)
+    print_warnings(servers)
     # What goes wrong is said in our words.
     configure_logging(servers.settings.model_copy(update={"log_level": "ERROR"}))
-    found = survey(servers, names, patience_s=CHECK_PATIENCE_S, pinged=True)
+    found = probe(servers, names, timeout_s=CHECK_TIMEOUT_S, with_pings=True)
     return [each for each in found if names or each.state != "disabled"]
 
 
-def checked_json(found: Surveyed, servers: ServersConfig) -> dict[str, Any]:
+def check_json(result: ProbeResult, servers: ServersConfig) -> dict[str, Any]:
     """Write what was found as JSON."""
-    needs = servers.needs(found.name)
-    to_do = None if found.state == "ready" else servers.advice(found)
-    return {**asdict(found), "missing": needs.variables, "installed": needs.installed is not False, "fix": to_do}
+    needs = servers.needs(result.name)
+    fix = None if result.state == "ready" else servers.advice(result)
+    return {**asdict(result), "missing": needs.missing, "installed": needs.installed is not False, "fix": fix}
 
 
-def show_checked(console: Console, found: Surveyed, servers: ServersConfig, *, signatures: bool = False) -> None:
+def show_check(console: Console, result: ProbeResult, servers: ServersConfig, *, signatures: bool = False) -> None:
     """Print how a server is, its tools with their parameters or by name, and what to do if it is not ready."""
-    if found.state == "ready":
-        pings = "" if found.ping_ms is None else f", a ping takes {found.ping_ms:g} ms"
-        show_state(console, found.name, found.state, f"{len(found.tools)} tools in {found.ready_ms} ms{pings}")
+    if result.state == "ready":
+        pings = "" if result.ping_ms is None else f", a ping takes {result.ping_ms:g} ms"
+        show_state(console, result.name, result.state, f"{len(result.tools)} tools in {result.ready_ms} ms{pings}")
     else:
-        show_state(console, found.name, found.state, found.reason or "no answer yet")
-        if to_do := servers.advice(found):
-            console.print(styled(f"  → {to_do}"))
-    if found.tools and not signatures:
-        console.print(styled(f"  {', '.join(tool['name'] for tool in found.tools)}"))
-    for tool in found.tools if signatures else ():
-        console.print(styled(f"  {signature(tool['name'], tool['input_schema'])}", "bold"))
+        show_state(console, result.name, result.state, result.reason or "no answer yet")
+        if fix := servers.advice(result):
+            console.print(styled(f"  → {fix}"))
+    if result.tools and not signatures:
+        console.print(styled(f"  {', '.join(tool['name'] for tool in result.tools)}"))
+    for tool in result.tools if signatures else ():
+        console.print(styled(f"  {tool_signature(tool['name'], tool['input_schema'])}", "bold"))
         if tool["description"]:
-            console.print(styled(f"      {shortened(tool['description'], 160)}"))
+            console.print(styled(f"      {shorten(tool['description'], 160)}"))
 
 
 Name = Annotated[str, typer.Argument(help="The server's name in mcp.jsonc.")]
@@ -230,10 +230,10 @@ def login(
 ) -> None:
     """Sign in to a server in the browser; its tokens are kept for `serve`, which takes them up by itself."""
     servers = read_servers(config, data_dir)
-    server = _signing_in(servers, name)
+    server = _sign_in_server(servers, name)
 
     def show(url: str) -> None:
-        sys.stdout.write(f"Sign in to {name} in your browser: {harmless(url)}\n")
+        sys.stdout.write(f"Sign in to {name} in your browser: {sanitize(url)}\n")
         sys.stdout.flush()
         if not no_browser:
             webbrowser.open(url)
@@ -253,19 +253,19 @@ def logout(name: Name, config: ConfigFile = None, data_dir: DataFolder = None) -
     """
     servers = read_servers(config, data_dir)
     if name in servers.names:
-        was_signed_in = asyncio.run(sign_out(_signing_in(servers, name), token_place(servers.settings)))
+        was_signed_in = asyncio.run(sign_out(_sign_in_server(servers, name), token_place(servers.settings)))
     elif not (was_signed_in := open_vault(token_place(servers.settings)).delete(GrantKey(name, url=""))):
-        servers.expect(name)
+        servers.require_known(name)
     print(f"Signed out of {name}." if was_signed_in else f"You were not signed in to {name}.")
 
 
-def _signing_in(servers: ServersConfig, name: str) -> McpServerConfig:
+def _sign_in_server(servers: ServersConfig, name: str) -> McpServerConfig:
     """Find a server that a person signs in to.
 
     Raises:
         ConfigError: there is none of that name, or it is not one to sign in to.
     """
-    servers.expect(name)
+    servers.require_known(name)
     server, source = servers.server(name), str(servers.mcp.path)
     if server.misconfigured:
         raise ConfigError(f"server {name!r} is misconfigured: {server.misconfigured}", source=source)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
-SHOWN_CHARACTERS = 400
+MAX_LINE_CHARS = 400
 
 
 def stdout_console() -> Console:
@@ -25,27 +25,27 @@ def stdout_console() -> Console:
     return Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
-def harmless(text: str) -> str:
+def sanitize(text: str) -> str:
     """Replace control characters."""
     return _CONTROL.sub("�", text)
 
 
-def harmless_json(value: Any) -> str:
+def sanitized_json(value: Any) -> str:
     """Write a value as JSON to read, control characters as escapes, so that nothing of it is lost."""
-    return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], json.dumps(value, ensure_ascii=False, indent=2))
+    return _CONTROL.sub(lambda match: json.dumps(match[0])[1:-1], json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def styled(text: str, style: str = "") -> Text:
     """Give harmless text in a style."""
-    return Text(harmless(text), style=style)
+    return Text(sanitize(text), style=style)
 
 
-def compact(value: Any) -> str:
+def compact_json(value: Any) -> str:
     """Write a value as JSON on one line."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def shortened(text: str, limit: int = SHOWN_CHARACTERS) -> str:
+def shorten(text: str, limit: int = MAX_LINE_CHARS) -> str:
     """Put text on one line and cut it where it is too long to read."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[:limit]}… ({len(line)} characters)"
@@ -53,10 +53,10 @@ def shortened(text: str, limit: int = SHOWN_CHARACTERS) -> str:
 
 def call_text(name: str, arguments: dict[str, Any]) -> str:
     """Write a tool call as name(argument=value, …)."""
-    return f"{name}({', '.join(f'{key}={shortened(compact(value))}' for key, value in arguments.items())})"
+    return f"{name}({', '.join(f'{key}={shorten(compact_json(value))}' for key, value in arguments.items())})"
 
 
-def script_document(script: "VideoScript", personas: "Sequence[Persona]" = ()) -> Iterator[Text]:
+def script_paragraphs(script: "VideoScript", personas: "Sequence[Persona]" = ()) -> Iterator[Text]:
     """Give the paragraphs of a script, with empty ones between: who speaks is named where it is somebody."""
     names = {persona.id: persona.name for persona in personas}
     yield from (styled(script.title, "bold"), Text(), styled(script.description, "italic"))

@@ -7,12 +7,12 @@ import typer
 from rich.console import Console
 
 from toolweave.cli.api_client import server_health, server_url
-from toolweave.cli.servers import ConfigFile, DataFolder, Surveyed, read_servers, show_state, survey, warn
-from toolweave.cli.terminal import compact, harmless, shortened, stdout_console
+from toolweave.cli.servers import ConfigFile, DataFolder, ProbeResult, print_warnings, probe, read_servers, show_state
+from toolweave.cli.terminal import compact_json, sanitize, shorten, stdout_console
 from toolweave.config.logs import configure_logging
 from toolweave.config.settings import load_settings
 
-REFUSALS = {
+BREAKER_NOTES = {
     "OPEN": "calls are refused because it failed too often",
     "HALF_OPEN": "it failed too often; the next call finds out whether it is back",
 }
@@ -31,41 +31,41 @@ def tools(
     """
     if url is not None:
         health = server_health(server_url(url, load_settings()))
-        print(compact(health)) if as_json else _show_health(stdout_console(), health)
+        print(compact_json(health)) if as_json else _show_health(stdout_console(), health)
         return
     servers = read_servers(config, data_dir)
-    warn(servers)
+    print_warnings(servers)
     # What goes wrong is said in our words.
     configure_logging(servers.settings.model_copy(update={"log_level": "ERROR"}))
-    found = survey(servers)
+    found = probe(servers)
     if as_json:
-        print(compact([asdict(server) for server in found]))
+        print(compact_json([asdict(server) for server in found]))
     else:
         for server in found:
-            show(stdout_console(), server)
+            show_server(stdout_console(), server)
 
 
-def show(console: Console, server: Surveyed) -> None:
+def show_server(console: Console, server: ProbeResult) -> None:
     """Print one server and its tools."""
     about = f"{len(server.tools)} tools in {server.ready_ms} ms" if server.state == "ready" else server.reason or ""
     show_state(console, server.name, server.state, about)
     width = max((len(tool["name"]) for tool in server.tools), default=0)
     for tool in server.tools:
-        console.print(harmless(f"  {tool['name']:<{width}}  {shortened(tool['description'], 90)}").rstrip())
+        console.print(sanitize(f"  {tool['name']:<{width}}  {shorten(tool['description'], 90)}").rstrip())
 
 
 def _show_health(console: Console, health: dict[str, Any]) -> None:
     for name, server in health["servers"].items():
-        show_state(console, name, server["state"], in_words(server))
+        show_state(console, name, server["state"], health_summary(server))
 
 
-def in_words(server: dict[str, Any]) -> str:
+def health_summary(server: dict[str, Any]) -> str:
     """Say what /health tells of a server beside its state."""
     if server["state"] != "ready":
         return str(server["last_error"] or "")
     parts = [f"{server['tools']} tools"]
     if latency := server.get("latency_ms"):
         parts.append(f"calls take {latency['p50']:g} ms, 1 in 100 more than {latency['p99']:g} ms")
-    if refusal := REFUSALS.get(server.get("breaker", "CLOSED")):
+    if refusal := BREAKER_NOTES.get(server.get("breaker", "CLOSED")):
         parts.append(refusal)
     return "; ".join(parts)

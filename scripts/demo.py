@@ -26,7 +26,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from toolweave.cli.terminal import call_text, script_document, shortened
+from toolweave.cli.terminal import call_text, script_paragraphs, shorten
 from toolweave.nodes.script.script_file import VideoScript
 
 READY = "Toolweave is ready at "
@@ -214,7 +214,7 @@ async def list_graphs_as_tools(url: str) -> None:
         answer = await client.post("/mcp", json=request, headers={"accept": "application/json"})
     tools = answer.json()["result"]["tools"]
     for tool in tools:
-        step(tool["name"], shortened(tool["description"], 100))
+        step(tool["name"], shorten(tool["description"], 100))
     if not tools:
         raise DemoFailed("/mcp offers no tools")
 
@@ -245,9 +245,9 @@ def show_workflow(answer: dict[str, Any]) -> None:
         body = f" {json.dumps(spec['body'])}" if spec["body"] is not None else ""
         step("request", f"{spec['method']} {spec['url']}{query}{body}", "cyan")
     if raw := answer["raw_response"]:
-        step("answer", f"{raw['status_code']} {shortened(json.dumps(raw['body']), 160)}", "green")
+        step("answer", f"{raw['status_code']} {shorten(json.dumps(raw['body']), 160)}", "green")
     if answer["error"]:
-        step(answer["error_stage"], shortened(answer["error"], 160), "red")
+        step(answer["error_stage"], shorten(answer["error"], 160), "red")
 
 
 async def write_script(client: LangGraphClient, page: str) -> None:
@@ -264,7 +264,7 @@ async def write_script(client: LangGraphClient, page: str) -> None:
                 raise DemoFailed(f"the script writer failed: {part.data}")
     say("")
     script = VideoScript.model_validate(values["script"])
-    for paragraph in script_document(script):
+    for paragraph in script_paragraphs(script):
         console.print(Padding(paragraph, (0, 0, 0, 6)), soft_wrap=False)
     say(f"  ({(time.perf_counter() - started) * 1000:.0f} ms)", "dim")
     if values["source"]["title"] != script.title or len(script.sections) < 3:
@@ -305,7 +305,7 @@ def show_step(turn: Turn, node: str, update: Any) -> None:
                 step(node, f"asks for {call_text(call['name'], call['args'])}", "cyan")
             if message["type"] == "tool":
                 failed = message.get("status") == "error"
-                step(node, f"{message['name']} → {shortened(message['content'], 160)}", "red" if failed else "green")
+                step(node, f"{message['name']} → {shorten(message['content'], 160)}", "red" if failed else "green")
             elif message["type"] == "ai" and not calls:
                 turn.answer = message["content"]
                 step(node, f"answers\n{indented(turn.answer)}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolweave.cli.chat import Ask, ask_all, ask_one
+from toolweave.cli.chat import ReadLine, answer_interrupt, answer_interrupts
 
 REQUEST = {"action_request": {"action": "delete_todo", "args": {"id": 3}}}
 
@@ -23,8 +23,8 @@ class Person:
 
 
 def asked(value: Any, *answers: str) -> Any:
-    person: Ask = Person(*answers)
-    return ask_one(value, person)
+    person: ReadLine = Person(*answers)
+    return answer_interrupt(value, person)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_question_with_several_fields_is_answered_field_by_field() -> None:
     question = {"message": "Where to?", "requestedSchema": {"type": "object", "properties": properties}}
     person = Person("respond", "0150", "4", "yes", "")
 
-    [answer] = ask_one([{"action_request": {"action": "plan", "args": question}}], person)
+    [answer] = answer_interrupt([{"action_request": {"action": "plan", "args": question}}], person)
 
     assert answer == {"type": "response", "args": {"zip": "0150", "days": 4, "vip": True}}
     assert person.questions[1:] == ["zip> ", "days> ", "vip> ", "note> "]
@@ -58,7 +58,7 @@ def test_a_question_with_several_fields_is_answered_field_by_field() -> None:
 def test_only_what_the_request_allows_can_be_chosen() -> None:
     person = Person("edit", "approve", "reject")
     config = {"allow_accept": False, "allow_edit": False, "allow_respond": False, "allow_ignore": True}
-    assert ask_one([{**REQUEST, "config": config}], person) == [{"type": "ignore", "args": None}]
+    assert answer_interrupt([{**REQUEST, "config": config}], person) == [{"type": "ignore", "args": None}]
     assert person.questions[0] == "delete_todo(id=3)\nreject> "
 
 
@@ -76,11 +76,11 @@ def test_any_other_question_takes_json_or_text(text: str, value: Any) -> None:
 
 def test_several_interrupts_are_resumed_by_their_ids() -> None:
     interrupts = [{"id": "i1", "value": "first?"}, {"id": "i2", "value": "second?"}]
-    assert ask_all(interrupts, Person("1", "two")) == {"i1": 1, "i2": "two"}
-    assert ask_all(interrupts[:1], Person("1")) == 1
+    assert answer_interrupts(interrupts, Person("1", "two")) == {"i1": 1, "i2": "two"}
+    assert answer_interrupts(interrupts[:1], Person("1")) == 1
 
 
 def test_a_question_cannot_command_the_terminal() -> None:
     person = Person("x")
-    ask_one("clear \x1b[2J now", person)
+    answer_interrupt("clear \x1b[2J now", person)
     assert "\x1b" not in person.questions[0]

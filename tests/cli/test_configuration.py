@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.cli.configuration import OUR_GRAPHS, find_langgraph_json, read_configuration
+from toolweave.cli.configuration import DEFAULT_LANGGRAPH_JSON, find_langgraph_json, read_configuration
 from toolweave.config.langgraph_json import load_langgraph_json
 from toolweave.errors import ConfigError
 
@@ -23,9 +23,9 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_file_the_graphs_of_our_own_langgraph_json_are_served() -> None:
     written = load_langgraph_json(REPOSITORY / "langgraph.json")
-    assert find_langgraph_json(None) == OUR_GRAPHS
-    assert written.graphs == OUR_GRAPHS.graphs
-    assert written.http == OUR_GRAPHS.http
+    assert find_langgraph_json(None) == DEFAULT_LANGGRAPH_JSON
+    assert written.graphs == DEFAULT_LANGGRAPH_JSON.graphs
+    assert written.http == DEFAULT_LANGGRAPH_JSON.http
 
 
 def test_our_graphs_read_the_env_file_that_our_langgraph_json_names_too() -> None:
@@ -39,8 +39,8 @@ def test_our_graphs_read_the_env_file_that_our_langgraph_json_names_too() -> Non
 def test_a_file_in_the_current_folder_is_served_instead() -> None:
     Path("langgraph.json").write_text('{"graphs": {"mine": "./mine.py:graph"}}', encoding="utf-8")
     configuration = read_configuration()
-    assert list(configuration.served.graphs) == ["mine"]
-    assert not configuration.is_ours
+    assert list(configuration.langgraph_json.graphs) == ["mine"]
+    assert not configuration.has_toolweave_graphs
 
 
 def test_a_named_file_that_is_absent_is_an_error_and_never_replaced_by_ours() -> None:

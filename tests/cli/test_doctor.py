@@ -14,7 +14,7 @@ import pytest
 from tests.cli.command import SAMPLE_APP, Ended, serving, toolweave
 from tests.fixtures.openai_wire import WireTurn, openai_wire
 from tests.servers.registry.tools import opened, tool
-from toolweave.cli.doctor import check_model, check_schema, guarded
+from toolweave.cli.doctor import catch_errors, check_model, check_schema
 from toolweave.config.settings import Settings, load_settings
 from toolweave.tool_config import ToolConfig
 
@@ -140,7 +140,7 @@ def test_a_database_that_cannot_be_used_is_found_without_touching_it(
             connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
             connection.execute("INSERT INTO alembic_version VALUES (?)", [revision])
     before = path.read_bytes()
-    finding = list(guarded("database", check_schema(Settings(data_dir=tmp_path))))[-1]
+    finding = list(catch_errors("database", check_schema(Settings(data_dir=tmp_path))))[-1]
     assert (finding.subject, finding.level) == ("database", level)
     assert said in finding.text
     assert path.read_bytes() == before

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.cli.doctor import check_files, diagnose, guarded
+from toolweave.cli.doctor import catch_errors, check_file_roots, diagnose
 from toolweave.config.settings import Settings
 
 
 def said(settings: Settings) -> list[str]:
-    found = guarded("file roots", check_files(settings))
+    found = catch_errors("file roots", check_file_roots(settings))
     return [f"{finding.level} {finding.subject}: {finding.text}" for finding in found]
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from tests.fixtures.mcp_server import free_port
 from tests.fixtures.postgres import PostgresServer
-from toolweave.cli.doctor import CHECKS, check_queries, diagnose, guarded
+from toolweave.cli.doctor import CHECKS, catch_errors, check_query_database, diagnose
 from toolweave.config.settings import Settings
 from toolweave.servers.registry.repository import open_registry_at
 from toolweave.servers.todo.database import open_todo_database
@@ -26,7 +26,7 @@ def url(postgres: PostgresServer) -> Iterator[str]:
 
 def said(settings: Settings) -> list[str]:
     names = ("todo database", "registered tools")
-    findings = [finding for name in names for finding in guarded(name, CHECKS[name](settings))]
+    findings = [finding for name in names for finding in catch_errors(name, CHECKS[name](settings))]
     return [f"{finding.level} {finding.subject}: {finding.text} {finding.fix or ''}".strip() for finding in findings]
 
 
@@ -60,13 +60,13 @@ def test_the_query_database_is_to_be_read_only(postgres: PostgresServer, url: st
     asyncio.run(make_tables(url))
     postgres.execute("CREATE ROLE reader; GRANT SELECT ON todos TO reader", url=url)
     try:
-        (writes,) = check_queries(Settings(query_database_url=url))
+        (writes,) = check_query_database(Settings(query_database_url=url))
         assert (writes.level, writes.subject) == ("warn", "query database")
         assert "TOOLWEAVE_QUERY_ROLE" in (writes.fix or "")
-        (reads,) = check_queries(Settings(query_database_url=url, query_role="reader"))
+        (reads,) = check_query_database(Settings(query_database_url=url, query_role="reader"))
         assert (reads.level, reads.text) == ("ok", "PostgreSQL answers, and lets its user only read.")
-        nobody = check_queries(Settings(query_database_url=url, query_role="nobody_there"))
-        (unknown,) = guarded("query database", nobody)
+        nobody = check_query_database(Settings(query_database_url=url, query_role="nobody_there"))
+        (unknown,) = catch_errors("query database", nobody)
         assert unknown.level == "fail"
     finally:
         postgres.execute("DROP OWNED BY reader; DROP ROLE reader", url=url)
@@ -81,7 +81,9 @@ def test_the_users_of_the_documentation_may_do_what_it_says(postgres: PostgresSe
     try:
         postgres.execute(owner + reader, url=url)
         asyncio.run(make_tables(postgres.url(name, "toolweave", "choose one")))
-        (found,) = check_queries(Settings(query_database_url=postgres.url(name, "toolweave_reader", "choose another")))
+        (found,) = check_query_database(
+            Settings(query_database_url=postgres.url(name, "toolweave_reader", "choose another"))
+        )
         assert (found.level, found.text) == ("ok", "PostgreSQL answers, and lets its user only read.")
     finally:
         postgres.execute("DROP OWNED BY toolweave, toolweave_reader; DROP ROLE toolweave, toolweave_reader", url=url)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from toolweave.cli.doctor import CHECKS, diagnose, guarded
+from toolweave.cli.doctor import CHECKS, catch_errors, diagnose
 from toolweave.config.settings import Settings
 
 
 def said(**settings: Any) -> list[str]:
     names = ("script settings", "script servers")
-    found = [finding for name in names for finding in guarded(name, CHECKS[name](Settings(**settings)))]
+    found = [finding for name in names for finding in catch_errors(name, CHECKS[name](Settings(**settings)))]
     return [f"{finding.level} {finding.subject}: {finding.text}" for finding in found]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolweave.cli.main import explain
+from toolweave.cli.main import error_message
 from toolweave.errors import ConfigError, Conflict, FetchFailed, NewerSchema, ServerUnavailable, ToolweaveError
 
 
@@ -20,8 +20,8 @@ from toolweave.errors import ConfigError, Conflict, FetchFailed, NewerSchema, Se
     ],
 )
 def test_an_error_of_ours_is_one_line_under_the_nearest_headline(error: ToolweaveError, line: str) -> None:
-    assert explain(error) == line
+    assert error_message(error) == line
 
 
 def test_what_nobody_foresaw_is_left_to_the_traceback() -> None:
-    assert explain(ValueError("x")) is None
+    assert error_message(ValueError("x")) is None

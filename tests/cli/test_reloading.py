@@ -12,7 +12,7 @@ from watchfiles import Change
 from tests.cli.command import READY, Running, serving, toolweave
 from tests.cli.processes import children_of, eventually, is_running
 from tests.fixtures.forked_python import REAL_PYTHON
-from toolweave.cli.serve import Sources, Watched
+from toolweave.cli.serve import SourceFilter, WatchedFiles
 from toolweave.config.langgraph_json import load_langgraph_json
 
 GRAPH = """
@@ -127,7 +127,7 @@ def test_what_belongs_to_an_application_is_noticed_and_nothing_else(app: Path) -
     (app / "src").mkdir()
     config = {"graphs": {"g": "./src/deep.py:graph", "m": "module:graph"}, "dependencies": [".", "./lib", "requests"]}
     (app / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")
-    watched = Watched.of(load_langgraph_json(app / "langgraph.json"), app / "mcp.jsonc", None)
+    watched = WatchedFiles.from_config(load_langgraph_json(app / "langgraph.json"), app / "mcp.jsonc", None)
     assert watched.folders == (app, app / "lib", app / "src")
     elsewhere = app.parent
     (app / "langgraph.json").write_text(
@@ -143,10 +143,10 @@ def test_what_belongs_to_an_application_is_noticed_and_nothing_else(app: Path) -
         encoding="utf-8",
     )
     (app / "lib" / "deep").mkdir()
-    more = Watched.of(load_langgraph_json(app / "langgraph.json"))
+    more = WatchedFiles.from_config(load_langgraph_json(app / "langgraph.json"))
     assert more.folders == (app, app / "lib", app / "src", elsewhere, app / "lib" / "deep")
-    assert Sources(more.files)(Change.modified, str(app / "variables.txt"))
-    notices = Sources(watched.files)
+    assert SourceFilter(more.files)(Change.modified, str(app / "variables.txt"))
+    notices = SourceFilter(watched.files)
     for name in ("graph.py", "lib/deep/er.py", ".env", ".env.local", "prod.env", "langgraph.json", "mcp.jsonc"):
         assert notices(Change.modified, str(app / name)), name
     for name in ("data/app.db", "data/app.db-wal", "notes.txt", "other.json", ".venv/lib/x.py", "__pycache__/x.py"):

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from tests.cli.command import SAMPLE_APP, Ended, Running, toolweave
-from toolweave.cli.run import as_input
+from toolweave.cli.run import parse_input
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from toolweave.cli.run import as_input
     ],
 )
 def test_input_is_a_json_object_or_what_the_user_says(text: str | None, value: object) -> None:
-    assert as_input(text) == value
+    assert parse_input(text) == value
 
 
 def test_a_run_prints_the_answer_or_the_state_where_there_are_no_messages(

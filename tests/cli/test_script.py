@@ -17,7 +17,7 @@ from tests.fixtures.web_pages import WebPages, web_pages
 from tests.graphs.script_agent import BEES, DONE, FETCHING, asks
 from tests.nodes.model_at import calling
 from tests.nodes.script.writing import script
-from toolweave.cli.terminal import harmless_json, script_document
+from toolweave.cli.terminal import sanitized_json, script_paragraphs
 from toolweave.config.script_settings import Persona
 from toolweave.nodes.script.script_file import Narration, ScriptSection, VideoScript
 
@@ -148,7 +148,7 @@ def test_an_interrupt_ends_it_and_leaves_nothing_half_written(site: WebPages, wi
 def test_the_document_names_speakers_and_shows_no_control_characters() -> None:
     told = (Narration(text="Hello.\x1b[2J", persona_id="host"), Narration(text="Yes.", persona_id="nobody"))
     section = ScriptSection(title="One\nand more", narrations=told, slide_prompt="A bee")
-    paragraphs = script_document(
+    paragraphs = script_paragraphs(
         VideoScript(title="Bees", description="All.", sections=(section,)), [Persona(id="host", name="Mika")]
     )
     assert [part.plain for part in paragraphs if part != Text()] == [
@@ -158,6 +158,6 @@ def test_the_document_names_speakers_and_shows_no_control_characters() -> None:
 
 def test_json_escapes_what_a_terminal_would_obey_and_loses_nothing() -> None:
     value = {"text": "a\x1b[2J\u202eb\x9b蜂\U000e0041\n"}
-    shown = harmless_json(value)
+    shown = sanitized_json(value)
     assert json.loads(shown) == value
     assert shown == '{\n  "text": "a\\u001b[2J\\u202eb\\u009b蜂\\udb40\\udc41\\n"\n}'

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Ended, toolweave
-from toolweave.cli.servers_state import signature
+from toolweave.cli.servers_state import tool_signature
 from toolweave.config.mcp_editing import ready_made
 
 MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
@@ -106,4 +106,4 @@ def test_the_list_says_what_each_server_lacks_and_which_ones_can_be_added(tmp_pa
 def test_a_tools_parameters_are_written_on_a_line_whatever_its_schema_holds(
     schema: dict[str, object], written: str
 ) -> None:
-    assert signature("f", schema) == written
+    assert tool_signature("f", schema) == written

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from toolweave.cli.serving import Stop, listening, run_until_signal, serve_app, url_of
+from toolweave.cli.http_server import StopRequest, listening_socket, run_until_signal, serve_app, socket_url
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 
@@ -36,9 +36,9 @@ def application(log: list[str], failure: Exception | None = None) -> Starlette:
 
 async def test_it_says_ready_once_started_and_returns_once_stopped() -> None:
     log: list[str] = []
-    stop, ready = Stop(), asyncio.Event()
-    with listening(Settings(port=0)) as sock:
-        url = url_of(sock)
+    stop, ready = StopRequest(), asyncio.Event()
+    with listening_socket(Settings(port=0)) as sock:
+        url = socket_url(sock)
         serving = asyncio.create_task(serve_app(application(log), sock, stop, ready.set))
         await asyncio.wait_for(ready.wait(), 60)
         assert log == ["started"]
@@ -51,22 +51,22 @@ async def test_it_says_ready_once_started_and_returns_once_stopped() -> None:
 
 async def test_a_stop_wanted_during_the_start_ends_it_without_ready() -> None:
     log: list[str] = []
-    stop = Stop()
+    stop = StopRequest()
     stop.request()
-    with listening(Settings(port=0)) as sock:
+    with listening_socket(Settings(port=0)) as sock:
         await asyncio.wait_for(serve_app(application(log), sock, stop, lambda: log.append("ready")), 60)
     assert log == ["started", "stopped"]
 
 
 async def test_what_keeps_the_application_from_starting_is_raised_as_it_is() -> None:
     failure = ConfigError("wrong", source="x")
-    with listening(Settings(port=0)) as sock, pytest.raises(ConfigError) as raised:
-        await serve_app(application([], failure), sock, Stop(), lambda: None)
+    with listening_socket(Settings(port=0)) as sock, pytest.raises(ConfigError) as raised:
+        await serve_app(application([], failure), sock, StopRequest(), lambda: None)
     assert raised.value is failure
 
 
 def test_uvicorn_speaks_through_the_log_that_was_set_up() -> None:
     before = [list(logging.getLogger(name).handlers) for name in ("uvicorn", "uvicorn.access")]
-    with listening(Settings(port=0)) as sock, pytest.raises(ConfigError):
+    with listening_socket(Settings(port=0)) as sock, pytest.raises(ConfigError):
         run_until_signal(application([], ConfigError("wrong", source="x")), sock, lambda: None)
     assert [logging.getLogger(name).handlers for name in ("uvicorn", "uvicorn.access")] == before

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import Running, serving, toolweave
-from toolweave.cli.tools import in_words
+from toolweave.cli.tools import health_summary
 
 MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 SERVERS = {
@@ -102,4 +102,4 @@ def written(folder: Path) -> Path:
     ],
 )
 def test_a_running_servers_answer_is_put_into_words(health: dict[str, Any], about: str) -> None:
-    assert in_words(health) == about
+    assert health_summary(health) == about

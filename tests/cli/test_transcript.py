@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from toolweave.cli.chat import Transcript
-from toolweave.cli.terminal import harmless, shortened
+from toolweave.cli.terminal import sanitize, shorten
 
 
 def shown(*events: tuple[str, dict[str, Any]]) -> str:
@@ -59,13 +59,13 @@ def test_nothing_that_a_model_or_a_server_says_commands_the_terminal() -> None:
 
 
 def test_long_text_is_cut_and_its_length_told() -> None:
-    assert shortened("ab " * 1000, 5) == "ab ab… (2999 characters)"
+    assert shorten("ab " * 1000, 5) == "ab ab… (2999 characters)"
 
 
 def test_a_terminal_shows_texts_in_the_order_they_are_in_and_nothing_unseen() -> None:
     hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "all")
     assert (
-        harmless(f"rm \u202eelif\u2066 a\u200b{hidden}\x1b[2J")
+        sanitize(f"rm \u202eelif\u2066 a\u200b{hidden}\x1b[2J")
         == "rm \ufffdelif\ufffd a\ufffd\ufffd\ufffd\ufffd\ufffd[2J"
     )
-    assert harmless("naïve 日本 👩\u200d💻\n\t") == "naïve 日本 👩\u200d💻\n\t"
+    assert sanitize("naïve 日本 👩\u200d💻\n\t") == "naïve 日本 👩\u200d💻\n\t"

@@ -18,7 +18,7 @@ from tests.fixtures.openai_wire import WireServer, openai_wire
 from tests.fixtures.web_pages import PAGES, Answer, WebPages, truth_of, web_pages
 from tests.nodes.model_at import calling, model_at
 from tests.nodes.script.writing import framed, script
-from toolweave.cli.graph import as_text
+from toolweave.cli.graph import graph_text
 from toolweave.config.outbound_allow import allowed_targets
 from toolweave.config.script_job import ScriptJob, read_script_job
 from toolweave.config.script_settings import ScriptSettings
@@ -348,7 +348,7 @@ async def test_an_article_of_five_megabytes_is_shown_to_a_model_that_can_read_it
 
 
 def test_the_drawing_is_a_line_with_two_ways_to_fetch(writer: ScriptGraph) -> None:
-    assert as_text("script_writer", writer.get_graph()) == DRAWN
+    assert graph_text("script_writer", writer.get_graph()) == DRAWN
 
 
 def test_its_input_and_output_are_described(writer: ScriptGraph) -> None:

@@ -26,7 +26,7 @@ from loguru import logger
 from starlette.applications import Starlette
 
 from toolweave.api.langgraph.app import create_langgraph_app
-from toolweave.cli import uncollected
+from toolweave.cli import gc_disabled
 from toolweave.cli.configuration import Configuration, read_configuration
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import mcp_place
@@ -37,16 +37,16 @@ from toolweave.origins import is_loopback
 # Longer than an in-process request takes to notice that its client left (api/clients.py), shorter than the ten
 # seconds that container runtimes give a process.
 GRACEFUL_SHUTDOWN_S = 4
-FORCED = 130
+EXIT_FORCED = 130
 # What has not ended by then is a thread that nothing can end, or a node that does not let itself be cancelled.
-LEFTOVERS_S = 0.5
+CLEANUP_TIMEOUT_S = 0.5
 # From the signal to the end, also where code on the event loop never returns.
-STOP_S = 9.0
-LAST_WORDS_S = 0.5
-THREADS = 132
+STOP_TIMEOUT_S = 9.0
+EXIT_LOG_TIMEOUT_S = 0.5
+DEFAULT_THREADS = 132
 
 
-class Server(uvicorn.Server):
+class UvicornServer(uvicorn.Server):
     """A uvicorn server that leaves signals and the application's lifespan to `serve_app`."""
 
     def __init__(self, app: Starlette, state: dict[str, Any], on_ready: Callable[[], None]) -> None:
@@ -76,42 +76,42 @@ class Server(uvicorn.Server):
         yield
 
 
-class Stop:
+class StopRequest:
     """The wish to stop: it may come before the server is there."""
 
     def __init__(self) -> None:
-        self.wanted = False
+        self.requested = False
         self.signalled = threading.Event()
-        self._server: Server | None = None
+        self._server: UvicornServer | None = None
 
     @property
     def should_exit(self) -> bool:
         """Say so under the name by which the library that sends MCP's event streams knows it, and ends them."""
-        return self.wanted
+        return self.requested
 
-    def attach(self, server: Server) -> None:
+    def attach_server(self, server: UvicornServer) -> None:
         """Stop this server, now or when it is wanted."""
         self._server = server
-        server.should_exit = self.wanted
+        server.should_exit = self.requested
 
     def request(self) -> None:
         """Let requests finish for a bounded time, then stop."""
-        self.wanted = True
+        self.requested = True
         if self._server is not None:
             self._server.should_exit = True
 
     def on_signal(self, number: int, _frame: FrameType | None) -> None:
         """Stop; at the second Ctrl-C end the process at once, as a kill would: nothing stored is lost (S-05)."""
-        if self.wanted and number == signal.SIGINT:
+        if self.requested and number == signal.SIGINT:
             sys.stderr.write("Stopped at once; unfinished runs continue at the next start.\n")
             sys.stderr.flush()
-            os._exit(FORCED)
-        if not self.wanted:
+            os._exit(EXIT_FORCED)
+        if not self.requested:
             self.request()
             self.signalled.set()
 
 
-async def serve_app(app: Starlette, sock: socket.socket, stop: Stop, on_ready: Callable[[], None]) -> None:
+async def serve_app(app: Starlette, sock: socket.socket, stop: StopRequest, on_ready: Callable[[], None]) -> None:
     """Start the application, serve it on the socket until `stop` is requested, stop it.
 
     Raises:
@@ -119,42 +119,42 @@ async def serve_app(app: Starlette, sock: socket.socket, stop: Stop, on_ready: C
     """
     # uvicorn's own handling of a lifespan would log the traceback of a wrong setting and drop the exception.
     async with AsyncExitStack() as stack:
-        with uncollected():
+        with gc_disabled():
             state = await stack.enter_async_context(app.router.lifespan_context(app))
-        server = Server(app, dict(state or {}), on_ready)
-        stop.attach(server)
+        server = UvicornServer(app, dict(state or {}), on_ready)
+        stop.attach_server(server)
         await server.serve(sockets=[sock])
 
 
 def run_until_signal(
-    app: Starlette, sock: socket.socket, on_ready: Callable[[], None], *, threads: int = THREADS
+    app: Starlette, sock: socket.socket, on_ready: Callable[[], None], *, threads: int = DEFAULT_THREADS
 ) -> None:
     """Serve until SIGTERM or SIGINT; return when all is stopped. Raises what the application raised.
 
     `threads` is how many synchronous nodes, handlers and the like may be at work at once. Those that do not end when
     all else is stopped are left behind with the process; `STOP_S` after the signal the process ends in any case.
     """
-    stop, stopped = Stop(), threading.Event()
-    threading.Thread(target=_end_in_time, args=(stop, stopped), name="end-in-time", daemon=True).start()
+    stop, stopped = StopRequest(), threading.Event()
+    threading.Thread(target=_exit_after_timeout, args=(stop, stopped), name="exit-after-timeout", daemon=True).start()
     loop_factory = uvicorn.Config(app, log_config=None).get_loop_factory()
-    leave_behind = threading.Timer(LEFTOVERS_S, _end_process)
-    leave_behind.daemon = True
+    exit_timer = threading.Timer(CLEANUP_TIMEOUT_S, _exit_process)
+    exit_timer.daemon = True
     try:
         with asyncio.Runner(loop_factory=loop_factory) as runner:
             loop = runner.get_loop()
             loop.set_default_executor(ThreadPoolExecutor(threads, thread_name_prefix="worker"))
-            with _signals_to(stop):
-                _run_to_end(loop, serve_app(app, sock, stop, on_ready))
-            leave_behind.start()
+            with _stop_on_signals(stop):
+                _run_until_done(loop, serve_app(app, sock, stop, on_ready))
+            exit_timer.start()
     finally:
-        leave_behind.cancel()
+        exit_timer.cancel()
         stopped.set()
         stop.signalled.set()
 
 
-def _run_to_end(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+def _run_until_done(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None]) -> None:
     """Run work to its end, whatever others on its loop do: a graph's `sys.exit()` breaks out of the whole loop."""
-    task = loop.create_task(work)
+    task = loop.create_task(coroutine)
     while not task.done():
         try:
             loop.run_until_complete(task)
@@ -164,27 +164,27 @@ def _run_to_end(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
             logger.error("{} was raised by what is served; the server goes on", type(error).__name__)
 
 
-def _end_in_time(stop: Stop, stopped: threading.Event) -> None:
+def _exit_after_timeout(stop: StopRequest, stopped: threading.Event) -> None:
     stop.signalled.wait()
-    if not stopped.wait(STOP_S):
-        _end_process()
+    if not stopped.wait(STOP_TIMEOUT_S):
+        _exit_process()
 
 
-def _end_process() -> None:
+def _exit_process() -> None:
     # On a thread: nobody may be reading what is written.
-    last_words = threading.Thread(target=_say_what_remains, daemon=True)
-    last_words.start()
-    last_words.join(LAST_WORDS_S)
+    log_thread = threading.Thread(target=_log_unfinished, daemon=True)
+    log_thread.start()
+    log_thread.join(EXIT_LOG_TIMEOUT_S)
     os._exit(0)
 
 
-def _say_what_remains() -> None:
+def _log_unfinished() -> None:
     logger.warning("something that was begun does not end; unfinished runs continue at the next start")
     sys.stdout.flush()
     sys.stderr.flush()
 
 
-def end_with_parent() -> None:
+def stop_with_parent() -> None:
     """Stop in order when the process that started this one is gone: its end of our stdin closes with it."""
 
     def wait() -> None:
@@ -192,25 +192,25 @@ def end_with_parent() -> None:
             continue
         os.kill(os.getpid(), signal.SIGTERM)
 
-    threading.Thread(target=wait, name="end-with-parent", daemon=True).start()
+    threading.Thread(target=wait, name="stop-with-parent", daemon=True).start()
 
 
 @contextmanager
-def _signals_to(stop: Stop) -> Iterator[None]:
-    before = {number: signal.signal(number, stop.on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+def _stop_on_signals(stop: StopRequest) -> Iterator[None]:
+    previous = {number: signal.signal(number, stop.on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
 BACKLOG = 2048
-WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - shown, not bound
+WILDCARD_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - shown, not bound
 
 
 @contextmanager
-def listening(settings: Settings, *, authenticated: bool = False) -> Iterator[socket.socket]:
+def listening_socket(settings: Settings, *, authenticated: bool = False) -> Iterator[socket.socket]:
     """Listen on the settings' host and port (0 takes a free one); clients may connect and wait from here on.
 
     `authenticated` says that langgraph.json names handlers which know who may come in.
@@ -225,29 +225,29 @@ def listening(settings: Settings, *, authenticated: bool = False) -> Iterator[so
             "--allow-insecure-bind (TOOLWEAVE_ALLOW_INSECURE_BIND=true).",
         )
     try:
-        sock = _bound(settings.host, settings.port)
+        sock = _bind(settings.host, settings.port)
     except OSError as error:
-        raise _refusal(error, settings) from error
+        raise _listen_error(error, settings) from error
     with sock:
         yield sock
 
 
-def url_of(sock: socket.socket) -> str:
+def socket_url(sock: socket.socket) -> str:
     """Give the base URL under which this machine reaches the socket."""
     host, port = sock.getsockname()[:2]
-    shown = WILDCARDS.get(host) or (f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}"
+    host_in_url = WILDCARD_ADDRESSES.get(host) or (f"[{host}]" if ":" in host else host)
+    return f"http://{host_in_url}:{port}"
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+def _bind(host: str, port: int) -> socket.socket:
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     # Clients try 127.0.0.1 when they are told localhost.
-    family, _, _, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
+    family, _, _, _, address = min(addresses, key=lambda info: info[0] != socket.AF_INET)
     return socket.create_server(address, family=family, backlog=BACKLOG)
 
 
-def _refusal(error: OSError, settings: Settings) -> ConfigError:
-    place = f"{settings.host}:{settings.port}"
+def _listen_error(error: OSError, settings: Settings) -> ConfigError:
+    address = f"{settings.host}:{settings.port}"
     if error.errno == errno.EADDRINUSE:
         return ConfigError(
             f"port {settings.port} is already in use on {settings.host}.",
@@ -256,15 +256,15 @@ def _refusal(error: OSError, settings: Settings) -> ConfigError:
         )
     if error.errno == errno.EACCES:
         fix = "Choose a port above 1023 with --port or TOOLWEAVE_PORT."
-        return ConfigError(f"this user may not listen on {place}.", fix=fix)
+        return ConfigError(f"this user may not listen on {address}.", fix=fix)
     fix = "Choose an address of this machine with --host or TOOLWEAVE_HOST; 127.0.0.1 always works."
     reason = (error.strerror or str(error)).rstrip(".")
-    return ConfigError(f"cannot listen on {place}: {reason}.", fix=fix)
+    return ConfigError(f"cannot listen on {address}: {reason}.", fix=fix)
 
 
-TOOLS_WAIT_S = 15.0
+TOOLS_TIMEOUT_S = 15.0
 HEALTH_INTERVAL_S = 0.05
-PROGRAMS = "servers"
+PROGRAMS_FOLDER = "servers"
 
 
 @contextmanager
@@ -274,10 +274,10 @@ def local_server() -> Iterator[str]:
     Raises:
         ToolweaveError: it cannot start; as `toolweave serve`.
     """
-    given = read_configuration().settings
-    place = mcp_place(given)
+    settings = read_configuration().settings
+    place = mcp_place(settings)
     with tempfile.TemporaryDirectory(prefix="toolweave-", ignore_cleanup_errors=True) as folder:
-        _lend_programs(given.data_dir, Path(folder))
+        _link_programs(settings.data_dir, Path(folder))
         configuration = read_configuration(
             host="127.0.0.1",
             port=0,
@@ -286,41 +286,41 @@ def local_server() -> Iterator[str]:
             log_level="WARNING",
         )
         configure_logging(configuration.settings)
-        stop = Stop()
+        stop = StopRequest()
         ready: Future[str] = Future()
         stopped = threading.Event()
         thread = threading.Thread(target=_serve, args=(configuration, stop, ready, stopped), name="local-server")
         thread.start()
         try:
             url = ready.result()
-            if configuration.has_our_routes:
-                _await_tools(url)
+            if configuration.has_toolweave_routes:
+                _wait_for_tools(url)
             yield url
         finally:
             stop.request()
             # What has not ended by then is left to the end of the process (`cli/main.py`).
-            stopped.wait(STOP_S)
-            thread.join(LEFTOVERS_S)
+            stopped.wait(STOP_TIMEOUT_S)
+            thread.join(CLEANUP_TIMEOUT_S)
 
 
-def _lend_programs(data_dir: Path, folder: Path) -> None:
+def _link_programs(data_dir: Path, folder: Path) -> None:
     """Let the temporary data folder have what `toolweave servers add` has installed in the real one."""
-    programs = data_dir.absolute() / PROGRAMS
+    programs = data_dir.absolute() / PROGRAMS_FOLDER
     if programs.is_dir():
-        (folder / PROGRAMS).symlink_to(programs, target_is_directory=True)
+        (folder / PROGRAMS_FOLDER).symlink_to(programs, target_is_directory=True)
 
 
-def _await_tools(url: str) -> None:
+def _wait_for_tools(url: str) -> None:
     """Wait a bounded time for the MCP servers that were started with the server; a run alone would wait less."""
-    deadline = time.monotonic() + TOOLS_WAIT_S
+    deadline = time.monotonic() + TOOLS_TIMEOUT_S
     while time.monotonic() < deadline:
-        servers = httpx.get(f"{url}/health", timeout=TOOLS_WAIT_S, trust_env=False).json()["servers"]
+        servers = httpx.get(f"{url}/health", timeout=TOOLS_TIMEOUT_S, trust_env=False).json()["servers"]
         if all(server["state"] != "connecting" for server in servers.values()):
             return
         time.sleep(HEALTH_INTERVAL_S)
 
 
-def _serve(configuration: Configuration, stop: Stop, ready: "Future[str]", stopped: threading.Event) -> None:
+def _serve(configuration: Configuration, stop: StopRequest, ready: "Future[str]", stopped: threading.Event) -> None:
     async def serve(app: Starlette, sock: socket.socket, url: str) -> None:
         try:
             await serve_app(app, sock, stop, lambda: ready.set_result(url))
@@ -328,10 +328,10 @@ def _serve(configuration: Configuration, stop: Stop, ready: "Future[str]", stopp
             stopped.set()
 
     try:
-        with listening(configuration.settings) as sock:
-            url = f"{url_of(sock)}{configuration.served.http.mount_prefix}"
+        with listening_socket(configuration.settings) as sock:
+            url = f"{socket_url(sock)}{configuration.langgraph_json.http.mount_prefix}"
             settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
-            app = create_langgraph_app(configuration.served, settings)
+            app = create_langgraph_app(configuration.langgraph_json, settings)
             asyncio.run(serve(app, sock, url))
     except BaseException as error:
         if ready.done():
