@@ -111,11 +111,7 @@ def cold(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Ended:
 
 @contextmanager
 def serving(
-    *args: str,
-    cwd: Path,
-    env: Mapping[str, str] | None = None,
-    command: str = "serve",
-    python: str = sys.executable,
+    *args: str, cwd: Path, env: Mapping[str, str] | None = None, command: str = "serve", python: str = sys.executable
 ) -> Iterator[Running]:
     """Run a server on a free port until the block ends; it is ready when the block begins."""
     with started(command, "--port", "0", *args, cwd=cwd, env=env, python=python) as running:
