@@ -1,7 +1,8 @@
 """Compose our own routes into the application that langgraph.json names as http.app.
 
 An ordinary FastAPI application: it runs inside our server, under the official one, or alone. Its lifespan opens
-what these routes need, the tool plane and the tool registry; the LangGraph API is reached as a client (api/clients.py).
+what these routes need: the tool plane and the tool registry. They call the LangGraph API as a client
+(api/langgraph_client.py).
 """
 
 import re
@@ -13,10 +14,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.routing import Route
 
 from toolweave import __version__
-from toolweave.api.clients import CredentialsFirst
-from toolweave.api.core_server import MOUNTED_AT, PATH, CoreMount
-from toolweave.api.errors import answer_bad_body, answer_error
-from toolweave.api.request_bodies import MIB, BodyLimit, Limit
+from toolweave.api.core_server import MCP_PATH, MOUNT_PATH, CoreServerMount
+from toolweave.api.errors import answer_error, answer_invalid_body
+from toolweave.api.langgraph_client import KnownCallerMiddleware
+from toolweave.api.request_bodies import MIB, BodyLimit, BodyLimiter
 from toolweave.api.routes import chat, health, openapi_import, servers, tools, workflow
 from toolweave.api.routes.servers import in_default_registry
 from toolweave.api.routes.tools import open_served_registry
@@ -27,22 +28,22 @@ from toolweave.servers.connections.current import open_served_plane, plane_slot
 
 ROUTERS = (chat.router, health.router, servers.router, workflow.router, openapi_import.router, tools.router)
 IMPORT = re.compile("^/tools/import(/openapi)?$")
-IMPORT_LIMIT = Limit(16 * MIB, openapi_import.MOST_VALUES)
-CORE = re.compile(f"^{MOUNTED_AT}{PATH}/?$")
+IMPORT_LIMIT = BodyLimit(16 * MIB, openapi_import.MOST_VALUES)
+CORE = re.compile(f"^{MOUNT_PATH}{MCP_PATH}/?$")
 # The MCP SDK itself refuses what has more than 4 MiB.
-CORE_LIMIT = Limit(32 * MIB)
+CORE_LIMIT = BodyLimit(32 * MIB)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Create the application; it reads settings and opens connections only when its lifespan starts."""
-    core = CoreMount()
+    core = CoreServerMount()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         plane_slot.expect()
         app.state.settings = settings or load_settings()
         warn_if_offline(app.state.settings)
-        async with core.running(app.state.settings), open_served_plane(app.state.settings) as plane:
+        async with core.serve(app.state.settings), open_served_plane(app.state.settings) as plane:
             app.state.plane = plane
             plane_slot.publish(plane)
             try:
@@ -53,16 +54,18 @@ def create_app(settings: Settings | None = None) -> FastAPI:
                 plane_slot.withdraw(plane)
 
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
-    app.add_exception_handler(RequestValidationError, answer_bad_body)
+    app.add_exception_handler(RequestValidationError, answer_invalid_body)
     app.add_exception_handler(ToolweaveError, answer_error)
     ours = tuple(route.path_regex for each in ROUTERS for route in each.routes if isinstance(route, Route))
-    app.add_middleware(BodyLimit, limits={IMPORT: IMPORT_LIMIT, CORE: CORE_LIMIT, **dict.fromkeys(ours, Limit(MIB))})
+    app.add_middleware(
+        BodyLimiter, limits={IMPORT: IMPORT_LIMIT, CORE: CORE_LIMIT, **dict.fromkeys(ours, BodyLimit(MIB))}
+    )
     # Around the limit: strangers learn nothing of what a body may be.
-    app.add_middleware(CredentialsFirst, paths=ours)
+    app.add_middleware(KnownCallerMiddleware, paths=ours)
     for router in ROUTERS:
         app.include_router(router)
     # Routes of ours under the same path come before it.
-    app.mount(MOUNTED_AT, core)
+    app.mount(MOUNT_PATH, core)
     return app
 
 

@@ -15,39 +15,39 @@ from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolweave.api.clients import SERVED_BY, may_know_callers, verdict
 from toolweave.api.errors import detail_response, json_response
-from toolweave.api.http_guard import HttpGuard, Visitors
+from toolweave.api.http_guard import AccessRules, HttpGuard
+from toolweave.api.langgraph_client import SERVER_APP_KEY, caller_refusal, may_identify_callers
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
 from toolweave.origins import is_loopback
 from toolweave.servers.core import loading
 from toolweave.servers.core.credentials import CALLER, core_credentials
 
-OPEN_LIMIT_S = 15.0
+OPEN_TIMEOUT_S = 15.0
 INTERNAL_ERROR = -32603
-REFUSED = -32001
+REQUEST_REFUSED = -32001
 # Where proxies write for whom they speak, beside `Forwarded` (RFC 7239).
 PROXY_HEADERS = (
     *("x-forwarded-for", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip"),
     *("fly-client-ip", "x-cluster-client-ip", "x-envoy-external-address", "x-original-forwarded-for"),
 )
-WITH_PORT = re.compile(r"\[(?P<v6>[0-9A-Fa-f:.]+)\](?::[0-9]+)?|(?P<v4>[0-9.]+)(?::[0-9]+)?")
-UNGUARDED = (
+ADDRESS_WITH_PORT = re.compile(r"\[(?P<v6>[0-9A-Fa-f:.]+)\](?::[0-9]+)?|(?P<v4>[0-9.]+)(?::[0-9]+)?")
+NO_CREDENTIALS = (
     "The core tools read databases and files of this machine: where others can reach them, callers must show a token. "
     "Set TOOLWEAVE_CORE_TOKEN, or TOOLWEAVE_CORE_JWKS_URL or TOOLWEAVE_CORE_JWT_PUBLIC_KEY with "
     "TOOLWEAVE_CORE_JWT_ISSUER and TOOLWEAVE_CORE_JWT_AUDIENCE."
 )
-NOT_NAMED = (
+ORIGIN_NOT_LISTED = (
     "Pages of just any origin may not use the core tools without a token: name this page's in TOOLWEAVE_CORS_ORIGINS, "
     "where * does not count for them, or set TOOLWEAVE_CORE_TOKEN."
 )
-AGAIN_AFTER_S = 1.0
-MOUNTED_AT = "/ai"
-PATH = "/mcp"
+REOPEN_DELAY_S = 1.0
+MOUNT_PATH = "/ai"
+MCP_PATH = "/mcp"
 
 
-class CoreOnDemand:
+class LazyCoreServer:
     """ASGI application that is the core server from the first request on.
 
     Loading it takes half a second and few need it: that is done on a thread, and the requests wait. While the server
@@ -58,59 +58,59 @@ class CoreOnDemand:
         self._path = path
         self._settings = settings
         self._app: ASGIApp | None = None
-        self._fault = f"It did not open within {OPEN_LIMIT_S:g} s."
-        self._owner: asyncio.Task[None] | None = None
-        self._settled = asyncio.Event()
-        self._ending = asyncio.Event()
+        self._failure = f"It did not open within {OPEN_TIMEOUT_S:g} s."
+        self._task: asyncio.Task[None] | None = None
+        self._opened_or_failed = asyncio.Event()
+        self._closing = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request to the server."""
-        if self._owner is None or self._owner.done():
-            self._settled.clear()
+        if self._task is None or self._task.done():
+            self._opened_or_failed.clear()
             # It outlives the request: the caller of this one must not be the current caller of all others.
-            self._owner = asyncio.create_task(self._own(), name="core-server", context=Context())
+            self._task = asyncio.create_task(self._run(), name="core-server", context=Context())
         with suppress(TimeoutError):
-            async with asyncio.timeout(OPEN_LIMIT_S):
-                await self._settled.wait()
-        text = f"The core server cannot be used right now. {self._fault}"
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                await self._opened_or_failed.wait()
+        text = f"The core server cannot be used right now. {self._failure}"
         answer = self._app or rpc_error(503, INTERNAL_ERROR, text, {"retry-after": "1"})
-        await _to_its_end(answer, scope, receive, send)
+        await _send_complete_response(answer, scope, receive, send)
 
     async def close(self) -> None:
         """Close the server, if it was opened."""
-        self._ending.set()
-        if self._owner is not None:
-            await self._owner
+        self._closing.set()
+        if self._task is not None:
+            await self._task
 
-    async def _own(self) -> None:
+    async def _run(self) -> None:
         """Open the server, hold it to the end and close it, all in this task."""
         try:
             await asyncio.to_thread(loading.load)
             async with loading.open_http_app(self._settings, self._path) as self._app:
-                self._settled.set()
-                await self._ending.wait()
+                self._opened_or_failed.set()
+                await self._closing.wait()
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing else may suffer from it
-            self._fault = str(error) if isinstance(error, ToolweaveError) else "The log says why."
+            self._failure = str(error) if isinstance(error, ToolweaveError) else "The log says why."
             logger.opt(exception=error).error("the core server cannot be used")
         self._app = None
-        self._settled.set()
+        self._opened_or_failed.set()
         # Meanwhile requests are refused at once.
         with suppress(TimeoutError):
-            async with asyncio.timeout(AGAIN_AFTER_S):
-                await self._ending.wait()
+            async with asyncio.timeout(REOPEN_DELAY_S):
+                await self._closing.wait()
 
 
-async def _to_its_end(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+async def _send_complete_response(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer, and end what the library leaves half-said: its event streams, when the server is told to stop."""
-    half_said = False
+    is_incomplete = False
 
-    async def noticing(message: Message) -> None:
-        nonlocal half_said
-        half_said = message["type"] == "http.response.start" or message.get("more_body", False)
+    async def track_end(message: Message) -> None:
+        nonlocal is_incomplete
+        is_incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
         await send(message)
 
-    await app(scope, receive, noticing)
-    if half_said:
+    await app(scope, receive, track_end)
+    if is_incomplete:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -120,7 +120,7 @@ def rpc_error(status: int, code: int, message: str, headers: Mapping[str, str] |
     return json_response(error, status, headers)
 
 
-class CoreGuard:
+class CoreServerGuard:
     """ASGI middleware before the core server.
 
     Where the operator has set credentials, the core server itself asks for them. Without any it is open to callers on
@@ -135,67 +135,67 @@ class CoreGuard:
         self._app = app
         self._has_credentials = core_credentials(settings).are_set
         self._is_bound_to_loopback = is_loopback(settings.host)
-        self._visitors = Visitors.of(settings)
-        self._at_home = HttpGuard(self._admit, self._visitors)
-        self._abroad = HttpGuard(self._admit, replace(self._visitors, host_names=None))
+        self._rules = AccessRules.from_settings(settings)
+        self._loopback_guard = HttpGuard(self._admit, self._rules)
+        self._public_guard = HttpGuard(self._admit, replace(self._rules, host_names=None))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check Host and Origin by the rules of our server, in which that has been done already."""
-        if SERVED_BY in scope:
+        if SERVER_APP_KEY in scope:
             await self._admit(scope, receive, send)
             return
-        guard = self._at_home if _is_at_home(scope, "server") else self._abroad
+        guard = self._loopback_guard if _is_loopback_end(scope, "server") else self._public_guard
         await guard(scope, receive, send)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._has_credentials:
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope) or await self._refusal_of_the_api(scope)
+        refusal = self._local_refusal(scope) or await self._api_refusal(scope)
         answer = refusal or self._app
-        await answer({**scope, CALLER: _caller(scope)}, receive, send)
+        await answer({**scope, CALLER: _caller_id(scope)}, receive, send)
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _local_refusal(self, scope: Scope) -> Response | None:
         # What is bound may differ from our setting, and a proxy on this machine tells whom it speaks for.
-        at_home = _is_at_home(scope, "server") and (not scope.get("client") or _is_at_home(scope, "client"))
-        if not (self._is_bound_to_loopback and at_home):
-            return rpc_error(403, REFUSED, UNGUARDED)
+        is_local = _is_loopback_end(scope, "server") and (not scope.get("client") or _is_loopback_end(scope, "client"))
+        if not (self._is_bound_to_loopback and is_local):
+            return rpc_error(403, REQUEST_REFUSED, NO_CREDENTIALS)
         headers = Headers(scope=scope)
-        if not all(map(is_loopback, _forwarded_for(headers))):
-            return rpc_error(403, REFUSED, UNGUARDED)
+        if not all(map(is_loopback, _forwarded_addresses(headers))):
+            return rpc_error(403, REQUEST_REFUSED, NO_CREDENTIALS)
         origin = headers.get("origin")
-        visitors: Visitors = scope[SERVED_BY].state.visitors if SERVED_BY in scope else self._visitors
-        if origin is not None and not visitors.names_origin(origin, headers.get("host", "")):
-            return rpc_error(403, REFUSED, NOT_NAMED)
+        access_rules: AccessRules = scope[SERVER_APP_KEY].state.access_rules if SERVER_APP_KEY in scope else self._rules
+        if origin is not None and not access_rules.lists_origin(origin, headers.get("host", "")):
+            return rpc_error(403, REQUEST_REFUSED, ORIGIN_NOT_LISTED)
         return None
 
-    async def _refusal_of_the_api(self, scope: Scope) -> Response | None:
-        refused = await verdict(Request(scope))
+    async def _api_refusal(self, scope: Scope) -> Response | None:
+        refused = await caller_refusal(Request(scope))
         if refused is None:
             return None
         headers = {"www-authenticate": "Bearer"} if refused.status_code == 401 else None
-        return rpc_error(refused.status_code, REFUSED, refused.detail, headers)
+        return rpc_error(refused.status_code, REQUEST_REFUSED, refused.detail, headers)
 
 
-def _forwarded_for(headers: Headers) -> list[str]:
+def _forwarded_addresses(headers: Headers) -> list[str]:
     """Return the addresses that proxies say they speak for; what is no address stands for itself."""
     given = [each for name in PROXY_HEADERS for value in headers.getlist(name) for each in value.split(",")]
     for element in (each for value in headers.getlist("forwarded") for each in value.split(",")):
         pairs = [pair.partition("=") for pair in element.split(";")]
         # A proxy that does not say for whom it speaks does not speak for this machine.
         given += [value for name, _, value in pairs if name.strip().lower() == "for"] or [""]
-    return [_address(each) for each in given]
+    return [_strip_port(each) for each in given]
 
 
-def _address(text: str) -> str:
+def _strip_port(text: str) -> str:
     """Take the address out of one with a port, such as `127.0.0.1:5000` or `"[::1]:5000"`."""
-    found = WITH_PORT.fullmatch(text.strip().strip('"'))
+    found = ADDRESS_WITH_PORT.fullmatch(text.strip().strip('"'))
     return found["v6"] or found["v4"] if found else text.strip()
 
 
-def _caller(scope: Scope) -> str | None:
+def _caller_id(scope: Scope) -> str | None:
     """Tell a caller whom the API lets in from others: by a digest of the credentials; None where it asks for none."""
-    if not may_know_callers(scope):
+    if not may_identify_callers(scope):
         return None
     headers = Headers(scope=scope)
     keys = [headers.get(name, "") for name in ("authorization", "x-api-key")]
@@ -204,46 +204,46 @@ def _caller(scope: Scope) -> str | None:
     return sha256("\n".join(shown).encode()).hexdigest()
 
 
-def _is_at_home(scope: Scope, end: str) -> bool:
+def _is_loopback_end(scope: Scope, end: str) -> bool:
     """Say whether the connection's end, server or client, is an address of loopback."""
     address: tuple[str, int] | None = scope.get(end)
     return address is not None and is_loopback(address[0])
 
 
-class CoreMount:
+class CoreServerMount:
     """ASGI application to be mounted at /ai, whose one path is /mcp."""
 
     def __init__(self) -> None:
         # Two servers in one process may serve the same application.
-        self._on: dict[asyncio.AbstractEventLoop, ASGIApp] = {}
+        self._servers: dict[asyncio.AbstractEventLoop, ASGIApp] = {}
 
     @asynccontextmanager
-    async def running(self, settings: Settings) -> AsyncIterator[None]:
+    async def serve(self, settings: Settings) -> AsyncIterator[None]:
         """Answer the requests on this event loop until the block ends; the core server is closed then.
 
         Raises:
             ConfigError: a `core_…` setting cannot be used.
         """
-        server, loop = CoreOnDemand(PATH, settings), asyncio.get_running_loop()
-        self._on[loop] = CoreGuard(settings, server)
+        server, loop = LazyCoreServer(MCP_PATH, settings), asyncio.get_running_loop()
+        self._servers[loop] = CoreServerGuard(settings, server)
         try:
             yield
         finally:
-            del self._on[loop]
+            del self._servers[loop]
             await server.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request to the server's path."""
         root = scope.get("root_path", "")
-        if scope["type"] != "http" or scope["path"].removeprefix(root).rstrip("/") != PATH:
+        if scope["type"] != "http" or scope["path"].removeprefix(root).rstrip("/") != MCP_PATH:
             await detail_response(404, "Not Found")(scope, receive, send)
             return
         # Where requests are counted, they are under this path.
-        scope["route"] = COUNTED
-        answer = self._on.get(asyncio.get_running_loop()) or NOT_STARTED
+        scope["route"] = METRICS_ROUTE
+        answer = self._servers.get(asyncio.get_running_loop()) or NOT_STARTED
         # With a slash at its end it is the same path: a redirect would name whatever Host the request had.
-        await answer({**scope, "path": f"{root}{PATH}"}, receive, send)
+        await answer({**scope, "path": f"{root}{MCP_PATH}"}, receive, send)
 
 
 NOT_STARTED = rpc_error(503, INTERNAL_ERROR, "The application has not been started.")
-COUNTED = Mount(f"{MOUNTED_AT}{PATH}", NOT_STARTED)
+METRICS_ROUTE = Mount(f"{MOUNT_PATH}{MCP_PATH}", NOT_STARTED)

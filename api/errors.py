@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket
 from toolweave import errors
 from toolweave.runtime.codec import dumps
 
-STATUS_OF: Mapping[type[errors.ToolweaveError], int] = {
+ERROR_STATUSES: Mapping[type[errors.ToolweaveError], int] = {
     errors.BadRequest: 400,
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
@@ -34,14 +34,14 @@ STATUS_OF: Mapping[type[errors.ToolweaveError], int] = {
 }
 
 
-NOT_CALLED_JSON = "The body is read as JSON only with the header content-type: application/json."
-_NO_OBJECT = frozenset({"model_attributes_type", "model_type"})
-_JSON = re.compile(r"application/(?:[^;\s]+\+)?json\s*(?:;|$)", re.IGNORECASE)
+WRONG_CONTENT_TYPE = "The body is read as JSON only with the header content-type: application/json."
+_NOT_AN_OBJECT = frozenset({"model_attributes_type", "model_type"})
+_JSON_CONTENT_TYPE = re.compile(r"application/(?:[^;\s]+\+)?json\s*(?:;|$)", re.IGNORECASE)
 
 
 def status_of(error: errors.ToolweaveError) -> int:
     """Give the HTTP status of an error: that of the nearest class in the table."""
-    return next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
+    return next(ERROR_STATUSES[cls] for cls in type(error).__mro__ if cls in ERROR_STATUSES)
 
 
 def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -72,13 +72,13 @@ async def answer_disconnect(_request: Request, _error: Exception) -> None:
     """Answer nobody: the client went away while its request was being read."""
 
 
-async def answer_bad_body(request: Request, error: Exception) -> Response:
+async def answer_invalid_body(request: Request, error: Exception) -> Response:
     """Answer 422 and name each wrong field, without repeating what was sent: it may be huge, or not valid text."""
     refused = cast("RequestValidationError", error)
-    if any(problem["type"] in _NO_OBJECT for problem in refused.errors()) and not _JSON.match(
+    if any(problem["type"] in _NOT_AN_OBJECT for problem in refused.errors()) and not _JSON_CONTENT_TYPE.match(
         request.headers.get("content-type", "")
     ):
-        return detail_response(422, NOT_CALLED_JSON)
+        return detail_response(422, WRONG_CONTENT_TYPE)
     wrong = [{name: problem[name] for name in ("type", "loc", "msg")} for problem in refused.errors()]
     return json_response({"detail": wrong}, 422)
 
@@ -97,4 +97,4 @@ EXCEPTION_HANDLERS: Mapping[type[Exception], ExceptionHandler] = {
     ClientDisconnect: answer_disconnect,  # type: ignore[dict-item]
 }
 # Outside of all middleware of the application.
-LAST_HANDLERS: Mapping[type[Exception], ExceptionHandler] = {**EXCEPTION_HANDLERS, Exception: answer_unexpected}
+OUTERMOST_HANDLERS: Mapping[type[Exception], ExceptionHandler] = {**EXCEPTION_HANDLERS, Exception: answer_unexpected}

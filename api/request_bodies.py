@@ -18,30 +18,30 @@ from toolweave.json_values import MAX_VALUES, collecting_later, has_more_values,
 from toolweave.runtime.codec import loads
 
 MIB = 1024 * 1024
-DIGITS = 18
-BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
+MAX_LENGTH_DIGITS = 18
+BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class Limit(NamedTuple):
+class BodyLimit(NamedTuple):
     """The most bytes of a body, and the most JSON values in it."""
 
-    size: int
-    values: int = MAX_VALUES
+    max_bytes: int
+    max_values: int = MAX_VALUES
 
 
-class BodyLimit:
+class BodyLimiter:
     """ASGI middleware: a body over its path's limit is answered with 413, whether its length was announced or not.
 
     `limits` are by patterns of whole paths, of which the first that matches counts; other paths have none.
     """
 
-    def __init__(self, app: ASGIApp, limits: Mapping[re.Pattern[str], Limit]) -> None:
+    def __init__(self, app: ASGIApp, limits: Mapping[re.Pattern[str], BodyLimit]) -> None:
         self._app = app
         self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Collect the body up to the limit, then pass the request on, or refuse it."""
-        pattern = first_match(scope, self._limits) if scope["type"] == "http" else None
+        pattern = matching_pattern(scope, self._limits) if scope["type"] == "http" else None
         if pattern is None:
             await self._app(scope, receive, send)
             return
@@ -53,10 +53,10 @@ class BodyLimit:
             answer = detail_response(refused.status_code, refused.detail, {"connection": "close"})
             await answer(scope, receive, send)
             return
-        await self._app(scope, replaying(body, receive), send)
+        await self._app(scope, replay_body(body, receive), send)
 
 
-async def read_limited(request: Request, limit: Limit) -> bytes:
+async def read_limited(request: Request, limit: BodyLimit) -> bytes:
     """Read a body.
 
     Raises:
@@ -65,33 +65,33 @@ async def read_limited(request: Request, limit: Limit) -> bytes:
     """
     too_large = HTTPException(
         413,
-        f"The request body is larger than {limit.size // MIB} MiB. Send less at a time, or store the data elsewhere "
-        "and send its address.",
+        f"The request body is larger than {limit.max_bytes // MIB} MiB. Send less at a time, or store the data "
+        "elsewhere and send its address.",
     )
     announced = request.headers.get("content-length", "")
     # More digits than any body has bytes: Python refuses to read thousands of them.
-    if announced.isdecimal() and int(announced[:DIGITS]) > limit.size:
+    if announced.isdecimal() and int(announced[:MAX_LENGTH_DIGITS]) > limit.max_bytes:
         raise too_large
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > limit.size:
+        if len(body) > limit.max_bytes:
             raise too_large
     data = bytes(body)
-    if await has_more_values(data, limit.values):
-        raise HTTPException(413, too_many_values(limit.values))
+    if await has_more_values(data, limit.max_values):
+        raise HTTPException(413, too_many_values(limit.max_values))
     return data
 
 
-def first_match(scope: Scope, paths: Iterable[re.Pattern[str]]) -> re.Pattern[str] | None:
+def matching_pattern(scope: Scope, paths: Iterable[re.Pattern[str]]) -> re.Pattern[str] | None:
     """Find the pattern of a request that may have a body; most of the server's requests have none."""
-    if scope["method"] in BODILESS:
+    if scope["method"] in BODILESS_METHODS:
         return None
     path = scope["path"].removeprefix(scope.get("root_path", ""))
     return next((pattern for pattern in paths if pattern.match(path)), None)
 
 
-def replaying(body: bytes, receive: Receive) -> Receive:
+def replay_body(body: bytes, receive: Receive) -> Receive:
     """Give a body again that has been read, then whatever comes."""
     given = False
 
@@ -105,14 +105,14 @@ def replaying(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-async def left(receive: Receive) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
     """Wait until the client is gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 @asynccontextmanager
-async def until_first(*work: Coroutine[Any, Any, Any]) -> AsyncIterator[list[asyncio.Task[Any]]]:
+async def run_until_first(*work: Coroutine[Any, Any, Any]) -> AsyncIterator[list[asyncio.Task[Any]]]:
     """Do several things until one has ended, and give their tasks; what has not ended is cancelled after the block."""
     tasks = [asyncio.create_task(each) for each in work]
     try:
@@ -125,8 +125,8 @@ async def until_first(*work: Coroutine[Any, Any, Any]) -> AsyncIterator[list[asy
 
 
 # What is kept is read by others, too: they need not be able to go deeper than this.
-DEEPEST = 100
-_LARGE = 65_536
+MAX_DEPTH = 100
+_LARGE_BYTES = 65_536
 
 
 class StrictJsonRoute(APIRoute):
@@ -146,7 +146,7 @@ class _StrictRequest(Request):
     async def json(self) -> Any:
         """Read the body as JSON, a large one on a thread."""
         body = await self.body()
-        return strict_json(body) if len(body) < _LARGE else await asyncio.to_thread(strict_json, body)
+        return strict_json(body) if len(body) < _LARGE_BYTES else await asyncio.to_thread(strict_json, body)
 
 
 def strict_json(data: bytes) -> Any:
@@ -159,22 +159,22 @@ def strict_json(data: bytes) -> Any:
         value = loads(data)
     except ValueError:
         raise HTTPException(422, "The body is not JSON in UTF-8.") from None
-    if deeper_than(value, data, DEEPEST):
-        raise HTTPException(422, f"The body is nested more than {DEEPEST} levels deep.")
+    if is_deeper_than(value, data, MAX_DEPTH):
+        raise HTTPException(422, f"The body is nested more than {MAX_DEPTH} levels deep.")
     # Who checked a body with another parser than ours may have seen the other one of two.
     with collecting_later():
-        json.loads(data, object_pairs_hook=_each_once, parse_int=str, parse_float=str)
+        json.loads(data, object_pairs_hook=_object_without_duplicates, parse_int=str, parse_float=str)
     return value
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise HTTPException(422, "The body names a field of an object twice.")
     return found
 
 
-def deeper_than(value: Any, data: bytes, levels: int) -> bool:
+def is_deeper_than(value: Any, data: bytes, levels: int) -> bool:
     """Say whether a value is nested more deeply; `data` is its JSON, which mostly shows at once that it is not."""
     if data.count(b"[") + data.count(b"{") <= levels:
         return False

@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from toolweave.api.langgraph.app import make_importable
-from toolweave.api.langgraph.graph_description import without_handlers
+from toolweave.api.langgraph.graph_description import without_error_handlers
 from toolweave.cli.configuration import ConfigOption, read_configuration
 from toolweave.cli.terminal import stdout_console
 from toolweave.config.langgraph_json import LangGraphJson
@@ -35,7 +35,7 @@ def graph(
             source=str(langgraph_json.path),
             fix=f"Known: {', '.join(langgraph_json.graphs)}.",
         )
-    drawing = without_handlers(asyncio.run(_load_drawing(langgraph_json, name)))
+    drawing = without_error_handlers(asyncio.run(_load_drawing(langgraph_json, name)))
     console.print(drawing.draw_mermaid().rstrip() if form == "mermaid" else graph_text(name, drawing))
 
 

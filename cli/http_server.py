@@ -34,7 +34,7 @@ from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.origins import is_loopback
 
-# Longer than an in-process request takes to notice that its client left (api/clients.py), shorter than the ten
+# Longer than an in-process request takes to notice that its client left (api/langgraph_client.py), shorter than the ten
 # seconds that container runtimes give a process.
 GRACEFUL_SHUTDOWN_S = 4
 EXIT_FORCED = 130

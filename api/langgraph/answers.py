@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from toolweave.api.errors import json_response
 from toolweave.api.langgraph.requests import Body
-from toolweave.api.request_bodies import left, until_first
+from toolweave.api.request_bodies import run_until_first, wait_for_disconnect
 from toolweave.runtime.codec import dumps_slices, is_large
 from toolweave.runtime.events.channel import EventFilter
 from toolweave.runtime.models import JsonObject, StreamEvent
@@ -27,8 +27,8 @@ STREAM_HEADERS = {
 }
 JSON_HEADERS = {"content-type": "application/json"}
 # Whoever reads slowly has events waiting, which all listeners share, rather than a copy of them on its way.
-PIECE_BYTES = 256 * 1024
-WhenGone = Callable[[], Awaitable[None]]
+CHUNK_BYTES = 256 * 1024
+OnDisconnect = Callable[[], Awaitable[None]]
 
 
 def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -45,7 +45,7 @@ class LargeJson(Response):
         super().__init__(None, status, dict(headers), media_type="application/json")
         self._slices = dumps_slices(value)
 
-    async def pieces(self) -> list[bytes]:
+    async def encoded_chunks(self) -> list[bytes]:
         """Encode the value, once, with a break after each piece."""
         found: list[bytes] = []
         for piece in self._slices:
@@ -55,12 +55,12 @@ class LargeJson(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's signature
         """Encode and send."""
-        pieces = await self.pieces()
+        pieces = await self.encoded_chunks()
         self.headers["content-length"] = str(sum(map(len, pieces)))
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for piece in _grouped(pieces):
-            await send(_part(piece))
-        await send(_part(b"", more=False))
+        for piece in _merge_chunks(pieces):
+            await send(_body_message(piece))
+        await send(_body_message(b"", more=False))
 
 
 async def page_answer(
@@ -83,23 +83,23 @@ async def page_answer(
         headers["x-pagination-next"] = str(offset + limit)
     rows = []
     for row in map(shown, found[:limit]):
-        rows.append(selected(row, body.get("select")))
+        rows.append(select_fields(row, body.get("select")))
         if extract:
-            rows[-1]["extracted"] = extracted(row, extract)
+            rows[-1]["extracted"] = extract_values(row, extract)
     return json_answer(rows, headers=headers)
 
 
-def selected(row: JsonObject, select: Sequence[str] | None) -> JsonObject:
+def select_fields(row: JsonObject, select: Sequence[str] | None) -> JsonObject:
     """Keep the selected keys, in the order asked for; all of them without a selection, or with an empty one."""
     return row if not select else {name: row[name] for name in select if name in row}
 
 
-def extracted(row: JsonObject, paths: Mapping[str, str]) -> dict[str, Any]:
+def extract_values(row: JsonObject, paths: Mapping[str, str]) -> dict[str, Any]:
     """Read paths such as `values.log[-1]` out of a row; what is not there is null, empty steps are skipped."""
-    return {alias: _at(row, path) for alias, path in paths.items()}
+    return {alias: _value_at(row, path) for alias, path in paths.items()}
 
 
-def _at(row: JsonObject, path: str) -> Any:
+def _value_at(row: JsonObject, path: str) -> Any:
     value: Any = row
     try:
         for step in filter(None, path.replace("[", ".[").split(".")):
@@ -109,15 +109,15 @@ def _at(row: JsonObject, path: str) -> Any:
     return value
 
 
-class LiveAnswer:
+class KeepAliveResponse:
     """An ASGI response whose body is written while the client stays; `when_gone` is called if it leaves first."""
 
-    seconds_between_keep_alives = HEARTBEAT_SECONDS
+    keep_alive_interval_s = HEARTBEAT_SECONDS
 
-    def __init__(self, headers: Mapping[str, str], *, keep_alive: bytes, when_gone: WhenGone | None) -> None:
+    def __init__(self, headers: Mapping[str, str], *, keep_alive: bytes, on_disconnect: OnDisconnect | None) -> None:
         self._headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         self._keep_alive = keep_alive
-        self._when_gone = when_gone
+        self._on_disconnect = on_disconnect
 
     async def write(self, send: Send) -> bytes:
         """Send the body; what is returned is its end."""
@@ -131,28 +131,28 @@ class LiveAnswer:
         """
         with suppress(asyncio.CancelledError):
             await send({"type": "http.response.start", "status": 200, "headers": self._headers})
-            async with until_first(self._write(send), left(receive)) as (writing, _):
+            async with run_until_first(self._write(send), wait_for_disconnect(receive)) as (writing, _):
                 if writing.done():
                     writing.result()
-                elif self._when_gone is not None:
-                    await self._when_gone()
+                elif self._on_disconnect is not None:
+                    await self._on_disconnect()
 
     async def _write(self, send: Send) -> None:
-        beating = asyncio.create_task(self._beat(send))
+        beating = asyncio.create_task(self._send_keep_alives(send))
         try:
             end = await self.write(send)
         finally:
             beating.cancel()
-        await send(_part(end, more=False))
+        await send(_body_message(end, more=False))
 
-    async def _beat(self, send: Send) -> None:
+    async def _send_keep_alives(self, send: Send) -> None:
         # A fixed ticker from the start of the connection: clients learn the cadence and reconnect when it fails.
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            due += self.seconds_between_keep_alives
+            due += self.keep_alive_interval_s
             await asyncio.sleep(due - loop.time())
-            await send(_part(self._keep_alive))
+            await send(_body_message(self._keep_alive))
 
 
 def run_filter(modes: Collection[str], namespaces: Collection[str] = ()) -> EventFilter:
@@ -166,7 +166,7 @@ def run_filter(modes: Collection[str], namespaces: Collection[str] = ()) -> Even
     return EventFilter(channels if modes else None, places, exact=True)
 
 
-class EventStream(LiveAnswer):
+class EventStream(KeepAliveResponse):
     """Send a run's events as they happen, those that the filter shows."""
 
     def __init__(
@@ -175,9 +175,9 @@ class EventStream(LiveAnswer):
         headers: Mapping[str, str],
         *,
         shown: EventFilter | None = None,
-        when_gone: WhenGone | None = None,
+        on_disconnect: OnDisconnect | None = None,
     ) -> None:
-        super().__init__({**STREAM_HEADERS, **headers}, keep_alive=HEARTBEAT, when_gone=when_gone)
+        super().__init__({**STREAM_HEADERS, **headers}, keep_alive=HEARTBEAT, on_disconnect=on_disconnect)
         self._batches = batches
         self._shown = shown
 
@@ -186,18 +186,18 @@ class EventStream(LiveAnswer):
         async with aclosing(self._batches) as batches:
             async for batch in batches:
                 events = (event for event in batch if self._shown is None or self._shown.shows(event))
-                for piece in _grouped(frame(event.event, event.data, event.id) for event in events):
-                    await send(_part(piece))
+                for piece in _merge_chunks(sse_frame(event.event, event.data, event.id) for event in events):
+                    await send(_body_message(piece))
         return b""
 
 
-class SlowJson(LiveAnswer):
+class KeepAliveJson(KeepAliveResponse):
     """Send JSON when it is there; until then a line break every 5 s keeps the connection open."""
 
     def __init__(
-        self, result: Awaitable[bytes], headers: Mapping[str, str], *, when_gone: WhenGone | None = None
+        self, result: Awaitable[bytes], headers: Mapping[str, str], *, on_disconnect: OnDisconnect | None = None
     ) -> None:
-        super().__init__({**JSON_HEADERS, **headers}, keep_alive=KEEP_ALIVE, when_gone=when_gone)
+        super().__init__({**JSON_HEADERS, **headers}, keep_alive=KEEP_ALIVE, on_disconnect=on_disconnect)
         self._result = result
 
     async def write(self, send: Send) -> bytes:  # noqa: ARG002 - the whole body is its end
@@ -205,7 +205,7 @@ class SlowJson(LiveAnswer):
         return await self._result
 
 
-def frame(event: str, data: bytes, event_id: str | None = None) -> bytes:
+def sse_frame(event: str, data: bytes, event_id: str | None = None) -> bytes:
     r"""Frame one event: `event`, `data`, then `id` when there is one, with CRLF line ends.
 
     `data` is compact JSON and so has no line breaks of its own.
@@ -216,18 +216,18 @@ def frame(event: str, data: bytes, event_id: str | None = None) -> bytes:
     return head + b"id: " + event_id.encode() + b"\r\n\r\n"
 
 
-def _part(body: bytes, *, more: bool = True) -> Message:
+def _body_message(body: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": body, "more_body": more}
 
 
-def _grouped(parts: Iterable[bytes]) -> Iterator[bytes]:
+def _merge_chunks(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Join parts of a body to pieces of a size to send."""
     group: list[bytes] = []
     size = 0
     for part in parts:
         group.append(part)
         size += len(part)
-        if size >= PIECE_BYTES:
+        if size >= CHUNK_BYTES:
             yield b"".join(group)
             group, size = [], 0
     if group:

@@ -15,27 +15,33 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolweave.api.clients import PREFIX, SERVED_BY
-from toolweave.api.errors import EXCEPTION_HANDLERS, LAST_HANDLERS, detail_response
-from toolweave.api.http_guard import HttpGuard, Visitors
+from toolweave.api.errors import EXCEPTION_HANDLERS, OUTERMOST_HANDLERS, detail_response
+from toolweave.api.http_guard import AccessRules, HttpGuard
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.auth.authentication import Authentication, load_auth
-from toolweave.api.langgraph.custom_app import CustomRoutes, custom_lifespan, custom_openapi, in_order, load_custom_app
+from toolweave.api.langgraph.custom_app import (
+    CustomRoutes,
+    custom_lifespan,
+    custom_openapi,
+    load_custom_app,
+    ordered_middleware,
+)
 from toolweave.api.langgraph.endpoints import (
     Endpoint,
+    add_security,
+    authorized_endpoints,
     docs_page,
-    enabled,
-    guarded,
+    enabled_endpoints,
+    group_by_path,
     openapi_document,
-    resources,
-    secured,
 )
-from toolweave.api.langgraph.meters import MeasureRequests, Meters
+from toolweave.api.langgraph.metrics import MeasureRequests, ServerMetrics
 from toolweave.api.langgraph.routes import a2a, assistants, crons, mcp, protocol, runs, store, system, threads
 from toolweave.api.langgraph.routes.crons import firing
 from toolweave.api.langgraph.routes.protocol_socket import event_sockets
 from toolweave.api.langgraph.services import open_services
 from toolweave.api.langgraph.webhooks import sending_webhooks
+from toolweave.api.langgraph_client import MOUNT_PREFIX_KEY, SERVER_APP_KEY
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
@@ -44,7 +50,7 @@ from toolweave.runtime.crons import running_cron_clock
 from toolweave.runtime.models import JsonObject
 
 
-class StartupReport:
+class LifespanErrorReport:
     """ASGI middleware around the lifespan: a failure becomes `lifespan.startup.failed` with a readable message."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -54,25 +60,25 @@ class StartupReport:
         """Pass everything on; hold back the router's traceback of a failed start or stop."""
         if scope["type"] != "lifespan":
             # The application's own middleware and routes see it as the application in the scope.
-            scope[SERVED_BY] = scope["app"]
+            scope[SERVER_APP_KEY] = scope["app"]
             await self._app(scope, receive, send)
             return
         failed: list[Message] = []
 
-        async def holding(message: Message) -> None:
+        async def hold_failures(message: Message) -> None:
             if message["type"].endswith(".failed"):
                 failed.append(message)
             else:
                 await send(message)
 
         try:
-            await self._app(scope, receive, holding)
+            await self._app(scope, receive, hold_failures)
         except Exception as error:  # noqa: BLE001 - the top-level handler of the lifespan
             kind = failed[0]["type"] if failed else "lifespan.startup.failed"
-            await send({"type": kind, "message": _paragraph(error)})
+            await send({"type": kind, "message": _failure_text(error)})
 
 
-def _paragraph(error: Exception) -> str:
+def _failure_text(error: Exception) -> str:
     if isinstance(error, ToolweaveError):
         return str(error)
     logger.opt(exception=error).debug("the lifespan failed")
@@ -80,7 +86,7 @@ def _paragraph(error: Exception) -> str:
 
 
 # Whoever watches the process asks here and knows no prefix.
-WITHOUT_PREFIX = "/ok"
+UNPREFIXED_PATH = "/ok"
 
 
 class MountPrefix:
@@ -92,13 +98,13 @@ class MountPrefix:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is below the prefix."""
-        if scope["type"] not in ("http", "websocket") or scope["path"] == WITHOUT_PREFIX:
+        if scope["type"] not in ("http", "websocket") or scope["path"] == UNPREFIXED_PATH:
             await self._app(scope, receive, send)
             return
         path, prefix = scope["path"], self._prefix
         if path == prefix or path.startswith(f"{prefix}/"):
             scope["root_path"] = scope.get("root_path", "") + prefix
-            scope[PREFIX] = prefix
+            scope[MOUNT_PREFIX_KEY] = prefix
             await self._app(scope, receive, send)
         else:
             await detail_response(404, "Not Found")(scope, receive, send)
@@ -117,7 +123,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *a2a.endpoints,
 )
 # Answered to anybody like the endpoints without a rule, as in the official server.
-DOCUMENTATION = ("/openapi.json", "/docs")
+DOCUMENTATION_PATHS = ("/openapi.json", "/docs")
 
 
 def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette:
@@ -131,7 +137,8 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
     """
     make_importable(config)
     custom, auth = load_custom_app(config), load_auth(config)
-    meters, visitors = Meters(workers=settings.max_concurrent_runs), Visitors.of(settings, config.http.cors)
+    metrics = ServerMetrics(workers=settings.max_concurrent_runs)
+    rules = AccessRules.from_settings(settings, config.http.cors)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[Mapping[str, Any]]:
@@ -141,7 +148,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
                 try:
                     # Only now: the graphs of unfinished runs may need what the named application has opened.
                     await services.engine.recover()
-                    with meters.watching(services.engine):
+                    with metrics.observe_engine(services.engine):
                         async with (
                             running_cron_clock(services.persistence.crons, firing(services)),
                             sending_webhooks(app, services.persistence.webhooks, services.webhooks, config, settings),
@@ -152,30 +159,30 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
                     # Runs stop before what they use is closed: they go on at the next start, instead of failing.
                     await services.engine.stop()
 
-    published = enabled(ENDPOINTS, config.http)
-    endpoints = guarded((*published, *enabled(system.unpublished, config.http)), auth)
-    sockets = event_sockets(guarded(enabled(protocol.sockets, config.http), auth), endpoints)
-    routes: list[BaseRoute] = [*resources(endpoints), *sockets, *_documentation(published, config, custom)]
+    published = enabled_endpoints(ENDPOINTS, config.http)
+    endpoints = authorized_endpoints((*published, *enabled_endpoints(system.unpublished, config.http)), auth)
+    sockets = event_sockets(authorized_endpoints(enabled_endpoints(protocol.sockets, config.http), auth), endpoints)
+    routes: list[BaseRoute] = [*group_by_path(endpoints), *sockets, *_docs_routes(published, config, custom)]
     if custom is not None:
         routes = [CustomRoutes(custom, last=False), *routes, CustomRoutes(custom, last=True)]
-    to_all = frozenset({*DOCUMENTATION, *(each.path for each in endpoints if each.rule is None)})
-    authentication = Middleware(Authentication, handlers=auth, routes=routes, open_to_all=to_all, config=config)
+    public_paths = frozenset({*DOCUMENTATION_PATHS, *(each.path for each in endpoints if each.rule is None)})
+    authentication = Middleware(Authentication, handlers=auth, routes=routes, public_paths=public_paths, config=config)
     app = Starlette(
         routes=routes,
         middleware=[
-            Middleware(StartupReport),
-            Middleware(HttpGuard, visitors=visitors),
-            Middleware(MeasureRequests, meters=meters),
-            Middleware(ExceptionMiddleware, handlers=LAST_HANDLERS),
+            Middleware(LifespanErrorReport),
+            Middleware(HttpGuard, rules=rules),
+            Middleware(MeasureRequests, metrics=metrics),
+            Middleware(ExceptionMiddleware, handlers=OUTERMOST_HANDLERS),
             *([Middleware(MountPrefix, prefix=config.http.mount_prefix)] if config.http.mount_prefix else []),
-            *in_order(custom, authentication, config.http.middleware_order),
+            *ordered_middleware(custom, authentication, config.http.middleware_order),
         ],
         exception_handlers={**EXCEPTION_HANDLERS, store.BadLabelError: store.answer_bad_label},
         lifespan=lifespan,
     )
-    app.state.meters = meters
+    app.state.metrics = metrics
     # For applications beside the API: one would otherwise ask it about every caller, or about none.
-    app.state.knows_callers, app.state.visitors = auth is not None, visitors
+    app.state.has_auth, app.state.access_rules = auth is not None, rules
     return app
 
 
@@ -189,12 +196,12 @@ def make_importable(config: LangGraphJson) -> None:
             sys.path.append(str(folder))
 
 
-def _documentation(endpoints: Iterable[Endpoint], config: LangGraphJson, custom: Starlette | None) -> list[BaseRoute]:
+def _docs_routes(endpoints: Iterable[Endpoint], config: LangGraphJson, custom: Starlette | None) -> list[BaseRoute]:
     if config.http.disable_meta:
         return []
 
     def document() -> JsonObject:
-        return secured(openapi_document(endpoints, custom_openapi(custom)), config)
+        return add_security(openapi_document(endpoints, custom_openapi(custom)), config)
 
     async def openapi(_request: Request) -> Response:
         return json_answer(document())
@@ -202,4 +209,4 @@ def _documentation(endpoints: Iterable[Endpoint], config: LangGraphJson, custom:
     async def docs(_request: Request) -> Response:
         return HTMLResponse(docs_page(document()))
 
-    return [Route(path, page) for path, page in zip(DOCUMENTATION, (openapi, docs), strict=True)]
+    return [Route(path, page) for path, page in zip(DOCUMENTATION_PATHS, (openapi, docs), strict=True)]

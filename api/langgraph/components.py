@@ -15,12 +15,12 @@ from toolweave.api.langgraph.json_schema import (
     UUID,
     BodySchema,
     Schema,
-    body,
     list_of,
+    object_of,
     one_of,
-    page_of,
-    paging,
+    page_fields,
     ref,
+    search_fields,
 )
 from toolweave.api.langgraph.run_schemas import CRONS, RUNS
 
@@ -46,7 +46,7 @@ _ASSISTANT: Schema = {
     "version": {"type": "integer"},
 }
 ASSISTANTS: Schema = {
-    "AssistantCreate": body(
+    "AssistantCreate": object_of(
         {
             "assistant_id": {**STRING, "description": "A UUID; made by the server when absent."},
             **_ASSISTANT_CONTENT,
@@ -55,33 +55,33 @@ ASSISTANTS: Schema = {
         required=("graph_id",),
         description="A new assistant; `context` and `config.configurable` are two names of the same values.",
     ),
-    "AssistantPatch": body(
+    "AssistantPatch": object_of(
         _ASSISTANT_CONTENT,
         description="What a new version changes: metadata is merged, a new config or context replaces the old one.",
     ),
-    "AssistantVersionsSearchRequest": body(
-        {"metadata": OBJECT, **page_of()}, description="Filter an assistant's versions."
+    "AssistantVersionsSearchRequest": object_of(
+        {"metadata": OBJECT, **page_fields()}, description="Filter an assistant's versions."
     ),
-    "AssistantVersionChange": body({"version": {"type": "integer"}}, description="The version to make active."),
-    "AssistantSearchRequest": body(
+    "AssistantVersionChange": object_of({"version": {"type": "integer"}}, description="The version to make active."),
+    "AssistantSearchRequest": object_of(
         {
             **_ASSISTANT_FILTER,
-            **paging("assistant_id", "created_at", "updated_at", "name", "graph_id", select=tuple(_ASSISTANT)),
+            **search_fields("assistant_id", "created_at", "updated_at", "name", "graph_id", select=tuple(_ASSISTANT)),
         },
         description="Filter assistants; `metadata` must be contained, `name` is a part of the name in any case.",
     ),
-    "AssistantCountRequest": body(_ASSISTANT_FILTER, description="Filter the assistants to count."),
-    "Assistant": body(_ASSISTANT, description="A graph together with a configuration."),
-    "AssistantVersion": body(
+    "AssistantCountRequest": object_of(_ASSISTANT_FILTER, description="Filter the assistants to count."),
+    "Assistant": object_of(_ASSISTANT, description="A graph together with a configuration."),
+    "AssistantVersion": object_of(
         {name: part for name, part in _ASSISTANT.items() if name != "updated_at"},
         description="An assistant as one change left it.",
     ),
-    "Graph": body(
+    "Graph": object_of(
         {"nodes": list_of(OBJECT), "edges": list_of(OBJECT)},
         required=("nodes", "edges"),
         description="The nodes and edges of a graph, for drawing.",
     ),
-    "GraphSchema": body(
+    "GraphSchema": object_of(
         {
             "graph_id": STRING,
             "input_schema": NULLABLE_OBJECT,
@@ -101,17 +101,17 @@ ASSISTANTS: Schema = {
 _ID: Schema = {"type": ["string", "number", "null"]}
 _LENGTH: Schema = {"type": ["integer", "null"], "minimum": 0}
 JSON_RPC: Schema = {
-    "JsonRpcMessage": body(
+    "JsonRpcMessage": object_of(
         {"jsonrpc": STRING, "id": _ID, "method": STRING, "params": OBJECT},
         required=("jsonrpc", "method"),
         description="A JSON-RPC 2.0 request, or a notification when it has no id.",
     ),
-    "JsonRpcAnswer": body(
+    "JsonRpcAnswer": object_of(
         {"jsonrpc": STRING, "id": _ID, "result": ANY, "error": OBJECT},
         required=("jsonrpc",),
         description="The result of a JSON-RPC 2.0 request, or the error.",
     ),
-    "AgentCard": body(
+    "AgentCard": object_of(
         {
             "name": STRING,
             "description": STRING,
@@ -126,9 +126,9 @@ JSON_RPC: Schema = {
         required=("name", "url", "version", "capabilities", "skills"),
         description="An assistant as an A2A agent.",
     ),
-    "A2aMessageParams": body(
+    "A2aMessageParams": object_of(
         {
-            "message": body(
+            "message": object_of(
                 {
                     "messageId": STRING,
                     "role": STRING,
@@ -144,12 +144,12 @@ JSON_RPC: Schema = {
         required=("message",),
         description="What the A2A methods that send a message take.",
     ),
-    "A2aTaskParams": body(
+    "A2aTaskParams": object_of(
         {"id": STRING, "contextId": NULLABLE_STRING, "historyLength": _LENGTH},
         required=("id",),
         description="What the A2A methods about one task take.",
     ),
-    "A2aTaskListParams": body(
+    "A2aTaskListParams": object_of(
         {
             "contextId": NULLABLE_STRING,
             "status": NULLABLE_STRING,
@@ -168,12 +168,12 @@ _CHANNELS: Schema = {
     "description": "values, updates, messages, tools, custom, custom:<name>, lifecycle, input, tasks, checkpoints",
 }
 PROTOCOL: Schema = {
-    "ProtocolCommand": body(
+    "ProtocolCommand": object_of(
         {"id": INTEGER, "method": STRING, "params": OBJECT},
         required=("id", "method"),
         description="run.start, input.respond, agent.getTree, subscription.subscribe, subscription.unsubscribe.",
     ),
-    "ProtocolAnswer": body(
+    "ProtocolAnswer": object_of(
         {
             "type": one_of("success", "error"),
             "id": INTEGER,
@@ -185,11 +185,11 @@ PROTOCOL: Schema = {
         required=("type", "id"),
         description="What came of a command: its result, or the code and text of an error.",
     ),
-    "ProtocolRefusal": body(
+    "ProtocolRefusal": object_of(
         {"type": one_of("error"), "id": ANY, "error": STRING, "message": STRING, "detail": STRING},
         description="What is no command; `detail` alone when it is not even JSON.",
     ),
-    "EventStreamRequest": body(
+    "EventStreamRequest": object_of(
         {
             "channels": _CHANNELS,
             "namespaces": list_of(list_of(STRING)),
@@ -202,15 +202,9 @@ PROTOCOL: Schema = {
 }
 _LABELS = list_of(STRING)
 _NUMBER: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER}
-_ITEM: Schema = {
-    "namespace": _LABELS,
-    "key": STRING,
-    "value": OBJECT,
-    "created_at": TIMESTAMP,
-    "updated_at": TIMESTAMP,
-}
+_ITEM: Schema = {"namespace": _LABELS, "key": STRING, "value": OBJECT, "created_at": TIMESTAMP, "updated_at": TIMESTAMP}
 STORE: Schema = {
-    "StorePutRequest": body(
+    "StorePutRequest": object_of(
         {
             "namespace": {**_LABELS, "description": "Labels without periods; the first may not be `langgraph`."},
             "key": STRING,
@@ -229,10 +223,10 @@ STORE: Schema = {
         required=("namespace", "key", "value"),
         description="An item to store; it replaces the one with this key.",
     ),
-    "StoreDeleteRequest": body(
+    "StoreDeleteRequest": object_of(
         {"namespace": _LABELS, "key": STRING}, required=("key",), description="The item to delete."
     ),
-    "StoreSearchRequest": body(
+    "StoreSearchRequest": object_of(
         {
             "namespace_prefix": {
                 **_LABELS,
@@ -254,7 +248,7 @@ STORE: Schema = {
         },
         description="Which items to find.",
     ),
-    "StoreNamespacesRequest": body(
+    "StoreNamespacesRequest": object_of(
         {
             "prefix": {**_LABELS, "description": "How they begin; `*` stands for any label."},
             "suffix": {**_LABELS, "description": "How they end; `*` stands for any label."},
@@ -265,21 +259,21 @@ STORE: Schema = {
         description="Which namespaces to list.",
     ),
     "StoreItem": {
-        **body(_ITEM, required=tuple(_ITEM), description="A stored item; null when there is none."),
+        **object_of(_ITEM, required=tuple(_ITEM), description="A stored item; null when there is none."),
         "type": ["object", "null"],
     },
-    "StoreFoundItem": body(
+    "StoreFoundItem": object_of(
         {**_ITEM, "score": {"type": ["number", "null"]}},
         required=tuple(_ITEM),
         description="A stored item and how near it is to what was searched for.",
     ),
-    "StoreSearchResponse": body(
+    "StoreSearchResponse": object_of(
         {"items": list_of(ref("StoreFoundItem"))}, required=("items",), description="The items found."
     ),
-    "StoreNamespaces": body(
+    "StoreNamespaces": object_of(
         {"namespaces": list_of(_LABELS)}, required=("namespaces",), description="The namespaces found."
     ),
-    "PlainError": body({"error": ANY}, required=("error",), description="What went wrong."),
+    "PlainError": object_of({"error": ANY}, required=("error",), description="What went wrong."),
 }
 # SQLite takes 32 766 parameters in a statement.
 MAX_IDS = 10_000
@@ -288,21 +282,11 @@ _STRATEGY = one_of("delete", "keep_latest")
 _STATUS = one_of("idle", "busy", "interrupted", "error")
 _THREAD_FILTER: Schema = {"metadata": OBJECT, "values": OBJECT, "status": _STATUS}
 _TTL: Schema = {
-    "anyOf": [
-        {
-            "type": "object",
-            "properties": {"strategy": _STRATEGY, "ttl": _MINUTES},
-        },
-        _MINUTES,
-    ],
+    "anyOf": [{"type": "object", "properties": {"strategy": _STRATEGY, "ttl": _MINUTES}}, _MINUTES],
     "description": "Minutes from the thread's last change until it is deleted, or until its history is.",
 }
 _BYTES: Schema = {"type": "integer", "minimum": 0}
-_COUNTED: Schema = {
-    "type": "object",
-    "required": ["count", "bytes"],
-    "properties": {"count": _BYTES, "bytes": _BYTES},
-}
+_COUNTED: Schema = {"type": "object", "required": ["count", "bytes"], "properties": {"count": _BYTES, "bytes": _BYTES}}
 _STATE_VALUES: Schema = {"type": ["object", "array", "null"]}
 _THREAD: Schema = {
     "thread_id": UUID,
@@ -317,7 +301,7 @@ _THREAD: Schema = {
 }
 
 THREADS: Schema = {
-    "ThreadCreate": body(
+    "ThreadCreate": object_of(
         {
             "thread_id": {**STRING, "description": "A UUID; made by the server when absent."},
             "metadata": OBJECT,
@@ -333,19 +317,21 @@ THREADS: Schema = {
         },
         description="A new thread; `supersteps` are state updates to begin with.",
     ),
-    "ThreadSuperstepUpdate": body(
+    "ThreadSuperstepUpdate": object_of(
         {"values": _STATE_VALUES, "command": NULLABLE_OBJECT, "as_node": STRING},
         required=("as_node",),
         description="One state update, as if `as_node` had made it.",
     ),
-    "ThreadPatch": body(
+    "ThreadPatch": object_of(
         {"metadata": OBJECT, "ttl": _TTL}, description="Metadata to merge into the thread's, and its time to live."
     ),
-    "ThreadSearchRequest": body(
+    "ThreadSearchRequest": object_of(
         {
             "ids": {**list_of(UUID), "maxItems": MAX_IDS},
             **_THREAD_FILTER,
-            **paging("thread_id", "status", "created_at", "updated_at", "state_updated_at", select=tuple(_THREAD)),
+            **search_fields(
+                "thread_id", "status", "created_at", "updated_at", "state_updated_at", select=tuple(_THREAD)
+            ),
             "extract": {
                 "type": "object",
                 "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
@@ -355,14 +341,14 @@ THREADS: Schema = {
         },
         description="Filter threads; `extract` maps names to paths such as `values.messages[-1]`.",
     ),
-    "ThreadCountRequest": body(_THREAD_FILTER, description="Filter the threads to count."),
-    "ThreadPruneRequest": body(
+    "ThreadCountRequest": object_of(_THREAD_FILTER, description="Filter the threads to count."),
+    "ThreadPruneRequest": object_of(
         {"thread_ids": {**list_of(UUID), "maxItems": MAX_IDS}, "strategy": _STRATEGY},
         required=("thread_ids",),
         description="Threads to delete, or to keep only the newest state of (`keep_latest`; busy ones are left alone).",
     ),
-    "ThreadsPruned": body({"pruned_count": _BYTES}, description="How many of the threads there were."),
-    "ThreadStorage": body(
+    "ThreadsPruned": object_of({"pruned_count": _BYTES}, description="How many of the threads there were."),
+    "ThreadStorage": object_of(
         {
             "thread_id": UUID,
             "total_bytes": _BYTES,
@@ -386,29 +372,24 @@ THREADS: Schema = {
         },
         description="Bytes that a thread takes up: checkpoint rows without, and with, channel values; pending writes.",
     ),
-    "CheckpointConfig": body(
+    "CheckpointConfig": object_of(
         {"thread_id": STRING, "checkpoint_ns": STRING, "checkpoint_id": STRING, "checkpoint_map": OBJECT},
         description="Names a checkpoint; without `checkpoint_id` the newest of its namespace.",
     ),
-    "ThreadStateUpdate": body(
-        {
-            "values": _STATE_VALUES,
-            "checkpoint": ref("CheckpointConfig"),
-            "checkpoint_id": STRING,
-            "as_node": STRING,
-        },
+    "ThreadStateUpdate": object_of(
+        {"values": _STATE_VALUES, "checkpoint": ref("CheckpointConfig"), "checkpoint_id": STRING, "as_node": STRING},
         description="Values to write into the state, as if `as_node` had returned them.",
     ),
-    "ThreadStateUpdated": body(
+    "ThreadStateUpdated": object_of(
         {"checkpoint": OBJECT, "configurable": OBJECT, "checkpoint_id": STRING},
         description="The checkpoint that an update made.",
     ),
-    "ThreadStateCheckpointRequest": body(
+    "ThreadStateCheckpointRequest": object_of(
         {"checkpoint": ref("CheckpointConfig"), "subgraphs": BOOLEAN, "select": list_of(STRING)},
         required=("checkpoint",),
         description="The checkpoint whose state is wanted.",
     ),
-    "ThreadStateSearch": body(
+    "ThreadStateSearch": object_of(
         {
             "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 1},
             "before": {"anyOf": [STRING, OBJECT]},
@@ -418,7 +399,7 @@ THREADS: Schema = {
         },
         description="Which states of the history: those before a checkpoint, with this metadata, of this subgraph.",
     ),
-    "Thread": body(
+    "Thread": object_of(
         {
             **_THREAD,
             "error": NULLABLE_OBJECT,
@@ -430,7 +411,7 @@ THREADS: Schema = {
         },
         description="A conversation: its status and the values of its newest state.",
     ),
-    "ThreadState": body(
+    "ThreadState": object_of(
         {
             "values": ANY,
             "next": list_of(STRING),
@@ -456,15 +437,15 @@ COMPONENTS: Schema = {
     **JSON_RPC,
     "Any": {**ANY, "description": "Any JSON: the values of a run, or {__error__: {error, message}}."},
     "Count": {"type": "integer", "minimum": 0},
-    "Ok": body({"ok": BOOLEAN, "services": OBJECT}, description="The server is up."),
-    "Info": body(
+    "Ok": object_of({"ok": BOOLEAN, "services": OBJECT}, description="The server is up."),
+    "Info": object_of(
         {"version": STRING, "langgraph_py_version": STRING, "flags": OBJECT, "host": OBJECT},
         description="What this server is and can do.",
     ),
-    "Metrics": body(
+    "Metrics": object_of(
         {"queue": OBJECT, "api": OBJECT, "workers": OBJECT}, description="What the server has done and has to do."
     ),
-    "ErrorResponse": body({"detail": STRING}, required=("detail",), description="What went wrong."),
+    "ErrorResponse": object_of({"detail": STRING}, required=("detail",), description="What went wrong."),
 }
 
 

@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from toolweave.api.clients import PREFIX
+from toolweave.api.langgraph_client import MOUNT_PREFIX_KEY
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import ConfigError
 from toolweave.runtime.graphs import load_target
@@ -47,16 +47,16 @@ class CustomRoutes(BaseRoute):
     def __init__(self, app: Starlette, *, last: bool) -> None:
         self._app = app
         self._last = last
-        self._pages = _generated_pages(app)
+        self._generated = _generated_paths(app)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match as the best of the application's routes does."""
         if (
             scope["type"] not in ("http", "websocket")
-            or scope["path"].removeprefix(scope.get(PREFIX, "")) in self._pages
+            or scope["path"].removeprefix(scope.get(MOUNT_PREFIX_KEY, "")) in self._generated
         ):
             return Match.NONE, {}
-        matches = (route.matches(scope)[0] for route in self._app.routes if _swallows_all(route) is self._last)
+        matches = (route.matches(scope)[0] for route in self._app.routes if _is_root_mount(route) is self._last)
         return max(matches, key=lambda match: match.value, default=Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +65,7 @@ class CustomRoutes(BaseRoute):
         await self._app(scope, receive, send)
 
 
-class Around:
+class CustomAppScope:
     """ASGI middleware before the application's own: that looks for the application in the scope, with its state."""
 
     def __init__(self, app: ASGIApp, application: Starlette) -> None:
@@ -79,7 +79,7 @@ class Around:
         await self._app(scope, receive, send)
 
 
-def in_order(
+def ordered_middleware(
     custom: Starlette | None, authentication: Middleware, order: Literal["auth_first", "middleware_first"]
 ) -> list[Middleware]:
     """Give what stands around all routes: the application's middleware, and authentication inside or outside of it.
@@ -92,7 +92,7 @@ def in_order(
     custom.user_middleware = []
     custom.middleware_stack = custom.build_middleware_stack()
     custom.user_middleware = own
-    around = [Middleware(Around, application=custom), *own]
+    around = [Middleware(CustomAppScope, application=custom), *own]
     return [authentication, *around] if order == "auth_first" else [*around, authentication]
 
 
@@ -111,7 +111,7 @@ def custom_openapi(app: Starlette | None) -> JsonObject:
     return app.openapi() if isinstance(app, FastAPI) and app.openapi_url else {}
 
 
-def _generated_pages(app: Starlette) -> frozenset[str]:
+def _generated_paths(app: Starlette) -> frozenset[str]:
     if not isinstance(app, FastAPI):
         return frozenset()
     urls = {app.openapi_url, app.docs_url, app.redoc_url, app.swagger_ui_oauth2_redirect_url}
@@ -119,5 +119,5 @@ def _generated_pages(app: Starlette) -> frozenset[str]:
     return frozenset(url for url in urls - written if url is not None)
 
 
-def _swallows_all(route: BaseRoute) -> bool:
+def _is_root_mount(route: BaseRoute) -> bool:
     return isinstance(route, Mount) and route.path == ""

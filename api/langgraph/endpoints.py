@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolweave import __version__
 from toolweave.api.langgraph.auth.authentication import AuthHandlers
-from toolweave.api.langgraph.auth.authorization import Rule, authorized
+from toolweave.api.langgraph.auth.authorization import Rule, authorized_handler
 from toolweave.api.langgraph.components import COMPONENTS, body_schema
 from toolweave.api.langgraph.json_schema import list_of, ref
 from toolweave.api.langgraph.requests import Handler, QueryParam, path_uuid, read_body
@@ -100,7 +100,7 @@ class Endpoints:
 
 def _with_arguments(path: str, body: str | None, handler: Callable[..., Awaitable[ASGIApp]]) -> Handler:
     schema = None if body is None else body_schema(body)
-    ids = [name for name in _names_in(path) if name in UUID_IDS]
+    ids = [name for name in _path_parameter_names(path) if name in UUID_IDS]
 
     async def answer(request: Request) -> ASGIApp:
         checked: dict[str, Any] = {name: path_uuid(request, name.removesuffix("_id")) for name in ids}
@@ -115,17 +115,17 @@ def _with_arguments(path: str, body: str | None, handler: Callable[..., Awaitabl
     return answer
 
 
-def enabled(endpoints: Iterable[Endpoint], http: HttpEntry) -> list[Endpoint]:
+def enabled_endpoints(endpoints: Iterable[Endpoint], http: HttpEntry) -> list[Endpoint]:
     """Leave out the endpoints that langgraph.json switches off (`http.disable_…`): they are not found."""
     return [each for each in endpoints if each.switch is None or not getattr(http, each.switch)]
 
 
-def guarded(endpoints: Iterable[Endpoint], handlers: AuthHandlers | None) -> list[Endpoint]:
+def authorized_endpoints(endpoints: Iterable[Endpoint], handlers: AuthHandlers | None) -> list[Endpoint]:
     """Ask its rule before every endpoint that is not open to all; without authentication nothing changes."""
     return [
         each
         if handlers is None or each.rule is None
-        else replace(each, handler=authorized(each.handler, each.rule, each.body, handlers))
+        else replace(each, handler=authorized_handler(each.handler, each.rule, each.body, handlers))
         for each in endpoints
     ]
 
@@ -151,7 +151,7 @@ class Resource(Route):
         await answer(scope, receive, send)
 
 
-def resources(endpoints: Iterable[Endpoint]) -> list[Resource]:
+def group_by_path(endpoints: Iterable[Endpoint]) -> list[Resource]:
     """Group endpoints by path, in order of first appearance."""
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in endpoints:
@@ -171,7 +171,7 @@ def openapi_document(endpoints: Iterable[Endpoint], custom: Mapping[str, Any]) -
     for path, operations in custom.get("paths", {}).items():
         paths[path] = {**paths.get(path, {}), **operations}
     components = dict(custom.get("components", {}))
-    components["schemas"] = {**components.get("schemas", {}), **_published(COMPONENTS)}
+    components["schemas"] = {**components.get("schemas", {}), **_with_titles(COMPONENTS)}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Toolweave", "version": __version__, **custom.get("info", {})},
@@ -218,11 +218,11 @@ def _path_parameters(path: str) -> list[JsonObject]:
             "required": True,
             "schema": {"type": "string", "format": "uuid"} if name in UUID_IDS and not drawing else {"type": "string"},
         }
-        for name in _names_in(path)
+        for name in _path_parameter_names(path)
     ]
 
 
-def _names_in(path: str) -> list[str]:
+def _path_parameter_names(path: str) -> list[str]:
     return re.findall(r"{(\w+)}", path)
 
 
@@ -247,11 +247,11 @@ def _responses(endpoint: Endpoint) -> JsonObject:
     return responses
 
 
-def _published(components: Mapping[str, Any]) -> JsonObject:
+def _with_titles(components: Mapping[str, Any]) -> JsonObject:
     return {name: {"title": name, **schema} for name, schema in components.items()}
 
 
-def secured(document: JsonObject, config: LangGraphJson) -> JsonObject:
+def add_security(document: JsonObject, config: LangGraphJson) -> JsonObject:
     """Add the security schemes and requirements that langgraph.json gives, and 401 and 403 where they are answered."""
     if config.auth is None:
         return document

@@ -16,12 +16,12 @@ from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject
 
 # LangGraph draws the error handler of a node, and that of all nodes, as a box that nothing leads to.
-_HANDLERS = ("__error_handler__", "__default_error_handler__")
+_ERROR_HANDLERS = ("__error_handler__", "__default_error_handler__")
 
 
-async def drawn_graph(graph: Graph, *, xray: bool | int) -> JsonObject:
+async def graph_drawing(graph: Graph, *, xray: bool | int) -> JsonObject:
     """Give nodes and edges; `xray` opens subgraphs, to the depth of an integer. Says nothing of Python classes."""
-    drawing: JsonObject = without_handlers(await graph.aget_graph(xray=xray)).to_json()
+    drawing: JsonObject = without_error_handlers(await graph.aget_graph(xray=xray)).to_json()
     for node in drawing["nodes"]:
         data = node.get("data")
         if isinstance(data, dict):
@@ -29,9 +29,9 @@ async def drawn_graph(graph: Graph, *, xray: bool | int) -> JsonObject:
     return drawing
 
 
-def without_handlers(drawn: Drawing) -> Drawing:
+def without_error_handlers(drawn: Drawing) -> Drawing:
     """Leave out the boxes of error handlers; where they lead is told by the nodes they belong to."""
-    nodes = {key: node for key, node in drawn.nodes.items() if not any(name in node.name for name in _HANDLERS)}
+    nodes = {key: node for key, node in drawn.nodes.items() if not any(name in node.name for name in _ERROR_HANDLERS)}
     return Drawing(nodes, [edge for edge in drawn.edges if edge.source in nodes and edge.target in nodes])
 
 

@@ -16,8 +16,8 @@ from toolweave.runtime.codec import is_large
 Definition = Mapping[str, Any]
 # The integers that a database column or a bound parameter holds.
 MAX_INTEGER = 2**63 - 1
-OF_64_BITS: Definition = {"minimum": -(2**63), "maximum": MAX_INTEGER}
-MAX_TEXT = 2000
+INT64_BOUNDS: Definition = {"minimum": -(2**63), "maximum": MAX_INTEGER}
+MAX_MESSAGE_CHARS = 2000
 
 
 class BodySchema:
@@ -26,9 +26,9 @@ class BodySchema:
     def __init__(self, name: str, components: Mapping[str, Definition]) -> None:
         self.name = name
         properties = components[name].get("properties", {})
-        self.known = frozenset(properties)
-        self.integers = frozenset(field for field, part in properties.items() if part.get("type") == "integer")
-        bounded = _bounded(components)
+        self.field_names = frozenset(properties)
+        self.integer_fields = frozenset(field for field, part in properties.items() if part.get("type") == "integer")
+        bounded = _with_integer_bounds(components)
         root = {**bounded[name], "components": {"schemas": bounded}}
         self._validator = Draft202012Validator(root, validate_formats=False)
 
@@ -47,18 +47,18 @@ class BodySchema:
             except ValidationError as error:
                 text = str(error)
                 # A message begins with the value and ends with the rule.
-                problem = text if len(text) <= MAX_TEXT else f"{problem} …{error.message[-200:]}"
+                problem = text if len(text) <= MAX_MESSAGE_CHARS else f"{problem} …{error.message[-200:]}"
         raise InvalidRequest(problem)
 
 
-def _bounded(schema: Any) -> Any:
+def _with_integer_bounds(schema: Any) -> Any:
     """Copy schemas, with the bounds of integers that name none."""
     if isinstance(schema, list):
-        return [_bounded(part) for part in schema]
+        return [_with_integer_bounds(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
-    copy = {keyword: _bounded(part) for keyword, part in schema.items()}
-    return {**OF_64_BITS, **copy} if "integer" in copy.get("type", ()) else copy
+    copy = {keyword: _with_integer_bounds(part) for keyword, part in schema.items()}
+    return {**INT64_BOUNDS, **copy} if "integer" in copy.get("type", ()) else copy
 
 
 Schema = dict[str, Any]
@@ -76,7 +76,7 @@ MAX_LIMIT = 1000
 # A hundred years.
 MAX_TTL_MINUTES = 52_560_000
 # Matched in the database with what is stored under the same name.
-SQL_FILTER: Schema = {"type": "object", "additionalProperties": OF_64_BITS}
+SQL_FILTER: Schema = {"type": "object", "additionalProperties": INT64_BOUNDS}
 
 
 def one_of(*choices: str) -> Schema:
@@ -99,7 +99,7 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def page_of() -> Schema:
+def page_fields() -> Schema:
     """Describe the properties that choose one page of results."""
     return {
         "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 10},
@@ -107,17 +107,17 @@ def page_of() -> Schema:
     }
 
 
-def paging(*sort_fields: str, select: tuple[str, ...]) -> Schema:
+def search_fields(*sort_fields: str, select: tuple[str, ...]) -> Schema:
     """Describe the properties that page, sort and trim the results of a search."""
     return {
-        **page_of(),
+        **page_fields(),
         "sort_by": one_of(*sort_fields),
         "sort_order": one_of("asc", "desc"),
         "select": list_of(one_of(*select)),
     }
 
 
-def body(properties: Schema, *, required: tuple[str, ...] = (), description: str) -> Schema:
+def object_of(properties: Schema, *, required: tuple[str, ...] = (), description: str) -> Schema:
     """Describe a JSON object."""
     schema: Schema = {"type": "object", "description": description, "properties": properties}
     if required:

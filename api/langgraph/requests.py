@@ -12,18 +12,18 @@ from jsonschema_rs import ValidationError, validate
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from toolweave.api.langgraph.json_schema import BodySchema, Schema, page_of
-from toolweave.api.request_bodies import MIB, Limit, deeper_than, read_limited
+from toolweave.api.langgraph.json_schema import BodySchema, Schema, page_fields
+from toolweave.api.request_bodies import MIB, BodyLimit, is_deeper_than, read_limited
 from toolweave.errors import InvalidRequest
 from toolweave.json_values import LARGE_BYTES
 from toolweave.runtime.codec import loads
 from toolweave.runtime.models import JsonObject
 
 Handler = Callable[[Request], Awaitable[ASGIApp]]
-LIMIT = Limit(32 * MIB)
+BODY_LIMIT = BodyLimit(32 * MIB)
 # What is stored and sent back wraps a value in a few objects more; beyond 254 levels it cannot be encoded.
 MAX_DEPTH = 200
-SHOWN_IGNORED = 20
+MAX_SHOWN_IGNORED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +47,27 @@ def ignored_header(names: Sequence[str]) -> dict[str, str]:
     """Name fields without effect in `x-ignored-fields`; no header when there are none."""
     if not names:
         return {}
-    shown = ", ".join(quote(name, safe="$_-.", errors="replace")[:64] for name in names[:SHOWN_IGNORED])
+    shown = ", ".join(quote(name, safe="$_-.", errors="replace")[:64] for name in names[:MAX_SHOWN_IGNORED])
     return {"x-ignored-fields": shown}
 
 
 async def read_json(request: Request) -> Any:
     """Decode the body, whatever its content type says. Raises InvalidRequest for anything that is not JSON."""
-    data = await read_limited(request, LIMIT)
-    value = parsed(data)
+    data = await read_limited(request, BODY_LIMIT)
+    value = parse_json(data)
     if len(data) >= LARGE_BYTES:
         # What handlers do with a large value takes its time, too: others come in between.
         await asyncio.sleep(0)
     return value
 
 
-def parsed(data: bytes) -> Any:
+def parse_json(data: bytes) -> Any:
     """Decode a body. Raises InvalidRequest for what is not JSON, or nested too deeply."""
     try:
         value = loads(data)
     except ValueError:
         raise InvalidRequest("Invalid JSON in request body") from None
-    if deeper_than(value, data, MAX_DEPTH):
+    if is_deeper_than(value, data, MAX_DEPTH):
         raise InvalidRequest(f"The request body is nested more than {MAX_DEPTH} levels deep")
     return value
 
@@ -81,14 +81,14 @@ async def read_body(request: Request, schema: BodySchema) -> Body:
 
 def checked_body(value: JsonObject, schema: BodySchema) -> Body:
     """Split a checked object into what is known and the names of what is not."""
-    fields = {name: item for name, item in value.items() if item is not None and name in schema.known}
-    for name in schema.integers & fields.keys():
+    fields = {name: item for name, item in value.items() if item is not None and name in schema.field_names}
+    for name in schema.integer_fields & fields.keys():
         fields[name] = int(fields[name])
-    return Body(fields, tuple(name for name in value if name not in schema.known), value)
+    return Body(fields, tuple(name for name in value if name not in schema.field_names), value)
 
 
-FLAGS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off", ""), False)}
-INTEGER = re.compile("-?[0-9]{1,19}")
+BOOLEANS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off", ""), False)}
+INTEGER_PATTERN = re.compile("-?[0-9]{1,19}")
 
 
 def is_uuid(text: str) -> bool:
@@ -99,7 +99,7 @@ def is_uuid(text: str) -> bool:
         return False
 
 
-def uuid_of(text: str, what: str) -> str:
+def parse_uuid(text: str, what: str) -> str:
     """Give a UUID in lower case. Raises InvalidRequest naming what it should identify."""
     if not is_uuid(text):
         raise InvalidRequest(f"Invalid {what} ID: must be a UUID")
@@ -108,7 +108,7 @@ def uuid_of(text: str, what: str) -> str:
 
 def path_uuid(request: Request, what: str) -> str:
     """Read the id `{what}_id` from the path."""
-    return uuid_of(request.path_params[f"{what}_id"], what)
+    return parse_uuid(request.path_params[f"{what}_id"], what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class QueryParam:
     schema: Schema
     where: str = "query"
 
-    def of(self, request: Request) -> Any:
+    def read(self, request: Request) -> Any:
         """Read a parameter or its default. Raises InvalidRequest when it does not fit the schema."""
         text = request.query_params.get(self.name)
         if text is None:
@@ -127,11 +127,11 @@ class QueryParam:
         value: Any = text
         word = text.strip().lower()
         if self.schema["type"] == "array":
-            value = list(query_words(request, self.name))
-        elif self.schema["type"] == "integer" and INTEGER.fullmatch(word):
+            value = list(query_list(request, self.name))
+        elif self.schema["type"] == "integer" and INTEGER_PATTERN.fullmatch(word):
             value = int(word)
         elif self.schema["type"] == "boolean":
-            value = FLAGS.get(word, text)
+            value = BOOLEANS.get(word, text)
         try:
             validate(self.schema, value, mask="it")
         except ValidationError as error:
@@ -139,18 +139,18 @@ class QueryParam:
         return value
 
 
-LIMIT_PARAM, OFFSET_PARAM = (QueryParam(name, schema) for name, schema in page_of().items())
+LIMIT_PARAM, OFFSET_PARAM = (QueryParam(name, schema) for name, schema in page_fields().items())
 
 
-def query_words(request: Request, name: str, *, keep_empty: bool = False) -> tuple[str, ...]:
+def query_list(request: Request, name: str, *, keep_empty: bool = False) -> tuple[str, ...]:
     """Read a list: repeated parameters, a JSON list (what the JS SDK 2.0 sends) or both."""
     words: list[str] = []
     for text in request.query_params.getlist(name):
-        words.extend(_json_words(text) if text.startswith("[") else [text])
+        words.extend(_json_list(text) if text.startswith("[") else [text])
     return tuple(word for word in words if word or keep_empty)
 
 
-def _json_words(text: str) -> list[str]:
+def _json_list(text: str) -> list[str]:
     try:
         words = loads(text)
     except ValueError:

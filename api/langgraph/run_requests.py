@@ -8,9 +8,9 @@ from typing import Any
 
 from langchain_core.utils.uuid import uuid7
 
-from toolweave.api.langgraph.answers import WhenGone
+from toolweave.api.langgraph.answers import OnDisconnect
 from toolweave.api.langgraph.components import body_schema
-from toolweave.api.langgraph.requests import Body, ignored_header, uuid_of
+from toolweave.api.langgraph.requests import Body, ignored_header, parse_uuid
 from toolweave.api.langgraph.run_schemas import RUNS
 from toolweave.api.langgraph.services import ApiServices
 from toolweave.errors import BadRequest, NotFound
@@ -21,31 +21,31 @@ from toolweave.runtime.runs.engine import EmbeddedEngine
 STATEFUL = body_schema("RunCreateStateful")
 STATELESS = body_schema("RunCreateStateless")
 # Checked like every field, and without effect: they belong to LangSmith.
-WITHOUT_EFFECT = ("feedback_keys", "langsmith_tracer")
+IGNORED_FIELDS = ("feedback_keys", "langsmith_tracer")
 # LangGraph's own switch: an answer that fits no waiting question fails the run before anything is written.
-STRICT_RESUME = "__pregel_strict_resume"
+STRICT_RESUME_KEY = "__pregel_strict_resume"
 CONTEXT_CONFLICT = (
     "Cannot specify both configurable and context. Give the values as context; configurable is the older way."
 )
 NO_THREAD_TO_RESUME = "You must provide a thread_id when resuming."
 # LangGraph keeps its own working parts under such names; a client must not reach them.
-RESERVED = "__"
+RESERVED_PREFIX = "__"
 # All but one: with it RemoteGraph says that the graph around it resumes, so the run goes on instead of starting over.
-RESUMING = "__pregel_resuming"
+RESUMING_KEY = "__pregel_resuming"
 CONFIG_FIELDS = frozenset(RUNS["Config"]["properties"])
-KEPT_BY_THREADS = CONFIG_FIELDS - {"configurable"}
+THREAD_CONFIG_FIELDS = CONFIG_FIELDS - {"configurable"}
 CHECKPOINT_FIELDS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 # What tells a run where it is; the graph's context has no part of it.
-OF_THE_RUN = frozenset({*IDENTITY, "user_id", RESUMING, *CHECKPOINT_FIELDS})
+RUN_KEYS = frozenset({*IDENTITY, "user_id", RESUMING_KEY, *CHECKPOINT_FIELDS})
 # What a webhook hears, in the reference server's words: receivers tell the cases apart by them.
-CLIENT_GONE = "client disconnected from the run stream (on_disconnect=cancel)"
+CLIENT_DISCONNECTED = "client disconnected from the run stream (on_disconnect=cancel)"
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """A run to create, and what the connection that asked for it wants."""
 
-    new: NewRun
+    new_run: NewRun
     cancel_on_disconnect: bool
     ignored: tuple[str, ...] = ()
 
@@ -66,7 +66,7 @@ def check_run_fields(body: Body, *, stateless: bool) -> None:
         raise BadRequest(NO_THREAD_TO_RESUME)
     if (body.get("config", {}).get("configurable") or {}) and body.get("context"):
         raise BadRequest(CONTEXT_CONFLICT)
-    _checkpoint(body)
+    _checkpoint_config(body)
 
 
 def run_request(services: ApiServices, body: Body, assistant: Assistant, thread_id: str | None) -> RunRequest:
@@ -90,7 +90,7 @@ def run_request(services: ApiServices, body: Body, assistant: Assistant, thread_
         assistant_id=assistant.assistant_id,
         graph_id=assistant.graph_id,
         metadata=metadata,
-        kwargs=_kwargs(body, assistant, metadata, temporary),
+        kwargs=_run_kwargs(body, assistant, metadata, temporary),
         multitask_strategy=body.get("multitask_strategy", "enqueue"),
         if_not_exists="create" if stateless else body.get("if_not_exists", "reject"),
         created_at=now,
@@ -99,20 +99,20 @@ def run_request(services: ApiServices, body: Body, assistant: Assistant, thread_
         thread_metadata={**in_config, **given} if stateless else {**in_config, **given, **identity},
         on_threads=current_caller().run_threads,
         credentials=current_caller().credentials(),
-        thread_config={name: item for name, item in body.get("config", {}).items() if name in KEPT_BY_THREADS},
+        thread_config={name: item for name, item in body.get("config", {}).items() if name in THREAD_CONFIG_FIELDS},
     )
     new.kwargs["config"]["configurable"] |= run_identity(new)
-    return RunRequest(new, body.get("on_disconnect") == "cancel", (*body.ignored, *_without_effect(body)))
+    return RunRequest(new, body.get("on_disconnect") == "cancel", (*body.ignored, *_ignored_fields(body)))
 
 
-def _kwargs(body: Body, assistant: Assistant, metadata: JsonObject, temporary: bool) -> JsonObject:
+def _run_kwargs(body: Body, assistant: Assistant, metadata: JsonObject, temporary: bool) -> JsonObject:
     config, context = _config_and_context(body, assistant)
-    strict = {STRICT_RESUME: True} if body.get("strict_resume") else {}
+    strict = {STRICT_RESUME_KEY: True} if body.get("strict_resume") else {}
     caller = current_caller()
     theirs = AUTH_KEYS | caller.headers.keys()
     configured = {name: value for name, value in config["configurable"].items() if name not in theirs}
     known = caller.configurable()
-    config["configurable"] = {**configured, **known, **_checkpoint(body), **strict}
+    config["configurable"] = {**configured, **known, **_checkpoint_config(body), **strict}
     config["metadata"] = metadata
     durability = body.get("durability") or ("async" if body.get("checkpoint_during", True) else "exit")
     modes = body.get("stream_mode") or ["values"]
@@ -147,38 +147,38 @@ def _config_and_context(body: Body, assistant: Assistant) -> tuple[JsonObject, J
         **(assistant.config.get("configurable") or {}),
         **{name: value for name, value in overlaid.items() if not _is_reserved(name, value)},
     }
-    mirrored = {name: value for name, value in config["configurable"].items() if name not in OF_THE_RUN | AUTH_KEYS}
+    mirrored = {name: value for name, value in config["configurable"].items() if name not in RUN_KEYS | AUTH_KEYS}
     return config, {**mirrored, **context}
 
 
-def _checkpoint(body: Body) -> JsonObject:
+def _checkpoint_config(body: Body) -> JsonObject:
     """Name the checkpoint to go on from, as the graph's config does."""
     given: Mapping[str, Any] = body.get("checkpoint", {})
     chosen = {name: given[name] for name in CHECKPOINT_FIELDS if given.get(name) is not None}
     if "checkpoint_id" in body.fields:
-        chosen["checkpoint_id"] = uuid_of(body.fields["checkpoint_id"], "checkpoint")
+        chosen["checkpoint_id"] = parse_uuid(body.fields["checkpoint_id"], "checkpoint")
     return chosen
 
 
-def _without_effect(body: Body) -> list[str]:
+def _ignored_fields(body: Body) -> list[str]:
     config: JsonObject = body.get("config", {})
     configurable: JsonObject = config.get("configurable") or {}
     return [
-        *(name for name in WITHOUT_EFFECT if name in body.fields),
+        *(name for name in IGNORED_FIELDS if name in body.fields),
         *(f"config.{name}" for name in config if name not in CONFIG_FIELDS),
         *(f"config.configurable.{name}" for name, value in configurable.items() if _is_reserved(name, value)),
     ]
 
 
 def _is_reserved(name: str, value: object) -> bool:
-    return name.startswith(RESERVED) and not (name == RESUMING and isinstance(value, bool))
+    return name.startswith(RESERVED_PREFIX) and not (name == RESUMING_KEY and isinstance(value, bool))
 
 
-def cancelling(engine: EmbeddedEngine, run: Run, *, wanted: bool = True) -> WhenGone | None:
+def disconnect_callback(engine: EmbeddedEngine, run: Run, *, wanted: bool = True) -> OnDisconnect | None:
     """Cancel the run when its client leaves, if wanted; a run that has ended meanwhile is left alone (5.10)."""
 
     async def cancel() -> None:
         with suppress(NotFound):
-            await engine.cancel(run.thread_id, run.run_id, "interrupt", wait=False, why=CLIENT_GONE)
+            await engine.cancel(run.thread_id, run.run_id, "interrupt", wait=False, why=CLIENT_DISCONNECTED)
 
     return cancel if wanted else None

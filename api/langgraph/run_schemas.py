@@ -10,12 +10,12 @@ from toolweave.api.langgraph.json_schema import (
     TIMESTAMP,
     UUID,
     Schema,
-    body,
     list_of,
     nullable,
+    object_of,
     one_of,
-    paging,
     ref,
+    search_fields,
 )
 from toolweave.runtime.models import RunStatus
 
@@ -82,12 +82,12 @@ _RUN: Schema = {
 RUN_FIELDS = tuple(_RUN)
 
 RUNS: Schema = {
-    "Send": body(
+    "Send": object_of(
         {"node": STRING, "input": ANY},
         required=("node", "input"),
         description="A node to run next, with an input of its own.",
     ),
-    "Command": body(
+    "Command": object_of(
         {
             "update": {"type": ["object", "array", "null"]},
             "resume": ANY,
@@ -95,7 +95,7 @@ RUNS: Schema = {
         },
         description="Answers an interrupt, updates the state, says where to go on.",
     ),
-    "Config": body(
+    "Config": object_of(
         {
             "tags": list_of(STRING),
             "recursion_limit": {"type": "integer"},
@@ -106,12 +106,12 @@ RUNS: Schema = {
         },
         description="How the graph is run.",
     ),
-    "RunCreateStateful": body(
+    "RunCreateStateful": object_of(
         {**_COMMON, "checkpoint": ref("CheckpointConfig"), "checkpoint_id": NULLABLE_STRING},
         required=("assistant_id",),
         description="A run on a thread.",
     ),
-    "RunCreateStateless": body(
+    "RunCreateStateless": object_of(
         {**_COMMON, **_NULL_WITHOUT_A_THREAD, "on_completion": nullable(one_of("delete", "keep"))},
         required=("assistant_id",),
         description="A run on a thread of its own, deleted afterwards unless `on_completion` is `keep`.",
@@ -123,7 +123,7 @@ RUNS: Schema = {
         "description": "Runs, each on a thread of its own; none is created unless all are valid.",
     },
     "RunsCancel": {
-        **body(
+        **object_of(
             {"status": one_of("pending", "running", "all"), "thread_id": UUID, "run_ids": list_of(UUID)},
             description="Which runs to cancel: some of a thread, or all of a status.",
         ),
@@ -132,10 +132,10 @@ RUNS: Schema = {
             {"required": ["thread_id", "run_ids"], "properties": {"status": False}},
         ],
     },
-    "Run": body(_RUN, description="One execution of an assistant's graph."),
+    "Run": object_of(_RUN, description="One execution of an assistant's graph."),
 }
 # The fields of RunCreate that every firing's run is given as they are.
-GIVEN_TO_RUNS = (
+CRON_RUN_FIELDS = (
     "input",
     "config",
     "context",
@@ -160,7 +160,7 @@ _CRON: Schema = {
     "end_time": {"type": "string", "description": "ISO 8601; nothing fires after it."},
     "enabled": BOOLEAN,
     "metadata": OBJECT,
-    **{name: RUNS["RunCreateStateful"]["properties"][name] for name in GIVEN_TO_RUNS},
+    **{name: RUNS["RunCreateStateful"]["properties"][name] for name in CRON_RUN_FIELDS},
     # Narrower than for runs, as in the official server.
     "input": {"anyOf": [list_of(OBJECT), OBJECT]},
 }
@@ -184,23 +184,23 @@ _SHOWN_CRON: Schema = {
 }
 
 CRONS: Schema = {
-    "CronCreate": body(
+    "CronCreate": object_of(
         {**_NEW, "on_run_completed": _COMPLETION},
         required=("assistant_id", "schedule"),
         description="Runs at set times, each on a thread of its own, deleted afterwards unless it is to be kept.",
     ),
-    "ThreadCronCreate": body(
+    "ThreadCronCreate": object_of(
         _NEW, required=("assistant_id", "schedule"), description="Runs on one thread at set times."
     ),
-    "CronPatch": body(
+    "CronPatch": object_of(
         {**_CRON, "end_time": {**_CRON["end_time"], "type": ["string", "null"]}, "on_run_completed": _COMPLETION},
         description="What to change; metadata is merged, everything else replaced. A null `end_time` clears it.",
     ),
-    "CronSearch": body(
+    "CronSearch": object_of(
         {
             **_CRON_FILTER,
             "enabled": BOOLEAN,
-            **paging(
+            **search_fields(
                 "cron_id",
                 "assistant_id",
                 "thread_id",
@@ -213,6 +213,6 @@ CRONS: Schema = {
         },
         description="Filter crons; `metadata` must be contained.",
     ),
-    "CronCountRequest": body(_CRON_FILTER, description="Filter the crons to count."),
-    "Cron": body(_SHOWN_CRON, description="Runs at set times, and when the next is due."),
+    "CronCountRequest": object_of(_CRON_FILTER, description="Filter the crons to count."),
+    "Cron": object_of(_SHOWN_CRON, description="Runs at set times, and when the next is due."),
 }

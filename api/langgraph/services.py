@@ -8,9 +8,9 @@ from typing import cast
 
 from starlette.requests import Request
 
-from toolweave.api.clients import SERVED_BY
 from toolweave.api.langgraph.requests import is_uuid
 from toolweave.api.langgraph.webhooks import WebhookRules
+from toolweave.api.langgraph_client import SERVER_APP_KEY
 from toolweave.config.langgraph_json import CheckpointerEntry, LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import InvalidRequest, NotFound
@@ -57,7 +57,7 @@ class ApiServices:
 
 def get_services(request: Request) -> ApiServices:
     """Return the services of the server that received the request."""
-    return cast("ApiServices", request.scope[SERVED_BY].state.services)
+    return cast("ApiServices", request.scope[SERVER_APP_KEY].state.services)
 
 
 def default_ttl(entry: CheckpointerEntry) -> ThreadTtl | None:
@@ -103,4 +103,4 @@ async def open_services(config: LangGraphJson, settings: Settings) -> AsyncItera
         runtime = Runtime(persistence, graphs, EventLog(persistence.app), Announcements(ThreadLog(persistence.app)))
         engine = await stack.enter_async_context(open_engine(runtime, max_concurrent=settings.max_concurrent_runs))
         await stack.enter_async_context(sweeping_expired(engine, sweep_schedule(config.checkpointer)))
-        yield ApiServices(persistence, graphs, engine, WebhookRules.of(config, settings))
+        yield ApiServices(persistence, graphs, engine, WebhookRules.from_config(config, settings))

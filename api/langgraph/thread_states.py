@@ -11,8 +11,8 @@ from langgraph_sdk.runtime import AccessContext
 from starlette.exceptions import HTTPException
 
 from toolweave.api.langgraph.run_requests import CHECKPOINT_FIELDS
+from toolweave.api.langgraph.serialization import EMPTY_STATE, thread_state_json
 from toolweave.api.langgraph.services import ApiServices
-from toolweave.api.langgraph.wire import NO_STATE, thread_state_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.graphs import Graph
@@ -33,8 +33,8 @@ async def read_state(
 ) -> JsonObject:
     """Give a thread's newest state, or the one at a checkpoint. Raises NotFound for an unknown thread."""
     thread = await services.persistence.threads.get(thread_id)
-    if graph_of(thread) is None:
-        return NO_STATE
+    if graph_id_of(thread) is None:
+        return EMPTY_STATE
     config = state_config(thread_id, checkpoint)
     async with open_graph(services, thread) as graph:
         if subgraphs:
@@ -55,7 +55,7 @@ async def read_history(
 ) -> list[JsonObject]:
     """Give a thread's states, newest first. Raises NotFound for an unknown thread."""
     thread = await services.persistence.threads.get(thread_id)
-    if graph_of(thread) is None:
+    if graph_id_of(thread) is None:
         return []
     config = state_config(thread_id, checkpoint)
     until: RunnableConfig | None = {"configurable": {"checkpoint_id": before}} if before else None
@@ -84,17 +84,17 @@ async def write_states(
     made: JsonObject = {"checkpoint_ns": "", **(checkpoint or {})}
     async with services.engine.claimed(thread_id) as claim:
         thread = await services.persistence.threads.get(thread_id)
-        metadata: JsonObject = {"graph_id": graph_of(thread)}
+        metadata: JsonObject = {"graph_id": graph_id_of(thread)}
         if made.get("checkpoint_id"):
             metadata[FORKED_FROM] = made["checkpoint_id"]
             await require_checkpoint(services, state_config(thread_id, made))
-        async with open_graph(services, thread, access="threads.update") as graph, _refusing_bad_updates():
+        async with open_graph(services, thread, access="threads.update") as graph, _translate_update_errors():
             for step in supersteps:
                 config = state_config(thread_id, made, metadata=metadata, claim=claim)
                 made = (await _update(services, graph, config, step))["configurable"]
                 # As on the official server: the first checkpoint names the graph, each later one its origin only.
                 metadata = {FORKED_FROM: made["checkpoint_id"]}
-            await _mirror(services, thread_id, await graph.aget_state(state_config(thread_id)))
+            await _store_thread_state(services, thread_id, await graph.aget_state(state_config(thread_id)))
     return made
 
 
@@ -113,7 +113,7 @@ async def _update(
     return written
 
 
-def graph_of(thread: Thread) -> str | None:
+def graph_id_of(thread: Thread) -> str | None:
     """Name the graph whose state a thread holds: that of its last run, or the one set in its metadata."""
     graph_id = thread.metadata.get("graph_id")
     return graph_id if isinstance(graph_id, str) else None
@@ -144,7 +144,7 @@ async def open_graph(
     services: ApiServices, thread: Thread, *, access: AccessContext = "threads.read"
 ) -> AsyncIterator[Graph]:
     """Open a thread's graph. Raises NotFound when it is not served any more, BadRequest when there is none."""
-    graph_id = graph_of(thread)
+    graph_id = graph_id_of(thread)
     if graph_id is None:
         raise BadRequest(NO_GRAPH.format(thread_id=thread.thread_id))
     services.require_graph(graph_id)
@@ -161,7 +161,7 @@ async def require_checkpoint(services: ApiServices, config: RunnableConfig) -> N
         raise NotFound(f"Checkpoint {config['configurable']['checkpoint_id']} not found")
 
 
-async def require_start(services: ApiServices, new: NewRun) -> None:
+async def require_start_checkpoint(services: ApiServices, new: NewRun) -> None:
     """Raise NotFound when the checkpoint that a run is to start from is not there."""
     start = new.kwargs["config"]["configurable"]
     if start.get("checkpoint_id"):
@@ -169,7 +169,7 @@ async def require_start(services: ApiServices, new: NewRun) -> None:
         await require_checkpoint(services, state_config(new.thread_id, checkpoint))
 
 
-async def _mirror(services: ApiServices, thread_id: str, state: StateSnapshot) -> None:
+async def _store_thread_state(services: ApiServices, thread_id: str, state: StateSnapshot) -> None:
     status: ThreadStatus = "interrupted" if state.next else "idle"
     await services.persistence.threads.set_state(thread_id, dumps(state.values), status, interrupts_by_task(state))
     hub = services.engine.runtime.threads
@@ -177,7 +177,7 @@ async def _mirror(services: ApiServices, thread_id: str, state: StateSnapshot) -
         hub.publish(thread_id, "state_update", dumps({"state": thread_state_json(state), "thread_id": thread_id}))
 
 
-def state_update(update: Mapping[str, Any]) -> StateUpdate:
+def parse_state_update(update: Mapping[str, Any]) -> StateUpdate:
     """Read one update of a super-step."""
     command = update.get("command")
     values: Any = build_command(command) if command else update.get("values")
@@ -185,7 +185,7 @@ def state_update(update: Mapping[str, Any]) -> StateUpdate:
 
 
 @asynccontextmanager
-async def _refusing_bad_updates() -> AsyncIterator[None]:
+async def _translate_update_errors() -> AsyncIterator[None]:
     try:
         yield
     except ToolweaveError:

@@ -10,7 +10,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from toolweave import __version__
-from toolweave.api.clients import StreamingAsgiTransport
+from toolweave.api.langgraph_client import StreamingAsgiTransport
 from toolweave.config.langgraph_json import LangGraphJson, WebhookUrlRules
 from toolweave.config.outbound_allow import allowed_target
 from toolweave.config.settings import Settings, webhook_keys
@@ -23,17 +23,17 @@ from toolweave.runtime.webhooks import Send, delivering_webhooks
 LIMITS = OutboundLimits(
     connect_seconds=5, total_seconds=15, request_bytes=100 * 1024 * 1024, response_bytes=0, redirects=0
 )
-LOOPBACK = (allowed_target("127.0.0.0/8"), allowed_target("::1"))
-NO_LOOPBACK = (
+LOOPBACK_RANGES = (allowed_target("127.0.0.0/8"), allowed_target("::1"))
+LOOPBACK_DISABLED = (
     "Loopback webhooks (paths without a host) are disabled by default: they reach this server's own routes, from "
     "inside. Where everyone who may create runs may do that, set webhooks.url.disable_loopback to false in "
     "langgraph.json."
 )
 # What a path is appended to when it is read; no request goes there.
-OWN_APP = "http://127.0.0.1"
+OWN_APP_URL = "http://127.0.0.1"
 
 
-class RuleBrokenError(OutboundRefused):
+class WebhookRuleError(OutboundRefused):
     """A rule of langgraph.json does not let a webhook go to its URL."""
 
 
@@ -46,18 +46,18 @@ class WebhookRules:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, config: LangGraphJson, settings: Settings) -> "WebhookRules":
+    def from_config(cls, config: LangGraphJson, settings: Settings) -> "WebhookRules":
         """Take the operator's rules; who allows loopback paths allows this machine's addresses as well.
 
         Raises:
             ConfigError: a header cannot be sent, or needs a variable that is not set.
         """
         rules = config.webhooks.url
-        allow = settings.outbound_allow if rules.disable_loopback else (*settings.outbound_allow, *LOOPBACK)
-        headers = _sendable(config.webhooks.filled_headers())
+        allow = settings.outbound_allow if rules.disable_loopback else (*settings.outbound_allow, *LOOPBACK_RANGES)
+        headers = _checked_headers(config.webhooks.filled_headers())
         return cls(rules, OutboundPolicy(allow=allow, https_only=rules.require_https, limits=LIMITS), headers)
 
-    async def require(self, url: str | None) -> None:
+    async def check_url(self, url: str | None) -> None:
         """Check the webhook of a run that is about to be created.
 
         Raises:
@@ -68,7 +68,7 @@ class WebhookRules:
         try:
             if self.target_of(url) is not None:
                 await self.policy.check(url)
-        except RuleBrokenError as error:
+        except WebhookRuleError as error:
             raise InvalidRequest(str(error)) from error
         except (OutboundRefused, OutboundFailed) as error:
             raise InvalidRequest(f"Webhook refused: {error}") from error
@@ -76,14 +76,14 @@ class WebhookRules:
     def target_of(self, url: str) -> OutboundTarget | None:
         """Check what can be seen in the URL; None stands for a path of our own. Raises OutboundRefused."""
         if len(url) > self.rules.max_url_length:
-            raise RuleBrokenError(f"Webhook URL too long: it may have {self.rules.max_url_length} characters.")
+            raise WebhookRuleError(f"Webhook URL too long: it may have {self.rules.max_url_length} characters.")
         if url.startswith("/"):
             if self.rules.disable_loopback:
-                raise RuleBrokenError(NO_LOOPBACK)
-            read_target(OWN_APP + url)
+                raise WebhookRuleError(LOOPBACK_DISABLED)
+            read_target(OWN_APP_URL + url)
             return None
         if self.rules.require_https and not url.lower().startswith("https://"):
-            raise RuleBrokenError("Webhook must use https")
+            raise WebhookRuleError("Webhook must use https")
         target = self.policy.check_written(url)
         self._require_listed(target)
         return target
@@ -91,14 +91,14 @@ class WebhookRules:
     def _require_listed(self, target: OutboundTarget) -> None:
         domains, ports = self.rules.allowed_domains, self.rules.allowed_ports
         if domains and not any(_matches(target.host, domain.lower()) for domain in domains):
-            raise RuleBrokenError("Webhook host is not among webhooks.url.allowed_domains.")
+            raise WebhookRuleError("Webhook host is not among webhooks.url.allowed_domains.")
         if ports and target.port not in ports:
-            raise RuleBrokenError("Webhook port is not among webhooks.url.allowed_ports.")
+            raise WebhookRuleError("Webhook port is not among webhooks.url.allowed_ports.")
 
 
-def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
+def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     try:
-        require_sendable(OutboundRequest("POST", OWN_APP, tuple(headers.items())), 0)
+        require_sendable(OutboundRequest("POST", OWN_APP_URL, tuple(headers.items())), 0)
     except OutboundRefused as error:
         raise ConfigError(f"webhooks.headers: {error}", source="langgraph.json", fix="Correct the header.") from error
     return {name.lower(): value for name, value in headers.items()}
@@ -115,7 +115,7 @@ async def sending_webhooks(
     """Deliver webhooks while the block runs, as langgraph.json and the settings say."""
     secret = settings.webhook_secret
     keys = () if secret is None else webhook_keys(secret.get_secret_value())
-    async with open_webhook_sender(app, rules, root=OWN_APP + config.http.mount_prefix) as send:
+    async with open_webhook_sender(app, rules, root=OWN_APP_URL + config.http.mount_prefix) as send:
         chosen = _discard if config.http.disable_webhooks else send
         async with delivering_webhooks(deliveries, chosen, keys=keys):
             yield
@@ -123,7 +123,7 @@ async def sending_webhooks(
 
 @asynccontextmanager
 async def open_webhook_sender(
-    app: ASGIApp, rules: WebhookRules, *, root: str = OWN_APP, trust: ssl.SSLContext | None = None
+    app: ASGIApp, rules: WebhookRules, *, root: str = OWN_APP_URL, trust: ssl.SSLContext | None = None
 ) -> AsyncIterator[Send]:
     """Open what sends a webhook's body and gives the status of the answer; paths begin at `root`."""
     fixed = {"content-type": "application/json", "user-agent": f"Toolweave/{__version__}", **rules.headers}

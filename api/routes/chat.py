@@ -15,7 +15,7 @@ from langgraph_sdk.schema import StreamPart
 from loguru import logger
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from toolweave.api.clients import api_client
+from toolweave.api.langgraph_client import api_client
 from toolweave.api.request_bodies import StrictJsonRoute
 from toolweave.nodes.agent import UNATTENDED
 

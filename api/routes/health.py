@@ -10,7 +10,7 @@ from langgraph_sdk.errors import LangGraphError
 from loguru import logger
 from typing_extensions import TypedDict
 
-from toolweave.api.clients import api_client
+from toolweave.api.langgraph_client import api_client
 from toolweave.nodes.model_endpoint import model_label
 from toolweave.servers.connections.plane import ToolPlane
 from toolweave.servers.connections.status import ServerHealth

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from toolweave.api.clients import known_to_the_api
 from toolweave.api.errors import json_response
+from toolweave.api.langgraph_client import require_known_caller
 from toolweave.api.request_bodies import strict_json
 from toolweave.api.routes.tools import REFUSALS, Registry, Variables
-from toolweave.api.stored_tools import StoredTools, in_turn, store_tools
+from toolweave.api.tool_requests import StoredTools, run_in_import_thread, store_tools
 from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed
@@ -47,7 +47,7 @@ async def fetch_document(url: str, allow: tuple[AllowedTarget, ...]) -> tuple[by
 
 # Descriptions of large APIs are read on a thread.
 MOST_VALUES = 2 * MAX_VALUES
-router = APIRouter(prefix="/tools", tags=["tools"], dependencies=[Depends(known_to_the_api)], responses=REFUSALS)
+router = APIRouter(prefix="/tools", tags=["tools"], dependencies=[Depends(require_known_caller)], responses=REFUSALS)
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 
 
@@ -133,7 +133,7 @@ async def import_document(
         operations=tuple(wanted.operations),
         auth=wanted.auth,
     )
-    made = await in_turn(import_openapi, document, options)
+    made = await run_in_import_thread(import_openapi, document, options)
     answer = await store_tools(registry, made.tools, variables, wanted.on_conflict, usable_only=True)
     told = {**answer, "skipped": [*made.skipped, *answer["skipped"]], "warnings": made.warnings}
     return json_response(told, 201)

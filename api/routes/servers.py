@@ -16,8 +16,8 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from toolweave.api.clients import known_to_the_api
 from toolweave.api.errors import json_response
+from toolweave.api.langgraph_client import require_known_caller
 from toolweave.servers.connections.breaker import BreakerState
 from toolweave.servers.connections.current import plane_slot
 from toolweave.servers.connections.observation import SECONDS, ServerFigures
@@ -30,7 +30,7 @@ router = APIRouter(prefix="/servers", tags=["servers"])
 # Leaving a session and opening another are bounded each; this is the sum, and some.
 RECONNECT_LIMIT_S = 30.0
 NEVER_CONNECTED = frozenset({"disabled", "misconfigured"})
-GUARDED = [Depends(known_to_the_api)]
+GUARDED = [Depends(require_known_caller)]
 
 
 class PlaneMetrics(Collector):

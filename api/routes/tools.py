@@ -10,18 +10,18 @@ from fastapi import Path as InPath
 from loguru import logger
 from pydantic import BaseModel, ConfigDict, Field
 
-from toolweave.api.clients import known_to_the_api
 from toolweave.api.errors import json_response
+from toolweave.api.langgraph_client import require_known_caller
 from toolweave.api.request_bodies import StrictJsonRoute
-from toolweave.api.stored_tools import (
-    GivenTool,
+from toolweave.api.tool_requests import (
     StoredTools,
-    UnreadTool,
-    changed_tool,
+    UnvalidatedTool,
+    ValidatedTool,
+    masked_json,
     new_tool,
-    read_tools,
-    shown,
     store_tools,
+    updated_tool,
+    validate_tools,
 )
 from toolweave.config.settings import Settings
 from toolweave.config.variables import ToolVariables
@@ -74,7 +74,7 @@ router = APIRouter(
     prefix="/tools",
     tags=["tools"],
     route_class=StrictJsonRoute,
-    dependencies=[Depends(known_to_the_api)],
+    dependencies=[Depends(require_known_caller)],
     responses=REFUSALS,
 )
 
@@ -84,7 +84,7 @@ class ToolImport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
-    tools: list[UnreadTool] = Field(min_length=1, max_length=MOST_TOOLS)
+    tools: list[UnvalidatedTool] = Field(min_length=1, max_length=MOST_TOOLS)
     on_conflict: OnConflict = "error"
 
 
@@ -106,7 +106,7 @@ IfMatch = Annotated[str | None, Header(max_length=200, description="The etag of 
 
 
 @router.post("", status_code=201, response_model=ToolConfig, responses={409: {}})
-async def create_tool(request: Request, tool: GivenTool, registry: Registry, variables: Variables) -> Response:
+async def create_tool(request: Request, tool: ValidatedTool, registry: Registry, variables: Variables) -> Response:
     """Store a tool, and give it with its `tool_id`; without one it gets a free one made of its name.
 
     Credentials may be written as `{env:NAME}`, for names that TOOLWEAVE_TOOL_ENV allows; those written out are kept
@@ -128,7 +128,7 @@ async def list_tools(
     """List the tools, or those that match the words of `query`; `x-pagination-total` counts all of them."""
     page = await registry.search(query, limit=limit, offset=offset)
     headers = {"x-pagination-total": str(page.total)}
-    tools = await asyncio.to_thread(lambda: [shown(found.config) for found in page.tools])
+    tools = await asyncio.to_thread(lambda: [masked_json(found.config) for found in page.tools])
     return json_response(tools, headers=headers)
 
 
@@ -139,7 +139,7 @@ async def import_tools(given: ToolImport, registry: Registry, variables: Variabl
 
     With "replace", `***` keeps the secrets that are stored, as PUT does; new tools need theirs written out.
     """
-    stored = await store_tools(registry, await read_tools(given.tools), variables, given.on_conflict)
+    stored = await store_tools(registry, await validate_tools(given.tools), variables, given.on_conflict)
     return json_response(stored, 201)
 
 
@@ -147,7 +147,7 @@ async def import_tools(given: ToolImport, registry: Registry, variables: Variabl
 async def export_tools(registry: Registry) -> Response:
     """Give all tools in a form that the import takes; their secrets stay here."""
     stored = await registry.all()
-    tools = await asyncio.to_thread(lambda: [shown(tool) for tool in stored])
+    tools = await asyncio.to_thread(lambda: [masked_json(tool) for tool in stored])
     headers = {"content-disposition": 'attachment; filename="tools.json"'}
     return json_response({"tools": tools}, headers=headers)
 
@@ -160,12 +160,12 @@ async def show_tool(tool_id: ToolId, registry: Registry) -> Response:
 
 @router.put("/{tool_id}", response_model=ToolConfig, responses={404: {}, 412: {}})
 async def replace_tool(
-    tool_id: ToolId, tool: GivenTool, registry: Registry, variables: Variables, if_match: IfMatch = None
+    tool_id: ToolId, tool: ValidatedTool, registry: Registry, variables: Variables, if_match: IfMatch = None
 ) -> Response:
     """Replace a tool, with If-Match only that revision of it; `***` keeps a secret, for the same host."""
     before = await _found(tool_id, registry)
     _require_match(if_match, before)
-    changed = changed_tool(tool, before.config, variables)
+    changed = updated_tool(tool, before.config, variables)
     # A change in between is noticed even without If-Match: the secrets kept are those that were looked at.
     return _tool(await registry.replace(changed, revision=before.revision))
 
@@ -200,4 +200,4 @@ def _etag(tool: RegisteredTool) -> str:
 
 
 def _tool(tool: RegisteredTool, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return json_response(shown(tool.config), status, {"etag": _etag(tool), **(headers or {})})
+    return json_response(masked_json(tool.config), status, {"etag": _etag(tool), **(headers or {})})

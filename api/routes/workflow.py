@@ -9,9 +9,9 @@ from langgraph_sdk.errors import LangGraphError
 from loguru import logger
 from pydantic import ConfigDict
 
-from toolweave.api.clients import REFUSED, api_client
 from toolweave.api.errors import json_response
-from toolweave.api.request_bodies import StrictJsonRoute, left, until_first
+from toolweave.api.langgraph_client import REFUSAL_TEXTS, api_client
+from toolweave.api.request_bodies import StrictJsonRoute, run_until_first, wait_for_disconnect
 from toolweave.nodes.workflow.state import CheckedInput, WorkflowOutput
 
 router = APIRouter(tags=["workflow"], route_class=StrictJsonRoute)
@@ -36,7 +36,7 @@ async def workflow(
 
     The run keeps nothing and ends when its client leaves. `error_stage` and `error` say what failed.
     """
-    async with until_first(_answer(wanted, client), left(request.receive)) as (working, _):
+    async with run_until_first(_answer(wanted, client), wait_for_disconnect(request.receive)) as (working, _):
         if not working.done():
             return Response(status_code=GONE)
         return json_response(working.result())
@@ -67,8 +67,8 @@ async def _answer(wanted: WorkflowRequest, client: LangGraphClient) -> Any:
 
 def _refused(error: httpx.HTTPStatusError) -> HTTPException:
     status = error.response.status_code
-    if status in REFUSED:
-        return HTTPException(status, REFUSED[status])
+    if status in REFUSAL_TEXTS:
+        return HTTPException(status, REFUSAL_TEXTS[status])
     logger.error("workflow: the LangGraph API answered with status {}", status)
     return HTTPException(503, UNREACHABLE) if status in (429, 503) else HTTPException(502, BROKEN)
 

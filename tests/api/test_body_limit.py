@@ -11,19 +11,19 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from toolweave.api.clients import StreamingAsgiTransport
-from toolweave.api.request_bodies import MIB, BodyLimit, Limit
+from toolweave.api.langgraph_client import StreamingAsgiTransport
+from toolweave.api.request_bodies import MIB, BodyLimit, BodyLimiter
 
 
 async def length(request: Request) -> PlainTextResponse:
     return PlainTextResponse(str(len(await request.body())))
 
 
-LIMITS = {re.compile(""): Limit(MIB)}
+LIMITS = {re.compile(""): BodyLimit(MIB)}
 
 
 def client() -> httpx.AsyncClient:
-    app: Any = BodyLimit(Starlette(routes=[Route("/", length, methods=["POST"])]), LIMITS)
+    app: Any = BodyLimiter(Starlette(routes=[Route("/", length, methods=["POST"])]), LIMITS)
     return httpx.AsyncClient(transport=StreamingAsgiTransport(app), base_url="http://127.0.0.1")
 
 
@@ -58,7 +58,7 @@ async def test_a_body_in_very_many_pieces_costs_no_more_than_one_in_few() -> Non
         sent.append(message)
 
     sent: list[Any] = []
-    app: Any = BodyLimit(Starlette(routes=[Route("/", length, methods=["POST"])]), LIMITS)
+    app: Any = BodyLimiter(Starlette(routes=[Route("/", length, methods=["POST"])]), LIMITS)
     await app({"type": "http", "method": "POST", "path": "/", "headers": []}, receive, send)
     assert sent[-1]["body"] == str(MIB // 4).encode()
 
@@ -76,7 +76,7 @@ async def test_an_announced_length_is_refused_without_reading(announced: bytes) 
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-length", announced)]}
-    await BodyLimit(Starlette(), LIMITS)(scope, receive, send)
+    await BodyLimiter(Starlette(), LIMITS)(scope, receive, send)
     assert (sent[0]["status"], received) == (413, [])
 
 
@@ -89,13 +89,15 @@ async def test_a_client_that_leaves_in_the_middle_is_not_answered() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await BodyLimit(Starlette(), LIMITS)({"type": "http", "method": "POST", "path": "/", "headers": []}, receive, send)
+    await BodyLimiter(Starlette(), LIMITS)(
+        {"type": "http", "method": "POST", "path": "/", "headers": []}, receive, send
+    )
     assert sent == []
 
 
 async def test_only_the_paths_that_were_named_are_limited() -> None:
     routes = [Route("/limited/{name}", length, methods=["POST"]), Route("/free", length, methods=["POST"])]
-    app: Any = BodyLimit(Starlette(routes=routes), {re.compile("^/limited/[^/]+$"): Limit(MIB)})
+    app: Any = BodyLimiter(Starlette(routes=routes), {re.compile("^/limited/[^/]+$"): BodyLimit(MIB)})
     async with httpx.AsyncClient(transport=StreamingAsgiTransport(app), base_url="http://127.0.0.1") as http:
         limited = await http.post("/limited/a", content=b"x" * (MIB + 1))
         free = await http.post("/free", content=b"x" * (MIB + 1))
@@ -105,7 +107,7 @@ async def test_only_the_paths_that_were_named_are_limited() -> None:
 async def test_a_path_may_have_a_limit_of_its_own() -> None:
     routes = [Route(path, length, methods=["POST"]) for path in ("/large", "/{any}")]
     large, small = (route.path_regex for route in routes)
-    app: Any = BodyLimit(Starlette(routes=routes), {large: Limit(2 * MIB), small: Limit(MIB)})
+    app: Any = BodyLimiter(Starlette(routes=routes), {large: BodyLimit(2 * MIB), small: BodyLimit(MIB)})
     async with httpx.AsyncClient(transport=StreamingAsgiTransport(app), base_url="http://127.0.0.1") as http:
         assert (await http.post("/large", content=b"x" * 2 * MIB)).text == str(2 * MIB)
         answer = await http.post("/large", content=b"x" * (2 * MIB + 1))

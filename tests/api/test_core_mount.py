@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.fixtures.app_server import AppServer
 from tests.servers.core.test_auth import ACCEPT, HELLO, TOKEN
 from tests.servers.core.tokens import AUDIENCE, ISSUER, public_pem, rsa_key
-from toolweave.api.core_server import MOUNTED_AT, CoreMount
+from toolweave.api.core_server import MOUNT_PATH, CoreServerMount
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.runtime.caller import Caller, calling, current_caller
@@ -45,16 +45,16 @@ async def mounted(
     **settings: Any,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Mount the core server in an application of somebody's, without our server around it."""
-    core, app = CoreMount(), FastAPI()
+    core, app = CoreServerMount(), FastAPI()
 
-    @app.get(f"{MOUNTED_AT}/ours")
+    @app.get(f"{MOUNT_PATH}/ours")
     def ours() -> str:
         return "ours"
 
-    app.mount(MOUNTED_AT, core)
+    app.mount(MOUNT_PATH, core)
     app.state.settings = Settings(**settings)
     transport = httpx.ASGITransport(app, client=client)  # type: ignore[arg-type] # None: a socket that is a file
-    async with core.running(app.state.settings), httpx.AsyncClient(transport=transport, base_url=url) as http:
+    async with core.serve(app.state.settings), httpx.AsyncClient(transport=transport, base_url=url) as http:
         yield http
 
 
@@ -282,7 +282,7 @@ async def test_the_caller_of_the_first_request_is_not_the_caller_of_what_outlive
 
 
 async def test_before_the_application_is_started_it_says_so() -> None:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(CoreMount()), base_url="http://127.0.0.1") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(CoreServerMount()), base_url="http://127.0.0.1") as http:
         answer = await hello(http, "/mcp")
     assert (answer.status_code, "has not been started" in answer.text) == (503, True)
 

@@ -13,15 +13,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from toolweave import errors
-from toolweave.api.clients import StreamingAsgiTransport
-from toolweave.api.errors import EXCEPTION_HANDLERS, LAST_HANDLERS, STATUS_OF, status_of
+from toolweave.api.errors import ERROR_STATUSES, EXCEPTION_HANDLERS, OUTERMOST_HANDLERS, status_of
+from toolweave.api.langgraph_client import StreamingAsgiTransport
 
 
 def client(error: Exception) -> httpx.AsyncClient:
     async def raising(_request: Request) -> Response:
         raise error
 
-    last = Middleware(ExceptionMiddleware, handlers=LAST_HANDLERS)
+    last = Middleware(ExceptionMiddleware, handlers=OUTERMOST_HANDLERS)
     app = Starlette(routes=[Route("/", raising)], middleware=[last], exception_handlers=EXCEPTION_HANDLERS)
     return httpx.AsyncClient(transport=StreamingAsgiTransport(app), base_url="http://127.0.0.1")
 
@@ -57,7 +57,7 @@ def test_every_error_class_has_a_status() -> None:
     classes: list[Any] = [
         value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.ToolweaveError)
     ]
-    assert {status_of(cls.__new__(cls)) for cls in classes} == set(STATUS_OF.values())
+    assert {status_of(cls.__new__(cls)) for cls in classes} == set(ERROR_STATUSES.values())
 
 
 async def test_an_error_after_the_start_of_the_answer_breaks_it_off() -> None:
@@ -65,7 +65,7 @@ async def test_an_error_after_the_start_of_the_answer_breaks_it_off() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         raise KeyError("too late")
 
-    app = ExceptionMiddleware(half, handlers=LAST_HANDLERS)
+    app = ExceptionMiddleware(half, handlers=OUTERMOST_HANDLERS)
     async with httpx.AsyncClient(transport=StreamingAsgiTransport(app), base_url="http://127.0.0.1") as http:
         with pytest.raises(httpx.RemoteProtocolError):
             await http.get("/")

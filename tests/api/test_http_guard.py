@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from toolweave.api.clients import StreamingAsgiTransport
-from toolweave.api.http_guard import HttpGuard, Visitors
+from toolweave.api.http_guard import AccessRules, HttpGuard
+from toolweave.api.langgraph_client import StreamingAsgiTransport
 from toolweave.config.langgraph_json import CorsRules
 from toolweave.config.settings import Settings
 from toolweave.origins import is_loopback
@@ -24,7 +24,7 @@ async def answering(scope: Any, receive: Any, send: Any) -> None:
 
 
 def client(base_url: str = "http://127.0.0.1:2024", **settings: Any) -> httpx.AsyncClient:
-    guard = HttpGuard(answering, Visitors.of(Settings(**settings)))
+    guard = HttpGuard(answering, AccessRules.from_settings(Settings(**settings)))
     return httpx.AsyncClient(transport=StreamingAsgiTransport(guard), base_url=base_url)
 
 
@@ -167,7 +167,7 @@ async def test_the_star_setting_lets_no_page_use_credentials_that_only_langgraph
     origins: list[str], origin: str, with_credentials: bool
 ) -> None:
     rules = CorsRules(allow_origins=tuple(origins), allow_credentials=True)
-    guard = HttpGuard(answering, Visitors.of(Settings(cors_origins=("*",)), rules))
+    guard = HttpGuard(answering, AccessRules.from_settings(Settings(cors_origins=("*",)), rules))
     async with httpx.AsyncClient(transport=StreamingAsgiTransport(guard), base_url="http://127.0.0.1:2024") as http:
         asked = {"origin": origin, "access-control-request-method": "POST"}
         for answer in (await http.get("/", headers=asked), await http.options("/", headers=asked)):
@@ -226,7 +226,7 @@ async def test_a_strangers_websocket_is_closed_before_it_opens(headers: list[tup
     async def receive() -> Any:
         return {"type": "websocket.connect"}
 
-    guard = HttpGuard(answering, Visitors.of(Settings()))
+    guard = HttpGuard(answering, AccessRules.from_settings(Settings()))
     await guard({"type": "websocket", "headers": headers}, receive, send)
     assert (sent[0]["type"], sent[0]["status"] in (403, 421)) == ("websocket.http.response.start", True)
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.fixtures.loop_clock import pass_time
-from toolweave.api.clients import StreamingAsgiTransport
+from toolweave.api.langgraph_client import StreamingAsgiTransport
 
 
 def client(app: Any) -> httpx.AsyncClient:

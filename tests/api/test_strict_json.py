@@ -3,7 +3,7 @@
 import pytest
 from fastapi import HTTPException
 
-from toolweave.api.request_bodies import DEEPEST, strict_json
+from toolweave.api.request_bodies import MAX_DEPTH, strict_json
 
 
 def test_json_is_read_as_it_is() -> None:
@@ -22,8 +22,8 @@ def test_json_is_read_as_it_is() -> None:
         (b'\xef\xbb\xbf{"a": 1}', "not JSON"),
         (rb'{"a": "\ud800"}', "not JSON"),
         (b"[" * 100_000, "not JSON"),
-        (b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1), "nested more than"),
-        (b'{"a":' * (DEEPEST + 1) + b"1" + b"}" * (DEEPEST + 1), "nested more than"),
+        (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), "nested more than"),
+        (b'{"a":' * (MAX_DEPTH + 1) + b"1" + b"}" * (MAX_DEPTH + 1), "nested more than"),
         (b'{"a": 1, "a": 1}', "twice"),
         (rb'{"b": [{"tool_id": 1, "tool\u005fid": 2}]}', "twice"),
     ],
@@ -35,7 +35,7 @@ def test_what_could_be_read_in_two_ways_or_not_at_all_is_refused(body: bytes, re
 
 
 def test_as_many_levels_as_are_allowed_are_read() -> None:
-    assert strict_json(b"[" * DEEPEST + b"]" * DEEPEST) is not None
+    assert strict_json(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH) is not None
 
 
 def test_numbers_of_many_digits_are_read_or_refused() -> None:

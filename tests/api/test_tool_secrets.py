@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolweave.api.stored_tools import left_hidden, plain, put_back, shown
+from toolweave.api.tool_requests import config_json, masked_json, masked_paths, restore_secrets
 from toolweave.tool_config import ToolConfig
 
 
@@ -37,9 +37,9 @@ def test_a_literal_credential_is_hidden_wherever_it_stands(text: str) -> None:
         tool(headers={"authorization": text}),
     ]
     for config in places:
-        assert "s3cret" not in json.dumps(shown(config))
-        assert "***" in json.dumps(shown(config))
-        assert "s3cret" in json.dumps(plain(config)), "the configuration itself stays as it is"
+        assert "s3cret" not in json.dumps(masked_json(config))
+        assert "***" in json.dumps(masked_json(config))
+        assert "s3cret" in json.dumps(config_json(config)), "the configuration itself stays as it is"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_literal_credential_is_hidden_wherever_it_stands(text: str) -> None:
 )
 def test_what_refers_to_variables_only_is_shown(text: str) -> None:
     config = tool(auth={"type": "bearer", "value": text}, headers={"X-Token": text, "X-Tenant": text})
-    assert shown(config) == plain(config)
+    assert masked_json(config) == config_json(config)
 
 
 def test_headers_that_are_no_secrets_are_shown_unless_they_look_like_one() -> None:
@@ -57,7 +57,7 @@ def test_headers_that_are_no_secrets_are_shown_unless_they_look_like_one() -> No
         "X-Shop": "sk-0123456789abcdef",
         "X-Mix": "a{env:TOOL_B}",
     }
-    assert shown(tool(headers=headers))["api"]["headers"] == {
+    assert masked_json(tool(headers=headers))["api"]["headers"] == {
         "Accept": "application/json",
         "X-Tenant": "acme",
         "X-Shop": "***",
@@ -72,7 +72,7 @@ def test_fixed_values_of_fields_that_are_named_after_secrets_are_hidden_in_schem
         "title": {"type": "string", "default": "shown"},
         "token": {"type": "string"},
     }
-    answer = shown(tool(input_schema={"type": "object", "properties": fields}))["input_schema"]["properties"]
+    answer = masked_json(tool(input_schema={"type": "object", "properties": fields}))["input_schema"]["properties"]
     assert "s3cret" not in json.dumps(answer)
     assert answer["password"] == {"type": "string", "default": "***"}
     assert (answer["title"], answer["token"]) == (fields["title"], fields["token"])
@@ -84,17 +84,17 @@ def test_what_is_shown_comes_back_with_its_secrets() -> None:
         headers={"X-Api-Key": "s3cret", "Accept": "*/*"},
         input_schema={"type": "object", "properties": {"pin": {}, "password": {"default": "s3cret"}}},
     )
-    restored = shown(config)
-    assert (put_back(restored, plain(config)), restored) == (True, plain(config))
-    assert put_back(restored, plain(config)) is False
+    restored = masked_json(config)
+    assert (restore_secrets(restored, config_json(config)), restored) == (True, config_json(config))
+    assert restore_secrets(restored, config_json(config)) is False
 
 
 def test_a_hidden_secret_that_nothing_is_stored_for_stays_hidden_and_is_named() -> None:
     stored = tool(headers={"Accept": "*/*"}, auth={"type": "bearer", "value": "{env:TOOL_KEY}"})
     given = tool(headers={"X-New": "***", "X-Api-Key": "***"}, auth={"type": "bearer", "value": "***"})
-    restored = plain(given)
-    assert put_back(restored, plain(stored)) is False
-    assert sorted(left_hidden(restored)) == [
+    restored = config_json(given)
+    assert restore_secrets(restored, config_json(stored)) is False
+    assert sorted(masked_paths(restored)) == [
         ("api", "auth", "value"),
         ("api", "headers", "X-Api-Key"),
         ("api", "headers", "X-New"),

@@ -9,7 +9,7 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from tests.cli.command import SAMPLE_APP, toolweave
-from toolweave.api.langgraph.graph_description import without_handlers
+from toolweave.api.langgraph.graph_description import without_error_handlers
 from toolweave.cli.graph import graph_text
 
 
@@ -60,7 +60,7 @@ def test_the_todo_agent_is_drawn_where_there_is_no_langgraph_json(elsewhere: Pat
 def test_conditions_are_named_and_error_handlers_are_no_boxes() -> None:
     drawn = _with_handler().get_graph()
     assert any("__error_handler__" in node.name for node in drawn.nodes.values())
-    text = graph_text("g", without_handlers(drawn))
+    text = graph_text("g", without_error_handlers(drawn))
     assert "__error_handler__" not in text
     assert "    ⇢ work  when again\n" in text
 

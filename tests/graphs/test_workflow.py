@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.fixtures.shop_api import SHOP_KEY, ShopApi
 from tests.graphs.shop_workflow import LOOPBACK, THREAD, chosen, empty, logged, sent, shop_workflow
-from toolweave.api.langgraph.graph_description import without_handlers
+from toolweave.api.langgraph.graph_description import without_error_handlers
 from toolweave.cli.graph import graph_text
 from toolweave.graphs import build_workflow
 from toolweave.nodes.http_tools.api_calls import ApiCalls
@@ -248,7 +248,7 @@ async def test_the_offline_model_gets_through_all_stages(
 def test_the_drawing_shows_the_line_and_where_failures_go(shop: ShopApi) -> None:
     graph = build_workflow(tools=shop.tools(), model=OfflineChatModel())
 
-    assert graph_text("workflow", without_handlers(graph.get_graph())) == DRAWN
+    assert graph_text("workflow", without_error_handlers(graph.get_graph())) == DRAWN
 
 
 def test_a_limit_that_offers_no_tool_is_refused(shop: ShopApi) -> None:

@@ -24,7 +24,7 @@ from mcp.types import (
 from pydantic import AnyUrl
 from starlette.types import ASGIApp
 
-from toolweave.api.http_guard import HttpGuard, Visitors
+from toolweave.api.http_guard import AccessRules, HttpGuard
 from toolweave.config.settings import Settings
 from toolweave.servers.tool_server import EnvelopeMiddleware
 
@@ -252,4 +252,4 @@ def fixture_app(settings: Settings) -> tuple[ASGIApp, Any]:
     add_prompts(server)
     add_handlers(server)
     app = server.http_app(path=PATH, event_store=EventStore(), retry_interval=RETRY_MS, host_origin_protection=False)
-    return HttpGuard(app, Visitors.of(settings)), app
+    return HttpGuard(app, AccessRules.from_settings(settings)), app

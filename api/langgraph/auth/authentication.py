@@ -20,8 +20,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolweave.api.errors import detail_response
 from toolweave.api.langgraph.custom_app import CustomRoutes
-from toolweave.api.langgraph.requests import LIMIT
-from toolweave.api.request_bodies import read_limited, replaying
+from toolweave.api.langgraph.requests import BODY_LIMIT
+from toolweave.api.request_bodies import read_limited, replay_body
 from toolweave.config.langgraph_json import AuthCache, HeaderRules, LangGraphJson
 from toolweave.errors import ConfigError, Forbidden
 from toolweave.runtime.caller import TRACE, Caller, User, calling
@@ -30,7 +30,7 @@ from toolweave.runtime.graphs import load_target
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.search import MetadataFilter, check_filter
 
-PARAMETERS = ("request", "body", "path", "method", "path_params", "query_params", "headers", "authorization")
+HANDLER_PARAMETERS = ("request", "body", "path", "method", "path_params", "query_params", "headers", "authorization")
 # Credentials are for the server: no pattern lets them through.
 CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key", "x-service-key", "x-tenant-id"})
 
@@ -43,15 +43,15 @@ class AuthHandlers:
 
     auth: Auth
     authenticate: Callable[..., Any]
-    wanted: tuple[str, ...]
+    parameters: tuple[str, ...]
 
-    async def user_of(self, arguments: Mapping[str, Any]) -> User:
+    async def identify_user(self, arguments: Mapping[str, Any]) -> User:
         """Ask who sent a request.
 
         Raises:
             HTTPException: what the handler raised, with its status, detail and headers; 401, it found nobody.
         """
-        given = {name: arguments[name] for name in self.wanted}
+        given = {name: arguments[name] for name in self.parameters}
         try:
             if inspect.iscoroutinefunction(self.authenticate):
                 found = await self.authenticate(**given)
@@ -60,7 +60,7 @@ class AuthHandlers:
                 found = await found if inspect.isawaitable(found) else found
         except AuthHTTPException as error:
             raise HTTPException(error.status_code, error.detail, dict(error.headers or {})) from error
-        return _user_from(found)
+        return _parse_user(found)
 
     async def permit(self, user: User, resource: str, action: str, value: dict[str, Any]) -> MetadataFilter | None:
         """Ask whether a user may do this; the handler may change `value`. Gives the filter it returned, if any.
@@ -115,23 +115,23 @@ def load_auth(config: LangGraphJson) -> AuthHandlers | None:
     if handler is None:
         fix = "Decorate a function with @auth.authenticate."
         raise ConfigError(f"auth: {target!r} has no authenticate handler.", source=source, fix=fix)
-    return AuthHandlers(auth, handler, _wanted(handler, source))
+    return AuthHandlers(auth, handler, _parameter_names(handler, source))
 
 
-def _wanted(handler: Callable[..., Any], source: str) -> tuple[str, ...]:
+def _parameter_names(handler: Callable[..., Any], source: str) -> tuple[str, ...]:
     parameters = inspect.signature(handler).parameters.values()
     named = [item for item in parameters if item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)]
     for item in named:
-        if item.name not in PARAMETERS and item.default is item.empty:
+        if item.name not in HANDLER_PARAMETERS and item.default is item.empty:
             raise ConfigError(
                 f"auth: the authenticate handler wants {item.name!r}, which no request has.",
                 source=source,
-                fix=f"It may take {', '.join(PARAMETERS)}.",
+                fix=f"It may take {', '.join(HANDLER_PARAMETERS)}.",
             )
-    return tuple(item.name for item in named if item.name in PARAMETERS)
+    return tuple(item.name for item in named if item.name in HANDLER_PARAMETERS)
 
 
-def _user_from(found: Any) -> User:
+def _parse_user(found: Any) -> User:
     """Read a user in any of the SDK's forms: an identity, a mapping, an object with properties."""
     if isinstance(found, str):
         members: Mapping[str, Any] = {"identity": found}
@@ -154,13 +154,13 @@ def configurable_headers(scope: Scope, rules: HeaderRules | None) -> JsonObject:
     chosen: JsonObject = {}
     for raw, value in scope["headers"]:
         name = raw.decode("latin-1").lower()
-        wanted = name in TRACE or (name not in CREDENTIALS and _any(name, includes))
-        if wanted and not _any(name, excludes):
+        wanted = name in TRACE or (name not in CREDENTIALS and _matches_any(name, includes))
+        if wanted and not _matches_any(name, excludes):
             chosen[name] = value.decode("latin-1")
     return chosen
 
 
-def _any(name: str, patterns: tuple[str, ...]) -> bool:
+def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:
     # Only * is a wildcard: brackets and question marks stand for themselves.
     return any(fnmatchcase(name, pattern.lower().replace("[", "[[]").replace("?", "[?]")) for pattern in patterns)
 
@@ -177,15 +177,15 @@ class Authentication:
         *,
         handlers: AuthHandlers | None,
         routes: Iterable[BaseRoute],
-        open_to_all: Collection[str],
+        public_paths: Collection[str],
         config: LangGraphJson,
     ) -> None:
         self._app = app
         self._handlers = handlers
         self._routes = tuple(routes)
-        self._open_to_all = open_to_all
+        self._public_paths = public_paths
         self._http = config.http
-        self._known = KnownUsers(config.auth.cache) if config.auth and config.auth.cache else None
+        self._user_cache = UserCache(config.auth.cache) if config.auth and config.auth.cache else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Authenticate, then pass the request on with its user."""
@@ -193,7 +193,7 @@ class Authentication:
             await self._app(scope, receive, send)
             return
         headers = configurable_headers(scope, self._http.configurable_headers)
-        if self._handlers is None or self._is_open(scope):
+        if self._handlers is None or self._is_public(scope):
             with calling(Caller(None, headers)):
                 await self._app(scope, receive, send)
             return
@@ -208,11 +208,11 @@ class Authentication:
         with calling(Caller(user, headers)):
             await self._app(scope, receive, send)
 
-    def _is_open(self, scope: Scope) -> bool:
+    def _is_public(self, scope: Scope) -> bool:
         route = self._route(scope)
         if isinstance(route, CustomRoutes):
             return not self._http.enable_custom_route_auth
-        return isinstance(route, Route) and route.path in self._open_to_all
+        return isinstance(route, Route) and route.path in self._public_paths
 
     def _route(self, scope: Scope) -> BaseRoute | None:
         """Find the route that will answer, exactly as the router does; None when none will."""
@@ -227,13 +227,13 @@ class Authentication:
 
     async def _user(self, handlers: AuthHandlers, scope: Scope, receive: Receive) -> tuple[User, Receive]:
         connection = HTTPConnection(scope)
-        user = None if self._known is None else self._known.find(connection)
+        user = None if self._user_cache is None else self._user_cache.find(connection)
         if user is not None:
             return user, receive
         body = None
-        if "body" in handlers.wanted and scope["type"] == "http":
-            data = await read_limited(Request(scope, receive), LIMIT)
-            receive = replaying(data, receive)
+        if "body" in handlers.parameters and scope["type"] == "http":
+            data = await read_limited(Request(scope, receive), BODY_LIMIT)
+            receive = replay_body(data, receive)
             body = _json_or_none(data)
         route = self._route(scope)
         path_params = route.matches(scope)[1].get("path_params", {}) if route is not None else {}
@@ -247,13 +247,13 @@ class Authentication:
             "headers": dict(scope["headers"]),
             "authorization": connection.headers.get("authorization"),
         }
-        user = await handlers.user_of(arguments)
-        if self._known is not None:
-            self._known.keep(connection, user)
+        user = await handlers.identify_user(arguments)
+        if self._user_cache is not None:
+            self._user_cache.store(connection, user)
         return user, receive
 
 
-class KnownUsers:
+class UserCache:
     """Remember users for a while, by the headers that the configuration names."""
 
     def __init__(self, cache: AuthCache) -> None:
@@ -269,7 +269,7 @@ class KnownUsers:
         self._users.pop(key, None)
         return None
 
-    def keep(self, connection: HTTPConnection, user: User) -> None:
+    def store(self, connection: HTTPConnection, user: User) -> None:
         """Remember a user; a request with none of the headers is nobody's."""
         key = self._key(connection)
         if any(key):

@@ -12,13 +12,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from toolweave.api.langgraph import json_rpc
-from toolweave.api.langgraph.answers import EventStream, SlowJson, json_answer
+from toolweave.api.langgraph.answers import EventStream, KeepAliveJson, json_answer
 from toolweave.api.langgraph.auth import rules
-from toolweave.api.langgraph.auth.authorization import AuthRequest, checked_id
+from toolweave.api.langgraph.auth.authorization import AuthRequest, parse_id
 from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.graph_description import input_schema
 from toolweave.api.langgraph.json_schema import STRING, one_of
-from toolweave.api.langgraph.requests import QueryParam, checked_body, is_uuid, uuid_of
+from toolweave.api.langgraph.requests import QueryParam, checked_body, is_uuid, parse_uuid
 from toolweave.api.langgraph.routes import a2a_tasks as tasks
 from toolweave.api.langgraph.routes.system import API_VERSION
 from toolweave.api.langgraph.run_requests import STATEFUL, run_request
@@ -174,7 +174,9 @@ async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
     context_id = task.name.context_id if task is not None else message.get("contextId") or str(uuid4())
     marks = {"message_id": message["messageId"], **({} if task is None else {"task_id": task.name.task_id})}
     fields["metadata"] = {"a2a": marks}
-    new = run_request(call.services, checked_body(fields, STATEFUL), call.assistant, uuid_of(context_id, "thread")).new
+    new = run_request(
+        call.services, checked_body(fields, STATEFUL), call.assistant, parse_uuid(context_id, "thread")
+    ).new_run
     name = tasks.TaskName(call.later, new.thread_id, new.run_id) if task is None else task.name
     begun_by = message["messageId"] if task is None else task.first_message_id
     return SentMessage(call, name, begun_by, await call.services.engine.start(new, listen=listen))
@@ -224,7 +226,7 @@ async def _open_task(call: tasks.AgentCall, message: JsonObject) -> tasks.Task |
 async def permit_message(asked: AuthRequest) -> None:
     """assistants.read, threads.create_run for a message, threads.read or search for what is asked about."""
     await rules.read_assistant(asked)
-    named = await rules.see_named_threads(asked, "read")
+    named = await rules.permit_named_threads(asked, "read")
     operation, _ = tasks.METHODS.get(str(asked.fields.get("method")), (None, None))
     if operation in ("send", "stream"):
         fields: JsonObject = {"assistant_id": asked.request.path_params["assistant_id"]}
@@ -237,7 +239,7 @@ async def permit_message(asked: AuthRequest) -> None:
             await rules.permit_run(asked, fields, thread_id)
         asked.run_metadata = fields.get("metadata") or {}
     elif operation == "cancel":
-        await rules.see_named_threads(asked, "update")
+        await rules.permit_named_threads(asked, "update")
     elif operation == "list":
         asked.filters["threads"] = await asked.permit("threads", "search", {"metadata": {}})
 
@@ -245,7 +247,7 @@ async def permit_message(asked: AuthRequest) -> None:
 async def permit_card(asked: AuthRequest) -> None:
     """assistants.read."""
     given = asked.request.path_params.get("assistant_id") or asked.request.query_params.get("assistant_id")
-    await asked.permit_one("assistants", "read", checked_id(given))
+    await asked.permit_row("assistants", "read", parse_id(given))
 
 
 card_at = partial(endpoints, rule=permit_card, answer="AgentCard", read=False, errors=(400,), error_answers=_REFUSED)
@@ -328,12 +330,12 @@ async def _called(request: Request, request_id: json_rpc.RequestId, received: Js
     configuration = call.params.get("configuration", {})
     if configuration.get("blocking") is False or configuration.get("returnImmediately") is True:
         return json_rpc.rpc_answer(sent.submitted())
-    return SlowJson(sent.finished(), {})
+    return KeepAliveJson(sent.finished(), {})
 
 
 async def _assistant(services: ApiServices, assistant_id: str) -> Assistant:
     try:
-        assistant = await services.persistence.assistants.get(uuid_of(assistant_id, "assistant"))
+        assistant = await services.persistence.assistants.get(parse_uuid(assistant_id, "assistant"))
     except NotFound:
         raise NotFound(f"Assistant '{assistant_id}' not found") from None
     services.require_graph(assistant.graph_id)

@@ -15,12 +15,12 @@ from starlette.responses import Response
 from toolweave.api.langgraph.answers import json_answer, page_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import Endpoints
-from toolweave.api.langgraph.graph_description import drawn_graph, graph_schemas, subgraph_schemas
+from toolweave.api.langgraph.graph_description import graph_drawing, graph_schemas, subgraph_schemas
 from toolweave.api.langgraph.json_schema import FLAG
-from toolweave.api.langgraph.requests import Body, QueryParam, uuid_of
+from toolweave.api.langgraph.requests import Body, QueryParam, parse_uuid
 from toolweave.api.langgraph.run_requests import CONTEXT_CONFLICT
+from toolweave.api.langgraph.serialization import assistant_json
 from toolweave.api.langgraph.services import ApiServices, get_services
-from toolweave.api.langgraph.wire import assistant_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import Assistant, AssistantPatch, mirrored
@@ -42,7 +42,7 @@ async def create(request: Request, body: Body) -> Response:
     """
     services = get_services(request)
     given_id = body.get("assistant_id")
-    assistant_id = str(uuid4()) if given_id is None else uuid_of(given_id, "assistant")
+    assistant_id = str(uuid4()) if given_id is None else parse_uuid(given_id, "assistant")
     _check_content(services, body)
     config, context = mirrored(body.get("config", {}), body.get("context", {}))
     now = datetime.now(UTC)
@@ -111,7 +111,7 @@ async def delete(request: Request, assistant_id: str) -> Response:
 
     Its crons go with it and, with `delete_threads`, the threads that it ran on last.
     """
-    with_threads = _DELETE_THREADS.of(request)
+    with_threads = _DELETE_THREADS.read(request)
     services = get_services(request)
     if with_threads:
         await _delete_threads(services, assistant_id)
@@ -189,7 +189,7 @@ async def graph(request: Request) -> Response:
     except InvalidRequest:
         raise NotFound("Not Found") from None
     async with opened_for(services, assistant) as opened:
-        return json_answer(await drawn_graph(opened, xray=int(xray) if xray.isdecimal() else xray == "true"))
+        return json_answer(await graph_drawing(opened, xray=int(xray) if xray.isdecimal() else xray == "true"))
 
 
 @endpoints("GET /assistants/{assistant_id}/schemas", rules.read_assistant, answer="GraphSchema")
@@ -222,7 +222,7 @@ async def subgraphs(request: Request, assistant_id: str) -> Response:
     services = get_services(request)
     assistant = await services.persistence.assistants.get(assistant_id)
     namespace = request.path_params.get("namespace")
-    recurse = _RECURSE.of(request)
+    recurse = _RECURSE.read(request)
     async with opened_for(services, assistant) as opened:
         made = await asyncio.to_thread(subgraph_schemas, opened, namespace=namespace, recurse=recurse)
     return json_answer(made)

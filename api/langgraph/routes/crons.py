@@ -13,11 +13,11 @@ from starlette.responses import Response
 from toolweave.api.langgraph.answers import json_answer, page_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import Endpoints
-from toolweave.api.langgraph.requests import Body, uuid_of
+from toolweave.api.langgraph.requests import Body, parse_uuid
 from toolweave.api.langgraph.run_requests import check_run_fields, run_request
-from toolweave.api.langgraph.run_schemas import GIVEN_TO_RUNS
+from toolweave.api.langgraph.run_schemas import CRON_RUN_FIELDS
+from toolweave.api.langgraph.serialization import cron_json
 from toolweave.api.langgraph.services import ApiServices, get_services
-from toolweave.api.langgraph.wire import cron_json
 from toolweave.errors import BadRequest, InvalidRequest, NotFound
 from toolweave.runtime.caller import NOBODY, USER, Caller, User, calling, current_caller
 from toolweave.runtime.crons import Fire, next_firing
@@ -87,14 +87,14 @@ def cron_run(services: ApiServices, cron: Cron, assistant: Assistant) -> NewRun:
     Raises:
         RequestError: a run of this kind is refused.
     """
-    fields = {name: cron.payload[name] for name in GIVEN_TO_RUNS if name in cron.payload}
+    fields = {name: cron.payload[name] for name in CRON_RUN_FIELDS if name in cron.payload}
     fields["config"] = _unmarked(fields.get("config", {}))
     fields["metadata"] = {**cron.metadata, "cron_id": cron.cron_id}
     if cron.on_run_completed is not None:
         fields["on_completion"] = cron.on_run_completed
     body = Body(fields)
     check_run_fields(body, stateless=cron.thread_id is None)
-    new = run_request(services, body, assistant, cron.thread_id).new
+    new = run_request(services, body, assistant, cron.thread_id).new_run
     new.kwargs["config"]["configurable"]["cron_id"] = cron.cron_id
     return replace(new, credentials=cron.credentials, sealed=cron.sealed)
 
@@ -155,7 +155,7 @@ async def create(request: Request, body: Body, thread_id: str | None = None) -> 
     # What is wrong by itself is refused before anything is looked up.
     check_run_fields(Body({**body.fields, "config": _unmarked(body.get("config", {}))}), stateless=False)
     cron = new_cron(body.fields, thread_id)
-    await services.webhooks.require(body.get("webhook"))
+    await services.webhooks.check_url(body.get("webhook"))
     assistant = await _assistant(services, body.fields["assistant_id"])
     payload = {**cron.payload, "assistant_id": assistant.assistant_id}
     cron = replace(cron, assistant_id=assistant.assistant_id, payload=payload)
@@ -198,7 +198,7 @@ async def patch(request: Request, cron_id: str, body: Body) -> Response:
     # The one field where null means something.
     fields = {**body.fields, "end_time": None} if body.given.get("end_time", ...) is None else body.fields
     services, now = get_services(request), datetime.now(UTC)
-    await services.webhooks.require(body.get("webhook"))
+    await services.webhooks.check_url(body.get("webhook"))
     cron = await services.persistence.crons.get(cron_id)
     cron_run(services, edited(cron, fields, now), await services.persistence.assistants.get(cron.assistant_id))
     changed = await services.persistence.crons.update(cron_id, lambda current: edited(current, fields, now))
@@ -225,7 +225,7 @@ async def _assistant(services: ApiServices, name_or_id: str) -> Assistant:
 def _filter(body: Body) -> dict[str, Any]:
     assistant_id, thread_id = body.get("assistant_id"), body.get("thread_id")
     return {
-        "assistant_id": None if assistant_id is None else uuid_of(assistant_id, "assistant"),
-        "thread_id": None if thread_id is None else uuid_of(thread_id, "thread"),
+        "assistant_id": None if assistant_id is None else parse_uuid(assistant_id, "assistant"),
+        "thread_id": None if thread_id is None else parse_uuid(thread_id, "thread"),
         "metadata": body.get("metadata"),
     }

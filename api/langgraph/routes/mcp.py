@@ -11,14 +11,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from toolweave.api.langgraph import json_rpc
-from toolweave.api.langgraph.answers import SlowJson, json_answer
+from toolweave.api.langgraph.answers import KeepAliveJson, json_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.auth.authorization import AuthRequest
 from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.graph_description import input_schema
 from toolweave.api.langgraph.requests import checked_body
 from toolweave.api.langgraph.routes.system import API_VERSION
-from toolweave.api.langgraph.run_requests import STATELESS, cancelling, run_request
+from toolweave.api.langgraph.run_requests import STATELESS, disconnect_callback, run_request
 from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, loads
@@ -224,7 +224,7 @@ def _greeting(params: JsonObject) -> JsonObject:
     }
 
 
-async def _call_tool(services: ApiServices, request_id: json_rpc.RequestId, params: JsonObject) -> SlowJson:
+async def _call_tool(services: ApiServices, request_id: json_rpc.RequestId, params: JsonObject) -> KeepAliveJson:
     """Run the tool's assistant on a thread of its own; a client that leaves takes the run with it."""
     name, arguments = params.get("name"), params.get("arguments")
     assistant = (await named_assistants(services)).get(name) if isinstance(name, str) else None
@@ -235,9 +235,9 @@ async def _call_tool(services: ApiServices, request_id: json_rpc.RequestId, para
     taken = tool_input(await input_schema(services, assistant.graph_id))
     fields = {"assistant_id": assistant.assistant_id, "input": taken.graph_input(arguments or {})}
     wanted = run_request(services, checked_body(fields, STATELESS), assistant, None)
-    started = await services.engine.start(wanted.new)
+    started = await services.engine.start(wanted.new_run)
     result = _result(request_id, started.result())
-    return SlowJson(result, {}, when_gone=cancelling(services.engine, started.run))
+    return KeepAliveJson(result, {}, on_disconnect=disconnect_callback(services.engine, started.run))
 
 
 async def _result(request_id: json_rpc.RequestId, ended: Awaitable[bytes]) -> bytes:

@@ -18,7 +18,7 @@ from toolweave.api.langgraph.endpoints import SSE, Endpoints
 from toolweave.api.langgraph.requests import checked_body, path_uuid, read_json
 from toolweave.api.langgraph.run_requests import STATEFUL, check_run_fields, run_request
 from toolweave.api.langgraph.services import ApiServices, get_services
-from toolweave.api.langgraph.thread_states import require_start
+from toolweave.api.langgraph.thread_states import require_start_checkpoint
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.events.channel import CHANNELS, PROTOCOL_MODES, EventFilter, is_channel
@@ -166,9 +166,9 @@ async def _new_run(services: ApiServices, thread_id: str, given: JsonObject) -> 
     body = checked_body(fields, STATEFUL)
     check_run_fields(body, stateless=False)
     assistant = await services.find_assistant(fields["assistant_id"])
-    new = run_request(services, body, assistant, thread_id).new
+    new = run_request(services, body, assistant, thread_id).new_run
     try:
-        await require_start(services, new)
+        await require_start_checkpoint(services, new)
     except NotFound as error:
         raise RefusedCommand("no_such_checkpoint", str(error)) from None
     shown = {"stream_mode": list(PROTOCOL_MODES), "subgraphs": True, "resumable": True}

@@ -15,10 +15,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from toolweave.api.errors import status_of
 from toolweave.api.langgraph.answers import LargeJson
 from toolweave.api.langgraph.endpoints import Endpoint
-from toolweave.api.langgraph.requests import Handler, uuid_of
+from toolweave.api.langgraph.requests import Handler, parse_uuid
 from toolweave.api.langgraph.routes import protocol
 from toolweave.api.langgraph.services import get_services
-from toolweave.api.request_bodies import until_first
+from toolweave.api.request_bodies import run_until_first
 from toolweave.errors import ToolweaveError
 from toolweave.json_values import has_more_values, too_many_values
 from toolweave.runtime.codec import dumps, loads
@@ -59,7 +59,7 @@ class SocketSession:
         """Serve the client until it leaves; True when the thread's events have ended before."""
         async with self._log.listen(self._thread_id, self._wants) as heard:
             try:
-                async with until_first(self._hear_client(), self._tell(heard)) as tasks:
+                async with run_until_first(self._hear_client(), self._tell(heard)) as tasks:
                     for task in tasks:
                         if task.done():
                             task.result()
@@ -167,11 +167,11 @@ async def _serve(websocket: WebSocket, admit: Handler, command: Handler) -> tupl
     async def carry_out(data: bytes) -> bytes:
         answer = await command(_request(websocket.scope, data, "POST"))
         if isinstance(answer, LargeJson):
-            return b"".join(await answer.pieces())
+            return b"".join(await answer.encoded_chunks())
         return bytes(answer.body) if isinstance(answer, Response) else b""
 
     try:
-        thread_id = uuid_of(websocket.path_params["thread_id"], "thread")
+        thread_id = parse_uuid(websocket.path_params["thread_id"], "thread")
         await admit(request)
         log = services.engine.runtime.announcements.log
         if not await SocketSession(websocket, log, thread_id, carry_out, partial(admit, request)).run():

@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from toolweave.api.langgraph.answers import EventStream, SlowJson, json_answer, run_filter, selected
+from toolweave.api.langgraph.answers import EventStream, KeepAliveJson, json_answer, run_filter, select_fields
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import SSE, Endpoints
 from toolweave.api.langgraph.json_schema import FLAG, STRING, list_of, one_of
@@ -19,22 +19,22 @@ from toolweave.api.langgraph.requests import (
     checked_body,
     ignored_header,
     is_uuid,
+    parse_uuid,
     path_uuid,
-    query_words,
+    query_list,
     read_body,
-    uuid_of,
 )
 from toolweave.api.langgraph.run_requests import (
     STATEFUL,
     STATELESS,
     RunRequest,
-    cancelling,
     check_run_fields,
+    disconnect_callback,
     run_request,
 )
 from toolweave.api.langgraph.run_schemas import RUN_FIELDS, RUN_STATUSES, STREAM_MODES
 from toolweave.api.langgraph.services import ApiServices, get_services
-from toolweave.api.langgraph.thread_states import require_start
+from toolweave.api.langgraph.thread_states import require_start_checkpoint
 from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.events.channel import EventFilter, parse_event_id
@@ -79,7 +79,7 @@ async def create(request: Request) -> Response:
     """
     services = get_services(request)
     wanted = await _wanted(request, services)
-    run = (await services.engine.start(wanted.new)).run
+    run = (await services.engine.start(wanted.new_run)).run
     return json_answer(run_json(run), headers={"content-location": _path(request, run), **wanted.headers})
 
 
@@ -89,9 +89,9 @@ async def list_runs(request: Request, thread_id: str) -> Response:
 
     The newest come first.
     """
-    limit, offset, status, select = (each.of(request) for each in _LIST_QUERY)
+    limit, offset, status, select = (each.read(request) for each in _LIST_QUERY)
     found = await get_services(request).persistence.runs.list(thread_id, limit=limit, offset=offset, status=status)
-    return json_answer([selected(run_json(run), select) for run in found])
+    return json_answer([select_fields(run_json(run), select) for run in found])
 
 
 @stateless(
@@ -121,13 +121,13 @@ async def stream(request: Request) -> EventStream:
         raise HTTPException(400, "badly formed hexadecimal UUID string")
     services = get_services(request)
     wanted = await _wanted(request, services)
-    started = await services.engine.start(wanted.new, listen=True)
+    started = await services.engine.start(wanted.new_run, listen=True)
     assert started.events is not None  # noqa: S101 - asked for
     headers = {**_located(_path(request, started.run), "stream"), **wanted.headers}
     # `namespace`, repeated or a JSON list; `stream_mode` is in the body.
     shown = run_filter((), _namespaces(request))
-    when_gone = cancelling(services.engine, started.run, wanted=wanted.cancel_on_disconnect)
-    return EventStream(started.events.batches(), headers, shown=shown, when_gone=when_gone)
+    on_disconnect = disconnect_callback(services.engine, started.run, wanted=wanted.cancel_on_disconnect)
+    return EventStream(started.events.batches(), headers, shown=shown, on_disconnect=on_disconnect)
 
 
 @stateless("POST /runs/batch", rules.create_runs, "RunBatchCreate", "Run[]", errors=_CREATED_STATELESS)
@@ -139,7 +139,7 @@ async def batch(request: Request, body: Body) -> Response:
     services = get_services(request)
     checked = [await _checked(checked_body(one, STATELESS), services, stateless=True) for one in body.given]
     wanted = [await _found(one, services, None) for one in checked]
-    runs = [(await services.engine.start(one.new)).run for one in wanted]
+    runs = [(await services.engine.start(one.new_run)).run for one in wanted]
     ignored = dict.fromkeys(name for one in wanted for name in one.ignored)
     return json_answer([run_json(run) for run in runs], headers=ignored_header(tuple(ignored)))
 
@@ -148,17 +148,17 @@ async def batch(request: Request, body: Body) -> Response:
 @endpoints(
     "POST /threads/{thread_id}/runs/wait", rules.create_run, "RunCreateStateful", "Any", read=False, errors=_CREATED
 )
-async def wait(request: Request) -> SlowJson:
+async def wait(request: Request) -> KeepAliveJson:
     """Create a run and wait for it.
 
     Answer with its result.
     """
     services = get_services(request)
     wanted = await _wanted(request, services)
-    started = await services.engine.start(wanted.new)
-    when_gone = cancelling(services.engine, started.run, wanted=wanted.cancel_on_disconnect)
+    started = await services.engine.start(wanted.new_run)
+    on_disconnect = disconnect_callback(services.engine, started.run, wanted=wanted.cancel_on_disconnect)
     headers = {**_located(run_path(started.run), "join"), **wanted.headers}
-    return SlowJson(_or_unknown(started.result()), headers, when_gone=when_gone)
+    return KeepAliveJson(_or_unknown(started.result()), headers, on_disconnect=on_disconnect)
 
 
 @endpoints(f"GET {RUN}", rules.read_run, answer="Run")
@@ -178,7 +178,7 @@ async def delete(request: Request, thread_id: str, run_id: str) -> Response:
 
 
 @endpoints(f"GET {RUN}/join", rules.join_run, answer="Any", errors=(422,), query=(_CANCEL_ON_DISCONNECT,))
-async def join(request: Request, thread_id: str, run_id: str) -> SlowJson:
+async def join(request: Request, thread_id: str, run_id: str) -> KeepAliveJson:
     """Wait for a run.
 
     Answer with its result as soon as it has ended (5.2).
@@ -188,9 +188,9 @@ async def join(request: Request, thread_id: str, run_id: str) -> SlowJson:
     try:
         run = await services.persistence.runs.get(thread_id, run_id)
     except NotFound:
-        return SlowJson(_unknown(), headers)
-    when_gone = cancelling(services.engine, run, wanted=_CANCEL_ON_DISCONNECT.of(request))
-    return SlowJson(_or_unknown(services.engine.wait(run)), headers, when_gone=when_gone)
+        return KeepAliveJson(_unknown(), headers)
+    on_disconnect = disconnect_callback(services.engine, run, wanted=_CANCEL_ON_DISCONNECT.read(request))
+    return KeepAliveJson(_or_unknown(services.engine.wait(run)), headers, on_disconnect=on_disconnect)
 
 
 @endpoints(f"GET {RUN}/stream", rules.join_run, media_type=SSE, errors=(422,), query=_JOIN_QUERY)
@@ -236,20 +236,22 @@ async def join_stateless_stream(request: Request, run_id: str) -> EventStream:
     # `reason` marks input as taken up elsewhere, for servers that keep a record of that.
     query=(_WAIT, _ACTION, QueryParam("reason", STRING)),
 )
-async def cancel(request: Request, thread_id: str, run_id: str) -> Response | SlowJson:
+async def cancel(request: Request, thread_id: str, run_id: str) -> Response | KeepAliveJson:
     """Cancel a run.
 
     With `wait` the answer comes when it has ended (5.8).
     """
-    action = _ACTION.of(request)
-    waits = _WAIT.of(request)
+    action = _ACTION.read(request)
+    waits = _WAIT.read(request)
     services = get_services(request)
     try:
         run = await services.persistence.runs.get(thread_id, run_id)
         await services.engine.cancel(run.thread_id, run.run_id, action, wait=False, why=_why(action, CANCEL))
     except NotFound:
         raise NotFound(NOTHING_TO_CANCEL) from None
-    return SlowJson(_ended(services.engine, run), _located(run_path(run), "join")) if waits else Response(None, 202)
+    return (
+        KeepAliveJson(_ended(services.engine, run), _located(run_path(run), "join")) if waits else Response(None, 202)
+    )
 
 
 @endpoints(f"POST {CANCEL_MANY}", rules.cancel_runs, "RunsCancel", status=204, errors=(404, 422), query=(_ACTION,))
@@ -258,7 +260,7 @@ async def cancel_many(request: Request, body: Body) -> Response:
 
     Those that have ended by now are passed over, but one at least must be there to cancel.
     """
-    action = _ACTION.of(request)
+    action = _ACTION.read(request)
     services = get_services(request)
     cancelled = 0
     for thread_id, run_id in await _chosen(body, services):
@@ -279,13 +281,13 @@ async def _wanted(request: Request, services: ApiServices) -> RunRequest:
     thread_id = path_uuid(request, "thread")
     body = await _checked(await read_body(request, STATEFUL), services, stateless=False)
     wanted = await _found(body, services, thread_id)
-    await require_start(services, wanted.new)
+    await require_start_checkpoint(services, wanted.new_run)
     return wanted
 
 
 async def _checked(body: Body, services: ApiServices, *, stateless: bool) -> Body:
     check_run_fields(body, stateless=stateless)
-    await services.webhooks.require(body.get("webhook"))
+    await services.webhooks.check_url(body.get("webhook"))
     return body
 
 
@@ -303,9 +305,10 @@ async def _chosen(body: Body, services: ApiServices) -> list[tuple[str, str]]:
         wanted = ("pending", "running") if status == "all" else (status,)
         active = await services.persistence.runs.active()
         return [(run.thread_id, run.run_id) for run in reversed(active) if run.status in wanted]
-    thread_id = uuid_of(body.fields["thread_id"], "thread")
+    thread_id = parse_uuid(body.fields["thread_id"], "thread")
     return [
-        (thread_id, run_id) for run_id in sorted({uuid_of(given, "run") for given in body.get("run_ids")}, reverse=True)
+        (thread_id, run_id)
+        for run_id in sorted({parse_uuid(given, "run") for given in body.get("run_ids")}, reverse=True)
     ]
 
 
@@ -317,17 +320,17 @@ def _joined(request: Request, services: ApiServices, run: Run, path: str) -> Eve
     """
     last_id, after = _position(request)
     events = _only() if last_id is not None and after is None else services.engine.event_batches(run, after)
-    when_gone = cancelling(services.engine, run, wanted=_CANCEL_ON_DISCONNECT.of(request))
-    return EventStream(events, _located(path, "stream"), shown=_joined_filter(request), when_gone=when_gone)
+    on_disconnect = disconnect_callback(services.engine, run, wanted=_CANCEL_ON_DISCONNECT.read(request))
+    return EventStream(events, _located(path, "stream"), shown=_joined_filter(request), on_disconnect=on_disconnect)
 
 
 def _joined_filter(request: Request) -> EventFilter:
     """Read what a joined stream is limited to: `stream_mode` and `namespace`, the union of all that are given."""
-    return run_filter(query_words(request, "stream_mode"), _namespaces(request))
+    return run_filter(query_list(request, "stream_mode"), _namespaces(request))
 
 
 def _namespaces(request: Request) -> Sequence[str]:
-    return query_words(request, "namespace", keep_empty=True)
+    return query_list(request, "namespace", keep_empty=True)
 
 
 def _position(request: Request) -> tuple[str | None, int | None]:

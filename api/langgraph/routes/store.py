@@ -11,8 +11,8 @@ from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.json_schema import BOOLEAN, STRING
 from toolweave.api.langgraph.requests import Body, QueryParam
+from toolweave.api.langgraph.serialization import row_json
 from toolweave.api.langgraph.services import get_services
-from toolweave.api.langgraph.wire import row_json
 from toolweave.errors import BadRequest, RequestError
 from toolweave.runtime.persistence.store import SqliteStore
 from toolweave.runtime.persistence.store_filter import check_filter
@@ -63,7 +63,7 @@ async def get(request: Request) -> Response:
     key = request.query_params.get("key")
     if not key:
         return json_answer({"error": "Key is required"}, status=400)
-    item = await _store(request).aget(namespace, key, refresh_ttl=_REFRESH.of(request))
+    item = await _store(request).aget(namespace, key, refresh_ttl=_REFRESH.read(request))
     return json_answer(None if item is None else row_json(item, *ITEM))
 
 

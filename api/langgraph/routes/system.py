@@ -5,14 +5,14 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from toolweave.api.clients import SERVED_BY
 from toolweave.api.langgraph.answers import json_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.json_schema import FLAG, one_of
-from toolweave.api.langgraph.meters import Meters
+from toolweave.api.langgraph.metrics import ServerMetrics
 from toolweave.api.langgraph.requests import QueryParam, read_json
 from toolweave.api.langgraph.services import get_services
+from toolweave.api.langgraph_client import SERVER_APP_KEY
 
 # The version of the LangGraph API spoken here: clients such as Studio switch features by it.
 API_VERSION = "0.16.7"
@@ -31,7 +31,7 @@ async def ok(request: Request) -> Response:
 
     With `check_db`, its database can be written too (503 if not).
     """
-    if _CHECK_DB.of(request):
+    if _CHECK_DB.read(request):
         await get_services(request).persistence.app.require_writable()
     return json_answer({"ok": True, "services": {}})
 
@@ -49,11 +49,11 @@ async def metrics(request: Request) -> Response:
 
     In the text format of Prometheus, or as JSON.
     """
-    meters: Meters = request.scope[SERVED_BY].state.meters
-    if _FORMAT.of(request) == "json":
-        return json_answer(meters.as_json(get_services(request).engine))
+    server_metrics: ServerMetrics = request.scope[SERVER_APP_KEY].state.metrics
+    if _FORMAT.read(request) == "json":
+        return json_answer(server_metrics.as_json(get_services(request).engine))
     # The response's own media types would get a second charset.
-    return Response(meters.as_text(), headers={"content-type": CONTENT_TYPE_LATEST})
+    return Response(server_metrics.prometheus_text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
 @endpoints("GET /info", None, switch="disable_meta", answer="Info", errors=())
@@ -62,7 +62,7 @@ async def info(request: Request) -> Response:
 
     Clients learn which API they talk to and which of its parts are there.
     """
-    paths = {getattr(route, "path", "") for route in request.scope[SERVED_BY].routes}
+    paths = {getattr(route, "path", "") for route in request.scope[SERVER_APP_KEY].routes}
     return json_answer(
         {
             "version": API_VERSION,

@@ -13,11 +13,11 @@ from starlette.types import ASGIApp
 from toolweave.api.langgraph.answers import EventStream, json_answer, page_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import SSE, Endpoints
-from toolweave.api.langgraph.json_schema import FLAG, STRING, list_of, one_of, page_of
-from toolweave.api.langgraph.requests import Body, QueryParam, query_words, uuid_of
+from toolweave.api.langgraph.json_schema import FLAG, STRING, list_of, one_of, page_fields
+from toolweave.api.langgraph.requests import Body, QueryParam, parse_uuid, query_list
+from toolweave.api.langgraph.serialization import select_state_fields, thread_json
 from toolweave.api.langgraph.services import ApiServices, get_services
-from toolweave.api.langgraph.thread_states import read_history, read_state, state_update, write_states
-from toolweave.api.langgraph.wire import selected_state, thread_json
+from toolweave.api.langgraph.thread_states import parse_state_update, read_history, read_state, write_states
 from toolweave.errors import Conflict, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.events.thread_stream import Position, ThreadStreamMode, parse_position
 from toolweave.runtime.models import JsonObject, Thread, ThreadTtl, timestamp
@@ -26,7 +26,7 @@ from toolweave.runtime.runs.cleaning import prune_threads
 MODES: tuple[ThreadStreamMode, ...] = get_args(ThreadStreamMode)
 _SELECT = QueryParam("select", list_of(STRING))
 _SUBGRAPHS = QueryParam("subgraphs", FLAG)
-_LIMIT = QueryParam("limit", {**page_of()["limit"], "default": 1})
+_LIMIT = QueryParam("limit", {**page_fields()["limit"], "default": 1})
 
 endpoints = Endpoints("Threads", "disable_threads")
 
@@ -37,7 +37,7 @@ async def prune(request: Request, body: Body) -> Response:
 
     Unknown ids do not count.
     """
-    ids = [uuid_of(thread_id, "thread") for thread_id in body.fields["thread_ids"]]
+    ids = [parse_uuid(thread_id, "thread") for thread_id in body.fields["thread_ids"]]
     pruned = await prune_threads(get_services(request).engine, ids, body.get("strategy", "delete"))
     return json_answer({"pruned_count": pruned})
 
@@ -79,7 +79,7 @@ async def create(request: Request, body: Body) -> Response:
     With `supersteps` it has a state to begin with.
     """
     services = get_services(request)
-    thread_id = uuid_of(body.fields["thread_id"], "thread") if "thread_id" in body.fields else str(uuid7())
+    thread_id = parse_uuid(body.fields["thread_id"], "thread") if "thread_id" in body.fields else str(uuid7())
     threads = services.persistence.threads
     ttl = requested_ttl(body, threads.default_ttl)
     thread = await threads.create(
@@ -95,7 +95,7 @@ async def _with_supersteps(
     services: ApiServices, thread_id: str, supersteps: list[JsonObject], headers: dict[str, str]
 ) -> Response:
     try:
-        steps = [[state_update(update) for update in step["updates"]] for step in supersteps]
+        steps = [[parse_state_update(update) for update in step["updates"]] for step in supersteps]
         await write_states(services, thread_id, steps)
     except ToolweaveError as error:
         text = f"Thread {thread_id} was created, but there were problems updating the state: {error}"
@@ -113,7 +113,7 @@ async def search(request: Request, body: Body) -> Response:
     repository = get_services(request).persistence.threads
     wanted = {"metadata": body.get("metadata"), "values": body.get("values"), "status": body.get("status")}
     # No ids are no filter, as in the reference server.
-    ids = [uuid_of(thread_id, "thread") for thread_id in body.get("ids", ())] or None
+    ids = [parse_uuid(thread_id, "thread") for thread_id in body.get("ids", ())] or None
     as_stored = not any(path.startswith("values") for path in paths.values())
     find = partial(repository.search, ids=ids, **wanted, values_as_stored=as_stored)
     return await page_answer(body, find, partial(repository.count, **wanted), thread_json, extract=paths)
@@ -135,7 +135,7 @@ async def get(request: Request, thread_id: str) -> Response:
     With its time to live if `include` names it.
     """
     thread = await get_services(request).persistence.threads.get(thread_id)
-    wanted = {word.strip() for text in query_words(request, "include") for word in text.split(",")}
+    wanted = {word.strip() for text in query_list(request, "include") for word in text.split(",")}
     return json_answer({**thread_json(thread), **(ttl_json(thread) if "ttl" in wanted else {})})
 
 
@@ -208,7 +208,7 @@ async def stream(request: Request, thread_id: str) -> ASGIApp:
 
 def _modes(request: Request) -> frozenset[ThreadStreamMode]:
     """Read the modes under both names that clients use: one by one, as a list, or separated by commas."""
-    written = [*query_words(request, "stream_modes"), *query_words(request, "stream_mode")]
+    written = [*query_list(request, "stream_modes"), *query_list(request, "stream_mode")]
     words = [word.strip() for text in written for word in text.split(",")]
     for word in words:
         if word not in MODES:
@@ -257,7 +257,7 @@ async def post_state_at(request: Request, thread_id: str, body: Body) -> Respons
     state = await read_state(
         get_services(request), thread_id, body.fields["checkpoint"], subgraphs=body.get("subgraphs", False)
     )
-    return json_answer(selected_state(state, body.get("select", ())))
+    return json_answer(select_state_fields(state, body.get("select", ())))
 
 
 @endpoints(
@@ -274,8 +274,8 @@ async def get_state(request: Request, thread_id: str) -> Response:
     The newest one, or that at the path's checkpoint; an unknown checkpoint has an empty state.
     """
     checkpoint = {"checkpoint_id": request.path_params.get("checkpoint_id")}
-    state = await read_state(get_services(request), thread_id, checkpoint, subgraphs=_SUBGRAPHS.of(request))
-    return json_answer(selected_state(state, query_words(request, "select")))
+    state = await read_state(get_services(request), thread_id, checkpoint, subgraphs=_SUBGRAPHS.read(request))
+    return json_answer(select_state_fields(state, query_list(request, "select")))
 
 
 @endpoints(
@@ -290,8 +290,8 @@ async def get_history(request: Request, thread_id: str) -> Response:
     The newest state comes first.
     """
     before = request.query_params.get("before")
-    states = await read_history(get_services(request), thread_id, limit=_LIMIT.of(request), before=before)
-    return json_answer([selected_state(state, query_words(request, "select")) for state in states])
+    states = await read_history(get_services(request), thread_id, limit=_LIMIT.read(request), before=before)
+    return json_answer([select_state_fields(state, query_list(request, "select")) for state in states])
 
 
 @endpoints("POST /threads/{thread_id}/history", rules.read_thread, "ThreadStateSearch", "ThreadState[]")
@@ -308,7 +308,7 @@ async def search_history(request: Request, thread_id: str, body: Body) -> Respon
         metadata=body.get("metadata"),
         checkpoint=body.get("checkpoint"),
     )
-    return json_answer([selected_state(state, body.get("select", ())) for state in states])
+    return json_answer([select_state_fields(state, body.get("select", ())) for state in states])
 
 
 def _before(body: Body) -> str | None:

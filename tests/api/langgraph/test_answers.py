@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolweave.api.langgraph.answers import extracted, page_answer, selected
+from toolweave.api.langgraph.answers import extract_values, page_answer, select_fields
 from toolweave.api.langgraph.requests import Body
 
 ROW = {"values": {"log": ["a", {"b": 1}], "n": 4}, "metadata": {"graph_id": "steps"}}
@@ -32,12 +32,12 @@ ROW = {"values": {"log": ["a", {"b": 1}], "n": 4}, "metadata": {"graph_id": "ste
     ],
 )
 def test_a_path_is_followed_or_null(path: str, value: Any) -> None:
-    assert extracted(ROW, {"it": path}) == {"it": value}
+    assert extract_values(ROW, {"it": path}) == {"it": value}
 
 
 def test_a_selection_keeps_the_named_keys() -> None:
-    assert selected(ROW, ["metadata", "absent"]) == {"metadata": ROW["metadata"]}
-    assert selected(ROW, None) is ROW
+    assert select_fields(ROW, ["metadata", "absent"]) == {"metadata": ROW["metadata"]}
+    assert select_fields(ROW, None) is ROW
 
 
 @pytest.mark.parametrize(

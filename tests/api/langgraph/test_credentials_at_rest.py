@@ -19,11 +19,7 @@ LANGGRAPH_JSON = Path(__file__).parent / "apps" / "sealed" / "langgraph.json"
 SECRETS = {"token": "secret-token-7f3a9", "key": "secret-key-7f3a9", "header": "secret-header-7f3a9"}
 KNOWN = {name: hashlib.sha256(value.encode()).hexdigest() for name, value in SECRETS.items()}
 OF_USER = {name: KNOWN[name] for name in ("token", "key")}
-SIGNED_IN = {
-    "authorization": f"Bearer {SECRETS['token']}",
-    "x-api-key": SECRETS["key"],
-    "x-session": SECRETS["header"],
-}
+SIGNED_IN = {"authorization": f"Bearer {SECRETS['token']}", "x-api-key": SECRETS["key"], "x-session": SECRETS["header"]}
 EVERY_MODE = ["values", "updates", "messages-tuple", "custom", "tasks", "checkpoints", "debug", "events"]
 # Nobody listens there: the webhook waits in the database to be sent again.
 WEBHOOK = "https://127.0.0.1:9/hook"
@@ -153,11 +149,7 @@ def test_a_run_goes_on_after_a_kill_with_the_tokens_of_its_caller(process: AppPr
 
 
 @pytest.mark.parametrize(
-    ("key", "problem"),
-    [
-        (None, "the file key has changed"),
-        ("one key", "TOOLWEAVE_TOKEN_KEY has changed"),
-    ],
+    ("key", "problem"), [(None, "the file key has changed"), ("one key", "TOOLWEAVE_TOKEN_KEY has changed")]
 )
 def test_a_run_whose_tokens_cannot_be_read_any_more_fails_and_says_why(
     data_dir: Path, key: str | None, problem: str

@@ -11,8 +11,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 
-from toolweave.api.clients import StreamingAsgiTransport
 from toolweave.api.langgraph.custom_app import CustomRoutes, custom_openapi, load_custom_app
+from toolweave.api.langgraph_client import StreamingAsgiTransport
 from toolweave.config.langgraph_json import load_langgraph_json
 from toolweave.errors import ConfigError
 

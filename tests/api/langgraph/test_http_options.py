@@ -166,12 +166,12 @@ def test_a_remembered_user_is_dropped_when_the_time_is_over_or_newer_ones_are_to
 ) -> None:
     now = 0.0
     monkeypatch.setattr(authentication, "monotonic", lambda: now)
-    known = authentication.KnownUsers(AuthCache(cache_keys=("x-api-key",), ttl_seconds=10, max_size=2))
+    known = authentication.UserCache(AuthCache(cache_keys=("x-api-key",), ttl_seconds=10, max_size=2))
     ada, bob, cleo = (
         HTTPConnection({"type": "http", "headers": [(b"x-api-key", name)]}) for name in (b"ada", b"bob", b"cleo")
     )
     for connection in (ada, bob, ada, cleo):
-        known.keep(connection, User({"identity": "somebody"}))
+        known.store(connection, User({"identity": "somebody"}))
     assert [known.find(each) is not None for each in (ada, bob, cleo)] == [True, False, True]
     now = 10.0
     assert [known.find(each) for each in (ada, bob, cleo)] == [None] * 3

@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from toolweave.api.langgraph.components import body_schema
-from toolweave.api.langgraph.requests import LIMIT, MAX_DEPTH, read_body, read_json
+from toolweave.api.langgraph.requests import BODY_LIMIT, MAX_DEPTH, read_body, read_json
 from toolweave.errors import InvalidRequest
 
 
@@ -37,14 +37,14 @@ async def test_chunks_are_put_together() -> None:
 
 
 async def test_an_announced_oversize_body_is_refused_unread() -> None:
-    for length in (str(LIMIT.size + 1), "9" * 5000):
+    for length in (str(BODY_LIMIT.max_bytes + 1), "9" * 5000):
         with pytest.raises(HTTPException) as raised:
             await read_json(request([], length=length))
         assert raised.value.status_code == 413
 
 
 async def test_a_body_that_grows_too_large_is_refused_on_the_way() -> None:
-    chunk = b" " * (LIMIT.size // 2 + 1)
+    chunk = b" " * (BODY_LIMIT.max_bytes // 2 + 1)
     with pytest.raises(HTTPException) as raised:
         await read_json(request([chunk, chunk, b"never read"]))
     assert raised.value.status_code == 413

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from toolweave.api.clients import StreamingAsgiTransport
 from toolweave.api.langgraph.answers import json_answer
+from toolweave.api.langgraph_client import StreamingAsgiTransport
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 RECORDS = [{"id": number, "name": f"é {number}", "tags": ["a", None], "price": number / 7} for number in range(2_000)]

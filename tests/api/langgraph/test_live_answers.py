@@ -6,16 +6,24 @@ from typing import Any
 
 import pytest
 
-from toolweave.api.langgraph.answers import HEARTBEAT, PIECE_BYTES, EventStream, LiveAnswer, SlowJson, frame, run_filter
+from toolweave.api.langgraph.answers import (
+    CHUNK_BYTES,
+    HEARTBEAT,
+    EventStream,
+    KeepAliveJson,
+    KeepAliveResponse,
+    run_filter,
+    sse_frame,
+)
 from toolweave.runtime.models import StreamEvent
 
 
 class QuickStream(EventStream):
-    seconds_between_keep_alives = 0.01
+    keep_alive_interval_s = 0.01
 
 
-class QuickJson(SlowJson):
-    seconds_between_keep_alives = 0.01
+class QuickJson(KeepAliveJson):
+    keep_alive_interval_s = 0.01
 
 
 class Client:
@@ -39,7 +47,7 @@ class Client:
     def bodies(self) -> list[bytes]:
         return [message["body"] for message in self.messages if "body" in message]
 
-    async def read(self, answer: LiveAnswer) -> None:
+    async def read(self, answer: KeepAliveResponse) -> None:
         async with asyncio.timeout(60):
             await answer({"type": "http"}, self.receive, self.send)
 
@@ -75,8 +83,8 @@ async def test_a_large_backlog_goes_out_in_pieces_that_a_slow_client_can_hold_up
         yield [one] * 1000
 
     await client.read(EventStream(backlog(), {}))
-    assert b"".join(client.bodies) == frame(one.event, one.data) * 1000
-    assert max(map(len, client.bodies)) <= PIECE_BYTES + len(frame(one.event, one.data))
+    assert b"".join(client.bodies) == sse_frame(one.event, one.data) * 1000
+    assert max(map(len, client.bodies)) <= CHUNK_BYTES + len(sse_frame(one.event, one.data))
 
 
 async def test_events_that_are_there_together_go_out_together() -> None:
@@ -149,7 +157,7 @@ async def test_a_client_that_leaves_ends_the_stream_and_is_reported() -> None:
     async def gone() -> None:
         told.append("gone")
 
-    await client.read(EventStream(endless(), {}, when_gone=gone))
+    await client.read(EventStream(endless(), {}, on_disconnect=gone))
     assert told == ["gone"]
     assert closed.is_set()
     assert client.bodies == [b"event: metadata\r\ndata: {}\r\n\r\n"]

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.api.langgraph.steering import new_thread, run_at_gate
-from toolweave.api.langgraph.meters import Meters
+from toolweave.api.langgraph.metrics import ServerMetrics
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 SERVER_ENV = {"TOOLWEAVE_MAX_CONCURRENT_RUNS": "1"}
@@ -117,15 +117,15 @@ async def test_another_format_is_refused(http: httpx.AsyncClient) -> None:
 
 
 def test_what_the_application_registers_itself_is_shown_and_what_is_in_every_registry_only_once() -> None:
-    meters = Meters(workers=1)
+    metrics = ServerMetrics(workers=1)
     counter = Counter("answers_of_the_application", "Answers.")
     counter.inc(42)
     try:
-        text = meters.as_text().decode()
+        text = metrics.prometheus_text().decode()
     finally:
         REGISTRY.unregister(counter)
     types = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")]
     assert "answers_of_the_application_total 42.0" in text
     assert {"process_cpu_seconds_total", "python_gc_objects_collected_total", "python_info"} <= set(types)
     assert len(types) == len(set(types))
-    assert "answers_of_the_application" not in meters.as_text().decode()
+    assert "answers_of_the_application" not in metrics.prometheus_text().decode()

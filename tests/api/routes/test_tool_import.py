@@ -16,7 +16,7 @@ from tests.api.routes.tool_bodies import KEY, config, created, stored
 from tests.fixtures.app_server import AppServer
 from tests.fixtures.shop_api import ShopApi, shop_api
 from tests.servers.registry.openapi_bombs import ONE_OPERATION, STILL_TOOLS, WHOLE
-from toolweave.api.stored_tools import MAX_IMPORTS, in_turn
+from toolweave.api.tool_requests import MAX_IMPORTS, run_in_import_thread
 
 SERVER_ENV = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1", "TOOLWEAVE_TOOL_ENV": "TOOL_*"}
 YAML = {"content-type": "application/yaml"}
@@ -288,7 +288,7 @@ async def test_eight_endless_documents_at_once_keep_nobody_waiting(http: httpx.A
 
 async def test_an_import_is_refused_while_twenty_others_wait(http: httpx.AsyncClient) -> None:
     ended = threading.Event()
-    waiting = [asyncio.create_task(in_turn(ended.wait, 60)) for _ in range(MAX_IMPORTS)]
+    waiting = [asyncio.create_task(run_in_import_thread(ended.wait, 60)) for _ in range(MAX_IMPORTS)]
     await asyncio.sleep(0)
     refused = await http.post("/tools/import/openapi", json=ONE_OPERATION["a long pointer"])
     ended.set()

@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.fixtures.gated_app import gate_routes
-from toolweave.api.clients import api_client
+from toolweave.api.langgraph_client import api_client
 from toolweave.config.settings import Settings
 
 

@@ -5,12 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.langgraph.protocol.listening import (
-    APP,
-    on,
-    run_whole,
-    told,
-)
+from tests.api.langgraph.protocol.listening import APP, on, run_whole, told
 
 LANGGRAPH_JSON = APP
 EVERYTHING = ("values", "updates", "messages", "lifecycle", "input", "tasks", "custom", "checkpoints")

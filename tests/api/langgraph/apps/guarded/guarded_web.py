@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 
-from toolweave.api.clients import StreamingAsgiTransport
+from toolweave.api.langgraph_client import StreamingAsgiTransport
 
 app = FastAPI()
 

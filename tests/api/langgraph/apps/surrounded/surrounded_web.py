@@ -10,7 +10,7 @@ from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoin
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
-from toolweave.api.clients import SERVED_BY, api_client
+from toolweave.api.langgraph_client import SERVER_APP_KEY, api_client
 from toolweave.config.settings import Settings
 
 
@@ -26,7 +26,7 @@ class Signed(BaseHTTPMiddleware):
         user = request.scope.get("user")
         response = await call_next(request)
         response.headers["x-seen"] = f"{request.app.state.label}, user {user and user.identity}"
-        response.headers["x-server"] = type(request.scope[SERVED_BY]).__name__
+        response.headers["x-server"] = type(request.scope[SERVER_APP_KEY]).__name__
         return response
 
 

@@ -11,7 +11,7 @@ from toolweave.errors import InvalidRequest
 from toolweave.runtime.models import Assistant, Cron, JsonObject, Thread, timestamp
 from toolweave.runtime.runs.streams import checkpoint_ids, shown_metadata
 
-VALUE = "values."
+VALUES_PREFIX = "values."
 
 
 def row_json(row: object, *names: str) -> JsonObject:
@@ -63,7 +63,7 @@ def thread_state_json(snapshot: StateSnapshot) -> JsonObject:
     }
 
 
-def selected_state(state: JsonObject, select: Sequence[str]) -> JsonObject:
+def select_state_fields(state: JsonObject, select: Sequence[str]) -> JsonObject:
     """Keep some fields of a ThreadState, and of its values those named as `values.<key>`; nothing selected is all.
 
     Raises:
@@ -72,9 +72,9 @@ def selected_state(state: JsonObject, select: Sequence[str]) -> JsonObject:
     if not select:
         return state
     chosen = {name: state[name] for name in select if name in state}
-    keys = [name.removeprefix(VALUE) for name in select if name.startswith(VALUE)]
+    keys = [name.removeprefix(VALUES_PREFIX) for name in select if name.startswith(VALUES_PREFIX)]
     for name in select:
-        if name not in state and not name.startswith(VALUE):
+        if name not in state and not name.startswith(VALUES_PREFIX):
             raise InvalidRequest(f"Invalid select: '{name[:200]}' is not one of {', '.join(state)} or values.<key>")
     if keys and "values" not in chosen:
         values = state["values"] if isinstance(state["values"], dict) else {}
@@ -107,4 +107,4 @@ def _interrupt_json(interrupt: Interrupt) -> JsonObject:
     return {"id": interrupt.id, "value": interrupt.value}
 
 
-NO_STATE = thread_state_json(StateSnapshot({}, (), {}, None, None, None, (), ()))
+EMPTY_STATE = thread_state_json(StateSnapshot({}, (), {}, None, None, None, (), ()))

@@ -26,98 +26,98 @@ from toolweave.servers.registry.repository import OnConflict, RegisteredTools
 from toolweave.servers.registry.stored_tools import RegisteredTool, listed, slug
 from toolweave.tool_config import ToolConfig, ToolId, is_secret_header, within
 
-Place = tuple[str | int, ...]
+JsonPath = tuple[str | int, ...]
 JsonObject = dict[str, Any]
 _REFERENCE = re.compile(r"\$?\{env:[A-Za-z_][A-Za-z0-9_]*\}")
 # What stands between references without being a secret: the name of a scheme, the colon of name:password.
-_AROUND_REFERENCES = re.compile(r"(?:(?:basic|bearer|digest|token|apikey|key)\s)?[\s:]*", re.IGNORECASE)
-_VALUES_IN_SCHEMAS = ("default", "const")
-NO_SECRET = "*** stands for a secret that is stored already, and there is none: write it, or {env:TOOL_NAME}"  # noqa: S105
+_SCHEME_OR_SEPARATOR = re.compile(r"(?:(?:basic|bearer|digest|token|apikey|key)\s)?[\s:]*", re.IGNORECASE)
+_VALUE_KEYWORDS = ("default", "const")
+NO_STORED_SECRET = "*** stands for a secret that is stored already, and there is none: write it, or {env:TOOL_NAME}"  # noqa: S105
 OTHER_HOST = "a kept secret (***) goes to the host it was written for only: write it again to send it to this one"
-OTHER_ID = "the tool_id must be the one in the path, or left out"
-MOST_PROBLEMS = 100
-Problem = tuple[Place, str]
+WRONG_TOOL_ID = "the tool_id must be the one in the path, or left out"
+MAX_PROBLEMS = 100
+Problem = tuple[JsonPath, str]
 T = TypeVar("T")
 P = ParamSpec("P")
 # Imports compute for seconds. On several threads together they would end no sooner, and the event loop, which takes
 # turns with them, would run more slowly.
-_IMPORTS = ThreadPoolExecutor(1, thread_name_prefix="tool-import")
+_IMPORT_EXECUTOR = ThreadPoolExecutor(1, thread_name_prefix="tool-import")
 MAX_IMPORTS = 20
-_PLACES = BoundedSemaphore(MAX_IMPORTS)
-ALREADY_THERE = "there is a tool of this tool_id already"
+_IMPORT_SLOTS = BoundedSemaphore(MAX_IMPORTS)
+TOOL_ID_TAKEN = "there is a tool of this tool_id already"
 
 
-def plain(tool: ToolConfig) -> JsonObject:
+def config_json(tool: ToolConfig) -> JsonObject:
     """Give a configuration as JSON values, secrets included: not to be shown."""
     return tool.model_dump(mode="json")
 
 
-def shown(tool: ToolConfig) -> JsonObject:
+def masked_json(tool: ToolConfig) -> JsonObject:
     """Give a configuration as JSON values, with `***` in the place of each secret."""
-    config = plain(tool)
-    for place in secret_places(config):
-        _put(config, place, HIDDEN)
+    config = config_json(tool)
+    for path in secret_paths(config):
+        _set_at(config, path, HIDDEN)
     return config
 
 
-def left_hidden(config: JsonObject) -> list[Place]:
+def masked_paths(config: JsonObject) -> list[JsonPath]:
     """List the places where a configuration has `***` instead of a secret."""
-    return [place for place in secret_places(config) if _at(config, place) == HIDDEN]
+    return [path for path in secret_paths(config) if _value_at(config, path) == HIDDEN]
 
 
-def put_back(config: JsonObject, stored: JsonObject) -> bool:
+def restore_secrets(config: JsonObject, stored: JsonObject) -> bool:
     """Replace each `***` by the secret that `stored` has in the same place; say whether there was one."""
-    places = set(left_hidden(config)).intersection(secret_places(stored))
-    for place in places:
-        _put(config, place, _at(stored, place))
-    return bool(places)
+    paths = set(masked_paths(config)).intersection(secret_paths(stored))
+    for path in paths:
+        _set_at(config, path, _value_at(stored, path))
+    return bool(paths)
 
 
-def secret_places(config: JsonObject) -> list[Place]:
+def secret_paths(config: JsonObject) -> list[JsonPath]:
     """Find where secrets are written in a configuration."""
     api = config["api"]
-    found: list[Place] = [("api", "headers", name) for name, text in api["headers"].items() if _is_secret(name, text)]
-    if (value := api["auth"]["value"]) is not None and not _refers_only(value):
+    found: list[JsonPath] = [
+        ("api", "headers", name) for name, text in api["headers"].items() if _is_secret(name, text)
+    ]
+    if (value := api["auth"]["value"]) is not None and not _is_reference(value):
         found.append(("api", "auth", "value"))
     for part in ("input_schema", "output_schema"):
-        found += _in_schema(config[part], (part,))
+        found += _schema_secret_paths(config[part], (part,))
     return found
 
 
 def _is_secret(header: str, text: str) -> bool:
-    if _refers_only(text):
+    if _is_reference(text):
         return False
     # A variable's name shows that there is a secret; what stands beside it may belong to it.
     return text == HIDDEN or is_secret_header(header, text)
 
 
-def _refers_only(text: str) -> bool:
+def _is_reference(text: str) -> bool:
     others = _REFERENCE.sub("", text)
-    return others != text and _AROUND_REFERENCES.fullmatch(others) is not None
+    return others != text and _SCHEME_OR_SEPARATOR.fullmatch(others) is not None
 
 
-def _in_schema(schema: Any, place: Place) -> Iterator[Place]:
+def _schema_secret_paths(schema: Any, path: JsonPath) -> Iterator[JsonPath]:
     """Find the fixed values of fields whose names name secrets, at any depth."""
     if isinstance(schema, list):
         for position, item in enumerate(schema):
-            yield from _in_schema(item, (*place, position))
+            yield from _schema_secret_paths(item, (*path, position))
     elif isinstance(schema, dict):
         for name, part in schema.items():
             if names_a_secret(name) and isinstance(part, dict):
-                yield from (
-                    (*place, name, keyword) for keyword in _VALUES_IN_SCHEMAS if isinstance(part.get(keyword), str)
-                )
-            yield from _in_schema(part, (*place, name))
+                yield from ((*path, name, keyword) for keyword in _VALUE_KEYWORDS if isinstance(part.get(keyword), str))
+            yield from _schema_secret_paths(part, (*path, name))
 
 
-def _at(value: Any, place: Place) -> Any:
-    for step in place:
+def _value_at(value: Any, path: JsonPath) -> Any:
+    for step in path:
         value = value[step]
     return value
 
 
-def _put(config: JsonObject, place: Place, text: str) -> None:
-    _at(config, place[:-1])[place[-1]] = text
+def _set_at(config: JsonObject, path: JsonPath, text: str) -> None:
+    _value_at(config, path[:-1])[path[-1]] = text
 
 
 class ToolRequest(ToolConfig):
@@ -127,53 +127,53 @@ class ToolRequest(ToolConfig):
     tool_id: Annotated[ToolId, WrapValidator(lambda given, check: "" if given is None else check(given))] = ""
 
 
-UnreadTool = SkipValidation[ToolRequest]
+UnvalidatedTool = SkipValidation[ToolRequest]
 """A ToolRequest to whoever reads our document; JSON values until they are read here."""
 _TOOL: TypeAdapter[ToolRequest] = TypeAdapter(ToolRequest)
 _TOOLS: TypeAdapter[list[ToolRequest]] = TypeAdapter(list[ToolRequest])
 
 
-async def in_turn(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_import_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run the computing of an import on the thread of the imports, one after the other.
 
     Raises:
         HTTPException: 503, `MAX_IMPORTS` are waiting or running.
     """
-    if not _PLACES.acquire(blocking=False):
+    if not _IMPORT_SLOTS.acquire(blocking=False):
         raise HTTPException(503, f"{MAX_IMPORTS} imports of tools are waiting already. Try again later.")
-    future = asyncio.get_running_loop().run_in_executor(_IMPORTS, partial(work, *args, **kwargs))
+    future = asyncio.get_running_loop().run_in_executor(_IMPORT_EXECUTOR, partial(work, *args, **kwargs))
     # When its thread is through, not when the caller goes: the work of a client that is gone still takes its turn.
-    future.add_done_callback(lambda _: _PLACES.release())
+    future.add_done_callback(lambda _: _IMPORT_SLOTS.release())
     return await asyncio.shield(future)
 
 
-async def read_tools(given: Sequence[object]) -> list[ToolRequest]:
+async def validate_tools(given: Sequence[object]) -> list[ToolRequest]:
     """Read the `tools` of a body. Raises RequestValidationError, which names what is wrong with them."""
-    return await in_turn(_read, _TOOLS, given, ("body", "tools"))
+    return await run_in_import_thread(_validate, _TOOLS, given, ("body", "tools"))
 
 
-async def _read_tool(tool: Annotated[UnreadTool, Body()]) -> ToolRequest:
+async def _validate_tool(tool: Annotated[UnvalidatedTool, Body()]) -> ToolRequest:
     # On a thread: to look at the form of a large schema takes up to a second.
-    return await asyncio.to_thread(_read, _TOOL, tool, ("body",))
+    return await asyncio.to_thread(_validate, _TOOL, tool, ("body",))
 
 
-GivenTool = Annotated[ToolRequest, Depends(_read_tool)]
+ValidatedTool = Annotated[ToolRequest, Depends(_validate_tool)]
 
 
-def _read(adapter: TypeAdapter[T], given: object, place: Place) -> T:
+def _validate(adapter: TypeAdapter[T], given: object, path: JsonPath) -> T:
     try:
         return adapter.validate_python(given, context=within([FORM_STEPS]))
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]
-        raise RequestValidationError([{**each, "loc": (*place, *each["loc"])} for each in found]) from None
+        found = error.errors(include_url=False, include_context=False, include_input=False)[:MAX_PROBLEMS]
+        raise RequestValidationError([{**each, "loc": (*path, *each["loc"])} for each in found]) from None
 
 
 def new_tool(given: ToolConfig, tool_id: str, variables: ToolVariables) -> ToolConfig:
     """Make the configuration of a tool that is not there yet. Raises RequestValidationError."""
-    return _checked(plain(given) | {"tool_id": tool_id}, [], variables)
+    return _checked_tool(config_json(given) | {"tool_id": tool_id}, [], variables)
 
 
-def changed_tool(given: ToolConfig, stored: ToolConfig, variables: ToolVariables) -> ToolConfig:
+def updated_tool(given: ToolConfig, stored: ToolConfig, variables: ToolVariables) -> ToolConfig:
     """Make the configuration that takes the place of `stored`; `***` keeps the secret that is stored there.
 
     Raises:
@@ -182,48 +182,48 @@ def changed_tool(given: ToolConfig, stored: ToolConfig, variables: ToolVariables
     """
     problems: list[Problem] = []
     if given.tool_id not in ("", stored.tool_id):
-        problems.append((("tool_id",), OTHER_ID))
-    config = plain(given) | {"tool_id": stored.tool_id}
+        problems.append((("tool_id",), WRONG_TOOL_ID))
+    config = config_json(given) | {"tool_id": stored.tool_id}
     moves = read_target(given.api.base_url).origin != read_target(stored.api.base_url).origin
-    if put_back(config, plain(stored)) and moves:
+    if restore_secrets(config, config_json(stored)) and moves:
         problems.append((("api", "base_url"), OTHER_HOST))
-    return _checked(config, problems, variables)
+    return _checked_tool(config, problems, variables)
 
 
-def refused_body(problems: Iterable[Problem]) -> RequestValidationError:
+def validation_error(problems: Iterable[Problem]) -> RequestValidationError:
     """Make the answer 422 that names each field and what is wrong with it, and repeats no value."""
     return RequestValidationError(
-        [{"type": "value_error", "loc": ("body", *place), "msg": problem} for place, problem in problems]
+        [{"type": "value_error", "loc": ("body", *path), "msg": problem} for path, problem in problems]
     )
 
 
-def _checked(config: JsonObject, problems: list[Problem], variables: ToolVariables) -> ToolConfig:
-    problems += [(place, NO_SECRET) for place in sorted(left_hidden(config), key=str)]
+def _checked_tool(config: JsonObject, problems: list[Problem], variables: ToolVariables) -> ToolConfig:
+    problems += [(path, NO_STORED_SECRET) for path in sorted(masked_paths(config), key=str)]
     try:
         # The form of the schemas, which takes longest, was looked at when the request was read.
         tool = ToolConfig.stored(config)
     except ValidationError as error:
-        raise refused_body(problems + [(each["loc"], each["msg"]) for each in error.errors()]) from None
+        raise validation_error(problems + [(each["loc"], each["msg"]) for each in error.errors()]) from None
     problems += reference_problems(tool, variables)
     if problems:
-        raise refused_body(problems)
+        raise validation_error(problems)
     return tool
 
 
 def reference_problems(tool: ToolConfig, variables: ToolVariables) -> list[Problem]:
     """List the references to variables whose values may not go to the tool's host."""
-    texts: list[tuple[Place, str]] = [(("api", "headers", name), text) for name, text in tool.api.headers.items()]
+    texts: list[tuple[JsonPath, str]] = [(("api", "headers", name), text) for name, text in tool.api.headers.items()]
     texts.append((("api", "auth", "value"), tool.api.auth.value or ""))
     authority = read_target(tool.api.base_url).authority
     return [
-        (place, problem)
-        for place, text in texts
-        for problem in variables.refused({".".join(map(str, place)): text}, authority)
+        (path, problem)
+        for path, text in texts
+        for problem in variables.refused({".".join(map(str, path)): text}, authority)
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _CheckedTools:
     """Tools that may be stored, those that are to be left as they are, and what is wrong with others by position.
 
     `revisions` names those that got secrets of stored ones: these must still be the same when they are replaced.
@@ -266,19 +266,19 @@ async def store_tools(
     if there and on_conflict == "error":
         raise Conflict(f"There are tools registered already as {listed(list(there))}.")
     # On a thread: thousands of tools would keep everybody else from the event loop.
-    read = await asyncio.to_thread(_read_each, list(zip(ids, given, strict=True)), there, variables, on_conflict)
+    read = await asyncio.to_thread(_check_tools, list(zip(ids, given, strict=True)), there, variables, on_conflict)
     if read.wrong and not usable_only:
         found = [
             (("tools", number, *each["loc"][1:]), each["msg"]) for number in read.wrong for each in read.wrong[number]
         ]
-        raise refused_body(found[:MOST_PROBLEMS])
+        raise validation_error(found[:MAX_PROBLEMS])
     report = await registry.import_all(read.tools, on_conflict=on_conflict, revisions=read.revisions)
     late = set(report.skipped)
     stored = [tool for tool in read.tools if tool.tool_id not in late]
-    skipped = [(tool, ALREADY_THERE) for tool in (*read.left, *(each for each in read.tools if each.tool_id in late))]
+    skipped = [(tool, TOOL_ID_TAKEN) for tool in (*read.left, *(each for each in read.tools if each.tool_id in late))]
     skipped += [(given[number], " ".join(each["msg"] for each in problems)) for number, problems in read.wrong.items()]
     return {
-        "tools": await asyncio.to_thread(lambda: [shown(tool) for tool in stored]),
+        "tools": await asyncio.to_thread(lambda: [masked_json(tool) for tool in stored]),
         "created": report.created,
         "replaced": report.replaced,
         "skipped": [{"operation": f"{tool.api.method} {tool.api.path}", "reason": reason} for tool, reason in skipped],
@@ -286,13 +286,13 @@ async def store_tools(
     }
 
 
-def _read_each(
+def _check_tools(
     given: Sequence[tuple[str, ToolConfig]],
     there: Mapping[str, RegisteredTool],
     variables: ToolVariables,
     on_conflict: OnConflict,
-) -> _Read:
-    read = _Read()
+) -> _CheckedTools:
+    read = _CheckedTools()
     for number, (tool_id, tool) in enumerate(given):
         stored = there.get(tool_id)
         try:
@@ -301,8 +301,8 @@ def _read_each(
             elif on_conflict == "skip":
                 read.left.append(stored.config)
             else:
-                read.tools.append(changed_tool(tool, stored.config, variables))
-                if left_hidden(plain(tool)):
+                read.tools.append(updated_tool(tool, stored.config, variables))
+                if masked_paths(config_json(tool)):
                     read.revisions[tool_id] = stored.revision
         except RequestValidationError as error:
             read.wrong[number] = error.errors()

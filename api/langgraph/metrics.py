@@ -19,13 +19,13 @@ from toolweave.runtime.runs.engine import EmbeddedEngine, load_of
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 # For a path that no route has: a label made of the path itself would let strangers fill the memory.
-NO_ROUTE = "unmatched"
-OTHER = "OTHER"
-CLIENT_GONE = 499
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+UNMATCHED_PATH = "unmatched"
+OTHER_METHOD = "OTHER"
+CLIENT_CLOSED_REQUEST = 499
+LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
-class Meters:
+class ServerMetrics:
     """What one application counts; `watching` adds the figures of the engine that it runs."""
 
     def __init__(self, *, workers: int) -> None:
@@ -41,21 +41,21 @@ class Meters:
             "lg_api_http_requests_latency_seconds",
             "Seconds from a request to the end of its answer; streams last as long as their runs.",
             ("method", "path"),
-            buckets=SECONDS,
+            buckets=LATENCY_BUCKETS,
             registry=self.registry,
         )
 
     @contextmanager
-    def watching(self, engine: EmbeddedEngine) -> Iterator[None]:
+    def observe_engine(self, engine: EmbeddedEngine) -> Iterator[None]:
         """Show an engine's figures while the block runs."""
-        figures = _EngineFigures(engine, self.workers)
+        figures = _EngineCollector(engine, self.workers)
         self.registry.register(figures)
         try:
             yield
         finally:
             self.registry.unregister(figures)
 
-    def as_text(self) -> bytes:
+    def prometheus_text(self) -> bytes:
         """Give all figures in the text format of Prometheus, of the type `CONTENT_TYPE_LATEST`.
 
         The default registry of prometheus_client is among them: the process, its platform and its garbage collector,
@@ -63,9 +63,9 @@ class Meters:
         """
         return generate_latest(REGISTRY) + generate_latest(self.registry)
 
-    def measure(self, method: str, path: str, status: int, seconds: float) -> None:
+    def record_request(self, method: str, path: str, status: int, seconds: float) -> None:
         """Count one answered request."""
-        method = method if method in METHODS else OTHER
+        method = method if method in METHODS else OTHER_METHOD
         self._requests.labels(method, path, str(status)).inc()
         self._seconds.labels(method, path).observe(seconds)
 
@@ -98,7 +98,7 @@ class Meters:
         }
 
 
-class _EngineFigures(Collector):
+class _EngineCollector(Collector):
     """Read an engine whenever the registry is asked."""
 
     def __init__(self, engine: EmbeddedEngine, workers: int) -> None:
@@ -132,9 +132,9 @@ class _EngineFigures(Collector):
 class MeasureRequests:
     """ASGI middleware that measures every HTTP request under its route's template."""
 
-    def __init__(self, app: ASGIApp, meters: Meters) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
         self._app = app
-        self._meters = meters
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and count it when it has ended."""
@@ -142,23 +142,23 @@ class MeasureRequests:
             await self._app(scope, receive, send)
             return
         # Errors are answered below here: without an answer the client has gone.
-        status = CLIENT_GONE
+        status = CLIENT_CLOSED_REQUEST
 
-        async def noticing(message: Message) -> None:
+        async def note_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
-        begun = perf_counter()
+        started = perf_counter()
         try:
-            await self._app(scope, receive, noticing)
+            await self._app(scope, receive, note_status)
         finally:
-            self._meters.measure(scope["method"], _template(scope), status, perf_counter() - begun)
+            self._metrics.record_request(scope["method"], _route_template(scope), status, perf_counter() - started)
 
 
-def _template(scope: Scope) -> str:
+def _route_template(scope: Scope) -> str:
     """Name the route that answered, ours or the application's."""
     route: Any = scope.get("route")
     path = getattr(route, "path", None)
-    return path if isinstance(path, str) and path else NO_ROUTE
+    return path if isinstance(path, str) and path else UNMATCHED_PATH

@@ -12,33 +12,33 @@ from loguru import logger
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.api.errors import detail_response
-from toolweave.api.request_bodies import first_match, replaying
+from toolweave.api.request_bodies import matching_pattern, replay_body
 
 # How long a closed response waits for the application to notice before its task is cancelled.
-LEAVE_SECONDS = 3.0
-UNREAD_MESSAGES = 256
+CLOSE_TIMEOUT_S = 3.0
+MAX_UNREAD_MESSAGES = 256
 # Set by our server on every request: the whole application, LangGraph API included.
-SERVED_BY = "toolweave.asgi"
+SERVER_APP_KEY = "toolweave.asgi"
 # The path below which it serves everything, when langgraph.json gives one.
-PREFIX = "toolweave.prefix"
+MOUNT_PREFIX_KEY = "toolweave.prefix"
 # Loaded where the official server runs us: its application, and the path below which it serves everything.
 OFFICIAL_SERVER, OFFICIAL_CONFIG = "langgraph_api.server", "langgraph_api.config"
 # Who asks us asks the API behind us: by these headers it knows whom to let.
-CREDENTIALS = ("authorization", "x-api-key", "cookie")
+CREDENTIAL_HEADERS = ("authorization", "x-api-key", "cookie")
 # And it stays in their trace.
-PASSED_ON = (*CREDENTIALS, "traceparent", "tracestate")
-CONNECT_S = 5.0
+FORWARDED_HEADERS = (*CREDENTIAL_HEADERS, "traceparent", "tracestate")
+CONNECT_TIMEOUT_S = 5.0
 CONNECT_RETRIES = 5
-ANSWER_LIMIT_S = 5.0
+ANSWER_TIMEOUT_S = 5.0
 # No assistant has such an id: whom the API knows is told so, without its database and the handlers of its resources.
-PROBE = "/assistants/search"
-REFUSED = {
+CALLER_CHECK_PATH = "/assistants/search"
+REFUSAL_TEXTS = {
     401: "These pages are for callers that the LangGraph API knows: send its credentials.",
     403: "The LangGraph API does not let you in.",
 }
-# In the scope of a request that `CredentialsFirst` has asked about: the refusal, or None.
-VERDICT = "toolweave.verdict"
-UNDECIDED = "Whether you may be let in cannot be told right now. Please try again later."
+# In the scope of a request that `KnownCallerMiddleware` has asked about: the refusal, or None.
+REFUSAL_KEY = "toolweave.caller_refusal"
+CHECK_FAILED = "Whether you may be let in cannot be told right now. Please try again later."
 
 
 class StreamingAsgiTransport(httpx.AsyncBaseTransport):
@@ -53,32 +53,32 @@ class StreamingAsgiTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Start the application on the request and return once it has sent its status and headers."""
-        body, left = await request.aread(), asyncio.Event()
+        body, disconnected = await request.aread(), asyncio.Event()
         # None follows the application's last message.
-        messages: asyncio.Queue[Message | None] = asyncio.Queue(UNREAD_MESSAGES)
+        messages: asyncio.Queue[Message | None] = asyncio.Queue(MAX_UNREAD_MESSAGES)
 
         async def gone() -> Message:
-            await left.wait()
+            await disconnected.wait()
             return {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:
-            # After the client has left, messages are dropped.
-            if not left.is_set():
+            # After the client has disconnected, messages are dropped.
+            if not disconnected.is_set():
                 await messages.put(message)
 
         async def run() -> None:
             try:
-                await self._app(_scope(request), replaying(body, gone), send)
+                await self._app(_scope(request), replay_body(body, gone), send)
             finally:
-                if not left.is_set():
+                if not disconnected.is_set():
                     await messages.put(None)
 
-        answer = _Body(messages, left, asyncio.create_task(run()))
+        answer = _ResponseBody(messages, disconnected, asyncio.create_task(run()))
         try:
             start = await messages.get()
         except asyncio.CancelledError:
             # Whoever asked has a limit of time and has gone: nobody else would ever end the application's task.
-            left.set()
+            disconnected.set()
             answer.task.cancel()
             raise
         if start is None:
@@ -87,12 +87,12 @@ class StreamingAsgiTransport(httpx.AsyncBaseTransport):
         return httpx.Response(start["status"], headers=start.get("headers", []), stream=answer)
 
 
-class _Body(httpx.AsyncByteStream):
+class _ResponseBody(httpx.AsyncByteStream):
     """The rest of a response; closing it tells the application that the client is gone."""
 
-    def __init__(self, messages: asyncio.Queue[Message | None], left: asyncio.Event, task: asyncio.Task[None]) -> None:
+    def __init__(self, messages: asyncio.Queue[Message | None], ended: asyncio.Event, task: asyncio.Task[None]) -> None:
         self._messages = messages
-        self._left = left
+        self._ended = ended
         self.task = task
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -107,10 +107,10 @@ class _Body(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         """End the application when it does not notice."""
-        self._left.set()
+        self._ended.set()
         while not self._messages.empty():
             self._messages.get_nowait()
-        await asyncio.wait([self.task], timeout=LEAVE_SECONDS)
+        await asyncio.wait([self.task], timeout=CLOSE_TIMEOUT_S)
         self.task.cancel()
         await asyncio.wait([self.task])
 
@@ -135,7 +135,7 @@ def _scope(request: httpx.Request) -> Scope:
     }
 
 
-def _no_api(request: httpx.Request) -> httpx.Response:
+def _raise_no_api(request: httpx.Request) -> httpx.Response:
     text = "No LangGraph API serves this application. Start it with toolweave serve, or set TOOLWEAVE_API_URL."
     raise httpx.ConnectError(text, request=request)
 
@@ -147,24 +147,24 @@ def api_client(request: Request) -> LangGraphClient:
     server, and in the official one, the same process without a socket. Where there is none of them, requests fail like
     those to a server that is down.
     """
-    credentials = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+    credentials = {name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers}
     url: str | None = request.app.state.settings.api_url
     if url is not None:
         transport: httpx.AsyncBaseTransport = httpx.AsyncHTTPTransport(retries=CONNECT_RETRIES)
     else:
-        served_by, prefix = request.scope.get(SERVED_BY), request.scope.get(PREFIX, "")
+        served_by, prefix = request.scope.get(SERVER_APP_KEY), request.scope.get(MOUNT_PREFIX_KEY, "")
         if served_by is None and OFFICIAL_SERVER in sys.modules:
             # The client that it has for this itself goes past its authentication, whoever asked us.
             served_by = sys.modules[OFFICIAL_SERVER].app
             prefix = getattr(sys.modules[OFFICIAL_CONFIG], "MOUNT_PREFIX", None) or ""
-        transport = httpx.MockTransport(_no_api) if served_by is None else StreamingAsgiTransport(served_by)
+        transport = httpx.MockTransport(_raise_no_api) if served_by is None else StreamingAsgiTransport(served_by)
         url = f"http://127.0.0.1{prefix}"
-    patience = httpx.Timeout(None, connect=CONNECT_S)
+    timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
     # The SDK would add a key of ours that it finds in the environment: everybody would be known by it.
-    return LangGraphClient(httpx.AsyncClient(transport=transport, base_url=url, headers=credentials, timeout=patience))
+    return LangGraphClient(httpx.AsyncClient(transport=transport, base_url=url, headers=credentials, timeout=timeout))
 
 
-class CredentialsFirst:
+class KnownCallerMiddleware:
     """ASGI middleware: refuse a caller whom the API does not know (401, 403) before the body is read or checked.
 
     It looks at requests to `paths`, patterns of whole paths. Where the API cannot judge, the request goes on: a
@@ -177,45 +177,45 @@ class CredentialsFirst:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the API about the caller, then pass the request on, or refuse it."""
-        if scope["type"] == "http" and first_match(scope, self._paths) is not None:
-            scope[VERDICT] = refused = await verdict(Request(scope))
-            if refused is not None and refused.status_code in REFUSED:
+        if scope["type"] == "http" and matching_pattern(scope, self._paths) is not None:
+            scope[REFUSAL_KEY] = refused = await caller_refusal(Request(scope))
+            if refused is not None and refused.status_code in REFUSAL_TEXTS:
                 refusal = detail_response(refused.status_code, refused.detail, {"connection": "close"})
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
-async def known_to_the_api(request: Request) -> None:
-    """Refuse a caller whom the API does not know: a route's dependency. Raises HTTPException as `verdict` gives it."""
-    refused = request.scope[VERDICT] if VERDICT in request.scope else await verdict(request)
+async def require_known_caller(request: Request) -> None:
+    """Raise the HTTPException of `caller_refusal`, if any: a dependency of routes."""
+    refused = request.scope[REFUSAL_KEY] if REFUSAL_KEY in request.scope else await caller_refusal(request)
     if refused is not None:
         raise refused
 
 
-def may_know_callers(scope: Scope) -> bool:
+def may_identify_callers(scope: Scope) -> bool:
     """Say whether the API behind us may tell callers apart; elsewhere than in our server nobody knows."""
-    served_by = scope.get(SERVED_BY)
-    return served_by is None or bool(served_by.state.knows_callers)
+    served_by = scope.get(SERVER_APP_KEY)
+    return served_by is None or bool(served_by.state.has_auth)
 
 
-async def verdict(request: Request) -> HTTPException | None:
+async def caller_refusal(request: Request) -> HTTPException | None:
     """Ask the API behind us about a caller; returns the refusal: 401, 403, or 503 when the API cannot judge.
 
     None lets the caller in: without an auth handler the API knows everybody. Where there is no API, as when these
     routes run alone, nobody is there to ask, and an operator needs them most.
     """
-    if not may_know_callers(request.scope):
+    if not may_identify_callers(request.scope):
         return None
     try:
-        async with asyncio.timeout(ANSWER_LIMIT_S), api_client(request) as client:
-            status = (await client.http.client.get(PROBE)).status_code
+        async with asyncio.timeout(ANSWER_TIMEOUT_S), api_client(request) as client:
+            status = (await client.http.client.get(CALLER_CHECK_PATH)).status_code
     except httpx.ConnectError:
         return None
     except (httpx.HTTPError, TimeoutError) as error:
         logger.error("the LangGraph API does not say whom it knows: {}", type(error).__name__)
-        return HTTPException(503, UNDECIDED)
+        return HTTPException(503, CHECK_FAILED)
     if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         logger.error("the LangGraph API does not say whom it knows: it answered with status {}", status)
-        return HTTPException(503, UNDECIDED)
-    return HTTPException(status, REFUSED[status]) if status in REFUSED else None
+        return HTTPException(503, CHECK_FAILED)
+    return HTTPException(status, REFUSAL_TEXTS[status]) if status in REFUSAL_TEXTS else None
