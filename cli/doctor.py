@@ -34,7 +34,7 @@ from toolweave.config.script_job import named_mcp_config, named_script_settings
 from toolweave.config.settings import Settings, load_settings, unknown_variables
 from toolweave.errors import ConfigError, DataFolderLocked, OutboundRefused, ToolweaveError
 from toolweave.nodes.chat_models import script_endpoint
-from toolweave.nodes.http_tools.api_calls import credentials_of
+from toolweave.nodes.http_tools.api_calls import resolve_credentials
 from toolweave.nodes.model_endpoint import ModelEndpoint, chosen_endpoint
 from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
@@ -336,7 +336,7 @@ async def _load_tools(settings: Settings) -> Sequence[ToolConfig]:
 
 def _tool_problems(tool: ToolConfig, settings: Settings) -> Iterator[tuple[str, str | None]]:
     try:
-        credentials_of(tool, settings.tool_env)
+        resolve_credentials(tool, settings.tool_env)
     except ConfigError as error:
         yield error.message, error.fix
     try:

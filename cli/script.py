@@ -18,7 +18,7 @@ from toolweave.config.script_job import ScriptJob, job_mcp_config, named_mcp_con
 from toolweave.config.script_settings import load_script_settings
 from toolweave.config.settings import Settings
 from toolweave.errors import ScriptNotKept
-from toolweave.graphs.scripts import run_script_writer
+from toolweave.graphs.script_generation import run_script_writer
 from toolweave.nodes.script.script_file import VideoScript
 
 BAR_WIDTH, PERCENT_WIDTH = 24, 4

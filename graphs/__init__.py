@@ -1,7 +1,7 @@
 """Build and compile the state graphs, read top-down: state, nodes, edges, compile."""
 
 from toolweave.graphs.agent_loop import build_agent_loop
-from toolweave.graphs.facade import AgentLoop
+from toolweave.graphs.agent_runner import AgentLoop
 from toolweave.graphs.todo_agent import build_todo_agent
 from toolweave.graphs.workflow import build_workflow
 from toolweave.nodes.http_tools.api_calls import http_tools

@@ -32,18 +32,18 @@ AgentBuilder = StateGraph[AgentState, None, AgentInput, AgentOutput]
 AgentGraph = CompiledStateGraph[AgentState, None, AgentInput, AgentOutput]
 Tools = Sequence[BaseTool] | ToolCatalog
 
-Next = Literal["approval needed", "questions first", "limit reached", "answered"]
+NextStep = Literal["approval needed", "questions waiting", "limit reached", "answered"]
 
-_WAYS_ON: dict[Hashable, str] = {
+_NEXT_NODES: dict[Hashable, str] = {
     "tool calls": "tools",
     "approval needed": "approve",
-    "questions first": "answer_questions",
+    "questions waiting": "answer_questions",
     "limit reached": "iteration_cap",
     "answered": END,
 }
 _STEPS_PER_TURN = 3
 """Steps of a turn in which nobody is waited for: call_model, approve, tools. To wait ends the count: it starts anew."""
-_STEPS_TO_AN_END = 6
+_STEPS_TO_FINISH = 6
 """Steps left that a turn with tools needs to end: approve, tools, call_model, iteration_cap, what follows, a spare."""
 
 
@@ -115,9 +115,9 @@ def agent_loop_graph(
     lazy_model = as_lazy(model)
     offered = OfferedTools(catalog, max_tools)
 
-    def next_step(state: AgentState) -> list[Send] | Next:
+    def next_step(state: AgentState) -> list[Send] | NextStep:
         if state.get("waiting_calls"):
-            return "questions first"
+            return "questions waiting"
         calls = requested_calls(state["messages"][-1])
         if not calls:
             return "answered"
@@ -128,13 +128,13 @@ def agent_loop_graph(
         return [Send("tools", [call]) for call in calls]
 
     graph: AgentBuilder = StateGraph(AgentState, input_schema=AgentInput, output_schema=AgentOutput)
-    call_model = call_model_node(lazy_model, offered, system_prompt, steps_to_an_end=_STEPS_TO_AN_END)
+    call_model = call_model_node(lazy_model, offered, system_prompt, steps_to_an_end=_STEPS_TO_FINISH)
     graph.add_node("call_model", call_model)
     graph.add_node("approve", approve_node(catalog), destinations={"tools": "approved", "call_model": "none to run"})
     graph.add_node("tools", tools_node(catalog, offered.own_tools))
     graph.add_node("answer_questions", answer_questions_node(), destinations={"tools": "answered"})
     graph.add_node("iteration_cap", iteration_cap_node(on_iteration_limit))
-    graph.add_conditional_edges("call_model", next_step, _WAYS_ON)
+    graph.add_conditional_edges("call_model", next_step, _NEXT_NODES)
     graph.add_edge("tools", "call_model")
     if on_iteration_limit == "end":
         graph.add_edge("iteration_cap", END)
@@ -152,4 +152,4 @@ def compile_loop(
 ) -> AgentGraph:
     """Compile with a recursion limit that the iteration cap always reaches first (D-10)."""
     compiled: AgentGraph = graph.compile(checkpointer=checkpointer, store=store, name=name)
-    return compiled.with_config(recursion_limit=_STEPS_PER_TURN * max_iterations + _STEPS_TO_AN_END)
+    return compiled.with_config(recursion_limit=_STEPS_PER_TURN * max_iterations + _STEPS_TO_FINISH)

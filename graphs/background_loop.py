@@ -25,42 +25,42 @@ class BackgroundLoop:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for `work`; an interrupt (Ctrl-C) cancels it and waits until it has cleaned up."""
-        loop = self._started()
-        answer: Future[T] = Future()
-        begun: list[asyncio.Task[T]] = []
+        loop = self._ensure_loop()
+        future: Future[T] = Future()
+        started: list[asyncio.Task[T]] = []
 
-        def begin() -> None:
-            begun.append(loop.create_task(work))
-            begun[0].add_done_callback(partial(_hand_over, answer))
+        def start_task() -> None:
+            started.append(loop.create_task(work))
+            started[0].add_done_callback(partial(_transfer_result, future))
 
-        def leave() -> None:
-            if begun:
-                begun[0].cancel()
+        def cancel_work() -> None:
+            if started:
+                started[0].cancel()
             else:
                 work.close()
-                answer.set_exception(CancelledError())
+                future.set_exception(CancelledError())
 
         try:
             # The loop may be at work, and the interrupt here, before this returns.
-            loop.call_soon_threadsafe(begin)
-            return answer.result()
+            loop.call_soon_threadsafe(start_task)
+            return future.result()
         except BaseException:
-            if not answer.done():
-                loop.call_soon_threadsafe(leave)
-                wait([answer], CLEANUP_TIMEOUT_S)
+            if not future.done():
+                loop.call_soon_threadsafe(cancel_work)
+                wait([future], CLEANUP_TIMEOUT_S)
             raise
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _ensure_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 thread = threading.Thread(target=self._loop.run_forever, name="toolweave-run-sync", daemon=True)
                 thread.start()
-                atexit.register(_stop, self._loop, thread)
+                atexit.register(_stop_loop, self._loop, thread)
             return self._loop
 
 
-def refuse_event_loop(called: str, instead: str) -> None:
+def require_no_event_loop(called: str, instead: str) -> None:
     """Refuse to wait in a thread whose event loop would stand still meanwhile.
 
     Raises:
@@ -73,16 +73,16 @@ def refuse_event_loop(called: str, instead: str) -> None:
     raise RuntimeError(f"{called} was called inside a running event loop: use `{instead}` there.")
 
 
-def _hand_over(answer: "Future[T]", task: "asyncio.Task[T]") -> None:
+def _transfer_result(future: "Future[T]", task: "asyncio.Task[T]") -> None:
     if task.cancelled():
-        answer.set_exception(CancelledError())
+        future.set_exception(CancelledError())
     elif error := task.exception():
-        answer.set_exception(error)
+        future.set_exception(error)
     else:
-        answer.set_result(task.result())
+        future.set_result(task.result())
 
 
-def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+def _stop_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     loop.call_soon_threadsafe(loop.stop)
     thread.join(CLEANUP_TIMEOUT_S)
     loop.close()

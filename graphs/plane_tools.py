@@ -38,16 +38,16 @@ class PlaneTools:
 
     def __init__(self, plane: ToolPlane) -> None:
         self.plane = plane
-        self._settled = False
+        self._first_wait_over = False
 
     async def tools(self) -> Sequence[BaseTool]:
         """Return the tools of all servers that can be called now (A-07)."""
-        if not self._settled:
+        if not self._first_wait_over:
             await self.plane.settle()
-            self._settled = True
+            self._first_wait_over = True
         return await self.plane.tools(self.plane.ready(), run_configurable())
 
-    async def absent(self) -> Sequence[BaseTool]:
+    async def unavailable_tools(self) -> Sequence[BaseTool]:
         """Return the tools of servers that were lost and are being connected again (D-5)."""
         return self.plane.absent_tools()
 
@@ -56,7 +56,7 @@ class CurrentPlaneTools:
     """The catalogue of whichever plane the process has now; waits for one that is still opening."""
 
     def __init__(self) -> None:
-        self._of: PlaneTools | None = None
+        self._plane_tools: PlaneTools | None = None
 
     async def tools(self) -> Sequence[BaseTool]:
         """Return the tools of all servers that can be called now (A-07).
@@ -64,26 +64,26 @@ class CurrentPlaneTools:
         Raises:
             ServerUnavailable: the plane did not open in time.
         """
-        return await (await self._current()).tools()
+        return await (await self._current_catalog()).tools()
 
-    async def absent(self) -> Sequence[BaseTool]:
+    async def unavailable_tools(self) -> Sequence[BaseTool]:
         """Return the tools of servers that were lost and are being connected again (D-5).
 
         Raises:
             ServerUnavailable: the plane did not open in time.
         """
-        return await (await self._current()).absent()
+        return await (await self._current_catalog()).unavailable_tools()
 
-    async def _current(self) -> PlaneTools:
+    async def _current_catalog(self) -> PlaneTools:
         plane = await plane_slot.plane()
-        if self._of is None or self._of.plane is not plane:
-            self._of = PlaneTools(plane)
-        return self._of
+        if self._plane_tools is None or self._plane_tools.plane is not plane:
+            self._plane_tools = PlaneTools(plane)
+        return self._plane_tools
 
 
-OpenTools = Callable[[Sequence[McpServerConfig]], AbstractAsyncContextManager[PlaneTools]]
+ToolsOpener = Callable[[Sequence[McpServerConfig]], AbstractAsyncContextManager[PlaneTools]]
 """What connects to the servers of a task for as long as it takes."""
-FIRST_TOOL_PATIENCE_S = 15.0
+FIRST_TOOL_TIMEOUT_S = 15.0
 """How long a run without any tool waits for its first one: programs that are fetched when started take their time."""
 
 
@@ -102,22 +102,22 @@ async def open_task_tools(
     place = token_place(load_settings()) if any(server.auth for server in servers) else None
     async with open_tool_plane(servers, observers=observers, token_place=place) as plane:
         available = PlaneTools(plane)
-        await _first_tools(available)
+        await _wait_for_first_tools(available)
         yield available
 
 
-def logged_task_tools(settings: Settings) -> OpenTools:
+def logged_tools_opener(settings: Settings) -> ToolsOpener:
     """Give what opens a task's servers and logs each call in the data folder of the settings (T-03)."""
 
     @asynccontextmanager
-    async def opened(servers: Sequence[McpServerConfig]) -> AsyncIterator[PlaneTools]:
+    async def open_logged(servers: Sequence[McpServerConfig]) -> AsyncIterator[PlaneTools]:
         async with (
             open_call_log(settings.data_dir, settings.mcp_log) as observers,
             open_task_tools(servers, observers) as available,
         ):
             yield available
 
-    return opened
+    return open_logged
 
 
 def server_states(plane: ToolPlane) -> list[str]:
@@ -129,10 +129,10 @@ def server_states(plane: ToolPlane) -> list[str]:
     ]
 
 
-async def _first_tools(available: PlaneTools) -> None:
+async def _wait_for_first_tools(available: PlaneTools) -> None:
     plane = available.plane
-    patience = time.monotonic() + FIRST_TOOL_PATIENCE_S
-    while not await available.tools() and time.monotonic() < patience:
+    deadline = time.monotonic() + FIRST_TOOL_TIMEOUT_S
+    while not await available.tools() and time.monotonic() < deadline:
         if not any(health["state"] == "connecting" for health in plane.health().values()):
             break
         await plane.settle(timeout_s=0.5)
@@ -146,11 +146,11 @@ async def _first_tools(available: PlaneTools) -> None:
 
 
 TOOL_IDS = "tool_ids"
-MOST_IDS = 1_000
-MOST_MADE = 5_000
+MAX_TOOL_IDS = 1_000
+MAX_CACHED_TOOLS = 5_000
 
 
-class WithRegisteredTools:
+class CatalogWithRegisteredTools:
     """The tools of another catalogue, then those registered under the ids that the run, or its assistant, asks for.
 
     They are looked up at every turn, so a change of one holds from the next turn on.
@@ -160,8 +160,8 @@ class WithRegisteredTools:
         self._catalog = catalog
         self._registry = registry
         self._calls = calls
-        self._made: dict[str, ApiTool] = {}
-        self._left_out: set[str] = set()
+        self._cached_tools: dict[str, ApiTool] = {}
+        self._warned_names: set[str] = set()
 
     async def tools(self) -> Sequence[BaseTool]:
         """Return the tools that can be called now.
@@ -172,42 +172,42 @@ class WithRegisteredTools:
             PersistenceError: the registry cannot be read now.
         """
         others = await self._catalog.tools()
-        wanted = wanted_ids()
-        if not wanted:
+        requested = requested_tool_ids()
+        if not requested:
             return others
-        found = await registered(self._registry, wanted)
+        found = await registered(self._registry, requested)
         taken = {tool.name for tool in others}
-        self._warn(taken.intersection(wanted))
+        self._warn_once(taken.intersection(requested))
         configs = [config for tool_id, config in found.items() if tool_id not in taken]
-        return [*others, *self._tools(configs)]
+        return [*others, *self._build_tools(configs)]
 
-    async def absent(self) -> Sequence[BaseTool]:
+    async def unavailable_tools(self) -> Sequence[BaseTool]:
         """Return the other catalogue's tools whose servers are gone for the moment."""
         return await absent_tools(self._catalog)
 
-    def _tools(self, configs: Sequence[ToolConfig]) -> list[ApiTool]:
+    def _build_tools(self, configs: Sequence[ToolConfig]) -> list[ApiTool]:
         """Make tools; the same ones as before for the same configurations, because lists of tools are indexed once."""
-        if len(self._made) > MOST_MADE:
-            self._made.clear()
-        made = self._made
-        new = [config for config in configs if config.tool_id not in made or made[config.tool_id].operation != config]
-        made |= {tool.name: tool for tool in http_tools(new, self._calls)}
-        return [made[config.tool_id] for config in configs]
+        if len(self._cached_tools) > MAX_CACHED_TOOLS:
+            self._cached_tools.clear()
+        tools = self._cached_tools
+        new = [config for config in configs if config.tool_id not in tools or tools[config.tool_id].operation != config]
+        tools |= {tool.name: tool for tool in http_tools(new, self._calls)}
+        return [tools[config.tool_id] for config in configs]
 
-    def _warn(self, names: set[str]) -> None:
-        for name in sorted(names - self._left_out):
+    def _warn_once(self, names: set[str]) -> None:
+        for name in sorted(names - self._warned_names):
             logger.warning("the registered tool {} is left out: a server's tool has that name", name)
-        self._left_out |= names
+        self._warned_names |= names
 
 
-def wanted_ids() -> tuple[str, ...]:
+def requested_tool_ids() -> tuple[str, ...]:
     """Return the ids that the run whose node asks has in its `configurable`; none outside of graphs.
 
     Raises:
         ConfigError: it is not a list of ids.
     """
-    wanted = run_configurable().get(TOOL_IDS) or ()
-    listed = isinstance(wanted, list | tuple) and all(isinstance(tool_id, str) for tool_id in wanted)
-    if not listed or len(wanted) > MOST_IDS:
-        raise ConfigError(f"{TOOL_IDS} in the run's configurable must be a list of at most {MOST_IDS} tool ids.")
-    return tuple(dict.fromkeys(wanted))
+    requested = run_configurable().get(TOOL_IDS) or ()
+    listed = isinstance(requested, list | tuple) and all(isinstance(tool_id, str) for tool_id in requested)
+    if not listed or len(requested) > MAX_TOOL_IDS:
+        raise ConfigError(f"{TOOL_IDS} in the run's configurable must be a list of at most {MAX_TOOL_IDS} tool ids.")
+    return tuple(dict.fromkeys(requested))

@@ -23,7 +23,7 @@ from toolweave.config.script_job import read_script_job
 from toolweave.config.script_settings import ScriptSettings
 from toolweave.errors import ConfigError, FetchFailed, IterationLimitError, ModelError, ServerUnavailable
 from toolweave.graphs.agent_loop import AgentGraph, build_agent_loop
-from toolweave.graphs.plane_tools import OpenTools, PlaneTools, open_task_tools, server_states
+from toolweave.graphs.plane_tools import PlaneTools, ToolsOpener, open_task_tools, server_states
 from toolweave.nodes.agent import AgentInput
 from toolweave.nodes.chat_models import ChatModel, LazyChatModel, ScriptModels, as_script_models
 from toolweave.nodes.model_turn import ModelUsage, model_usage
@@ -66,12 +66,12 @@ ScriptBuilder = StateGraph[ScriptState, None, ScriptInput, ScriptOutput]
 ScriptGraph = CompiledStateGraph[ScriptState, None, ScriptInput, ScriptOutput]
 # Backstops in seconds: requests, extraction and model calls have limits of their own, which end them first. A long
 # article takes many model calls.
-_FETCH_S = 180.0
-_AGENT_S = 3_600.0
-_WRITE_S = 7_200.0
-_VALIDATE_S = 900.0
-_WAYS_ON: dict[Hashable, str] = {"http": "fetch_page", "agent": "fetch_with_agent"}
-_CHANGED = "the job began with MCP servers, and now no MCP file is named."
+_FETCH_TIMEOUT_S = 180.0
+_AGENT_TIMEOUT_S = 3_600.0
+_WRITE_TIMEOUT_S = 7_200.0
+_VALIDATE_TIMEOUT_S = 900.0
+_NEXT_NODES: dict[Hashable, str] = {"http": "fetch_page", "agent": "fetch_with_agent"}
+_MCP_FILE_GONE = "the job began with MCP servers, and now no MCP file is named."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class AgentFetch:
 
     max_iterations: int = 10
     max_tools: int = MAX_TOOLS
-    open_tools: OpenTools = open_task_tools
+    open_tools: ToolsOpener = open_task_tools
 
 
 def build_script_writer(
@@ -109,13 +109,13 @@ def build_script_writer(
     graph: ScriptBuilder = StateGraph(ScriptState, input_schema=ScriptInput, output_schema=ScriptOutput)
 
     graph.add_node("begin", begin_node(read_job))
-    graph.add_node("fetch_page", fetch_plain_node(fetch or PlainFetch()), timeout=_FETCH_S)
-    graph.add_node("fetch_with_agent", fetch_agent_node(agent or AgentFetch(), models, read_job), timeout=_AGENT_S)
-    graph.add_node("write", write_node(models), timeout=_WRITE_S)
-    graph.add_node("validate", validate_node(models), timeout=_VALIDATE_S)
+    graph.add_node("fetch_page", fetch_plain_node(fetch or PlainFetch()), timeout=_FETCH_TIMEOUT_S)
+    graph.add_node("fetch_with_agent", agent_node(agent or AgentFetch(), models, read_job), timeout=_AGENT_TIMEOUT_S)
+    graph.add_node("write", write_node(models), timeout=_WRITE_TIMEOUT_S)
+    graph.add_node("validate", validate_node(models), timeout=_VALIDATE_TIMEOUT_S)
 
     graph.add_edge(START, "begin")
-    graph.add_conditional_edges("begin", _fetch_way, _WAYS_ON)
+    graph.add_conditional_edges("begin", _route_after_begin, _NEXT_NODES)
     graph.add_edge("fetch_page", "write")
     graph.add_edge("fetch_with_agent", "write")
     graph.add_edge("write", "validate")
@@ -123,20 +123,20 @@ def build_script_writer(
     return graph.compile(checkpointer=checkpointer, store=store, name="script_writer")
 
 
-def _fetch_way(state: ScriptState) -> FetchWay:
+def _route_after_begin(state: ScriptState) -> FetchWay:
     return state["fetch_way"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _FetchJob:
     tools: PlaneTools
     model: LazyChatModel
 
 
-_job: ContextVar[_Job] = ContextVar("fetch_job")
+_current_job: ContextVar[_FetchJob] = ContextVar("fetch_job")
 
 
-def fetch_agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> ScriptNode:
+def agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> ScriptNode:
     """Make the node that opens the job's servers and runs an agent loop with them, one that all jobs use.
 
     What the job is to do is read anew: neither servers nor their secrets go through checkpoints. It raises ConfigError
@@ -154,7 +154,7 @@ def fetch_agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob)
     async def fetch_with_agent(state: ScriptState) -> ScriptUpdate:
         config = (await asyncio.to_thread(read_job)).mcp
         if config is None:
-            raise ConfigError(_CHANGED, source="MCP_CONFIG_PATH", fix="Set it again, or begin the job anew without it.")
+            raise ConfigError(_MCP_FILE_GONE, source="MCP_CONFIG_PATH", fix="Set it again, or start a new job.")
         servers = config.servers
         model = models.model_for(ScriptSettings.model_validate(state.get("settings") or {}))
         dialogue = FetchDialogue(state["url"], fetch.max_iterations)
@@ -162,65 +162,65 @@ def fetch_agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob)
         try:
             async with fetch.open_tools(servers) as tools:
                 # That this function uses the loop is how LangGraph finds the graph to draw inside it.
-                page = await _fetched(loop, _Job(tools, model), dialogue)
+                page = await _run_fetch_agent(loop, _FetchJob(tools, model), dialogue)
         except ServerUnavailable as error:
             raise dialogue.failure(str(error), ()) from error
         tell_progress(DONE_PERCENT, f"Fetched “{page['title'][:LONGEST_TOLD]}”")
-        return {"page": page, "source": source_of(page), "model_usage": await _usage(dialogue, model)}
+        return {"page": page, "source": source_of(page), "model_usage": await _fetch_usage(dialogue, model)}
 
     return fetch_with_agent
 
 
-async def _fetched(loop: AgentGraph, job: _Job, dialogue: FetchDialogue) -> ArticlePage:
+async def _run_fetch_agent(loop: AgentGraph, job: _FetchJob, dialogue: FetchDialogue) -> ArticlePage:
     tell_progress(CONNECTED_PERCENT, f"An agent fetches {shown_url(dialogue.url)}")
     task: AgentInput = {"messages": [HumanMessage(FETCH_TASK.format(url=dialogue.url))]}
-    token = _job.set(job)
+    token = _current_job.set(job)
     try:
         states: Any = loop.astream(task, stream_mode="values")
         async with aclosing(states):
-            async for said in states:
-                dialogue.follow(said["messages"])
+            async for values in states:
+                dialogue.follow(values["messages"])
         dialogue.check()
         tell_progress(CAME_PERCENT, "The content came; telling the article from the rest")
         return await page_of_results(dialogue.url, dialogue.messages)
     except (FetchFailed, IterationLimitError, ModelError, ConfigError) as error:
-        usage = await _usage(dialogue, job.model)
+        usage = await _fetch_usage(dialogue, job.model)
         raise dialogue.failure(str(error), server_states(job.tools.plane), usage) from error
     finally:
-        _job.reset(token)
+        _current_job.reset(token)
 
 
 class _JobTools:
     """The tools of the job whose node asks; results that are cut for the model come whole in their artifacts."""
 
     async def tools(self) -> Sequence[BaseTool]:
-        return [_giving_whole(tool) for tool in await _job.get().tools.tools()]
+        return [_with_whole_results(tool) for tool in await _current_job.get().tools.tools()]
 
-    async def absent(self) -> Sequence[BaseTool]:
-        return [_giving_whole(tool) for tool in await _job.get().tools.absent()]
+    async def unavailable_tools(self) -> Sequence[BaseTool]:
+        return [_with_whole_results(tool) for tool in await _current_job.get().tools.unavailable_tools()]
 
 
 class _JobModel(LazyChatModel):
     """The model of the job whose node asks."""
 
     def __init__(self) -> None:
-        super().__init__(_no_model)
+        super().__init__(_raise_no_model)
 
     async def get(self) -> BaseChatModel:
-        return await _job.get().model.get()
+        return await _current_job.get().model.get()
 
 
-def _no_model() -> NoReturn:
+def _raise_no_model() -> NoReturn:
     raise ModelError("The fetching agent has a model within a job only.")
 
 
-def _giving_whole(tool: BaseTool) -> BaseTool:
+def _with_whole_results(tool: BaseTool) -> BaseTool:
     return tool.giving_whole(MOST_CHARACTERS) if isinstance(tool, McpTool) else tool
 
 
-async def _usage(dialogue: FetchDialogue, model: LazyChatModel) -> list[ModelUsage]:
+async def _fetch_usage(dialogue: FetchDialogue, model: LazyChatModel) -> list[ModelUsage]:
     answers = [message for message in dialogue.messages if isinstance(message, AIMessage)]
     if not answers:
         return []
-    asked = await model.get()
-    return [model_usage("fetch", asked, answer) for answer in answers]
+    chat_model = await model.get()
+    return [model_usage("fetch", chat_model, answer) for answer in answers]

@@ -2,7 +2,7 @@
 
 from toolweave.config.settings import load_settings
 from toolweave.graphs.agent_loop import build_agent_loop
-from toolweave.graphs.plane_tools import CurrentPlaneTools, WithRegisteredTools, logged_task_tools
+from toolweave.graphs.plane_tools import CatalogWithRegisteredTools, CurrentPlaneTools, logged_tools_opener
 from toolweave.graphs.script_writer import AgentFetch, build_script_writer
 from toolweave.graphs.todo_agent import build_todo_agent
 from toolweave.graphs.workflow import build_workflow
@@ -18,7 +18,7 @@ _model = LazyChatModel(lambda: build_chat_model(load_settings()))
 _api_calls = api_calls(_settings)
 
 agent_loop = build_agent_loop(
-    tools=WithRegisteredTools(CurrentPlaneTools(), REGISTRY, _api_calls),
+    tools=CatalogWithRegisteredTools(CurrentPlaneTools(), REGISTRY, _api_calls),
     model=_model,
     max_iterations=_settings.max_iterations,
     on_iteration_limit=_settings.on_iteration_limit,
@@ -43,5 +43,5 @@ workflow = build_workflow(
 script_writer = build_script_writer(
     model=ScriptModels(_settings),
     fetch=PlainFetch(_settings.outbound_allow),
-    agent=AgentFetch(_settings.max_iterations, _settings.max_tools, logged_task_tools(_settings)),
+    agent=AgentFetch(_settings.max_iterations, _settings.max_tools, logged_tools_opener(_settings)),
 ).with_config(metadata=model_metadata(_settings))

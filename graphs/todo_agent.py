@@ -51,10 +51,10 @@ def build_todo_agent(
     graph.add_node("check_tools", check_tools_node(todo_tools))
     graph.add_node("tools_missing", tools_missing)
     graph.add_edge(START, "check_tools")
-    graph.add_conditional_edges("check_tools", _whether_to_ask, {"ready": "call_model", "absent": "tools_missing"})
+    graph.add_conditional_edges("check_tools", _route_after_check, {"ready": "call_model", "missing": "tools_missing"})
     graph.add_edge("tools_missing", END)
     return compile_loop(graph, "todo_agent", max_iterations, checkpointer, store)
 
 
-def _whether_to_ask(state: AgentState) -> Literal["ready", "absent"]:
-    return "ready" if state["status"] == "running" else "absent"
+def _route_after_check(state: AgentState) -> Literal["ready", "missing"]:
+    return "ready" if state["status"] == "running" else "missing"

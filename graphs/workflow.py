@@ -13,8 +13,8 @@ from toolweave.nodes.chat_models import ChatModel, as_lazy
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.tool_catalog import ToolRegistry, as_registry
 from toolweave.nodes.tool_selection import MAX_TOOLS
-from toolweave.nodes.workflow.failure import failure_handler, report_failure, timed
-from toolweave.nodes.workflow.prompting import WorkflowPrompts
+from toolweave.nodes.workflow.failure import failure_handler, record_seconds, report_failure
+from toolweave.nodes.workflow.prompts import WorkflowPrompts
 from toolweave.nodes.workflow.select import select_node
 from toolweave.nodes.workflow.stages import execute_node, format_node, retrieve_node
 from toolweave.nodes.workflow.state import WorkflowInput, WorkflowOutput, WorkflowState
@@ -24,21 +24,21 @@ WorkflowBuilder = StateGraph[WorkflowState, None, WorkflowInput, WorkflowOutput]
 WorkflowGraph = CompiledStateGraph[WorkflowState, None, WorkflowInput, WorkflowOutput]
 
 # Backstops in seconds: the registry, the model's endpoint and the API have limits of their own, which end them first.
-_LOOKUP_S = 30.0
-_MODEL_S = 900.0
-_CALL_S = LONGEST_TIMEOUT_S + 30.0
+_LOOKUP_TIMEOUT_S = 30.0
+_MODEL_TIMEOUT_S = 900.0
+_CALL_TIMEOUT_S = LONGEST_TIMEOUT_S + 30.0
 
 
-def _could_not_be_sent(error: Exception) -> bool:
+def _is_unsent(error: Exception) -> bool:
     return isinstance(error, ApiCallFailed) and error.passing
 
 
 # All of these come before anything was sent or asked.
-_READ_AGAIN = RetryPolicy(initial_interval=0.05, max_attempts=3, jitter=False, retry_on=PersistenceError)
-_SEND_AGAIN = RetryPolicy(initial_interval=0.1, max_attempts=2, jitter=False, retry_on=_could_not_be_sent)
+_READ_RETRY = RetryPolicy(initial_interval=0.05, max_attempts=3, jitter=False, retry_on=PersistenceError)
+_SEND_RETRY = RetryPolicy(initial_interval=0.1, max_attempts=2, jitter=False, retry_on=_is_unsent)
 
-_FAILED = {"error": "failed"}
-_WAYS_ON: dict[Hashable, str] = {"words wanted": "format", "done": END}
+_TO_ERROR = {"error": "failed"}
+_NEXT_NODES: dict[Hashable, str] = {"format requested": "format", "done": END}
 
 
 def build_workflow(
@@ -81,45 +81,45 @@ def _workflow_graph(
     graph: WorkflowBuilder = StateGraph(WorkflowState, input_schema=WorkflowInput, output_schema=WorkflowOutput)
     graph.add_node(
         "retrieve",
-        timed(retrieve_node(registry, max_tools)),
+        record_seconds(retrieve_node(registry, max_tools)),
         error_handler=failure_handler("tool_retrieval"),
-        retry_policy=_READ_AGAIN,
-        timeout=_LOOKUP_S,
-        destinations=_FAILED,
+        retry_policy=_READ_RETRY,
+        timeout=_LOOKUP_TIMEOUT_S,
+        destinations=_TO_ERROR,
     )
     graph.add_node(
         "select",
-        timed(select_node(registry, prompts)),
+        record_seconds(select_node(registry, prompts)),
         error_handler=failure_handler("llm_selection"),
-        retry_policy=_READ_AGAIN,
-        timeout=_MODEL_S,
-        destinations=_FAILED,
+        retry_policy=_READ_RETRY,
+        timeout=_MODEL_TIMEOUT_S,
+        destinations=_TO_ERROR,
     )
     graph.add_node(
         "execute",
-        timed(execute_node(registry, api_calls)),
+        record_seconds(execute_node(registry, api_calls)),
         error_handler=failure_handler("api_execution"),
-        retry_policy=[_READ_AGAIN, _SEND_AGAIN],
-        timeout=_CALL_S,
-        destinations=_FAILED,
+        retry_policy=[_READ_RETRY, _SEND_RETRY],
+        timeout=_CALL_TIMEOUT_S,
+        destinations=_TO_ERROR,
     )
     graph.add_node(
         "format",
-        timed(format_node(prompts)),
+        record_seconds(format_node(prompts)),
         error_handler=failure_handler("response_formatting"),
-        timeout=_MODEL_S,
-        destinations={**_FAILED, END: "done"},
+        timeout=_MODEL_TIMEOUT_S,
+        destinations={**_TO_ERROR, END: "done"},
     )
     graph.add_node("error", report_failure)
 
     graph.add_edge(START, "retrieve")
     graph.add_edge("retrieve", "select")
     graph.add_edge("select", "execute")
-    graph.add_conditional_edges("execute", _after_execution, _WAYS_ON)
+    graph.add_conditional_edges("execute", _route_after_execute, _NEXT_NODES)
     graph.add_edge("format", END)
     graph.add_edge("error", END)
     return graph
 
 
-def _after_execution(state: WorkflowState) -> Literal["words wanted", "done"]:
-    return "words wanted" if state["wanted_format"] else "done"
+def _route_after_execute(state: WorkflowState) -> Literal["format requested", "done"]:
+    return "format requested" if state["wanted_format"] else "done"

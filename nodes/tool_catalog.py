@@ -25,7 +25,7 @@ class ToolCatalog(Protocol):
 class RemembersTools(Protocol):
     """A catalogue that still knows the tools of servers that are gone for the moment."""
 
-    async def absent(self) -> Sequence[BaseTool]:
+    async def unavailable_tools(self) -> Sequence[BaseTool]:
         """Return them; a call of one waits for its server to come back, or says that it is down (D-5)."""
         ...
 
@@ -61,7 +61,7 @@ class SelectedTools:
         """Return the wanted tools that can be called now."""
         return self.among(await self.catalog.tools())
 
-    async def absent(self) -> Sequence[BaseTool]:
+    async def unavailable_tools(self) -> Sequence[BaseTool]:
         """Return the wanted tools whose servers are gone for the moment."""
         return self.among(await absent_tools(self.catalog))
 
@@ -78,7 +78,7 @@ def as_catalog(tools: Sequence[BaseTool] | ToolCatalog) -> ToolCatalog:
 
 async def absent_tools(catalog: ToolCatalog) -> Sequence[BaseTool]:
     """Return the tools that a catalogue knows and does not offer now; none for one that forgets them."""
-    return await catalog.absent() if isinstance(catalog, RemembersTools) else ()
+    return await catalog.unavailable_tools() if isinstance(catalog, RemembersTools) else ()
 
 
 class ToolRegistry(Protocol):

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from toolweave.nodes.dialogue import requested_calls
 from toolweave.nodes.large_results import has_kept_results, read_tool_result
-from toolweave.nodes.offline_model.english import STRONG_ACTIONS, STRONG_VERBS, noun_family, stem, stems, words
+from toolweave.nodes.offline_model.english import STRONG_ACTIONS, STRONG_VERBS, noun_synonyms, stem, stems, words
 from toolweave.nodes.tool_catalog import OpenAITool, ToolCatalog, openai_name_map, openai_tools
 from toolweave.tool_config import ToolConfig
 
@@ -80,7 +80,7 @@ def _wanted(texts: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 def _related(word: str) -> Iterator[str]:
     """Give words of the same meaning: what one tool calls "delete" another calls "remove"."""
-    yield from noun_family(word)
+    yield from noun_synonyms(word)
     for action in STRONG_ACTIONS.get(word, ()):
         yield from words(STRONG_VERBS[action])
 

@@ -12,7 +12,7 @@ from pydantic import ConfigDict
 from toolweave.api.errors import json_response
 from toolweave.api.langgraph_client import REFUSAL_TEXTS, api_client
 from toolweave.api.request_bodies import StrictJsonRoute, run_until_first, wait_for_disconnect
-from toolweave.nodes.workflow.state import CheckedInput, WorkflowOutput
+from toolweave.nodes.workflow.state import CheckedWorkflowInput, WorkflowOutput
 
 router = APIRouter(tags=["workflow"], route_class=StrictJsonRoute)
 
@@ -22,7 +22,7 @@ BROKEN = "The workflow broke off. Please try again; the operator finds the reaso
 GONE = 499
 
 
-class WorkflowRequest(CheckedInput):
+class WorkflowRequest(CheckedWorkflowInput):
     """What is to be done, with which tools, and whether the answer is to be told in words."""
 
     model_config = ConfigDict(extra="forbid")

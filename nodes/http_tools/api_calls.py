@@ -21,15 +21,15 @@ from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import ApiCallFailed, ConfigError, OutboundFailed, OutboundRefused
-from toolweave.nodes.http_tools.answers import Echoes, Output, mapped_output, read_api_answer, status_text
 from toolweave.nodes.http_tools.requests import (
     HTTPRequestSpec,
     HTTPResponseSpec,
     WrongArguments,
+    add_query,
     build_request,
     json_bytes,
-    with_query,
 )
+from toolweave.nodes.http_tools.responses import EchoedSecrets, ToolOutput, mapped_output, parse_response, status_text
 from toolweave.nodes.large_results import KEPT, Keep
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
 from toolweave.outbound_policy import OutboundTarget, Resolver, read_target, resolve
@@ -47,7 +47,7 @@ class Credentials:
     secrets: tuple[str, ...] = field(repr=False)
 
 
-def credentials_of(tool: ToolConfig, variables: ToolVariables) -> Credentials:
+def resolve_credentials(tool: ToolConfig, variables: ToolVariables) -> Credentials:
     """Fill in a tool's references to variables; the values may go to its own host only.
 
     Raises:
@@ -66,7 +66,7 @@ def credentials_of(tool: ToolConfig, variables: ToolVariables) -> Credentials:
             query[auth.name or ""] = value
             secrets.append(value)
         else:
-            name, shown, own = _header(auth, value)
+            name, shown, own = _auth_header(auth, value)
             headers = {given: text for given, text in headers.items() if given.lower() != name.lower()} | {name: shown}
             secrets += own
         secrets += variables.filled_in(auth.value) if auth.type != "basic" else ()
@@ -74,7 +74,7 @@ def credentials_of(tool: ToolConfig, variables: ToolVariables) -> Credentials:
     return Credentials(headers, query, tuple(dict.fromkeys(secret for secret in secrets if secret.strip())))
 
 
-def _header(auth: ApiAuth, value: str) -> tuple[str, str, list[str]]:
+def _auth_header(auth: ApiAuth, value: str) -> tuple[str, str, list[str]]:
     """Give the header's name and value, and what of it is secret."""
     if auth.type == "api_key":
         return auth.name or "", value, [value]
@@ -97,37 +97,37 @@ def _require_sendable(headers: dict[str, str]) -> None:
             )
 
 
-LONGEST_SHOWN_URL = 300
-OUR_HEADERS = {"Accept": "application/json, */*", "User-Agent": f"Toolweave/{__version__}"}
+MAX_SHOWN_URL_CHARS = 300
+DEFAULT_HEADERS = {"Accept": "application/json, */*", "User-Agent": f"Toolweave/{__version__}"}
 
 
-def outbound_request(spec: HTTPRequestSpec, credentials: Credentials) -> OutboundRequest:
+def build_outbound_request(spec: HTTPRequestSpec, credentials: Credentials) -> OutboundRequest:
     """Encode a request. What is configured as a credential takes the place of whatever else has its name.
 
     Raises:
         ValueError: the body has NaN, an infinity or half a character.
     """
     content = b"" if spec.body is None else json_bytes(spec.body)
-    headers = {**OUR_HEADERS, **({"Content-Type": "application/json"} if content else {})}
+    headers = {**DEFAULT_HEADERS, **({"Content-Type": "application/json"} if content else {})}
     for more in (spec.headers, credentials.headers):
         taken = {name.lower() for name in more}
         headers = {name: text for name, text in headers.items() if name.lower() not in taken} | dict(more)
     query = {name: value for name, value in spec.query.items() if name not in credentials.query}
-    url = with_query(spec.url, {**query, **credentials.query})
+    url = add_query(spec.url, {**query, **credentials.query})
     return OutboundRequest(spec.method, url, tuple(headers.items()), content)
 
 
-def shown_url(spec: HTTPRequestSpec) -> str:
+def display_url(spec: HTTPRequestSpec) -> str:
     """Give the request's URL for people: without what stands under the name of a secret in its query, and not long."""
     try:
         plain = read_target(spec.url).url.partition("?")[0]
     except OutboundRefused:
         return "(a URL that cannot be used)"
-    url = with_query(plain, {name: HIDDEN if names_a_secret(name) else value for name, value in spec.query.items()})
-    return url if len(url) <= LONGEST_SHOWN_URL else f"{url[:LONGEST_SHOWN_URL]}…"
+    url = add_query(plain, {name: HIDDEN if names_a_secret(name) else value for name, value in spec.query.items()})
+    return url if len(url) <= MAX_SHOWN_URL_CHARS else f"{url[:MAX_SHOWN_URL_CHARS]}…"
 
 
-MOST_BYTES = 5 * 1024 * 1024
+MAX_RESPONSE_BYTES = 5 * 1024 * 1024
 
 
 class ApiCalls:
@@ -166,12 +166,12 @@ class ApiCalls:
             ApiCallFailed: no answer came, or one with a status from 400 on, which is its `response`; `executed` is
                 False only if the API surely did not get the request.
         """
-        subject = f"{request.method} {shown_url(request)}"
+        subject = f"{request.method} {display_url(request)}"
         try:
-            credentials = credentials_of(tool, self._variables)
+            credentials = resolve_credentials(tool, self._variables)
         except ConfigError as error:
             raise ApiCallFailed(f"{subject} was not sent: {error}", executed=False) from None
-        echoes = await asyncio.to_thread(Echoes, credentials.secrets)
+        echoes = await asyncio.to_thread(EchoedSecrets, credentials.secrets)
         subject = echoes.hide(subject)
         started = time.perf_counter()
         try:
@@ -179,18 +179,18 @@ class ApiCalls:
         except (OutboundRefused, OutboundFailed) as error:
             # Not with its cause: that would quote, in logs, what the API sent.
             passing = isinstance(error, OutboundFailed) and not error.sent
-            told = f"{subject} failed: {echoes.hide(str(error))}"
-            raise ApiCallFailed(told, executed=error.sent, passing=passing) from None
+            message = f"{subject} failed: {echoes.hide(str(error))}"
+            raise ApiCallFailed(message, executed=error.sent, passing=passing) from None
         except ValueError as error:
             raise ApiCallFailed(f"{subject} was not sent: {error}.", executed=False) from None
         milliseconds = (time.perf_counter() - started) * 1000
-        response = await asyncio.to_thread(read_api_answer, answer, echoes, milliseconds)
+        response = await asyncio.to_thread(parse_response, answer, echoes, milliseconds)
         if response.status_code >= 400:
             raise ApiCallFailed(f"{subject} answered {status_text(response)}", response=response.model_dump())
         return response
 
     async def _send(self, tool: ToolConfig, spec: HTTPRequestSpec, credentials: Credentials) -> OutboundResponse:
-        request = outbound_request(spec, credentials)
+        request = build_outbound_request(spec, credentials)
         own = read_target(tool.api.base_url)
         if read_target(request.url).origin != own.origin:
             raise OutboundRefused(f"It would not go to the tool's own host, {own.scheme}://{own.authority}.")
@@ -202,7 +202,7 @@ class ApiCalls:
             return await client.send(request)
 
     def _policy(self, tool: ToolConfig, own: OutboundTarget) -> OutboundPolicy:
-        limits = OutboundLimits(total_seconds=tool.api.timeout_s, response_bytes=MOST_BYTES)
+        limits = OutboundLimits(total_seconds=tool.api.timeout_s, response_bytes=MAX_RESPONSE_BYTES)
         return OutboundPolicy(allow=self._allow, only=(own.place,), limits=limits, resolver=self._resolver)
 
 
@@ -212,9 +212,9 @@ def api_calls(settings: Settings) -> ApiCalls:
 
 
 MAX_RESULT_CHARS = 40_000
-ASK_FOR_LESS = "Ask for less at once, for example with a filter, a smaller limit or the next page."
-PERHAPS_DONE = "The API may have carried it out all the same: find out before you call the tool again."
-_CHANGES_NOTHING: frozenset[Method] = frozenset({"GET", "HEAD"})
+REDUCE_HINT = "Ask for less at once, for example with a filter, a smaller limit or the next page."
+MAY_HAVE_RUN_HINT = "The API may have carried it out all the same: find out before you call the tool again."
+_SAFE_METHODS: frozenset[Method] = frozenset({"GET", "HEAD"})
 
 
 class ApiTool(BaseTool):
@@ -249,25 +249,25 @@ class ApiTool(BaseTool):
             listed = "; ".join(error.problems)
             raise ToolException(f"The arguments do not fit: {listed}. Correct them and call the tool again.") from None
         except ApiCallFailed as error:
-            raise ToolException(self._failure(error)) from None
-        output, text = await asyncio.to_thread(self._shown, response)
+            raise ToolException(self._failure_text(error)) from None
+        output, text = await asyncio.to_thread(self._output_and_text, response)
         value, limit = output.value, self.max_result_chars
         notes = "".join(f"\n\n[{warning}]" for warning in output.warnings)
         if len(text) <= limit:
             return text + notes, {"structured_content": value} if isinstance(value, dict) else None
         how = await self.keep(text, limit) if self.keep else None
-        notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {how or ASK_FOR_LESS}]"
+        notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {how or REDUCE_HINT}]"
         return f"{text[:limit]}\n{notice}{notes}", {KEPT: {"characters": len(text)}} if how else None
 
     def keeping(self, keep: Keep) -> Self:
         """Return this tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
         return self.model_copy(update={"keep": keep})
 
-    def _failure(self, error: ApiCallFailed) -> str:
-        lost = error.executed and error.response is None and self.operation.api.method not in _CHANGES_NOTHING
-        return f"{error} {PERHAPS_DONE}" if lost else str(error)
+    def _failure_text(self, error: ApiCallFailed) -> str:
+        lost = error.executed and error.response is None and self.operation.api.method not in _SAFE_METHODS
+        return f"{error} {MAY_HAVE_RUN_HINT}" if lost else str(error)
 
-    def _shown(self, response: HTTPResponseSpec) -> tuple[Output, str]:
+    def _output_and_text(self, response: HTTPResponseSpec) -> tuple[ToolOutput, str]:
         """Return the output, which is for programs, and the text of it that a model reads."""
         output = mapped_output(self.operation, response)
         value = output.value

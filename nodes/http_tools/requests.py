@@ -45,8 +45,8 @@ class HTTPResponseSpec(BaseModel):
     body_encoding: str | None = None
 
 
-MOST_CHARACTERS_GIVEN = 1_000_000
-LONGEST_NAME = 60
+MAX_ARGUMENTS_CHARS = 1_000_000
+MAX_NAME_CHARS = 60
 
 
 class WrongArguments(ValueError):
@@ -57,12 +57,12 @@ class WrongArguments(ValueError):
         super().__init__("; ".join(problems))
 
 
-def told_name(name: Any) -> str:
+def display_name(name: Any) -> str:
     """Give a name that a model has made up as it can stand in a text: not long, and without half characters."""
-    return str(name)[:LONGEST_NAME].encode(errors="replace").decode()
+    return str(name)[:MAX_NAME_CHARS].encode(errors="replace").decode()
 
 
-def checked_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that the tool's input_schema allows.
 
     A placeholder that is not given takes its schema's default. Null for an optional field that cannot be null means
@@ -74,9 +74,9 @@ def checked_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[st
     """
     if not isinstance(arguments, Mapping):
         raise WrongArguments(["the arguments must be an object"])
-    if problems := _unsendable(arguments) or _unknown(tool, arguments):
+    if problems := _unsendable_arguments(arguments) or _unknown_fields(tool, arguments):
         raise WrongArguments(problems)
-    given = _defaults(tool) | dict(arguments)
+    given = _path_defaults(tool) | dict(arguments)
     if problems := tool.input_check.problems(given):
         stated = {name: value for name, value in given.items() if value is not None or name in tool.required_fields}
         if len(stated) < len(given):
@@ -86,7 +86,7 @@ def checked_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[st
     return given
 
 
-def _defaults(tool: ToolConfig) -> dict[str, Any]:
+def _path_defaults(tool: ToolConfig) -> dict[str, Any]:
     found = {}
     for name, place in tool.places.items():
         form = tool.input_fields[name]
@@ -95,65 +95,65 @@ def _defaults(tool: ToolConfig) -> dict[str, Any]:
     return found
 
 
-def _unknown(tool: ToolConfig, arguments: Mapping[str, Any]) -> list[str]:
+def _unknown_fields(tool: ToolConfig, arguments: Mapping[str, Any]) -> list[str]:
     known = ", ".join(tool.input_fields) or "none"
-    names = [told_name(name) for name in arguments if name not in tool.input_fields]
+    names = [display_name(name) for name in arguments if name not in tool.input_fields]
     return [f"{', '.join(names[:3])} is not a known field; known: {known[:300]}"] if names else []
 
 
-def _unsendable(arguments: Mapping[str, Any]) -> list[str]:
+def _unsendable_arguments(arguments: Mapping[str, Any]) -> list[str]:
     """Name the first argument that is too large or no JSON."""
-    room = MOST_CHARACTERS_GIVEN
+    room = MAX_ARGUMENTS_CHARS
     for name, value in arguments.items():
         try:
             orjson.dumps(value)  # refuses integers of more than 64 bits, half characters and very deep nesting
             room -= len(json.dumps(value, allow_nan=False, ensure_ascii=False))
         except (TypeError, ValueError, RecursionError):
             rules = "finite numbers, integers of 64 bits and whole characters, nested less than 255 levels deep"
-            return [f"{told_name(name)} must be JSON with {rules}"]
+            return [f"{display_name(name)} must be JSON with {rules}"]
         if room < 0:
-            return [f"{told_name(name)} is too large: a request has {MOST_CHARACTERS_GIVEN} characters at most"]
+            return [f"{display_name(name)} is too large: a request has {MAX_ARGUMENTS_CHARS} characters at most"]
     return []
 
 
-_MOST_WHOLE = 1 << 53
+_MAX_EXACT_INTEGER = 1 << 53
 
 
 def query_value(value: Any) -> Any:
     """Give a value as a query holds it: scalars or a list of them; objects, and lists in a list, become JSON."""
     if isinstance(value, list | tuple):
-        return [_scalar(item) for item in value if item is not None]
-    return _scalar(value)
+        return [_to_scalar(item) for item in value if item is not None]
+    return _to_scalar(value)
 
 
-def text_of(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Write a value as a text: true, 5 (also for 5.0), a text as it is, JSON for objects and lists."""
-    scalar = _scalar(value)
-    return scalar if isinstance(scalar, str) else _json(scalar)
+    scalar = _to_scalar(value)
+    return scalar if isinstance(scalar, str) else _json_text(scalar)
 
 
-def _scalar(value: Any) -> Any:
+def _to_scalar(value: Any) -> Any:
     if isinstance(value, dict | list | tuple):
-        return _json(value)
+        return _json_text(value)
     # To a schema 5.0 is an integer, to many an API it is none.
-    whole = isinstance(value, float) and value.is_integer() and abs(value) < _MOST_WHOLE
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < _MAX_EXACT_INTEGER
     return int(value) if whole else value
 
 
-def _json(value: Any) -> str:
+def _json_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
         return f"<{type(value).__name__}>"
 
 
-LONGEST_VALUE = 2_000
-_MOST_ENCODINGS = 4
-_LITERAL = "/%:@!$&'()*+,;=~"
-_ESCAPES = re.compile(r"[/\\\x00-\x1f\x7f-\x9f]")
+MAX_PATH_VALUE_CHARS = 2_000
+_MAX_DECODINGS = 4
+_UNQUOTED = "/%:@!$&'()*+,;=~"
+_PATH_FORBIDDEN = re.compile(r"[/\\\x00-\x1f\x7f-\x9f]")
 
 
-def filled_path(template: str, values: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:
+def fill_path(template: str, values: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:
     """Return the path with the values percent-encoded, and what is wrong with values, each with its placeholder.
 
     Nothing a value says may change which operation is called, whatever decodes it: a value is refused when it is empty
@@ -161,46 +161,46 @@ def filled_path(template: str, values: Mapping[str, str]) -> tuple[str, list[tup
     what stands before them decode paths before they choose. So is one that makes a segment `.` or `..`.
     """
     names = PLACEHOLDER.findall(template)
-    problems = [(name, problem) for name in names if (problem := _no_segment(values.get(name, "")))]
+    problems = [(name, problem) for name in names if (problem := _segment_problem(values.get(name, "")))]
     for segment in template.split("/"):
         # Literal texts and values together make the segment that a server sees.
         filled = PLACEHOLDER.sub(lambda found: values.get(found[1], ""), segment)
-        if filled != segment and _is_step(filled):
+        if filled != segment and _is_dot_segment(filled):
             problems.append((PLACEHOLDER.findall(segment)[0], f"would make {filled!r} of a part of the path"))
-    return "/".join(_encoded(segment, values) for segment in template.split("/")), problems
+    return "/".join(_encode_segment(segment, values) for segment in template.split("/")), problems
 
 
-def _no_segment(value: str) -> str | None:
+def _segment_problem(value: str) -> str | None:
     if not value:
         return "is required and may not be empty: it is a part of the path"
-    if len(value) > LONGEST_VALUE:
-        return f"may have {LONGEST_VALUE} characters at most: it is a part of the path"
-    if any(_ESCAPES.search(form) for form in _decodings(value)):
+    if len(value) > MAX_PATH_VALUE_CHARS:
+        return f"may have {MAX_PATH_VALUE_CHARS} characters at most: it is a part of the path"
+    if any(_PATH_FORBIDDEN.search(form) for form in _decodings(value)):
         return "may hold no slash, backslash or control character: it is one part of the path"
     return None
 
 
-def _is_step(segment: str) -> bool:
+def _is_dot_segment(segment: str) -> bool:
     return any(form.partition(";")[0].strip() in (".", "..") for form in _decodings(segment))
 
 
 def _decodings(text: str) -> list[str]:
     """Give a text as it is, and as it is after each decoding that changes it."""
     forms = [text]
-    while len(forms) <= _MOST_ENCODINGS and (decoded := unquote(forms[-1])) != forms[-1]:
+    while len(forms) <= _MAX_DECODINGS and (decoded := unquote(forms[-1])) != forms[-1]:
         forms.append(decoded)
     return forms
 
 
-def _encoded(segment: str, values: Mapping[str, str]) -> str:
+def _encode_segment(segment: str, values: Mapping[str, str]) -> str:
     parts = PLACEHOLDER.split(segment)
     return "".join(
-        quote(values.get(part, ""), safe="") if index % 2 else quote(part, safe=_LITERAL)
+        quote(values.get(part, ""), safe="") if index % 2 else quote(part, safe=_UNQUOTED)
         for index, part in enumerate(parts)
     )
 
 
-LONGEST_HEADER = 4_000
+MAX_HEADER_CHARS = 4_000
 
 
 def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequestSpec:
@@ -213,9 +213,9 @@ def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequest
     Raises:
         WrongArguments: the arguments do not fit the input_schema, or a value cannot stand where it goes.
     """
-    given = checked_arguments(tool, arguments)
+    given = check_arguments(tool, arguments)
     places = tool.places
-    path, problems = _path(tool, given)
+    path, problems = _build_path(tool, given)
     secret = tool.secret_headers
     headers = {name: text for name, text in tool.api.headers.items() if name not in secret}
     query: dict[str, Any] = {}
@@ -226,44 +226,44 @@ def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequest
         if place.part == "query" and value != []:
             query[place.name] = query_value(value)
         elif place.part == "header":
-            headers[place.name] = text_of(value)
-            problems += [f"{name} {wrong}" for wrong in _no_header(value)]
+            headers[place.name] = value_text(value)
+            problems += [f"{name} {wrong}" for wrong in _header_problems(value)]
     if problems:
         raise WrongArguments(problems)
-    return _request(tool, path, headers, query, _body(tool, places, given))
+    return _spec(tool, path, headers, query, _build_body(tool, places, given))
 
 
-def _path(tool: ToolConfig, given: Mapping[str, Any]) -> tuple[str, list[str]]:
+def _build_path(tool: ToolConfig, given: Mapping[str, Any]) -> tuple[str, list[str]]:
     fields = {place.name: name for name, place in tool.places.items() if place.part == "path"}
     if composed := [name for name in fields.values() if isinstance(given.get(name, ""), dict | list | tuple | None)]:
         return "", [f"{name} must be one text, number or boolean: it is a part of the path" for name in composed]
-    texts = {placeholder: text_of(given[name]) for placeholder, name in fields.items() if name in given}
-    path, problems = filled_path(tool.api.path, texts)
+    texts = {placeholder: value_text(given[name]) for placeholder, name in fields.items() if name in given}
+    path, problems = fill_path(tool.api.path, texts)
     return path, [f"{fields[placeholder]} {problem}" for placeholder, problem in problems]
 
 
-def _request(tool: ToolConfig, path: str, headers: dict[str, str], query: dict[str, Any], body: Any) -> HTTPRequestSpec:
+def _spec(tool: ToolConfig, path: str, headers: dict[str, str], query: dict[str, Any], body: Any) -> HTTPRequestSpec:
     try:
         url = read_target(tool.api.base_url + path).url
         request = HTTPRequestSpec(method=tool.api.method, url=url, headers=headers, query=query, body=body)
-        read_target(with_query(request.url, request.query))
+        read_target(add_query(request.url, request.query))
     except OutboundRefused:
         raise WrongArguments([f"the arguments make a URL of more than {MOST_CHARACTERS} characters"]) from None
     return request
 
 
-def _no_header(value: Any) -> list[str]:
+def _header_problems(value: Any) -> list[str]:
     if isinstance(value, dict | list | tuple):
         return ["must be one text, number or boolean: it goes to a header"]
-    text = text_of(value)
-    if len(text) > LONGEST_HEADER:
-        return [f"may have {LONGEST_HEADER} characters at most: it goes to a header"]
+    text = value_text(value)
+    if len(text) > MAX_HEADER_CHARS:
+        return [f"may have {MAX_HEADER_CHARS} characters at most: it goes to a header"]
     if not (text.isascii() and text.isprintable()) or text != text.strip():
         return ["may hold printable ASCII only, no line breaks and no blanks around it: it goes to a header"]
     return []
 
 
-def _body(tool: ToolConfig, places: Mapping[str, Place], given: Mapping[str, Any]) -> Any:
+def _build_body(tool: ToolConfig, places: Mapping[str, Place], given: Mapping[str, Any]) -> Any:
     steps = {name: place.steps for name, place in places.items() if place.part == "body"}
     if tool.api.method in WITHOUT_BODY or not steps:
         return None
@@ -273,11 +273,11 @@ def _body(tool: ToolConfig, places: Mapping[str, Place], given: Mapping[str, Any
     body: Any = [] if any(isinstance(inner[0], int) for inner in steps.values()) else {}
     for name, value in given.items():
         if name in steps:
-            _put(body, steps[name], value)
+            _set_at(body, steps[name], value)
     return body
 
 
-def _put(body: Any, steps: Steps, value: Any) -> None:
+def _set_at(body: Any, steps: Steps, value: Any) -> None:
     """Put a value where steps lead to; what lies between is made, and list items before it are null."""
     for step, following in zip(steps, (*steps[1:], None), strict=True):
         if isinstance(step, int):
@@ -295,16 +295,16 @@ def json_bytes(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def with_query(url: str, query: Mapping[str, Any]) -> str:
+def add_query(url: str, query: Mapping[str, Any]) -> str:
     """Put a query behind a URL; lists repeat their name, None is left out."""
-    pairs = [(name, text) for name, value in query.items() for text in _texts(value)]
+    pairs = [(name, text) for name, value in query.items() for text in _query_texts(value)]
     if not pairs:
         return url
     encoded = urlencode(pairs, quote_via=quote, safe="*", errors="replace")
     return f"{url}{'&' if '?' in url else '?'}{encoded}"
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _query_texts(value: Any) -> Iterator[str]:
     for part in value if isinstance(value, list | tuple) else [value]:
         if part is not None:
             yield part if isinstance(part, str) else json_bytes(part).decode()

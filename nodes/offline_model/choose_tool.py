@@ -5,44 +5,40 @@ from dataclasses import dataclass, replace
 from datetime import date
 from itertools import islice
 
-from toolweave.nodes.offline_model.arguments import (
-    Draft,
-    count_numbers,
-    literal_role,
-)
+from toolweave.nodes.offline_model.clauses import LIKELY, SURE, WEAK, Clause, Cue, find_cue, split_clauses
 from toolweave.nodes.offline_model.dates import find_dates
 from toolweave.nodes.offline_model.english import (
-    CHANGING,
-    CLAUSE_WINDOW,
     CONTAINER,
-    READING,
+    MAX_CLAUSE_CHARS,
+    READ_ACTIONS,
     STRONG_ACTIONS,
     WEAK_ACTIONS,
+    WRITE_ACTIONS,
     Literals,
-    either_of,
+    any_of_nouns,
     hide_literals,
-    noun_family,
+    noun_synonyms,
     pattern,
     stem,
     stems,
     words,
 )
-from toolweave.nodes.offline_model.fill import (
+from toolweave.nodes.offline_model.extraction import Draft, count_numbers, literal_role
+from toolweave.nodes.offline_model.fill_tool import (
     Intent,
     extract_filters,
+    fill_afterthought,
     fill_change,
-    fill_more,
+    fill_listing,
     fill_new,
     fill_other,
-    fill_reading,
     unused_words,
 )
-from toolweave.nodes.offline_model.phrases import LIKELY, SURE, WEAK, Clause, Cue, find_cue, split_clauses
-from toolweave.nodes.offline_model.titles import states_topic, topic_stated
+from toolweave.nodes.offline_model.titles import stated_topic, states_topic
 from toolweave.nodes.offline_model.tools import ToolSpec, all_nouns
 
 # What is read of one message: enough for any request a person types, and little enough for a pasted book.
-TEXT_WINDOW = 4000
+MAX_MESSAGE_CHARS = 4000
 MAX_CLAUSES = 50
 _OPENING_DATE_WINDOW = 80
 _PRONOUN_ONLY = pattern(
@@ -54,7 +50,7 @@ _ANOTHER = pattern(r"(?:and |also )*(?:another|one)(?: one| more)? (?:to|for|abo
 
 
 @dataclass(frozen=True)
-class Reader:
+class Context:
     """What it takes to read a message: the tools, the day, and the tool used in the turn before."""
 
     tools: tuple[ToolSpec, ...]
@@ -70,14 +66,14 @@ class Plan:
     cut: bool = False
 
 
-def plan_message(text: str, reader: Reader) -> Plan:
+def plan_message(text: str, context: Context) -> Plan:
     """Read what a message asks for; nothing when it asks for nothing that a tool does."""
-    hidden, literals = hide_literals(text[:TEXT_WINDOW])
+    hidden, literals = hide_literals(text[:MAX_MESSAGE_CHARS])
     intents: list[Intent] = []
     unused = ""
-    clauses = list(islice(split_clauses(hidden, all_nouns(reader.tools)), MAX_CLAUSES + 1))
+    clauses = list(islice(split_clauses(hidden, all_nouns(context.tools)), MAX_CLAUSES + 1))
     for clause in clauses[:MAX_CLAUSES]:
-        found = _read_clause(clause, unused, intents, literals, reader)
+        found = _read_clause(clause, unused, intents, literals, context)
         if found is None:
             unused = f"{unused} {clause.text}".strip()
             continue
@@ -85,38 +81,38 @@ def plan_message(text: str, reader: Reader) -> Plan:
             intents = [intent for intent in intents if not intent.guessed]
         intents += found
         unused = clause.text if all(intent.guessed for intent in found) else ""
-    return Plan(tuple(intents), cut=len(text) > TEXT_WINDOW or len(clauses) > MAX_CLAUSES)
+    return Plan(tuple(intents), cut=len(text) > MAX_MESSAGE_CHARS or len(clauses) > MAX_CLAUSES)
 
 
 def _read_clause(
-    clause: Clause, before: str, intents: list[Intent], literals: Literals, reader: Reader
+    clause: Clause, before: str, intents: list[Intent], literals: Literals, context: Context
 ) -> list[Intent] | None:
     """Read one clause; None when it asks for nothing by itself. An afterthought changes the last intent in place."""
-    text = _date_last(clause.text, reader.today)
-    cue = find_cue(text, all_nouns(reader.tools))
+    text = _move_date_last(clause.text, context.today)
+    cue = find_cue(text, all_nouns(context.tools))
     if intents and intents[-1].tool.action == "create" and (cue.strength < LIKELY or cue.action == "update"):
-        more = fill_more(intents[-1], text, literals, reader.today)
+        more = fill_afterthought(intents[-1], text, literals, context.today)
         if more:
             intents[-1] = more
             return []
-    if reader.last_tool and not intents:
-        continued = _read_ellipsis(text, cue, reader.last_tool, literals, reader)
+    if context.last_tool and not intents:
+        continued = _read_ellipsis(text, cue, context.last_tool, literals, context)
         if continued:
             return continued
-    ranked = rank_tools(reader.tools, cue, text, literals, reader.today)
-    if not ranked or ranked[0][0] < ENOUGH:
+    ranked = rank_tools(context.tools, cue, text, literals, context.today)
+    if not ranked or ranked[0][0] < MIN_SCORE:
         return None
-    found = _fill(ranked[0][1], cue, text.rstrip("?"), before, literals, reader)
+    found = _fill_tool(ranked[0][1], cue, text.rstrip("?"), before, literals, context)
     if cue.manner == "statement":
         found = [intent for intent in found if intent.arguments or intent.tool.action != "update"]
-    if ranked[0][1].action not in READING:
-        unused = tuple(map(literals.restore, unused_words(cue.body or text, found, reader.today)))
+    if ranked[0][1].action not in READ_ACTIONS:
+        unused = tuple(map(literals.restore, unused_words(cue.body or text, found, context.today)))
         found = [one if one.too_long else replace(one, unused=unused) for one in found]
     guessed = cue.manner == "obligation" or (cue.manner in ("statement", "deed") and cue.strength < SURE)
     return [replace(intent, after=clause.after, guessed=guessed) for intent in found] or None
 
 
-def _date_last(text: str, today: date) -> str:
+def _move_date_last(text: str, today: date) -> str:
     """Move a date that opens an order behind it: "tomorrow remind me to …"."""
     dates = find_dates(text[:_OPENING_DATE_WINDOW], today)
     if not dates or dates[0].start or text.endswith("?"):
@@ -124,50 +120,50 @@ def _date_last(text: str, today: date) -> str:
     return f"{text[dates[0].end :].lstrip(' ,:')} {text[: dates[0].end]}".strip()
 
 
-def _read_ellipsis(text: str, cue: Cue, tool: ToolSpec, literals: Literals, reader: Reader) -> list[Intent]:
+def _read_ellipsis(text: str, cue: Cue, tool: ToolSpec, literals: Literals, context: Context) -> list[Intent]:
     """Read "and the finished ones?" or "and one to buy jam" as asking once more for what was asked before."""
     another = _ANOTHER.fullmatch(text)
     if tool.action == "create" and another and tool.main:
-        return fill_new(tool, another["rest"], literals, reader.today)
+        return fill_new(tool, another["rest"], literals, context.today)
     more = _ELLIPSIS.fullmatch(text)
-    if tool.action in READING and more and cue.strength < LIKELY:
+    if tool.action in READ_ACTIONS and more and cue.strength < LIKELY:
         rest = more["rest"].rstrip("?")
-        return _fill(tool, Cue("list", WEAK, rest, "question"), rest, "", literals, reader)
+        return _fill_tool(tool, Cue("list", WEAK, rest, "question"), rest, "", literals, context)
     return []
 
 
-def _fill(tool: ToolSpec, cue: Cue, text: str, before: str, literals: Literals, reader: Reader) -> list[Intent]:
+def _fill_tool(tool: ToolSpec, cue: Cue, text: str, before: str, literals: Literals, context: Context) -> list[Intent]:
     """Fill the chosen tool; `before` is the part of the message before this clause that needs no tool."""
     spoken_of = cue.body.strip(" .,;:!?")
     if before and tool.action != "update" and (not spoken_of or _PRONOUN_ONLY.fullmatch(spoken_of)):
         text = before
-        cue = replace(cue, body=before if tool.action == "create" else topic_stated(before) or before)
+        cue = replace(cue, body=before if tool.action == "create" else stated_topic(before) or before)
     if tool.key is not None and tool.action in ("update", "delete", "get", "run"):
-        found = fill_change(tool, cue, text, literals, reader.today)
-        return [_with_antecedent(intent, before, cue, literals, reader) for intent in found]
+        found = fill_change(tool, cue, text, literals, context.today)
+        return [_resolve_antecedent(intent, before, cue, literals, context) for intent in found]
     main = tool.main
     if tool.action == "create" and main is not None and main.role in ("title", "text", "description", "other"):
-        return fill_new(tool, cue.body, literals, reader.today)
-    listing, finding = _pair(tool, reader.tools) if tool.action in ("list", "search") else (None, None)
+        return fill_new(tool, cue.body, literals, context.today)
+    listing, finding = _list_and_search(tool, context.tools) if tool.action in ("list", "search") else (None, None)
     if listing or finding:
-        reading = fill_reading(listing, finding, text, cue.body.rstrip("?"), literals, reader.today)
+        reading = fill_listing(listing, finding, text, cue.body.rstrip("?"), literals, context.today)
         return [reading] if reading else []
-    intent = fill_other(tool, text, literals, reader.today)
-    return [fill_other(tool, f"{before} {text}", literals, reader.today) if intent.missing and before else intent]
+    intent = fill_other(tool, text, literals, context.today)
+    return [fill_other(tool, f"{before} {text}", literals, context.today) if intent.missing and before else intent]
 
 
-def _with_antecedent(intent: Intent, before: str, cue: Cue, literals: Literals, reader: Reader) -> Intent:
+def _resolve_antecedent(intent: Intent, before: str, cue: Cue, literals: Literals, context: Context) -> Intent:
     """Let "that task" stand for what the clause before it spoke of."""
     if not before or intent.target is None or intent.target.kind != "pronoun":
         return intent
-    stated = find_cue(before, all_nouns(reader.tools))
-    subject = topic_stated(before) or (stated.body if stated.manner == "deed" else before)
-    spoken = fill_change(intent.tool, replace(cue, body=subject, manner="none"), subject, literals, reader.today)
+    stated = find_cue(before, all_nouns(context.tools))
+    subject = stated_topic(before) or (stated.body if stated.manner == "deed" else before)
+    spoken = fill_change(intent.tool, replace(cue, body=subject, manner="none"), subject, literals, context.today)
     target = spoken[0].target if spoken else None
     return replace(intent, target=target) if target and target.kind in ("phrase", "ids") else intent
 
 
-def _pair(tool: ToolSpec, tools: Sequence[ToolSpec]) -> tuple[ToolSpec | None, ToolSpec | None]:
+def _list_and_search(tool: ToolSpec, tools: Sequence[ToolSpec]) -> tuple[ToolSpec | None, ToolSpec | None]:
     """Return the listing and the finding tool of the same things."""
     related = [tool, *(other for other in tools if other.shares_noun(tool) and other is not tool)]
     listing = next((one for one in related if one.action == "list"), None)
@@ -175,7 +171,7 @@ def _pair(tool: ToolSpec, tools: Sequence[ToolSpec]) -> tuple[ToolSpec | None, T
     return listing, finding
 
 
-ENOUGH = 2.0
+MIN_SCORE = 2.0
 """A tool with a lower score is not called: the message is no request for it."""
 _OWN = pattern(r"\b(?:i|i've|i'd|my|we|our)\b|^(?:(?:is there |are there )?any(?:thing)?|where(?:'?s| is| are))\b")
 _HAVING = pattern(
@@ -190,7 +186,7 @@ def rank_tools(
     tools: Sequence[ToolSpec], cue: Cue, text: str, literals: Literals, today: date
 ) -> list[tuple[float, ToolSpec]]:
     """List the tools with their scores, best first; equal ones stay in the order in which they were bound."""
-    text = text[:CLAUSE_WINDOW]
+    text = text[:MAX_CLAUSE_CHARS]
     scored = [
         (
             _action_score(tool, cue)
@@ -212,20 +208,20 @@ def _action_score(tool: ToolSpec, cue: Cue) -> float:
         return 3.0 if cue.strength >= LIKELY else 1.0
     if tool.action in (*STRONG_ACTIONS.get(cue.verb, ()), *WEAK_ACTIONS.get(cue.verb, ())):
         return 2.0 if cue.strength >= SURE else 1.0
-    if {cue.action, tool.action} <= READING:
+    if {cue.action, tool.action} <= READ_ACTIONS:
         return 1.5 if cue.strength >= LIKELY else 1.0
     return -3.0 if cue.strength >= LIKELY else -1.0
 
 
 def _words_score(tool: ToolSpec, cue: Cue, text: str) -> float:
     """Count the words that the clause shares with the tool's name, description and parameters."""
-    forms = (rf"(?<![\w-]){either_of(noun_family(noun))}(?![\w-])" for noun in tool.nouns)
+    forms = (rf"(?<![\w-]){any_of_nouns(noun_synonyms(noun))}(?![\w-])" for noun in tool.nouns)
     matched = [form for form in forms if pattern(form).search(text)]
     known = {*stems(tool.description[:400]), *(stem(word) for one in tool.parameters for word in one.words)}
     score = min(1.2, 0.4 * len(known & set(stems(text))))
     if matched:
         score += 1.5 + len(matched) / len(tool.nouns)
-    elif cue.action == tool.action or (cue.action in READING and tool.action in READING):
+    elif cue.action == tool.action or (cue.action in READ_ACTIONS and tool.action in READ_ACTIONS):
         score += float(bool(_IN_MY_LIST.search(text)))
     same = [stem(opening[0]) for one in (text, tool.description[:60]) if (opening := words(one))]
     return score + 1.5 if len(same) == 2 and same[0] == same[1] else score
@@ -245,12 +241,12 @@ def _evidence_score(tool: ToolSpec, text: str, literals: Literals) -> float:
 def _aim_score(tool: ToolSpec, cue: Cue, draft: Draft) -> float:
     """Count what makes a vague request one for this tool: a filter, a topic of one's own, a new value."""
     text = draft.text
-    if cue.action in READING and tool.action in ("list", "search"):
+    if cue.action in READ_ACTIONS and tool.action in ("list", "search"):
         filters = extract_filters(draft)
         roles = {one.role for one in tool.parameters if one.name in filters} - {"url", "email", "path", "query", "id"}
         filtered = 0.0 if not roles else 0.6 if roles == {"date"} else 1.0
         return filtered + float(bool(_HAVING.search(text)) or (states_topic(text) and bool(_OWN.search(text))))
-    vague = cue.action in CHANGING and cue.manner == "order" and cue.strength < SURE
+    vague = cue.action in WRITE_ACTIONS and cue.manner == "order" and cue.strength < SURE
     if vague and tool.action in ("create", "update") and tool.action in WEAK_ACTIONS.get(cue.verb, ()):
         return float(bool(extract_filters(draft))) + (0.5 if tool.action == "update" else 0.0)
     return 0.0

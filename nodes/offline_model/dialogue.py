@@ -10,23 +10,23 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Literal
 
-from toolweave.nodes.offline_model.arguments import value_surfaces
-from toolweave.nodes.offline_model.choose_tool import TEXT_WINDOW, Reader, plan_message
+from toolweave.nodes.offline_model.choose_tool import MAX_MESSAGE_CHARS, Context, plan_message
+from toolweave.nodes.offline_model.clauses import SURE, find_cue
 from toolweave.nodes.offline_model.english import (
-    CHANGING,
-    READING,
+    READ_ACTIONS,
     STOP_WORDS,
+    WRITE_ACTIONS,
     Literals,
     hide_literals,
     lemma,
     pattern,
     stem,
-    without_courteous_tail,
-    without_courtesy,
+    strip_courtesy,
+    strip_courtesy_tail,
     words,
 )
-from toolweave.nodes.offline_model.fill import Intent, checked, fill_new, read_value
-from toolweave.nodes.offline_model.phrases import SURE, find_cue
+from toolweave.nodes.offline_model.extraction import value_synonyms
+from toolweave.nodes.offline_model.fill_tool import Intent, check_intent, fill_new, parse_value
 from toolweave.nodes.offline_model.results import (
     NOTICE,
     CallKey,
@@ -35,23 +35,23 @@ from toolweave.nodes.offline_model.results import (
     ToolResult,
     Turn,
     call_key,
-    describe_document,
+    cut_lines,
+    describe_api_answer,
     describe_results,
     label,
-    listed,
     match_records,
     plural,
 )
 from toolweave.nodes.offline_model.titles import Target, read_target
-from toolweave.nodes.offline_model.tools import ToolSpec, wrong_parameters
+from toolweave.nodes.offline_model.tools import ToolSpec, invalid_parameters
 
-Reason = Literal["missing", "ambiguous", "none", "unsure", "no_change", "confirm"]
-_POINTING = frozenset({"both", "them", "these", "those"})
-_MOST_SEARCH_WORDS = 6
+QuestionReason = Literal["missing", "ambiguous", "none", "unsure", "no_change", "confirm"]
+_POINTING_WORDS = frozenset({"both", "them", "these", "those"})
+_MAX_SEARCH_WORDS = 6
 
 
 @dataclass(frozen=True)
-class Call:
+class NextCall:
     """A call to make."""
 
     tool: ToolSpec
@@ -59,7 +59,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedIntent:
     """An intent whose call was answered, well or not; a failed lookup counts, too."""
 
     intent: Intent
@@ -71,7 +71,7 @@ class Question:
     """An intent that only the user can bring further."""
 
     intent: Intent
-    reason: Reason
+    reason: QuestionReason
     candidates: tuple[Record, ...] = ()
 
 
@@ -83,11 +83,11 @@ class Focus:
     listing: tuple[Record, ...] = ()
 
 
-Step = Call | Finished | Question
-_Thing = Record | int | str
+Step = NextCall | FinishedIntent | Question
+_RecordOrId = Record | int | str
 
 
-class _Halt(Exception):
+class _SearchStopped(Exception):
     """The search for a record halts at a step: a lookup that is due or has failed, or a question."""
 
     def __init__(self, step: Step) -> None:
@@ -95,7 +95,7 @@ class _Halt(Exception):
 
 
 @dataclass(frozen=True)
-class Scene:
+class DialogueState:
     """What an intent is resolved against; `claimed` collects the results that some intent needs."""
 
     tools: tuple[ToolSpec, ...]
@@ -103,135 +103,135 @@ class Scene:
     focus: Focus
     claimed: set[CallKey] = field(default_factory=set)
 
-    def step(self, intent: Intent, call: Call) -> Call | Finished:
+    def next_step(self, intent: Intent, call: NextCall) -> NextCall | FinishedIntent:
         """Return the call if it is due, else how it ended in this turn."""
         key = call_key(call.tool.name, call.arguments)
         if key not in self.results:
             return call
         self.claimed.add(key)
-        return Finished(intent, self.results[key])
+        return FinishedIntent(intent, self.results[key])
 
-    def look_up(self, intent: Intent, call: Call | None) -> tuple[Record, ...]:
+    def look_up(self, intent: Intent, call: NextCall | None) -> tuple[Record, ...]:
         """Return the records that a lookup found; halt when there is none to make, or it is due or has failed."""
-        step = self.step(intent, call) if call else Question(intent, "missing")
-        if isinstance(step, Finished) and step.result.ok:
+        step = self.next_step(intent, call) if call else Question(intent, "missing")
+        if isinstance(step, FinishedIntent) and step.result.ok:
             return step.result.records
-        raise _Halt(step)
+        raise _SearchStopped(step)
 
 
-def advance(intent: Intent, scene: Scene) -> list[Step]:
+def next_steps(intent: Intent, state: DialogueState) -> list[Step]:
     """Return the next steps of an intent: calls that are due, or how it ended; several for several records."""
     if intent.too_long is not None or intent.missing or intent.unused:
         return [Question(intent, "missing")]
     key = intent.tool.key
     if intent.target is None or key is None:
-        return [scene.step(intent, Call(intent.tool, intent.arguments))]
+        return [state.next_step(intent, NextCall(intent.tool, intent.arguments))]
     optional = any(not one.required for one in intent.tool.parameters)
     if intent.tool.action == "update" and not intent.arguments and optional:
         return [Question(intent, "no_change")]
     try:
-        return [_act(intent, key.name, thing, scene) for thing in _find(intent, intent.target, scene)]
-    except _Halt as halt:
-        return [halt.step]
+        return [_step_for(intent, key.name, thing, state) for thing in _find_targets(intent, intent.target, state)]
+    except _SearchStopped as stopped:
+        return [stopped.step]
 
 
-def wanted_stems(target: Target, tool: ToolSpec) -> list[str]:
+def distinctive_stems(target: Target, tool: ToolSpec) -> list[str]:
     """Return the stems that tell one record from another: not those of the noun that they all share."""
     common = {stem(noun) for noun in tool.nouns_and_synonyms}
     return [one for one in target.stems if one not in common] or target.stems
 
 
-def _act(intent: Intent, key: str, thing: _Thing, scene: Scene) -> Step:
+def _step_for(intent: Intent, key: str, thing: _RecordOrId, state: DialogueState) -> Step:
     arguments: dict[str, Any] = {key: thing.id if isinstance(thing, Record) else thing, **intent.arguments}
     for name in intent.added:
         # What the record has is extended and not replaced.
-        known = [thing] if isinstance(thing, Record) else scene.look_up(intent, _list_call(intent.tool, scene.tools))
+        known = [thing] if isinstance(thing, Record) else state.look_up(intent, _list_call(intent.tool, state.tools))
         present = next((record.data.get(name) for record in known if record.id == arguments[key]), None)
         if isinstance(present, list):
             arguments[name] = list(dict.fromkeys([*present, *arguments[name]]))
-    if wrong_parameters(intent.tool.schema, arguments):
+    if invalid_parameters(intent.tool.schema, arguments):
         return Question(intent, "none")
-    return scene.step(intent, Call(intent.tool, arguments))
+    return state.next_step(intent, NextCall(intent.tool, arguments))
 
 
-def _find(intent: Intent, target: Target, scene: Scene) -> Sequence[_Thing]:
+def _find_targets(intent: Intent, target: Target, state: DialogueState) -> Sequence[_RecordOrId]:
     """Find what a target names: in the list last shown if there is one and it is meant, else by lookups."""
     if target.kind == "ids":
         return target.ids
     if target.kind == "phrase":
-        return _find_by_words(intent, target, scene)
+        return _find_by_words(intent, target, state)
     if target.kind == "pronoun":
-        things = scene.focus.things or scene.focus.listing
+        things = state.focus.things or state.focus.listing
         if len(things) != 1:
-            raise _Halt(Question(intent, "ambiguous" if things else "missing", things))
+            raise _SearchStopped(Question(intent, "ambiguous" if things else "missing", things))
         return things
     if target.kind == "nothing":
-        raise _Halt(Question(intent, "missing"))
-    records = scene.focus.listing
-    pointing = any(word in _POINTING for word in words(target.text))
+        raise _SearchStopped(Question(intent, "missing"))
+    records = state.focus.listing
+    pointing = any(word in _POINTING_WORDS for word in words(target.text))
     if not records or (target.kind == "everything" and not pointing):
-        records = scene.look_up(intent, _list_call(intent.tool, scene.tools))
+        records = state.look_up(intent, _list_call(intent.tool, state.tools))
     if target.place >= len(records):
-        raise _Halt(Question(intent, "none"))
+        raise _SearchStopped(Question(intent, "none"))
     # "Both" can mean no others; anything wider is done only after a yes.
     if target.kind == "everything" and (not pointing or len(records) > 2):
-        raise _Halt(Question(intent, "confirm", records))
+        raise _SearchStopped(Question(intent, "confirm", records))
     return records if target.kind == "everything" else [records[target.place]]
 
 
-def _find_by_words(intent: Intent, target: Target, scene: Scene) -> Sequence[_Thing]:
-    wanted = wanted_stems(target, intent.tool)
+def _find_by_words(intent: Intent, target: Target, state: DialogueState) -> Sequence[_RecordOrId]:
+    wanted = distinctive_stems(target, intent.tool)
     possible: tuple[Record, ...] = ()
-    for call in (_search_call(intent.tool, target, wanted, scene.tools), _list_call(intent.tool, scene.tools)):
-        records = scene.look_up(intent, call) if call else ()
+    for call in (_search_call(intent.tool, target, wanted, state.tools), _list_call(intent.tool, state.tools)):
+        records = state.look_up(intent, call) if call else ()
         match = match_records(target.text, wanted, records)
         if isinstance(match, Record):
             return [match]
-        if len(match) > 1 and all(record.match(wanted) >= 1 for record in match):
-            raise _Halt(Question(intent, "ambiguous", match))
+        if len(match) > 1 and all(record.match_score(wanted) >= 1 for record in match):
+            raise _SearchStopped(Question(intent, "ambiguous", match))
         possible = possible or match
-        if several := _each_named(target, intent, records):
+        if several := _find_each_part(target, intent, records):
             return several
-    reason: Reason = "none" if not possible else "unsure" if len(possible) == 1 else "ambiguous"
-    raise _Halt(Question(intent, reason, possible))
+    reason: QuestionReason = "none" if not possible else "unsure" if len(possible) == 1 else "ambiguous"
+    raise _SearchStopped(Question(intent, reason, possible))
 
 
-def _each_named(target: Target, intent: Intent, records: Sequence[Record]) -> list[_Thing]:
+def _find_each_part(target: Target, intent: Intent, records: Sequence[Record]) -> list[_RecordOrId]:
     """Find the records of "buy bread and buy milk", when every part names one for sure."""
     parts = [] if target.quoted else re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", target.text)
-    named = [match_records(part, wanted_stems(replace(target, text=part), intent.tool), records) for part in parts]
-    sure: list[_Thing] = [match for match in named if isinstance(match, Record)]
+    named = [match_records(part, distinctive_stems(replace(target, text=part), intent.tool), records) for part in parts]
+    sure: list[_RecordOrId] = [match for match in named if isinstance(match, Record)]
     return sure if len(sure) == len(parts) > 1 else []
 
 
-def _search_call(tool: ToolSpec, target: Target, wanted: Sequence[str], tools: Sequence[ToolSpec]) -> Call | None:
+def _search_call(tool: ToolSpec, target: Target, wanted: Sequence[str], tools: Sequence[ToolSpec]) -> NextCall | None:
     """Search among the things that a tool acts on for the words of a target."""
     query = [lemma(word) for word in words(target.text) if stem(word) in wanted and word not in STOP_WORDS]
-    short = " ".join(dict.fromkeys(query[:_MOST_SEARCH_WORDS]))
+    short = " ".join(dict.fromkeys(query[:_MAX_SEARCH_WORDS]))
     for finding in tools:
         main = finding.main
         if finding.action == "search" and main is not None and finding.shares_noun(tool):
-            call = checked(Intent(finding, {main.name: target.text if target.quoted or not short else short}))
+            call = check_intent(Intent(finding, {main.name: target.text if target.quoted or not short else short}))
             if not (call.missing or call.too_long):
-                return Call(finding, call.arguments)
+                return NextCall(finding, call.arguments)
     return None
 
 
-def _list_call(tool: ToolSpec, tools: Sequence[ToolSpec]) -> Call | None:
+def _list_call(tool: ToolSpec, tools: Sequence[ToolSpec]) -> NextCall | None:
     """List as much as there is of the things that a tool acts on."""
     for listing in tools:
         if listing.action == "list" and listing.shares_noun(tool):
-            everything = {one.name: value_surfaces(one).get("all") for one in listing.parameters if one.choices}
+            everything = {one.name: value_synonyms(one).get("all") for one in listing.parameters if one.choices}
             most = {one.name: one.schema.get("maximum") for one in listing.parameters if one.role == "limit"}
             given = {name: value for name, value in {**everything, **most}.items() if value is not None}
-            call = checked(Intent(listing, given))
+            call = check_intent(Intent(listing, given))
             if not call.missing:
-                return Call(listing, call.arguments)
+                return NextCall(listing, call.arguments)
     return None
 
 
 MAX_TURNS = 6
-_LONGEST_REPLY = 12
+_MAX_REPLY_WORDS = 12
 _NO = pattern(
     r"(?:no|nope|nah|never ?mind|forget it|cancel|stop|don't|do not|leave it|none|neither|nothing)(?![\w-]).*"
 )
@@ -243,7 +243,7 @@ _ALL = pattern(r"(?:both|all|everything|all of them|both of them)\W*")
 
 
 @dataclass(frozen=True)
-class Progress:
+class TurnProgress:
     """How far a turn has come: the next steps of every intent, in order.
 
     `withdrawn` says that the user took back what was open, `cut` that the message was too long to be read whole.
@@ -256,66 +256,66 @@ class Progress:
     unclaimed: tuple[ToolResult, ...] = ()
 
 
-def reply_to(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date, *, may_call: bool) -> Reply:
+def next_reply(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date, *, may_call: bool) -> Reply:
     """Decide the reply to the last turn: the calls that are due, or an answer."""
     turn = turns[-1]
-    progress = read_dialogue(turns, tools, today) if tools and may_call else Progress()
+    progress = read_dialogue(turns, tools, today) if tools and may_call else TurnProgress()
     # An unclaimed result stands for one call of its tool: whoever changed the call had a reason, and making the same
     # call again could go on for ever.
     unclaimed = Counter(result.name for result in progress.unclaimed)
     due: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
     for step in progress.steps:
-        if isinstance(step, Call) and unclaimed[step.tool.name]:
+        if isinstance(step, NextCall) and unclaimed[step.tool.name]:
             unclaimed[step.tool.name] -= 1
-        elif isinstance(step, Call):
+        elif isinstance(step, NextCall):
             due[call_key(step.tool.name, step.arguments)] = step.tool.name, dict(step.arguments)
-    return Reply(calls=tuple(due.values())) if due else Reply(_answer(turn, progress, tools))
+    return Reply(calls=tuple(due.values())) if due else Reply(_answer_text(turn, progress, tools))
 
 
-def _answer(turn: Turn, progress: Progress, tools: Sequence[ToolSpec]) -> str:
+def _answer_text(turn: Turn, progress: TurnProgress, tools: Sequence[ToolSpec]) -> str:
     # Without tools there are no steps, and yet there may be results to describe.
-    results = [step.result for step in progress.steps if isinstance(step, Finished)] + list(progress.unclaimed)
+    results = [step.result for step in progress.steps if isinstance(step, FinishedIntent)] + list(progress.unclaimed)
     results = results if progress.steps else list(turn.results.values())
-    remarks = [ask(step) for step in progress.steps if isinstance(step, Question)]
+    remarks = [question_text(step) for step in progress.steps if isinstance(step, Question)]
     if progress.cut:
         remarks.append("I read only the first part of your message, because it is very long.")
     if not results and not remarks and not tools:
-        remarks = [document] if (document := describe_document(turn.text)) else []
+        remarks = [document] if (document := describe_api_answer(turn.text)) else []
     if not results and not remarks:
-        remarks = [small_talk(tools, withdrawn=progress.withdrawn)]
+        remarks = [fallback_answer(tools, withdrawn=progress.withdrawn)]
     marked = "\n\n".join(dict.fromkeys(remarks)) + f"\n{NOTICE}" if remarks else ""
     return "\n\n".join(filter(None, [describe_results(results, tools), marked]))
 
 
-def read_dialogue(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date) -> Progress:
+def read_dialogue(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date) -> TurnProgress:
     """Read the last turn in the light of those before it."""
     *before, turn = turns
-    focus = _focus(before, tools)
+    focus = _find_focus(before, tools)
     question = _open_question(before, tools, today)
     intents = _read_reply(turn.text, question, today) if question else None
     if intents is not None:
-        return replace(_advance_all(intents, turn, tools, focus), withdrawn=not intents)
+        return replace(_advance_intents(intents, turn, tools, focus), withdrawn=not intents)
     names = [result.name for result in before[-1].results.values()] if before else []
     last_tool = next((tool for tool in tools if names and tool.name == names[-1]), None)
-    plan = plan_message(turn.text, Reader(tools, today, last_tool))
-    return replace(_advance_all(plan.intents, turn, tools, focus), cut=plan.cut)
+    plan = plan_message(turn.text, Context(tools, today, last_tool))
+    return replace(_advance_intents(plan.intents, turn, tools, focus), cut=plan.cut)
 
 
-def _advance_all(intents: Sequence[Intent], turn: Turn, tools: tuple[ToolSpec, ...], focus: Focus) -> Progress:
+def _advance_intents(intents: Sequence[Intent], turn: Turn, tools: tuple[ToolSpec, ...], focus: Focus) -> TurnProgress:
     """Advance the intents; what reads, refers back or says "then" waits for the changes before it."""
-    scene = Scene(tools, turn.results, focus)
+    state = DialogueState(tools, turn.results, focus)
     steps: list[Step] = []
     changing = False
     for intent in intents:
         refers = intent.target is not None and intent.target.kind == "pronoun"
-        if changing and (intent.after or refers or intent.tool.action in READING):
+        if changing and (intent.after or refers or intent.tool.action in READ_ACTIONS):
             break
-        results = [step.result for step in reversed(steps) if isinstance(step, Finished)]
+        results = [step.result for step in reversed(steps) if isinstance(step, FinishedIntent)]
         made = next((result.records for result in results if result.ok and result.records), ())
-        new = advance(intent, replace(scene, focus=Focus(made, focus.listing)) if made else scene)
-        changing = changing or (intent.tool.action in CHANGING and any(isinstance(step, Call) for step in new))
+        new = next_steps(intent, replace(state, focus=Focus(made, focus.listing)) if made else state)
+        changing = changing or (intent.tool.action in WRITE_ACTIONS and any(isinstance(step, NextCall) for step in new))
         steps += new
-    return Progress(steps, unclaimed=tuple(result for key, result in turn.results.items() if key not in scene.claimed))
+    return TurnProgress(steps, unclaimed=tuple(one for key, one in turn.results.items() if key not in state.claimed))
 
 
 def _open_question(before: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date) -> Question | None:
@@ -325,17 +325,17 @@ def _open_question(before: Sequence[Turn], tools: tuple[ToolSpec, ...], today: d
     return next((step for step in steps if isinstance(step, Question)), None)
 
 
-def _focus(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> Focus:
+def _find_focus(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> Focus:
     """Find the records the last turns were about; a turn without results changes nothing."""
     actions = {tool.name: tool.action for tool in tools}
     for turn in reversed(before):
         answered = [result for result in turn.results.values() if result.ok]
         changed = [result for result in answered if actions.get(result.name) in ("create", "update")]
-        listings = [result.records for result in answered if actions.get(result.name) in READING and result.records]
+        listed = [result.records for result in answered if actions.get(result.name) in READ_ACTIONS and result.records]
         if changed:
             return Focus(tuple(record for result in changed for record in result.records))
-        if listings:
-            return Focus(listing=listings[-1])
+        if listed:
+            return Focus(listing=listed[-1])
     return Focus()
 
 
@@ -344,39 +344,39 @@ def _focus(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> Focus:
 
 def _read_reply(text: str, question: Question, today: date) -> list[Intent] | None:
     """Read a reply to our question: intents, an empty list for "no", None when it speaks of something else."""
-    plain = without_courteous_tail(text[:TEXT_WINDOW]).strip()
+    plain = strip_courtesy_tail(text[:MAX_MESSAGE_CHARS]).strip()
     if not plain:
         return None
     if _NO.fullmatch(plain):
         return []
-    hidden, literals = hide_literals(text[:TEXT_WINDOW])
-    bare, intent = without_courtesy(hidden), question.intent
-    chosen = _chosen(plain, bare, literals, question) if question.candidates else []
+    hidden, literals = hide_literals(text[:MAX_MESSAGE_CHARS])
+    bare, intent = strip_courtesy(hidden), question.intent
+    chosen = _chosen_records(plain, bare, literals, question) if question.candidates else []
     if chosen:
         return [replace(intent, target=Target("ids", ids=tuple(record.id for record in chosen)), missing=())]
     if find_cue(bare, intent.tool.any_noun).strength >= SURE:
         return None
     if intent.missing or intent.too_long:
-        return _completed(intent, bare, literals, today)
+        return _complete_intent(intent, bare, literals, today)
     if intent.target is not None and question.reason in ("missing", "none", "ambiguous", "unsure"):
         target = read_target(bare, intent.tool, literals)
         return None if target.kind in ("nothing", "pronoun") else [replace(intent, target=target, missing=())]
     return None
 
 
-def _completed(intent: Intent, text: str, literals: Literals, today: date) -> list[Intent] | None:
+def _complete_intent(intent: Intent, text: str, literals: Literals, today: date) -> list[Intent] | None:
     """Fill in the parameter that the question was about."""
-    wanted = intent.too_long or intent.missing[0]
-    if intent.tool.action == "create" and wanted is intent.tool.main:
+    param = intent.too_long or intent.missing[0]
+    if intent.tool.action == "create" and param is intent.tool.main:
         filled = fill_new(intent.tool, text, literals, today)
-        return [checked(replace(one, arguments={**intent.arguments, **one.arguments})) for one in filled] or None
-    value = read_value(wanted, intent.tool, text, literals, today)
+        return [check_intent(replace(one, arguments={**intent.arguments, **one.arguments})) for one in filled] or None
+    value = parse_value(param, intent.tool, text, literals, today)
     if value is None:
         return None
-    return [checked(replace(intent, arguments={**intent.arguments, wanted.name: value}, missing=(), too_long=None))]
+    return [check_intent(replace(intent, arguments={**intent.arguments, param.name: value}, missing=(), too_long=None))]
 
 
-def _chosen(plain: str, bare: str, literals: Literals, question: Question) -> Sequence[Record]:
+def _chosen_records(plain: str, bare: str, literals: Literals, question: Question) -> Sequence[Record]:
     """Find the candidates that a reply names: by number, place, title, or all of them."""
     candidates = question.candidates
     if _YES.fullmatch(plain):
@@ -390,24 +390,24 @@ def _chosen(plain: str, bare: str, literals: Literals, question: Question) -> Se
         named = [record for record in candidates if record.id in target.ids]
         places = [number for number in target.ids if isinstance(number, int) and 0 < number <= len(candidates)]
         return named or [candidates[number - 1] for number in places]
-    if target.kind != "phrase" or len(words(target.text)) > _LONGEST_REPLY:
+    if target.kind != "phrase" or len(words(target.text)) > _MAX_REPLY_WORDS:
         return []
-    match = match_records(target.text, wanted_stems(target, question.intent.tool), candidates)
+    match = match_records(target.text, distinctive_stems(target, question.intent.tool), candidates)
     return [match] if isinstance(match, Record) else []
 
 
 # Questions and answers without a tool
 
-_VERBS = {"create": "add", "delete": "delete", "update": "change"}
-_LONGEST_PURPOSE = 120
+_ACTION_VERBS = {"create": "add", "delete": "delete", "update": "change"}
+_MAX_PURPOSE_CHARS = 120
 
 
-def ask(question: Question) -> str:
+def question_text(question: Question) -> str:
     """Put the question that brings the intent further."""
     intent, tool = question.intent, question.intent.tool
-    verb = _VERBS.get(tool.action or "", "use")
+    verb = _ACTION_VERBS.get(tool.action or "", "use")
     if question.candidates:
-        return _ask_which(question, verb)
+        return _candidates_question(question, verb)
     if intent.too_long is not None:
         most = intent.too_long.schema.get("maxLength")
         return f"The {label(intent.too_long.name)} may have at most {most} characters. What shorter text shall I use?"
@@ -426,9 +426,9 @@ def ask(question: Question) -> str:
     return f"{found}Which {tool.noun} shall I {verb}? Tell me its title or its id."
 
 
-def _ask_which(question: Question, verb: str) -> str:
+def _candidates_question(question: Question, verb: str) -> str:
     noun, count = question.intent.tool.noun, len(question.candidates)
-    lines = listed([f"- {record.title or noun} (id {record.id})" for record in question.candidates])
+    lines = cut_lines([f"- {record.title or noun} (id {record.id})" for record in question.candidates])
     if question.reason == "confirm":
         opening = f"Shall I {verb} all of these {count} {plural(noun, count)}?"
     else:
@@ -436,11 +436,11 @@ def _ask_which(question: Question, verb: str) -> str:
     return "\n".join([opening, *lines])
 
 
-def small_talk(tools: Sequence[ToolSpec], *, withdrawn: bool) -> str:
+def fallback_answer(tools: Sequence[ToolSpec], *, withdrawn: bool) -> str:
     """Answer a message that needs no tool, or that the rules do not understand."""
     if withdrawn:
         return "All right, I leave everything as it is."
-    firsts = [(tool.name, tool.description.strip().split("\n")[0][:_LONGEST_PURPOSE]) for tool in tools]
-    lines = listed([f"- {name}: {first}" if first else f"- {name}" for name, first in firsts])
+    firsts = [(tool.name, tool.description.strip().split("\n")[0][:_MAX_PURPOSE_CHARS]) for tool in tools]
+    lines = cut_lines([f"- {name}: {first}" if first else f"- {name}" for name, first in firsts])
     offer = "I can use these tools:" if tools else "No tools are bound to me at the moment."
     return "\n".join([f"I am a small rule-based model for development without a network. {offer}", *lines])

@@ -91,10 +91,10 @@ def count_shared(wanted: Iterable[str], present: Iterable[str]) -> int:
 
 
 NUMBER_WORDS = {word: at for at, word in enumerate(words("one two three four five six seven eight nine ten"), 1)}
-NEVER = "(?!)"
+NEVER_MATCHES = "(?!)"
 """A regular expression that matches nothing."""
 # Rules look at this much of a clause: enough for any request, and quadratic patterns stay cheap.
-CLAUSE_WINDOW = 600
+MAX_CLAUSE_CHARS = 600
 
 
 @lru_cache(maxsize=4096)
@@ -114,8 +114,8 @@ def pattern(source: str) -> re.Pattern[str]:
 
 
 Action = Literal["create", "list", "get", "search", "update", "delete", "send", "run"]
-READING: frozenset[Action] = frozenset({"list", "get", "search"})
-CHANGING: frozenset[Action] = frozenset({"create", "update", "delete"})
+READ_ACTIONS: frozenset[Action] = frozenset({"list", "get", "search"})
+WRITE_ACTIONS: frozenset[Action] = frozenset({"create", "update", "delete"})
 # Verbs that ask for an action by themselves, and verbs that need the noun of a tool beside them.
 STRONG_VERBS: dict[Action, str] = {
     "create": "add create insert append register jot",
@@ -142,7 +142,7 @@ WEAK_VERBS: dict[Action, str] = {
 }
 
 
-def _by_verb(table: dict[Action, str]) -> dict[str, tuple[Action, ...]]:
+def _actions_by_verb(table: dict[Action, str]) -> dict[str, tuple[Action, ...]]:
     verbs: dict[str, tuple[Action, ...]] = {}
     for action, listed in table.items():
         for verb in words(listed):
@@ -150,8 +150,8 @@ def _by_verb(table: dict[Action, str]) -> dict[str, tuple[Action, ...]]:
     return verbs
 
 
-STRONG_ACTIONS = _by_verb(STRONG_VERBS)
-WEAK_ACTIONS = _by_verb(WEAK_VERBS)
+STRONG_ACTIONS = _actions_by_verb(STRONG_VERBS)
+WEAK_ACTIONS = _actions_by_verb(WEAK_VERBS)
 VERBS = frozenset(STRONG_ACTIONS) | frozenset(WEAK_ACTIONS)
 ANY_VERB = "|".join(sorted(VERBS, key=lambda verb: (-len(verb), verb)))
 """The verbs as one alternative, longest first."""
@@ -220,12 +220,12 @@ _FAMILIES = {
 }
 
 
-def noun_family(noun: str) -> frozenset[str]:
+def noun_synonyms(noun: str) -> frozenset[str]:
     """Return a noun together with its synonyms."""
     return _FAMILIES.get(stem(noun), frozenset()) | {noun}
 
 
-def with_plural(noun: str) -> str:
+def plural_pattern(noun: str) -> str:
     """Write a noun as a regular expression that takes its plural too, and spaces as hyphens."""
     body = re.escape(noun).replace(r"\-", r"[-\s]?").replace(r"\ ", r"[-\s]")
     if noun.endswith("s"):
@@ -235,10 +235,10 @@ def with_plural(noun: str) -> str:
     return f"{body}(?:es|s)?" if noun.endswith(("x", "sh", "ch", "o")) else f"{body}s?"
 
 
-def either_of(nouns: Iterable[str]) -> str:
+def any_of_nouns(nouns: Iterable[str]) -> str:
     """Write nouns as one alternative, longest first; no noun at all matches nothing."""
     listed = sorted(set(nouns), key=lambda noun: (-len(noun), noun))
-    return rf"(?:{'|'.join(with_plural(noun) for noun in listed)})" if listed else NEVER
+    return rf"(?:{'|'.join(plural_pattern(noun) for noun in listed)})" if listed else NEVER_MATCHES
 
 
 def plurals_only(nouns: str) -> str:
@@ -246,12 +246,12 @@ def plurals_only(nouns: str) -> str:
     return nouns.replace("(?:es|s)?", "(?:es|s)").replace("s?", "s")
 
 
-VAGUE = either_of(VAGUE_NOUNS)
-CONTAINER = either_of(CONTAINERS)
+VAGUE = any_of_nouns(VAGUE_NOUNS)
+CONTAINER = any_of_nouns(CONTAINERS)
 
 
 @lru_cache(maxsize=4096)
-def noun_form(source: str, noun: str) -> re.Pattern[str]:
+def noun_rule(source: str, noun: str) -> re.Pattern[str]:
     """Compile a rule about nouns.
 
     `{N}` stands for the nouns, `{P}` for their plurals alone, `{L}` for the nouns and the places where their things are
@@ -265,7 +265,7 @@ def noun_form(source: str, noun: str) -> re.Pattern[str]:
 _FILING_WINDOW = 200
 
 
-def without_filing(text: str, noun: str = NEVER, *, anywhere: bool = False) -> str:
+def strip_container(text: str, noun: str = NEVER_MATCHES, *, anywhere: bool = False) -> str:
     """Drop where a thing is kept ("on my list", "among the tasks"), at the end of a text or anywhere in it."""
     form = pattern(
         r"\b(?:off of|to|on|onto|in|into|as|under|for|from|off|among|through|across) (?:my|the|our|your|a|an|all) "
@@ -280,7 +280,7 @@ _FIRST_HIDDEN = 0xE000
 _LAST_HIDDEN = 0xF8FF
 HIDDEN = f"[{chr(_FIRST_HIDDEN)}-{chr(_LAST_HIDDEN)}]"
 _HIDDEN = re.compile(HIDDEN)
-_FIND = re.compile(
+_LITERAL = re.compile(
     r"""
       "(?P<double>[^"\n]{1,2000})"
     | “(?P<curly>[^”\n]{1,2000})”
@@ -299,7 +299,7 @@ _NOT_PATHS = re.compile(r"\d+/\d+(?:/\d+)?|and/or|w/.*|(?:[a-z]\.)+[a-z]", re.IG
 
 
 @dataclass(frozen=True)
-class HiddenText:
+class HiddenLiteral:
     """One hidden literal: what stood there, and what it means without its quotes."""
 
     kind: LiteralKind
@@ -311,14 +311,14 @@ class HiddenText:
 class Literals:
     """The hidden literals of one message, by the character that stands for them."""
 
-    found: Mapping[str, HiddenText]
+    found: Mapping[str, HiddenLiteral]
 
     def restore(self, text: str) -> str:
         """Put the literals back as they stood, quotes included, unless one is the whole text."""
         text = text.strip()
         return self.found[text].value if text in self.found else _HIDDEN.sub(lambda one: self.found[one[0]].raw, text)
 
-    def in_text(self, text: str, *kinds: LiteralKind) -> list[tuple[str, HiddenText]]:
+    def in_text(self, text: str, *kinds: LiteralKind) -> list[tuple[str, HiddenLiteral]]:
         """List the (character, literal) pairs of these kinds in a text, in order."""
         pairs = [(character, self.found[character]) for character in _HIDDEN.findall(text)]
         return [pair for pair in pairs if not kinds or pair[1].kind in kinds]
@@ -326,7 +326,7 @@ class Literals:
 
 def hide_literals(text: str) -> tuple[str, Literals]:
     """Replace every literal of a text by one private-use character."""
-    found: dict[str, HiddenText] = {}
+    found: dict[str, HiddenLiteral] = {}
 
     def hide(match: re.Match[str]) -> str:
         raw, kind, tail = match.group(), match.lastgroup or "", ""
@@ -340,10 +340,10 @@ def hide_literals(text: str) -> tuple[str, Literals]:
         character = chr(_FIRST_HIDDEN + len(found))
         if ord(character) > _LAST_HIDDEN or not value.strip():
             return match.group()
-        found[character] = HiddenText(kind, value.strip(), raw)  # type: ignore[arg-type]
+        found[character] = HiddenLiteral(kind, value.strip(), raw)  # type: ignore[arg-type]
         return character + tail
 
-    return _FIND.sub(hide, _HIDDEN.sub("", text)), Literals(found)
+    return _LITERAL.sub(hide, _HIDDEN.sub("", text)), Literals(found)
 
 
 _GREETING = r"hi(?: there)?|hello(?: there)?|hey(?: there)?|good (?:morning|afternoon|evening|day)"
@@ -370,14 +370,14 @@ _TAIL = pattern(
 _TAIL_WINDOW = 120
 
 
-def without_courtesy(text: str) -> str:
+def strip_courtesy(text: str) -> str:
     """Drop what politeness puts before and after a request."""
     text = text.strip()
     lead = _LEAD.match(text)
-    return without_courteous_tail(text[lead.end() :] if lead else text)
+    return strip_courtesy_tail(text[lead.end() :] if lead else text)
 
 
-def without_courteous_tail(text: str) -> str:
+def strip_courtesy_tail(text: str) -> str:
     """Drop "please", thanks and closing punctuation at the end."""
     # Only the last words can be courtesies; searching the whole of a long text would be slow for nothing.
     match = _TAIL.search(text, max(0, len(text) - _TAIL_WINDOW))

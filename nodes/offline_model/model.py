@@ -18,23 +18,23 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
-from toolweave.nodes.offline_model.choose_tool import TEXT_WINDOW, Reader, plan_message, rank_tools
-from toolweave.nodes.offline_model.dialogue import MAX_TURNS, reply_to
-from toolweave.nodes.offline_model.english import hide_literals, without_courtesy
-from toolweave.nodes.offline_model.fill import Intent, fill_other, unused_words
-from toolweave.nodes.offline_model.phrases import find_cue
-from toolweave.nodes.offline_model.results import NOTICE, Reply, Turn, call_key, label, read_turns, text_of
-from toolweave.nodes.offline_model.script_tasks import next_fetch, written_call
+from toolweave.nodes.offline_model.choose_tool import MAX_MESSAGE_CHARS, Context, plan_message, rank_tools
+from toolweave.nodes.offline_model.clauses import find_cue
+from toolweave.nodes.offline_model.dialogue import MAX_TURNS, next_reply
+from toolweave.nodes.offline_model.english import hide_literals, strip_courtesy
+from toolweave.nodes.offline_model.fill_tool import Intent, fill_other, unused_words
+from toolweave.nodes.offline_model.results import NOTICE, Reply, Turn, call_key, content_text, label, read_turns
+from toolweave.nodes.offline_model.script_tasks import fetch_reply, script_or_notes_call
 from toolweave.nodes.offline_model.tools import (
     ToolSpec,
     all_nouns,
-    made_up_value,
-    read_tools,
-    resolve,
-    wrong_parameters,
+    invalid_parameters,
+    minimal_value,
+    parse_tools,
+    resolve_schema,
 )
 
-_NOTHING_FITS = "None of the offered tools does what these words ask for."
+_NO_MATCHING_TOOL = "None of the offered tools does what these words ask for."
 _NO_OTHER_READING = "I can read these words in no other way, and what I chose was refused."
 NamedCall = tuple[str, dict[str, Any]]
 
@@ -46,30 +46,30 @@ def structured_call(
     offered = tuple(tool for tool in tools if name in (None, tool.name))
     if not offered:
         return None
-    if candidates := _candidates(offered[0]):
-        return offered[0].name, _choose(turns, candidates, today)
+    if candidates := _workflow_tools(offered[0]):
+        return offered[0].name, _choose_request(turns, candidates, today)
     call = _forced_call(turns[-1].text, offered, today)
     return None if call_key(*call) in turns[-1].results else call
 
 
-def _candidates(tool: ToolSpec) -> tuple[ToolSpec, ...]:
+def _workflow_tools(tool: ToolSpec) -> tuple[ToolSpec, ...]:
     """Describe the tools that the workflow's function chooses among: each form of `arguments` has an id as title."""
     properties = tool.schema.get("properties")
     form = properties.get("arguments") if isinstance(properties, Mapping) and "tool_id" in properties else None
     if not isinstance(form, Mapping):
         return ()
     listed = form.get("anyOf", [form])
-    branches = [resolve(one, tool.schema) for one in (listed if isinstance(listed, list) else ())]
+    branches = [resolve_schema(one, tool.schema) for one in (listed if isinstance(listed, list) else ())]
     functions = (
         # The workflow's descriptions begin with the tool's name: "Get product: Get one product …".
         {"name": one.get("title"), "description": about.partition(": ")[2] or about, "parameters": one}
         for one in branches
         if isinstance(about := one.get("description", ""), str)
     )
-    return read_tools([{"function": function} for function in functions])
+    return parse_tools([{"function": function} for function in functions])
 
 
-def _choose(turns: Sequence[Turn], candidates: tuple[ToolSpec, ...], today: date) -> dict[str, Any]:
+def _choose_request(turns: Sequence[Turn], candidates: tuple[ToolSpec, ...], today: date) -> dict[str, Any]:
     """Choose for the words that the conversation began with: what follows a choice only says what is wrong with it."""
     text, refused = turns[-1].text, list[Any]()
     for turn in reversed(turns[:-1]):
@@ -78,24 +78,24 @@ def _choose(turns: Sequence[Turn], candidates: tuple[ToolSpec, ...], today: date
         except (ValueError, RecursionError):
             break
         text = turn.text
-    intents = plan_message(text, Reader(candidates, today)).intents
-    problem = _problem(intents, text, today)
+    intents = plan_message(text, Context(candidates, today)).intents
+    problem = _request_problem(intents, text, today)
     if problem is None:
         intent = intents[0]
         key = {intent.tool.key.name: intent.target.ids[0]} if intent.tool.key and intent.target else {}
         arguments = {**key, **intent.arguments}
         chosen = {"tool_id": intent.tool.name, "arguments": arguments}
-        if wrong := wrong_parameters(intent.tool.schema, arguments):
+        if wrong := invalid_parameters(intent.tool.schema, arguments):
             problem = f"{intent.tool.name} does not take what was given as {' and '.join(map(label, sorted(wrong)))}."
         elif chosen not in refused:
             return chosen
     return {"reason": f"{problem or _NO_OTHER_READING} {NOTICE}"}
 
 
-def _problem(intents: Sequence[Intent], text: str, today: date) -> str | None:
+def _request_problem(intents: Sequence[Intent], text: str, today: date) -> str | None:
     """Say why no request can be made of the words."""
     if len(intents) != 1:
-        return "Give one request at a time." if intents else _NOTHING_FITS
+        return "Give one request at a time." if intents else _NO_MATCHING_TOOL
     intent = intents[0]
     missing = [one.name for one in (*intent.missing, *filter(None, [intent.too_long]))]
     if intent.target and intent.tool.key and len(intent.target.ids) != 1:
@@ -110,14 +110,14 @@ def _problem(intents: Sequence[Intent], text: str, today: date) -> str | None:
 
 def _forced_call(text: str, offered: tuple[ToolSpec, ...], today: date) -> NamedCall:
     """Fill the tool that fits best; what the text does not give for a required parameter is made up."""
-    text = text[:TEXT_WINDOW]
+    text = text[:MAX_MESSAGE_CHARS]
     hidden, literals = hide_literals(text)
-    words = without_courtesy(hidden)
+    words = strip_courtesy(hidden)
     tool = rank_tools(offered, find_cue(words, all_nouns(offered)), hidden, literals, today)[0][1]
     arguments = dict(fill_other(tool, words, literals, today).arguments)
     for parameter in tool.parameters:
         if parameter.required and parameter.name not in arguments:
-            arguments[parameter.name] = made_up_value(parameter, tool.schema, text, today)
+            arguments[parameter.name] = minimal_value(parameter, tool.schema, text, today)
     return tool.name, arguments
 
 
@@ -125,8 +125,8 @@ _CHARACTERS_PER_TOKEN = 4
 _WORD = re.compile(r"\s*\S+\s*?(?=\s|$)|\s+")
 
 
-_FREE = (None, False, "", "auto", "none")
-_ANY = (True, "any", "required")
+_OPTIONAL_CHOICES = (None, False, "", "auto", "none")
+_REQUIRED_CHOICES = (True, "any", "required")
 
 
 def _now() -> datetime:
@@ -170,8 +170,8 @@ class OfflineChatModel(BaseChatModel):
             ValueError: `tool_choice` names a tool that is not among `tools`.
         """
         bound = [convert_to_openai_tool(tool) for tool in tools]
-        names = [spec.name for spec in read_tools(bound)]
-        if tool_choice not in (*_FREE, *_ANY, *names):
+        names = [spec.name for spec in parse_tools(bound)]
+        if tool_choice not in (*_OPTIONAL_CHOICES, *_REQUIRED_CHOICES, *names):
             raise ValueError(
                 f"tool_choice names {tool_choice!r}, which is not bound; bound are: {', '.join(names) or 'none'}."
             )
@@ -195,7 +195,7 @@ class OfflineChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002  the signature is LangChain's
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        yield from _chunks(self._reply(messages, stop, kwargs))
+        yield from _message_chunks(self._reply(messages, stop, kwargs))
 
     async def _astream(
         self,
@@ -204,14 +204,14 @@ class OfflineChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002  the signature is LangChain's
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in _chunks(self._reply(messages, stop, kwargs)):
+        for chunk in _message_chunks(self._reply(messages, stop, kwargs)):
             yield chunk
 
     def _reply(
         self, messages: Sequence[BaseMessage], stop: Sequence[str] | None, options: Mapping[str, Any]
     ) -> AIMessage:
-        tools = read_tools(options.get("tools") or ())
-        reply = decide(messages, tools, options.get("tool_choice"), self.clock().date())
+        tools = parse_tools(options.get("tools") or ())
+        reply = decide_reply(messages, tools, options.get("tool_choice"), self.clock().date())
         calls = reply.calls[:1] if options.get("parallel_tool_calls") is False else reply.calls
         places = [place for word in stop or () if word and (place := reply.text.find(word)) >= 0]
         text = reply.text[: min(places)] if places else reply.text
@@ -230,17 +230,17 @@ class OfflineChatModel(BaseChatModel):
         )
 
 
-def decide(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], choice: object, today: date) -> Reply:
+def decide_reply(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], choice: object, today: date) -> Reply:
     """Decide the next message; the same messages always lead to the same decision (O-01)."""
     turns = read_turns(messages, most=MAX_TURNS)
-    if tools and choice not in _FREE:
+    if tools and choice not in _OPTIONAL_CHOICES:
         name = next((tool.name for tool in tools if tool.name == choice), None)
-        call = written_call(messages, tools, name) or structured_call(turns, tools, name, today)
+        call = script_or_notes_call(messages, tools, name) or structured_call(turns, tools, name, today)
         if call:
             return Reply(calls=(call,))
-    elif tools and choice != "none" and (fetching := next_fetch(messages, turns[-1], tools, today)):
+    elif tools and choice != "none" and (fetching := fetch_reply(messages, turns[-1], tools, today)):
         return fetching
-    return reply_to(turns, tools, today, may_call=choice != "none")
+    return next_reply(turns, tools, today, may_call=choice != "none")
 
 
 def _call_id(messages: Sequence[BaseMessage], place: int, name: str, arguments: Mapping[str, Any]) -> str:
@@ -252,13 +252,13 @@ def _call_id(messages: Sequence[BaseMessage], place: int, name: str, arguments: 
 
 def _usage(messages: Sequence[BaseMessage], text: str, calls: Sequence[tuple[str, dict[str, Any]]]) -> UsageMetadata:
     """Estimate the tokens: four characters each."""
-    read = sum(len(text_of(message.content)) for message in messages)
+    read = sum(len(content_text(message.content)) for message in messages)
     written = len(text) + sum(len(json.dumps(call)) for call in calls)
     given, made = -(-read // _CHARACTERS_PER_TOKEN), -(-written // _CHARACTERS_PER_TOKEN)
     return UsageMetadata(input_tokens=given, output_tokens=made, total_tokens=given + made)
 
 
-def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
+def _message_chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
     """Yield the text word by word, each call whole, and the usage last."""
     for word in _WORD.findall(str(message.content)):
         yield ChatGenerationChunk(message=AIMessageChunk(content=word))

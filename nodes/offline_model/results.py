@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from toolweave.nodes.offline_model.english import Action, count_shared, stems
-from toolweave.nodes.offline_model.tools import ToolSpec, read_function
+from toolweave.nodes.offline_model.tools import ToolSpec, parse_tool
 
 NOTICE = "(offline model)"
 """The mark of every answer that no tool gave (O-04)."""
@@ -22,15 +22,15 @@ _MAX_JSON = 2_000_000
 # Half of the words may fit by chance ("flight to Paris", "Book flight to Lisbon"): then the user is asked.
 _SURE_MATCH, _POSSIBLE_MATCH = 0.6, 0.25
 
-_MOST_LINES = 50
-_MOST_ITEMS = 20
-_LONGEST_TEXT = 4000
-_LONGEST_VALUE = 500
-_LONGEST_SHOWN = 60
-_NOT_SHOWN = frozenset(
+_MAX_LINES = 50
+_MAX_ITEMS = 20
+_MAX_TEXT_CHARS = 4000
+_MAX_VALUE_CHARS = 500
+_MAX_DETAIL_CHARS = 60
+_HIDDEN_FIELDS = frozenset(
     {"id", "title", "name", "created_at", "updated_at", "completed_at", "created", "updated", "user_id", "owner_id"}
 )
-_DONE: dict[Action | None, str] = {"create": "Created", "update": "Updated", "delete": "Deleted"}
+_DONE_VERBS: dict[Action | None, str] = {"create": "Created", "update": "Updated", "delete": "Deleted"}
 
 CallKey = tuple[str, str]
 
@@ -43,7 +43,7 @@ class Record:
     title: str
     data: Mapping[str, Any] = field(compare=False, hash=False)
 
-    def match(self, wanted: Sequence[str]) -> float:
+    def match_score(self, wanted: Sequence[str]) -> float:
         """Return the share of the wanted stems that this record has; those outside its title count half."""
         if not wanted:
             return 0.0
@@ -102,7 +102,7 @@ def read_turns(messages: Sequence[BaseMessage], *, most: int) -> list[Turn]:
     if not starts:
         return [_read_turn("", messages)]
     return [
-        _read_turn(text_of(messages[start].content), messages[start + 1 : end])
+        _read_turn(content_text(messages[start].content), messages[start + 1 : end])
         for start, end in zip(starts, [*starts[1:], len(messages)], strict=True)
     ]
 
@@ -113,14 +113,14 @@ def _read_turn(text: str, replies: Sequence[BaseMessage]) -> Turn:
     answer = ""
     for reply in replies:
         if isinstance(reply, AIMessage):
-            answer = text_of(reply.content)
+            answer = content_text(reply.content)
             for call in reply.tool_calls:
                 message = answers.get(call["id"] or "")
                 results[call_key(call["name"], call["args"])] = _read_result(message, call["name"], call["args"])
     return Turn(text, results, answer)
 
 
-def text_of(content: object) -> str:
+def content_text(content: object) -> str:
     """Return the text of a message's content, be it a string or a list of blocks."""
     if isinstance(content, str):
         return content
@@ -133,9 +133,9 @@ def _read_result(message: ToolMessage | None, name: str, arguments: Mapping[str,
     """Read one tool message: our envelope, any other JSON, or plain text."""
     if message is None:
         return ToolResult(name, arguments, ok=False, problem=NO_ANSWER)
-    text = text_of(message.content).strip()
-    data = _parsed(text) if len(text) <= _MAX_JSON else None
-    problem = _problem(message, data, text)
+    text = content_text(message.content).strip()
+    data = _parse_json(text) if len(text) <= _MAX_JSON else None
+    problem = _result_problem(message, data, text)
     if problem is not None:
         return ToolResult(name, arguments, ok=False, text=text, problem=problem)
     if isinstance(data, Mapping) and data.get("status") == "success" and "data" in data:
@@ -144,14 +144,14 @@ def _read_result(message: ToolMessage | None, name: str, arguments: Mapping[str,
     return ToolResult(name, arguments, ok=True, data=data, text=text, records=records)
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _problem(message: ToolMessage, data: object, text: str) -> str | None:
+def _result_problem(message: ToolMessage, data: object, text: str) -> str | None:
     """Return what went wrong in the tool's own words (C-06); None when nothing did."""
     error = data.get("error") if isinstance(data, Mapping) else None
     if isinstance(error, Mapping):
@@ -165,7 +165,7 @@ def _find_records(data: object, depth: int) -> Iterator[Record]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(data, Mapping):
-        record = _as_record(data)
+        record = _parse_record(data)
         if record:
             yield record
         else:
@@ -176,7 +176,7 @@ def _find_records(data: object, depth: int) -> Iterator[Record]:
             yield from _find_records(value, depth + 1)
 
 
-def _as_record(data: Mapping[str, Any]) -> Record | None:
+def _parse_record(data: Mapping[str, Any]) -> Record | None:
     named = (name for name in data if name.lower().endswith(("_id", "id")) and "cursor" not in name)
     key = next((name for name in _ID_KEYS if name in data), None) or next(named, None)
     value = data.get(key) if key else None
@@ -192,7 +192,7 @@ def match_records(phrase: str, wanted: Sequence[str], records: Sequence[Record])
     exact = tuple(record for record in records if " ".join(record.title.lower().split()) == flat)
     if exact:
         return exact[0] if len(exact) == 1 else exact
-    scored = [(record.match(wanted), record) for record in records]
+    scored = [(record.match_score(wanted), record) for record in records]
     best = max((score for score, _ in scored), default=0.0)
     if best <= _POSSIBLE_MATCH:
         return ()
@@ -206,16 +206,14 @@ def match_records(phrase: str, wanted: Sequence[str], records: Sequence[Record])
 def describe_results(results: Sequence[ToolResult], tools: Sequence[ToolSpec]) -> str:
     """Say how calls ended, one paragraph each, failures included; only a good result is described as done (T-06)."""
     specs = {tool.name: tool for tool in tools}
-    paragraphs = (
-        _describe(result, specs.get(result.name) or read_function({"name": result.name})) for result in results
-    )
+    paragraphs = (_describe(result, specs.get(result.name) or parse_tool({"name": result.name})) for result in results)
     return "\n\n".join(dict.fromkeys(paragraphs))
 
 
 def _describe(result: ToolResult, tool: ToolSpec) -> str:
     if not result.ok:
         return _describe_failure(result, tool)
-    if tool.action in _DONE and result.records:
+    if tool.action in _DONE_VERBS and result.records:
         return _describe_change(result, tool)
     if tool.action in ("list", "search") and result.data is not None:
         return _describe_list(result, tool.noun)
@@ -224,22 +222,22 @@ def _describe(result: ToolResult, tool: ToolSpec) -> str:
 
 def _describe_failure(result: ToolResult, tool: ToolSpec) -> str:
     attempt = f"get an answer from {result.name}"
-    if tool.action in (*_DONE, "list", "search"):
-        attempt = f"{tool.action} the {plural(tool.noun, 1 if tool.action in _DONE else 2)}"
+    if tool.action in (*_DONE_VERBS, "list", "search"):
+        attempt = f"{tool.action} the {plural(tool.noun, 1 if tool.action in _DONE_VERBS else 2)}"
     if result.problem == NO_ANSWER:
         return f"I tried to {attempt}, but {NO_ANSWER}, so I do not know whether it was done."
-    problem = shortened(result.problem.strip())
+    problem = shorten(result.problem.strip())
     return f"I could not {attempt}: {problem}{'' if problem.endswith(('.', '!', '?')) else '.'}"
 
 
 def _describe_change(result: ToolResult, tool: ToolSpec) -> str:
     given = {name: value for name, value in result.arguments.items() if name != "id"}
-    return f"{_DONE[tool.action]} the {tool.noun} {_named(result.records[0], given)}."
+    return f"{_DONE_VERBS[tool.action]} the {tool.noun} {_record_text(result.records[0], given)}."
 
 
 def _describe_list(result: ToolResult, noun: str) -> str:
     filters = [
-        f"{label(name)} {plain(value)}"
+        f"{label(name)} {value_text(value)}"
         for name, value in result.arguments.items()
         if name not in ("limit", "cursor") and value != "all"
     ]
@@ -247,20 +245,20 @@ def _describe_list(result: ToolResult, noun: str) -> str:
     count = len(result.records)
     if count:
         lines = [f"I found {count} {plural(noun, count)}{about}:"]
-        return "\n".join([*lines, *listed([f"- {_named(record, record.data)}" for record in result.records])])
+        return "\n".join([*lines, *cut_lines([f"- {_record_text(record, record.data)}" for record in result.records])])
     if not result.data or (isinstance(result.data, Mapping) and not any(result.data.values())):
         return f"I found no {plural(noun, 2)}{about}."
     return describe_data(result.data, result.text)
 
 
-def _named(record: Record, values: Mapping[str, Any]) -> str:
+def _record_text(record: Record, values: Mapping[str, Any]) -> str:
     """Name a record with its id and those of its values that are short enough for one line."""
     hidden: tuple[Any, ...] = (None, "", [], {}, record.id, record.title)
     details = [f"id {record.id}"] if record.id != "" else []
     details += [
-        f"{label(str(name))} {plain(value)}"
+        f"{label(str(name))} {value_text(value)}"
         for name, value in values.items()
-        if name not in _NOT_SHOWN and value not in hidden and len(str(value)) <= _LONGEST_SHOWN
+        if name not in _HIDDEN_FIELDS and value not in hidden and len(str(value)) <= _MAX_DETAIL_CHARS
     ]
     return f"“{record.title or record.id}” ({', '.join(details)})"
 
@@ -269,26 +267,26 @@ def describe_data(data: Any, text: str) -> str:
     """Say any payload: a lone value as it is, fields and items as a list, else the text itself."""
     if isinstance(data, Mapping) and len(data) == 1:
         (inner,) = data.values()
-        return describe_data(inner, plain(inner))
+        return describe_data(inner, value_text(inner))
     if isinstance(data, Mapping | list) and not data:
         return "The result is empty."
     if isinstance(data, Mapping):
-        lines = [f"- {label(str(name))}: {plain(value)}" for name, value in data.items()]
-        return "\n".join(["This is the result:", *listed(lines)])
+        lines = [f"- {label(str(name))}: {value_text(value)}" for name, value in data.items()]
+        return "\n".join(["This is the result:", *cut_lines(lines)])
     if isinstance(data, list):
-        return "\n".join([f"I found {len(data)} results:", *listed([f"- {plain(value)}" for value in data])])
+        return "\n".join([f"I found {len(data)} results:", *cut_lines([f"- {value_text(value)}" for value in data])])
     if isinstance(data, str):
-        return shortened(data)
+        return shorten(data)
     if data is not None:
-        return plain(data)
-    return shortened(text) if text.strip() else "Done; the tool gave no further answer."
+        return value_text(data)
+    return shorten(text) if text.strip() else "Done; the tool gave no further answer."
 
 
-def describe_document(message: str) -> str:
+def describe_api_answer(message: str) -> str:
     """Say the API's answer that a message of the workflow holds, and what follows it; empty when there is none."""
     framed, closing, remark = message.rpartition("\n</api_answer>")
     answer = framed.rpartition("<api_answer")[2].partition(">")[2].strip()
-    return f"{describe_data(_parsed(answer), answer)}\n{remark.strip()}".rstrip() if closing else ""
+    return f"{describe_data(_parse_json(answer), answer)}\n{remark.strip()}".rstrip() if closing else ""
 
 
 def label(name: str) -> str:
@@ -305,26 +303,26 @@ def plural(noun: str, count: int) -> str:
     return f"{noun}es" if noun.endswith(("s", "x", "sh", "ch")) else f"{noun}s"
 
 
-def plain(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Write any JSON value on one line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(plain(item) for item in value[:_MOST_ITEMS])[:_LONGEST_VALUE] or "empty"
+        return ", ".join(value_text(item) for item in value[:_MAX_ITEMS])[:_MAX_VALUE_CHARS] or "empty"
     if isinstance(value, Mapping):
-        fields = (f"{label(str(name))} {plain(inner)}" for name, inner in list(value.items())[:_MOST_ITEMS])
-        return "; ".join(fields)[:_LONGEST_VALUE]
-    return "nothing" if value is None else str(value)[:_LONGEST_VALUE]
+        fields = (f"{label(str(name))} {value_text(inner)}" for name, inner in list(value.items())[:_MAX_ITEMS])
+        return "; ".join(fields)[:_MAX_VALUE_CHARS]
+    return "nothing" if value is None else str(value)[:_MAX_VALUE_CHARS]
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Cut a long text and say how long it is."""
-    if len(text) <= _LONGEST_TEXT:
+    if len(text) <= _MAX_TEXT_CHARS:
         return text
-    return f"{text[:_LONGEST_TEXT].rstrip()} … ({len(text)} characters in all)"
+    return f"{text[:_MAX_TEXT_CHARS].rstrip()} … ({len(text)} characters in all)"
 
 
-def listed(lines: list[str]) -> list[str]:
+def cut_lines(lines: list[str]) -> list[str]:
     """Return as many lines as a reader wants, and the number of those beyond."""
-    beyond = len(lines) - _MOST_LINES
-    return lines if beyond <= 0 else [*lines[:_MOST_LINES], f"… and {beyond} more."]
+    beyond = len(lines) - _MAX_LINES
+    return lines if beyond <= 0 else [*lines[:_MAX_LINES], f"… and {beyond} more."]

@@ -16,54 +16,54 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
+from toolweave.nodes.offline_model.clauses import NOT_AFTER_ABBREVIATION
 from toolweave.nodes.offline_model.english import words
-from toolweave.nodes.offline_model.phrases import NOT_AFTER
-from toolweave.nodes.offline_model.results import NOTICE, Reply, Turn, shortened, text_of
-from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, made_up_value, name_words
+from toolweave.nodes.offline_model.results import NOTICE, Reply, Turn, content_text, shorten
+from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, minimal_value, name_words
 from toolweave.nodes.spoken_length import spoken_seconds
 
 _URL = re.compile(r"https?://[^\s<>\"'“”]+")
 _URL_AT_END = re.compile(r":\s+(https?://\S+)\s*\Z")
-_MOST_WORDS = 20
-_TASK = re.compile(r"(?=.*\bfetch)(?=.*\bpages?\b)(?=.*\btools?\b)", re.IGNORECASE | re.DOTALL)
-_FEWEST_LETTERS = 40
+_MAX_TASK_WORDS = 20
+_FETCH_PROMPT = re.compile(r"(?=.*\bfetch)(?=.*\bpages?\b)(?=.*\btools?\b)", re.IGNORECASE | re.DOTALL)
+_MIN_CONTENT_CHARS = 40
 _URL_NAMES = ("url", "urls", "uri", "link", "href", "address", "website")
 # Words in the name of a tool that fetches a page, and of one that does something else with a URL.
-_FETCHING = frozenset(words("scrape fetch read markdown extract get crawl retrieve load visit open"))
-_NOT_FETCHING = frozenset(
+_FETCH_WORDS = frozenset(words("scrape fetch read markdown extract get crawl retrieve load visit open"))
+_OTHER_TOOL_WORDS = frozenset(
     words(
         "map search find list screenshot status check batch agent post create add update delete upload submit send save"
     )
 )
 
 
-def next_fetch(messages: Sequence[BaseMessage], turn: Turn, tools: Sequence[ToolSpec], today: date) -> Reply | None:
+def fetch_reply(messages: Sequence[BaseMessage], turn: Turn, tools: Sequence[ToolSpec], today: date) -> Reply | None:
     """Return the next call or the last words of the fetching; None when fetching a page is not the task."""
-    url = _task(messages, turn)
+    url = _requested_url(messages, turn)
     if url is None:
         return None
     results = {result.name: result for result in turn.results.values()}
     for tool in tools:
         place = _url_parameter(tool)
         named = {*name_words(tool.name)}
-        if place is None or not named & _FETCHING or named & _NOT_FETCHING:
+        if place is None or not named & _FETCH_WORDS or named & _OTHER_TOOL_WORDS:
             continue
         result = results.get(tool.name)
         if result is None:
             needed = [one for one in tool.parameters if one.required and one is not place]
-            made_up = {one.name: made_up_value(one, tool.schema, url, today) for one in needed}
+            made_up = {one.name: minimal_value(one, tool.schema, url, today) for one in needed}
             return Reply(calls=((tool.name, {place.name: [url] if place.kind == "array" else url, **made_up}),))
-        if result.ok and sum(map(str.isalnum, result.text)) >= _FEWEST_LETTERS:
+        if result.ok and sum(map(str.isalnum, result.text)) >= _MIN_CONTENT_CHARS:
             return Reply(f"The page is there: {tool.name} gave it.\n{NOTICE}")
-    problems = [f"{one.name}: {shortened(one.problem) or 'it gave no content'}" for one in results.values()]
+    problems = [f"{one.name}: {shorten(one.problem) or 'it gave no content'}" for one in results.values()]
     reason = "; ".join(problems) or "None of my tools takes the URL of a page."
     return Reply(f"I could not fetch {url}. {reason}\n{NOTICE}")
 
 
-def _task(messages: Sequence[BaseMessage], turn: Turn) -> str | None:
-    prompt = next((text_of(message.content) for message in messages if isinstance(message, SystemMessage)), "")
+def _requested_url(messages: Sequence[BaseMessage], turn: Turn) -> str | None:
+    prompt = next((content_text(message.content) for message in messages if isinstance(message, SystemMessage)), "")
     urls = dict.fromkeys(_URL.findall(turn.text))
-    if not _TASK.match(prompt[:600]) or len(urls) != 1 or len(turn.text.split()) > _MOST_WORDS:
+    if not _FETCH_PROMPT.match(prompt[:600]) or len(urls) != 1 or len(turn.text.split()) > _MAX_TASK_WORDS:
         return None
     named = _URL_AT_END.search(turn.text)
     return named[1] if named else next(iter(urls)).rstrip(".,;:!?)]}")
@@ -90,81 +90,81 @@ _NO_PROSE = re.compile(
     r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=fence)[^\n]*$|\Z)|^[ \t]*(?:\||!\[)[^\n]*$",
     re.MULTILINE | re.DOTALL,
 )
-_ENOUGH = 0.5
+_MIN_TIME_SHARE = 0.5
 _PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+•]|\d{1,3}[.)])\s)")
-_MARKS = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\n]*\)|^(?:[-*+•>]|\d{1,3}[.)])\s|(?<! )\*|\*(?! )|[`|]")
-_END = re.compile(rf"{NOT_AFTER}[.!?…؟।][\"'”’»)\]]*\s+|[。！？][”’」』）]*\s*")
+_MARKDOWN = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\n]*\)|^(?:[-*+•>]|\d{1,3}[.)])\s|(?<! )\*|\*(?! )|[`|]")
+_SENTENCE_END = re.compile(rf"{NOT_AFTER_ABBREVIATION}[.!?…؟।][\"'”’»)\]]*\s+|[。！？][”’」』）]*\s*")
 _SECONDS = re.compile(r"\b(\d{1,7}) seconds when spoken\b")
 _SECTIONS = re.compile(r"\b(\d{1,3})(?: to (\d{1,3}))? sections?\b")
 _NOTES_WORDS = re.compile(r"\b(\d{1,7}) words\b")
 _DEFAULT_SECONDS, _DEFAULT_SECTIONS, _DEFAULT_WORDS = 180, ("3", "8"), 1_000
-_SHORTEST_SECTION_S = 10
+_MIN_SECTION_S = 10
 # Of languages whose words are long in tokens, fewer words have room.
 _SECONDS_PER_WORD_OF_NOTES = 0.3
-_LONGEST_TITLE = 60
-_LONGEST_PIECE = 300
+_MAX_TITLE_CHARS = 60
+_MAX_PIECE_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ArticlePart:
     """Sentences of the article below one of its headings, which is empty where there is none."""
 
     heading: str
     sentences: list[str]
 
 
-def written_call(
+def script_or_notes_call(
     messages: Sequence[BaseMessage], tools: Sequence[ToolSpec], name: str | None
 ) -> tuple[str, dict[str, Any]] | None:
     """Return the call with the script or the notes; None when neither is requested, or no article is shown."""
     tool = next(
         (tool for tool in tools if tool.name in (_WRITE_SCRIPT, _TAKE_NOTES) and name in (None, tool.name)), None
     )
-    texts = [text_of(message.content) for message in messages if isinstance(message, HumanMessage)]
+    texts = [content_text(message.content) for message in messages if isinstance(message, HumanMessage)]
     shown = next((found for text in texts if (found := _ARTICLE.search(text))), None)
     if tool is None or shown is None:
         return None
-    prompt = "\n".join(text_of(message.content) for message in messages if isinstance(message, SystemMessage))
+    prompt = "\n".join(content_text(message.content) for message in messages if isinstance(message, SystemMessage))
     if tool.name == _TAKE_NOTES:
-        return tool.name, _notes(shown["text"], prompt)
-    return tool.name, _script(shown["title"] or "", shown["text"], prompt, tool, refused=len(texts) > 1)
+        return tool.name, _notes_arguments(shown["text"], prompt)
+    return tool.name, _script_arguments(shown["title"] or "", shown["text"], prompt, tool, refused=len(texts) > 1)
 
 
-def parts_of(text: str, *, everything: bool) -> list[Part]:
+def split_article(text: str, *, everything: bool) -> list[ArticlePart]:
     """Divide an article at its headings; with `everything` what is no sentence counts as one line by line."""
     opening, *rest = _HEADING.split(text if everything else _NO_PROSE.sub("", text))
-    parts = [Part("", _sentences(opening, everything))]
+    parts = [ArticlePart("", _split_sentences(opening, everything))]
     for heading, below in zip(rest[::2], rest[1::2], strict=True):
-        parts.append(Part(heading.strip().removesuffix(_CONTINUED), _sentences(below, everything)))
+        parts.append(ArticlePart(heading.strip().removesuffix(_CONTINUED), _split_sentences(below, everything)))
     return [part for part in parts if part.sentences]
 
 
-def _sentences(text: str, everything: bool) -> list[str]:
+def _split_sentences(text: str, everything: bool) -> list[str]:
     found: list[str] = []
     for paragraph in text.splitlines() if everything else _PARAGRAPH.split(text):
-        bare = " ".join(_MARKS.sub(r"\1", " ".join(paragraph.split())).split())
-        *ended, rest = _END.sub(r"\g<0>\n", f"{bare} ").split("\n")
-        found += [*ended, *wrap(rest, _LONGEST_PIECE)] if everything else ended
+        bare = " ".join(_MARKDOWN.sub(r"\1", " ".join(paragraph.split())).split())
+        *ended, rest = _SENTENCE_END.sub(r"\g<0>\n", f"{bare} ").split("\n")
+        found += [*ended, *wrap(rest, _MAX_PIECE_CHARS)] if everything else ended
     return [sentence.strip() for sentence in found if any(map(str.isalnum, sentence))]
 
 
-def _script(title: str, text: str, prompt: str, tool: ToolSpec, *, refused: bool) -> dict[str, Any]:
+def _script_arguments(title: str, text: str, prompt: str, tool: ToolSpec, *, refused: bool) -> dict[str, Any]:
     """Write the script; the speakers take turns, a sentence each."""
     found = _SECONDS.search(prompt)
     seconds = float(found[1]) if found else _DEFAULT_SECONDS
     first, last = found.groups() if (found := _SECTIONS.search(prompt)) else _DEFAULT_SECTIONS
     least, most = int(first), int(last or first)
-    parts = parts_of(text, everything=refused)
-    told = [sentence for part in parts for sentence in part.sentences]
-    if len(told) < least or spoken_seconds(told) < _ENOUGH * seconds:
-        parts = parts_of(text, everything=True)
+    parts = split_article(text, everything=refused)
+    prose = [sentence for part in parts for sentence in part.sentences]
+    if len(prose) < least or spoken_seconds(prose) < _MIN_TIME_SHARE * seconds:
+        parts = split_article(text, everything=True)
     title = title or next((part.heading for part in parts if part.heading), "?")
-    most = max(least, min(most, int(seconds / _SHORTEST_SECTION_S)))
-    sections = _chosen(_divided(parts or [Part("", [title])], least, most), seconds, opening=1)
+    most = max(least, min(most, int(seconds / _MIN_SECTION_S)))
+    sections = _excerpt(_divide_parts(parts or [ArticlePart("", [title])], least, most), seconds, opening=1)
     speakers = cycle(_speakers(tool.schema) or [None])
     written = []
     for place, section in enumerate(sections):
-        named = section.heading or (_beginning(section.sentences[0]) if place else title)
+        named = section.heading or (_short_title(section.sentences[0]) if place else title)
         narrations = [
             {"text": sentence} if (speaker := next(speakers)) is None else {"text": sentence, "persona_id": speaker}
             for sentence in section.sentences
@@ -174,7 +174,7 @@ def _script(title: str, text: str, prompt: str, tool: ToolSpec, *, refused: bool
     return {"title": title, "description": f"{sections[0].sentences[0]}{remark}", "sections": written}
 
 
-def _divided(parts: Sequence[Part], least: int, most: int) -> list[Part]:
+def _divide_parts(parts: Sequence[ArticlePart], least: int, most: int) -> list[ArticlePart]:
     """Divide the longest parts until there are `least`, and join neighbours where there are more than `most`."""
     divided = list(parts)
     while len(divided) < least:
@@ -183,16 +183,16 @@ def _divided(parts: Sequence[Part], least: int, most: int) -> list[Part]:
         if not half:
             break
         place = divided.index(longest)
-        halves = Part(longest.heading, longest.sentences[:half]), Part("", longest.sentences[half:])
+        halves = ArticlePart(longest.heading, longest.sentences[:half]), ArticlePart("", longest.sentences[half:])
         divided[place : place + 1] = halves
-    joined: dict[int, Part] = {}
+    joined: dict[int, ArticlePart] = {}
     for place, part in enumerate(divided):
         number = place * most // max(len(divided), most)
-        joined.setdefault(number, Part(part.heading, [])).sentences.extend(part.sentences)
+        joined.setdefault(number, ArticlePart(part.heading, [])).sentences.extend(part.sentences)
     return list(joined.values())
 
 
-def _chosen(parts: Sequence[Part], seconds: float, *, opening: int) -> list[Part]:
+def _excerpt(parts: Sequence[ArticlePart], seconds: float, *, opening: int) -> list[ArticlePart]:
     """Choose the first sentences of each part, `opening` in any case, by its share of the time; the rest carries on."""
     lengths = [[spoken_seconds([sentence]) for sentence in part.sentences] for part in parts]
     total = sum(map(sum, lengths)) or 1.0
@@ -206,7 +206,7 @@ def _chosen(parts: Sequence[Part], seconds: float, *, opening: int) -> list[Part
             if len(sentences) < opening or spoken + length <= due:
                 sentences.append(sentence)
                 spoken += length
-        chosen.append(Part(part.heading, sentences))
+        chosen.append(ArticlePart(part.heading, sentences))
     return [part for part in chosen if part.sentences]
 
 
@@ -219,15 +219,15 @@ def _speakers(schema: Any) -> list[str]:
     return next(filter(None, map(_speakers, schema.values())), [])
 
 
-def _beginning(sentence: str) -> str:
-    return sentence if len(sentence) <= _LONGEST_TITLE else sentence[:_LONGEST_TITLE].rsplit(" ", 1)[0] + "…"
+def _short_title(sentence: str) -> str:
+    return sentence if len(sentence) <= _MAX_TITLE_CHARS else sentence[:_MAX_TITLE_CHARS].rsplit(" ", 1)[0] + "…"
 
 
-def _notes(text: str, prompt: str) -> dict[str, Any]:
+def _notes_arguments(text: str, prompt: str) -> dict[str, Any]:
     """Return an entry for each heading, with its first sentences as long as the words last."""
     found = _NOTES_WORDS.search(prompt)
     seconds = (int(found[1]) if found else _DEFAULT_WORDS) * _SECONDS_PER_WORD_OF_NOTES
-    parts = parts_of(text, everything=False) or parts_of(text, everything=True) or [Part("", ["?"])]
+    parts = split_article(text, everything=False) or split_article(text, everything=True) or [ArticlePart("", ["?"])]
     return {
-        "sections": [{"heading": part.heading, "notes": part.sentences} for part in _chosen(parts, seconds, opening=0)]
+        "sections": [{"heading": part.heading, "notes": part.sentences} for part in _excerpt(parts, seconds, opening=0)]
     }

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from toolweave.nodes.offline_model.clauses import ITEM_MARK, OBLIGATION
 from toolweave.nodes.offline_model.english import (
     CONTAINER,
     HIDDEN,
@@ -12,14 +13,13 @@ from toolweave.nodes.offline_model.english import (
     STOP_WORDS,
     VAGUE,
     Literals,
-    noun_form,
+    noun_rule,
     pattern,
     stem,
-    without_courteous_tail,
-    without_filing,
+    strip_container,
+    strip_courtesy_tail,
     words,
 )
-from toolweave.nodes.offline_model.phrases import ITEM_MARK, OBLIGATION
 from toolweave.nodes.offline_model.tools import ToolSpec
 
 _COUNT = r"(?:\d{1,2}|two|three|four|five|six|some|several|both|these|the following)"
@@ -47,12 +47,12 @@ _ONLY_LINKS = r"(?:[\s,;:&]|\b(?:and|also|the|these|both|{N})\b)*"
 _SEPARATOR = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+(?:to\s+)?")
 
 
-def titles_of(body: str, noun: str, literals: Literals) -> list[str]:
+def find_titles(body: str, noun: str, literals: Literals) -> list[str]:
     """Return the phrases of a request for several things; one phrase when it asks for one, none when it names none."""
-    several = noun_form(_SEVERAL, noun).match(body.strip())
+    several = noun_rule(_SEVERAL, noun).match(body.strip())
     quoted = literals.in_text(body, "quoted")
-    around = re.sub(HIDDEN, " ", without_filing(body, noun))
-    if len(quoted) > 1 and noun_form(_ONLY_LINKS, noun).fullmatch(around):
+    around = re.sub(HIDDEN, " ", strip_container(body, noun))
+    if len(quoted) > 1 and noun_rule(_ONLY_LINKS, noun).fullmatch(around):
         return [literal.value for _, literal in quoted]
     if ITEM_MARK in body:
         phrases = body.split(ITEM_MARK)[1:]
@@ -60,27 +60,27 @@ def titles_of(body: str, noun: str, literals: Literals) -> list[str]:
         phrases = _SEPARATOR.split(several["items"] or several["listed"])
     else:
         phrases = [body]
-    return [title for title in (_title_of(phrase, noun, literals) for phrase in phrases) if title]
+    return [title for title in (_extract_title(phrase, noun, literals) for phrase in phrases) if title]
 
 
-def _title_of(body: str, noun: str, literals: Literals) -> str:
+def _extract_title(body: str, noun: str, literals: Literals) -> str:
     """Return the phrase that names the thing to create, without what only introduces or files it."""
     body = re.sub(r"\(\s*\)", " ", body).strip(" ,;:-–—")
-    text = _DANGLING.sub("", _without_lead(without_courteous_tail(without_filing(body, noun)), noun))
+    text = _DANGLING.sub("", _strip_lead(strip_courtesy_tail(strip_container(body, noun)), noun))
     alone = re.fullmatch(HIDDEN, text.strip())
     title = re.sub(r"\s+", " ", literals.restore(text)).strip()
     return title if alone or not title else title[0].upper() + title[1:]
 
 
-def _without_lead(text: str, noun: str) -> str:
+def _strip_lead(text: str, noun: str) -> str:
     """Drop the words before the thing."""
-    introduced = noun_form(_INTRODUCED, noun).match(text)
+    introduced = noun_rule(_INTRODUCED, noun).match(text)
     if introduced and (not introduced["modifiers"] or pattern(r"(?:an?|another|the|new|one) ").match(text)):
         text = text[introduced.end() :]
         if pattern(_ABOUT).fullmatch(introduced["link"].strip()):
             text = pattern(r"^(?:the|a|an) ").sub("", text)
     else:
-        text = noun_form(_FILED_FIRST, noun).sub("", text)
+        text = noun_rule(_FILED_FIRST, noun).sub("", text)
     return _WISHED.sub("", text)
 
 
@@ -117,26 +117,26 @@ def states_topic(text: str) -> bool:
     return bool(_STATES_TOPIC.search(text))
 
 
-def topic_stated(text: str) -> str:
+def stated_topic(text: str) -> str:
     """Return what stands behind "about" and its like; empty when nothing does."""
     match = _STATED.fullmatch(text)
     return match["topic"] if match else ""
 
 
-def topic_of(text: str, tool: ToolSpec, literals: Literals) -> str:
+def find_topic(text: str, tool: ToolSpec, literals: Literals) -> str:
     """Return the phrase that a reading request is about; empty when it is about everything."""
-    text = without_courteous_tail(text)
+    text = strip_courtesy_tail(text)
     quoted = literals.in_text(text, "quoted")
     if quoted:
         return quoted[0][1].value
-    stated = _trimmed(topic_stated(text), tool, frozenset())
+    stated = _trim_topic(stated_topic(text), tool, frozenset())
     if stated:
         return literals.restore(stated)
-    trimmed = (_trimmed(part, tool, _ASPECTS) for part in _candidates(text, tool))
+    trimmed = (_trim_topic(part, tool, _ASPECTS) for part in _topic_candidates(text, tool))
     return literals.restore(next((topic for topic in trimmed if topic), ""))
 
 
-def _candidates(text: str, tool: ToolSpec) -> Iterator[str]:
+def _topic_candidates(text: str, tool: ToolSpec) -> Iterator[str]:
     sought = _SOUGHT.fullmatch(text)
     if sought:
         yield sought["topic"]
@@ -151,12 +151,12 @@ def _candidates(text: str, tool: ToolSpec) -> Iterator[str]:
     yield text
 
 
-def _trimmed(text: str, tool: ToolSpec, aspects: frozenset[str]) -> str:
+def _trim_topic(text: str, tool: ToolSpec, aspects: frozenset[str]) -> str:
     """Cut from both ends the words that carry no content of their own."""
     noun = tool.any_noun
     things = pattern(rf"(?:{noun}|{CONTAINER}|{VAGUE})")
     own = {stem(word) for word in (*tool.nouns, tool.verb) if word} | aspects
-    text = without_filing(text, noun, anywhere=True)
+    text = strip_container(text, noun, anywhere=True)
     tokens = list(_TOKEN.finditer(text))
     low = [token.group().lower().replace("’", "'") for token in tokens]
     empty = [word in STOP_WORDS or word in _FILLER or bool(things.fullmatch(word)) or stem(word) in own for word in low]
@@ -204,23 +204,23 @@ class Target:
 def read_target(text: str, tool: ToolSpec, literals: Literals) -> Target:
     """Read the target from what is left of a request once its verb and its new values are gone."""
     text, noun = text.strip(" ,;:.!?-–—"), tool.any_noun
-    ids = _named_ids(text, noun, literals) if tool.key and tool.key.kind == "string" else _numbers(text, noun)
+    ids = _named_ids(text, noun, literals) if tool.key and tool.key.kind == "string" else _numeric_ids(text, noun)
     if ids:
         return Target("ids", ids=ids)
     quoted = literals.in_text(text, "quoted")
     if quoted:
         return Target("phrase", text=quoted[0][1].value, quoted=True)
-    bare = words(noun_form(r"\b(?:{N}|{L}|{V})\b", noun).sub(" ", text))
+    bare = words(noun_rule(r"\b(?:{N}|{L}|{V})\b", noun).sub(" ", text))
     meaningful = [word for word in bare if word not in STOP_WORDS]
     place = next((word for word in bare if word in ORDINALS), None)
     if place and all(word == place for word in meaningful):
         return Target("place", place=ORDINALS[place])
     if meaningful or re.search(HIDDEN, text):
-        return Target("phrase", text=literals.restore(_phrase(text, noun)))
+        return Target("phrase", text=literals.restore(_target_phrase(text, noun)))
     spoken = words(text)
     if any(word in _EVERYTHING for word in spoken):
         return Target("everything", text=" ".join(spoken))
-    points = any(word in _PRONOUNS for word in spoken) or noun_form(r"(?:the|my) (?:{N}|one)", noun).fullmatch(text)
+    points = any(word in _PRONOUNS for word in spoken) or noun_rule(r"(?:the|my) (?:{N}|one)", noun).fullmatch(text)
     return Target("pronoun" if points else "nothing")
 
 
@@ -231,7 +231,7 @@ def _named_ids(text: str, noun: str, literals: Literals) -> tuple[str, ...]:
     return (literals.restore(named["id"]),) if named else ()
 
 
-def _numbers(text: str, noun: str) -> tuple[int, ...]:
+def _numeric_ids(text: str, noun: str) -> tuple[int, ...]:
     """Read ids that are numbers: "task 3", "#3 and #5", "number three", or numbers with nothing else around them."""
     spelled = pattern(rf"\b(?P<naming>number|id|{noun}) (?P<number>{'|'.join(NUMBER_WORDS)})\b")
     text = spelled.sub(lambda match: f"{match['naming']} {NUMBER_WORDS[match['number'].lower()]}", text)
@@ -247,8 +247,8 @@ def _numbers(text: str, noun: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(numbers))
 
 
-def _phrase(text: str, noun: str) -> str:
+def _target_phrase(text: str, noun: str) -> str:
     """Drop the words around the name of a thing: "the task about plants" to "plants"."""
-    text = without_filing(text, noun).strip()
+    text = strip_container(text, noun).strip()
     text = _DETERMINERS.sub("", text)
-    return noun_form(_KIND_LAST, noun).sub("", text).strip(_ENDS)
+    return noun_rule(_KIND_LAST, noun).sub("", text).strip(_ENDS)

@@ -14,8 +14,8 @@ from toolweave.nodes.offline_model.english import (
     STOP_WORDS,
     TOOL_VERBS,
     Action,
-    either_of,
-    noun_family,
+    any_of_nouns,
+    noun_synonyms,
     singular,
     stem,
     words,
@@ -78,40 +78,42 @@ def name_words(name: str) -> tuple[str, ...]:
     return tuple(words(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_\W]+", " ", name)))
 
 
-def resolve(schema: object, root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+def resolve_schema(schema: object, root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """Follow local references and pick the first alternative that is not null."""
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return {}
     found = dict(schema)
     reference = found.pop("$ref", None)
     if isinstance(reference, str):
-        return {**resolve(_at(reference, root), root, depth + 1), **found}
+        return {**resolve_schema(_schema_at(reference, root), root, depth + 1), **found}
     for keyword in ("anyOf", "oneOf", "allOf"):
         options = found.get(keyword)
         if isinstance(options, list) and options:
-            resolved = [resolve(option, root, depth + 1) for option in options]
+            resolved = [resolve_schema(option, root, depth + 1) for option in options]
             solid = next((option for option in resolved if option.get("type") != "null"), {})
             return {**solid, **{key: value for key, value in found.items() if key != keyword}}
     return found
 
 
-def _at(reference: str, root: Mapping[str, Any]) -> object:
+def _schema_at(reference: str, root: Mapping[str, Any]) -> object:
     place: object = root
     for step in reference.removeprefix("#/").split("/"):
         place = place.get(step) if isinstance(place, Mapping) else None
     return place
 
 
-def read_parameters(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> tuple[Parameter, ...]:
+def parse_parameters(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> tuple[Parameter, ...]:
     """List the parameters of an object schema within `root`; whatever is malformed in it is skipped."""
     root = root or schema
-    schema = resolve(schema, root)
+    schema = resolve_schema(schema, root)
     properties = schema.get("properties")
     required = schema.get("required")
     needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
     if not isinstance(properties, Mapping):
         return ()
-    return tuple(_parameter(str(name), resolve(one, root), str(name) in needed) for name, one in properties.items())
+    return tuple(
+        _parameter(str(name), resolve_schema(one, root), str(name) in needed) for name, one in properties.items()
+    )
 
 
 def _parameter(name: str, schema: dict[str, Any], required: bool) -> Parameter:
@@ -126,7 +128,7 @@ def _parameter(name: str, schema: dict[str, Any], required: bool) -> Parameter:
     if kind == "boolean":
         choices = choices or (False, True)
     parts = name_words(name)
-    return Parameter(name, schema, required, kind, _role(kind, parts, schema, choices), choices, parts)
+    return Parameter(name, schema, required, kind, _parameter_role(kind, parts, schema, choices), choices, parts)
 
 
 _FORMAT_ROLES: dict[Any, Role] = {
@@ -134,7 +136,7 @@ _FORMAT_ROLES: dict[Any, Role] = {
 }  # fmt: skip
 
 
-def _role(kind: Kind, parts: tuple[str, ...], schema: Mapping[str, Any], choices: tuple[Any, ...]) -> Role:
+def _parameter_role(kind: Kind, parts: tuple[str, ...], schema: Mapping[str, Any], choices: tuple[Any, ...]) -> Role:
     here, last = set(parts), parts[-1] if parts else ""
     plain: dict[Kind, Role] = {"array": "labels", "object": "other"}
     if choices or kind in plain:
@@ -196,29 +198,29 @@ class ToolSpec:
     @property
     def nouns_and_synonyms(self) -> frozenset[str]:
         """List the nouns with all their synonyms."""
-        return frozenset(member for noun in self.nouns for member in noun_family(noun))
+        return frozenset(member for noun in self.nouns for member in noun_synonyms(noun))
 
     @cached_property
     def any_noun(self) -> str:
         """Return the alternative of the words for what the tool acts on, synonyms included."""
-        return either_of(self.nouns_and_synonyms)
+        return any_of_nouns(self.nouns_and_synonyms)
 
     def shares_noun(self, other: "ToolSpec") -> bool:
         """Say whether both tools act on the same things."""
         return bool({stem(noun) for noun in self.nouns} & {stem(noun) for noun in other.nouns})
 
 
-def read_tools(tools: Sequence[object]) -> tuple[ToolSpec, ...]:
+def parse_tools(tools: Sequence[object]) -> tuple[ToolSpec, ...]:
     """Describe the function tools among bound tools; a provider's own tool types have nothing to fill."""
     specs = []
     for tool in tools:
         function = tool.get("function") if isinstance(tool, Mapping) else None
         if isinstance(function, Mapping) and isinstance(function.get("name"), str) and function["name"]:
-            specs.append(read_function(function))
+            specs.append(parse_tool(function))
     return tuple(specs)
 
 
-def read_function(function: Mapping[str, Any]) -> ToolSpec:
+def parse_tool(function: Mapping[str, Any]) -> ToolSpec:
     """Describe one function as OpenAI's form states it."""
     name, given = function["name"], function.get("parameters")
     description = about if isinstance(about := function.get("description"), str) else ""
@@ -231,7 +233,7 @@ def read_function(function: Mapping[str, Any]) -> ToolSpec:
         name=name,
         description=description,
         schema=schema,
-        parameters=read_parameters(schema),
+        parameters=parse_parameters(schema),
         action=TOOL_VERBS.get(verb) or TOOL_VERBS.get(first) or TOOL_VERBS.get(first.removesuffix("s")),
         verb=verb,
         nouns=nouns,
@@ -241,14 +243,14 @@ def read_function(function: Mapping[str, Any]) -> ToolSpec:
 @lru_cache(maxsize=64)
 def all_nouns(tools: tuple[ToolSpec, ...]) -> str:
     """Return the alternative of the words for what any of the tools acts on."""
-    return either_of(noun for tool in tools for noun in tool.nouns_and_synonyms)
+    return any_of_nouns(noun for tool in tools for noun in tool.nouns_and_synonyms)
 
 
-_LONGEST_MADE_UP = 10_000
-_MOST_MADE_UP = 20
+_MAX_CHARS = 10_000
+_MAX_ITEMS = 20
 
 
-def made_up_value(parameter: Parameter, root: Mapping[str, Any], text: str, today: date, depth: int = 0) -> Any:
+def minimal_value(parameter: Parameter, root: Mapping[str, Any], text: str, today: date, depth: int = 0) -> Any:
     """Return the least value that a schema allows: a default, a first choice, zero, no, nothing, or the text itself."""
     schema = parameter.schema
     if "default" in schema:
@@ -256,19 +258,19 @@ def made_up_value(parameter: Parameter, root: Mapping[str, Any], text: str, toda
     if parameter.choices:
         return parameter.choices[0]
     if parameter.kind in ("integer", "number"):
-        return max(0, int(limit_of(schema, "minimum", 0)), int(limit_of(schema, "exclusiveMinimum", -1)) + 1)
+        return max(0, int(schema_limit(schema, "minimum", 0)), int(schema_limit(schema, "exclusiveMinimum", -1)) + 1)
     if parameter.kind in ("object", "array"):
         array = parameter.kind == "array"
         inner = {"properties": {"0": schema.get("items")}, "required": ["0"]} if array else schema
-        parts = read_parameters(inner, root) if depth < _MAX_DEPTH else ()
-        made = {one.name: made_up_value(one, root, text, today, depth + 1) for one in parts if one.required}
-        return list(made.values()) * min(int(limit_of(schema, "minItems", 0)), _MOST_MADE_UP) if array else made
+        parts = parse_parameters(inner, root) if depth < _MAX_DEPTH else ()
+        made = {one.name: minimal_value(one, root, text, today, depth + 1) for one in parts if one.required}
+        return list(made.values()) * min(int(schema_limit(schema, "minItems", 0)), _MAX_ITEMS) if array else made
     if parameter.kind == "null":
         return None
     if parameter.role == "date":
         return date_text(today, parameter)
-    written = (" ".join(text.split()) or parameter.name)[: int(limit_of(schema, "maxLength", _LONGEST_MADE_UP))]
-    return written.ljust(min(int(limit_of(schema, "minLength", 0)), _LONGEST_MADE_UP), ".")
+    written = (" ".join(text.split()) or parameter.name)[: int(schema_limit(schema, "maxLength", _MAX_CHARS))]
+    return written.ljust(min(int(schema_limit(schema, "minLength", 0)), _MAX_CHARS), ".")
 
 
 def date_text(day: date, parameter: Parameter) -> str:
@@ -276,7 +278,7 @@ def date_text(day: date, parameter: Parameter) -> str:
     return f"{day.isoformat()}T00:00:00Z" if parameter.schema.get("format") == "date-time" else day.isoformat()
 
 
-def limit_of(schema: Mapping[str, Any], keyword: str, unstated: float) -> float:
+def schema_limit(schema: Mapping[str, Any], keyword: str, unstated: float) -> float:
     """Return the number that a schema states for a keyword, or `unstated`."""
     value = schema.get(keyword)
     usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -284,14 +286,14 @@ def limit_of(schema: Mapping[str, Any], keyword: str, unstated: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _checker(schema_json: str) -> Schema | None:
+def _compiled_schema(schema_json: str) -> Schema | None:
     with suppress(ValueError, RecursionError):
         return Schema(json.loads(schema_json))
     return None
 
 
-def wrong_parameters(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> set[str]:
+def invalid_parameters(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> set[str]:
     """Name the given arguments that the schema refuses; a schema that cannot be read refuses nothing."""
     optional = {key: value for key, value in schema.items() if key != "required"}
-    checker = _checker(json.dumps(optional, sort_keys=True, default=str))
+    checker = _compiled_schema(json.dumps(optional, sort_keys=True, default=str))
     return {name for name, value in arguments.items() if checker and checker.problems({name: value})}

@@ -12,14 +12,14 @@ from loguru import logger
 
 from toolweave.errors import ApiCallFailed, StageFailed
 from toolweave.nodes.model_turn import usage_summary
-from toolweave.nodes.workflow.state import Failure, Stage, WorkflowMetadata, WorkflowState, WorkflowUpdate, begun
+from toolweave.nodes.workflow.state import Failure, Stage, WorkflowMetadata, WorkflowState, WorkflowUpdate, new_state
 from toolweave.redact import redact, redact_text
 
 Node = TypeVar("Node", bound=Callable[..., Awaitable[Any]])
-_SECONDS = "_toolweave_seconds"
+_SECONDS_ATTRIBUTE = "_toolweave_seconds"
 
 
-def timed(node: Node) -> Node:
+def record_seconds(node: Node) -> Node:
     """Wrap a node; what it raises can be asked with `seconds_of`."""
 
     @wraps(node)
@@ -28,20 +28,20 @@ def timed(node: Node) -> Node:
         try:
             return await node(*args, **kwargs)
         except Exception as error:
-            setattr(error, _SECONDS, time.monotonic() - began)
+            setattr(error, _SECONDS_ATTRIBUTE, time.monotonic() - began)
             raise
 
     return cast("Node", run)
 
 
-def seconds_of(error: object) -> float | None:
+def seconds_until_failure(error: object) -> float | None:
     """Give how long a node had run when it failed; None where nobody knows, as after a crash."""
-    return error.elapsed if isinstance(error, NodeTimeoutError) else getattr(error, _SECONDS, None)
+    return error.elapsed if isinstance(error, NodeTimeoutError) else getattr(error, _SECONDS_ATTRIBUTE, None)
 
 
 # LangGraph finds the parameter for the failure by its type, which its own types do not say.
-Handler = Callable[..., Awaitable[Command[Literal["error"]]]]
-_UNEXPECTED: dict[Stage, str] = {
+ErrorHandler = Callable[..., Awaitable[Command[Literal["error"]]]]
+_STAGE_MESSAGES: dict[Stage, str] = {
     "tool_retrieval": "The tools could not be looked up.",
     "llm_selection": "The model could not choose a request.",
     "api_execution": "The request could not be carried out.",
@@ -49,15 +49,15 @@ _UNEXPECTED: dict[Stage, str] = {
 }
 
 
-def failure_handler(stage: Stage) -> Handler:
+def failure_handler(stage: Stage) -> ErrorHandler:
     """Make the error handler of a stage's node: it logs the failure and goes on at the error node."""
 
     async def handle(state: WorkflowState, error: NodeError) -> Command[Literal["error"]]:
         # A process that ended before the handler had run leaves the exception's text only.
         raised: BaseException | str = error.error
-        _log(stage, state, raised)
-        update: WorkflowUpdate = begun() if stage == "tool_retrieval" else {}
-        update["failure"] = Failure(stage=stage, message=message_of(stage, raised))
+        _log_failure(stage, state, raised)
+        update: WorkflowUpdate = new_state() if stage == "tool_retrieval" else {}
+        update["failure"] = Failure(stage=stage, message=failure_message(stage, raised))
         if isinstance(raised, StageFailed) and raised.model_usage:
             update["model_usage"] = [*raised.model_usage]
         if isinstance(raised, ApiCallFailed):
@@ -69,7 +69,7 @@ def failure_handler(stage: Stage) -> Handler:
 
 async def report_failure(state: WorkflowState) -> WorkflowUpdate:
     """Turn a failure into the answer: what could not be formatted is a success with a warning, all else an error."""
-    failure = state["failure"] or Failure(stage="tool_retrieval", message=_UNEXPECTED["tool_retrieval"])
+    failure = state["failure"] or Failure(stage="tool_retrieval", message=_STAGE_MESSAGES["tool_retrieval"])
     usage = WorkflowMetadata(usage=usage_summary(state["model_usage"]))
     ended: WorkflowUpdate = {"error_stage": failure["stage"], "metadata": usage}
     if failure["stage"] != "response_formatting":
@@ -78,26 +78,26 @@ async def report_failure(state: WorkflowState) -> WorkflowUpdate:
     return {**ended, "status": "success", "error": None, "formatted_response": None, "warning": " ".join(warnings)}
 
 
-def message_of(stage: Stage, raised: BaseException | str) -> str:
+def failure_message(stage: Stage, raised: BaseException | str) -> str:
     """Give the sentences that an answer may tell of a failure; what nobody foresaw is named by its stage alone."""
     if isinstance(raised, StageFailed):
         return str(raised)
     if isinstance(raised, NodeTimeoutError):
-        return f"{_UNEXPECTED[stage]} It took longer than {raised.timeout:g} s."
-    return f"{_UNEXPECTED[stage]} The reason is in the server's log."
+        return f"{_STAGE_MESSAGES[stage]} It took longer than {raised.timeout:g} s."
+    return f"{_STAGE_MESSAGES[stage]} The reason is in the server's log."
 
 
-def _log(stage: Stage, state: WorkflowState, raised: BaseException | str) -> None:
-    seconds = seconds_of(raised)
+def _log_failure(stage: Stage, state: WorkflowState, raised: BaseException | str) -> None:
+    seconds = seconds_until_failure(raised)
     logger.bind(
         stage=stage,
         tool_ids=redact(state.get("tool_ids")),
         request=redact(state.get("http_spec")),
         seconds=None if seconds is None else round(seconds, 3),
-    ).error("the workflow failed at {}: {}\n{}", stage, redact_text(str(raised)), _trace(raised))
+    ).error("the workflow failed at {}: {}\n{}", stage, redact_text(str(raised)), _format_trace(raised))
 
 
-def _trace(raised: BaseException | str) -> str:
+def _format_trace(raised: BaseException | str) -> str:
     """Write the stack trace out: loguru's own would show, unless told otherwise, what variables hold."""
     lines = [raised] if isinstance(raised, str) else traceback.format_exception(raised)
     return "".join(redact_text(line) for line in lines).rstrip()

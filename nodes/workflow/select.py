@@ -13,18 +13,18 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
 from toolweave.errors import SelectionFailed, StageFailed
-from toolweave.nodes.http_tools.comparison import arguments_of, differences
+from toolweave.nodes.http_tools.comparison import arguments_from_request, request_differences
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 from toolweave.nodes.model_turn import ModelUsage, as_object, written_objects
 from toolweave.nodes.tool_catalog import ToolRegistry, registered
-from toolweave.nodes.workflow.prompting import WorkflowPrompts
+from toolweave.nodes.workflow.prompts import WorkflowPrompts
 from toolweave.nodes.workflow.state import ChosenRequest, WorkflowNode, WorkflowState, WorkflowUpdate
 from toolweave.tool_config import ToolConfig
 
-KEYS = frozenset({"tool_id", "arguments", "http_spec", "reason"})
-DEEPEST = 3
-LONGEST_REASON = 1_000
-_NOBODY = frozenset({"", "none", "null"})
+CHOICE_KEYS = frozenset({"tool_id", "arguments", "http_spec", "reason"})
+MAX_DEPTH = 3
+MAX_REASON_CHARS = 1_000
+_NO_TOOL_IDS = frozenset({"", "none", "null"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Choice:
     reason: str = ""
 
 
-def read_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
+def parse_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
     """Read the first thing in an answer that is a choice.
 
     Raises:
@@ -49,7 +49,7 @@ def read_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
     problems: list[str] = []
     for name, value in written_objects(answer):
         try:
-            return _choice(name, value, tool_ids)
+            return _parse_object(name, value, tool_ids)
         except WrongArguments as error:
             problems += error.problems
     for call in answer.invalid_tool_calls[:1]:
@@ -57,41 +57,41 @@ def read_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
     raise WrongArguments(problems or ["The answer is no call of the function and no JSON object."])
 
 
-def _choice(name: str, written: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
-    for called, value in _parts(name, written, DEEPEST):
+def _parse_object(name: str, written: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
+    for called, value in _nested_objects(name, written, MAX_DEPTH):
         if called in tool_ids and not {"tool_id", "http_spec"} & value.keys():
             # The tool itself was called, with its own arguments.
             return Choice(called, value["arguments"] if value.keys() == {"arguments"} else value)
         if _is_choice(value):
-            return _complete(value, tool_ids)
+            return _build_choice(value, tool_ids)
         if {"method", "url"} <= value.keys():
-            return _complete({"http_spec": value}, tool_ids)
+            return _build_choice({"http_spec": value}, tool_ids)
     raise WrongArguments(["The answer has no tool_id."])
 
 
 def _is_choice(value: dict[str, Any]) -> bool:
     """Tell a choice from a call that was written as text, and from any other object."""
-    return not KEYS.isdisjoint(value) and ("tool_id" in value or not {"name", "arguments"} <= value.keys())
+    return not CHOICE_KEYS.isdisjoint(value) and ("tool_id" in value or not {"name", "arguments"} <= value.keys())
 
 
-def _parts(name: str, value: dict[str, Any], depth: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def _nested_objects(name: str, value: dict[str, Any], depth: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Give an object and those in it, each with its key, or with the name of the call that it is the arguments of."""
     yield name, value
     for key, item in value.items() if depth and not _is_choice(value) else ():
         if (inner := as_object(item)) is not None:
-            yield from _parts(str(value.get("name", key)), inner, depth - 1)
+            yield from _nested_objects(str(value.get("name", key)), inner, depth - 1)
 
 
-def _complete(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
-    tool_id, reason = _text(value.get("tool_id")), _text(value.get("reason"))[:LONGEST_REASON]
+def _build_choice(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
+    tool_id, reason = _text(value.get("tool_id")), _text(value.get("reason"))[:MAX_REASON_CHARS]
     arguments, http_spec = value.get("arguments"), value.get("http_spec")
     if arguments is None and http_spec is None:
-        beside = {key: item for key, item in value.items() if key not in KEYS}
+        beside = {key: item for key, item in value.items() if key not in CHOICE_KEYS}
         if reason and not beside:
             return Choice(None, reason=reason)
         # Written beside tool_id instead of under arguments; a reason could then be either.
         arguments = beside if beside and not reason else None
-    if tool_id.lower() in _NOBODY:
+    if tool_id.lower() in _NO_TOOL_IDS:
         if len(tool_ids) == 1 and (arguments or http_spec):
             tool_id = tool_ids[0]
         elif reason:
@@ -99,10 +99,10 @@ def _complete(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
     if tool_id not in tool_ids:
         raise WrongArguments([f"tool_id must be one of {', '.join(tool_ids)}, not {tool_id[:100]!r}."])
     read = as_object(arguments)
-    return Choice(tool_id, arguments if read is None else read, _spec(http_spec), reason)
+    return Choice(tool_id, arguments if read is None else read, _parse_spec(http_spec), reason)
 
 
-def _spec(value: Any) -> HTTPRequestSpec | None:
+def _parse_spec(value: Any) -> HTTPRequestSpec | None:
     try:
         return None if value is None else HTTPRequestSpec.model_validate(as_object(value) or value)
     except ValidationError as error:
@@ -114,9 +114,9 @@ def _text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-TURNS = 2
+MAX_ATTEMPTS = 2
 """The first one and the one that repairs it."""
-LONGEST_PROBLEMS = 2_000
+MAX_PROBLEMS_CHARS = 2_000
 
 
 def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> WorkflowNode:
@@ -130,7 +130,7 @@ def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> WorkflowNod
         tools = await registered(registry, [candidate["tool_id"] for candidate in state["candidates"]])
         usage: list[ModelUsage] = []
         try:
-            chosen, request = await _chosen(prompts, state, tools, usage, config)
+            chosen, request = await _choose_request(prompts, state, tools, usage, config)
         except StageFailed as error:
             error.model_usage = [*usage]
             raise
@@ -144,7 +144,7 @@ def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> WorkflowNod
     return select
 
 
-async def _chosen(
+async def _choose_request(
     prompts: WorkflowPrompts,
     state: WorkflowState,
     tools: Mapping[str, ToolConfig],
@@ -153,7 +153,7 @@ async def _chosen(
 ) -> tuple[ChosenRequest, HTTPRequestSpec]:
     """Ask, and ask once more if the choice cannot be sent; `usage` gets what each turn has used."""
     rejected: tuple[AIMessage, Sequence[str]] | None = None
-    for _ in range(TURNS):
+    for _ in range(MAX_ATTEMPTS):
         try:
             answer, used = await prompts.select(state, list(tools.values()), config, rejected)
         except StageFailed as error:
@@ -161,14 +161,14 @@ async def _chosen(
             raise SelectionFailed(str(error)) from error
         usage.append(used)
         try:
-            return _checked(read_choice(answer, list(tools)), tools)
+            return _check_choice(parse_choice(answer, list(tools)), tools)
         except WrongArguments as error:
             rejected = answer, error.problems
-    problems = "; ".join(rejected[1])[:LONGEST_PROBLEMS] if rejected else ""
+    problems = "; ".join(rejected[1])[:MAX_PROBLEMS_CHARS] if rejected else ""
     raise SelectionFailed(f"The model chose no request that can be sent, not at the second try either: {problems}")
 
 
-def _checked(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[ChosenRequest, HTTPRequestSpec]:
+def _check_choice(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[ChosenRequest, HTTPRequestSpec]:
     """Make the request of a choice.
 
     Raises:
@@ -179,13 +179,13 @@ def _checked(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[ChosenReq
         raise SelectionFailed(f"The model chose no tool: {choice.reason}")
     tool, spec = tools[choice.tool_id], choice.http_spec
     try:
-        arguments = arguments_of(tool, spec) if choice.arguments is None and spec else choice.arguments
+        arguments = arguments_from_request(tool, spec) if choice.arguments is None and spec else choice.arguments
         request = build_request(tool, arguments)
     except WrongArguments:
         if choice.reason and not choice.arguments and spec is None:
             # Asked to fill everything in, some models name the tool that lacks a value, too.
             raise SelectionFailed(f"The model chose no request: {choice.reason}") from None
         raise
-    if spec is not None and (found := differences(request, spec)):
+    if spec is not None and (found := request_differences(request, spec)):
         raise WrongArguments(found)
     return ChosenRequest(tool_id=tool.tool_id, arguments=dict(arguments)), request

@@ -8,24 +8,24 @@ from langchain_core.runnables import RunnableConfig
 
 from toolweave.config.documents import checked_input
 from toolweave.errors import StageFailed
-from toolweave.nodes.http_tools.answers import mapped_output
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
+from toolweave.nodes.http_tools.responses import mapped_output
 from toolweave.nodes.model_turn import usage_summary
 from toolweave.nodes.tool_catalog import ToolRegistry, registered
 from toolweave.nodes.tool_selection import ToolIndex
-from toolweave.nodes.workflow.descriptions import as_candidates
-from toolweave.nodes.workflow.prompting import WorkflowPrompts
+from toolweave.nodes.workflow.prompts import WorkflowPrompts
 from toolweave.nodes.workflow.state import (
-    CheckedInput,
+    CheckedWorkflowInput,
     ChosenRequest,
     WantedFormat,
     WorkflowMetadata,
     WorkflowNode,
     WorkflowState,
     WorkflowUpdate,
-    begun,
+    new_state,
 )
+from toolweave.nodes.workflow.tool_descriptions import tool_candidates
 from toolweave.tool_config import ToolConfig
 
 
@@ -40,19 +40,19 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
             UnknownTools: nothing is registered under some ids; names all of them.
             PersistenceError: the registry cannot be read now.
         """
-        wanted = checked_input(CheckedInput, state, "The workflow cannot begin")
+        wanted = checked_input(CheckedWorkflowInput, state, "The workflow cannot begin")
         found = await registered(registry, tuple(dict.fromkeys(wanted.tool_ids)))
         tools = list(found.values())
         if len(tools) > max_tools:
-            tools = await asyncio.to_thread(relevant, tools, wanted.user_instructions, max_tools)
-        candidates = await asyncio.to_thread(as_candidates, tools)
+            tools = await asyncio.to_thread(relevant_tools, tools, wanted.user_instructions, max_tools)
+        candidates = await asyncio.to_thread(tool_candidates, tools)
         formatting = WantedFormat(instructions=wanted.response_format_instructions) if wanted.format_response else None
-        return {**begun(), "candidates": candidates, "wanted_format": formatting}
+        return {**new_state(), "candidates": candidates, "wanted_format": formatting}
 
     return retrieve
 
 
-def relevant(tools: Sequence[ToolConfig], instructions: str, most: int) -> list[ToolConfig]:
+def relevant_tools(tools: Sequence[ToolConfig], instructions: str, most: int) -> list[ToolConfig]:
     """Keep the `most` tools whose words fit best, then the first ones, in the order in which they were given."""
     return [tools[place] for place in ToolIndex(tools).best([(instructions, 1.0)], most)]
 
@@ -72,7 +72,7 @@ def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> WorkflowNode:
         if chosen is None:
             raise StageFailed("No tool was chosen.")
         tool = (await registry.find([chosen["tool_id"]])).get(chosen["tool_id"])
-        request = _request(tool, chosen, state["http_spec"])
+        request = _rebuild(tool, chosen, state["http_spec"])
         if tool is None or request is None:
             raise StageFailed(
                 f"The tool {chosen['tool_id']} was changed or removed while the request was prepared; nothing was sent."
@@ -91,7 +91,7 @@ def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> WorkflowNode:
     return execute
 
 
-def _request(tool: ToolConfig | None, chosen: ChosenRequest, checked: dict[str, Any] | None) -> HTTPRequestSpec | None:
+def _rebuild(tool: ToolConfig | None, chosen: ChosenRequest, checked: dict[str, Any] | None) -> HTTPRequestSpec | None:
     """Build the request once more; None unless it is the very one that was checked."""
     try:
         request = build_request(tool, chosen["arguments"]) if tool else None

@@ -99,17 +99,17 @@ WorkflowUpdate = dict[str, Any]
 WorkflowNode = Callable[..., Awaitable[WorkflowUpdate]]
 """A node; one that calls the model also takes the config, which carries the stream its tokens go to."""
 
-MOST_TOOLS = 500
+MAX_TOOL_IDS = 500
 
 
-class CheckedInput(BaseModel):
+class CheckedWorkflowInput(BaseModel):
     """What is to be done, with which tools, and whether the answer is to be told in words; `WorkflowInput`, checked."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
     user_instructions: Annotated[StrictStr, INSTRUCTIONS] = Field(min_length=1, max_length=100_000)
     tool_ids: Annotated[list[Annotated[StrictStr, Field(min_length=1, max_length=200)]], TOOL_IDS] = Field(
-        min_length=1, max_length=MOST_TOOLS, strict=True
+        min_length=1, max_length=MAX_TOOL_IDS, strict=True
     )
     format_response: Annotated[StrictBool, FORMAT] = False
     response_format_instructions: Annotated[StrictStr | None, FORMAT_INSTRUCTIONS] = Field(
@@ -118,13 +118,13 @@ class CheckedInput(BaseModel):
 
     @field_validator("user_instructions")
     @classmethod
-    def _says_something(cls, value: str) -> str:
+    def _require_text(cls, value: str) -> str:
         if not value.strip():
             raise ValueError("must not be blank")
         return value
 
 
-def begun() -> WorkflowUpdate:
+def new_state() -> WorkflowUpdate:
     """Give the state of a workflow that has done nothing yet, whatever its thread did before."""
     unset: WorkflowUpdate = {
         name: None for name in WorkflowState.__annotations__ if name not in WorkflowInput.__annotations__

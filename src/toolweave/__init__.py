@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from toolweave.errors import IterationLimitError, ToolweaveError
     from toolweave.graphs.agent_loop import build_agent_loop
-    from toolweave.graphs.facade import AgentLoop
-    from toolweave.graphs.script_writer import build_script_writer
-    from toolweave.graphs.scripts import (
+    from toolweave.graphs.agent_runner import AgentLoop
+    from toolweave.graphs.script_generation import (
         generate_script_from_url,
         generate_script_from_url_sync,
         generate_script_from_url_with_agent,
         generate_script_from_url_with_agent_sync,
     )
+    from toolweave.graphs.script_writer import build_script_writer
     from toolweave.graphs.todo_agent import build_todo_agent
     from toolweave.nodes.script.script_file import VideoScript
     from toolweave.nodes.tool_catalog import convert_mcp_tools_to_openai, openai_name_map
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AgentLoop": "toolweave.graphs.facade",
+    "AgentLoop": "toolweave.graphs.agent_runner",
     "IterationLimitError": "toolweave.errors",
     "ToolConfig": "toolweave.tool_config",
     "ToolweaveError": "toolweave.errors",
@@ -50,10 +50,10 @@ _HOMES = {
     "build_todo_agent": "toolweave.graphs.todo_agent",
     "build_workflow": "toolweave.graphs.workflow",
     "convert_mcp_tools_to_openai": "toolweave.nodes.tool_catalog",
-    "generate_script_from_url": "toolweave.graphs.scripts",
-    "generate_script_from_url_sync": "toolweave.graphs.scripts",
-    "generate_script_from_url_with_agent": "toolweave.graphs.scripts",
-    "generate_script_from_url_with_agent_sync": "toolweave.graphs.scripts",
+    "generate_script_from_url": "toolweave.graphs.script_generation",
+    "generate_script_from_url_sync": "toolweave.graphs.script_generation",
+    "generate_script_from_url_with_agent": "toolweave.graphs.script_generation",
+    "generate_script_from_url_with_agent_sync": "toolweave.graphs.script_generation",
     "http_tools": "toolweave.nodes.http_tools.api_calls",
     "openai_name_map": "toolweave.nodes.tool_catalog",
 }

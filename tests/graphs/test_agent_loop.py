@@ -33,7 +33,7 @@ def test_the_drawn_graph_has_a_tool_node_and_an_iteration_cap_edge() -> None:
         ("call_model", "approve"): "approval needed",
         ("approve", "tools"): "approved",
         ("approve", "call_model"): "none to run",
-        ("call_model", "answer_questions"): "questions first",
+        ("call_model", "answer_questions"): "questions waiting",
         ("answer_questions", "tools"): "answered",
         ("tools", "call_model"): None,
         ("iteration_cap", "__end__"): None,

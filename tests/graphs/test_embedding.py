@@ -39,7 +39,7 @@ def adding() -> ScriptedModel:
 def test_importing_the_graphs_loads_no_web_stack_no_database_and_no_mcp() -> None:
     probe = f"""
 import sys, importlib
-for module in ("toolweave", "toolweave.graphs", "toolweave.graphs.served", "toolweave.graphs.scripts"):
+for module in ("toolweave", "toolweave.graphs", "toolweave.graphs.served", "toolweave.graphs.script_generation"):
     importlib.import_module(module)
     print(module, [name for name in {HEAVY!r} if name in sys.modules], "langgraph" in sys.modules)
 """
@@ -59,7 +59,7 @@ for module in ("toolweave", "toolweave.graphs", "toolweave.graphs.served", "tool
         "toolweave [] False",
         "toolweave.graphs [] True",
         "toolweave.graphs.served [] True",
-        "toolweave.graphs.scripts [] True",
+        "toolweave.graphs.script_generation [] True",
     ]
 
 

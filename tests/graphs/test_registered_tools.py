@@ -22,7 +22,7 @@ from tests.fixtures.shop_api import SHOP_KEY, ShopApi
 from tests.graphs.shop_workflow import LOOPBACK
 from toolweave.errors import ConfigError, UnknownTools
 from toolweave.graphs import build_agent_loop, plane_tools
-from toolweave.graphs.plane_tools import MOST_IDS, WithRegisteredTools
+from toolweave.graphs.plane_tools import MAX_TOOL_IDS, CatalogWithRegisteredTools
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.tool_catalog import FixedToolConfigs, FixedTools
 from toolweave.tool_config import ToolConfig
@@ -50,15 +50,15 @@ class Loses:
     async def tools(self) -> Sequence[BaseTool]:
         return [add]
 
-    async def absent(self) -> Sequence[BaseTool]:
+    async def unavailable_tools(self) -> Sequence[BaseTool]:
         return [get_order]
 
 
-def catalogue(shop: ShopApi, *servers: BaseTool) -> WithRegisteredTools:
-    return WithRegisteredTools(FixedTools(servers), FixedToolConfigs(tuple(shop.tools())), ApiCalls(LOOPBACK))
+def catalogue(shop: ShopApi, *servers: BaseTool) -> CatalogWithRegisteredTools:
+    return CatalogWithRegisteredTools(FixedTools(servers), FixedToolConfigs(tuple(shop.tools())), ApiCalls(LOOPBACK))
 
 
-async def run(catalog: WithRegisteredTools, model: ScriptedModel, configurable: Any) -> list[AnyMessage]:
+async def run(catalog: CatalogWithRegisteredTools, model: ScriptedModel, configurable: Any) -> list[AnyMessage]:
     graph = build_agent_loop(tools=catalog, model=model)
     result = await graph.ainvoke({"messages": [HumanMessage("go")]}, {"configurable": configurable})
     messages: list[AnyMessage] = result["messages"]
@@ -107,11 +107,11 @@ async def test_unknown_ids_end_the_run_and_are_all_named(shop: ShopApi) -> None:
 
 @pytest.mark.parametrize(
     "tool_ids",
-    ["get_product", {"get_product": 1}, [1], [None], 5, True, [["get_product"]], ["x"] * (MOST_IDS + 1)],
+    ["get_product", {"get_product": 1}, [1], [None], 5, True, [["get_product"]], ["x"] * (MAX_TOOL_IDS + 1)],
     ids=repr,
 )
 async def test_what_is_no_list_of_ids_ends_the_run(shop: ShopApi, tool_ids: Any) -> None:
-    with pytest.raises(ConfigError, match=f"tool_ids .* must be a list of at most {MOST_IDS} tool ids"):
+    with pytest.raises(ConfigError, match=f"tool_ids .* must be a list of at most {MAX_TOOL_IDS} tool ids"):
         await run(catalogue(shop, add), ScriptedModel(turns=["never"]), {"tool_ids": tool_ids})
 
 
@@ -128,7 +128,7 @@ async def test_a_name_that_a_server_has_taken_is_left_out_with_one_warning(shop:
 
 async def test_a_change_of_a_tool_holds_from_the_next_turn_on(shop: ShopApi) -> None:
     registry = Changing(shop.tools())
-    catalog = WithRegisteredTools(FixedTools(()), registry, ApiCalls(LOOPBACK))
+    catalog = CatalogWithRegisteredTools(FixedTools(()), registry, ApiCalls(LOOPBACK))
 
     def change(_messages: Any) -> Any:
         registry.configs["get_product"] = registry.configs["get_product"].model_copy(update={"description": "Changed."})
@@ -144,9 +144,9 @@ async def test_a_change_of_a_tool_holds_from_the_next_turn_on(shop: ShopApi) -> 
 
 
 async def test_lost_tools_of_servers_are_still_known(shop: ShopApi) -> None:
-    catalog = WithRegisteredTools(Loses(), FixedToolConfigs(()), ApiCalls())
-    assert [tool.name for tool in await catalog.absent()] == ["get_order"]
-    assert await WithRegisteredTools(FixedTools(()), FixedToolConfigs(()), ApiCalls()).absent() == ()
+    catalog = CatalogWithRegisteredTools(Loses(), FixedToolConfigs(()), ApiCalls())
+    assert [tool.name for tool in await catalog.unavailable_tools()] == ["get_order"]
+    assert await CatalogWithRegisteredTools(FixedTools(()), FixedToolConfigs(()), ApiCalls()).unavailable_tools() == ()
 
 
 @pytest.fixture(scope="module")

@@ -101,6 +101,6 @@ def test_the_drawn_graph_has_the_edge_around_the_model() -> None:
     edges = {(edge.source, edge.target): edge.data for edge in graph.edges}
     assert edges["__start__", "check_tools"] is None
     assert edges["check_tools", "call_model"] == "ready"
-    assert edges["check_tools", "tools_missing"] == "absent"
+    assert edges["check_tools", "tools_missing"] == "missing"
     assert ("tools_missing", "__end__") in edges
     assert ("call_model", "iteration_cap") in edges

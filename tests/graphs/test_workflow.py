@@ -29,7 +29,7 @@ DRAWN = """workflow
   execute
     ⇢ __end__  when done
     ⇢ error  when failed
-    ⇢ format  when words wanted
+    ⇢ format  when format requested
   format
     ⇢ __end__  when done
     ⇢ error  when failed

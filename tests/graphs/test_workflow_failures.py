@@ -15,7 +15,7 @@ from tests.graphs.shop_workflow import KEYS, THREAD, chosen, empty, logged, sent
 from toolweave.errors import PersistenceError
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.tool_catalog import FixedToolConfigs
-from toolweave.nodes.workflow.failure import message_of, seconds_of
+from toolweave.nodes.workflow.failure import failure_message, seconds_until_failure
 from toolweave.tool_config import ToolConfig
 
 GARBAGE = WireTurn(text="I would rather talk about the weather.")
@@ -375,8 +375,8 @@ async def test_secrets_in_a_request_are_hidden_in_the_log(shop: ShopApi) -> None
 def test_a_stage_that_is_stopped_at_its_time_limit_says_so(kind: Any, limit: str) -> None:
     stopped = NodeTimeoutError("retrieve", 30.2, kind=kind, **{limit: 30.0})
 
-    assert message_of("tool_retrieval", stopped) == "The tools could not be looked up. It took longer than 30 s."
-    assert seconds_of(stopped) == 30.2
+    assert failure_message("tool_retrieval", stopped) == "The tools could not be looked up. It took longer than 30 s."
+    assert seconds_until_failure(stopped) == 30.2
 
 
 async def test_a_run_that_is_cancelled_ends_as_cancelled(shop: ShopApi) -> None:

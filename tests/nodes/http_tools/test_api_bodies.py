@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from tests.nodes.http_tools.hostile_api import json_answer, serving_operation
-from toolweave.nodes.http_tools.answers import DEEPEST, MOST_VALUES, Echoes, read_api_body
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec
+from toolweave.nodes.http_tools.responses import MAX_DEPTH, MAX_VALUES, EchoedSecrets, decode_body
 
-NO_SECRETS = Echoes(())
+NO_SECRETS = EchoedSecrets(())
 JSON = "application/json"
 
 
 def read(data: bytes, content_type: str = JSON) -> Any:
-    body = read_api_body(data, content_type, NO_SECRETS)
+    body = decode_body(data, content_type, NO_SECRETS)
     assert body.encoding is None
     return kept(body.value)
 
@@ -92,16 +92,16 @@ def test_what_no_store_takes_becomes_what_it_takes(written: str, value: Any) -> 
 @pytest.mark.parametrize("item", ["1", "[]", '{"a":[]}', "[[[[[]]]]]"])
 def test_json_of_too_many_values_stays_text(item: str) -> None:
     each = 1 + sum(map(item.count, "[{")) - (item[0] in "[{")
-    few, many = (f"[{','.join([item] * (count // each))}]" for count in (MOST_VALUES - 1, MOST_VALUES + 5))
+    few, many = (f"[{','.join([item] * (count // each))}]" for count in (MAX_VALUES - 1, MAX_VALUES + 5))
     assert read(few.encode()) == json.loads(few)
     assert read(many.encode()) == many
 
 
 def test_json_that_is_nested_too_deeply_stays_text() -> None:
     for opening, closing in (("[", "]"), ('{"a":', "}")):
-        fits = f"{opening * (DEEPEST - 1)}[]{closing * (DEEPEST - 1)}"
+        fits = f"{opening * (MAX_DEPTH - 1)}[]{closing * (MAX_DEPTH - 1)}"
         assert not isinstance(read(fits.encode()), str)
-        beyond = f"{opening * DEEPEST}[]{closing * DEEPEST}"
+        beyond = f"{opening * MAX_DEPTH}[]{closing * MAX_DEPTH}"
         assert read(beyond.encode()) == beyond
         bottomless = f"{opening * 5_000}1{closing * 5_000}"
         assert read(bottomless.encode()) == bottomless
@@ -144,14 +144,14 @@ def test_text_is_read_by_its_charset(data: bytes, content_type: str, value: str)
 )
 def test_bytes_are_written_in_base64(content_type: str) -> None:
     data = b"\x89PNG\r\n\x1a\n\x00\xff"
-    body = read_api_body(data, content_type, NO_SECRETS)
+    body = decode_body(data, content_type, NO_SECRETS)
     assert body.encoding == "base64"
     assert base64.b64decode(kept(body.value)) == data
 
 
 @given(data=st.binary(max_size=200), content_type=st.sampled_from([JSON, "text/plain", "", "a/b; charset=utf-16"]))
 def test_no_bytes_make_a_value_that_cannot_be_kept(data: bytes, content_type: str) -> None:
-    kept(read_api_body(data, content_type, NO_SECRETS).value)
+    kept(decode_body(data, content_type, NO_SECRETS).value)
 
 
 _VALUES = st.recursive(
@@ -163,7 +163,7 @@ _VALUES = st.recursive(
 
 @given(value=_VALUES)
 def test_no_json_makes_a_value_that_cannot_be_kept(value: Any) -> None:
-    kept(read_api_body(json.dumps(value).encode(), JSON, NO_SECRETS).value)
+    kept(decode_body(json.dumps(value).encode(), JSON, NO_SECRETS).value)
 
 
 async def test_a_large_answer_arrives_whole() -> None:

@@ -14,7 +14,7 @@ from tests.fixtures.shop_api import SHOP_KEY, ShopApi
 from tests.nodes.http_tools.hostile_api import calls, json_answer, serving_operation
 from tests.outbound.peers import text
 from toolweave.graphs import build_agent_loop, http_tools
-from toolweave.nodes.http_tools.api_calls import PERHAPS_DONE, ApiTool
+from toolweave.nodes.http_tools.api_calls import MAY_HAVE_RUN_HINT, ApiTool
 
 
 def tools_of(shop: ShopApi) -> dict[str, ApiTool]:
@@ -87,7 +87,7 @@ async def test_what_the_api_refuses_is_told_with_its_words(shop: ShopApi) -> Non
     assert message.status == "error"
     assert "answered 404 Not Found" in message.text
     assert "There is no product 99999." in message.text
-    assert PERHAPS_DONE not in message.text
+    assert MAY_HAVE_RUN_HINT not in message.text
 
 
 @pytest.mark.parametrize(("method", "told"), [("GET", False), ("HEAD", False), ("POST", True), ("DELETE", True)])
@@ -97,10 +97,10 @@ async def test_a_change_whose_answer_is_lost_may_have_been_made(method: str, tol
         message = await invoke(tool)
         assert message.status == "error"
         assert "broke off" in message.text
-        assert (PERHAPS_DONE in message.text) is told
+        assert (MAY_HAVE_RUN_HINT in message.text) is told
     unsent = await invoke(http_tools([api.tool])[0])
     assert "is a loopback address" in unsent.text
-    assert PERHAPS_DONE not in unsent.text
+    assert MAY_HAVE_RUN_HINT not in unsent.text
 
 
 async def test_a_text_stays_a_text_and_warnings_follow_it() -> None:
@@ -110,7 +110,7 @@ async def test_a_text_stays_a_text_and_warnings_follow_it() -> None:
         message = await invoke(tool)
     said, warning = message.text.split("\n\n[")
     assert (message.status, said, message.artifact) == ("success", "Zoë!", None)
-    assert "is not what the output_schema says" in warning
+    assert "does not match output_schema" in warning
 
 
 async def test_what_nobody_sees_of_an_answer_reaches_no_model() -> None:

@@ -15,8 +15,8 @@ from tests.fixtures.logged import logged
 from tests.nodes.http_tools.hostile_api import calls, json_answer, serving_operation
 from tests.outbound.peers import Received, text
 from toolweave.errors import ApiCallFailed
-from toolweave.nodes.http_tools.answers import Echoes
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec
+from toolweave.nodes.http_tools.responses import EchoedSecrets
 
 SECRET = 'k3y/with "all"+sörts & <of> %20\\'
 PLAIN = "plain-secret_0451"
@@ -130,7 +130,7 @@ def spellings(secret: str) -> list[str]:
     [PLAIN, SECRET, "a b+c/d=e==", "k9*z'&\"<!=", "x" * 5_000, "a/b" * 100, "ключ-пароль", "\U0001f511key-key"],
 )
 def test_a_secret_is_found_in_every_spelling(secret: str) -> None:
-    echoes = Echoes([secret])
+    echoes = EchoedSecrets([secret])
     for spelling in spellings(secret):
         assert echoes.found_in(f"a{spelling}z"), spelling
         assert echoes.hide(f"a{spelling}z, {spelling}") == "a***z, ***", spelling
@@ -142,27 +142,27 @@ def test_a_secret_is_found_in_every_spelling(secret: str) -> None:
 )
 @pytest.mark.parametrize("flood", ["\\\\", "/", '"', "%", "%25", '\\\\"', "\\\\u005c", "%255c", "+"])
 async def test_no_flood_takes_long_to_look_through(secret: str, flood: str) -> None:
-    echoes, text = Echoes([secret]), flood * 20_000
+    echoes, text = EchoedSecrets([secret]), flood * 20_000
     looking = asyncio.to_thread(echoes.hide, text)
     assert len(await asyncio.wait_for(looking, 60)) <= len(text)
 
 
 def test_many_secrets_are_all_found_and_few_of_them_in_odd_mixtures() -> None:
     secrets = [f"{number}{'<&/+' * 49}" for number in range(100)]
-    echoes = Echoes(secrets)
+    echoes = EchoedSecrets(secrets)
     for secret in secrets:
         assert echoes.hide(f"a {secret} {quote(secret, safe='')} {json.dumps(secret)} z") == 'a *** *** "***" z'
 
 
 def test_a_short_secret_is_hidden_where_it_stands_alone_only() -> None:
-    echoes = Echoes(["abc", "12345678"])
+    echoes = EchoedSecrets(["abc", "12345678"])
     assert echoes.hide("abc, key=abc&x abcd xabc Zabc9 a12345678b") == "***, key=***&x abcd xabc Zabc9 a***b"
     assert echoes.hide_number(12345678) == "***"
     assert echoes.hide_number(123456789) == 123456789
 
 
 def test_the_longer_of_two_secrets_is_hidden_first() -> None:
-    assert Echoes(["secret-one", "secret-one-and-two"]).hide("secret-one-and-two") == "***"
+    assert EchoedSecrets(["secret-one", "secret-one-and-two"]).hide("secret-one-and-two") == "***"
 
 
 def echoing(status: str, kind: str) -> Any:

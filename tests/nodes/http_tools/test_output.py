@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import tool
-from toolweave.nodes.http_tools.answers import MOST_OUTPUT, MOST_RESULTS, Output, PathSearch, mapped_output
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec
+from toolweave.nodes.http_tools.responses import MAX_OUTPUT_CHARS, MAX_RESULTS, PathSearch, ToolOutput, mapped_output
 from toolweave.tool_config import checked_path
 
 ANSWER = {
@@ -23,13 +23,13 @@ def answer(body: Any, status: int = 200) -> HTTPResponseSpec:
     return HTTPResponseSpec(status_code=status, body=body, execution_time_ms=1.0)
 
 
-def output(body: Any, **paths: str) -> Output:
+def output(body: Any, **paths: str) -> ToolOutput:
     return mapped_output(tool(response=paths), answer(body))
 
 
 @pytest.mark.parametrize("body", [ANSWER, [1], "text", None, 0, False])
 def test_without_mappings_the_body_is_the_output(body: Any) -> None:
-    assert mapped_output(tool(), answer(body)) == Output(body, [])
+    assert mapped_output(tool(), answer(body)) == ToolOutput(body, [])
 
 
 @pytest.mark.requirement("W-01")
@@ -56,7 +56,7 @@ def test_without_mappings_the_body_is_the_output(body: Any) -> None:
     ],
 )
 def test_a_path_of_names_and_indexes_gives_a_value_and_any_other_a_list(path: str, value: Any) -> None:
-    assert output(ANSWER, total="$.total", found=path) == Output({"total": 3, "found": value}, [])
+    assert output(ANSWER, total="$.total", found=path) == ToolOutput({"total": 3, "found": value}, [])
 
 
 def test_texts_are_not_looked_into() -> None:
@@ -71,17 +71,17 @@ def test_texts_are_not_looked_into() -> None:
 
 @pytest.mark.parametrize("body", [{}, [], None, "oops", {"error": "no"}])
 def test_mappings_that_find_nothing_at_all_are_a_warning(body: Any) -> None:
-    assert output(body, total="$.total", ids="$.items[*].id") == Output(
+    assert output(body, total="$.total", ids="$.items[*].id") == ToolOutput(
         {"total": None, "ids": []}, ["None of the tool's field mappings finds anything in the answer."]
     )
 
 
 def test_an_output_that_does_not_fit_its_schema_is_a_warning() -> None:
     schema = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
-    said = "The answer is not what the output_schema says: "
+    said = "The response does not match output_schema: "
 
     assert mapped_output(tool(output_schema=schema), answer({"total": 1})).warnings == []
-    assert mapped_output(tool(output_schema=schema), answer({"total": "1"})) == Output(
+    assert mapped_output(tool(output_schema=schema), answer({"total": "1"})) == ToolOutput(
         {"total": "1"}, [f"{said}total must be an integer; got '1'."]
     )
     assert mapped_output(tool(output_schema=schema), answer([])).warnings == [
@@ -119,7 +119,7 @@ def test_a_huge_answer_is_searched_as_far_as_it_is_cheap_and_that_is_said(path: 
     spent = PathSearch(HUGE)
     found = spent.find(path)
 
-    assert len(found) <= MOST_RESULTS
+    assert len(found) <= MAX_RESULTS
     assert not spent.complete
     assert spent.find("$.items[0].id") in (0, None)
     assert output(HUGE, found=path).warnings[0] == (
@@ -132,11 +132,11 @@ def test_an_answer_nested_deeper_than_any_stack_is_searched() -> None:
     for _ in range(5_000):
         deep = [deep]
 
-    assert output(deep, ends="$..end") == Output({"ends": [1]}, [])
+    assert output(deep, ends="$..end") == ToolOutput({"ends": [1]}, [])
 
 
 def test_paths_that_give_the_same_over_and_over_do_not_multiply_a_large_answer() -> None:
-    large = {"text": "x" * (MOST_OUTPUT // 3)}
+    large = {"text": "x" * (MAX_OUTPUT_CHARS // 3)}
     found = output(large, a="$", b="$.text", c="$..text", d="$.text", e="$.none")
 
     assert [name for name, value in found.value.items() if value is not None] == ["a", "b"]

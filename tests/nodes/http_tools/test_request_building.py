@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import BASE, FLAG, NUMBER, TEXT, WHOLE, tool
-from toolweave.nodes.http_tools.requests import WrongArguments, build_request, with_query
+from toolweave.nodes.http_tools.requests import WrongArguments, add_query, build_request
 
 ORDER = tool("/orders/{id}/lines", fields={"id": {}})
 TRACED = tool(fields={"trace": {}}, request={"trace": "header.X-Trace"})
@@ -240,7 +240,7 @@ def test_a_query_holds_scalars_lists_and_json_and_leaves_null_out() -> None:
     request = build_request(tool(fields=fields), given_values)
 
     assert request.query == {"a": 5, "b": True, "d": ["x", 1, 2], "e": '{"k":[1]}', "g": 2.5, "h": ["[1]"]}
-    assert with_query("http://h/", request.query) == (
+    assert add_query("http://h/", request.query) == (
         "http://h/?a=5&b=true&d=x&d=1&d=2&e=%7B%22k%22%3A%5B1%5D%7D&g=2.5&h=%5B1%5D"
     )
 
@@ -248,7 +248,7 @@ def test_a_query_holds_scalars_lists_and_json_and_leaves_null_out() -> None:
 @given(any_text, st.lists(any_text, min_size=1, max_size=4))
 def test_any_texts_in_a_query_come_out_as_they_went_in(one: str, several: list[str]) -> None:
     request = build_request(SEARCH, {"q": one, "tags": several})
-    url = with_query(request.url, request.query)
+    url = add_query(request.url, request.query)
 
     assert parse_qs(urlsplit(url).query, keep_blank_values=True) == {"q": [one], "tags": several}
     assert httpx.URL(url).params.get_list("tags") == several

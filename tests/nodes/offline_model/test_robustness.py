@@ -14,7 +14,7 @@ from langchain_core.messages.tool import tool_call
 from tests.nodes.offline_model.judging import offline_model
 from tests.nodes.offline_model.other_tools import OTHER_TOOLS
 from tests.nodes.offline_model.todo_backend import seeded_backend
-from toolweave.nodes.offline_model.tools import wrong_parameters
+from toolweave.nodes.offline_model.tools import invalid_parameters
 
 TOOLS = [*seeded_backend().tools(), *OTHER_TOOLS]
 
@@ -238,8 +238,8 @@ def test_a_schema_that_cannot_be_read_stops_nothing(schema: object) -> None:
 def test_a_refused_argument_is_named() -> None:
     schema = {"properties": {"a": {"type": "integer"}, "b": {"pattern": "^x"}, "c": {"pattern": "(x+)+y"}}}
 
-    assert wrong_parameters(schema, {"a": "one", "b": "y", "c": "z"}) == {"a", "b", "c"}
-    assert wrong_parameters(schema, {"a": 1, "b": "xy"}) == set()
+    assert invalid_parameters(schema, {"a": "one", "b": "y", "c": "z"}) == {"a", "b", "c"}
+    assert invalid_parameters(schema, {"a": 1, "b": "xy"}) == set()
 
 
 _HOSTILE = {

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from tests.fixtures.shop_api import shop_application
 from tests.nodes.offline_model.judging import offline_model
-from toolweave.nodes.workflow.descriptions import selection_schema
+from toolweave.nodes.workflow.tool_descriptions import selection_schema
 from toolweave.servers.registry.openapi.importing import ImportOptions, import_openapi
 
 TEXT = {"type": "string"}

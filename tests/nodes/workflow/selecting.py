@@ -15,11 +15,11 @@ from toolweave.nodes.chat_models import as_lazy
 from toolweave.nodes.http_tools.api_calls import ApiCalls, api_calls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec
 from toolweave.nodes.tool_catalog import FixedToolConfigs
-from toolweave.nodes.workflow.descriptions import as_candidates
-from toolweave.nodes.workflow.prompting import WorkflowPrompts
+from toolweave.nodes.workflow.prompts import WorkflowPrompts
 from toolweave.nodes.workflow.select import select_node
 from toolweave.nodes.workflow.stages import format_node
 from toolweave.nodes.workflow.state import WorkflowUpdate
+from toolweave.nodes.workflow.tool_descriptions import tool_candidates
 from toolweave.tool_config import ToolConfig
 
 RIGHT: dict[str, Any] = {"tool_id": "get_order", "arguments": {"order_id": "A-1001"}}
@@ -36,7 +36,7 @@ async def select(model: BaseChatModel, tools: Sequence[ToolConfig], instructions
     state: Any = {
         "user_instructions": instructions,
         "tool_ids": [tool.tool_id for tool in tools],
-        "candidates": as_candidates(tools),
+        "candidates": tool_candidates(tools),
     }
     update: WorkflowUpdate = await node(state, {})
     return update

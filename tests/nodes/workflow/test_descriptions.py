@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from toolweave.nodes.workflow.descriptions import LONGEST, as_candidates, describe, selection_schema
+from toolweave.nodes.workflow.tool_descriptions import (
+    MAX_DESCRIPTION_CHARS,
+    describe_tool,
+    selection_schema,
+    tool_candidates,
+)
 from toolweave.tool_config import ToolConfig
 
 URL = "https://api.shop.example/v1"
@@ -24,7 +29,7 @@ def tool(**changed: Any) -> ToolConfig:
 
 @pytest.mark.requirement("W-04")
 def test_a_description_names_what_a_tool_does_where_with_what_and_what_comes_back() -> None:
-    described = describe(
+    described = describe_tool(
         tool(
             input_schema={
                 "type": "object",
@@ -66,13 +71,13 @@ def test_a_description_names_what_a_tool_does_where_with_what_and_what_comes_bac
 def test_a_tool_without_parameters_and_output_says_so() -> None:
     plain = tool(api={"base_url": URL, "path": "/ping", "method": "GET"}, input_schema={"type": "object"})
 
-    assert "parameters: none\nexpected output: none" in describe(plain)
+    assert "parameters: none\nexpected output: none" in describe_tool(plain)
 
 
 def test_an_output_that_is_a_list_is_described_by_its_items() -> None:
     items = {"type": "array", "items": {"type": "object", "properties": {"id": {"type": "integer"}}}}
 
-    assert "expected output:\n- answer (array)\n  - id (integer, optional)" in describe(tool(output_schema=items))
+    assert "expected output:\n- answer (array)\n  - id (integer, optional)" in describe_tool(tool(output_schema=items))
 
 
 HOSTILE = (
@@ -94,7 +99,7 @@ def test_no_text_of_a_configuration_ends_its_block_or_begins_a_line(text: str) -
         output_schema={"type": "object", "properties": {text: {"description": text, "title": text}}},
     )
 
-    described = describe(hostile)
+    described = describe_tool(hostile)
 
     assert described.lower().count("<tool") == described.lower().count("</tool") == 1
     assert "< /" not in described
@@ -122,7 +127,7 @@ def test_credentials_are_blanked_wherever_a_configuration_repeats_them() -> None
         output_schema={"type": "object", "description": repeated, "title": other},
     )
 
-    described = describe(telling)
+    described = describe_tool(telling)
 
     assert not [word for word in (secret, other, "{env:", "TOOL_", "X-Token", "X-Plain", "shown") if word in described]
 
@@ -135,7 +140,7 @@ def test_no_part_of_a_credential_is_left_where_a_text_is_cut_or_written_as_json(
         field = {"type": "string", "description": text, "enum": [text], "default": text}
         telling = tool(api=api, description=text, input_schema={"type": "object", "properties": {"order_id": field}})
 
-        assert secret[:5] not in describe(telling) + json.dumps(selection_schema([telling]))
+        assert secret[:5] not in describe_tool(telling) + json.dumps(selection_schema([telling]))
 
 
 def test_a_huge_configuration_is_cut_at_a_line() -> None:
@@ -145,9 +150,9 @@ def test_a_huge_configuration_is_cut_at_a_line() -> None:
         input_schema={"type": "object", "properties": {"order_id": {"type": "string"}} | fields},
     )
 
-    described = describe(huge)
+    described = describe_tool(huge)
 
-    assert len(described) <= LONGEST
+    assert len(described) <= MAX_DESCRIPTION_CHARS
     assert described.endswith("\n… (shortened)\n</tool>")
     assert described.startswith("<tool>\nname: Change order\ntool_id: change_order\n")
 
@@ -158,7 +163,7 @@ def test_schemas_that_contain_themselves_or_lead_nowhere_are_described_all_the_s
         "properties": {"order_id": {"$ref": "#/properties/order_id"}, "next": {"$ref": "#"}, "lost": {"$ref": "#/a/b"}},
     }
 
-    described = describe(tool(input_schema=recursive))
+    described = describe_tool(tool(input_schema=recursive))
 
     assert "- order_id (any, path, required)" in described
     assert described.count("- next") == 3
@@ -167,14 +172,14 @@ def test_schemas_that_contain_themselves_or_lead_nowhere_are_described_all_the_s
 def test_many_candidates_share_the_room_and_keep_their_names() -> None:
     many = [tool(tool_id=f"t{number}", description="z" * 5_000) for number in range(64)]
 
-    whole = "\n".join(candidate["description"] for candidate in as_candidates(many))
+    whole = "\n".join(candidate["description"] for candidate in tool_candidates(many))
 
     assert len(whole) <= 64_000
     assert all(f"tool_id: t{number}\n" in whole for number in range(64))
 
 
 def test_candidates_carry_id_and_name_for_the_state() -> None:
-    [candidate] = as_candidates([tool()])
+    [candidate] = tool_candidates([tool()])
 
     assert (candidate["tool_id"], candidate["name"]) == ("change_order", "Change order")
     assert candidate["description"].startswith("<tool>")

@@ -15,7 +15,7 @@ from tests.nodes.workflow.selecting import Endpoint, after_call, brief, choosing
 from toolweave.config.settings import load_settings
 from toolweave.errors import StageFailed
 from toolweave.nodes.chat_models import LazyChatModel, as_lazy, build_chat_model
-from toolweave.nodes.workflow.prompting import WorkflowPrompts
+from toolweave.nodes.workflow.prompts import WorkflowPrompts
 from toolweave.tool_config import ToolConfig
 from toolweave.visible import visible
 

@@ -15,9 +15,9 @@ from toolweave.errors import UnknownTools
 from toolweave.nodes.chat_models import as_lazy
 from toolweave.nodes.offline_model import OfflineChatModel
 from toolweave.nodes.tool_catalog import FixedToolConfigs
-from toolweave.nodes.workflow.descriptions import as_candidates
-from toolweave.nodes.workflow.prompting import WorkflowPrompts
-from toolweave.nodes.workflow.select import read_choice, select_node
+from toolweave.nodes.workflow.prompts import WorkflowPrompts
+from toolweave.nodes.workflow.select import parse_choice, select_node
+from toolweave.nodes.workflow.tool_descriptions import tool_candidates
 from toolweave.tool_config import ToolConfig
 
 
@@ -103,7 +103,7 @@ async def test_a_choice_is_read_in_any_form_that_endpoints_give_it(
 
 def test_what_is_in_a_choice_is_no_choice() -> None:
     for arguments in ({"filter": {"tool_id": "other"}}, {"tool_id": 5}, {"reason": '{"tool_id": "other"}'}):
-        assert read_choice(AIMessage(json.dumps({"arguments": arguments})), ["only"]).arguments == arguments
+        assert parse_choice(AIMessage(json.dumps({"arguments": arguments})), ["only"]).arguments == arguments
 
 
 @pytest.mark.requirement("W-05")
@@ -225,7 +225,7 @@ async def test_sixty_four_candidates_are_all_offered(endpoint: Endpoint, shop: S
 async def test_a_candidate_that_was_deleted_meanwhile_is_named(shop: ShopApi) -> None:
     tools = shop.tools()
     node = select_node(FixedToolConfigs(()), WorkflowPrompts(as_lazy(OfflineChatModel())))
-    state: Any = {"user_instructions": "x", "tool_ids": ["get_order"], "candidates": as_candidates(tools)}
+    state: Any = {"user_instructions": "x", "tool_ids": ["get_order"], "candidates": tool_candidates(tools)}
 
     with pytest.raises(UnknownTools, match="get_order"):
         await node(state, {})

@@ -7,7 +7,7 @@ from tests.nodes.workflow.selecting import Endpoint, after_call
 from toolweave.nodes.chat_models import as_lazy
 from toolweave.nodes.model_turn import ModelUsage, usage_summary
 from toolweave.nodes.offline_model import OfflineChatModel
-from toolweave.nodes.workflow.prompting import WorkflowPrompts
+from toolweave.nodes.workflow.prompts import WorkflowPrompts
 
 
 async def used(endpoint: Endpoint, usage: dict[str, Any] | None) -> ModelUsage:

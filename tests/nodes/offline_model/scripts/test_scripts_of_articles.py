@@ -8,7 +8,7 @@ from tests.fixtures.counting import calls_in
 from tests.nodes.offline_model.scripts.asking import in_order, written_of
 from tests.nodes.script.writing import page
 from toolweave.errors import ScriptFailed
-from toolweave.nodes.offline_model.script_tasks import parts_of
+from toolweave.nodes.offline_model.script_tasks import split_article
 from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.spoken_length import spoken_seconds
 
@@ -125,7 +125,7 @@ async def test_a_script_that_was_refused_as_too_short_says_its_lists_too_at_the_
 @pytest.mark.parametrize("piece", ["[a](", "`a", "(a.) ", "```\n", "## a\n\nb.\n\n", "<a ", "_a", ".", "\n "])
 @pytest.mark.parametrize("everything", [False, True])
 def test_hostile_texts_are_read_in_linear_time(piece: str, everything: bool) -> None:
-    few, many = (calls_in(partial(parts_of, piece * count, everything=everything)) for count in (1_000, 4_000))
+    few, many = (calls_in(partial(split_article, piece * count, everything=everything)) for count in (1_000, 4_000))
     assert many < 5 * few
     # The steps of a regular expression cannot be counted: one of quadratic time takes longer here than a test may.
-    parts_of(piece * (1_000_000 // len(piece)), everything=everything)
+    split_article(piece * (1_000_000 // len(piece)), everything=everything)

@@ -18,175 +18,175 @@ from toolweave.nodes.workflow.state import Candidate
 from toolweave.redact import KnownSecrets, longest_first
 from toolweave.tool_config import Method, ToolConfig
 
-_REFERENCE = re.compile(r"\{env:[^{}\n]{0,200}\}?")
-SHORTEST_SECRET = 4
+_VARIABLE_REFERENCE = re.compile(r"\{env:[^{}\n]{0,200}\}?")
+MIN_SECRET_LENGTH = 4
 """What is shorter stands in ordinary words, too, and is no secret worth the name."""
 
 
-def secrets_of(tool: ToolConfig) -> KnownSecrets:
+def tool_secrets(tool: ToolConfig) -> KnownSecrets:
     """Return the literal secrets of `tool`, and its references to variables."""
     auth = tool.api.auth.value or ""
     texts = [tool.api.headers[name] for name in tool.secret_headers]
     # "Bearer abc" and "name:password" hold more than one text that must not be told.
     parts = [part for text in [auth, *texts] for part in (text, *re.split(r"[\s:]+", text, maxsplit=1))]
     literal = (part.strip() for part in parts if "{env:" not in part)
-    return KnownSecrets([*longest_first(literal, SHORTEST_SECRET), _REFERENCE])
+    return KnownSecrets([*longest_first(literal, MIN_SECRET_LENGTH), _VARIABLE_REFERENCE])
 
 
-LONGEST_OF_ALL = 60_000
-LONGEST = 4_000
-SHORTEST = 700
-LONGEST_TEXT = 1_000
-LONGEST_NOTE = 200
-MOST_FIELDS = 60
-DEEPEST = 3
-CUT = "… (shortened)"
-_TAG = re.compile(r"<(?=\s*/?\s*tool)", re.IGNORECASE)
-_RULES = (
+MAX_TOTAL_CHARS = 60_000
+MAX_DESCRIPTION_CHARS = 4_000
+MIN_DESCRIPTION_CHARS = 700
+MAX_TEXT_CHARS = 1_000
+MAX_NAME_CHARS = 200
+MAX_FIELDS = 60
+MAX_FIELD_DEPTH = 3
+CUT_MARK = "… (shortened)"
+_TOOL_TAG = re.compile(r"<(?=\s*/?\s*tool)", re.IGNORECASE)
+_SCHEMA_RULES = (
     *("const", "enum", "format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     *("minLength", "maxLength", "minItems", "maxItems", "default"),
 )
-_DEFINITION = re.compile(r"#/(\$defs|definitions)/([^/]+)")
-MOST_JOINED = 50
+_DEFINITION_REF = re.compile(r"#/(\$defs|definitions)/([^/]+)")
+MAX_ALL_OF_PARTS = 50
 
 
-def as_candidates(tools: Sequence[ToolConfig]) -> list[Candidate]:
+def tool_candidates(tools: Sequence[ToolConfig]) -> list[Candidate]:
     """Describe tools for a model; the more there are, the shorter each description may be."""
-    room = max(SHORTEST, min(LONGEST, LONGEST_OF_ALL // max(len(tools), 1)))
-    return [Candidate(tool_id=tool.tool_id, name=tool.name, description=describe(tool, room)) for tool in tools]
+    limit = max(MIN_DESCRIPTION_CHARS, min(MAX_DESCRIPTION_CHARS, MAX_TOTAL_CHARS // max(len(tools), 1)))
+    return [Candidate(tool_id=tool.tool_id, name=tool.name, description=describe_tool(tool, limit)) for tool in tools]
 
 
-def describe(tool: ToolConfig, room: int = LONGEST) -> str:
+def describe_tool(tool: ToolConfig, max_chars: int = MAX_DESCRIPTION_CHARS) -> str:
     """Describe one tool: name, tool_id, description, endpoint, parameters, expected output; at most `room` characters.
 
     It stands in a block of its own, `<tool>` to `</tool>`, in which no text of the configuration can end it.
     """
-    secrets = secrets_of(tool)
+    secrets = tool_secrets(tool)
     lines = [
-        f"name: {one_line(secrets.hide(tool.name), LONGEST_NOTE)}",
+        f"name: {one_line(secrets.hide(tool.name), MAX_NAME_CHARS)}",
         f"tool_id: {tool.tool_id}",
-        f"description: {one_line(secrets.hide(tool.description), LONGEST_TEXT)}",
-        f"endpoint: {tool.api.method} {one_line(secrets.hide(tool.api.base_url + tool.api.path), LONGEST_TEXT)}",
-        *_section("parameters", _parameters(tool, secrets)),
-        *_section("expected output", _output(tool, secrets)),
+        f"description: {one_line(secrets.hide(tool.description), MAX_TEXT_CHARS)}",
+        f"endpoint: {tool.api.method} {one_line(secrets.hide(tool.api.base_url + tool.api.path), MAX_TEXT_CHARS)}",
+        *_section("parameters", _parameter_lines(tool, secrets)),
+        *_section("expected output", _output_lines(tool, secrets)),
     ]
-    return f"<tool>\n{_fitting(lines, room - len('<tool></tool>') - 2)}\n</tool>"
+    return f"<tool>\n{_cut_lines(lines, max_chars - len('<tool></tool>') - 2)}\n</tool>"
 
 
-def one_line(text: str, longest: int) -> str:
+def one_line(text: str, max_chars: int) -> str:
     """Return a text as one line that cannot end a block of descriptions, cut where it is too long."""
-    printable = "".join(character if character.isprintable() else " " for character in text[: longest * 2])
-    begun = _TAG.sub("‹", " ".join(printable.split()))
-    return begun if len(begun) <= longest and len(text) <= longest * 2 else begun[:longest] + "…"
+    printable = "".join(character if character.isprintable() else " " for character in text[: max_chars * 2])
+    escaped = _TOOL_TAG.sub("‹", " ".join(printable.split()))
+    return escaped if len(escaped) <= max_chars and len(text) <= max_chars * 2 else escaped[:max_chars] + "…"
 
 
-def _fitting(lines: Sequence[str], room: int) -> str:
+def _cut_lines(lines: Sequence[str], max_chars: int) -> str:
     text = "\n".join(lines)
-    if len(text) <= room:
+    if len(text) <= max_chars:
         return text
-    return text[: room - len(CUT) - 1].rpartition("\n")[0][: room - len(CUT) - 1] + "\n" + CUT
+    return text[: max_chars - len(CUT_MARK) - 1].rpartition("\n")[0][: max_chars - len(CUT_MARK) - 1] + "\n" + CUT_MARK
 
 
 def _section(title: str, lines: Iterator[str]) -> list[str]:
-    listed = list(islice(lines, MOST_FIELDS + 1))
-    if len(listed) > MOST_FIELDS:
-        listed[MOST_FIELDS:] = ["- … and more"]
+    listed = list(islice(lines, MAX_FIELDS + 1))
+    if len(listed) > MAX_FIELDS:
+        listed[MAX_FIELDS:] = ["- … and more"]
     return [f"{title}:", *listed] if listed else [f"{title}: none"]
 
 
-def _parameters(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
-    root = _shown(tool.input_schema, secrets)
+def _parameter_lines(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
+    root = _bounded_schema(tool.input_schema, secrets)
     for name, place in tool.places.items():
         shown = secrets.hide(name)
         needed = "required" if name in tool.required_fields or place.part == "path" else "optional"
         where = place.part if place.steps == (name,) else f"{place.part} {secrets.hide(place.name)}"
-        yield from _field(shown, root["properties"].get(shown), [where, needed], root)
+        yield from _field_lines(shown, root["properties"].get(shown), [where, needed], root)
 
 
-def _output(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
-    root = _shown(tool.output_schema, secrets)
+def _output_lines(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
+    root = _bounded_schema(tool.output_schema, secrets)
     mapped: dict[str, Any] = {secrets.hide(name): {} for name in tool.field_mappings.response}
     fields = {**mapped, **root.get("properties", {})} or ({"answer": root} if root else {})
     for name, schema in fields.items():
-        yield from _field(name, schema, [], root)
+        yield from _field_lines(name, schema, [], root)
 
 
-def _shown(schema: Mapping[str, Any], secrets: KnownSecrets) -> dict[str, Any]:
+def _bounded_schema(schema: Mapping[str, Any], secrets: KnownSecrets) -> dict[str, Any]:
     """Return a schema without secrets and without the rest of long texts and lists, which many fields may refer to."""
 
     def cut(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: cut(item) for name, item in value.items()}
         if isinstance(value, list):
-            return [cut(item) for item in value[: LONGEST_TEXT // 2]]
-        return value[:LONGEST_TEXT] if isinstance(value, str) else value
+            return [cut(item) for item in value[: MAX_TEXT_CHARS // 2]]
+        return value[:MAX_TEXT_CHARS] if isinstance(value, str) else value
 
     found: dict[str, Any] = cut(secrets.hide_in(schema))
     return found
 
 
-def _field(name: str, schema: Any, notes: Sequence[str], root: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
+def _field_lines(name: str, schema: Any, tags: Sequence[str], root: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
     """Write one field, `- limit (integer, query, optional, maximum 50): how many`, and below it those inside it."""
-    field = local(schema, root)
-    rules = [f"{rule} {json.dumps(field[rule], ensure_ascii=False)}" for rule in _RULES if rule in field]
-    facts = one_line(", ".join([_type(field), *notes, *rules]), LONGEST_TEXT)
-    words = one_line(field.get("description") or field.get("title") or "", LONGEST_TEXT // 2)
-    yield "  " * depth + f"- {one_line(name, LONGEST_NOTE)} ({facts})" + (words and f": {words}")
-    inner = local(field["items"], root) if "items" in field else field
-    for each, below in inner.get("properties", {}).items() if depth < DEEPEST - 1 else ():
+    field = resolve_schema(schema, root)
+    rules = [f"{rule} {json.dumps(field[rule], ensure_ascii=False)}" for rule in _SCHEMA_RULES if rule in field]
+    facts = one_line(", ".join([_type_text(field), *tags, *rules]), MAX_TEXT_CHARS)
+    words = one_line(field.get("description") or field.get("title") or "", MAX_TEXT_CHARS // 2)
+    yield "  " * depth + f"- {one_line(name, MAX_NAME_CHARS)} ({facts})" + (words and f": {words}")
+    inner = resolve_schema(field["items"], root) if "items" in field else field
+    for each, below in inner.get("properties", {}).items() if depth < MAX_FIELD_DEPTH - 1 else ():
         needed = "required" if each in inner.get("required", ()) else "optional"
-        yield from _field(each, below, [needed], root, depth + 1)
+        yield from _field_lines(each, below, [needed], root, depth + 1)
 
 
-def _type(field: Mapping[str, Any]) -> str:
+def _type_text(field: Mapping[str, Any]) -> str:
     branches = [branch for branch in field.get("anyOf") or field.get("oneOf") or () if isinstance(branch, dict)]
     kinds = field.get("type") or [branch["type"] for branch in branches if "type" in branch]
     return " or ".join(dict.fromkeys([kinds] if isinstance(kinds, str) else kinds)) or "any"
 
 
-def local(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_schema(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     """Follow references to definitions of the same document, and join what `allOf` says of the same value."""
-    whole = _target(schema, root)
-    for part in [_target(part, root) for part in whole.get("allOf", ())[:MOST_JOINED]]:
+    whole = _follow_references(schema, root)
+    for part in [_follow_references(part, root) for part in whole.get("allOf", ())[:MAX_ALL_OF_PARTS]]:
         properties = {**whole.get("properties", {}), **part.get("properties", {})}
         required = [*whole.get("required", ()), *part.get("required", ())]
         whole = {**part, **whole} | ({"properties": properties, "required": required} if properties else {})
     return whole
 
 
-def _target(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+def _follow_references(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     """Follow a few references; what leads nowhere is an empty schema."""
     for _ in range(8):
         if not isinstance(schema, dict):
             return {}
         if "$ref" not in schema:
             return schema
-        found = _DEFINITION.fullmatch(schema["$ref"])
+        found = _DEFINITION_REF.fullmatch(schema["$ref"])
         target = root.get(found[1], {}).get(found[2]) if found else root if schema["$ref"] == "#" else None
         beside = {word: value for word, value in schema.items() if word != "$ref"}
         schema = target | beside if isinstance(target, dict) else beside
     return {}
 
 
-MOST_PARTS = 400
+MAX_SUBSCHEMAS = 400
 """Schemas inside one schema; what comes after so many is left open."""
-DEEPEST_SCHEMA = 8
-LONGEST_CHOICE = 100
-MOST_CHOICES = 200
+MAX_SCHEMA_DEPTH = 8
+MAX_CHOICE_CHARS = 100
+MAX_CHOICES = 200
 
 
 def plain_schema(root: Mapping[str, Any], *, words: bool = True) -> dict[str, Any]:
     """Return the shape of an object without references, of bounded size and depth; `words` are its descriptions."""
-    left = MOST_PARTS
+    left = MAX_SUBSCHEMAS
 
     def plain(schema: Any, depth: int) -> dict[str, Any]:
         nonlocal left
         left -= 1
-        if left < 0 or depth > DEEPEST_SCHEMA:
+        if left < 0 or depth > MAX_SCHEMA_DEPTH:
             return {}
-        found = local(schema, root)
+        found = resolve_schema(schema, root)
         about = (
-            {"description": one_line(found["description"], LONGEST_TEXT)} if words and "description" in found else {}
+            {"description": one_line(found["description"], MAX_TEXT_CHARS)} if words and "description" in found else {}
         )
         shaped = shape(found, depth)
         if "anyOf" in shaped:
@@ -223,19 +223,19 @@ def _text_choices(found: Mapping[str, Any]) -> list[str]:
     """Give the choices where all of them are short texts: the only ones that all endpoints take."""
     choices = [found["const"]] if "const" in found else found.get("enum", [])
     given = [choice for choice in choices if choice is not None]
-    fit = all(isinstance(choice, str) and 0 < len(choice) <= LONGEST_CHOICE for choice in given)
-    return list(dict.fromkeys(given)) if fit and len(given) <= MOST_CHOICES else []
+    fit = all(isinstance(choice, str) and 0 < len(choice) <= MAX_CHOICE_CHARS for choice in given)
+    return list(dict.fromkeys(given)) if fit and len(given) <= MAX_CHOICES else []
 
 
-CHOOSE = "choose_request"
+FUNCTION_NAME = "choose_request"
 """The function's name."""
-LONGEST_SCHEMAS = 60_000
+MAX_SCHEMAS_CHARS = 60_000
 """Characters of all input schemas; above it they go without words, and then the tools' descriptions alone must do."""
-_ABOUT = (
+_PURPOSE = (
     "Choose the tool and the request that does what the user asks for. Give tool_id and arguments; or, if no tool "
     "fits or a value that is needed is missing, give only reason."
 )
-_HTTP_SPEC = {
+_HTTP_SPEC_SCHEMA = {
     "type": "object",
     "description": "The request as it will be sent, without credentials. It must agree with arguments.",
     "properties": {
@@ -247,7 +247,7 @@ _HTTP_SPEC = {
     },
     "required": ["method", "url"],
 }
-_REASON = {
+_REASON_SCHEMA = {
     "type": "string",
     "description": "Only if no request can be made: why no tool fits, or which value the user has to add.",
 }
@@ -258,25 +258,29 @@ def selection_schema(tools: Sequence[ToolConfig]) -> dict[str, Any]:
     ids = [tool.tool_id for tool in tools]
     properties = {
         "tool_id": {"type": "string", "enum": ids, "description": "The tool_id of the chosen tool."},
-        "arguments": _arguments(tools),
-        "http_spec": _HTTP_SPEC,
-        "reason": _REASON,
+        "arguments": _arguments_schema(tools),
+        "http_spec": _HTTP_SPEC_SCHEMA,
+        "reason": _REASON_SCHEMA,
     }
-    return {"name": CHOOSE, "description": _ABOUT, "parameters": {"type": "object", "properties": properties}}
+    return {
+        "name": FUNCTION_NAME,
+        "description": _PURPOSE,
+        "parameters": {"type": "object", "properties": properties},
+    }
 
 
-def _arguments(tools: Sequence[ToolConfig]) -> dict[str, Any]:
+def _arguments_schema(tools: Sequence[ToolConfig]) -> dict[str, Any]:
     """Allow the arguments of any of the tools; each form is titled with the id of its tool."""
     for words in (True, False):
-        forms = [_form(tool, words=words) for tool in tools]
-        if len(json.dumps(forms)) <= LONGEST_SCHEMAS:
+        forms = [_tool_arguments_schema(tool, words=words) for tool in tools]
+        if len(json.dumps(forms)) <= MAX_SCHEMAS_CHARS:
             return forms[0] if len(forms) == 1 else {"anyOf": forms}
     return {"type": "object", "description": "The chosen tool's arguments, as its description lists them."}
 
 
-def _form(tool: ToolConfig, *, words: bool) -> dict[str, Any]:
-    secrets = secrets_of(tool)
-    about = one_line(secrets.hide(f"{tool.name}: {tool.description}"), LONGEST_NOTE)
+def _tool_arguments_schema(tool: ToolConfig, *, words: bool) -> dict[str, Any]:
+    secrets = tool_secrets(tool)
+    about = one_line(secrets.hide(f"{tool.name}: {tool.description}"), MAX_NAME_CHARS)
     return {
         **plain_schema(secrets.hide_in(tool.input_schema), words=words),
         "title": tool.tool_id,

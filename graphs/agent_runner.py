@@ -9,14 +9,14 @@ from langchain_core.tools import BaseTool
 from toolweave.config.mcp import McpConfig, McpServerConfig
 from toolweave.errors import ModelError
 from toolweave.graphs.agent_loop import Tools, build_agent_loop
-from toolweave.graphs.background_loop import background_loop, refuse_event_loop
+from toolweave.graphs.background_loop import background_loop, require_no_event_loop
 from toolweave.graphs.plane_tools import open_task_tools
 from toolweave.nodes.agent import UNATTENDED, SystemPrompt
 from toolweave.nodes.chat_models import ChatModel, as_lazy
 from toolweave.nodes.model_turn import CUT_SHORT
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
 
-Connections = McpConfig | Mapping[str, McpServerConfig] | Sequence[McpServerConfig]
+McpServers = McpConfig | Mapping[str, McpServerConfig] | Sequence[McpServerConfig]
 
 
 class AgentLoop:
@@ -30,7 +30,7 @@ class AgentLoop:
 
     def __init__(
         self,
-        tools: Tools | Connections,
+        tools: Tools | McpServers,
         model: ChatModel,
         max_iterations: int = 10,
         *,
@@ -39,7 +39,7 @@ class AgentLoop:
         self._model = as_lazy(model)
         self._max_iterations = max_iterations
         self._system_prompt = system_prompt
-        self._source = _source(tools)
+        self._tool_source = _tool_source(tools)
         if max_iterations < 1:
             raise ValueError("max_iterations must be at least 1")
 
@@ -54,10 +54,10 @@ class AgentLoop:
         """
         if not task.strip():
             raise ValueError("the task is empty")
-        if not isinstance(self._source, tuple):
-            return await self._answer(task, self._source)
-        async with open_task_tools(self._source) as available:
-            return await self._answer(task, available)
+        if not isinstance(self._tool_source, tuple):
+            return await self._run_graph(task, self._tool_source)
+        async with open_task_tools(self._tool_source) as available:
+            return await self._run_graph(task, available)
 
     def run_sync(self, task: str) -> str:
         """Do what `run` does, from code without an event loop.
@@ -65,10 +65,10 @@ class AgentLoop:
         Raises:
             RuntimeError: an event loop runs in this thread already; await `run` there.
         """
-        refuse_event_loop("run_sync()", "await loop.run(task)")
+        require_no_event_loop("run_sync()", "await loop.run(task)")
         return background_loop.run(self.run(task))
 
-    async def _answer(self, task: str, catalog: ToolCatalog) -> str:
+    async def _run_graph(self, task: str, catalog: ToolCatalog) -> str:
         graph = build_agent_loop(
             tools=catalog,
             model=self._model,
@@ -76,14 +76,14 @@ class AgentLoop:
             on_iteration_limit="error",
             system_prompt=self._system_prompt,
         )
-        nobody_watches: RunnableConfig = {"configurable": {UNATTENDED: True}}
-        result = await graph.ainvoke({"messages": [HumanMessage(task)]}, nobody_watches)
+        unattended: RunnableConfig = {"configurable": {UNATTENDED: True}}
+        result = await graph.ainvoke({"messages": [HumanMessage(task)]}, unattended)
         if problem := CUT_SHORT.get(result["status"]):
             raise ModelError(f"{problem} Ask for less at once." if result["status"] == "length" else problem)
         return str(result["messages"][-1].text)
 
 
-def _source(given: Tools | Connections) -> ToolCatalog | tuple[McpServerConfig, ...]:
+def _tool_source(given: Tools | McpServers) -> ToolCatalog | tuple[McpServerConfig, ...]:
     """Tell tools from servers to connect to.
 
     Raises:

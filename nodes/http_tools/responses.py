@@ -31,19 +31,19 @@ from toolweave.redact import HIDDEN, KnownSecrets, longest_first, names_a_secret
 from toolweave.tool_config import ToolConfig, answer_path
 
 # Shorter ones could be a part of any word; they are hidden where they stand alone.
-SHORTEST_INSIDE = 8
+MIN_EMBEDDED_LENGTH = 8
 # Making the expressions for many characters that have several forms would take long.
-MOST_ENCODED = 100
+MAX_ENCODED_CHARS = 100
 # All other characters have one form everywhere. Several backslashes are looked for as one.
-_ENCODED = re.compile(r"\\+|[^A-Za-z0-9_-]")
+_ENCODABLE = re.compile(r"\\+|[^A-Za-z0-9_-]")
 
 
-class Echoes(KnownSecrets):
+class EchoedSecrets(KnownSecrets):
     """The credentials of one request."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = longest_first(secrets, 1)
-        super().__init__([*_forms(self._secrets), *(form for secret in self._secrets for form in _in_base64(secret))])
+        super().__init__([*_patterns(self._secrets), *(form for one in self._secrets for form in _base64_forms(one))])
 
     def hide_bytes(self, data: bytes) -> bytes:
         """Return bytes without them."""
@@ -58,26 +58,26 @@ class Echoes(KnownSecrets):
     def hide_in(self, value: Any) -> Any:
         """Return JSON values without them, well-formed, in numbers too."""
         if isinstance(value, str):
-            return self.hide(_well_formed(value))
+            return self.hide(_replace_surrogates(value))
         if isinstance(value, int | float) and not isinstance(value, bool):
             return self.hide_number(value)
         return super().hide_in(value)
 
 
-def _forms(secrets: Iterable[str]) -> Iterator[str | re.Pattern[str]]:
-    room = MOST_ENCODED
+def _patterns(secrets: Iterable[str]) -> Iterator[str | re.Pattern[str]]:
+    room = MAX_ENCODED_CHARS
     for secret in secrets:
-        alone = len(secret) < SHORTEST_INSIDE
+        alone = len(secret) < MIN_EMBEDDED_LENGTH
         forms = [re.escape(form) for form in usual_forms(secret)] if alone else []
-        if 0 < (encoded := len(_ENCODED.findall(secret))) <= room:
+        if 0 < (encoded := len(_ENCODABLE.findall(secret))) <= room:
             room -= encoded
-            forms.append(_ENCODED.sub(_encoded, secret))
+            forms.append(_ENCODABLE.sub(_encoded_pattern, secret))
         yield from (re.compile(rf"(?<![A-Za-z0-9]){form}(?![A-Za-z0-9])" if alone else form) for form in forms)
         if not alone:
             yield from usual_forms(secret)
 
 
-def _encoded(found: re.Match[str]) -> str:
+def _encoded_pattern(found: re.Match[str]) -> str:
     """Match a character as it is, percent-encoded, or escaped for JSON or HTML.
 
     Every repetition has an end, and one of backslashes never gives back what it has taken, or long runs of them would
@@ -95,79 +95,79 @@ def _encoded(found: re.Match[str]) -> str:
     return f"(?i:{'|'.join(dict.fromkeys(forms))})" + ("{1,16}+" if character == "\\" else "")
 
 
-def _in_base64(secret: str) -> Iterator[str]:
+def _base64_forms(secret: str) -> Iterator[str]:
     """Give what base64 makes of a secret, whatever stands around it: of its first and last bytes that is not known."""
     data = secret.encode("utf-8", "surrogateescape")
-    for before in range(3) if len(data) >= SHORTEST_INSIDE else ():
+    for before in range(3) if len(data) >= MIN_EMBEDDED_LENGTH else ():
         end = (before + len(data)) * 8 // 6
         form = b64encode(bytes(before) + data).decode()[(before * 8 + 5) // 6 : end]
         yield from dict.fromkeys((form, form.replace("+", "-").replace("/", "_")))
 
 
-DEEPEST = 64
-MOST_VALUES = 200_000
-_LONGEST_INTEGER = len("-9223372036854775808")
-_LONGEST_TYPE = 200
+MAX_DEPTH = 64
+MAX_VALUES = 200_000
+_MAX_INTEGER_CHARS = len("-9223372036854775808")
+_MAX_TYPE_CHARS = 200
 _CHARSETS = ("ascii", "utf-8", "utf-16", "utf-32", "iso8859", "cp", "koi8", "shift_jis", "euc", "gb", "big5")
-_TEXTS = ("application/xml", "application/javascript", "application/x-www-form-urlencoded", "application/yaml")
+_TEXT_TYPES = ("application/xml", "application/javascript", "application/x-www-form-urlencoded", "application/yaml")
 
 
-class ReadBody(NamedTuple):
+class DecodedBody(NamedTuple):
     """A body; `encoding` is "base64" for bytes, None for JSON and text."""
 
     value: Any
     encoding: str | None = None
 
 
-def read_api_body(data: bytes, content_type: str, echoes: Echoes) -> ReadBody:
+def decode_body(data: bytes, content_type: str, echoes: EchoedSecrets) -> DecodedBody:
     """Read a body as what it is: its content counts more than its type. It is without credentials afterwards."""
     if not data:
-        return ReadBody(None)
-    kind, charset = _kind(content_type)
+        return DecodedBody(None)
+    kind, charset = _content_type(content_type)
     if kind.endswith(("/json", "+json")) or data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         try:
-            return ReadBody(_json(data, charset, echoes))
+            return DecodedBody(_decode_json(data, charset, echoes))
         except (ValueError, RecursionError):
             pass  # text, then
-    text = _text(data, charset, certain=kind.startswith("text/") or kind.endswith("+xml") or kind in _TEXTS)
+    text = _decode_text(data, charset, certain=kind.startswith("text/") or kind.endswith("+xml") or kind in _TEXT_TYPES)
     if text is None:
-        return ReadBody(b64encode(echoes.hide_bytes(data)).decode(), "base64")
-    return ReadBody(echoes.hide(text))
+        return DecodedBody(b64encode(echoes.hide_bytes(data)).decode(), "base64")
+    return DecodedBody(echoes.hide(text))
 
 
-def _kind(content_type: str) -> tuple[str, str | None]:
+def _content_type(content_type: str) -> tuple[str, str | None]:
     header = Message()
-    header["content-type"] = content_type[:_LONGEST_TYPE]
+    header["content-type"] = content_type[:_MAX_TYPE_CHARS]
     charset = header.get_param("charset")
     return header.get_content_type().lower() if content_type else "", charset if isinstance(charset, str) else None
 
 
-def _json(data: bytes, charset: str | None, echoes: Echoes) -> Any:
+def _decode_json(data: bytes, charset: str | None, echoes: EchoedSecrets) -> Any:
     # Reading millions of values would hold up everybody; texts may have some commas and brackets, too.
-    if sum(map(data.count, (b",", b"[", b"{"))) > 2 * MOST_VALUES:
+    if sum(map(data.count, (b",", b"[", b"{"))) > 2 * MAX_VALUES:
         raise ValueError("it has too many values")
-    text = data.decode(_known(charset) or json.detect_encoding(data)).removeprefix("\ufeff")
-    value = json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=lambda _name: None)
+    text = data.decode(_known_charset(charset) or json.detect_encoding(data)).removeprefix("\ufeff")
+    value = json.loads(text, parse_int=_parse_integer, parse_float=_parse_float, parse_constant=lambda _name: None)
     _require_storable(value)
     # Without escapes, texts stand in JSON as they are.
     return echoes.hide_in(value) if "\\" in text or echoes.found_in(text) else value
 
 
-def _integer(text: str) -> int | str:
-    number = int(text) if len(text) <= _LONGEST_INTEGER else None
+def _parse_integer(text: str) -> int | str:
+    number = int(text) if len(text) <= _MAX_INTEGER_CHARS else None
     return number if number is not None and -(1 << 63) <= number < 1 << 63 else text
 
 
-def _float(text: str) -> float | None:
+def _parse_float(text: str) -> float | None:
     number = float(text)
     return number if math.isfinite(number) else None
 
 
 def _require_storable(value: Any) -> None:
     level, values = [value], 0
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         values += len(level)
-        if values > MOST_VALUES:
+        if values > MAX_VALUES:
             raise ValueError("it has too many values")
         containers = [part for part in level if isinstance(part, dict | list)]
         level = [part for each in containers for part in (each.values() if isinstance(each, dict) else each)]
@@ -176,21 +176,21 @@ def _require_storable(value: Any) -> None:
     raise ValueError("it is nested too deeply")
 
 
-def _text(data: bytes, charset: str | None, *, certain: bool) -> str | None:
+def _decode_text(data: bytes, charset: str | None, *, certain: bool) -> str | None:
     """Decode a text; None for what is none. Only what says that it is a text may have errors in it."""
-    known = _known(charset)
+    known = _known_charset(charset)
     try:
         text = data.decode(known or "utf-8-sig", "replace" if certain or known else "strict")
     except UnicodeDecodeError:
         return None
-    return None if "\0" in text and not certain else _well_formed(text)
+    return None if "\0" in text and not certain else _replace_surrogates(text)
 
 
-def _well_formed(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _known(charset: str | None) -> str | None:
+def _known_charset(charset: str | None) -> str | None:
     """Give a charset's name; None for unknown ones, and for codecs that are no charsets or take quadratic time."""
     try:
         name = lookup(charset).name if charset else ""
@@ -199,15 +199,15 @@ def _known(charset: str | None) -> str | None:
     return name if name.startswith(_CHARSETS) else None
 
 
-LONGEST_EXCERPT = 500
+MAX_EXCERPT_CHARS = 500
 
 
-def read_api_answer(answer: OutboundResponse, echoes: Echoes, milliseconds: float) -> HTTPResponseSpec:
+def parse_response(answer: OutboundResponse, echoes: EchoedSecrets, milliseconds: float) -> HTTPResponseSpec:
     """Read an answer; a large one takes so long that it is to be read on a thread."""
-    body = read_api_body(answer.body, ", ".join(answer.all("content-type")), echoes)
+    body = decode_body(answer.body, ", ".join(answer.all("content-type")), echoes)
     return HTTPResponseSpec(
         status_code=answer.status,
-        headers=_headers(answer, echoes),
+        headers=_response_headers(answer, echoes),
         body=body.value,
         body_encoding=body.encoding,
         execution_time_ms=round(milliseconds, 3),
@@ -226,19 +226,19 @@ def status_text(response: HTTPResponseSpec) -> str:
 
 def _excerpt(body: Any) -> str:
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
-    seen = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * LONGEST_EXCERPT]).split())
-    return seen if len(seen) <= LONGEST_EXCERPT else f"{seen[:LONGEST_EXCERPT]}…"
+    seen = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * MAX_EXCERPT_CHARS]).split())
+    return seen if len(seen) <= MAX_EXCERPT_CHARS else f"{seen[:MAX_EXCERPT_CHARS]}…"
 
 
-def _headers(answer: OutboundResponse, echoes: Echoes) -> dict[str, str]:
+def _response_headers(answer: OutboundResponse, echoes: EchoedSecrets) -> dict[str, str]:
     joined: dict[str, str] = {}
     for given, value in answer.headers:
-        name, text = echoes.hide(given).lower(), _utf8(value)
+        name, text = echoes.hide(given).lower(), _decode_header(value)
         joined[name] = f"{joined[name]}, {text}" if name in joined else text
     return {name: HIDDEN if names_a_secret(name) else redact_text(text, echoes.hide) for name, text in joined.items()}
 
 
-def _utf8(text: str) -> str:
+def _decode_header(text: str) -> str:
     """Give a header as it was meant: on the wire it is bytes."""
     try:
         return text.encode("latin-1").decode()
@@ -246,10 +246,10 @@ def _utf8(text: str) -> str:
         return text
 
 
-MOST_STEPS = 200_000
+MAX_SEARCH_STEPS = 200_000
 """What all paths into an answer may cost together: a few tenths of a second."""
-MOST_RESULTS = 10_000
-_CHARACTERS_OF_A_STEP = 4
+MAX_RESULTS = 10_000
+_CHARS_PER_STEP = 4
 
 
 class PathSearch:
@@ -261,7 +261,7 @@ class PathSearch:
     def __init__(self, answer: Any) -> None:
         self.complete = True
         self._answer = answer
-        self._steps = MOST_STEPS
+        self._steps = MAX_SEARCH_STEPS
 
     def find(self, path: str) -> Any:
         """Give the value, or None, for a path that can match only once, and a list for any other.
@@ -269,31 +269,31 @@ class PathSearch:
         What was found before the steps ran out is given all the same.
         """
         compiled = answer_path(path)
-        nodes: Iterable[JSONPathMatch] = [_Node(self._answer, self._answer)]
+        nodes: Iterable[JSONPathMatch] = [_BareMatch(self._answer, self._answer)]
         for segment in compiled.segments:
-            nodes = self._selected(segment, nodes)
-        found = [node.obj for node in islice(nodes, MOST_RESULTS + 1)]
-        if len(found) > MOST_RESULTS:
+            nodes = self._select(segment, nodes)
+        found = [node.obj for node in islice(nodes, MAX_RESULTS + 1)]
+        if len(found) > MAX_RESULTS:
             self.complete = False
         if compiled.singular_query():
             return found[0] if found else None
-        return found[:MOST_RESULTS]
+        return found[:MAX_RESULTS]
 
-    def _selected(self, segment: JSONPathSegment, nodes: Iterable[JSONPathMatch]) -> Iterator[JSONPathMatch]:
+    def _select(self, segment: JSONPathSegment, nodes: Iterable[JSONPathMatch]) -> Iterator[JSONPathMatch]:
         everywhere = isinstance(segment, JSONPathRecursiveDescentSegment)
-        weight = max(sum(map(_weight, segment.selectors)), everywhere)
+        weight = max(sum(map(_selector_cost, segment.selectors)), everywhere)
         for node in nodes:
             for container in islice(_containers(node.obj), None if everywhere else 1):
                 self._steps -= len(segment.selectors) + weight * len(container)
                 if self._steps < 0:
                     self.complete = False
                     return
-                reached = node if container is node.obj else _Node(container, self._answer)
+                reached = node if container is node.obj else _BareMatch(container, self._answer)
                 for selector in segment.selectors:
                     yield from selector.resolve(reached)
 
 
-class _Node(JSONPathMatch):
+class _BareMatch(JSONPathMatch):
     """A match that keeps neither its path nor its children: with long names they would fill the memory."""
 
     __slots__ = ()
@@ -302,7 +302,7 @@ class _Node(JSONPathMatch):
         super().__init__(filter_context={}, obj=value, parent=None, path="", parts=(), root=answer)
 
     def new_child(self, obj: object, key: int | str) -> JSONPathMatch:  # noqa: ARG002 - the name is the library's
-        return _Node(obj, self.root)
+        return _BareMatch(obj, self.root)
 
     def add_child(self, *children: JSONPathMatch) -> None:
         pass
@@ -318,43 +318,43 @@ def _containers(value: Any) -> Iterator[dict[str, Any] | list[Any]]:
             left.extend(reversed(part.values() if isinstance(part, dict) else part))
 
 
-def _weight(selector: JSONPathSelector) -> int:
+def _selector_cost(selector: JSONPathSelector) -> int:
     """Say what a selector costs for each item: a filter's expression is evaluated, which takes as long as it is."""
     if isinstance(selector, NameSelector | IndexSelector):
         return 0
-    return 1 + len(str(selector)) // _CHARACTERS_OF_A_STEP
+    return 1 + len(str(selector)) // _CHARS_PER_STEP
 
 
-MOST_OUTPUT = 10_000_000
+MAX_OUTPUT_CHARS = 10_000_000
 """How much the mapped fields may hold together, in characters; parts of an answer may be mapped many times over."""
-_A_VALUE = 10
-_WITHOUT_CONTENT = (204, 205, 304)
+_CHARS_PER_VALUE = 10
+_EMPTY_STATUSES = (204, 205, 304)
 
 
 @dataclass(frozen=True)
-class Output:
+class ToolOutput:
     """What a call has given: the body, or an object with the mapped fields, and what is wrong with it."""
 
     value: Any
     warnings: list[str] = field(default_factory=list)
 
 
-def mapped_output(tool: ToolConfig, response: HTTPResponseSpec) -> Output:
+def mapped_output(tool: ToolConfig, response: HTTPResponseSpec) -> ToolOutput:
     """Return the answer's body, or what the tool's response mappings find in it, by output field.
 
     A path that can match only once, of names and indexes, gives the value there or null; any other path gives a list,
     an empty one at least. What does not fit the output_schema is a warning, never a failure.
     """
     paths = tool.field_mappings.response
-    value, warnings = _mapped(paths, response.body) if paths else (response.body, [])
-    without_content = response.body is None and (tool.api.method == "HEAD" or response.status_code in _WITHOUT_CONTENT)
+    value, warnings = _map_fields(paths, response.body) if paths else (response.body, [])
+    without_content = response.body is None and (tool.api.method == "HEAD" or response.status_code in _EMPTY_STATUSES)
     if tool.output_schema and not without_content:
         problems = tool.output_check.problems(value)
-        warnings += [f"The answer is not what the output_schema says: {_of_output(problem)}." for problem in problems]
-    return Output(value, warnings)
+        warnings += [f"The response does not match output_schema: {_output_problem(problem)}." for problem in problems]
+    return ToolOutput(value, warnings)
 
 
-def _mapped(paths: dict[str, str], body: Any) -> tuple[dict[str, Any], list[str]]:
+def _map_fields(paths: dict[str, str], body: Any) -> tuple[dict[str, Any], list[str]]:
     search = PathSearch(body)
     found = {name: search.find(path) for name, path in paths.items()}
     warnings = []
@@ -362,24 +362,24 @@ def _mapped(paths: dict[str, str], body: Any) -> tuple[dict[str, Any], list[str]
         warnings.append("The answer is too large to be searched through: the output lacks some of it.")
     if all(value is None or value == [] for value in found.values()):
         warnings.append("None of the tool's field mappings finds anything in the answer.")
-    sizes = accumulate(map(_size, found.values()))
-    fitting = list(takewhile(lambda size: size <= MOST_OUTPUT, sizes))
+    sizes = accumulate(map(_output_size, found.values()))
+    fitting = list(takewhile(lambda size: size <= MAX_OUTPUT_CHARS, sizes))
     if cut := list(found)[len(fitting) :]:
         found |= dict.fromkeys(cut)
         warnings.append(f"The output lacks {', '.join(cut)}: the mapped fields hold too much.")
     return found, warnings
 
 
-def _size(value: Any) -> int:
+def _output_size(value: Any) -> int:
     size = 0
     for part in _containers([value]):
         texts = [*part, *part.values()] if isinstance(part, dict) else part
-        size += _A_VALUE * len(part) + sum(len(text) for text in texts if isinstance(text, str))
-        if size > MOST_OUTPUT:
+        size += _CHARS_PER_VALUE * len(part) + sum(len(text) for text in texts if isinstance(text, str))
+        if size > MAX_OUTPUT_CHARS:
             break
     return size
 
 
-def _of_output(problem: str) -> str:
+def _output_problem(problem: str) -> str:
     # A schema speaks of arguments where it has no name for the place.
     return problem.replace("the arguments", "the output", 1) if problem.startswith("the arguments ") else problem

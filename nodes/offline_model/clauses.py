@@ -8,17 +8,17 @@ from typing import Literal
 
 from toolweave.nodes.offline_model.english import (
     ANY_VERB,
-    CLAUSE_WINDOW,
     CONTAINER,
     HIDDEN,
     IRREGULAR,
+    MAX_CLAUSE_CHARS,
     STRONG_ACTIONS,
     VAGUE,
     WEAK_ACTIONS,
     Action,
-    noun_form,
+    noun_rule,
     pattern,
-    without_courtesy,
+    strip_courtesy,
 )
 
 # How much a clause says by itself: a weak one counts only beside the noun of a tool.
@@ -138,8 +138,8 @@ _REPORTS: _Idioms = {
 ITEM_MARK = "\u2029"
 """What stands before each item of a bulleted list."""
 _BULLET = re.compile(r"[:;,.]?[ \t]*\n[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+")
-NOT_AFTER = r"(?<!\b[a-zA-Z])(?<!\b(?:Dr|Mr|Ms|St|vs|No|no|nr))(?<!\b(?:Mrs|e\.g|i\.e|etc))"
-_SENTENCE_END = re.compile(rf"{NOT_AFTER}[.!?;](?=\s)\s*|\n+")
+NOT_AFTER_ABBREVIATION = r"(?<!\b[a-zA-Z])(?<!\b(?:Dr|Mr|Ms|St|vs|No|no|nr))(?<!\b(?:Mrs|e\.g|i\.e|etc))"
+_SENTENCE_END = re.compile(rf"{NOT_AFTER_ABBREVIATION}[.!?;](?=\s)\s*|\n+")
 _COURTESY = r"(?:please |then |also |can you |could you |you can |you may |would you |just |now |to )*"
 _THEN = pattern(
     r"\s*,?\s*(?:\band )?(?:\bthen|\bafterwards|\bafter that|\bonce done|\bfinally)\b,?\s+"
@@ -155,7 +155,7 @@ _ORDER = (
     rf"|\s*,\s*(?:and |so )?(?={_COURTESY}(?:mark|tick|check|cross|set|rename)\b.{{1,80}}?\b(?:as|off|to)\b)"
     r"|\s*,?\s+(?P<question>and )(?=(?:what(?:'s)?|which|how many|where|when|who)\b)"
 )
-_ASKS = pattern(r"(?:what|which|how|where|when|who|tell|show)\b")
+_QUESTION_WORD = pattern(r"(?:what|which|how|where|when|who|tell|show)\b")
 
 
 @dataclass(frozen=True)
@@ -168,16 +168,16 @@ class Clause:
 
 def split_clauses(text: str, noun: str) -> Iterator[Clause]:
     """List the clauses of a message whose literals are hidden; courtesies alone make no clause."""
-    for sentence in _sentences(_BULLET.sub(ITEM_MARK, text)):
+    for sentence in _split_sentences(_BULLET.sub(ITEM_MARK, text)):
         for number, part in enumerate(_THEN.split(sentence)):
-            for place, piece in enumerate(_orders(part, noun)):
-                stripped = without_courtesy(piece)
+            for place, piece in enumerate(_split_orders(part, noun)):
+                stripped = strip_courtesy(piece)
                 if stripped:
                     question = "?" if piece.rstrip().endswith("?") else ""
                     yield Clause(stripped + question, after=number > 0 and place == 0)
 
 
-def _sentences(text: str) -> Iterator[str]:
+def _split_sentences(text: str) -> Iterator[str]:
     """Cut at the ends of sentences; a question keeps its mark."""
     start = 0
     for match in _SENTENCE_END.finditer(text):
@@ -186,19 +186,19 @@ def _sentences(text: str) -> Iterator[str]:
     yield text[start:].strip()
 
 
-def _orders(text: str, noun: str) -> Iterator[str]:
+def _split_orders(text: str, noun: str) -> Iterator[str]:
     things = rf"(?:{noun}|{CONTAINER}|it|that|this|them|those|these|one|ones|#?\d+|everything)\b|{HIDDEN}"
     order = pattern(_ORDER.replace("{T}", things))
     for part in _ANOTHER.split(text):
         start = 0
         for match in order.finditer(part):
-            if match.start() > start and (not match["question"] or _ASKS.match(part, start)):
+            if match.start() > start and (not match["question"] or _QUESTION_WORD.match(part, start)):
                 yield part[start : match.start()]
                 start = match.end()
         yield part[start:]
 
 
-_LONGEST_NOUN_PHRASE = 80
+_MAX_NOUN_PHRASE_CHARS = 80
 _QUESTION = pattern(
     r"(?:wh(?:at|ich|ere|en|o|ose)(?:'?s)?|how|(?:do|did|have) (?:i|we|you)|has|am i|is|are|was|were there|does"
     r"|any(?:thing|one)?)\b.*"
@@ -219,22 +219,22 @@ class Cue:
 
 def find_cue(clause: str, noun: str) -> Cue:
     """Read the cue of one clause that has no courtesies left; `noun` is the alternative of the tools' nouns."""
-    text, rest = clause[:CLAUSE_WINDOW], clause[CLAUSE_WINDOW:]
+    text, rest = clause[:MAX_CLAUSE_CHARS], clause[MAX_CLAUSE_CHARS:]
     cue = (
-        _idiom(text, noun, reports=False)
-        or _leading_verb(text, STRONG_ACTIONS, SURE)
-        or _question(text)
-        or _leading_verb(text, WEAK_ACTIONS, WEAK)
-        or _obligation(text, noun)
-        or _idiom(text, noun, reports=True)
-        or _bare_noun(text, noun)
+        _idiom_cue(text, noun, reports=False)
+        or _verb_cue(text, STRONG_ACTIONS, SURE)
+        or _question_cue(text)
+        or _verb_cue(text, WEAK_ACTIONS, WEAK)
+        or _obligation_cue(text, noun)
+        or _idiom_cue(text, noun, reports=True)
+        or _noun_cue(text, noun)
         or Cue(None, 0, text, "none")
     )
     return replace(cue, body=cue.body + rest)
 
 
-def _idiom(text: str, noun: str, *, reports: bool) -> Cue | None:
-    for form, (action, manner, strength) in _compiled(noun, reports):
+def _idiom_cue(text: str, noun: str, *, reports: bool) -> Cue | None:
+    for form, (action, manner, strength) in _compiled_idioms(noun, reports):
         match = form.fullmatch(text)
         if match:
             body = match["body"] + (match.groupdict().get("tail") or "")
@@ -243,55 +243,55 @@ def _idiom(text: str, noun: str, *, reports: bool) -> Cue | None:
 
 
 @lru_cache(maxsize=32)
-def _compiled(noun: str, reports: bool) -> list[tuple[re.Pattern[str], tuple[Action, Manner, int]]]:
-    return [(noun_form(form, noun), cue) for cue, forms in (_REPORTS if reports else _ORDERS).items() for form in forms]
+def _compiled_idioms(noun: str, reports: bool) -> list[tuple[re.Pattern[str], tuple[Action, Manner, int]]]:
+    return [(noun_rule(form, noun), cue) for cue, forms in (_REPORTS if reports else _ORDERS).items() for form in forms]
 
 
-def _leading_verb(text: str, actions: Mapping[str, tuple[Action, ...]], strength: int) -> Cue | None:
+def _verb_cue(text: str, actions: Mapping[str, tuple[Action, ...]], strength: int) -> Cue | None:
     match = _FIRST_WORD.match(text)
-    verb = _verb_form(match[1].lower()) if match else ""
+    verb = _base_verb(match[1].lower()) if match else ""
     if match and verb in actions:
         return Cue(actions[verb][0], strength, match[2], "order", verb)
     return None
 
 
-def _verb_form(word: str) -> str:
+def _base_verb(word: str) -> str:
     if word in STRONG_ACTIONS or word in WEAK_ACTIONS:
         return word
     for ending, replacement in (("ing", ""), ("ing", "e"), ("ting", "t")):
         form = word.removesuffix(ending) + replacement
         if word.endswith(ending) and (form in STRONG_ACTIONS or form in WEAK_ACTIONS):
             return form
-    return next((verb for verb in STRONG_ACTIONS if len(verb) > 3 and _is_slip(word, verb)), word)
+    return next((verb for verb in STRONG_ACTIONS if len(verb) > 3 and _is_typo(word, verb)), word)
 
 
-def _is_slip(word: str, verb: str) -> bool:
+def _is_typo(word: str, verb: str) -> bool:
     """Say whether two letters of a verb are swapped, or one is missing or too many."""
     longer, shorter = sorted((word, verb), key=len, reverse=True)
     missing = any(longer[:place] + longer[place + 1 :] == shorter for place in range(1, len(longer)))
     return word[:1] == verb[:1] and (sorted(word) == sorted(verb) or (missing and len(shorter) > 3))
 
 
-def _obligation(text: str, noun: str) -> Cue | None:
+def _obligation_cue(text: str, noun: str) -> Cue | None:
     """Read "I need to …": an order if what follows is one about the tools' things, else something to remember."""
     match = pattern(rf"{OBLIGATION} (?P<body>.+)").match(text)
     if not match:
         return None
     body = match["body"]
     inner = (
-        _idiom(body, noun, reports=False)
-        or _leading_verb(body, STRONG_ACTIONS, SURE)
-        or _leading_verb(body, WEAK_ACTIONS, WEAK)
+        _idiom_cue(body, noun, reports=False)
+        or _verb_cue(body, STRONG_ACTIONS, SURE)
+        or _verb_cue(body, WEAK_ACTIONS, WEAK)
     )
     if inner and pattern(rf"\b(?:{noun}|{CONTAINER})\b").search(body):
         return inner
     return Cue("create", LIKELY, body, "obligation")
 
 
-def _question(text: str) -> Cue | None:
+def _question_cue(text: str) -> Cue | None:
     return Cue("list", WEAK, text, "question") if _QUESTION.match(text) else None
 
 
-def _bare_noun(text: str, noun: str) -> Cue | None:
+def _noun_cue(text: str, noun: str) -> Cue | None:
     named = pattern(rf"\b(?:{noun}|{VAGUE}|{CONTAINER})\b").search(text)
-    return Cue("list", WEAK, text, "noun") if named and len(text) <= _LONGEST_NOUN_PHRASE else None
+    return Cue("list", WEAK, text, "noun") if named and len(text) <= _MAX_NOUN_PHRASE_CHARS else None

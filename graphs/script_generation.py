@@ -19,7 +19,7 @@ from toolweave.config.script_job import ScriptJob, job_mcp_config
 from toolweave.config.script_settings import ScriptSettings, load_script_settings
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError
-from toolweave.graphs.background_loop import background_loop, refuse_event_loop
+from toolweave.graphs.background_loop import background_loop, require_no_event_loop
 from toolweave.graphs.script_writer import build_script_writer
 from toolweave.nodes.agent import UNATTENDED
 from toolweave.nodes.chat_models import ChatModel, build_chat_model, close_chat_model, script_endpoint
@@ -55,30 +55,30 @@ async def run_script_writer(
         ScriptNotKept: there is a script, and it could not be written to `output_dir`.
     """
     file = await asyncio.to_thread(ScriptFile, Path(output_dir)) if output_dir is not None else None
-    tell = _told(on_progress)
-    async with _opened(model, settings, job.settings) as writing:
+    report = _progress_reporter(on_progress)
+    async with _open_model(model, settings, job.settings) as writing:
         graph = build_script_writer(model=writing, read_job=lambda: job, fetch=PlainFetch(settings.outbound_allow))
-        nobody_watches: RunnableConfig = {"configurable": {UNATTENDED: True}}
+        unattended: RunnableConfig = {"configurable": {UNATTENDED: True}}
         state: dict[str, Any] = {}
         event: dict[str, Any] = {}
         given: Any = {"url": url, "language": language}
-        parts: Any = graph.astream(given, nobody_watches, stream_mode=["custom", "values"])
+        parts: Any = graph.astream(given, unattended, stream_mode=["custom", "values"])
         async for mode, part in parts:
             if mode == "values":
                 state = part
                 continue
             event = part
             if event["progress"] < 100.0:
-                await tell(event)
+                await report(event)
     script = VideoScript.model_validate(state["script"])
     if file:
         await asyncio.to_thread(file.write, script)
-    await tell(event)
+    await report(event)
     return script
 
 
 @asynccontextmanager
-async def _opened(model: ChatModel | None, settings: Settings, wanted: ScriptSettings) -> AsyncIterator[ChatModel]:
+async def _open_model(model: ChatModel | None, settings: Settings, wanted: ScriptSettings) -> AsyncIterator[ChatModel]:
     """Give the model that writes; one that is made here is closed here."""
     if model is not None:
         yield model
@@ -90,36 +90,36 @@ async def _opened(model: ChatModel | None, settings: Settings, wanted: ScriptSet
         await close_chat_model(made)
 
 
-def _told(on_progress: OnProgress | None) -> Callable[[Any], Awaitable[None]]:
+def _progress_reporter(on_progress: OnProgress | None) -> Callable[[Any], Awaitable[None]]:
     """Return what passes progress events on, until `on_progress` fails."""
-    told = on_progress
+    callback = on_progress
 
-    async def tell(event: Any) -> None:
-        nonlocal told
+    async def report(event: Any) -> None:
+        nonlocal callback
         # An event without a message only marks the run as a job.
-        if told is None or not event["message"]:
+        if callback is None or not event["message"]:
             return
         try:
-            answer = told(event["progress"], event["message"])
+            answer = callback(event["progress"], event["message"])
             if isawaitable(answer):
                 await answer
         except Exception:  # noqa: BLE001 - the caller's own code; a script that costs money must not be lost for it
             logger.opt(exception=True).warning("on_progress failed; it is not called again")
-            told = None
+            callback = None
 
-    return tell
+    return report
 
 
-Config = ScriptSettings | str | Path
+ScriptConfig = ScriptSettings | str | Path
 """Script settings, or the YAML file that has them; None stands for the documented defaults."""
-Servers = McpConfig | Mapping[str, Any] | str | Path
+McpServerSource = McpConfig | Mapping[str, Any] | str | Path
 """MCP servers: an mcp.jsonc file, what such a file holds, or one that is loaded."""
 
 
 async def generate_script_from_url(
     url: str,
     *,
-    config: Config | None = None,
+    config: ScriptConfig | None = None,
     output_dir: Folder | None = None,
     on_progress: OnProgress | None = None,
     model: ChatModel | None = None,
@@ -153,8 +153,8 @@ async def generate_script_from_url(
 async def generate_script_from_url_with_agent(
     url: str,
     *,
-    mcp_config: Servers,
-    config: Config | None = None,
+    mcp_config: McpServerSource,
+    config: ScriptConfig | None = None,
     output_dir: Folder | None = None,
     on_progress: OnProgress | None = None,
     model: ChatModel | None = None,
@@ -178,14 +178,14 @@ async def generate_script_from_url_with_agent(
     """
     settings = load_settings()
     job = ScriptJob(
-        settings=await _script_settings(config), mcp=await asyncio.to_thread(_servers, mcp_config, settings)
+        settings=await _script_settings(config), mcp=await asyncio.to_thread(_load_servers, mcp_config, settings)
     )
     return await run_script_writer(
         url, job=job, settings=settings, model=model, output_dir=output_dir, on_progress=on_progress
     )
 
 
-def _without_loop(generate: Callable[P, Coroutine[Any, Any, VideoScript]]) -> Callable[P, VideoScript]:
+def _make_sync(generate: Callable[P, Coroutine[Any, Any, VideoScript]]) -> Callable[P, VideoScript]:
     """Make what does the same from code without an event loop; `on_progress` runs on another thread.
 
     It raises RuntimeError where an event loop runs in the thread already.
@@ -194,24 +194,24 @@ def _without_loop(generate: Callable[P, Coroutine[Any, Any, VideoScript]]) -> Ca
 
     @wraps(generate)
     def run(*args: P.args, **kwargs: P.kwargs) -> VideoScript:
-        refuse_event_loop(f"{name}()", f"await {generate.__name__}(…)")
+        require_no_event_loop(f"{name}()", f"await {generate.__name__}(…)")
         return background_loop.run(generate(*args, **kwargs))
 
     run.__name__ = run.__qualname__ = name
     return run
 
 
-generate_script_from_url_sync = _without_loop(generate_script_from_url)
-generate_script_from_url_with_agent_sync = _without_loop(generate_script_from_url_with_agent)
+generate_script_from_url_sync = _make_sync(generate_script_from_url)
+generate_script_from_url_with_agent_sync = _make_sync(generate_script_from_url_with_agent)
 
 
-async def _script_settings(config: Config | None) -> ScriptSettings:
+async def _script_settings(config: ScriptConfig | None) -> ScriptSettings:
     if isinstance(config, ScriptSettings):
         return config
     return await asyncio.to_thread(lambda: load_script_settings(None if config is None else Path(config).expanduser()))
 
 
-def _servers(given: Servers, settings: Settings) -> McpConfig:
+def _load_servers(given: McpServerSource, settings: Settings) -> McpConfig:
     """Load the servers; none of them may be misconfigured, and one has to be there."""
     if isinstance(given, str | Path):
         return job_mcp_config(Path(given).expanduser(), settings)

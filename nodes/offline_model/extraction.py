@@ -10,14 +10,14 @@ from typing import Any, Literal
 from toolweave.nodes.offline_model.dates import FoundDate, find_dates
 from toolweave.nodes.offline_model.english import (
     HIDDEN,
-    NEVER,
+    NEVER_MATCHES,
     NUMBER_WORDS,
     OPPOSITE_VALUES,
     PARAMETER_WORDS,
     VALUE_SYNONYMS,
     VERB_VALUES,
     Literals,
-    noun_form,
+    noun_rule,
     pattern,
     words,
 )
@@ -39,7 +39,7 @@ class Draft:
     today: date
     arguments: dict[str, Any] = field(default_factory=dict)
 
-    def open_texts(self, *roles: Role) -> list[Parameter]:
+    def unfilled_texts(self, *roles: Role) -> list[Parameter]:
         """List the text parameters without a value, of the given roles or of all that take words as they stand."""
         return [
             one
@@ -51,34 +51,34 @@ class Draft:
             and one.role in (roles or _PHRASE_ROLES)
         ]
 
-    def fill(self, parameter: Parameter, text: str) -> None:
+    def set_text(self, parameter: Parameter, text: str) -> None:
         """Return a parameter a piece of the text, literals restored."""
         self.arguments[parameter.name] = self.literals.restore(text)
 
-    def extract(self, form: re.Pattern[str]) -> re.Match[str] | None:
+    def cut_match(self, form: re.Pattern[str]) -> re.Match[str] | None:
         """Find a form and cut it out of the text."""
         match = form.search(self.text)
         if match:
-            self.cut(match.start(), match.end())
+            self.remove(match.start(), match.end())
         return match
 
-    def take(self, parameter: Parameter, *forms: str | re.Pattern[str]) -> None:
+    def fill_from(self, parameter: Parameter, *forms: str | re.Pattern[str]) -> None:
         """Give a parameter the `value` of the first form that is found."""
         for form in forms:
-            match = self.extract(pattern(form) if isinstance(form, str) else form)
+            match = self.cut_match(pattern(form) if isinstance(form, str) else form)
             if match:
-                self.fill(parameter, match["value"])
+                self.set_text(parameter, match["value"])
                 return
 
-    def cut(self, start: int, end: int) -> None:
+    def remove(self, start: int, end: int) -> None:
         """Remove a piece of the text."""
         self.text = f"{self.text[:start].rstrip()} {self.text[end:].lstrip()}".strip()
 
 
-def parameter_words(parameter: Parameter) -> str:
+def parameter_names(parameter: Parameter) -> str:
     """Return the alternative of the words by which people name a parameter."""
     named = [word for part in parameter.words for word in words(PARAMETER_WORDS.get(part, part))]
-    return "|".join(re.escape(word) for word in dict.fromkeys(named)) or NEVER
+    return "|".join(re.escape(word) for word in dict.fromkeys(named)) or NEVER_MATCHES
 
 
 def extract_values(draft: Draft, scope: Scope) -> None:
@@ -133,13 +133,13 @@ def _value_forms(surfaces: tuple[str, ...], name: str, noun: str) -> tuple[list[
 
 def extract_choice(parameter: Parameter, draft: Draft, scope: Scope) -> Any:
     """Take the value that the text names for a parameter; None when it names none, or several."""
-    surfaces = value_surfaces(parameter)
-    described, mention = _value_forms(tuple(sorted(surfaces)), parameter_words(parameter), draft.tool.any_noun)
+    surfaces = value_synonyms(parameter)
+    described, mention = _value_forms(tuple(sorted(surfaces)), parameter_names(parameter), draft.tool.any_noun)
     flag = parameter.kind == "boolean"
     for form in described[:2] if flag or scope == "anywhere" else described:
-        match = draft.extract(form)
+        match = draft.cut_match(form)
         if match:
-            return surfaces[_surface(match["value"], surfaces)]
+            return surfaces[_matching_synonym(match["value"], surfaces)]
     return _extract_mention(mention, surfaces, draft) if scope == "anywhere" and not flag else None
 
 
@@ -147,19 +147,19 @@ def _extract_mention(form: re.Pattern[str], surfaces: Mapping[str, Any], draft: 
     everything = next((value for value in surfaces.values() if value == "all"), None)
     text, named = draft.text, []
     for match in form.finditer(text):
-        surface = _surface(match["value"], surfaces)
+        surface = _matching_synonym(match["value"], surfaces)
         value, before = surfaces[surface], text[: match.start("value")]
         if everything is not None and value == everything:
             continue
         negated = _NEGATION.search(before)
-        named.append(_opposite(value, surfaces) if negated else value)
+        named.append(_opposite_value(value, surfaces) if negated else value)
         text = text[: match.start()] + " " * (match.end() - match.start()) + text[match.end() :]
     draft.text = " ".join(text.split())
     distinct = list(dict.fromkeys(value for value in named if value is not None))
     return distinct[0] if len(distinct) == 1 else everything if distinct else None
 
 
-def value_surfaces(parameter: Parameter) -> dict[str, Any]:
+def value_synonyms(parameter: Parameter) -> dict[str, Any]:
     """Map every way to say a value of the parameter to that value; the value's own name wins over a synonym."""
     named = {str(choice).replace("_", " ").lower(): choice for choice in parameter.choices}
     surfaces: dict[str, Any] = {}
@@ -170,19 +170,19 @@ def value_surfaces(parameter: Parameter) -> dict[str, Any]:
     return surfaces | named
 
 
-def _surface(text: str, surfaces: Mapping[str, Any]) -> str:
+def _matching_synonym(text: str, surfaces: Mapping[str, Any]) -> str:
     flat = re.sub(r"[-\s]+", " ", text.lower())
     return next((surface for surface in surfaces if surface.replace("-", " ") == flat), next(iter(surfaces)))
 
 
-def _opposite(value: Any, surfaces: Mapping[str, Any]) -> Any:
+def _opposite_value(value: Any, surfaces: Mapping[str, Any]) -> Any:
     concept = next((concept for concept, group in VALUE_SYNONYMS.items() if str(value).lower() in group), "")
     return surfaces.get(OPPOSITE_VALUES.get(concept, ""))
 
 
-def value_of_verb(parameter: Parameter, order: str) -> Any:
+def value_from_verb(parameter: Parameter, order: str) -> Any:
     """Return the value that the verb of an order implies: "finish it" sets a status to its word for completed."""
-    surfaces = value_surfaces(parameter)
+    surfaces = value_synonyms(parameter)
     for concept, verbs in VERB_VALUES.items():
         if concept in surfaces and pattern(rf"(?:{verbs})\b").match(order):
             return surfaces[concept]
@@ -201,9 +201,9 @@ _FROM = ("after", "since", "from")
 
 def _extract_dates(draft: Draft) -> None:
     """Take the dates of the text in order; "overdue" bounds a listing by today."""
-    parameters = draft.open_texts("date")
+    parameters = draft.unfilled_texts("date")
     upper = next((one for one in parameters if one.bound == "upper"), None)
-    if upper and draft.extract(OVERDUE):
+    if upper and draft.cut_match(OVERDUE):
         draft.arguments[upper.name] = date_text(draft.today, upper)
         return
     taken = []
@@ -212,7 +212,7 @@ def _extract_dates(draft: Draft) -> None:
         draft.arguments |= {one.name: date_text(_day_for(found, one), one) for one in chosen}
         taken += [found] * bool(chosen)
     for found in reversed(taken):
-        draft.cut(found.start, found.end)
+        draft.remove(found.start, found.end)
 
 
 def _date_parameters(found: FoundDate, parameters: list[Parameter]) -> list[Parameter]:
@@ -259,9 +259,9 @@ def _extract_tags(draft: Draft) -> None:
     parameter = draft.tool.parameter("labels")
     if parameter is None or parameter.name in draft.arguments or not _LABEL_WORDS & set(parameter.words):
         return
-    labels = [match["items"] for match in iter(lambda: draft.extract(_HASHTAG), None)]
+    labels = [match["items"] for match in iter(lambda: draft.cut_match(_HASHTAG), None)]
     for form in _LABEL_FORMS:
-        match = noun_form(form, draft.tool.any_noun).search(draft.text)
+        match = noun_rule(form, draft.tool.any_noun).search(draft.text)
         if match:
             kept = match.groupdict().get("kept") or ""
             draft.text = f"{draft.text[: match.start()].rstrip()}{kept} {draft.text[match.end() :].lstrip()}".strip()
@@ -292,9 +292,9 @@ def _extract_limit(draft: Draft) -> None:
     parameter = draft.tool.parameter("limit")
     if parameter is None or parameter.name in draft.arguments:
         return
-    match = draft.extract(_LIMIT) or draft.extract(pattern(rf"\b{_COUNT}(?= (?:\w+ )?{draft.tool.any_noun}\b)"))
+    match = draft.cut_match(_LIMIT) or draft.cut_match(pattern(rf"\b{_COUNT}(?= (?:\w+ )?{draft.tool.any_noun}\b)"))
     if match:
-        draft.arguments[parameter.name] = _as_number(next(filter(None, match.groups())), parameter)
+        draft.arguments[parameter.name] = _parse_number(next(filter(None, match.groups())), parameter)
 
 
 def _extract_numbers(draft: Draft) -> None:
@@ -306,17 +306,17 @@ def _extract_numbers(draft: Draft) -> None:
     numeric = [one for one in draft.tool.parameters if one.kind in ("integer", "number") and not one.choices]
     numeric = [one for one in numeric if not (new and one is draft.tool.key)]
     for parameter in (one for one in numeric if one.name not in draft.arguments):
-        names = parameter_words(parameter)
+        names = parameter_names(parameter)
         form = rf"\b(?:{names})(?: (?:is|of|to|at|number))*\s*[:=#]?\s*(?P<number>{_DIGITS})(?![\w.])"
-        match = draft.extract(pattern(form)) or draft.extract(
+        match = draft.cut_match(pattern(form)) or draft.cut_match(
             pattern(rf"(?<![\w.])(?P<number>{_DIGITS}) (?:{names})\b")
         )
         if match:
-            draft.arguments[parameter.name] = _as_number(match["number"], parameter)
+            draft.arguments[parameter.name] = _parse_number(match["number"], parameter)
     for parameter in (one for one in numeric if one.required and one.name not in draft.arguments):
-        match = draft.extract(_NEW_NUMBER if new else _ANY_NUMBER)
+        match = draft.cut_match(_NEW_NUMBER if new else _ANY_NUMBER)
         if match:
-            draft.arguments[parameter.name] = _as_number(match["number"], parameter)
+            draft.arguments[parameter.name] = _parse_number(match["number"], parameter)
 
 
 def count_numbers(text: str) -> int:
@@ -324,7 +324,7 @@ def count_numbers(text: str) -> int:
     return sum(1 for _ in _ANY_NUMBER.finditer(text))
 
 
-def _as_number(text: str, parameter: Parameter) -> int | float:
+def _parse_number(text: str, parameter: Parameter) -> int | float:
     number: int | float = NUMBER_WORDS.get(text.lower(), 0) or float(text)
     return int(number) if parameter.kind == "integer" or number == int(number) else number
 
@@ -352,24 +352,24 @@ def _extract_addresses(draft: Draft) -> None:
             if fits and parameter.name not in draft.arguments:
                 draft.arguments[parameter.name] = literal.value
                 place = draft.text.index(character)
-                draft.cut(place, place + 1)
+                draft.remove(place, place + 1)
                 break
 
 
 def _extract_named_literals(draft: Draft) -> None:
     """Take quoted texts that stand behind a parameter's name: `with subject "Lunch"`."""
-    for parameter in draft.open_texts():
-        names = parameter_words(parameter)
+    for parameter in draft.unfilled_texts():
+        names = parameter_names(parameter)
         if parameter.role == "title":
             names += "|called|named|titled|entitled|saying"
         reading = r"(?: (?:is|of|as|to|called|reading))?\s*[:=]?\s*"
-        draft.take(parameter, rf"{_ARTICLE}\b(?:{names}){reading}(?P<value>{HIDDEN})")
+        draft.fill_from(parameter, rf"{_ARTICLE}\b(?:{names}){reading}(?P<value>{HIDDEN})")
 
 
 def _extract_named_texts(draft: Draft) -> None:
     """Take texts behind a parameter's name: `priority=high`, `description: check first`, `with description …`."""
-    for parameter in draft.open_texts():
-        names, assigned = parameter_words(parameter), re.escape(parameter.name)
+    for parameter in draft.unfilled_texts():
+        names, assigned = parameter_names(parameter), re.escape(parameter.name)
         forms = [
             rf"(?:\b(?:with|and) )?(?:\bthe )?\b{assigned}\s*=\s*(?P<value>[^,;=]+?)(?=\s*(?:,|;|$| and [\w-]+\s*=))"
         ]
@@ -379,18 +379,18 @@ def _extract_named_texts(draft: Draft) -> None:
                 rf"|[,;]?\s*\b(?:and )?with (?:the |a |an )?(?:{names})\b(?: (?:of|that says|saying))?)"
                 r"\s*(?P<value>[^,;]+)$"
             )
-        draft.take(parameter, *forms)
+        draft.fill_from(parameter, *forms)
 
 
 def _extract_named_ids(draft: Draft) -> None:
     """Take a word with a digit behind the name of a required identifier: `order A-17`."""
-    for parameter in draft.open_texts("id"):
-        names = rf"\b(?:{parameter_words(parameter)})(?: (?:id|number|no\.?|is|named|called))*\s*[:=#]?\s+"
+    for parameter in draft.unfilled_texts("id"):
+        names = rf"\b(?:{parameter_names(parameter)})(?: (?:id|number|no\.?|is|named|called))*\s*[:=#]?\s+"
         if parameter.required:
-            draft.take(parameter, rf"{names}(?P<value>{HIDDEN}|(?=[\w.-]*\d)\w[\w.-]*\b)")
+            draft.fill_from(parameter, rf"{names}(?P<value>{HIDDEN}|(?=[\w.-]*\d)\w[\w.-]*\b)")
 
 
 def extract_names(draft: Draft) -> None:
     """Take names by the preposition before them: "in Tokyo", "to French", "by Jules Verne"."""
-    for parameter in sorted(draft.open_texts("other"), key=lambda one: not one.required):
-        draft.take(parameter, re.compile(_NAME.replace("{P}", parameter_words(parameter))))
+    for parameter in sorted(draft.unfilled_texts("other"), key=lambda one: not one.required):
+        draft.fill_from(parameter, re.compile(_NAME.replace("{P}", parameter_names(parameter))))

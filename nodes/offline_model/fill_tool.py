@@ -7,23 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from toolweave.nodes.offline_model.arguments import (
-    OVERDUE,
-    TEXT_KINDS,
-    Draft,
-    extract_names,
-    extract_values,
-    parameter_words,
-    value_of_verb,
-    value_surfaces,
-)
+from toolweave.nodes.offline_model.clauses import Cue
 from toolweave.nodes.offline_model.dates import find_dates
 from toolweave.nodes.offline_model.english import (
     ANY_VERB,
-    CLAUSE_WINDOW,
     CONTAINERS,
     HIDDEN,
-    NEVER,
+    MAX_CLAUSE_CHARS,
+    NEVER_MATCHES,
     NUMBER_WORDS,
     STOP_WORDS,
     VAGUE_NOUNS,
@@ -31,13 +22,22 @@ from toolweave.nodes.offline_model.english import (
     Literals,
     pattern,
     stem,
-    without_courteous_tail,
-    without_filing,
+    strip_container,
+    strip_courtesy_tail,
     words,
 )
-from toolweave.nodes.offline_model.phrases import Cue
-from toolweave.nodes.offline_model.titles import ORDINALS, Target, read_target, states_topic, titles_of, topic_of
-from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, limit_of, wrong_parameters
+from toolweave.nodes.offline_model.extraction import (
+    OVERDUE,
+    TEXT_KINDS,
+    Draft,
+    extract_names,
+    extract_values,
+    parameter_names,
+    value_from_verb,
+    value_synonyms,
+)
+from toolweave.nodes.offline_model.titles import ORDINALS, Target, find_titles, find_topic, read_target, states_topic
+from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, invalid_parameters, schema_limit
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class Intent:
     guessed: bool = False
 
 
-def checked(intent: Intent) -> Intent:
+def check_intent(intent: Intent) -> Intent:
     """Drop the arguments that the schema refuses and name the required ones that are missing."""
     tool = intent.tool
-    wrong = wrong_parameters(tool.schema, intent.arguments)
+    wrong = invalid_parameters(tool.schema, intent.arguments)
     arguments = {name: value for name, value in intent.arguments.items() if name not in wrong}
     refused = [one for one in tool.parameters if one.name in wrong and isinstance(intent.arguments[one.name], str)]
-    most = {one.name: limit_of(one.schema, "maxLength", math.inf) for one in refused}
+    most = {one.name: schema_limit(one.schema, "maxLength", math.inf) for one in refused}
     too_long = next((one for one in refused if len(intent.arguments[one.name]) > most[one.name]), None)
     found_later = tool.key.name if intent.target and tool.key else None
     missing = tuple(
@@ -89,19 +89,19 @@ def fill_new(tool: ToolSpec, body: str, literals: Literals, today: date) -> list
     extract_values(draft, "described")
     main = tool.main
     named = main is None or main.name in draft.arguments
-    titles = [] if named else titles_of(draft.text, draft.tool.any_noun, literals)
+    titles = [] if named else find_titles(draft.text, draft.tool.any_noun, literals)
     if main is None or not titles:
-        return [checked(Intent(tool, draft.arguments))]
-    return [checked(Intent(tool, {main.name: title, **draft.arguments})) for title in titles]
+        return [check_intent(Intent(tool, draft.arguments))]
+    return [check_intent(Intent(tool, {main.name: title, **draft.arguments})) for title in titles]
 
 
-def fill_more(intent: Intent, text: str, literals: Literals, today: date) -> Intent | None:
+def fill_afterthought(intent: Intent, text: str, literals: Literals, today: date) -> Intent | None:
     """Add what an afterthought says ("High priority. Due tomorrow."); None when it says something else too."""
     draft = Draft(intent.tool, text, literals, today)
     extract_values(draft, "anywhere")
     if not draft.arguments or not _NOTHING_ELSE.fullmatch(draft.text.strip(" .,;:!?")):
         return None
-    return checked(replace(intent, arguments={**intent.arguments, **draft.arguments}, missing=()))
+    return check_intent(replace(intent, arguments={**intent.arguments, **draft.arguments}, missing=()))
 
 
 # A change of something that exists
@@ -121,12 +121,12 @@ def fill_change(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: 
     if key is None:
         return []
     if tool.action == "update":
-        intent = _fill_values(tool, cue, text, literals, today)
+        intent = _fill_update(tool, cue, text, literals, today)
     else:
         filled = fill_other(tool, text, literals, today).arguments
         needed = {one.name for one in tool.parameters if one.required and one is not key}
         arguments = {name: value for name, value in filled.items() if name in needed}
-        intent = checked(Intent(tool, arguments, read_target(cue.body, tool, literals)))
+        intent = check_intent(Intent(tool, arguments, read_target(cue.body, tool, literals)))
     target = intent.target
     if target is None or target.kind != "phrase":
         return [intent]
@@ -138,10 +138,10 @@ def fill_change(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: 
     return [replace(intent, target=replace(target, text=title)) for title in titles]
 
 
-def _fill_values(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: date) -> Intent:
+def _fill_update(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: date) -> Intent:
     """Read the new values and then, from the words that are left, the thing they are for."""
-    text = without_courteous_tail(text)
-    draft = Draft(tool, text[:CLAUSE_WINDOW], literals, today)
+    text = strip_courtesy_tail(text)
+    draft = Draft(tool, text[:MAX_CLAUSE_CHARS], literals, today)
     _extract_new_texts(draft)
     extract_values(draft, "anywhere")
     _extract_implied_values(draft, cue, text)
@@ -151,19 +151,19 @@ def _fill_values(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today:
     named = [
         one
         for one in tool.parameters
-        if not one.required and pattern(rf"\b(?:{parameter_words(one)})\b").search(draft.text)
+        if not one.required and pattern(rf"\b(?:{parameter_names(one)})\b").search(draft.text)
     ]
     if target.kind == "nothing" and values:
         target = Target("pronoun")
     added = tuple(name for name, value in values.items() if isinstance(value, list)) if _EXTENDING.match(text) else ()
-    intent = checked(Intent(tool, values, target, added))
+    intent = check_intent(Intent(tool, values, target, added))
     return replace(intent, missing=intent.missing or (() if values else tuple(named[:1])))
 
 
 def _without_frame(draft: Draft) -> str:
     """Drop the verb, the names of the parameters that got a value, and the words that tied them together."""
     text = _VERB.sub("", draft.text.strip(_SEPARATORS))
-    changed = [parameter_words(one) for one in draft.tool.parameters if one.name in draft.arguments]
+    changed = [parameter_names(one) for one in draft.tool.parameters if one.name in draft.arguments]
     if changed:
         names = "|".join(changed)
         form = rf"(?:'s)? ?\b(?:the |a |an |its )?(?:new )?(?:{names})\b(?: (?:of|for|on|to|from))?"
@@ -190,19 +190,19 @@ _REPLACING = pattern(rf"{_CHANGE}(?P<target> {HIDDEN}) (?:to|into|with|by) (?P<v
 
 def _extract_new_texts(draft: Draft) -> None:
     """Take new titles and descriptions; the thing they are for is left in the text."""
-    texts = draft.open_texts("title", "description", "text", "other")
+    texts = draft.unfilled_texts("title", "description", "text", "other")
     title = next((one for one in texts if one.role == "title"), None)
     renaming = _RENAMING.match(draft.text) or _REPLACING.match(draft.text)
     if title and renaming:
-        draft.fill(title, renaming["value"])
+        draft.set_text(title, renaming["value"])
         draft.text = renaming["target"].strip()
         return
     for parameter in texts:
         for form in _NEW_TEXT_FORMS:
-            match = pattern(form.replace("{P}", parameter_words(parameter))).match(draft.text)
+            match = pattern(form.replace("{P}", parameter_names(parameter))).match(draft.text)
             value = match["value"].strip(_SEPARATORS).lower() if match else ""
             if match and value and not (parameter.role == "title" and value in ("it", "that")):
-                draft.fill(parameter, match["value"])
+                draft.set_text(parameter, match["value"])
                 draft.text = (match["target"] or "it").strip()
                 break
 
@@ -212,9 +212,9 @@ def _extract_implied_values(draft: Draft, cue: Cue, text: str) -> None:
     for parameter in draft.tool.parameters:
         if parameter.name in draft.arguments or not parameter.choices:
             continue
-        value: Any = value_of_verb(parameter, text)
+        value: Any = value_from_verb(parameter, text)
         if value is None and cue.manner == "deed" and not draft.arguments:
-            value = value_surfaces(parameter).get("completed")
+            value = value_synonyms(parameter).get("completed")
         if value is not None:
             draft.arguments[parameter.name] = value
 
@@ -229,7 +229,7 @@ _STILL_TO_DO = pattern(
 )
 
 
-def fill_reading(
+def fill_listing(
     listing: ToolSpec | None, finding: ToolSpec | None, text: str, body: str, literals: Literals, today: date
 ) -> Intent | None:
     """Fill the listing tool when the request only filters, the finding tool when it is about something.
@@ -243,17 +243,17 @@ def fill_reading(
         return found
     draft = Draft(listing, body, literals, today)
     extract_filters(draft)
-    topic = topic_of(draft.text, listing, literals)
+    topic = find_topic(draft.text, listing, literals)
     if found and found.tool.main and topic:
-        return checked(replace(found, arguments={**found.arguments, found.tool.main.name: topic}, missing=()))
-    return checked(Intent(listing, draft.arguments))
+        return check_intent(replace(found, arguments={**found.arguments, found.tool.main.name: topic}, missing=()))
+    return check_intent(Intent(listing, draft.arguments))
 
 
 def extract_filters(draft: Draft) -> dict[str, Any]:
     """Take everything by which a listing can be narrowed down; return the arguments."""
-    if draft.extract(_STILL_TO_DO) or OVERDUE.search(draft.text):
+    if draft.cut_match(_STILL_TO_DO) or OVERDUE.search(draft.text):
         for parameter in draft.tool.parameters:
-            active = value_surfaces(parameter).get("active") if parameter.choices else None
+            active = value_synonyms(parameter).get("active") if parameter.choices else None
             if active is not None:
                 draft.arguments[parameter.name] = active
     extract_values(draft, "anywhere")
@@ -265,31 +265,31 @@ def extract_filters(draft: Draft) -> dict[str, Any]:
 
 def fill_other(tool: ToolSpec, text: str, literals: Literals, today: date) -> Intent:
     """Fill whatever the text gives for the tool's parameters."""
-    draft = Draft(tool, without_courteous_tail(text), literals, today)
+    draft = Draft(tool, strip_courtesy_tail(text), literals, today)
     extract_values(draft, "anywhere")
     extract_names(draft)
     _extract_main(draft)
-    return checked(Intent(tool, draft.arguments))
+    return check_intent(Intent(tool, draft.arguments))
 
 
 def _extract_main(draft: Draft) -> None:
     """Give what is left to the main parameter."""
     main = draft.tool.main
-    if main is None or main not in draft.open_texts() or not (main.required or draft.tool.action == "search"):
+    if main is None or main not in draft.unfilled_texts() or not (main.required or draft.tool.action == "search"):
         return
     quoted = draft.literals.in_text(draft.text, "quoted")
     value = ""
     if quoted:
         value = quoted[0][1].value
     elif main.role == "title":
-        value = next(iter(titles_of(draft.text, NEVER, draft.literals)), "")
+        value = next(iter(find_titles(draft.text, NEVER_MATCHES, draft.literals)), "")
     else:
-        value = topic_of(draft.text, draft.tool, draft.literals)
+        value = find_topic(draft.text, draft.tool, draft.literals)
     if value:
         draft.arguments[main.name] = value
 
 
-def read_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Literals, today: date) -> Any:
+def parse_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Literals, today: date) -> Any:
     """Read a reply that can only be the value of one parameter; None when it is none."""
     if parameter.kind in TEXT_KINDS and not parameter.choices and parameter.role != "date":
         return literals.restore(text) or None
@@ -299,7 +299,7 @@ def read_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Litera
 
 
 # Words of requests themselves, whatever they ask for.
-_OF_REQUESTS = """
+_REQUEST_WORDS = """
 want need like love look know tell help try new called named titled says saying current now today tomorrow
 many much cost list number question detail details information info available exist call use using word
 another following back sure longer anymore need rid mistake quick quickly small little short simple extra
@@ -311,15 +311,15 @@ _WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
 
 def unused_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
     """List the words of a request that neither the arguments and targets nor the tool itself explain (U-04)."""
-    text = without_filing(text, anywhere=True)
-    explained = [_OF_REQUESTS, *CONTAINERS, *VAGUE_NOUNS, str(len(intents))]
+    text = strip_container(text, anywhere=True)
+    explained = [_REQUEST_WORDS, *CONTAINERS, *VAGUE_NOUNS, str(len(intents))]
     for intent in intents:
         tool, target = intent.tool, intent.target
         explained += [tool.name, tool.description, *tool.nouns_and_synonyms, *map(str, intent.arguments.values())]
         if target:
             explained += [target.text, *map(str, target.ids), *ORDINALS]
         for one in tool.parameters:
-            explained += [*one.words, one.description, parameter_words(one), *value_surfaces(one)]
+            explained += [*one.words, one.description, parameter_names(one), *value_synonyms(one)]
         if tool.parameter("date"):
             for found in reversed(find_dates(text, today)):
                 text = f"{text[: found.start]} {text[found.end :]}"
