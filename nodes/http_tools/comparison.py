@@ -26,7 +26,7 @@ MAX_CHECK_STEPS = 20_000
 _PATH_ONLY = re.compile(r"/(?!/)")
 
 
-def request_differences(built: HTTPRequestSpec, written: HTTPRequestSpec) -> list[str]:
+def differences(built: HTTPRequestSpec, written: HTTPRequestSpec) -> list[str]:
     """Name in what `written` is another request than `built`: method, URL, query and body; [] if it is the same.
 
     A query within the URL counts as query, and a URL may begin with its path. Null counts as absent; "5" equals 5.
@@ -103,7 +103,7 @@ def _parse_json(text: str) -> Any:
         return text
 
 
-def arguments_from_request(tool: ToolConfig, written: HTTPRequestSpec) -> dict[str, Any]:
+def infer_arguments(tool: ToolConfig, written: HTTPRequestSpec) -> dict[str, Any]:
     """Return the arguments that make the request a model has written.
 
     Of its headers only those are read that the configuration maps fields to. Null counts as absent.
@@ -127,7 +127,7 @@ def arguments_from_request(tool: ToolConfig, written: HTTPRequestSpec) -> dict[s
         for name, value in _written_values(tool, written, target, in_path)
         if value is not None
     }
-    if problems := request_differences(build_request(tool, found), written):
+    if problems := differences(build_request(tool, found), written):
         raise WrongArguments(problems)
     return found
 

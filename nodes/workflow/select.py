@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
 from toolweave.errors import SelectionFailed, StageFailed
-from toolweave.nodes.http_tools.comparison import arguments_from_request, request_differences
+from toolweave.nodes.http_tools.comparison import differences, infer_arguments
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 from toolweave.nodes.model_turn import ModelUsage, as_object, written_objects
 from toolweave.nodes.tool_catalog import ToolRegistry, registered
@@ -179,13 +179,13 @@ def _check_choice(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[Chos
         raise SelectionFailed(f"The model chose no tool: {choice.reason}")
     tool, spec = tools[choice.tool_id], choice.http_spec
     try:
-        arguments = arguments_from_request(tool, spec) if choice.arguments is None and spec else choice.arguments
+        arguments = infer_arguments(tool, spec) if choice.arguments is None and spec else choice.arguments
         request = build_request(tool, arguments)
     except WrongArguments:
         if choice.reason and not choice.arguments and spec is None:
             # Asked to fill everything in, some models name the tool that lacks a value, too.
             raise SelectionFailed(f"The model chose no request: {choice.reason}") from None
         raise
-    if spec is not None and (found := request_differences(request, spec)):
+    if spec is not None and (found := differences(request, spec)):
         raise WrongArguments(found)
     return ChosenRequest(tool_id=tool.tool_id, arguments=dict(arguments)), request

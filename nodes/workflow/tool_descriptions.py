@@ -34,8 +34,8 @@ def tool_secrets(tool: ToolConfig) -> KnownSecrets:
 
 
 MAX_TOTAL_CHARS = 60_000
-MAX_DESCRIPTION_CHARS = 4_000
-MIN_DESCRIPTION_CHARS = 700
+MAX_TOOL_CHARS = 4_000
+MIN_TOOL_CHARS = 700
 MAX_TEXT_CHARS = 1_000
 MAX_NAME_CHARS = 200
 MAX_FIELDS = 60
@@ -52,11 +52,11 @@ MAX_ALL_OF_PARTS = 50
 
 def tool_candidates(tools: Sequence[ToolConfig]) -> list[Candidate]:
     """Describe tools for a model; the more there are, the shorter each description may be."""
-    limit = max(MIN_DESCRIPTION_CHARS, min(MAX_DESCRIPTION_CHARS, MAX_TOTAL_CHARS // max(len(tools), 1)))
+    limit = max(MIN_TOOL_CHARS, min(MAX_TOOL_CHARS, MAX_TOTAL_CHARS // max(len(tools), 1)))
     return [Candidate(tool_id=tool.tool_id, name=tool.name, description=describe_tool(tool, limit)) for tool in tools]
 
 
-def describe_tool(tool: ToolConfig, max_chars: int = MAX_DESCRIPTION_CHARS) -> str:
+def describe_tool(tool: ToolConfig, max_chars: int = MAX_TOOL_CHARS) -> str:
     """Describe one tool: name, tool_id, description, endpoint, parameters, expected output; at most `room` characters.
 
     It stands in a block of its own, `<tool>` to `</tool>`, in which no text of the configuration can end it.
@@ -229,7 +229,7 @@ def _text_choices(found: Mapping[str, Any]) -> list[str]:
 
 FUNCTION_NAME = "choose_request"
 """The function's name."""
-MAX_SCHEMAS_CHARS = 60_000
+MAX_SCHEMA_CHARS = 60_000
 """Characters of all input schemas; above it they go without words, and then the tools' descriptions alone must do."""
 _PURPOSE = (
     "Choose the tool and the request that does what the user asks for. Give tool_id and arguments; or, if no tool "
@@ -273,7 +273,7 @@ def _arguments_schema(tools: Sequence[ToolConfig]) -> dict[str, Any]:
     """Allow the arguments of any of the tools; each form is titled with the id of its tool."""
     for words in (True, False):
         forms = [_tool_arguments_schema(tool, words=words) for tool in tools]
-        if len(json.dumps(forms)) <= MAX_SCHEMAS_CHARS:
+        if len(json.dumps(forms)) <= MAX_SCHEMA_CHARS:
             return forms[0] if len(forms) == 1 else {"anyOf": forms}
     return {"type": "object", "description": "The chosen tool's arguments, as its description lists them."}
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import BASE, FLAG, NUMBER, TEXT, WHOLE, tool, written
-from toolweave.nodes.http_tools.comparison import arguments_from_request, request_differences
+from toolweave.nodes.http_tools.comparison import differences, infer_arguments
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 
 
@@ -44,8 +44,8 @@ def test_the_arguments_of_a_built_request_are_those_it_was_built_from(method: st
         assert all(problem.startswith("id ") for problem in refused.problems)  # noqa: PT017 - most are not refused
         return
 
-    assert arguments_from_request(config, built) == arguments
-    assert request_differences(built, built) == []
+    assert infer_arguments(config, built) == arguments
+    assert differences(built, built) == []
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_the_arguments_of_a_built_request_are_those_it_was_built_from(method: st
 def test_texts_of_a_url_become_what_the_schema_takes(form: Any, text: str, value: Any) -> None:
     config = tool(fields={"x": form}, schema={"$defs": {"amount": WHOLE}})
 
-    assert arguments_from_request(config, written(url=f"{BASE}/orders?x={quote(text)}")) == {"x": value}
-    assert arguments_from_request(config, written(url=f"{BASE}/orders", query={"x": value})) == {"x": value}
+    assert infer_arguments(config, written(url=f"{BASE}/orders?x={quote(text)}")) == {"x": value}
+    assert infer_arguments(config, written(url=f"{BASE}/orders", query={"x": value})) == {"x": value}
 
 
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "five", "1" * 5_000, "[" * 4_000, "0" * 7_000, ""])
@@ -75,38 +75,35 @@ def test_a_text_that_is_no_number_stays_one_and_is_refused_as_such(text: str) ->
     config = tool("/orders", "POST", {"x": NUMBER})
 
     with pytest.raises(WrongArguments, match="x must be a number; got '"):
-        arguments_from_request(config, posted({"x": text}))
+        infer_arguments(config, posted({"x": text}))
 
 
 def test_fields_are_read_from_the_items_of_a_body() -> None:
     config = tool("/orders", "POST", {"a": TEXT, "b": True}, request={"a": "body.lines[0].a", "b": "body.lines[1]"})
     body = {"lines": [{"a": "x"}, [2]]}
 
-    assert arguments_from_request(config, posted(body)) == {"a": "x", "b": [2]}
-    assert arguments_from_request(config, posted({"lines": [{"a": 7}]})) == {"a": "7"}
-    assert arguments_from_request(config, posted({})) == {}
+    assert infer_arguments(config, posted(body)) == {"a": "x", "b": [2]}
+    assert infer_arguments(config, posted({"lines": [{"a": 7}]})) == {"a": "7"}
+    assert infer_arguments(config, posted({})) == {}
 
 
 def test_numbers_in_a_list_become_the_texts_that_a_schema_wants() -> None:
     config = tool(fields={"x": {"type": "array", "items": TEXT}})
 
-    assert arguments_from_request(config, written(url=f"{BASE}/orders", query={"x": [1, True]})) == {"x": ["1", "true"]}
-    assert arguments_from_request(config, written(url=f"{BASE}/orders", query={"x": 1})) == {"x": ["1"]}
+    assert infer_arguments(config, written(url=f"{BASE}/orders", query={"x": [1, True]})) == {"x": ["1", "true"]}
+    assert infer_arguments(config, written(url=f"{BASE}/orders", query={"x": 1})) == {"x": ["1"]}
 
 
 def test_a_list_of_texts_becomes_a_list_of_numbers() -> None:
     config = tool(fields={"x": {"type": "array", "items": WHOLE}})
 
-    assert arguments_from_request(config, written(url=f"{BASE}/orders?x=1&x=2")) == {"x": [1, 2]}
+    assert infer_arguments(config, written(url=f"{BASE}/orders?x=1&x=2")) == {"x": [1, 2]}
 
 
 def test_a_number_becomes_the_text_that_a_schema_wants() -> None:
     config = tool("/orders/{id}", "POST", {"id": TEXT, "zip": TEXT})
 
-    assert arguments_from_request(config, written("POST", f"{BASE}/orders/5", body={"zip": 10115})) == {
-        "id": "5",
-        "zip": "10115",
-    }
+    assert infer_arguments(config, written("POST", f"{BASE}/orders/5", body={"zip": 107})) == {"id": "5", "zip": "107"}
 
 
 @pytest.mark.parametrize(
@@ -129,17 +126,17 @@ def test_placeholders_are_read_from_a_path(path: str, url: str, values: dict[str
     config = tool(path, fields={name: TEXT for name in names if f"{{{name}}}" in path})
     request = written(url=f"{BASE}{url}")
     if values is not None:
-        assert arguments_from_request(config, request) == values
+        assert infer_arguments(config, request) == values
         return
     with pytest.raises(WrongArguments, match="with values for the placeholders"):
-        arguments_from_request(config, request)
+        infer_arguments(config, request)
 
 
 def test_a_field_in_a_header_is_read_and_no_other_header() -> None:
     config = tool(fields={"trace": TEXT}, request={"trace": "header.X-Trace"})
     headers = {"x-trace": "t1", "Authorization": "Bearer made-up", "X-Forwarded-Host": "evil.example"}
 
-    arguments = arguments_from_request(config, written(url=f"{BASE}/orders", headers=headers))
+    arguments = infer_arguments(config, written(url=f"{BASE}/orders", headers=headers))
 
     assert arguments == {"trace": "t1"}
     assert build_request(config, arguments).headers == {"X-Trace": "t1"}
@@ -148,16 +145,16 @@ def test_a_field_in_a_header_is_read_and_no_other_header() -> None:
 def test_a_whole_body_is_read_back() -> None:
     config = tool("/orders", "POST", {"lines": {"type": "array"}}, request={"lines": "body.$"})
 
-    assert arguments_from_request(config, posted([1, {"a": 2}])) == {"lines": [1, {"a": 2}]}
-    assert arguments_from_request(config, posted("[1]")) == {"lines": [1]}
-    assert arguments_from_request(config, posted(None)) == {}
+    assert infer_arguments(config, posted([1, {"a": 2}])) == {"lines": [1, {"a": 2}]}
+    assert infer_arguments(config, posted("[1]")) == {"lines": [1]}
+    assert infer_arguments(config, posted(None)) == {}
 
 
 def test_what_the_configuration_does_not_name_is_refused() -> None:
     config = tool("/orders", "POST", {"note": TEXT, "limit": WHOLE}, request={"limit": "query.n"})
 
     with pytest.raises(WrongArguments) as caught:
-        arguments_from_request(config, written("POST", f"{BASE}/orders?n=5&debug=1", body={"note": "a", "admin": True}))
+        infer_arguments(config, written("POST", f"{BASE}/orders?n=5&debug=1", body={"note": "a", "admin": True}))
 
     assert caught.value.problems == [
         "query.debug must be absent, not 1",
@@ -175,4 +172,4 @@ def test_a_thousand_fields_that_are_slow_to_check_are_read_in_a_bounded_number_o
 
     # Each of them alone could be looked at for a tenth of a second.
     with pytest.raises(WrongArguments, match="f0 must be a list"):
-        arguments_from_request(config, posted(dict.fromkeys(names, "x")))
+        infer_arguments(config, posted(dict.fromkeys(names, "x")))

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import BASE, FLAG, TEXT, WHOLE, tool, written
-from toolweave.nodes.http_tools.comparison import MAX_DIFFERENCES, arguments_from_request, request_differences
+from toolweave.nodes.http_tools.comparison import MAX_DIFFERENCES, differences, infer_arguments
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 
 SHOP = tool("/orders/{id}", fields={"id": TEXT, "limit": WHOLE, "open": FLAG, "tags": {"type": "array", "items": TEXT}})
@@ -43,8 +43,8 @@ def posted(body: Any) -> HTTPRequestSpec:
     ],
 )
 def test_the_same_request_is_recognised_however_it_is_spelled(other: HTTPRequestSpec) -> None:
-    assert request_differences(BUILT, other) == []
-    assert arguments_from_request(SHOP, other) == GIVEN
+    assert differences(BUILT, other) == []
+    assert infer_arguments(SHOP, other) == GIVEN
 
 
 @pytest.mark.requirement("W-05")
@@ -78,7 +78,7 @@ def test_the_same_request_is_recognised_however_it_is_spelled(other: HTTPRequest
     ],
 )
 def test_another_request_is_told_apart(other: HTTPRequestSpec, said: list[str]) -> None:
-    assert request_differences(BUILT, other) == said
+    assert differences(BUILT, other) == said
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_another_request_is_told_apart(other: HTTPRequestSpec, said: list[str]) 
     ],
 )
 def test_a_url_with_tricks_is_never_the_same(url: str) -> None:
-    assert request_differences(BUILT, asked(url=url, query=QUERY))
+    assert differences(BUILT, asked(url=url, query=QUERY))
     with pytest.raises(WrongArguments):
-        arguments_from_request(SHOP, asked(url=url, query=QUERY))
+        infer_arguments(SHOP, asked(url=url, query=QUERY))
 
 
 BODY = {"user": {"name": "Ann", "age": 30, "note": None}, "lines": [{"n": 1}, {"n": 2.5}], "ok": True}
@@ -117,7 +117,7 @@ POSTED = posted(BODY)
     ],
 )
 def test_bodies_with_the_same_meaning_are_the_same(body: Any) -> None:
-    assert request_differences(POSTED, posted(body)) == []
+    assert differences(POSTED, posted(body)) == []
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def test_bodies_with_the_same_meaning_are_the_same(body: Any) -> None:
     ],
 )
 def test_what_differs_in_a_body_is_named_by_its_place(body: Any, said: list[str]) -> None:
-    assert request_differences(POSTED, posted(body)) == said
+    assert differences(POSTED, posted(body)) == said
 
 
 @pytest.mark.parametrize("body", [None, [], "not json", [[]] * 3])
 def test_another_body_lacks_every_value(body: Any) -> None:
-    assert [line for line in request_differences(POSTED, posted(body)) if "not absent" in line] == [
+    assert [line for line in differences(POSTED, posted(body)) if "not absent" in line] == [
         "body.ok must be true, not absent",
         "body.user.name must be Ann, not absent",
         "body.user.age must be 30, not absent",
@@ -147,9 +147,7 @@ def test_another_body_lacks_every_value(body: Any) -> None:
 
 
 def test_only_so_many_differences_are_named_and_none_at_length() -> None:
-    said = request_differences(
-        posted({}), posted({"x" * 5_000: "y" * 5_000, **{str(number): 1 for number in range(50)}})
-    )
+    said = differences(posted({}), posted({"x" * 5_000: "y" * 5_000, **{str(number): 1 for number in range(50)}}))
 
     assert len(said) == MAX_DIFFERENCES
     assert all(len(line) < 700 for line in said)
@@ -160,9 +158,9 @@ def test_bodies_nested_without_end_are_compared() -> None:
     for _ in range(50_000):
         deep = [deep]
 
-    assert len(request_differences(posted(None), posted(deep))) == 1
-    assert len(request_differences(posted(None), posted("[" * 50_000))) == 1
-    assert len(request_differences(BUILT, asked(query={**QUERY, "limit": {"a": deep}}))) == 1
+    assert len(differences(posted(None), posted(deep))) == 1
+    assert len(differences(posted(None), posted("[" * 50_000))) == 1
+    assert len(differences(BUILT, asked(query={**QUERY, "limit": {"a": deep}}))) == 1
 
 
 json_values = st.recursive(
@@ -174,8 +172,8 @@ json_values = st.recursive(
 
 @given(json_values, json_values)
 def test_any_body_is_the_same_as_itself_and_any_two_can_be_compared(one: Any, other: Any) -> None:
-    assert request_differences(posted(one), posted(one)) == []
-    assert isinstance(request_differences(posted(one), posted(other)), list)
+    assert differences(posted(one), posted(one)) == []
+    assert isinstance(differences(posted(one), posted(other)), list)
 
 
 @given(
@@ -187,13 +185,13 @@ def test_any_body_is_the_same_as_itself_and_any_two_can_be_compared(one: Any, ot
 def test_any_written_request_is_compared_or_refused_in_words(url: str, query: dict[str, Any]) -> None:
     request = asked(url=url or "/", query=query)
 
-    assert request_differences(BUILT, request)
+    assert differences(BUILT, request)
     try:
-        arguments = arguments_from_request(SHOP, request)
+        arguments = infer_arguments(SHOP, request)
     except WrongArguments:
         return
-    assert request_differences(build_request(SHOP, arguments), request) == []
+    assert differences(build_request(SHOP, arguments), request) == []
 
 
 def test_a_list_in_a_query_may_be_written_with_commas() -> None:
-    assert request_differences(BUILT, asked(query={**QUERY, "tags": "x,y"})) == []
+    assert differences(BUILT, asked(query={**QUERY, "tags": "x,y"})) == []

@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolweave.nodes.workflow.tool_descriptions import (
-    MAX_DESCRIPTION_CHARS,
-    describe_tool,
-    selection_schema,
-    tool_candidates,
-)
+from toolweave.nodes.workflow.tool_descriptions import MAX_TOOL_CHARS, describe_tool, selection_schema, tool_candidates
 from toolweave.tool_config import ToolConfig
 
 URL = "https://api.shop.example/v1"
@@ -152,7 +147,7 @@ def test_a_huge_configuration_is_cut_at_a_line() -> None:
 
     described = describe_tool(huge)
 
-    assert len(described) <= MAX_DESCRIPTION_CHARS
+    assert len(described) <= MAX_TOOL_CHARS
     assert described.endswith("\n… (shortened)\n</tool>")
     assert described.startswith("<tool>\nname: Change order\ntool_id: change_order\n")
 

@@ -9,12 +9,7 @@ import pytest
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from tests.fixtures.counting import calls_in
-from toolweave.nodes.workflow.tool_descriptions import (
-    MAX_SCHEMAS_CHARS,
-    plain_schema,
-    selection_schema,
-    tool_candidates,
-)
+from toolweave.nodes.workflow.tool_descriptions import MAX_SCHEMA_CHARS, plain_schema, selection_schema, tool_candidates
 from toolweave.schema import Schema
 from toolweave.tool_config import ToolConfig
 
@@ -169,7 +164,7 @@ def test_schemas_that_are_too_large_together_lose_their_words_first(fields: int,
     assert ("anyOf" in found["arguments"]) == told
     assert "www" not in json.dumps(found)
     assert found["tool_id"]["enum"] == [f"t{number}" for number in range(8)]
-    assert len(json.dumps(found)) < MAX_SCHEMAS_CHARS * 1.1
+    assert len(json.dumps(found)) < MAX_SCHEMA_CHARS * 1.1
 
 
 def test_a_default_that_repeats_a_credential_is_not_in_the_schema() -> None:
@@ -201,7 +196,7 @@ def test_what_many_fields_refer_to_is_not_written_out_for_each_of_them(shared: d
     few_calls, _ = cost_of(plain)
     assert calls < 30 * few_calls, "written out it would be some hundred times as many"
     assert memory < LONG, "a long choice is not copied"
-    assert len(json.dumps(selection_schema([large]))) < MAX_SCHEMAS_CHARS + 5_000
+    assert len(json.dumps(selection_schema([large]))) < MAX_SCHEMA_CHARS + 5_000
     assert len(json.dumps(tool_candidates([large]))) < 10_000
 
 
