@@ -1,4 +1,4 @@
-"""Build and compile the state graphs, read top-down: state, nodes, edges, compile."""
+"""Build and compile the state graphs. Each module reads top-down: state, nodes, edges, compile."""
 
 from toolweave.graphs.agent_loop import build_agent_loop
 from toolweave.graphs.agent_runner import AgentLoop

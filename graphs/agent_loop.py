@@ -1,4 +1,4 @@
-"""Build the agent loop: a model that calls tools until it answers, or until the cap stops it (D-4, D-10, A-02)."""
+"""Build the agent loop: the model calls tools until it answers or reaches the iteration cap (D-4, D-10, A-02)."""
 
 from collections.abc import Hashable, Sequence
 from typing import Literal
@@ -42,9 +42,9 @@ _NEXT_NODES: dict[Hashable, str] = {
     "answered": END,
 }
 _STEPS_PER_TURN = 3
-"""Steps of a turn in which nobody is waited for: call_model, approve, tools. To wait ends the count: it starts anew."""
+"""Super-steps of a turn without an interrupt: call_model, approve, tools. A resumed run counts from zero again."""
 _STEPS_TO_FINISH = 6
-"""Steps left that a turn with tools needs to end: approve, tools, call_model, iteration_cap, what follows, a spare."""
+"""Super-steps from a tool call to the end: approve, tools, call_model, iteration_cap, the node after it, one spare."""
 
 
 def build_agent_loop(
@@ -58,29 +58,30 @@ def build_agent_loop(
     system_prompt: SystemPrompt = None,
     max_tools: int = MAX_TOOLS,
 ) -> AgentGraph:
-    """Compile the agent loop; it is a Runnable, async only because MCP tools are (S-04).
+    """Compile the agent loop into a Runnable, async only because MCP tools are (S-04).
 
     Input: `{"messages": [...]}`. Output: `messages`, `iterations` (model calls since this input) and `status`.
 
-    Tools whose metadata has `requires_approval` interrupt the run before they run, which needs a checkpointer, here or
-    in the graph around this one. Where nobody can answer, say so by `.with_config(configurable={"unattended": True})`:
-    such calls, and calls whose server asks something, are then answered with an error that explains it (S-07).
+    A tool whose metadata has `requires_approval` interrupts the run before it is called. This needs a checkpointer,
+    here or in the surrounding graph. Where no person can answer, set `.with_config(configurable={"unattended": True})`:
+    such calls, and calls whose server sends an elicitation, then return an error that explains this to the model
+    (S-07).
 
     Args:
-        tools: LangChain tools, or a catalogue that is asked at every turn.
-        model: A chat model, or a function that makes one on first use.
-        checkpointer: Where threads are kept; a server attaches its own.
-        store: The long-term store that tools may ask for.
-        max_iterations: How many model calls one input may take.
-        on_iteration_limit: "end" says so in a last message, "error" fails the run, "summarize" asks the model once
-            more without tools.
+        tools: LangChain tools, or a catalogue that is read at every turn.
+        model: A chat model, or a function that creates one on first use.
+        checkpointer: Stores threads; a server attaches its own.
+        store: The long-term store that tools can use.
+        max_iterations: Maximum number of model calls per input.
+        on_iteration_limit: "end" adds a last message about the limit, "error" fails the run, "summarize" calls the
+            model once more without tools.
         system_prompt: A text, or a function that writes it for each model call.
-        max_tools: How many tools the model is offered at a turn; of more than these, the relevant ones and one to find
-            the others. Endpoints take 128 at most.
+        max_tools: Maximum number of tools offered to the model per turn. Of more tools it offers the relevant ones and
+            one to find the others. Endpoints accept 128 at most.
 
     Raises:
         ConfigError: two tools have the same name.
-        ValueError: `max_iterations` is less than 1, or `max_tools` not from 1 to 128.
+        ValueError: `max_iterations` is less than 1, or `max_tools` is not from 1 to 128.
     """
     loop = agent_loop_graph(
         catalog=as_catalog(tools),
@@ -105,10 +106,10 @@ def agent_loop_graph(
     system_prompt: SystemPrompt,
     max_tools: int = MAX_TOOLS,
 ) -> AgentBuilder:
-    """Draw the loop itself, from call_model on; the way in is for the caller to add.
+    """Return the uncompiled loop, from `call_model` on; the caller adds the entry.
 
-    A person is asked in two places (S-07): in `approve` before the tools of a turn run, if one of them requires it;
-    in `answer_questions` after they ran, if a tool's server asked something in the middle of a call.
+    Two nodes interrupt the run for a person (S-07): `approve`, before the tools of a turn run, if one of them requires
+    approval; `answer_questions`, after they ran, if a tool's server sent an elicitation during a call.
     """
     if max_iterations < 1:
         raise ValueError("max_iterations must be at least 1")
@@ -150,6 +151,6 @@ def agent_loop_graph(
 def compile_loop(
     graph: AgentBuilder, name: str, max_iterations: int, checkpointer: Checkpointer, store: BaseStore | None
 ) -> AgentGraph:
-    """Compile with a recursion limit that the iteration cap always reaches first (D-10)."""
+    """Compile with a recursion limit so high that the iteration cap is always reached first (D-10)."""
     compiled: AgentGraph = graph.compile(checkpointer=checkpointer, store=store, name=name)
     return compiled.with_config(recursion_limit=_STEPS_PER_TURN * max_iterations + _STEPS_TO_FINISH)

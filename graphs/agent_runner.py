@@ -20,12 +20,12 @@ McpServers = McpConfig | Mapping[str, McpServerConfig] | Sequence[McpServerConfi
 
 
 class AgentLoop:
-    """An agent for one task at a time: give it tools or MCP connections, a model, and call `run`.
+    """An agent that works on one task per `run`, with LangChain tools or MCP servers, and a chat model.
 
-    With connections, each run opens them all and closes them afterwards. It begins when they have answered, or after
-    two seconds with the tools there are; servers that are not there are named in a warning, and their tools join
-    later (A-07). Runs are independent: nothing is remembered. Nobody is asked either: a call that needs a person's
-    approval or answer ends with an error that the model reads (S-07).
+    With MCP servers, each run connects to all of them and disconnects afterwards. It starts when all have answered, or
+    after two seconds with the tools available by then. A warning names the missing servers; their tools join later
+    (A-07). Runs are independent: nothing is stored between them. They are unattended: a call that needs a person's
+    approval or answer returns an error to the model (S-07).
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class AgentLoop:
             raise ValueError("max_iterations must be at least 1")
 
     async def run(self, task: str) -> str:
-        """Work on `task` until the model answers without calling tools; return that answer.
+        """Run the agent on `task` and return the answer that the model gives without calling tools.
 
         Raises:
-            IterationLimitError: the model still wants tools after `max_iterations` calls; the number is in the text.
+            IterationLimitError: the model still calls tools after `max_iterations` calls; the text has the number.
             ModelError: the endpoint failed, or the answer was cut off or filtered.
-            ServerUnavailable: connections were given and none of them offers a tool.
+            ServerUnavailable: MCP servers were given and none of them offers a tool.
             ValueError: the task is empty.
         """
         if not task.strip():
@@ -60,7 +60,7 @@ class AgentLoop:
             return await self._run_graph(task, available)
 
     def run_sync(self, task: str) -> str:
-        """Do what `run` does, from code without an event loop.
+        """Call `run` from code without an event loop.
 
         Raises:
             RuntimeError: an event loop runs in this thread already; await `run` there.
@@ -83,21 +83,21 @@ class AgentLoop:
         return str(result["messages"][-1].text)
 
 
-def _tool_source(given: Tools | McpServers) -> ToolCatalog | tuple[McpServerConfig, ...]:
-    """Tell tools from servers to connect to.
+def _tool_source(source: Tools | McpServers) -> ToolCatalog | tuple[McpServerConfig, ...]:
+    """Return the tool catalogue, or the MCP servers to connect to.
 
     Raises:
-        TypeError: it is neither, or both.
+        TypeError: `source` is neither, or a mixture.
     """
-    if isinstance(given, McpConfig):
-        return given.servers
-    if not isinstance(given, Sequence | Mapping):
-        return given
-    entries = list(given.values() if isinstance(given, Mapping) else given)
+    if isinstance(source, McpConfig):
+        return source.servers
+    if not isinstance(source, Sequence | Mapping):
+        return source
+    entries = list(source.values() if isinstance(source, Mapping) else source)
     servers = tuple(entry for entry in entries if isinstance(entry, McpServerConfig))
     if servers and len(servers) == len(entries):
         return servers
     tools = [entry for entry in entries if isinstance(entry, BaseTool)]
-    if len(tools) < len(entries) or isinstance(given, Mapping):
+    if len(tools) < len(entries) or isinstance(source, Mapping):
         raise TypeError("AgentLoop takes LangChain tools, a tool catalogue, or McpServerConfigs (load_mcp_config)")
     return as_catalog(tools)

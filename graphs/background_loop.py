@@ -1,7 +1,7 @@
-"""Run coroutines for callers that have no event loop, all on one loop.
+"""Run coroutines for synchronous callers, all on one background event loop.
 
-Clients of model endpoints are bound to the loop on which they were first used: with a loop per call the second call
-finds their connections on a closed one. The loop starts with the first call and ends with the process.
+HTTP clients of model endpoints are bound to the loop of their first use. With one loop per call, the second call would
+find their connections on a closed loop. The loop starts with the first call and stops when the process exits.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class BackgroundLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for `work`; an interrupt (Ctrl-C) cancels it and waits until it has cleaned up."""
+        """Run `work` and return its result; an interrupt (Ctrl-C) cancels it and waits until it has cleaned up."""
         loop = self._ensure_loop()
         future: Future[T] = Future()
         started: list[asyncio.Task[T]] = []
@@ -41,7 +41,7 @@ class BackgroundLoop:
                 future.set_exception(CancelledError())
 
         try:
-            # The loop may be at work, and the interrupt here, before this returns.
+            # The task may run, and the interrupt arrive, before this call returns.
             loop.call_soon_threadsafe(start_task)
             return future.result()
         except BaseException:
@@ -61,10 +61,10 @@ class BackgroundLoop:
 
 
 def require_no_event_loop(called: str, instead: str) -> None:
-    """Refuse to wait in a thread whose event loop would stand still meanwhile.
+    """Check that no event loop runs in this thread: a blocking wait would stall it.
 
     Raises:
-        RuntimeError: an event loop runs in this thread; names what to do.
+        RuntimeError: an event loop runs in this thread; the text names what to call instead.
     """
     try:
         asyncio.get_running_loop()

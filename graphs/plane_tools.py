@@ -1,4 +1,4 @@
-"""Offer tools to graphs: those of a tool plane, of a task's own MCP servers, and registered ones (A-05, A-07)."""
+"""Provide tool catalogues to graphs: the tool plane's, a task's own MCP servers', registered tools (A-05, A-07)."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from toolweave.tool_config import ToolConfig
 
 
 def run_configurable() -> Mapping[str, Any]:
-    """Return the `configurable` of the run whose node asks; nothing outside of graphs."""
+    """Return the `configurable` of the current run; empty outside of graphs."""
     try:
         return get_config().get("configurable") or {}
     except RuntimeError:
@@ -30,10 +30,10 @@ def run_configurable() -> Mapping[str, Any]:
 
 
 class PlaneTools:
-    """The catalogue of one plane.
+    """The tool catalogue of one tool plane.
 
-    The first question waits, at most two seconds, for servers that connect for the first time. Later ones take what
-    is ready: a server that hangs must not slow down every turn of every run.
+    The first call of `tools` waits at most two seconds for servers that connect for the first time. Later calls return
+    the tools of ready servers at once: a hung server must not slow down every turn of every run.
     """
 
     def __init__(self, plane: ToolPlane) -> None:
@@ -48,12 +48,12 @@ class PlaneTools:
         return await self.plane.tools(self.plane.ready(), run_configurable())
 
     async def unavailable_tools(self) -> Sequence[BaseTool]:
-        """Return the tools of servers that were lost and are being connected again (D-5)."""
+        """Return the tools of servers that were lost and are reconnecting (D-5)."""
         return self.plane.absent_tools()
 
 
 class CurrentPlaneTools:
-    """The catalogue of whichever plane the process has now; waits for one that is still opening."""
+    """The tool catalogue of the process's current tool plane; waits while the plane is opening."""
 
     def __init__(self) -> None:
         self._plane_tools: PlaneTools | None = None
@@ -67,7 +67,7 @@ class CurrentPlaneTools:
         return await (await self._current_catalog()).tools()
 
     async def unavailable_tools(self) -> Sequence[BaseTool]:
-        """Return the tools of servers that were lost and are being connected again (D-5).
+        """Return the tools of servers that were lost and are reconnecting (D-5).
 
         Raises:
             ServerUnavailable: the plane did not open in time.
@@ -82,23 +82,23 @@ class CurrentPlaneTools:
 
 
 ToolsOpener = Callable[[Sequence[McpServerConfig]], AbstractAsyncContextManager[PlaneTools]]
-"""What connects to the servers of a task for as long as it takes."""
+"""Connects to the MCP servers of a task, for as long as its context is open."""
 FIRST_TOOL_TIMEOUT_S = 15.0
-"""How long a run without any tool waits for its first one: programs that are fetched when started take their time."""
+"""How long a run without any tool waits for one: servers whose programs are downloaded at their start are slow."""
 
 
 @asynccontextmanager
 async def open_task_tools(
     servers: Sequence[McpServerConfig], observers: Sequence[CallObserver] = ()
 ) -> AsyncIterator[PlaneTools]:
-    """Connect to the servers, and leave them with the block; it begins when there is something to work with.
+    """Connect to `servers` while the block runs; it starts when a tool is available.
 
-    Servers that have not answered by then are named in a warning, and their tools join later (A-07).
+    A warning names the servers that have not answered by then; their tools join later (A-07).
 
     Raises:
-        ServerUnavailable: no server offers a tool; says why of each.
+        ServerUnavailable: no server offers a tool; the text says why for each.
     """
-    # The tokens of servers that a person has signed in to are where the settings of this process say.
+    # The settings of this process name the place of OAuth tokens.
     place = token_place(load_settings()) if any(server.auth for server in servers) else None
     async with open_tool_plane(servers, observers=observers, token_place=place) as plane:
         available = PlaneTools(plane)
@@ -107,7 +107,7 @@ async def open_task_tools(
 
 
 def logged_tools_opener(settings: Settings) -> ToolsOpener:
-    """Give what opens a task's servers and logs each call in the data folder of the settings (T-03)."""
+    """Return a ToolsOpener that logs each call in the data folder of the settings (T-03)."""
 
     @asynccontextmanager
     async def open_logged(servers: Sequence[McpServerConfig]) -> AsyncIterator[PlaneTools]:
@@ -121,7 +121,7 @@ def logged_tools_opener(settings: Settings) -> ToolsOpener:
 
 
 def server_states(plane: ToolPlane) -> list[str]:
-    """Say of each enabled server how it is, and why."""
+    """Return a text per enabled server: its state and last error."""
     return [
         f"{name} is {health['state']}" + (f" ({health['last_error']})" if health["last_error"] else "")
         for name, health in plane.health().items()
@@ -151,9 +151,9 @@ MAX_CACHED_TOOLS = 5_000
 
 
 class CatalogWithRegisteredTools:
-    """The tools of another catalogue, then those registered under the ids that the run, or its assistant, asks for.
+    """The tools of another catalogue, plus the registered tools whose ids the run or its assistant requests.
 
-    They are looked up at every turn, so a change of one holds from the next turn on.
+    The registry is read at every turn, so a changed tool takes effect from the next turn on.
     """
 
     def __init__(self, catalog: ToolCatalog, registry: ToolRegistry, calls: ApiCalls) -> None:
@@ -182,11 +182,11 @@ class CatalogWithRegisteredTools:
         return [*others, *self._build_tools(configs)]
 
     async def unavailable_tools(self) -> Sequence[BaseTool]:
-        """Return the other catalogue's tools whose servers are gone for the moment."""
+        """Return the other catalogue's unavailable tools (D-5)."""
         return await absent_tools(self._catalog)
 
     def _build_tools(self, configs: Sequence[ToolConfig]) -> list[ApiTool]:
-        """Make tools; the same ones as before for the same configurations, because lists of tools are indexed once."""
+        """Return a tool per configuration; equal ones return the same object, because tool lists are indexed once."""
         if len(self._cached_tools) > MAX_CACHED_TOOLS:
             self._cached_tools.clear()
         tools = self._cached_tools
@@ -201,10 +201,10 @@ class CatalogWithRegisteredTools:
 
 
 def requested_tool_ids() -> tuple[str, ...]:
-    """Return the ids that the run whose node asks has in its `configurable`; none outside of graphs.
+    """Return the tool ids in the `configurable` of the current run; none outside of graphs.
 
     Raises:
-        ConfigError: it is not a list of ids.
+        ConfigError: they are not a list of ids.
     """
     requested = run_configurable().get(TOOL_IDS) or ()
     listed = isinstance(requested, list | tuple) and all(isinstance(tool_id, str) for tool_id in requested)

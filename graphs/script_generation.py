@@ -1,7 +1,4 @@
-"""Write the script of a narrated video from a web page, by a call from Python (A-04).
-
-`run_script_writer` runs the script writer once in this process, for those who want a script and no server.
-"""
+"""Generate the script of a narrated video from a web page, as a Python call without a server (A-04)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -29,7 +26,7 @@ from toolweave.nodes.script.script_file import ScriptFile, VideoScript
 P = ParamSpec("P")
 Folder = str | Path
 OnProgress = Callable[[float, str], Awaitable[None] | None]
-"""Is told percent and a short sentence; awaited if it gives something to wait for."""
+"""Receives percent and a short sentence; awaited if it returns an awaitable."""
 
 
 async def run_script_writer(
@@ -42,17 +39,17 @@ async def run_script_writer(
     output_dir: Folder | None = None,
     on_progress: OnProgress | None = None,
 ) -> VideoScript:
-    """Write the script of a page as `job` says; script.yaml is written before 100 percent are told.
+    """Run the script writer once in this process; script.yaml is written before progress reaches 100 percent.
 
-    A page is fetched, and a model chosen unless there is `model`, by `settings`. Nobody is asked: calls that need a
-    person's approval end with an error that the model reads (S-07).
+    The settings decide how the page is fetched and, without `model`, which model writes. The run is unattended: calls
+    that need a person's approval return an error to the model (S-07).
 
     Raises:
-        ConfigError: there is no model, or `output_dir` cannot be written to; before anything is fetched.
-        FetchFailed: the page could not be had.
-        ScriptFailed: no script could be made of it.
-        StageFailed: the URL is none.
-        ScriptNotKept: there is a script, and it could not be written to `output_dir`.
+        ConfigError: there is no model, or `output_dir` is not writable; raised before anything is fetched.
+        FetchFailed: the page could not be fetched.
+        ScriptFailed: no script could be made from the page.
+        StageFailed: `url` is not a URL.
+        ScriptNotKept: the script is complete, but could not be written to `output_dir`.
     """
     file = await asyncio.to_thread(ScriptFile, Path(output_dir)) if output_dir is not None else None
     report = _progress_reporter(on_progress)
@@ -79,7 +76,7 @@ async def run_script_writer(
 
 @asynccontextmanager
 async def _open_model(model: ChatModel | None, settings: Settings, wanted: ScriptSettings) -> AsyncIterator[ChatModel]:
-    """Give the model that writes; one that is made here is closed here."""
+    """Yield the model that writes; close it afterwards if it was created here."""
     if model is not None:
         yield model
         return
@@ -91,7 +88,7 @@ async def _open_model(model: ChatModel | None, settings: Settings, wanted: Scrip
 
 
 def _progress_reporter(on_progress: OnProgress | None) -> Callable[[Any], Awaitable[None]]:
-    """Return what passes progress events on, until `on_progress` fails."""
+    """Return a function that forwards progress events to `on_progress` until that fails."""
     callback = on_progress
 
     async def report(event: Any) -> None:
@@ -111,9 +108,9 @@ def _progress_reporter(on_progress: OnProgress | None) -> Callable[[Any], Awaita
 
 
 ScriptConfig = ScriptSettings | str | Path
-"""Script settings, or the YAML file that has them; None stands for the documented defaults."""
+"""Script settings, or the YAML file that has them; None means the documented defaults."""
 McpServerSource = McpConfig | Mapping[str, Any] | str | Path
-"""MCP servers: an mcp.jsonc file, what such a file holds, or one that is loaded."""
+"""MCP servers: the path of an mcp.jsonc file, its content, or a loaded one."""
 
 
 async def generate_script_from_url(
@@ -126,22 +123,23 @@ async def generate_script_from_url(
 ) -> VideoScript:
     """Fetch a page by plain HTTP and write the script of a video about its article (A-04).
 
-    Neither CONFIG_PATH nor MCP_CONFIG_PATH count here: what is to be done is in the arguments.
+    CONFIG_PATH and MCP_CONFIG_PATH are ignored: the arguments describe the job.
 
     Args:
-        url: The page, http or https; private addresses only where TOOLWEAVE_OUTBOUND_ALLOW says so.
-        config: How the script is to be; by default as documented.
-        output_dir: Where script.yaml is written; the folder is made.
+        url: The page, http or https; private addresses only where TOOLWEAVE_OUTBOUND_ALLOW allows them.
+        config: The script settings; by default as documented.
+        output_dir: The folder for script.yaml; created if it does not exist.
         on_progress: Called with percent (0 to 100, never less than before) and a sentence, and awaited if it is async.
-            If it fails, that is logged, it is not called again, and the script is written all the same.
-        model: What writes, whatever `config` says; by default what `config` or the environment names.
+            If it fails, that is logged, it is not called again, and the script is still written.
+        model: The model that writes, whatever `config` names; by default the one that `config` or the environment
+            names.
 
     Raises:
-        ConfigError: `config` or the environment is wrong, there is no model, or `output_dir` cannot be written to.
-        FetchFailed: the page could not be had, or holds no article; the text says why.
-        ScriptFailed: the model failed, or what it wrote is no script, not at the second try either.
-        StageFailed: `url` is no address of a page.
-        ScriptNotKept: there is a script, but its file could not be written; has the script.
+        ConfigError: `config` or the environment is wrong, there is no model, or `output_dir` is not writable.
+        FetchFailed: the page could not be fetched, or has no article; the text says why.
+        ScriptFailed: the model failed, or did not write a valid script after two attempts.
+        StageFailed: `url` is not the address of a page.
+        ScriptNotKept: the script is complete, but its file could not be written; the error has the script.
     """
     settings = load_settings()
     job = ScriptJob(settings=await _script_settings(config))
@@ -159,21 +157,22 @@ async def generate_script_from_url_with_agent(
     on_progress: OnProgress | None = None,
     model: ChatModel | None = None,
 ) -> VideoScript:
-    """Let an agent with the tools of all MCP servers fetch a page, and write the script of a video about it (A-04).
+    """Have an agent fetch a page with the tools of MCP servers, and write the script of a video about it (A-04).
 
-    The servers are connected to for this call only. The rest is as in `generate_script_from_url`.
+    The servers are connected for this call only. The rest is as in `generate_script_from_url`.
 
     Args:
-        url: The page; the tools fetch it, so what they may reach is for their servers to say.
-        mcp_config: The MCP servers; variables that they refer to have to be set.
-        config: How the script is to be.
-        output_dir: Where script.yaml is written.
-        on_progress: Is told how far it is.
-        model: What chooses the tools and writes.
+        url: The page. The servers' tools fetch it, so the servers decide what is reachable.
+        mcp_config: The MCP servers; the variables that they refer to must be set.
+        config: The script settings.
+        output_dir: The folder for script.yaml.
+        on_progress: Called with the progress.
+        model: The model that chooses the tools and writes.
 
     Raises:
         MissingVariable: variables that `mcp_config` refers to are not set.
-        FetchFailed: no server is there, no tool gave content, or the agent came to no end; names servers and errors.
+        FetchFailed: no server is available, no tool returned content, or the agent did not finish; names servers and
+            errors.
         ToolweaveError: as `generate_script_from_url`.
     """
     settings = load_settings()
@@ -186,7 +185,7 @@ async def generate_script_from_url_with_agent(
 
 
 def _make_sync(generate: Callable[P, Coroutine[Any, Any, VideoScript]]) -> Callable[P, VideoScript]:
-    """Make what does the same from code without an event loop; `on_progress` runs on another thread.
+    """Return the synchronous form of a function; it calls `on_progress` on another thread.
 
     It raises RuntimeError where an event loop runs in the thread already.
     """
@@ -211,11 +210,11 @@ async def _script_settings(config: ScriptConfig | None) -> ScriptSettings:
     return await asyncio.to_thread(lambda: load_script_settings(None if config is None else Path(config).expanduser()))
 
 
-def _load_servers(given: McpServerSource, settings: Settings) -> McpConfig:
-    """Load the servers; none of them may be misconfigured, and one has to be there."""
-    if isinstance(given, str | Path):
-        return job_mcp_config(Path(given).expanduser(), settings)
-    config = given if isinstance(given, McpConfig) else mcp_config_of(given, mcp_variables(settings), settings=settings)
+def _load_servers(mcp: McpServerSource, settings: Settings) -> McpConfig:
+    """Load the servers; raise ConfigError if one is misconfigured or none is enabled."""
+    if isinstance(mcp, str | Path):
+        return job_mcp_config(Path(mcp).expanduser(), settings)
+    config = mcp if isinstance(mcp, McpConfig) else mcp_config_of(mcp, mcp_variables(settings), settings=settings)
     for server in config.servers:
         if server.enabled and server.misconfigured:
             raise ConfigError(f"server {server.name!r}: {server.misconfigured}", source=str(config.path))

@@ -1,7 +1,7 @@
-"""Build the script writer: the URL of a page in, the script of a narrated video out (A-04).
+"""Build the script writer: from the URL of a page to the script of a narrated video (A-04).
 
-An agent that fetches the page is one loop, drawn inside this graph. Its tools and its model are those of the job whose
-node runs it, found through a context variable: jobs do not see each other's servers (A-07).
+An agent that fetches the page is one agent loop, drawn as a subgraph and shared by all jobs. A context variable holds
+the tools and the model of the current job, so jobs do not see each other's servers (A-07).
 """
 
 import asyncio
@@ -64,19 +64,19 @@ from toolweave.servers.connections.tool import McpTool
 
 ScriptBuilder = StateGraph[ScriptState, None, ScriptInput, ScriptOutput]
 ScriptGraph = CompiledStateGraph[ScriptState, None, ScriptInput, ScriptOutput]
-# Backstops in seconds: requests, extraction and model calls have limits of their own, which end them first. A long
-# article takes many model calls.
+# Backstops: requests, extraction and model calls have shorter timeouts of their own. A long article takes many model
+# calls.
 _FETCH_TIMEOUT_S = 180.0
 _AGENT_TIMEOUT_S = 3_600.0
 _WRITE_TIMEOUT_S = 7_200.0
 _VALIDATE_TIMEOUT_S = 900.0
 _NEXT_NODES: dict[Hashable, str] = {"http": "fetch_page", "agent": "fetch_with_agent"}
-_MCP_FILE_GONE = "the job began with MCP servers, and now no MCP file is named."
+_MCP_FILE_GONE = "the job started with MCP servers, but now no MCP file is named."
 
 
 @dataclass(frozen=True, slots=True)
 class AgentFetch:
-    """How agents fetch pages: how often they may ask their model, and what opens the tools of a job."""
+    """How agents fetch pages: the limits of their loop, and how the MCP servers of a job are opened."""
 
     max_iterations: int = 10
     max_tools: int = MAX_TOOLS
@@ -92,17 +92,18 @@ def build_script_writer(
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
 ) -> ScriptGraph:
-    """Compile the script writer; it is a Runnable, async only.
+    """Compile the script writer into a Runnable, async only.
 
     Input: `url`, and optionally `language`. Output: `script` (a VideoScript as JSON), `source` and `metadata.usage`. A
-    stage that fails ends the run with its error; progress from 0 to 100 is told on the custom stream.
+    stage that fails ends the run with its error. The custom stream reports progress from 0 to 100.
 
     Args:
-        model: What writes, whatever a job's settings say; or ScriptModels, which gives each job the one it names.
-        read_job: Says what a job is to do, when it begins; by default what CONFIG_PATH and MCP_CONFIG_PATH name (A-05).
-        fetch: What fetches pages where no agent does; by default from public addresses only.
+        model: The model that writes, whatever a job's settings name; or ScriptModels, which returns the one they name.
+        read_job: Returns the job when it starts; by default the one that CONFIG_PATH and MCP_CONFIG_PATH describe
+            (A-05).
+        fetch: Fetches pages for jobs without MCP servers; by default from public addresses only.
         agent: How agents fetch pages; by default with at most ten model calls.
-        checkpointer: Where threads are kept; a server attaches its own.
+        checkpointer: Stores threads; a server attaches its own.
         store: The long-term store.
     """
     models = as_script_models(model)
@@ -137,10 +138,10 @@ _current_job: ContextVar[_FetchJob] = ContextVar("fetch_job")
 
 
 def agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> ScriptNode:
-    """Make the node that opens the job's servers and runs an agent loop with them, one that all jobs use.
+    """Return the node that opens the job's MCP servers and runs the shared agent loop with their tools.
 
-    What the job is to do is read anew: neither servers nor their secrets go through checkpoints. It raises ConfigError
-    when there are none any more, and FetchFailed, which names servers and errors.
+    The node reads the job again: neither servers nor their secrets go through checkpoints. It raises ConfigError when
+    the job has no servers any more, and FetchFailed, which names servers and errors.
     """
     loop = build_agent_loop(
         tools=_JobTools(),
@@ -161,7 +162,7 @@ def agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> Sc
         tell_progress(BEGUN_PERCENT, f"Connecting to {', '.join(server.name for server in servers if server.enabled)}")
         try:
             async with fetch.open_tools(servers) as tools:
-                # That this function uses the loop is how LangGraph finds the graph to draw inside it.
+                # LangGraph draws the loop as a subgraph because this closure refers to it.
                 page = await _run_fetch_agent(loop, _FetchJob(tools, model), dialogue)
         except ServerUnavailable as error:
             raise dialogue.failure(str(error), ()) from error
@@ -181,7 +182,7 @@ async def _run_fetch_agent(loop: AgentGraph, job: _FetchJob, dialogue: FetchDial
             async for values in states:
                 dialogue.follow(values["messages"])
         dialogue.check()
-        tell_progress(CAME_PERCENT, "The content came; telling the article from the rest")
+        tell_progress(CAME_PERCENT, "Content received; extracting the article")
         return await page_of_results(dialogue.url, dialogue.messages)
     except (FetchFailed, IterationLimitError, ModelError, ConfigError) as error:
         usage = await _fetch_usage(dialogue, job.model)
@@ -191,7 +192,7 @@ async def _run_fetch_agent(loop: AgentGraph, job: _FetchJob, dialogue: FetchDial
 
 
 class _JobTools:
-    """The tools of the job whose node asks; results that are cut for the model come whole in their artifacts."""
+    """The current job's tools; their artifacts hold the whole of results that are cut for the model."""
 
     async def tools(self) -> Sequence[BaseTool]:
         return [_with_whole_results(tool) for tool in await _current_job.get().tools.tools()]
@@ -201,7 +202,7 @@ class _JobTools:
 
 
 class _JobModel(LazyChatModel):
-    """The model of the job whose node asks."""
+    """The current job's model."""
 
     def __init__(self) -> None:
         super().__init__(_raise_no_model)
@@ -211,7 +212,7 @@ class _JobModel(LazyChatModel):
 
 
 def _raise_no_model() -> NoReturn:
-    raise ModelError("The fetching agent has a model within a job only.")
+    raise ModelError("The fetching agent has no model outside of a job.")
 
 
 def _with_whole_results(tool: BaseTool) -> BaseTool:

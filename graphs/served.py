@@ -1,4 +1,4 @@
-"""Compose the graphs that langgraph.json names; nothing is connected and no model is made until a run needs it."""
+"""Build the graphs that langgraph.json names; servers are connected and models created when a run needs them."""
 
 from toolweave.config.settings import load_settings
 from toolweave.graphs.agent_loop import build_agent_loop

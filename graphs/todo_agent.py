@@ -1,4 +1,4 @@
-"""Build the todo agent: the agent loop on the todo server's tools, with a way around it when they are absent (T-06)."""
+"""Build the todo agent: the agent loop with the todo server's tools, and an answer while they are missing (T-06)."""
 
 from typing import Literal
 
@@ -31,10 +31,10 @@ def build_todo_agent(
     on_iteration_limit: OnIterationLimit = "end",
     system_prompt: SystemPrompt = todo_prompt,
 ) -> AgentGraph:
-    """Compile the todo agent; of `tools` it uses those named like the todo server's, with or without a prefix.
+    """Compile the todo agent. Of `tools` it uses those named like the todo server's, with or without a server prefix.
 
-    Without any of them it answers with a fixed sentence and no model call: status "tools_missing", or "no_tools"
-    when there is no tool at all (T-06). Arguments, input and output are those of `build_agent_loop`.
+    If none of them is available, it answers with a fixed sentence and no model call: status "tools_missing", or
+    "no_tools" when there is no tool at all (T-06). Arguments, input and output are those of `build_agent_loop`.
 
     Raises:
         ConfigError: two tools have the same name.

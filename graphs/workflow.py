@@ -1,4 +1,4 @@
-"""Build the workflow: instructions in, one request to an HTTP API out, every stage accounted for (W-02)."""
+"""Build the workflow: turn instructions into one request to an HTTP API, and report how each stage ended (W-02)."""
 
 from collections.abc import Hashable, Sequence
 from typing import Literal
@@ -23,7 +23,7 @@ from toolweave.tool_config import LONGEST_TIMEOUT_S, ToolConfig
 WorkflowBuilder = StateGraph[WorkflowState, None, WorkflowInput, WorkflowOutput]
 WorkflowGraph = CompiledStateGraph[WorkflowState, None, WorkflowInput, WorkflowOutput]
 
-# Backstops in seconds: the registry, the model's endpoint and the API have limits of their own, which end them first.
+# Backstops: the registry, the model's endpoint and the API have shorter timeouts of their own.
 _LOOKUP_TIMEOUT_S = 30.0
 _MODEL_TIMEOUT_S = 900.0
 _CALL_TIMEOUT_S = LONGEST_TIMEOUT_S + 30.0
@@ -33,7 +33,7 @@ def _is_unsent(error: Exception) -> bool:
     return isinstance(error, ApiCallFailed) and error.passing
 
 
-# All of these come before anything was sent or asked.
+# These errors occur before anything was sent to the model or the API.
 _READ_RETRY = RetryPolicy(initial_interval=0.05, max_attempts=3, jitter=False, retry_on=PersistenceError)
 _SEND_RETRY = RetryPolicy(initial_interval=0.1, max_attempts=2, jitter=False, retry_on=_is_unsent)
 
@@ -50,19 +50,19 @@ def build_workflow(
     store: BaseStore | None = None,
     max_tools: int = MAX_TOOLS,
 ) -> WorkflowGraph:
-    """Compile the workflow; it is a Runnable, async only.
+    """Compile the workflow into a Runnable, async only.
 
-    Input: `user_instructions`, `tool_ids`, and optionally `format_response` and `response_format_instructions`.
-    Output: all keys of `WorkflowOutput`, null where there is nothing. A stage that fails does not fail the run: its
-    error handler leads to the node `error`, which sets `error_stage`, `error` and `status` (D-11).
+    Input: `user_instructions`, `tool_ids`, and optionally `format_response` and `response_format_instructions`. Output:
+    all keys of `WorkflowOutput`, null where there is no value. A failed stage does not fail the run: its error handler
+    continues at the node `error`, which sets `error_stage`, `error` and `status` (D-11).
 
     Args:
-        tools: Tool configurations, or a registry that is asked at every run.
-        model: A chat model, or a function that makes one on first use.
-        api_calls: What sends requests; by default to public addresses only, with variables `TOOL_*`.
-        checkpointer: Where threads are kept; a server attaches its own.
+        tools: Tool configurations, or a registry that is read at every run.
+        model: A chat model, or a function that creates one on first use.
+        api_calls: Sends the requests; by default to public addresses only, with variables `TOOL_*`.
+        checkpointer: Stores threads; a server attaches its own.
         store: The long-term store.
-        max_tools: How many tools the model is offered; of more than these, the relevant ones.
+        max_tools: Maximum number of tools offered to the model; of more, it offers the relevant ones.
 
     Raises:
         ValueError: `max_tools` is less than 1.
@@ -77,7 +77,7 @@ def build_workflow(
 def _workflow_graph(
     registry: ToolRegistry, prompts: WorkflowPrompts, api_calls: ApiCalls, max_tools: int
 ) -> WorkflowBuilder:
-    """Draw the line of stages, and the node that all their failures lead to."""
+    """Return the uncompiled chain of stages, and the node that handles all their failures."""
     graph: WorkflowBuilder = StateGraph(WorkflowState, input_schema=WorkflowInput, output_schema=WorkflowOutput)
     graph.add_node(
         "retrieve",

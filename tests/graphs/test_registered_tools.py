@@ -92,7 +92,7 @@ async def test_runs_at_the_same_time_have_their_own_tools(shop: ShopApi) -> None
 
 
 async def test_tools_are_made_once_for_the_same_configuration(shop: ShopApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plane_tools, "wanted_ids", lambda: ("get_product",))
+    monkeypatch.setattr(plane_tools, "requested_tool_ids", lambda: ("get_product",))
     catalog = catalogue(shop)
     assert (await catalog.tools())[0] is (await catalog.tools())[0]
 

@@ -83,7 +83,7 @@ async def test_a_job_whose_mcp_file_is_gone_when_it_goes_on_fails_and_fetches_no
     graph = build_script_writer(model=agent.model, read_job=lambda: jobs.pop(0))
     agent.server.requests.clear()
 
-    with pytest.raises(ConfigError, match=r"MCP_CONFIG_PATH: the job began with MCP servers, and now no MCP file"):
+    with pytest.raises(ConfigError, match=r"MCP_CONFIG_PATH: the job started with MCP servers, but now no MCP file"):
         await graph.ainvoke({"url": BEES})
 
     assert agent.server.requests == []
