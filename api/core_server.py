@@ -22,7 +22,7 @@ from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
 from toolweave.origins import is_loopback
 from toolweave.servers.core import loading
-from toolweave.servers.core.credentials import CALLER, core_credentials
+from toolweave.servers.core.credentials import CALLER_SCOPE_KEY, read_core_credentials
 
 OPEN_TIMEOUT_S = 15.0
 INTERNAL_ERROR = -32603
@@ -85,7 +85,7 @@ class LazyCoreServer:
     async def _run(self) -> None:
         """Open the server, hold it to the end and close it, all in this task."""
         try:
-            await asyncio.to_thread(loading.load)
+            await asyncio.to_thread(loading.import_core_server)
             async with loading.open_http_app(self._settings, self._path) as self._app:
                 self._opened_or_failed.set()
                 await self._closing.wait()
@@ -133,7 +133,7 @@ class CoreServerGuard:
 
     def __init__(self, settings: Settings, app: ASGIApp) -> None:
         self._app = app
-        self._has_credentials = core_credentials(settings).are_set
+        self._has_credentials = read_core_credentials(settings).is_configured
         self._is_bound_to_loopback = is_loopback(settings.host)
         self._rules = AccessRules.from_settings(settings)
         self._loopback_guard = HttpGuard(self._admit, self._rules)
@@ -153,7 +153,7 @@ class CoreServerGuard:
             return
         refusal = self._local_refusal(scope) or await self._api_refusal(scope)
         answer = refusal or self._app
-        await answer({**scope, CALLER: _caller_id(scope)}, receive, send)
+        await answer({**scope, CALLER_SCOPE_KEY: _caller_id(scope)}, receive, send)
 
     def _local_refusal(self, scope: Scope) -> Response | None:
         # What is bound may differ from our setting, and a proxy on this machine tells whom it speaks for.

@@ -22,8 +22,8 @@ from toolweave.outbound_policy import read_target
 from toolweave.redact import HIDDEN, names_a_secret
 from toolweave.schema import FORM_STEPS
 from toolweave.servers.registry.openapi.importing import SkippedOperation
-from toolweave.servers.registry.repository import OnConflict, RegisteredTools
-from toolweave.servers.registry.stored_tools import RegisteredTool, listed, slug
+from toolweave.servers.registry.repository import OnConflict, ToolRepository
+from toolweave.servers.registry.stored_tools import RegisteredTool, format_ids, make_tool_id
 from toolweave.tool_config import ToolConfig, ToolId, is_secret_header, within
 
 JsonPath = tuple[str | int, ...]
@@ -246,7 +246,7 @@ class StoredTools(BaseModel):
 
 
 async def store_tools(
-    registry: RegisteredTools,
+    registry: ToolRepository,
     given: Sequence[ToolConfig],
     variables: ToolVariables,
     on_conflict: OnConflict,
@@ -261,10 +261,10 @@ async def store_tools(
         RequestValidationError: what is wrong with all of them.
         Conflict: ids are taken, and `on_conflict` is "error"; or tools whose secrets are kept were changed meanwhile.
     """
-    ids = [tool.tool_id or slug(tool.name) for tool in given]
-    there = await registry.registered(ids)
+    ids = [tool.tool_id or make_tool_id(tool.name) for tool in given]
+    there = await registry.find_registered(ids)
     if there and on_conflict == "error":
-        raise Conflict(f"There are tools registered already as {listed(list(there))}.")
+        raise Conflict(f"There are tools registered already as {format_ids(list(there))}.")
     # On a thread: thousands of tools would keep everybody else from the event loop.
     read = await asyncio.to_thread(_check_tools, list(zip(ids, given, strict=True)), there, variables, on_conflict)
     if read.wrong and not usable_only:

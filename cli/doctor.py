@@ -39,12 +39,12 @@ from toolweave.nodes.model_endpoint import ModelEndpoint, chosen_endpoint
 from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
 from toolweave.runtime.persistence.schema import is_newest
-from toolweave.servers.core.files.opening import Roots
-from toolweave.servers.core.query.databases import open_query_database
-from toolweave.servers.databases.database import has_schema, reason
-from toolweave.servers.databases.engine import file_of, parse_url
+from toolweave.servers.core.files.roots import Roots
+from toolweave.servers.core.query.database import open_query_database
+from toolweave.servers.databases.database import failure_reason, has_schema
+from toolweave.servers.databases.engine import parse_url, sqlite_file
 from toolweave.servers.registry.repository import database_url, open_tool_registry
-from toolweave.servers.registry.stored_tools import TOOLS_DATABASE, listed
+from toolweave.servers.registry.stored_tools import TOOLS_DATABASE, format_ids
 from toolweave.servers.todo.database import TODO_DATABASE
 from toolweave.tool_config import ToolConfig
 
@@ -292,7 +292,7 @@ def check_query_database(settings: Settings) -> Iterator[Finding]:
     try:
         can_write = asyncio.run(_can_write(settings))
     except (sa.exc.SQLAlchemyError, OSError, UnicodeError) as error:
-        yield Finding("fail", QUERY_DATABASE, f"It {reason(error)}.", QUERY_DATABASE_FIX)
+        yield Finding("fail", QUERY_DATABASE, f"It {failure_reason(error)}.", QUERY_DATABASE_FIX)
         return
     if can_write:
         yield Finding("warn", QUERY_DATABASE, "PostgreSQL answers, and lets its user write to tables.", READ_ONLY_FIX)
@@ -312,7 +312,7 @@ MAX_TOOLS_NAMED = 3
 def check_registered_tools(settings: Settings) -> Iterator[Finding]:
     """Read the registry, if there is one, and say why calls of its tools could not be sent; none is called."""
     url = parse_url(database_url(settings), TOOLS_DATABASE.setting)
-    file = file_of(url)
+    file = sqlite_file(url)
     if file is not None and not file.exists():
         return
     if file is None and not asyncio.run(has_schema(url, TOOLS_DATABASE)):
@@ -325,13 +325,13 @@ def check_registered_tools(settings: Settings) -> Iterator[Finding]:
         for problem in _tool_problems(tool, settings):
             problems.setdefault(problem, []).append(tool.tool_id)
     yield Finding("ok", REGISTERED_TOOLS, f"{len(tools)} in the {TOOLS_DATABASE.name}.")
-    for (text, fix), tool_ids in problems.items():
-        yield Finding("warn", REGISTERED_TOOLS, f"{listed(tool_ids, MAX_TOOLS_NAMED)} cannot be called: {text}", fix)
+    for (text, fix), ids in problems.items():
+        yield Finding("warn", REGISTERED_TOOLS, f"{format_ids(ids, MAX_TOOLS_NAMED)} cannot be called: {text}", fix)
 
 
 async def _load_tools(settings: Settings) -> Sequence[ToolConfig]:
     async with open_tool_registry(settings) as registry:
-        return await registry.all()
+        return await registry.list_all()
 
 
 def _tool_problems(tool: ToolConfig, settings: Settings) -> Iterator[tuple[str, str | None]]:

@@ -17,16 +17,11 @@ def success(data: Any, **metadata: Any) -> ToolResult:
 
 def failure(code: ErrorCode, message: str, suggestion: str | None = None) -> ToolResult:
     """Wrap why a tool could not do its work, in words that may be shown to anybody; the middleware adds the text."""
-    error = {
-        "type": code.type,
-        "code": code.code,
-        "message": message,
-        "suggestion": suggestion or code.suggestion,
-    }
+    error = {"type": code.type, "code": code.code, "message": message, "suggestion": suggestion or code.suggestion}
     return ToolResult(content=[], structured_content={"status": "error", "error": error}, is_error=True)
 
 
-def finish(result: ToolResult, duration_ms: float, *, most_bytes: int) -> ToolResult:
+def finish_envelope(result: ToolResult, duration_ms: float, *, max_bytes: int) -> ToolResult:
     """Note in a success how long the call took, and write the envelope as JSON text too.
 
     An answer whose text has more than `most_bytes` is replaced by the error that says so.
@@ -41,9 +36,9 @@ def finish(result: ToolResult, duration_ms: float, *, most_bytes: int) -> ToolRe
         envelope["metadata"] = {"duration_ms": round(duration_ms, 2), **envelope["metadata"]}
     # Not a number and infinity are null in the structured content as it is sent, too.
     text = to_json(envelope, inf_nan_mode="null")
-    if len(text) > most_bytes:
-        message = f"The answer would have {len(text):,} bytes; at most {most_bytes:,} are sent."
-        return finish(failure(TOO_LARGE, message), duration_ms, most_bytes=len(text))
+    if len(text) > max_bytes:
+        message = f"The answer would have {len(text):,} bytes; at most {max_bytes:,} are sent."
+        return finish_envelope(failure(TOO_LARGE, message), duration_ms, max_bytes=len(text))
     result.content = [TextContent(type="text", text=text.decode())]
     return result
 

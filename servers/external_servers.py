@@ -24,9 +24,9 @@ from toolweave.files import locked_folder, make_folder
 from toolweave.redact import redact_text
 
 # package.json and package-lock.json, and for each Python server a list of everything it needs, with hashes.
-PINNED = SHIPPED_MCP_CONFIG.parent / "external_servers"
+PINNED_DIR = SHIPPED_MCP_CONFIG.parent / "external_servers"
 # Entry: package, and the program it brings.
-_NPM = {
+_NPM_PROGRAMS = {
     "firecrawl": ("firecrawl-mcp", "firecrawl-mcp"),
     "brave": ("@brave/brave-search-mcp-server", "brave-search-mcp-server"),
     "supabase": ("@supabase/mcp-server-supabase", "mcp-server-supabase"),
@@ -36,10 +36,10 @@ _NPM = {
     "thinking": ("@modelcontextprotocol/server-sequential-thinking", "mcp-server-sequential-thinking"),
     "everything": ("@modelcontextprotocol/server-everything", "mcp-server-everything"),
 }
-_PYTHON = {"git": "mcp-server-git", "fetch": "mcp-server-fetch", "time": "mcp-server-time"}
-LIMIT_S = 600.0
+_PYTHON_PACKAGES = {"git": "mcp-server-git", "fetch": "mcp-server-fetch", "time": "mcp-server-time"}
+TIMEOUT_S = 600.0
 # Two packages ask for a newer Node than the oldest that they are tested with here.
-_NPM_CI = (
+_NPM_CI_ARGS = (
     "ci",
     "--ignore-scripts",
     "--omit=dev",
@@ -49,11 +49,11 @@ _NPM_CI = (
     "--loglevel=error",
 )
 # Its own waits before a second and third try are 10 and 60 s.
-_NPM_RETRIES = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
+_NPM_RETRY_ARGS = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
 # npm says first what is wrong, pip last.
-_TOLD_CHARACTERS = 400
-_AGAIN = "Make sure that this machine reaches the package registry, and try again; nothing half installed is used."
-Say = Callable[[str], None]
+_MAX_OUTPUT_CHARS = 400
+_RETRY_FIX = "Make sure that this machine reaches the package registry, and try again; nothing half installed is used."
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +73,14 @@ class Installation:
 
 def installation_of(entry_name: str) -> Installation | None:
     """Find what an entry of mcp.servers.jsonc starts; None for a server that needs no installation, or is unknown."""
-    if entry_name in _NPM:
-        package, program = _NPM[entry_name]
+    if entry_name in _NPM_PROGRAMS:
+        package, program = _NPM_PROGRAMS[entry_name]
         path = Path("node_modules", ".bin", program)
-        wanted = json.loads((PINNED / "package.json").read_text(encoding="utf-8"))["dependencies"]
-        return Installation("npm", package, wanted[package], "node_modules", path, PINNED / "package-lock.json")
-    if entry_name in _PYTHON:
-        package = _PYTHON[entry_name]
-        lock = PINNED / f"{package}.txt"
+        versions = json.loads((PINNED_DIR / "package.json").read_text(encoding="utf-8"))["dependencies"]
+        return Installation("npm", package, versions[package], "node_modules", path, PINNED_DIR / "package-lock.json")
+    if entry_name in _PYTHON_PACKAGES:
+        package = _PYTHON_PACKAGES[entry_name]
+        lock = PINNED_DIR / f"{package}.txt"
         path = Path(entry_name, "bin", package)
         pinned = re.search(rf"^{package}==(\S+)", lock.read_text(encoding="utf-8"), re.MULTILINE)
         return Installation("python", package, pinned[1] if pinned else "?", entry_name, path, lock)
@@ -88,12 +88,12 @@ def installation_of(entry_name: str) -> Installation | None:
 
 
 @dataclass(frozen=True, slots=True)
-class PackageTools:
+class PackageInstaller:
     """Run the installers; children keep `lock_fd` open, and with it the lock, when this process is killed."""
 
     lock_fd: int
     path: str | None
-    limit_s: float
+    timeout_s: float
 
     def install_npm(self, lock: Path, folder: Path) -> None:
         """Install a package-lock.json, and the package.json beside it, as `folder`/node_modules.
@@ -109,7 +109,7 @@ class PackageTools:
             )
         for name in ("package.json", lock.name):
             shutil.copyfile(lock.with_name(name), folder / name)
-        self._run("npm ci", [npm, *_NPM_CI, *_NPM_RETRIES], folder)
+        self._run("npm ci", [npm, *_NPM_CI_ARGS, *_NPM_RETRY_ARGS], folder)
 
     def install_python(self, lock: Path, folder: Path) -> None:
         """Install a requirements file with hashes into a virtual environment of its own, `folder`; by uv if there.
@@ -131,36 +131,36 @@ class PackageTools:
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
         self._run("pip install", [*pip, *pinned, "--requirement", str(lock)], folder)
 
-    def _run(self, shown: str, command: Sequence[str], folder: Path) -> None:
+    def _run(self, label: str, command: Sequence[str], folder: Path) -> None:
         try:
-            done = subprocess.run(  # noqa: S603 - no shell, and every word of it is ours
+            completed = subprocess.run(  # noqa: S603 - no shell, and every word of it is ours
                 command,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=self.limit_s,
+                timeout=self.timeout_s,
                 encoding="utf-8",
                 errors="replace",
                 pass_fds=(self.lock_fd,),
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise ConfigError(f"`{shown}` took longer than {self.limit_s:g} s.", fix=_AGAIN) from None
-        if done.returncode:
-            raise ConfigError(f"`{shown}` failed: {_told(done.stdout)}\n", fix=_AGAIN)
+            raise ConfigError(f"`{label}` took longer than {self.timeout_s:g} s.", fix=_RETRY_FIX) from None
+        if completed.returncode:
+            raise ConfigError(f"`{label}` failed: {_output_excerpt(completed.stdout)}\n", fix=_RETRY_FIX)
 
 
-def _told(said: str) -> str:
+def _output_excerpt(output: str) -> str:
     """Give the beginning and the end of what an installer said, without credentials."""
-    text = redact_text(said.strip()) or "it said nothing."
-    return text if len(text) <= 2 * _TOLD_CHARACTERS else f"{text[:_TOLD_CHARACTERS]} … {text[-_TOLD_CHARACTERS:]}"
+    text = redact_text(output.strip()) or "it said nothing."
+    return text if len(text) <= 2 * _MAX_OUTPUT_CHARS else f"{text[:_MAX_OUTPUT_CHARS]} … {text[-_MAX_OUTPUT_CHARS:]}"
 
 
 def is_installed(installation: Installation, data_dir: Path) -> bool:
     """Tell whether the pinned version is installed in the data folder, completely."""
-    servers = _servers(data_dir)
-    target = _target(installation, servers)
+    servers = _servers_folder(data_dir)
+    target = _link_target(installation, servers)
     link = servers / installation.name
     # A virtual environment is of no use without the interpreter it was made with.
     needed = [servers / installation.program]
@@ -170,7 +170,7 @@ def is_installed(installation: Installation, data_dir: Path) -> bool:
 
 
 def install(
-    installation: Installation, data_dir: Path, say: Say, *, path: str | None = None, limit_s: float = LIMIT_S
+    installation: Installation, data_dir: Path, report: Report, *, path: str | None = None, timeout_s: float = TIMEOUT_S
 ) -> None:
     """Install it unless it is there already; what of it was begun before and not finished is done anew.
 
@@ -180,16 +180,16 @@ def install(
     Raises:
         ConfigError: no npm, it failed, the folder cannot be written, …; says what to do.
     """
-    servers = _servers(data_dir)
+    servers = _servers_folder(data_dir)
     try:
         make_folder(servers)
-        waiting = partial(say, "Waiting for another process that installs servers …")
+        waiting = partial(report, "Waiting for another process that installs servers …")
         with locked_folder(servers, waiting) as lock_fd:
             if is_installed(installation, data_dir):
-                say(f"{installation.package} {installation.version} is installed.")
+                report(f"{installation.package} {installation.version} is installed.")
                 return
-            _clear(installation, servers)
-            _fill(installation, servers, say, PackageTools(lock_fd, path, limit_s))
+            _remove_leftovers(installation, servers)
+            _install_and_link(installation, servers, report, PackageInstaller(lock_fd, path, timeout_s))
     except OSError as error:
         raise ConfigError(
             f"{installation.package} cannot be installed: {error}.",
@@ -198,27 +198,27 @@ def install(
         ) from error
 
 
-def _fill(installation: Installation, servers: Path, say: Say, tools: PackageTools) -> None:
-    target = _target(installation, servers)
+def _install_and_link(installation: Installation, servers: Path, report: Report, installer: PackageInstaller) -> None:
+    target = _link_target(installation, servers)
     folder = servers / target.parts[0] / target.parts[1]
     folder.mkdir(parents=True)
     if installation.kind == "npm":
-        say("Installing the servers that npm has (some 140 MB) …")
-        tools.install_npm(installation.lock, folder)
+        report("Installing the servers that npm has (some 140 MB) …")
+        installer.install_npm(installation.lock, folder)
     else:
-        say(f"Installing {installation.package} {installation.version} in an environment of its own …")
-        tools.install_python(installation.lock, folder)
-    coming = servers / f".{installation.name}"
-    coming.unlink(missing_ok=True)
-    coming.symlink_to(target)
-    coming.replace(servers / installation.name)
-    say(f"Installed {installation.package} {installation.version}.")
+        report(f"Installing {installation.package} {installation.version} in an environment of its own …")
+        installer.install_python(installation.lock, folder)
+    new_link = servers / f".{installation.name}"
+    new_link.unlink(missing_ok=True)
+    new_link.symlink_to(target)
+    new_link.replace(servers / installation.name)
+    report(f"Installed {installation.package} {installation.version}.")
 
 
-def _clear(installation: Installation, servers: Path) -> None:
+def _remove_leftovers(installation: Installation, servers: Path) -> None:
     """Remove what is neither in use nor complete, and what was not put there by us under the name of our link."""
     link = servers / installation.name
-    in_use = link.resolve() if link.is_symlink() and _target(installation, servers) != link.readlink() else None
+    in_use = link.resolve() if link.is_symlink() and _link_target(installation, servers) != link.readlink() else None
     if link.is_dir() and not link.is_symlink():
         shutil.rmtree(link)
     for folder in (servers / "installed").glob(f"{installation.name}-*"):
@@ -226,11 +226,11 @@ def _clear(installation: Installation, servers: Path) -> None:
             shutil.rmtree(folder)
 
 
-def _servers(data_dir: Path) -> Path:
+def _servers_folder(data_dir: Path) -> Path:
     return data_dir.absolute() / "servers"
 
 
-def _target(installation: Installation, servers: Path) -> Path:
+def _link_target(installation: Installation, servers: Path) -> Path:
     """Give where the link of a complete installation leads, relative to `servers`."""
     key = hashlib.sha256(installation.lock.read_bytes())
     if installation.kind == "python":

@@ -26,7 +26,7 @@ from toolweave.errors import ConfigError, ToolweaveError
 from toolweave.origins import host_name, split_origin
 
 HttpTransport = Literal["sse", "http"]
-PATHS: dict[HttpTransport, str] = {"sse": "/sse", "http": "/mcp"}
+URL_PATHS: dict[HttpTransport, str] = {"sse": "/sse", "http": "/mcp"}
 _PR_SET_PDEATHSIG = 1
 
 
@@ -39,7 +39,7 @@ async def serve_stdio(server: FastMCP[Any]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         # A reader blocked on stdin would make an orderly end wait for the next line.
         signal.signal(number, signal.SIG_DFL)
-    die_with_parent()
+    exit_with_parent()
     await server.run_stdio_async(show_banner=False)
 
 
@@ -52,25 +52,25 @@ async def serve_http(server: FastMCP[Any], *, transport: HttpTransport, host: st
     Raises:
         ConfigError: the host may not be listened on, or the port is taken; names it and the fix.
     """
-    with _listen(host, port, only_loopback=server.auth is None) as listener:
-        address, taken_port = listener.getsockname()[:2]
-        shown = f"[{address}]" if ":" in address else address
-        logger.info("{} serves on http://{}:{}{}", server.name, shown, taken_port, PATHS[transport])
+    with _open_listener(host, port, only_loopback=server.auth is None) as listener:
+        address, bound_port = listener.getsockname()[:2]
+        host_part = f"[{address}]" if ":" in address else address
+        logger.info("{} serves on http://{}:{}{}", server.name, host_part, bound_port, URL_PATHS[transport])
         await server.run_http_async(
             show_banner=False,
             transport=transport,
-            path=PATHS[transport],
+            path=URL_PATHS[transport],
             host=host,
-            port=taken_port,
+            port=bound_port,
             sockets=[listener],
             host_origin_protection="auto" if server.auth else True,
-            middleware=None if server.auth else [Middleware(WellFormedNames)],
+            middleware=None if server.auth else [Middleware(HostOriginMiddleware)],
             # uvicorn's own logging would write to stdout.
             uvicorn_config={"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1},
         )
 
 
-class WellFormedNames:
+class HostOriginMiddleware:
     """ASGI middleware: refuse a Host or Origin that is not one name, such as `[::1].evil.example`.
 
     FastMCP's own guard, which comes after it, takes the part in brackets for the name.
@@ -93,7 +93,7 @@ class WellFormedNames:
         await self._app(scope, receive, send)
 
 
-def die_with_parent() -> None:
+def exit_with_parent() -> None:
     """Ask Linux to kill this process when its parent ends, even while a tool holds it; elsewhere only stdin tells.
 
     The parent is the thread that started this process: start it from one that lives as long as it is needed.
@@ -110,7 +110,7 @@ def quiet_framework_logs() -> None:
     logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
 
 
-def _listen(host: str, port: int, *, only_loopback: bool) -> socket.socket:
+def _open_listener(host: str, port: int, *, only_loopback: bool) -> socket.socket:
     try:
         ip = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
     except ValueError:

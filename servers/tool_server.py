@@ -26,7 +26,7 @@ from pydantic_core import to_json
 from toolweave import __version__
 from toolweave.config.documents import expectation, shown_path
 from toolweave.errors import PersistenceError
-from toolweave.servers.envelope import failure, finish
+from toolweave.servers.envelope import failure, finish_envelope
 from toolweave.servers.error_codes import (
     INTERNAL,
     INVALID_PARAMETER,
@@ -39,26 +39,26 @@ from toolweave.servers.error_codes import (
     ToolFailed,
 )
 
-Call = MiddlewareContext[CallToolRequestParams]
-Next = CallNext[CallToolRequestParams, ToolResult]
+ToolCall = MiddlewareContext[CallToolRequestParams]
+NextHandler = CallNext[CallToolRequestParams, ToolResult]
 TOOL_TIMEOUT_S = 4.0
-TIDYING_LIMIT_S = 4.0
-MOST_BYTES = 1_000_000
-LONGEST_ID = 256
-_LOGGED = ("thread_id", "run_id", "user_id", "timestamp", "correlation_id", "idempotency_key")
-READS = ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=False)
-ADDS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, idempotentHint=False, openWorldHint=False)
-OVERWRITES = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False)
-ASKS_ABROAD = ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=True)
-ACTS_ABROAD = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=False, openWorldHint=True)
+CLEANUP_TIMEOUT_S = 4.0
+MAX_BYTES = 1_000_000
+MAX_ID_LENGTH = 256
+_META_IDS = ("thread_id", "run_id", "user_id", "timestamp", "correlation_id", "idempotency_key")
+READ_ONLY = ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=False)
+ADDITIVE = ToolAnnotations(readOnlyHint=False, destructiveHint=False, idempotentHint=False, openWorldHint=False)
+DESTRUCTIVE = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False)
+READ_EXTERNAL = ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=True)
+WRITE_EXTERNAL = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=False, openWorldHint=True)
 # The type of a parameter that may be left out, which the schema does not show.
 Absent = SkipJsonSchema[None]
 
 
 def call_meta(context: Context | None) -> dict[str, str]:
     """Return the ids a call carries; whatever is not a short printable text is left out."""
-    given = _given(context)
-    return {name: given[name] for name in _LOGGED if _is_id(given.get(name))}
+    meta = _raw_meta(context)
+    return {name: meta[name] for name in _META_IDS if _is_valid_id(meta.get(name))}
 
 
 def idempotency_key(context: Context) -> str | None:
@@ -66,25 +66,25 @@ def idempotency_key(context: Context) -> str | None:
     return call_meta(context).get("idempotency_key")
 
 
-def _given(context: Context | None) -> Mapping[str, Any]:
+def _raw_meta(context: Context | None) -> Mapping[str, Any]:
     request = context.request_context if context else None
     meta = request.meta if request else None
     return (meta.model_extra or {}) if meta else {}
 
 
-def _is_id(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_ID and value.isprintable()
+def _is_valid_id(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_ID_LENGTH and value.isprintable()
 
 
-def _whole_number(value: object) -> object:
+def _to_whole_number(value: object) -> object:
     # JSON has one kind of number: 3.0 is the whole number 3. Texts and booleans are not.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-WHOLE_NUMBER = BeforeValidator(_whole_number)
+WHOLE_NUMBER = BeforeValidator(_to_whole_number)
 
 
-def declared_tool(function: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
+def declare_tool(function: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
     """Make a tool of a method whose docstring and annotations are what a model reads about it (C-02)."""
     # No output schema: clients check every answer against it, which takes them longer than the call.
     tool = Tool.from_function(function, title=title, annotations=annotations, output_schema=None)
@@ -95,34 +95,31 @@ def declared_tool(function: Callable[..., Any], title: str, annotations: ToolAnn
     return tool
 
 
-_MOST_NAMED = 5
-_CODES = {
-    "missing_argument": MISSING_PARAMETER,
-    "unexpected_keyword_argument": UNKNOWN_PARAMETER,
-}
+_MAX_REPORTED = 5
+_CODE_BY_ERROR = {"missing_argument": MISSING_PARAMETER, "unexpected_keyword_argument": UNKNOWN_PARAMETER}
 
 
-def explain(error: pydantic.ValidationError, parameters: Iterable[str]) -> tuple[ErrorCode, str]:
+def explain_invalid_arguments(error: pydantic.ValidationError, parameters: Iterable[str]) -> tuple[ErrorCode, str]:
     """Turn pydantic's findings into the first one's code and a sentence for each of the first: what it must be (C-07).
 
     A parameter is named by its place, such as `tags[0]`, never by its value; `parameters` are those of the tool.
     """
     details = error.errors(include_url=False, include_input=False)
     # A parameter that may be left out may be None, too, which its schema does not show.
-    wrong = [detail for detail in details if detail["type"] != "none_required"][:_MOST_NAMED]
+    relevant = [detail for detail in details if detail["type"] != "none_required"][:_MAX_REPORTED]
     sentences = []
-    for detail in wrong:
+    for detail in relevant:
         # Beside the parameter and the places in its lists pydantic names the type that it tried.
         parameter, *inside = detail["loc"]
-        name = shown(shown_path((parameter, *(step for step in inside if isinstance(step, int)))))
-        if _CODES.get(detail["type"]) is UNKNOWN_PARAMETER:
+        name = excerpt(shown_path((parameter, *(step for step in inside if isinstance(step, int)))))
+        if _CODE_BY_ERROR.get(detail["type"]) is UNKNOWN_PARAMETER:
             sentences.append(f"There is no parameter '{name}'; the tool takes {', '.join(parameters)}.")
         else:
             sentences.append(f"Parameter '{name}' {expectation(detail)}.")
-    return _CODES.get(wrong[0]["type"], INVALID_PARAMETER), " ".join(sentences)
+    return _CODE_BY_ERROR.get(relevant[0]["type"], INVALID_PARAMETER), " ".join(sentences)
 
 
-def unwritable(arguments: Mapping[str, Any]) -> str | None:
+def unserializable_argument(arguments: Mapping[str, Any]) -> str | None:
     """Name the parameter that cannot be written as JSON: from another process none comes, in this one it may."""
     for name, value in arguments.items():
         try:
@@ -132,7 +129,7 @@ def unwritable(arguments: Mapping[str, Any]) -> str | None:
     return None
 
 
-def shown(text: str) -> str:
+def excerpt(text: str) -> str:
     """Cut a name that came from outside to what an answer may repeat."""
     return "".join(character if character.isprintable() else "?" for character in text[:64])
 
@@ -144,9 +141,9 @@ class EnvelopeMiddleware(Middleware):
     answer of more than `most_bytes` of JSON text becomes an error, too.
     """
 
-    def __init__(self, *, timeout_s: float = TOOL_TIMEOUT_S, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, *, timeout_s: float = TOOL_TIMEOUT_S, max_bytes: int = MAX_BYTES) -> None:
         self._timeout_s = timeout_s
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._stopping: set[asyncio.Future[ToolResult]] = set()
         # FastMCP's own report of a refused call repeats its arguments, however large they are.
         logging.getLogger("fastmcp.server.server").setLevel(logging.ERROR)
@@ -157,21 +154,21 @@ class EnvelopeMiddleware(Middleware):
         """Let stopped calls tidy up before the server closes what they use."""
         yield
         if self._stopping:
-            await asyncio.wait(self._stopping, timeout=TIDYING_LIMIT_S)
+            await asyncio.wait(self._stopping, timeout=CLEANUP_TIMEOUT_S)
 
-    async def on_call_tool(self, context: Call, call_next: Next) -> ToolResult:
+    async def on_call_tool(self, context: ToolCall, call_next: NextHandler) -> ToolResult:
         """Call the tool, answer in the envelope and log the call with the ids of its `_meta` (T-03)."""
         started = time.perf_counter()
         outcome: Literal["success", "error", "cancelled"] = "cancelled"
         code = None
         try:
-            result = self._finished(context, await self._answer(context, call_next), started)
-            await _end_of_cancelling(context)
+            result = self._finish(context, await self._call_tool(context, call_next), started)
+            await _end_cancellation(context)
             code = (result.structured_content or {}).get("error", {}).get("code")
             outcome = "error" if result.is_error else "success"
         finally:
             duration_ms = (time.perf_counter() - started) * 1000
-            tool = shown(context.message.name)
+            tool = excerpt(context.message.name)
             logger.bind(
                 tool=tool,
                 outcome=outcome,
@@ -181,33 +178,33 @@ class EnvelopeMiddleware(Middleware):
             ).log("INFO" if outcome == "success" else "WARNING", "tool call {}: {}", tool, code or outcome)
         return result
 
-    def _finished(self, context: Call, result: ToolResult, started: float) -> ToolResult:
+    def _finish(self, context: ToolCall, result: ToolResult, started: float) -> ToolResult:
         duration_ms = (time.perf_counter() - started) * 1000
         try:
-            return finish(result, duration_ms, most_bytes=self._most_bytes)
+            return finish_envelope(result, duration_ms, max_bytes=self._max_bytes)
         except ValueError as error:
-            name = shown(context.message.name)
+            name = excerpt(context.message.name)
             logger.opt(exception=error).error("the answer of tool call {} is no JSON", name)
-            return finish(failure(INTERNAL, f"{name} failed."), duration_ms, most_bytes=self._most_bytes)
+            return finish_envelope(failure(INTERNAL, f"{name} failed."), duration_ms, max_bytes=self._max_bytes)
 
-    async def _answer(self, context: Call, call_next: Next) -> ToolResult:
+    async def _call_tool(self, context: ToolCall, call_next: NextHandler) -> ToolResult:
         name = context.message.name
-        key = _given(context.fastmcp_context).get("idempotency_key")
-        if key is not None and not _is_id(key):
+        key = _raw_meta(context.fastmcp_context).get("idempotency_key")
+        if key is not None and not _is_valid_id(key):
             return failure(
                 INVALID_PARAMETER,
-                f"Parameter '_meta.idempotency_key' must be printable text of 1 to {LONGEST_ID} characters.",
+                f"Parameter '_meta.idempotency_key' must be printable text of 1 to {MAX_ID_LENGTH} characters.",
             )
-        if broken := unwritable(context.message.arguments or {}):
+        if bad := unserializable_argument(context.message.arguments or {}):
             return failure(
-                INVALID_PARAMETER, f"Parameter '{shown(broken)}' must be valid Unicode text, without lone surrogates."
+                INVALID_PARAMETER, f"Parameter '{excerpt(bad)}' must be valid Unicode text, without lone surrogates."
             )
         try:
-            return await self._within_limit(asyncio.ensure_future(call_next(context)))
+            return await self._call_with_timeout(asyncio.ensure_future(call_next(context)))
         except NotFoundError:
-            return failure(UNKNOWN_TOOL, f"There is no tool '{shown(name)}'.")
+            return failure(UNKNOWN_TOOL, f"There is no tool '{excerpt(name)}'.")
         except ValidationError as error:
-            return await self._wrong_parameters(context, error)
+            return await self._invalid_parameters(context, error)
         except TimeoutError:
             return failure(TIMEOUT, f"{name} did not finish within {self._timeout_s:g} s and was stopped.")
         except ToolError as error:
@@ -218,10 +215,10 @@ class EnvelopeMiddleware(Middleware):
                 return failure(UNAVAILABLE, str(error.__cause__))
             return failure(INTERNAL, f"{name} failed.")
         except Exception as error:  # noqa: BLE001  the last handler before the caller, who must not see the reason
-            logger.opt(exception=error).error("tool call {} failed", shown(name))
-            return failure(INTERNAL, f"{shown(name)} failed.")
+            logger.opt(exception=error).error("tool call {} failed", excerpt(name))
+            return failure(INTERNAL, f"{excerpt(name)} failed.")
 
-    async def _within_limit(self, call: asyncio.Future[ToolResult]) -> ToolResult:
+    async def _call_with_timeout(self, call: asyncio.Future[ToolResult]) -> ToolResult:
         """Wait for the call, and no longer than the limit: what it has to tidy up then it does behind our back."""
         try:
             await asyncio.wait({call}, timeout=self._timeout_s)
@@ -229,24 +226,24 @@ class EnvelopeMiddleware(Middleware):
             if not call.done():
                 call.cancel()
                 self._stopping.add(call)
-                call.add_done_callback(self._stopped)
+                call.add_done_callback(self._on_stopped)
             elif not call.cancelled():
                 call.exception()  # looked at, also where its caller went away in this moment
         if not call.done():
             raise TimeoutError
         return call.result()
 
-    def _stopped(self, call: asyncio.Future[ToolResult]) -> None:
+    def _on_stopped(self, call: asyncio.Future[ToolResult]) -> None:
         self._stopping.discard(call)
         if not call.cancelled() and (error := call.exception()):
             logger.opt(exception=error).warning("a stopped tool call failed while it ended")
 
-    async def _wrong_parameters(self, context: Call, error: ValidationError) -> ToolResult:
+    async def _invalid_parameters(self, context: ToolCall, error: ValidationError) -> ToolResult:
         server = context.fastmcp_context.fastmcp if context.fastmcp_context else None
         tool = await server.get_tool(context.message.name) if server else None
         if tool is None or not isinstance(error.__cause__, pydantic.ValidationError):
             return failure(INVALID_PARAMETER, "The parameters do not fit the tool's schema.")
-        return failure(*explain(error.__cause__, tool.parameters["properties"]))
+        return failure(*explain_invalid_arguments(error.__cause__, tool.parameters["properties"]))
 
 
 def tool_server(
@@ -254,14 +251,14 @@ def tool_server(
     instructions: str,
     *,
     timeout_s: float = TOOL_TIMEOUT_S,
-    most_bytes: int = MOST_BYTES,
+    max_bytes: int = MAX_BYTES,
     auth: AuthProvider | None = None,
 ) -> FastMCP[None]:
     """Build a server without tools; each call is cut after `timeout_s` seconds and answered in the envelope (T-05).
 
     `auth` guards the server where it is reached over HTTP.
     """
-    envelope = EnvelopeMiddleware(timeout_s=timeout_s, most_bytes=most_bytes)
+    envelope = EnvelopeMiddleware(timeout_s=timeout_s, max_bytes=max_bytes)
     return FastMCP(
         name,
         instructions=instructions,
@@ -274,7 +271,7 @@ def tool_server(
     )
 
 
-async def _end_of_cancelling(context: Call) -> None:
+async def _end_cancellation(context: ToolCall) -> None:
     """Notice that the call was cancelled in its last moment, or have it cancelled no more.
 
     The SDK answers a cancelled call itself. It ends the whole session where the tool's answer comes after that, and

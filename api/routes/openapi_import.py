@@ -19,7 +19,7 @@ from toolweave.errors import OutboundFailed
 from toolweave.json_values import MAX_VALUES, has_more_values, too_many_values
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client
 from toolweave.runtime.codec import loads
-from toolweave.servers.registry.openapi.document import MOST_BYTES
+from toolweave.servers.registry.openapi.document import MAX_DOCUMENT_BYTES
 from toolweave.servers.registry.openapi.importing import ImportOptions, import_openapi
 from toolweave.servers.registry.repository import OnConflict
 from toolweave.tool_config import ApiAuth
@@ -37,7 +37,7 @@ async def fetch_document(url: str, allow: tuple[AllowedTarget, ...]) -> tuple[by
         OutboundRefused: the policy does not let a request go there.
         OutboundFailed: there is no usable answer, or none with status 200.
     """
-    policy = OutboundPolicy(allow=allow, limits=OutboundLimits(response_bytes=MOST_BYTES))
+    policy = OutboundPolicy(allow=allow, limits=OutboundLimits(response_bytes=MAX_DOCUMENT_BYTES))
     async with open_outbound_client(policy) as client:
         answer = await client.send(OutboundRequest("GET", url, (("Accept", ACCEPT),)))
     if answer.status != 200:

@@ -27,13 +27,13 @@ from toolweave.config.settings import Settings
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import ConfigError, PersistenceError
 from toolweave.servers.registry.current import REGISTRY
-from toolweave.servers.registry.repository import OnConflict, RegisteredTools, open_tool_registry
-from toolweave.servers.registry.stored_tools import RegisteredTool, slug
+from toolweave.servers.registry.repository import OnConflict, ToolRepository, open_tool_registry
+from toolweave.servers.registry.stored_tools import RegisteredTool, make_tool_id
 from toolweave.tool_config import ToolConfig
 
 
 @asynccontextmanager
-async def open_served_registry(settings: Settings) -> AsyncIterator[RegisteredTools | None]:
+async def open_served_registry(settings: Settings) -> AsyncIterator[ToolRepository | None]:
     """Open and publish the registry; None, with a line in the log, where it cannot be opened now.
 
     Everything else works without it; whoever needs it opens it again for each use, until that succeeds.
@@ -46,13 +46,13 @@ async def open_served_registry(settings: Settings) -> AsyncIterator[RegisteredTo
             yield None
             return
         REGISTRY.publish(registry)
-        stack.callback(REGISTRY.withdraw, registry)
+        stack.callback(REGISTRY.unpublish, registry)
         yield registry
 
 
-async def the_registry(request: Request) -> AsyncIterator[RegisteredTools]:
+async def the_registry(request: Request) -> AsyncIterator[ToolRepository]:
     """Give the application's registry, or open it for this request. Raises PersistenceError."""
-    opened: RegisteredTools | None = request.app.state.registry
+    opened: ToolRepository | None = request.app.state.registry
     if opened is not None:
         yield opened
         return
@@ -64,7 +64,7 @@ async def the_registry(request: Request) -> AsyncIterator[RegisteredTools]:
         yield registry
 
 
-Registry = Annotated[RegisteredTools, Depends(the_registry)]
+Registry = Annotated[ToolRepository, Depends(the_registry)]
 MOST_LISTED = 1_000
 MOST_TOOLS = 5_000
 SEARCHED = "Words that id, name, description, path or method must all hold."
@@ -113,7 +113,7 @@ async def create_tool(request: Request, tool: ValidatedTool, registry: Registry,
     and shown as `***` ever after. A `base_url` that the outbound policy refuses is stored all the same: what its host
     stands for is known when it is called, and refused then (`error_stage` api_execution).
     """
-    new = new_tool(tool, tool.tool_id or slug(tool.name), variables)
+    new = new_tool(tool, tool.tool_id or make_tool_id(tool.name), variables)
     created = await registry.create(new, rename=not tool.tool_id)
     return _tool(created, 201, {"location": f"{request.url.path.rstrip('/')}/{created.config.tool_id}"})
 
@@ -146,7 +146,7 @@ async def import_tools(given: ToolImport, registry: Registry, variables: Variabl
 @router.get("/export", response_model=ToolExport)
 async def export_tools(registry: Registry) -> Response:
     """Give all tools in a form that the import takes; their secrets stay here."""
-    stored = await registry.all()
+    stored = await registry.list_all()
     tools = await asyncio.to_thread(lambda: [masked_json(tool) for tool in stored])
     headers = {"content-disposition": 'attachment; filename="tools.json"'}
     return json_response({"tools": tools}, headers=headers)
@@ -182,7 +182,7 @@ async def delete_tool(tool_id: ToolId, registry: Registry, if_match: IfMatch = N
     return Response(status_code=204)
 
 
-async def _found(tool_id: str, registry: RegisteredTools) -> RegisteredTool:
+async def _found(tool_id: str, registry: ToolRepository) -> RegisteredTool:
     found = await registry.get(tool_id)
     if found is None:
         raise HTTPException(404, f"There is no tool {tool_id[:100]!r}.")

@@ -6,7 +6,7 @@ import sys
 # Importing makes some 200 000 objects that live to the end; collecting among them takes a third of the start (T-01).
 gc.disable()
 
-from toolweave.servers.core.http_app import core_auth  # noqa: E402
+from toolweave.servers.core.http_app import build_core_auth  # noqa: E402
 from toolweave.servers.core.server import open_core_server  # noqa: E402
 from toolweave.servers.program import run_server  # noqa: E402
 
@@ -17,6 +17,6 @@ sys.exit(
         "What they may do is set by TOOLWEAVE_QUERY_…, TOOLWEAVE_JOB_… and TOOLWEAVE_FILE_… variables.",
         default_port=8001,
         # Callers are checked over HTTP only: over stdio there are no credentials.
-        open_server=lambda settings: open_core_server(settings, auth=core_auth(settings)),
+        open_server=lambda settings: open_core_server(settings, auth=build_core_auth(settings)),
     )
 )

@@ -12,13 +12,13 @@ from toolweave.config.settings import Settings, variable_name
 from toolweave.errors import ConfigError
 
 # In a request's scope: identifies a caller that middleware before us has let in.
-CALLER = "toolweave.caller"
-SHORTEST_TOKEN = 16
-SMALLEST_RSA_BITS = 2048
+CALLER_SCOPE_KEY = "toolweave.caller"
+MIN_TOKEN_LENGTH = 16
+MIN_RSA_BITS = 2048
 # One algorithm for each kind of key: a token does not choose how it is checked.
-CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
-RSA = "RS256"
-PUBLISHED = (RSA, "ES256")
+CURVE_ALGORITHMS = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+RSA_ALGORITHM = "RS256"
+JWKS_ALGORITHMS = (RSA_ALGORITHM, "ES256")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +40,22 @@ class CoreCredentials:
     audience: str = ""
 
     @property
-    def are_set(self) -> bool:
+    def is_configured(self) -> bool:
         """Say whether callers have to show a credential."""
         return bool(self.token or self.public_key or self.jwks_url)
 
 
-def core_credentials(settings: Settings) -> CoreCredentials:
+def read_core_credentials(settings: Settings) -> CoreCredentials:
     """Read the `core_…` settings; reads the file of the public key.
 
     Raises:
         ConfigError: one of them cannot be used, or lacks another that belongs to it; shows no value.
     """
     token = settings.core_token.get_secret_value() if settings.core_token else None
-    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or any(map(str.isspace, token))):
-        raise _refused(
+    if token is not None and (len(token) < MIN_TOKEN_LENGTH or not token.isascii() or any(map(str.isspace, token))):
+        raise _invalid(
             "core_token",
-            f"must have at least {SHORTEST_TOKEN} characters, all ASCII and none of them a space.",
+            f"must have at least {MIN_TOKEN_LENGTH} characters, all ASCII and none of them a space.",
             "Draw one by lot: python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
         )
     needed = {
@@ -74,36 +74,36 @@ def core_credentials(settings: Settings) -> CoreCredentials:
     key = settings.core_jwt_public_key
     return CoreCredentials(
         token=token,
-        public_key=None if key is None else _public_key(key),
+        public_key=None if key is None else _read_public_key(key),
         jwks_url=settings.core_jwks_url,
         issuer=settings.core_jwt_issuer or "",
         audience=settings.core_jwt_audience or "",
     )
 
 
-def _public_key(path: Path) -> PublicKey:
+def _read_public_key(path: Path) -> PublicKey:
     field = "core_jwt_public_key"
     try:
         pem = path.read_text(encoding="ascii")
         key = load_pem_public_key(pem.encode())
     except OSError as error:
-        raise _refused(field, f"names a file that cannot be read: {error.strerror}.", "Name a PEM file.") from None
+        raise _invalid(field, f"names a file that cannot be read: {error.strerror}.", "Name a PEM file.") from None
     except (ValueError, UnsupportedAlgorithm):
-        raise _refused(
+        raise _invalid(
             field,
             "names a file without a public key.",
             "Name a PEM file: -----BEGIN PUBLIC KEY-----. Of a private key: openssl pkey -in FILE -pubout.",
         ) from None
-    if isinstance(key, RSAPublicKey) and key.key_size >= SMALLEST_RSA_BITS:
-        return PublicKey(pem, RSA)
-    if isinstance(key, EllipticCurvePublicKey) and key.curve.name in CURVES:
-        return PublicKey(pem, CURVES[key.curve.name])
-    raise _refused(
+    if isinstance(key, RSAPublicKey) and key.key_size >= MIN_RSA_BITS:
+        return PublicKey(pem, RSA_ALGORITHM)
+    if isinstance(key, EllipticCurvePublicKey) and key.curve.name in CURVE_ALGORITHMS:
+        return PublicKey(pem, CURVE_ALGORITHMS[key.curve.name])
+    raise _invalid(
         field,
         "names a key of a kind that is not taken.",
-        f"Use RSA of {SMALLEST_RSA_BITS} bits or more, or an elliptic curve P-256, P-384 or P-521.",
+        f"Use RSA of {MIN_RSA_BITS} bits or more, or an elliptic curve P-256, P-384 or P-521.",
     )
 
 
-def _refused(field: str, problem: str, fix: str) -> ConfigError:
+def _invalid(field: str, problem: str, fix: str) -> ConfigError:
     return ConfigError(f"{variable_name(field)} {problem}", source="settings", fix=fix)

@@ -41,34 +41,34 @@ from toolweave.servers.error_codes import (
 )
 from toolweave.servers.tool_server import Absent, idempotency_key
 
-SETTING = "TOOLWEAVE_JOB_ENDPOINTS"
+ENDPOINTS_SETTING = "TOOLWEAVE_JOB_ENDPOINTS"
 # The ids that services may give to jobs: no character in it means anything in a path.
-JOB_ID = r"[A-Za-z0-9_~.:=@+,-]{1,200}"
-LONGEST_WAIT_S = 3.0
-PAUSE_S = 0.25
+JOB_ID_PATTERN = r"[A-Za-z0-9_~.:=@+,-]{1,200}"
+MAX_WAIT_S = 3.0
+POLL_INTERVAL_S = 0.25
 # A last question needs this long to be worth asking.
-LEAST_TIME_S = 0.2
-MOST_SENT_BYTES = 1_000_000
+MIN_POLL_TIME_S = 0.2
+MAX_SENT_BYTES = 1_000_000
 # Less than an answer of ours may have, so that no job is lost in one that is too large.
-MOST_READ_BYTES = 500_000
-LONGEST_STATUS = 100
+MAX_READ_BYTES = 500_000
+MAX_STATUS_LENGTH = 100
 # A shorter secret could be a part of any word.
-SHORTEST_SECRET = 4
-_MOST_SHOWN = 5
-_LONGEST_SHOWN = 200
-_LONGEST_PROBLEM = 400
-_DONE = re.compile(
+MIN_SECRET_LENGTH = 4
+_MAX_LISTED_ENDPOINTS = 5
+_MAX_URL_LENGTH = 200
+_MAX_PROBLEM_LENGTH = 400
+_FINAL_STATUS = re.compile(
     r"(?i)succe(?:ss|ssful|eded)|complete[d]?|done|finished|fail(?:ed|ure)|error(?:ed)?|cancel+ed|aborted"
 )
-_MAY_HAVE_BEGUN = (
+_MAY_HAVE_STARTED = (
     "The job may have begun: find out at the service before you run it again, since a second call could run it twice."
 )
-_ASK_AGAIN = "Call check_job_status again in a moment; asking changes nothing."
-_NOTHING_BEGUN = "Check the endpoint and that its service runs, then call again: nothing has begun."
-_CREDENTIALS = "The service wants credentials: ask the operator, who sets TOOLWEAVE_JOB_HEADERS."
-_REDIRECTS = "Redirects are not followed: use the URL that the service itself answers at, if the operator allows it."
-_CORRECT = "Correct the params, or the endpoint, as the service says."
-_BY_STATUS = {401: _CREDENTIALS, 403: _CREDENTIALS, 429: "The service asks to wait: call again later."}
+_RETRY_ADVICE = "Call check_job_status again in a moment; asking changes nothing."
+_NOT_STARTED = "Check the endpoint and that its service runs, then call again: nothing has begun."
+_AUTH_ADVICE = "The service wants credentials: ask the operator, who sets TOOLWEAVE_JOB_HEADERS."
+_NO_REDIRECTS = "Redirects are not followed: use the URL that the service itself answers at, if the operator allows it."
+_FIX_REQUEST = "Correct the params, or the endpoint, as the service says."
+_ADVICE_BY_STATUS = {401: _AUTH_ADVICE, 403: _AUTH_ADVICE, 429: "The service asks to wait: call again later."}
 
 
 def _no_dot_segment(text: str) -> str:
@@ -94,7 +94,7 @@ Params = Annotated[
 ]
 JobId = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=f"^{JOB_ID}$"),
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=f"^{JOB_ID_PATTERN}$"),
     AfterValidator(_no_dot_segment),
     Field(description="The job's id, as execute_job gave it.", examples=["job-42"]),
 ]
@@ -102,7 +102,7 @@ WaitSeconds = Annotated[
     float,
     Field(
         ge=0,
-        le=LONGEST_WAIT_S,
+        le=MAX_WAIT_S,
         allow_inf_nan=False,
         description="How many seconds to wait for the job's end; 0 answers at once. Progress is reported meanwhile.",
         examples=[2],
@@ -132,19 +132,19 @@ class JobTools:
 
         The job goes on at the service: follow it with check_job_status. Every call may start another job.
         """
-        called = called_endpoint(endpoint, self._settings)
+        allowed = resolve_endpoint(endpoint, self._settings)
         try:
             content = json.dumps(params or {}, allow_nan=False, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             raise ToolFailed(INVALID_PARAMETER, "Parameter 'params' must be plain JSON, with finite numbers.") from None
-        if len(content) > MOST_SENT_BYTES:
-            raise ToolFailed(INVALID_PARAMETER, f"Parameter 'params' must be at most {MOST_SENT_BYTES} bytes as JSON.")
+        if len(content) > MAX_SENT_BYTES:
+            raise ToolFailed(INVALID_PARAMETER, f"Parameter 'params' must be at most {MAX_SENT_BYTES} bytes as JSON.")
         headers = [("Content-Type", "application/json")]
         if key := idempotency_key(context):
             headers.append(("Idempotency-Key", key if key.isascii() else quote(key, safe="")))
-        request = OutboundRequest("POST", called.target.url, tuple(headers), content)
-        job = await self._exchange(called, request, self._timeout_s)
-        return success(job, endpoint=called.shown)
+        request = OutboundRequest("POST", allowed.target.url, tuple(headers), content)
+        job = await self._request_job(allowed, request, self._timeout_s)
+        return success(job, endpoint=allowed.display_url)
 
     async def check_job_status(
         self, context: Context, endpoint: Endpoint, job_id: JobId, wait_s: WaitSeconds = 0
@@ -154,85 +154,85 @@ class JobTools:
         Use it until the status says that the job is over. With wait_s it waits a little for that, instead of your
         asking again at once.
         """
-        called = called_endpoint(endpoint, self._settings)
-        request = OutboundRequest("GET", f"{called.target.url.rstrip('/')}/{quote(job_id, safe='')}")
-        started, questions, reported = time.perf_counter(), 0, -1.0
+        allowed = resolve_endpoint(endpoint, self._settings)
+        request = OutboundRequest("GET", f"{allowed.target.url.rstrip('/')}/{quote(job_id, safe='')}")
+        started, polls, reported = time.perf_counter(), 0, -1.0
         while True:
-            left = round(self._timeout_s - (time.perf_counter() - started), 2)
-            job, questions = await self._exchange(called, request, left, job_id), questions + 1
+            remaining_s = round(self._timeout_s - (time.perf_counter() - started), 2)
+            job, polls = await self._request_job(allowed, request, remaining_s, job_id), polls + 1
             progress = job["progress"]
             if isinstance(progress, int | float) and not isinstance(progress, bool) and reported < progress <= 100:
                 reported = float(progress)
                 await context.report_progress(reported, total=100, message=job["status"])
-            finished = _DONE.fullmatch(job["status"] or "") is not None
-            passed = time.perf_counter() - started
-            if finished or passed + PAUSE_S > min(wait_s, self._timeout_s - LEAST_TIME_S):
-                return success(job, endpoint=called.shown, finished=finished, questions=questions)
-            await asyncio.sleep(PAUSE_S)
+            finished = _FINAL_STATUS.fullmatch(job["status"] or "") is not None
+            elapsed_s = time.perf_counter() - started
+            if finished or elapsed_s + POLL_INTERVAL_S > min(wait_s, self._timeout_s - MIN_POLL_TIME_S):
+                return success(job, endpoint=allowed.display_url, finished=finished, questions=polls)
+            await asyncio.sleep(POLL_INTERVAL_S)
 
-    async def _exchange(
-        self, called: "CalledEndpoint", request: OutboundRequest, within_s: float, job_id: str | None = None
+    async def _request_job(
+        self, endpoint: "AllowedEndpoint", request: OutboundRequest, timeout_s: float, job_id: str | None = None
     ) -> StartedJob:
         """Send a request and read the job in its answer; None as the `job_id` starts one.
 
         Raises:
             ToolFailed: the service cannot be reached or answered with no job; says whether a job may have begun.
         """
-        own = [(name, value.get_secret_value()) for name, value in called.headers]
-        secrets = _secrets_in(own)
-        since = time.perf_counter()
-        asked = f"{request.method} {called.shown}" + ("" if job_id is None else "/<job_id>")
-        if_unsure = _MAY_HAVE_BEGUN if job_id is None else _ASK_AGAIN
+        own_headers = [(name, value.get_secret_value()) for name, value in endpoint.headers]
+        secrets = _header_secrets(own_headers)
+        started = time.perf_counter()
+        label = f"{request.method} {endpoint.display_url}" + ("" if job_id is None else "/<job_id>")
+        if_sent = _MAY_HAVE_STARTED if job_id is None else _RETRY_ADVICE
 
         def failed(code: ErrorCode, problem: str, advice: str) -> ToolFailed:
-            passed_ms = (time.perf_counter() - since) * 1000
-            shown = " ".join(redact_text(secrets.hide(problem)).split())[:_LONGEST_PROBLEM]
-            return ToolFailed(code, f"{asked} failed after {passed_ms:.0f} ms: {shown}", advice)
+            elapsed_ms = (time.perf_counter() - started) * 1000
+            text = " ".join(redact_text(secrets.hide(problem)).split())[:_MAX_PROBLEM_LENGTH]
+            return ToolFailed(code, f"{label} failed after {elapsed_ms:.0f} ms: {text}", advice)
 
         try:
-            with_headers = replace(request, headers=(("Accept", "application/json"), *request.headers, *own))
-            answer = await self._send(with_headers, called, within_s)
+            with_headers = replace(request, headers=(("Accept", "application/json"), *request.headers, *own_headers))
+            response = await self._send(with_headers, endpoint, timeout_s)
         except OutboundRefused as error:
             raise failed(FORBIDDEN_ENDPOINT, str(error), "Use another, or ask the operator to allow it.") from None
         except OutboundFailed as error:
             code = {"timeout": ENDPOINT_TIMEOUT, "too_large": TOO_LARGE}.get(error.reason, ENDPOINT_UNREACHABLE)
-            raise failed(code, str(error), if_unsure if error.sent else _NOTHING_BEGUN) from None
-        if answer.redirects or answer.status >= 400:
-            problem = f"status {answer.status} {_error_text(answer.body, secrets)}"
-            if answer.status in (404, 410) and job_id is not None:
+            raise failed(code, str(error), if_sent if error.sent else _NOT_STARTED) from None
+        if response.redirects or response.status >= 400:
+            problem = f"status {response.status} {_error_text(response.body, secrets)}"
+            if response.status in (404, 410) and job_id is not None:
                 raise failed(NOT_FOUND, problem, "Check the job_id and the endpoint; finished jobs may be forgotten.")
-            other = _REDIRECTS if answer.status < 400 else _CORRECT if answer.status < 500 else if_unsure
-            raise failed(ENDPOINT_ERROR, problem, _BY_STATUS.get(answer.status, other))
+            other = _NO_REDIRECTS if response.status < 400 else _FIX_REQUEST if response.status < 500 else if_sent
+            raise failed(ENDPOINT_ERROR, problem, _ADVICE_BY_STATUS.get(response.status, other))
         try:
-            return _read_job(answer.body, job_id, secrets)
+            return _parse_job(response.body, job_id, secrets)
         except ValueError as error:
-            raise failed(ENDPOINT_ERROR, f"the answer is no job: {error}.", if_unsure) from None
+            raise failed(ENDPOINT_ERROR, f"the answer is no job: {error}.", if_sent) from None
 
-    async def _send(self, request: OutboundRequest, called: "CalledEndpoint", within_s: float) -> OutboundResponse:
-        limits = OutboundLimits(
-            connect_seconds=within_s, total_seconds=within_s, response_bytes=MOST_READ_BYTES, redirects=0
+    async def _send(self, request: OutboundRequest, endpoint: "AllowedEndpoint", timeout_s: float) -> OutboundResponse:
+        caps = OutboundLimits(
+            connect_seconds=timeout_s, total_seconds=timeout_s, response_bytes=MAX_READ_BYTES, redirects=0
         )
-        policy = OutboundPolicy(allow=tuple(self._settings.outbound_allow), only=(called.target.place,), limits=limits)
+        policy = OutboundPolicy(allow=tuple(self._settings.outbound_allow), only=(endpoint.target.place,), limits=caps)
         # No certificate satisfies this one, and making it takes no time.
-        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if called.target.scheme == "http" else None
+        trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if endpoint.target.scheme == "http" else None
         async with open_outbound_client(policy, trust=trust) as client:
             return await client.send(request)
 
 
 @dataclass(frozen=True, slots=True)
-class CalledEndpoint:
+class AllowedEndpoint:
     """An allowed endpoint as a call uses it, with the headers that go along."""
 
     target: OutboundTarget
     headers: tuple[tuple[str, SecretStr], ...]
 
     @property
-    def shown(self) -> str:
+    def display_url(self) -> str:
         """Return the URL for messages: short, without what has the form of a secret."""
-        return redact_text(self.target.url)[:_LONGEST_SHOWN]
+        return redact_text(self.target.url)[:_MAX_URL_LENGTH]
 
 
-def called_endpoint(endpoint: str, settings: Settings) -> CalledEndpoint:
+def resolve_endpoint(endpoint: str, settings: Settings) -> AllowedEndpoint:
     """Read the endpoint of a call.
 
     Raises:
@@ -242,29 +242,29 @@ def called_endpoint(endpoint: str, settings: Settings) -> CalledEndpoint:
     if not allowed:
         raise ToolFailed(
             NOT_CONFIGURED,
-            f"No job endpoint may be called: {SETTING} is not set.",
-            f"Ask the operator to set {SETTING} to the URLs of the services that may be called.",
+            f"No job endpoint may be called: {ENDPOINTS_SETTING} is not set.",
+            f"Ask the operator to set {ENDPOINTS_SETTING} to the URLs of the services that may be called.",
         )
-    target, segments = _read_endpoint(endpoint)
+    target, segments = _parse_endpoint(endpoint)
 
     def covers(entry: JobEndpoint) -> bool:
         return entry.covers(target.scheme, target.host, target.port, target.address, segments)
 
     if not any(map(covers, allowed)):
-        shown = ", ".join(entry.shown for entry in allowed[:_MOST_SHOWN])
-        more = " and others" if len(allowed) > _MOST_SHOWN else ""
+        shown = ", ".join(entry.shown for entry in allowed[:_MAX_LISTED_ENDPOINTS])
+        more = " and others" if len(allowed) > _MAX_LISTED_ENDPOINTS else ""
         raise ToolFailed(
             FORBIDDEN_ENDPOINT,
             f"The endpoint is not among those that may be called. Allowed: {shown}{more}, and what is below.",
         )
     # The longest prefix last: it wins over headers of the same name.
-    fitting = [entry for entry in settings.job_headers if covers(entry.endpoint)]
-    fitting.sort(key=lambda entry: len(entry.endpoint.segments))
-    headers = {name.lower(): (name, value) for entry in fitting for name, value in entry.headers}
-    return CalledEndpoint(target, tuple(headers.values()))
+    matching = [entry for entry in settings.job_headers if covers(entry.endpoint)]
+    matching.sort(key=lambda entry: len(entry.endpoint.segments))
+    headers = {name.lower(): (name, value) for entry in matching for name, value in entry.headers}
+    return AllowedEndpoint(target, tuple(headers.values()))
 
 
-def _read_endpoint(endpoint: str) -> tuple[OutboundTarget, tuple[str, ...]]:
+def _parse_endpoint(endpoint: str) -> tuple[OutboundTarget, tuple[str, ...]]:
     try:
         if "?" in endpoint or "#" in endpoint:
             raise ValueError("What the job needs goes into params.")
@@ -279,7 +279,7 @@ def _read_endpoint(endpoint: str) -> tuple[OutboundTarget, tuple[str, ...]]:
         ) from None
 
 
-def _read_job(body: bytes, job_id: str | None, secrets: KnownSecrets) -> StartedJob:
+def _parse_job(body: bytes, job_id: str | None, secrets: KnownSecrets) -> StartedJob:
     """Read the answer to a POST, `{job_id | id, status?}`, or to a GET, `{status, progress?, result?, error?}`.
 
     Raises:
@@ -295,17 +295,17 @@ def _read_job(body: bytes, job_id: str | None, secrets: KnownSecrets) -> Started
     if own_id is None:
         own_id = answer.get("job_id", answer.get("id"))
         own_id = str(own_id) if isinstance(own_id, int) and not isinstance(own_id, bool) else own_id
-        if not isinstance(own_id, str) or not re.fullmatch(JOB_ID, own_id) or own_id in (".", ".."):
+        if not isinstance(own_id, str) or not re.fullmatch(JOB_ID_PATTERN, own_id) or own_id in (".", ".."):
             raise ValueError("it has no job_id (nor id) that can be asked about")
-    if status is not None and (not isinstance(status, str) or not 0 < len(status) <= LONGEST_STATUS):
-        raise ValueError(f"its status is not a text of 1 to {LONGEST_STATUS} characters")
+    if status is not None and (not isinstance(status, str) or not 0 < len(status) <= MAX_STATUS_LENGTH):
+        raise ValueError(f"its status is not a text of 1 to {MAX_STATUS_LENGTH} characters")
     if status is None and job_id is not None:
         raise ValueError("it has no status")
     progress, result, error = (answer.get(name) for name in ("progress", "result", "error"))
     return StartedJob(job_id=own_id, status=status, progress=progress, result=result, error=error)
 
 
-def _secrets_in(headers: Iterable[tuple[str, str]]) -> KnownSecrets:
+def _header_secrets(headers: Iterable[tuple[str, str]]) -> KnownSecrets:
     """Find what would reveal a secret: a value, what stands behind a word such as Bearer, a name with its password."""
     found = []
     for _, value in headers:
@@ -314,7 +314,7 @@ def _secrets_in(headers: Iterable[tuple[str, str]]) -> KnownSecrets:
         with suppress(ValueError):  # it is no base64
             pair = b64decode(f"{rest}==").decode() if scheme.strip().lower() == "basic" else ""
             found += [pair, pair.partition(":")[2]]
-    return KnownSecrets(longest_first(found, SHORTEST_SECRET))
+    return KnownSecrets(longest_first(found, MIN_SECRET_LENGTH))
 
 
 def _error_text(body: bytes, secrets: KnownSecrets) -> str:

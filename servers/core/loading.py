@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 
-def load() -> None:
+def import_core_server() -> None:
     """Import the core server and the libraries it is built on."""
     from fastmcp.client import transports  # noqa: F401, PLC0415
 
@@ -29,7 +29,7 @@ def load() -> None:
 
 
 @asynccontextmanager
-async def open_in_process(settings: Settings, options: dict[str, Any]) -> AsyncIterator["ClientSession"]:
+async def open_in_process_session(settings: Settings, options: dict[str, Any]) -> AsyncIterator["ClientSession"]:
     """Open the server and a session with it, to be initialised: messages over streams in memory, no port, no token.
 
     `options` are further arguments of the `ClientSession`. Both end with the block.

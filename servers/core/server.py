@@ -10,7 +10,7 @@ from toolweave.config.settings import Settings
 from toolweave.servers.core.files.tools import FileTools
 from toolweave.servers.core.jobs import JobTools
 from toolweave.servers.core.query.tools import open_query_tools
-from toolweave.servers.tool_server import ACTS_ABROAD, ASKS_ABROAD, MOST_BYTES, READS, declared_tool, tool_server
+from toolweave.servers.tool_server import MAX_BYTES, READ_EXTERNAL, READ_ONLY, WRITE_EXTERNAL, declare_tool, tool_server
 
 _INSTRUCTIONS = (
     "Tools for common work: query the tables of a database, run jobs and see how they are, read and search files. "
@@ -28,13 +28,13 @@ async def open_core_server(settings: Settings, *, auth: AuthProvider | None = No
         ConfigError: a setting that a tool needs cannot be used.
     """
     # The largest file that may be read, written as JSON.
-    most_bytes = max(MOST_BYTES, settings.file_max_bytes * 5 // 4)
-    server = tool_server("core", _INSTRUCTIONS, most_bytes=most_bytes, auth=auth)
+    most_bytes = max(MAX_BYTES, settings.file_max_bytes * 5 // 4)
+    server = tool_server("core", _INSTRUCTIONS, max_bytes=most_bytes, auth=auth)
     jobs, files = JobTools(settings), FileTools(settings)
     async with open_query_tools(settings) as queries:
-        server.add_tool(declared_tool(queries.query_database, "Query a database", READS))
-        server.add_tool(declared_tool(jobs.execute_job, "Run a job", ACTS_ABROAD))
-        server.add_tool(declared_tool(jobs.check_job_status, "Check a job", ASKS_ABROAD))
-        server.add_tool(declared_tool(files.read_file, "Read a file", READS))
-        server.add_tool(declared_tool(files.search_files, "Search files", READS))
+        server.add_tool(declare_tool(queries.query_database, "Query a database", READ_ONLY))
+        server.add_tool(declare_tool(jobs.execute_job, "Run a job", WRITE_EXTERNAL))
+        server.add_tool(declare_tool(jobs.check_job_status, "Check a job", READ_EXTERNAL))
+        server.add_tool(declare_tool(files.read_file, "Read a file", READ_ONLY))
+        server.add_tool(declare_tool(files.search_files, "Search files", READ_ONLY))
         yield server

@@ -19,12 +19,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from toolweave.errors import NewerSchema, PersistenceError, sqlite_failure
 from toolweave.files import make_file, make_folder
 from toolweave.servers.databases import postgresql
-from toolweave.servers.databases.engine import DatabaseKind, OpenedFile, create_engine, file_of, parse_url
+from toolweave.servers.databases.engine import DatabaseKind, OpenedFile, create_engine, parse_url, sqlite_file
 
 # Shorter than a tool's limit, so that a caller hears that the database is busy instead of a time-out.
 BUSY_TIMEOUT_S = 3.0
-_RETRY_S = 0.02
-_TOO_MANY = "is busy: too many calls wait for it"
+_RETRY_DELAY_S = 0.02
+_TOO_MANY_CALLS = "is busy: too many calls wait for it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Database:
 
     engine: AsyncEngine
     kind: DatabaseKind
-    writing: asyncio.Lock
-    patience_s: float
+    write_lock: asyncio.Lock
+    queue_timeout_s: float
     file: OpenedFile
 
     @property
@@ -69,7 +69,7 @@ class Database:
         async with self._transaction("DEFERRED") as connection:
             yield connection
 
-    async def select(self, statement: sa.Select[Any], given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    async def select(self, statement: sa.Select[Any], values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Return the rows of one SELECT, which sees one state of the database without a transaction around it.
 
         On SQLite it takes one step on the connection's thread, where SQLAlchemy's own way takes ten; a statement that
@@ -80,14 +80,14 @@ class Database:
         """
         if not self.is_sqlite:
             async with self.read() as connection:
-                return [dict(row) for row in (await connection.execute(statement, given)).mappings()]
-        text, columns, parameters = _written(statement)
+                return [dict(row) for row in (await connection.execute(statement, values)).mappings()]
+        text, columns, parameters = _compile_select(statement)
         try:
             async with self.engine.connect() as connection:
                 driver: Any = (await connection.get_raw_connection()).driver_connection
-                rows = await driver.execute_fetchall(text, [given[name] for name in parameters])
+                rows = await driver.execute_fetchall(text, [values[name] for name in parameters])
         except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
-            raise PersistenceError(f"The {self.kind.name} {reason(error)}.") from error
+            raise PersistenceError(f"The {self.kind.name} {failure_reason(error)}.") from error
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     @asynccontextmanager
@@ -99,34 +99,34 @@ class Database:
                 to a PostgreSQL breaks while it commits.
         """
         try:
-            async with asyncio.timeout(self.patience_s):
-                await self.writing.acquire()
+            async with asyncio.timeout(self.queue_timeout_s):
+                await self.write_lock.acquire()
         except TimeoutError:
-            raise PersistenceError(f"The {self.kind.name} {_TOO_MANY}.") from None
+            raise PersistenceError(f"The {self.kind.name} {_TOO_MANY_CALLS}.") from None
         try:
             # On a thread: a folder may be on a slow disk.
-            if await asyncio.to_thread(self.file.has_gone):
+            if await asyncio.to_thread(self.file.is_replaced):
                 await self.engine.dispose()
                 await self.prepare()
             async with self._transaction("IMMEDIATE") as connection:
                 yield connection
         finally:
-            self.writing.release()
+            self.write_lock.release()
 
     async def prepare(self) -> None:
         """Create what is absent: folder, file and schema. Raises PersistenceError, NewerSchema among them."""
-        with self._opening():
+        with self._translate_errors():
             if self.file.path:
-                await asyncio.to_thread(_make_private, self.file.path)
+                await asyncio.to_thread(_create_private_file, self.file.path)
             async with self.read() as connection:
                 is_there = await self._has_schema(connection)
             if not is_there:
                 await self._create()
-            await asyncio.to_thread(self.file.remember)
+            await asyncio.to_thread(self.file.record_identity)
 
     async def has_schema(self) -> bool:
         """Tell whether the schema is there. Raises PersistenceError, NewerSchema among them."""
-        with self._opening():
+        with self._translate_errors():
             async with self.read() as connection:
                 return await self._has_schema(connection)
 
@@ -145,14 +145,14 @@ class Database:
         kind, versions = self.kind, self.kind.version_table
         if not await connection.run_sync(lambda sync: sa.inspect(sync).has_table(versions.name)):
             return False
-        seen = await connection.scalar(sa.select(versions.c.version))
-        if seen is not None and seen > kind.version:
+        version = await connection.scalar(sa.select(versions.c.version))
+        if version is not None and version > kind.version:
             alternative = f"set {kind.setting} to another database"
-            raise NewerSchema.of(f"The {kind.name} {self.label}", seen, kind.version, alternative)
-        return seen is not None
+            raise NewerSchema.of(f"The {kind.name} {self.label}", version, kind.version, alternative)
+        return version is not None
 
     @contextmanager
-    def _opening(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """Raise failures inside the block with the name of the database and what to check."""
         try:
             yield
@@ -177,14 +177,14 @@ class Database:
     async def _transaction(self, begin: Literal["DEFERRED", "IMMEDIATE"]) -> AsyncIterator[AsyncConnection]:
         """Begin in SQLite's words: a transaction that reads first and writes then may be refused."""
         # A server that is frozen neither answers nor breaks the connection.
-        limit = asyncio.timeout(postgresql.TRANSACTION_LIMIT_S if self.is_postgresql else None)
+        limit = asyncio.timeout(postgresql.TRANSACTION_TIMEOUT_S if self.is_postgresql else None)
         try:
             async with limit, self.engine.connect() as connection:
                 await connection.execution_options(begin=begin)
                 async with connection.begin():
                     yield connection
         except sa.exc.SQLAlchemyError as error:
-            raise PersistenceError(f"The {self.kind.name} {reason(error)}.") from error
+            raise PersistenceError(f"The {self.kind.name} {failure_reason(error)}.") from error
         except TimeoutError as error:
             if not limit.expired():
                 raise
@@ -211,10 +211,10 @@ async def open_database(
         PersistenceError: it cannot be opened; names it and the fix.
     """
     parsed = parse_url(url, kind.setting)
-    patience_s = busy_timeout_s if queue_timeout_s is None else queue_timeout_s
+    wait_s = busy_timeout_s if queue_timeout_s is None else queue_timeout_s
     # On a thread: importing a driver reads files, and event loops of others watch for that.
-    engine = await asyncio.to_thread(create_engine, parsed, kind, busy_timeout_s, patience_s)
-    database = Database(engine, kind, asyncio.Lock(), patience_s, OpenedFile(file_of(parsed)))
+    engine = await asyncio.to_thread(create_engine, parsed, kind, busy_timeout_s, wait_s)
+    database = Database(engine, kind, asyncio.Lock(), wait_s, OpenedFile(sqlite_file(parsed)))
     try:
         if prepare:
             await database.prepare()
@@ -229,7 +229,7 @@ async def has_schema(url: str | sa.URL, kind: DatabaseKind) -> bool:
         return await database.has_schema()
 
 
-def _make_private(file: Path) -> None:
+def _create_private_file(file: Path) -> None:
     make_folder(file.parent)
     make_file(file)
 
@@ -239,7 +239,7 @@ async def _use_write_ahead_log(database: Database) -> None:
 
     SQLite answers "locked" at once, without its busy timeout, when two processes switch a new file together.
     """
-    attempts = int(BUSY_TIMEOUT_S / _RETRY_S)
+    attempts = int(BUSY_TIMEOUT_S / _RETRY_DELAY_S)
     async with database.engine.connect() as connection:
         driver: Any = (await connection.get_raw_connection()).driver_connection
         for attempt in range(attempts):
@@ -248,21 +248,21 @@ async def _use_write_ahead_log(database: Database) -> None:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorname != "SQLITE_BUSY" or attempt == attempts - 1:
                     raise PersistenceError(f"The {database.kind.name} cannot be prepared: {error}.") from error
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(_RETRY_DELAY_S)
             else:
                 return
 
 
 @lru_cache(maxsize=256)
-def _written(statement: sa.Select[Any]) -> tuple[str, list[str], list[str]]:
+def _compile_select(statement: sa.Select[Any]) -> tuple[str, list[str], list[str]]:
     """Write a statement as SQLite takes it, with the names of its columns and, in order, of its parameters."""
     compiled: Any = statement.compile(dialect=aiosqlite.dialect())
     return str(compiled), [column.name for column in statement.selected_columns], compiled.positiontup
 
 
-def reason(error: BaseException | None) -> str:
+def failure_reason(error: BaseException | None) -> str:
     """Say why a database failed, in words that hold nothing of what the driver says."""
     if isinstance(error, sa.exc.TimeoutError):
-        return _TOO_MANY
+        return _TOO_MANY_CALLS
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-    return sqlite_failure(cause).reason if isinstance(cause, sqlite3.Error) else postgresql.reason(cause)
+    return sqlite_failure(cause).reason if isinstance(cause, sqlite3.Error) else postgresql.failure_reason(cause)

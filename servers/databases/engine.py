@@ -15,8 +15,8 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from toolweave.errors import ConfigError
 from toolweave.servers.databases import postgresql
 
-CONNECTIONS = 5
-_FIX = "Use a sqlite:// URL, or begin the URL with postgresql:// (pip install 'toolweave[postgres]')."
+POOL_SIZE = 5
+_URL_FIX = "Use a sqlite:// URL, or begin the URL with postgresql:// (pip install 'toolweave[postgres]')."
 _ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": postgresql.DRIVER, "postgres": postgresql.DRIVER}
 
 
@@ -46,15 +46,15 @@ class OpenedFile:
         self.path = path
         self._identity: tuple[int, int] | None = None
 
-    def remember(self) -> None:
+    def record_identity(self) -> None:
         """Take what is there now for the file that is open."""
-        self._identity = self._there()
+        self._identity = self._current_identity()
 
-    def has_gone(self) -> bool:
+    def is_replaced(self) -> bool:
         """Tell whether what is there now is another file, or none."""
-        return self._identity is not None and self._there() != self._identity
+        return self._identity is not None and self._current_identity() != self._identity
 
-    def _there(self) -> tuple[int, int] | None:
+    def _current_identity(self) -> tuple[int, int] | None:
         try:
             found = self.path.stat() if self.path else None
         except OSError:
@@ -85,11 +85,11 @@ def parse_url(url: str | sa.URL, setting: str) -> sa.URL:
     try:
         parsed = sa.make_url(url)
     except sa.exc.ArgumentError:
-        raise ConfigError("this is not a database URL.", source=setting, fix=_FIX) from None
+        raise ConfigError("this is not a database URL.", source=setting, fix=_URL_FIX) from None
     return parsed.set(drivername=_ASYNC_DRIVERS.get(parsed.drivername, parsed.drivername))
 
 
-def file_of(url: sa.URL) -> Path | None:
+def sqlite_file(url: sa.URL) -> Path | None:
     """Give the file of a SQLite database; None where there is none: another database, or one in memory."""
     name = url.database
     if url.get_backend_name() != "sqlite" or name in (None, "", ":memory:"):
@@ -100,7 +100,7 @@ def file_of(url: sa.URL) -> Path | None:
     return None if path in ("", ":memory:") or url.query.get("mode") == "memory" else Path(path)
 
 
-def pooled_engine(url: sa.URL, setting: str, name: str, queue_timeout_s: float, **options: Any) -> AsyncEngine:
+def create_pooled_engine(url: sa.URL, setting: str, name: str, queue_timeout_s: float, **options: Any) -> AsyncEngine:
     """Create an engine without connecting; the first one of a process imports its driver.
 
     Raises:
@@ -113,7 +113,7 @@ def pooled_engine(url: sa.URL, setting: str, name: str, queue_timeout_s: float, 
         return create_async_engine(
             url,
             poolclass=AsyncAdaptedQueuePool,
-            pool_size=1 if is_sqlite and file_of(url) is None else CONNECTIONS,
+            pool_size=1 if is_sqlite and sqlite_file(url) is None else POOL_SIZE,
             max_overflow=0,
             pool_timeout=queue_timeout_s,
             # A server that was restarted has closed the connections that wait here.
@@ -122,37 +122,37 @@ def pooled_engine(url: sa.URL, setting: str, name: str, queue_timeout_s: float, 
         )
     except (sa.exc.ArgumentError, sa.exc.InvalidRequestError, ImportError) as error:
         problem = f"there is no asynchronous driver for {url.drivername} here."
-        raise ConfigError(problem, source=setting, fix=_FIX) from error
+        raise ConfigError(problem, source=setting, fix=_URL_FIX) from error
 
 
 def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float, queue_timeout_s: float) -> AsyncEngine:
     """Create the engine of a database that is written to; raises what `pooled_engine` does."""
     is_sqlite = url.get_backend_name() == "sqlite"
     connect_args = {"timeout": busy_timeout_s, "factory": _SQLiteConnection} if is_sqlite else {}
-    engine = pooled_engine(url, kind.setting, kind.name, queue_timeout_s, connect_args=connect_args)
+    engine = create_pooled_engine(url, kind.setting, kind.name, queue_timeout_s, connect_args=connect_args)
     if is_sqlite:
         # Before what SQLAlchemy does with a new connection: that may be cancelled, too.
-        sa.event.listen(engine.sync_engine, "connect", _configuring(kind), insert=True)
-        begins = {"DEFERRED": "BEGIN DEFERRED", "IMMEDIATE": "BEGIN IMMEDIATE"}
+        sa.event.listen(engine.sync_engine, "connect", _connect_listener(kind), insert=True)
+        statements = {"DEFERRED": "BEGIN DEFERRED", "IMMEDIATE": "BEGIN IMMEDIATE"}
     elif url.drivername == postgresql.DRIVER:
-        begins = postgresql.beginning(kind.version_table.name, busy_timeout_s)
+        statements = postgresql.begin_statements(kind.version_table.name, busy_timeout_s)
     else:
         return engine
-    sa.event.listen(engine.sync_engine, "begin", _beginning(begins))
+    sa.event.listen(engine.sync_engine, "begin", _begin_listener(statements))
     return engine
 
 
-def _beginning(begins: Mapping[str, str]) -> Callable[[sa.Connection], None]:
+def _begin_listener(statements: Mapping[str, str]) -> Callable[[sa.Connection], None]:
     def begin(connection: sa.Connection) -> None:
-        connection.exec_driver_sql(begins[connection.get_execution_options()["begin"]])
+        connection.exec_driver_sql(statements[connection.get_execution_options()["begin"]])
 
     return begin
 
 
-def _configuring(kind: DatabaseKind) -> Callable[[Any, object], None]:
+def _connect_listener(kind: DatabaseKind) -> Callable[[Any, object], None]:
     def configure(connection: Any, _record: object) -> None:
         driver = connection.driver_connection
-        driver.stop = _once(driver.stop)
+        driver.stop = _call_once(driver.stop)
         # None: the driver begins no transaction of its own accord.
         connection.isolation_level = None
         cursor = connection.cursor()
@@ -162,18 +162,18 @@ def _configuring(kind: DatabaseKind) -> Callable[[Any, object], None]:
     return configure
 
 
-def _once(stop: Callable[[], Any]) -> Callable[[], Any]:
+def _call_once(stop: Callable[[], Any]) -> Callable[[], Any]:
     """Stop a connection's thread the first time only.
 
     Who closes a connection that a cancelled call has stopped already would wait for an answer of a thread that is gone.
     """
-    asked = False
+    was_called = False
 
-    def stopping() -> Any:
-        nonlocal asked
-        if asked:
+    def stop_once() -> Any:
+        nonlocal was_called
+        if was_called:
             return None
-        asked = True
+        was_called = True
         return stop()
 
-    return stopping
+    return stop_once

@@ -10,24 +10,24 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 DRIVER = "postgresql+psycopg"
 
 # From its beginning to its commit, however many statements it has; what has to be tidied up then may take 10 s more.
-TRANSACTION_LIMIT_S = 30.0
+TRANSACTION_TIMEOUT_S = 30.0
 
 # The server ends a statement, and the transaction of a client that was suspended in it.
-_STATEMENT_LIMIT_S = 10.0
-_ADDRESS_LIMIT_S = 3
+_STATEMENT_TIMEOUT_S = 10.0
+_CONNECT_TIMEOUT_S = 3
 
 _BUSY = "is busy: another program is writing to it"
-_GONE = "went away: its server was stopped or the connection broke"
-_CROWDED = "takes no more connections: its server has as many as it allows"
-_REFUSED = "does not let this user in: check user name, password and the server's pg_hba.conf"
+_CONNECTION_LOST = "went away: its server was stopped or the connection broke"
+_TOO_MANY_CONNECTIONS = "takes no more connections: its server has as many as it allows"
+_ACCESS_REFUSED = "does not let this user in: check user name, password and the server's pg_hba.conf"
 _STARTING = "is starting or stopping"
 
 # SQLSTATE, or the two characters of its class.
-_REASONS = {
-    "08": _GONE,
+_REASON_BY_SQLSTATE = {
+    "08": _CONNECTION_LOST,
     "25006": "is read-only",
     "25P03": "waited too long in a transaction and gave it up",
-    "28": _REFUSED,
+    "28": _ACCESS_REFUSED,
     "3D000": "is not there: create it on its server",
     "3F000": "has no schema for its tables: check the search_path of its user",
     "40001": _BUSY,
@@ -35,25 +35,25 @@ _REASONS = {
     "42501": "does not allow this user what is needed: see docs/postgresql.md for the grants",
     "53100": "cannot grow: the disk is full",
     "53200": "is out of memory",
-    "53300": _CROWDED,
+    "53300": _TOO_MANY_CONNECTIONS,
     "55P03": _BUSY,
     "57014": "took too long and was stopped",
-    "57P01": _GONE,
-    "57P02": _GONE,
+    "57P01": _CONNECTION_LOST,
+    "57P02": _CONNECTION_LOST,
     "57P03": _STARTING,
-    "57P05": _GONE,
+    "57P05": _CONNECTION_LOST,
     "58030": "cannot be read or written: the disk reports an error",
     "XX001": "is damaged",
     "XX002": "is damaged",
 }
 
 # Whom the server refuses gets no SQLSTATE, only words.
-_REFUSALS = (
-    (r"authentication failed|no password supplied|pg_hba\.conf|role .* (not exist|not permitted)", _REFUSED),
-    (r"database .* does not exist", _REASONS["3D000"]),
-    (r"too many (clients|connections)|connection slots", _CROWDED),
+_REASON_BY_MESSAGE = (
+    (r"authentication failed|no password supplied|pg_hba\.conf|role .* (not exist|not permitted)", _ACCESS_REFUSED),
+    (r"database .* does not exist", _REASON_BY_SQLSTATE["3D000"]),
+    (r"too many (clients|connections)|connection slots", _TOO_MANY_CONNECTIONS),
     (r"starting up|shutting down|recovery", _STARTING),
-    (r"permission denied for database", _REASONS["42501"]),
+    (r"permission denied for database", _REASON_BY_SQLSTATE["42501"]),
 )
 _UNREACHABLE = "cannot be reached: check host, port and options of its URL, and that its server runs"
 UNKNOWN_REASON = "cannot be used"
@@ -64,29 +64,29 @@ def connect_args(url: sa.URL, name: str) -> dict[str, Any]:
 
     Statements are not prepared, so that a pooler may stand in between.
     """
-    patience = {
-        "connect_timeout": _ADDRESS_LIMIT_S,
-        "tcp_user_timeout": _ADDRESS_LIMIT_S * 1000,
+    timeouts = {
+        "connect_timeout": _CONNECT_TIMEOUT_S,
+        "tcp_user_timeout": _CONNECT_TIMEOUT_S * 1000,
         "keepalives_idle": 30,
         "keepalives_interval": 5,
         "keepalives_count": 3,
     }
     fixed = {"client_encoding": "utf8", "fallback_application_name": f"toolweave {name}", "prepare_threshold": None}
-    return {option: value for option, value in patience.items() if option not in url.query} | fixed
+    return {option: value for option, value in timeouts.items() if option not in url.query} | fixed
 
 
-def beginning(lock: str, busy_timeout_s: float) -> dict[str, str]:
+def begin_statements(lock_name: str, busy_timeout_s: float) -> dict[str, str]:
     """Give the statements that stand first in a transaction, by what SQLite calls it.
 
     A reader (DEFERRED) sees one state of the database. Of those who write (IMMEDIATE) under one `lock` one does at a
     time, in all processes: what it has read stays so until it commits, and ids become visible in their order. The
     limits hold for the transaction only: a pooler may give the connection to others then.
     """
-    number = int.from_bytes(hashlib.sha256(lock.encode()).digest()[:8], signed=True)
+    number = int.from_bytes(hashlib.sha256(lock_name.encode()).digest()[:8], signed=True)
     limits = (
         f"SET LOCAL lock_timeout = {_milliseconds(busy_timeout_s)};"
-        f"SET LOCAL statement_timeout = {_milliseconds(_STATEMENT_LIMIT_S)};"
-        f"SET LOCAL idle_in_transaction_session_timeout = {_milliseconds(_STATEMENT_LIMIT_S)}"
+        f"SET LOCAL statement_timeout = {_milliseconds(_STATEMENT_TIMEOUT_S)};"
+        f"SET LOCAL idle_in_transaction_session_timeout = {_milliseconds(_STATEMENT_TIMEOUT_S)}"
     )
     return {
         "DEFERRED": f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; {limits}",
@@ -100,15 +100,15 @@ async def encoding_problem(connection: AsyncConnection) -> str | None:
     return None if encoding == "UTF8" else f"has the encoding {encoding}: create it with ENCODING 'UTF8'"
 
 
-def reason(error: BaseException | None) -> str:
+def failure_reason(error: BaseException | None) -> str:
     """Say why the database failed, in words that hold nothing of what the driver says."""
     state = getattr(error, "sqlstate", None)
     if state:
-        return _REASONS.get(state) or _REASONS.get(state[:2], UNKNOWN_REASON)
-    said = str(error)
-    if "connection" in said and ("closed" in said or "lost" in said):
-        return _GONE
-    return next((words for pattern, words in _REFUSALS if re.search(pattern, said)), _UNREACHABLE)
+        return _REASON_BY_SQLSTATE.get(state) or _REASON_BY_SQLSTATE.get(state[:2], UNKNOWN_REASON)
+    message = str(error)
+    if "connection" in message and ("closed" in message or "lost" in message):
+        return _CONNECTION_LOST
+    return next((words for pattern, words in _REASON_BY_MESSAGE if re.search(pattern, message)), _UNREACHABLE)
 
 
 def _milliseconds(seconds: float) -> int:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from toolweave.servers.registry.repository import RegisteredTools
+    from toolweave.servers.registry.repository import ToolRepository
 
-MOST_OPENED = 4
-PATIENCE_S = 30.0
+MAX_OPEN_REGISTRIES = 4
+OPEN_TIMEOUT_S = 30.0
 
 
 class RegistrySlot:
@@ -34,21 +34,21 @@ class RegistrySlot:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._published: list[tuple[RegisteredTools, asyncio.AbstractEventLoop]] = []
-        self._turns: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+        self._published: list[tuple[ToolRepository, asyncio.AbstractEventLoop]] = []
+        self._semaphores: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
-    def publish(self, registry: "RegisteredTools") -> None:
+    def publish(self, registry: "ToolRepository") -> None:
         """Make `registry` the process's, from the event loop that it was opened on."""
         with self._lock:
             self._published.append((registry, asyncio.get_running_loop()))
 
-    def withdraw(self, registry: "RegisteredTools") -> None:
+    def unpublish(self, registry: "ToolRepository") -> None:
         """Take `registry` out, if it is in, before it closes."""
         with self._lock:
             self._published = [entry for entry in self._published if entry[0] is not registry]
 
     @asynccontextmanager
-    async def use(self) -> "AsyncIterator[RegisteredTools]":
+    async def open_registry(self) -> "AsyncIterator[ToolRepository]":
         """Return the registry published on this loop, else open the one published last, or that of the settings.
 
         Raises:
@@ -58,21 +58,21 @@ class RegistrySlot:
         loop = asyncio.get_running_loop()
         with self._lock:
             published = list(self._published)
-            self._turns = {each: turns for each, turns in self._turns.items() if not each.is_closed()}
-            turn = self._turns.setdefault(loop, asyncio.Semaphore(MOST_OPENED))
-        if own := [registry for registry, its_loop in published if its_loop is loop]:
-            yield own[-1]
+            self._semaphores = {each: turns for each, turns in self._semaphores.items() if not each.is_closed()}
+            semaphore = self._semaphores.setdefault(loop, asyncio.Semaphore(MAX_OPEN_REGISTRIES))
+        if on_this_loop := [registry for registry, registry_loop in published if registry_loop is loop]:
+            yield on_this_loop[-1]
             return
-        opened = await asyncio.to_thread(_opened, published[-1][0].url if published else None)
+        opened = await asyncio.to_thread(_registry_at, published[-1][0].url if published else None)
         try:
-            await asyncio.wait_for(turn.acquire(), PATIENCE_S)
+            await asyncio.wait_for(semaphore.acquire(), OPEN_TIMEOUT_S)
         except TimeoutError:
             raise PersistenceError("The tool registry is busy: too many calls wait for it.") from None
         try:
             async with opened as registry:
                 yield registry
         finally:
-            turn.release()
+            semaphore.release()
 
     async def find(self, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
         """Return those of the tools that there are now, by id.
@@ -80,11 +80,11 @@ class RegistrySlot:
         Raises:
             PersistenceError: the registry cannot be read now.
         """
-        async with self.use() as registry:
+        async with self.open_registry() as registry:
             return await registry.find(tool_ids)
 
 
-def _opened(url: "sa.URL | None") -> "AbstractAsyncContextManager[RegisteredTools]":
+def _registry_at(url: "sa.URL | None") -> "AbstractAsyncContextManager[ToolRepository]":
     """Open the registry at a URL, or at that of the settings; imports the database's library with the first use."""
     from toolweave.servers.registry.repository import database_url, open_registry_at  # noqa: PLC0415
 

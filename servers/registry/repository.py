@@ -23,20 +23,20 @@ from toolweave.servers.registry.stored_tools import (
     TOOLS_DATABASE,
     RegisteredTool,
     RowReader,
-    folded,
-    listed,
-    matching,
+    fold_id,
+    format_ids,
     numbered_ids,
-    row_of,
+    search_clauses,
+    tool_row,
 )
 from toolweave.tool_config import TOOL_ID, ToolConfig
 
 # SQLite takes 32 766 parameters in one statement, PostgreSQL 65 535.
-_IN_ONE_STATEMENT = 1_000
-_TRIED_AT_ONCE = 100
+_IDS_PER_STATEMENT = 1_000
+_IDS_PER_ATTEMPT = 100
 # Hundreds of requests that come together are all answered, if late.
 _QUEUE_TIMEOUT_S = 30.0
-_READ = (TOOLS.c.tool_id, TOOLS.c.revision, TOOLS.c.created_at, TOOLS.c.updated_at, TOOLS.c.document)
+_READ_COLUMNS = (TOOLS.c.tool_id, TOOLS.c.revision, TOOLS.c.created_at, TOOLS.c.updated_at, TOOLS.c.document)
 OnConflict = Literal["error", "replace", "skip"]
 T = TypeVar("T")
 
@@ -51,14 +51,14 @@ class ImportReport:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTools:
+class ToolPage:
     """A page of the tools that a search found, and how many it found in all."""
 
     tools: list[RegisteredTool]
     total: int
 
 
-class RegisteredTools:
+class ToolRepository:
     """The tools of one database, for the event loop it was opened on; `clock` is there so that tests own the time.
 
     What is stored of a tool and cannot be read any more counts as absent, with a warning in the log: it keeps its
@@ -70,7 +70,7 @@ class RegisteredTools:
     def __init__(self, database: Database, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._database = database
         self._clock = clock
-        self._rows = RowReader()
+        self._row_reader = RowReader()
 
     @property
     def url(self) -> sa.URL:
@@ -79,34 +79,34 @@ class RegisteredTools:
 
     async def find(self, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
         """Return those of the tools that there are, by id, in the order of `tool_ids`."""
-        tools = await self.registered(tool_ids)
+        tools = await self.find_registered(tool_ids)
         return {tool_id: tools[tool_id].config for tool_id in dict.fromkeys(tool_ids) if tool_id in tools}
 
     async def get(self, tool_id: str) -> RegisteredTool | None:
         """Return one tool; None when there is none of that id."""
-        return (await self.registered([tool_id])).get(tool_id)
+        return (await self.find_registered([tool_id])).get(tool_id)
 
-    async def registered(self, tool_ids: Iterable[str]) -> dict[str, RegisteredTool]:
+    async def find_registered(self, tool_ids: Iterable[str]) -> dict[str, RegisteredTool]:
         """Return those of the tools that there are, with their revisions, by id."""
         rows: list[Mapping[str, Any]] = []
-        for portion in portions(dict.fromkeys(tool_id for tool_id in tool_ids if re.fullmatch(TOOL_ID, tool_id))):
-            given = {f"id_{place}": tool_id for place, tool_id in enumerate(portion)}
-            rows += await self._database.select(_with_ids(len(portion)), given)
-        return {tool.config.tool_id: tool for tool in await self._rows.tools(rows)}
+        for batch in batches(dict.fromkeys(tool_id for tool_id in tool_ids if re.fullmatch(TOOL_ID, tool_id))):
+            values = {f"id_{place}": tool_id for place, tool_id in enumerate(batch)}
+            rows += await self._database.select(_select_by_ids(len(batch)), values)
+        return {tool.config.tool_id: tool for tool in await self._row_reader.read_tools(rows)}
 
-    async def search(self, query: str | None = None, *, limit: int, offset: int = 0) -> FoundTools:
+    async def search(self, query: str | None = None, *, limit: int, offset: int = 0) -> ToolPage:
         """Return a page of the tools that have every word of the query in id, name, description, path or method."""
-        conditions, order = matching(query)
-        statement = sa.select(*_READ).where(*conditions).order_by(*order).limit(limit).offset(offset)
+        conditions, order = search_clauses(query)
+        statement = sa.select(*_READ_COLUMNS).where(*conditions).order_by(*order).limit(limit).offset(offset)
         async with self._database.read() as connection:
             rows = [dict(row) for row in (await connection.execute(statement)).mappings()]
             total = await connection.scalar(sa.select(sa.func.count()).select_from(TOOLS).where(*conditions))
-        return FoundTools(await self._rows.tools(rows), total or 0)
+        return ToolPage(await self._row_reader.read_tools(rows), total or 0)
 
-    async def all(self) -> list[ToolConfig]:
+    async def list_all(self) -> list[ToolConfig]:
         """Return every tool, in the order of their ids."""
-        rows = await self._database.select(sa.select(*_READ).order_by(TOOLS.c.folded_id), {})
-        return [tool.config for tool in await self._rows.tools(rows)]
+        rows = await self._database.select(sa.select(*_READ_COLUMNS).order_by(TOOLS.c.folded_id), {})
+        return [tool.config for tool in await self._row_reader.read_tools(rows)]
 
     async def create(self, config: ToolConfig, *, rename: bool = False) -> RegisteredTool:
         """Register a tool; with `rename` under a numbered id like its own where that is taken.
@@ -114,13 +114,13 @@ class RegisteredTools:
         Raises:
             Conflict: the id is taken, if only in other case.
         """
-        row = row_of(config)
-        async with self._writing() as (connection, times):
-            for same in (await taken(connection, [config.tool_id])).values():
+        row = tool_row(config)
+        async with self._write_transaction() as (connection, times):
+            for same in (await rows_by_id(connection, [config.tool_id])).values():
                 if not rename:
-                    raise _conflict(config.tool_id, same["tool_id"])
-                config = config.model_copy(update={"tool_id": await free_id(connection, config.tool_id)})
-                row = row_of(config)
+                    raise _id_conflict(config.tool_id, same["tool_id"])
+                config = config.model_copy(update={"tool_id": await find_free_id(connection, config.tool_id)})
+                row = tool_row(config)
             await connection.execute(TOOLS.insert().values(row | times))
         return RegisteredTool(config, **times)
 
@@ -131,9 +131,9 @@ class RegisteredTools:
             NotFound: there is no such tool.
             StaleRevision: it has another revision by now.
         """
-        row = row_of(config)
-        async with self._writing() as (connection, times):
-            times["created_at"] = (await _expected(connection, config.tool_id, revision))["created_at"]
+        row = tool_row(config)
+        async with self._write_transaction() as (connection, times):
+            times["created_at"] = (await _existing_row(connection, config.tool_id, revision))["created_at"]
             await connection.execute(TOOLS.update().where(TOOLS.c.tool_id == config.tool_id).values(row | times))
         return RegisteredTool(config, **times)
 
@@ -144,8 +144,8 @@ class RegisteredTools:
             NotFound: there is no such tool.
             StaleRevision: it has another revision by now.
         """
-        async with self._writing() as (connection, _):
-            await _expected(connection, tool_id, revision)
+        async with self._write_transaction() as (connection, _):
+            await _existing_row(connection, tool_id, revision)
             await connection.execute(TOOLS.delete().where(TOOLS.c.tool_id == tool_id))
 
     async def import_all(
@@ -161,16 +161,16 @@ class RegisteredTools:
             Conflict: an id comes twice among them, if only in other case; or `on_conflict` is "error" and ids are
                 taken; or it is "replace" and ids are taken by ones of other case; or revisions have changed.
         """
-        rows = await asyncio.to_thread(lambda: [row_of(config) for config in configs])
+        rows = await asyncio.to_thread(lambda: [tool_row(config) for config in configs])
         counts = Counter(row["folded_id"] for row in rows)
         if twins := [row["tool_id"] for row in rows if counts[row["folded_id"]] > 1]:
-            raise Conflict(f"Tool ids come more than once in what is to be registered: {listed(twins)}.")
-        async with self._writing() as (connection, times):
-            await _refuse_changed(connection, revisions or {})
+            raise Conflict(f"Tool ids come more than once in what is to be registered: {format_ids(twins)}.")
+        async with self._write_transaction() as (connection, times):
+            await _check_revisions(connection, revisions or {})
             return await _write_all(connection, rows, times, on_conflict)
 
     @asynccontextmanager
-    async def _writing(self) -> AsyncIterator[tuple[AsyncConnection, dict[str, Any]]]:
+    async def _write_transaction(self) -> AsyncIterator[tuple[AsyncConnection, dict[str, Any]]]:
         """Open a transaction that no other writes beside; yields the revision and the times of what it writes."""
         now = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
         async with self._database.write() as connection:
@@ -180,31 +180,31 @@ class RegisteredTools:
 
 
 @lru_cache(maxsize=64)
-def _with_ids(count: int) -> sa.Select[Any]:
+def _select_by_ids(count: int) -> sa.Select[Any]:
     """Select tools by so many ids; the same statement each time, so that it is written out once."""
-    return sa.select(*_READ).where(TOOLS.c.tool_id.in_([sa.bindparam(f"id_{place}") for place in range(count)]))
+    return sa.select(*_READ_COLUMNS).where(TOOLS.c.tool_id.in_([sa.bindparam(f"id_{place}") for place in range(count)]))
 
 
-async def _expected(connection: AsyncConnection, tool_id: str, revision: int | None) -> sa.RowMapping:
-    there = (await taken(connection, [tool_id])).get(folded(tool_id)) if re.fullmatch(TOOL_ID, tool_id) else None
-    if there is None or there["tool_id"] != tool_id:
+async def _existing_row(connection: AsyncConnection, tool_id: str, revision: int | None) -> sa.RowMapping:
+    row = (await rows_by_id(connection, [tool_id])).get(fold_id(tool_id)) if re.fullmatch(TOOL_ID, tool_id) else None
+    if row is None or row["tool_id"] != tool_id:
         raise NotFound(f"There is no tool {tool_id[:100]!r}.")
-    if revision not in (None, there["revision"]):
-        raise StaleRevision(f"The tool {tool_id} has changed: its revision is {there['revision']}, not {revision}.")
-    return there
+    if revision not in (None, row["revision"]):
+        raise StaleRevision(f"The tool {tool_id} has changed: its revision is {row['revision']}, not {revision}.")
+    return row
 
 
-def _conflict(tool_id: str, same: str) -> Conflict:
+def _id_conflict(tool_id: str, same: str) -> Conflict:
     if tool_id == same:
         return Conflict(f"There is a tool registered as {tool_id} already.")
     return Conflict(f"The tool_id {tool_id} differs only in case from {same}, which is registered already.")
 
 
-async def _refuse_changed(connection: AsyncConnection, revisions: Mapping[str, int]) -> None:
+async def _check_revisions(connection: AsyncConnection, revisions: Mapping[str, int]) -> None:
     """Refuse what was made of tools that have other revisions by now, or are gone. Raises Conflict."""
-    there = {row["tool_id"]: row["revision"] for row in (await taken(connection, revisions)).values()}
-    if changed := [tool_id for tool_id, revision in revisions.items() if there.get(tool_id) != revision]:
-        raise Conflict(f"Others have changed {listed(changed)} meanwhile; nothing was stored. Please try again.")
+    stored = {row["tool_id"]: row["revision"] for row in (await rows_by_id(connection, revisions)).values()}
+    if changed := [tool_id for tool_id, revision in revisions.items() if stored.get(tool_id) != revision]:
+        raise Conflict(f"Others have changed {format_ids(changed)} meanwhile; nothing was stored. Please try again.")
 
 
 async def _write_all(
@@ -217,14 +217,14 @@ async def _write_all(
     Raises:
         Conflict: ids are taken, and `on_conflict` is "error"; or taken by ones of other case, and it is "replace".
     """
-    there = await taken(connection, [row["tool_id"] for row in rows])
-    old = {row["tool_id"]: there[row["folded_id"]] for row in rows if row["folded_id"] in there}
+    stored = await rows_by_id(connection, [row["tool_id"] for row in rows])
+    old = {row["tool_id"]: stored[row["folded_id"]] for row in rows if row["folded_id"] in stored}
     refused = {"error": list(old), "replace": [i for i, row in old.items() if row["tool_id"] != i], "skip": []}
     if refused[on_conflict]:
-        raise Conflict(f"Tools are registered already, if only in other case, as {listed(refused[on_conflict])}.")
+        raise Conflict(f"Tools are registered already, if only in other case, as {format_ids(refused[on_conflict])}.")
     replaced = list(old) if on_conflict == "replace" else []
-    for portion in portions(replaced):
-        await connection.execute(TOOLS.delete().where(TOOLS.c.tool_id.in_(portion)))
+    for batch in batches(replaced):
+        await connection.execute(TOOLS.delete().where(TOOLS.c.tool_id.in_(batch)))
     written = [row for row in rows if row["tool_id"] not in old or on_conflict == "replace"]
     created = {tool_id: {"created_at": old[tool_id]["created_at"]} for tool_id in replaced}
     if written:
@@ -237,34 +237,34 @@ async def _write_all(
     )
 
 
-def portions(items: Iterable[T], size: int = _IN_ONE_STATEMENT) -> Iterator[Sequence[T]]:
+def batches(items: Iterable[T], size: int = _IDS_PER_STATEMENT) -> Iterator[Sequence[T]]:
     """Split into as many items as one statement may name."""
-    rest = iter(items)
-    while portion := tuple(islice(rest, size)):
-        yield portion
+    iterator = iter(items)
+    while batch := tuple(islice(iterator, size)):
+        yield batch
 
 
-async def taken(connection: AsyncConnection, tool_ids: Iterable[str]) -> dict[str, sa.RowMapping]:
+async def rows_by_id(connection: AsyncConnection, tool_ids: Iterable[str]) -> dict[str, sa.RowMapping]:
     """Return those tools, without documents, whose ids equal one of `tool_ids` but for case; by folded id."""
     columns = (TOOLS.c.tool_id, TOOLS.c.folded_id, TOOLS.c.revision, TOOLS.c.created_at)
     found: dict[str, sa.RowMapping] = {}
-    for portion in portions({folded(tool_id) for tool_id in tool_ids}):
-        rows = await connection.execute(sa.select(*columns).where(TOOLS.c.folded_id.in_(portion)))
+    for batch in batches({fold_id(tool_id) for tool_id in tool_ids}):
+        rows = await connection.execute(sa.select(*columns).where(TOOLS.c.folded_id.in_(batch)))
         found |= {row["folded_id"]: row for row in rows.mappings()}
     return found
 
 
-async def free_id(connection: AsyncConnection, wanted: str) -> str:
+async def find_free_id(connection: AsyncConnection, tool_id: str) -> str:
     """Return the id, or the first numbered one like it that is free."""
-    for tried in portions(numbered_ids(wanted), _TRIED_AT_ONCE):
-        there = await taken(connection, tried)
-        if free := next((tool_id for tool_id in tried if folded(tool_id) not in there), None):
+    for candidates in batches(numbered_ids(tool_id), _IDS_PER_ATTEMPT):
+        stored = await rows_by_id(connection, candidates)
+        if free := next((candidate for candidate in candidates if fold_id(candidate) not in stored), None):
             return free
     raise AssertionError("the numbered ids have no end")
 
 
 @asynccontextmanager
-async def open_tool_registry(settings: Settings) -> AsyncIterator[RegisteredTools]:
+async def open_tool_registry(settings: Settings) -> AsyncIterator[ToolRepository]:
     """Open the registry at TOOLWEAVE_TOOLS_DATABASE_URL, by default the SQLite file tools.db in the data folder.
 
     Raises:
@@ -279,12 +279,12 @@ async def open_tool_registry(settings: Settings) -> AsyncIterator[RegisteredTool
 @asynccontextmanager
 async def open_registry_at(
     url: str | sa.URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S
-) -> AsyncIterator[RegisteredTools]:
+) -> AsyncIterator[ToolRepository]:
     """Open the registry in the database at a SQLAlchemy URL; raises what `open_tool_registry` does."""
     async with open_database(
         url, TOOLS_DATABASE, busy_timeout_s=busy_timeout_s, queue_timeout_s=_QUEUE_TIMEOUT_S
     ) as database:
-        yield RegisteredTools(database)
+        yield ToolRepository(database)
 
 
 def database_url(settings: Settings) -> str:

@@ -23,13 +23,13 @@ from toolweave.tool_config import RESERVED_IDS, ToolConfig
 VERSION = 1
 METADATA = sa.MetaData()
 # In the order of the code points, as everywhere in SQLite: a PostgreSQL may sort by the rules of a language.
-_ID = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+_ID_TYPE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 # What is searched stands before the documents: a search need not read over these.
 TOOLS = sa.Table(
     "registered_tools",
     METADATA,
     sa.Column("tool_id", sa.Text, primary_key=True),
-    sa.Column("folded_id", _ID, nullable=False, unique=True),
+    sa.Column("folded_id", _ID_TYPE, nullable=False, unique=True),
     sa.Column("revision", sa.BigInteger, nullable=False),
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("updated_at", sa.Text, nullable=False),
@@ -42,7 +42,7 @@ REVISIONS = sa.Table("tool_registry_revision", METADATA, sa.Column("last", sa.Bi
 SCHEMA_VERSION = sa.Table("tool_registry_schema_version", METADATA, sa.Column("version", sa.Integer, nullable=False))
 
 
-async def create(connection: AsyncConnection) -> None:
+async def create_tables(connection: AsyncConnection) -> None:
     """Create the tables."""
     await connection.run_sync(METADATA.create_all)
     await connection.execute(REVISIONS.insert().values(last=0))
@@ -53,17 +53,17 @@ TOOLS_DATABASE = DatabaseKind(
     setting="TOOLWEAVE_TOOLS_DATABASE_URL",
     version=VERSION,
     version_table=SCHEMA_VERSION,
-    create=create,
+    create=create_tables,
     synchronous="FULL",
 )
-LONGEST_ID = 64
-_OTHERS = re.compile(r"[^a-z0-9]+")
+MAX_ID_LENGTH = 64
+_NOT_ID_CHARS = re.compile(r"[^a-z0-9]+")
 
 
-def slug(name: str) -> str:
+def make_tool_id(name: str) -> str:
     """Make an id of a name in any script; one whose letters no id can hold gets its hash."""
     letters = unicodedata.normalize("NFKD", name).casefold().encode("ascii", "ignore").decode()
-    made = _OTHERS.sub("_", letters)[:LONGEST_ID].strip("_")
+    made = _NOT_ID_CHARS.sub("_", letters)[:MAX_ID_LENGTH].strip("_")
     if made in RESERVED_IDS:
         return f"{made}-2"
     return made or f"tool_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:12]}"
@@ -77,40 +77,40 @@ def numbered_ids(tool_id: str) -> Iterator[str]:
         tool_id = tool_id.removesuffix("-2")
     for number in count(2):
         ending = f"-{number}"
-        yield tool_id[: LONGEST_ID - len(ending)] + ending
+        yield tool_id[: MAX_ID_LENGTH - len(ending)] + ending
 
 
-def folded(tool_id: str) -> str:
+def fold_id(tool_id: str) -> str:
     """Return the form that no two tools may have in common: `Get_User` and `get_user` would be taken for each other."""
     return tool_id.lower()
 
 
-def listed(tool_ids: Sequence[str], most: int = 20) -> str:
+def format_ids(tool_ids: Sequence[str], max_ids: int = 20) -> str:
     """Name the first `most` ids in a sentence, and say how many more there are."""
-    rest = len(tool_ids) - most
-    return ", ".join(tool_ids[:most]) + (f" and {rest} more" if rest > 0 else "")
+    more = len(tool_ids) - max_ids
+    return ", ".join(tool_ids[:max_ids]) + (f" and {more} more" if more > 0 else "")
 
 
-_MOST_WORDS = 16
+_MAX_WORDS = 16
 # A pattern of SQLite's LIKE may have 50 000 bytes.
-_LONGEST_QUERY = 1_000
+_MAX_QUERY_LENGTH = 1_000
 
 
-def searched_texts(config: ToolConfig) -> dict[str, str]:
+def search_columns(config: ToolConfig) -> dict[str, str]:
     """Return the columns that a search looks at; no word goes over the end of a line."""
-    called = (config.tool_id, config.name)
-    every = (*called, config.description, config.api.path, config.api.method)
-    return {"name_text": "\n".join(map(_plain, called)), "search_text": "\n".join(map(_plain, every))}
+    names = (config.tool_id, config.name)
+    texts = (*names, config.description, config.api.path, config.api.method)
+    return {"name_text": "\n".join(map(_fold_text, names)), "search_text": "\n".join(map(_fold_text, texts))}
 
 
-def matching(query: str | None) -> tuple[list[sa.ColumnElement[bool]], list[sa.ColumnElement[Any]]]:
+def search_clauses(query: str | None) -> tuple[list[sa.ColumnElement[bool]], list[sa.ColumnElement[Any]]]:
     """Return the conditions and the order of a search: an exact id, then all words in id and name, then the rest.
 
     Every word must occur somewhere: the first 16 words of the first 1 000 characters count. The order is the same
     every time.
     """
-    text = _plain((query or "")[:_LONGEST_QUERY])
-    words = text.split()[:_MOST_WORDS]
+    text = _fold_text((query or "")[:_MAX_QUERY_LENGTH])
+    words = text.split()[:_MAX_WORDS]
     if not words:
         return [], [TOOLS.c.folded_id.asc()]
     in_name = sa.and_(*(TOOLS.c.name_text.contains(word, autoescape=True) for word in words))
@@ -118,16 +118,16 @@ def matching(query: str | None) -> tuple[list[sa.ColumnElement[bool]], list[sa.C
     return [TOOLS.c.search_text.contains(word, autoescape=True) for word in words], [rank, TOOLS.c.folded_id.asc()]
 
 
-def _plain(text: str) -> str:
+def _fold_text(text: str) -> str:
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     # A NUL would end a pattern; half a surrogate pair is no text that a database takes.
     return folded.replace("\0", " ").encode("utf-8", "replace").decode()
 
 
-_AT_ONCE = 20
+_ROWS_PER_BATCH = 20
 # A run reads its tools in several stages, and reading one costs many times what looking it up does.
-_MOST_REMEMBERED = 500
-_LONGEST_REMEMBERED = 32_768
+_MAX_CACHED_CONFIGS = 500
+_MAX_CACHED_LENGTH = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,32 +143,32 @@ class RegisteredTool:
     updated_at: str
 
 
-def row_of(config: ToolConfig) -> dict[str, Any]:
+def tool_row(config: ToolConfig) -> dict[str, Any]:
     """Return the columns of a tool, without revision and times."""
     document = json.dumps(config.model_dump(mode="json"), separators=(",", ":"))
-    ids = {"tool_id": config.tool_id, "folded_id": folded(config.tool_id)}
-    return ids | searched_texts(config) | {"document": document}
+    ids = {"tool_id": config.tool_id, "folded_id": fold_id(config.tool_id)}
+    return ids | search_columns(config) | {"document": document}
 
 
 class RowReader:
     """Read rows; a document that is no ToolConfig any more is left out, with one warning for each revision of it."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, int]] = set()
+        self._warned: set[tuple[str, int]] = set()
 
-    async def tools(self, rows: Sequence[Mapping[str, Any]]) -> list[RegisteredTool]:
+    async def read_tools(self, rows: Sequence[Mapping[str, Any]]) -> list[RegisteredTool]:
         """Read the tools that can be read, letting others have the event loop in between."""
         found: list[RegisteredTool] = []
-        for start in range(0, len(rows), _AT_ONCE):
+        for start in range(0, len(rows), _ROWS_PER_BATCH):
             if start:
                 await asyncio.sleep(0)
-            found += [tool for row in rows[start : start + _AT_ONCE] if (tool := self._tool(row))]
+            found += [tool for row in rows[start : start + _ROWS_PER_BATCH] if (tool := self._read_tool(row))]
         return found
 
-    def _tool(self, row: Mapping[str, Any]) -> RegisteredTool | None:
+    def _read_tool(self, row: Mapping[str, Any]) -> RegisteredTool | None:
         try:
-            read = _config if len(row["document"]) <= _LONGEST_REMEMBERED else _config.__wrapped__
-            config = read(row["document"])
+            parse = _parse_config if len(row["document"]) <= _MAX_CACHED_LENGTH else _parse_config.__wrapped__
+            config = parse(row["document"])
             if config.tool_id != row["tool_id"]:
                 raise ValueError("it has another tool_id than its row")
         except (ValueError, RecursionError) as error:
@@ -177,23 +177,23 @@ class RowReader:
         return RegisteredTool(config, row["revision"], row["created_at"], row["updated_at"])
 
     def _warn(self, tool_id: str, revision: int, error: Exception) -> None:
-        if (tool_id, revision) not in self._told:
-            self._told.add((tool_id, revision))
+        if (tool_id, revision) not in self._warned:
+            self._warned.add((tool_id, revision))
             logger.warning(
                 "The registered tool {} is left out: this Toolweave cannot read what is stored of it ({}). "
                 "Delete it and register it again.",
                 tool_id,
-                _problem(error),
+                _describe_error(error),
             )
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
-def _config(document: str) -> ToolConfig:
+@lru_cache(maxsize=_MAX_CACHED_CONFIGS)
+def _parse_config(document: str) -> ToolConfig:
     """Read a document; the same text gives the same configuration, which nothing changes."""
     return ToolConfig.stored(json.loads(document))
 
 
-def _problem(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     match error:
         case ValidationError():
             return "; ".join(f"{'.'.join(map(str, place))} {expected}" for place, expected in sentences(error)[:5])

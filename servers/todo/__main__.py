@@ -19,7 +19,7 @@ from toolweave.servers.todo.server import open_todo_server  # noqa: E402
 
 
 @asynccontextmanager
-async def _open(settings: Settings) -> AsyncIterator[FastMCP[None]]:
+async def _open_server(settings: Settings) -> AsyncIterator[FastMCP[None]]:
     if settings.todo_database_url is None:
         # Opening the database names what is wrong with the folder.
         with suppress(OSError):
@@ -34,6 +34,6 @@ sys.exit(
         description="Serve a todo list over MCP. It is kept in TOOLWEAVE_TODO_DATABASE_URL, by default a SQLite file "
         "in the data folder.",
         default_port=8000,
-        open_server=_open,
+        open_server=_open_server,
     )
 )

@@ -12,7 +12,7 @@ from toolweave.servers.databases.engine import DatabaseKind
 VERSION = 1
 METADATA = sa.MetaData()
 # Dates are compared as texts: by their code points, whatever language a PostgreSQL sorts by.
-_DATE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+_DATE_TYPE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 TODOS = sa.Table(
     "todos",
     METADATA,
@@ -21,7 +21,7 @@ TODOS = sa.Table(
     sa.Column("description", sa.Text),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("priority", sa.Text, nullable=False),
-    sa.Column("due_date", _DATE),
+    sa.Column("due_date", _DATE_TYPE),
     sa.Column("tags", sa.Text, nullable=False),
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("updated_at", sa.Text, nullable=False),
@@ -34,7 +34,7 @@ IDEMPOTENT_RESULTS = sa.Table(
     sa.Column("tool", sa.Text, primary_key=True),
     sa.Column("key", sa.Text, primary_key=True),
     sa.Column("result", sa.Text, nullable=False),
-    sa.Column("created_at", _DATE, nullable=False, index=True),
+    sa.Column("created_at", _DATE_TYPE, nullable=False, index=True),
 )
 SCHEMA_VERSION = sa.Table("todo_schema_version", METADATA, sa.Column("version", sa.Integer, nullable=False))
 FULL_TEXT = sa.table("todos_fts", sa.column("rowid"), sa.column("todos_fts"))
@@ -68,7 +68,7 @@ _FULL_TEXT_DDL = (
 )
 
 
-async def create(connection: AsyncConnection) -> None:
+async def create_tables(connection: AsyncConnection) -> None:
     """Create the tables and, where SQLite has FTS5, the full-text index."""
     await connection.run_sync(METADATA.create_all)
     has_fts5 = sa.select(sa.func.sqlite_compileoption_used("ENABLE_FTS5"))
@@ -89,7 +89,7 @@ TODO_DATABASE = DatabaseKind(
     setting="TOOLWEAVE_TODO_DATABASE_URL",
     version=VERSION,
     version_table=SCHEMA_VERSION,
-    create=create,
+    create=create_tables,
 )
 
 

@@ -15,10 +15,10 @@ from toolweave.servers.todo.database import FULL_TEXT, IDEMPOTENT_RESULTS, TODOS
 
 Priority = Literal["low", "medium", "high"]
 Status = Literal["active", "completed"]
-_KEYS_KEPT_FOR = timedelta(days=30)
-_MOST_WORDS = 16
+_KEY_RETENTION = timedelta(days=30)
+_MAX_WORDS = 16
 # How much a word counts in the title, the description and the tags.
-_WEIGHTS = (10.0, 2.0, 5.0)
+_COLUMN_WEIGHTS = (10.0, 2.0, 5.0)
 _ACCENTS = "[\u0300-\u036f]"
 
 
@@ -41,7 +41,7 @@ _FIELDS = tuple(Todo.__annotations__)
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class TodoFilter:
     """Which todos a listing is about; None selects all. `due_before` is in the form of `Todo.due_date`."""
 
     status: Status | None = None
@@ -51,7 +51,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TodoPage:
     """Todos in the order of their ids; `next_after` is the id to go on after, None at the end."""
 
     todos: list[Todo]
@@ -60,14 +60,14 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class WriteResult:
     """The result of a write; `replayed` tells that it was kept from an earlier call with the same key (T-03)."""
 
     todo: Todo
     replayed: bool
 
 
-def by_index(query: str) -> sa.Select[tuple[object, ...]] | None:
+def full_text_query(query: str) -> sa.Select[tuple[object, ...]] | None:
     """Select the todos that have every word of the query, best first; None when the query has no word.
 
     Each word is quoted, so that nothing in it is full-text syntax, and matches words that begin with it.
@@ -77,18 +77,18 @@ def by_index(query: str) -> sa.Select[tuple[object, ...]] | None:
         return None
     expression = " AND ".join('"' + word.replace('"', '""') + '"*' for word in words)
     matches = sa.text("todos_fts MATCH :expression").bindparams(expression=expression)
-    rank = sa.func.bm25(sa.literal_column("todos_fts"), *_WEIGHTS)
+    rank = sa.func.bm25(sa.literal_column("todos_fts"), *_COLUMN_WEIGHTS)
     joined = sa.join(FULL_TEXT, TODOS, FULL_TEXT.c.rowid == TODOS.c.id)
     return sa.select(TODOS).select_from(joined).where(matches).order_by(rank, TODOS.c.id)
 
 
-def by_containment(query: str, *, without_accents: bool = False) -> sa.Select[tuple[object, ...]]:
+def substring_query(query: str, *, without_accents: bool = False) -> sa.Select[tuple[object, ...]]:
     """Select the todos that contain every word of the query anywhere, those with all of them in the title first.
 
     Any database can do so; `without_accents` is for PostgreSQL, to which an accent then matters as little as to the
     index of SQLite.
     """
-    contains = _contains_folded if without_accents else _contains
+    contains = _contains_without_accents if without_accents else _contains
     searched = (TODOS.c.title, TODOS.c.description, TODOS.c.tags)
     words = _words(query)
     conditions = [sa.or_(*(contains(column, word) for column in searched)) for word in words]
@@ -100,21 +100,21 @@ def _contains(column: sa.Column[str], word: str) -> sa.ColumnElement[bool]:
     return column.icontains(word, autoescape=True)
 
 
-def _contains_folded(column: sa.Column[str], word: str) -> sa.ColumnElement[bool]:
+def _contains_without_accents(column: sa.Column[str], word: str) -> sa.ColumnElement[bool]:
     plain = sa.func.regexp_replace(sa.func.pg_catalog.normalize(column, "NFKD"), _ACCENTS, "", "g")
     # Texts that have accents have letters of several bytes; looking for them takes ten times what the rest does.
     is_ascii = sa.func.octet_length(column) == sa.func.length(column)
-    return sa.func.strpos(sa.func.lower(sa.case((is_ascii, column), else_=plain)), _folded(word)) > 0
+    return sa.func.strpos(sa.func.lower(sa.case((is_ascii, column), else_=plain)), _strip_accents(word)) > 0
 
 
-def _folded(word: str) -> str:
+def _strip_accents(word: str) -> str:
     decomposed = unicodedata.normalize("NFKD", word)
     # A word that is nothing but accents is looked for as it is.
     return "".join(letter for letter in decomposed if not 0x300 <= ord(letter) < 0x370).lower() or word
 
 
 def _words(query: str) -> list[str]:
-    return query.split()[:_MOST_WORDS]
+    return query.split()[:_MAX_WORDS]
 
 
 class TodoRepository:
@@ -124,29 +124,29 @@ class TodoRepository:
         self._database = database
         self._clock = clock
 
-    async def create(self, fields: Mapping[str, Any], *, key: str | None = None) -> Kept:
+    async def create(self, fields: Mapping[str, Any], *, key: str | None = None) -> WriteResult:
         """Add a todo; with the key of an earlier call return that call's todo instead (T-03)."""
-        now = _instant(self._clock())
+        now = _iso_time(self._clock())
         row = {"status": "active", "priority": "medium", "tags": [], **fields}
-        row |= {"tags": _json(row["tags"]), "created_at": now, "updated_at": now}
-        return cast("Kept", await self._write("create_todo", key, TODOS.insert().values(row).returning(TODOS)))
+        row |= {"tags": _to_json(row["tags"]), "created_at": now, "updated_at": now}
+        return cast("WriteResult", await self._write("create_todo", key, TODOS.insert().values(row).returning(TODOS)))
 
-    async def list_page(self, selection: Selection, *, limit: int, after: int = 0) -> Page:
+    async def list_page(self, todo_filter: TodoFilter, *, limit: int, after: int = 0) -> TodoPage:
         """Return up to `limit` todos of the selection whose ids come after `after`, and how many it has in all."""
-        conditions = _conditions(selection)
+        conditions = _conditions(todo_filter)
         statement = sa.select(TODOS).where(*conditions, TODOS.c.id > after).order_by(TODOS.c.id).limit(limit + 1)
         async with self._database.read() as connection:
-            todos = [_todo(row) for row in (await connection.execute(statement)).mappings()]
+            todos = [_to_todo(row) for row in (await connection.execute(statement)).mappings()]
             total = await connection.scalar(sa.select(sa.func.count()).select_from(TODOS).where(*conditions))
         page = todos[:limit]
-        return Page(todos=page, total=total or 0, next_after=page[-1]["id"] if len(todos) > limit else None)
+        return TodoPage(todos=page, total=total or 0, next_after=page[-1]["id"] if len(todos) > limit else None)
 
     async def update(self, todo_id: int, fields: Mapping[str, Any]) -> Todo | None:
         """Write the given fields of a todo, no others, and return it; None when there is none of that id."""
-        now = _instant(self._clock())
+        now = _iso_time(self._clock())
         values: dict[str, Any] = {**fields, "updated_at": now}
         if "tags" in fields:
-            values["tags"] = _json(fields["tags"])
+            values["tags"] = _to_json(fields["tags"])
         if fields.get("status") == "active":
             values["completed_at"] = None
         elif fields.get("status") == "completed":
@@ -157,57 +157,57 @@ class TodoRepository:
 
     async def search(self, query: str, *, limit: int) -> list[Todo]:
         """Return up to `limit` todos whose title, description or tags have every word of the query."""
-        containing = by_containment(query, without_accents=self._database.is_postgresql)
+        containing = substring_query(query, without_accents=self._database.is_postgresql)
         async with self._database.read() as connection:
-            indexed = by_index(query) if await has_full_text(connection) else None
+            indexed = full_text_query(query) if await has_full_text(connection) else None
             rows = (await connection.execute(indexed.limit(limit))).mappings().all() if indexed is not None else []
             if not rows:
                 rows = (await connection.execute(containing.limit(limit))).mappings().all()
-        return [_todo(row) for row in rows]
+        return [_to_todo(row) for row in rows]
 
-    async def delete(self, todo_id: int, *, key: str | None = None) -> Kept | None:
+    async def delete(self, todo_id: int, *, key: str | None = None) -> WriteResult | None:
         """Remove a todo and return what it was; None when there is none of that id."""
         return await self._write("delete_todo", key, TODOS.delete().where(TODOS.c.id == todo_id).returning(TODOS))
 
-    async def _write(self, tool: str, key: str | None, statement: Any) -> Kept | None:
+    async def _write(self, tool: str, key: str | None, statement: Any) -> WriteResult | None:
         """Execute a statement that returns a todo or none, once for each key: later calls get the first one's todo."""
         results = IDEMPOTENT_RESULTS
         stored = sa.select(results.c.result).where(results.c.tool == tool, results.c.key == key)
         async with self._database.write() as connection:
             if key is not None and (result := await connection.scalar(stored)):
-                return Kept(json.loads(result), replayed=True)
+                return WriteResult(json.loads(result), replayed=True)
             row = (await connection.execute(statement)).mappings().one_or_none()
-            todo = _todo(row) if row else None
+            todo = _to_todo(row) if row else None
             if key is not None and todo is not None:
                 now = self._clock()
-                await connection.execute(results.delete().where(results.c.created_at < _instant(now - _KEYS_KEPT_FOR)))
-                new = {"tool": tool, "key": key, "result": _json(todo), "created_at": _instant(now)}
+                await connection.execute(results.delete().where(results.c.created_at < _iso_time(now - _KEY_RETENTION)))
+                new = {"tool": tool, "key": key, "result": _to_json(todo), "created_at": _iso_time(now)}
                 await connection.execute(results.insert().values(new))
-        return Kept(todo, replayed=False) if todo else None
+        return WriteResult(todo, replayed=False) if todo else None
 
 
-def _conditions(selection: Selection) -> list[sa.ColumnElement[bool]]:
+def _conditions(todo_filter: TodoFilter) -> list[sa.ColumnElement[bool]]:
     conditions: list[sa.ColumnElement[bool]] = []
-    if selection.status:
-        conditions.append(TODOS.c.status == selection.status)
-    if selection.priority:
-        conditions.append(TODOS.c.priority == selection.priority)
-    if selection.tag:
+    if todo_filter.status:
+        conditions.append(TODOS.c.status == todo_filter.status)
+    if todo_filter.priority:
+        conditions.append(TODOS.c.priority == todo_filter.priority)
+    if todo_filter.tag:
         # A tag stands in the column as JSON text, its quotes escaped: the text with its own quotes around is exact.
-        conditions.append(TODOS.c.tags.contains(_json(selection.tag), autoescape=True))
-    if selection.due_before:
-        conditions.append(TODOS.c.due_date < selection.due_before)
+        conditions.append(TODOS.c.tags.contains(_to_json(todo_filter.tag), autoescape=True))
+    if todo_filter.due_before:
+        conditions.append(TODOS.c.due_date < todo_filter.due_before)
     return conditions
 
 
-def _todo(row: sa.RowMapping) -> Todo:
+def _to_todo(row: sa.RowMapping) -> Todo:
     # The row's own keys are a kind of str that serialisers handle ten times slower.
     return cast("Todo", {name: row[name] for name in _FIELDS} | {"tags": json.loads(row["tags"])})
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _instant(moment: datetime) -> str:
+def _iso_time(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -13,15 +13,15 @@ from pydantic import AfterValidator, Field, StringConstraints
 from toolweave.servers.envelope import failure, success
 from toolweave.servers.error_codes import MISSING_PARAMETER, NOT_FOUND
 from toolweave.servers.todo.database import open_todo_database
-from toolweave.servers.todo.repository import Kept, Priority, Selection, Status, TodoRepository
+from toolweave.servers.todo.repository import Priority, Status, TodoFilter, TodoRepository, WriteResult
 from toolweave.servers.tool_server import (
-    ADDS,
-    OVERWRITES,
-    READS,
+    ADDITIVE,
+    DESTRUCTIVE,
+    READ_ONLY,
     TOOL_TIMEOUT_S,
     WHOLE_NUMBER,
     Absent,
-    declared_tool,
+    declare_tool,
     idempotency_key,
     tool_server,
 )
@@ -31,11 +31,11 @@ _INSTRUCTIONS = (
     "before you update or delete one."
 )
 # The largest whole number that every JSON reader keeps exactly; SQLite and PostgreSQL hold it too.
-_LARGEST_ID = 2**53 - 1
+_MAX_ID = 2**53 - 1
 _LINE_BREAKS = "\n\t"
 
 
-def single_line(text: str) -> str:
+def check_single_line(text: str) -> str:
     """Refuse control characters, line breaks among them.
 
     Raises:
@@ -46,7 +46,7 @@ def single_line(text: str) -> str:
     return text
 
 
-def several_lines(text: str) -> str:
+def normalize_lines(text: str) -> str:
     """Refuse control characters but line breaks and tabs; line breaks become plain line feeds.
 
     Raises:
@@ -58,7 +58,7 @@ def several_lines(text: str) -> str:
     return text
 
 
-def canonical_due_date(text: str) -> str:
+def normalize_due_date(text: str) -> str:
     """Return `YYYY-MM-DD`, or `YYYY-MM-DDTHH:MM:SSZ` for a time (UTC unless it has an offset); empty stays empty.
 
     In these forms the order of the texts is the order in time.
@@ -80,20 +80,20 @@ def canonical_due_date(text: str) -> str:
     return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
-def _without_repetition(tags: list[str]) -> list[str]:
+def _remove_duplicates(tags: list[str]) -> list[str]:
     return list(dict.fromkeys(tags))
 
 
-_Line = AfterValidator(single_line)
+_Line = AfterValidator(check_single_line)
 _Tag = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50), _Line, AfterValidator(str.lower)
 ]
 _DueDate = Annotated[
-    str, StringConstraints(strip_whitespace=True, max_length=40), _Line, AfterValidator(canonical_due_date)
+    str, StringConstraints(strip_whitespace=True, max_length=40), _Line, AfterValidator(normalize_due_date)
 ]
 TodoId = Annotated[
     int,
-    Field(strict=True, ge=1, le=_LARGEST_ID),
+    Field(strict=True, ge=1, le=_MAX_ID),
     WHOLE_NUMBER,
     Field(description="The todo's id, as a listing or search shows it.", examples=[7]),
 ]
@@ -106,7 +106,7 @@ Title = Annotated[
 Description = Annotated[
     str,
     StringConstraints(strip_whitespace=True, max_length=4000),
-    AfterValidator(several_lines),
+    AfterValidator(normalize_lines),
     Field(description="More about it, if there is more than the title says.", examples=["2 litres, oat"]),
 ]
 PriorityLevel = Annotated[Priority, Field(description="How important it is.", examples=["high"])]
@@ -121,7 +121,7 @@ DueDate = Annotated[
 Tags = Annotated[
     list[_Tag],
     Field(max_length=20, description="Words to group todos by.", examples=[["shopping", "home"]]),
-    AfterValidator(_without_repetition),
+    AfterValidator(_remove_duplicates),
 ]
 NewStatus = Annotated[
     Status,
@@ -180,7 +180,7 @@ class TodoTools:
             "due_date": due_date or None,
             "tags": tags or [],
         }
-        return _kept(await self._todos.create(fields, key=idempotency_key(context)))
+        return _write_envelope(await self._todos.create(fields, key=idempotency_key(context)))
 
     async def list_todos(
         self,
@@ -195,8 +195,8 @@ class TodoTools:
 
         Use it for an overview; find a certain one with search_todos.
         """
-        selection = Selection(None if status == "all" else status, priority, tag, due_before or None)
-        page = await self._todos.list_page(selection, limit=limit, after=int(cursor or 0))
+        todo_filter = TodoFilter(None if status == "all" else status, priority, tag, due_before or None)
+        page = await self._todos.list_page(todo_filter, limit=limit, after=int(cursor or 0))
         next_cursor = str(page.next_after) if page.next_after else None
         return success(page.todos, count=len(page.todos), total=page.total, next_cursor=next_cursor)
 
@@ -214,7 +214,7 @@ class TodoTools:
 
         An empty description or due_date, or an empty list of tags, removes what was there.
         """
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "title": title,
             "description": description,
             "priority": priority,
@@ -223,9 +223,9 @@ class TodoTools:
             "status": status,
         }
         # An empty text is given and clears the field, None was not given.
-        changes = {name: None if value == "" else value for name, value in given.items() if value is not None}
+        changes = {name: None if value == "" else value for name, value in fields.items() if value is not None}
         if not changes:
-            return failure(MISSING_PARAMETER, f"update_todo needs at least one of {', '.join(given)} to change.")
+            return failure(MISSING_PARAMETER, f"update_todo needs at least one of {', '.join(fields)} to change.")
         todo = await self._todos.update(id, changes)
         return success(todo) if todo else _no_such_todo(id)
 
@@ -242,12 +242,12 @@ class TodoTools:
 
         Use it for what is not wanted any more; there is no way back.
         """
-        kept = await self._todos.delete(id, key=idempotency_key(context))
-        return _kept(kept) if kept else _no_such_todo(id)
+        result = await self._todos.delete(id, key=idempotency_key(context))
+        return _write_envelope(result) if result else _no_such_todo(id)
 
 
-def _kept(kept: Kept) -> ToolResult:
-    return success(kept.todo, replayed=True) if kept.replayed else success(kept.todo)
+def _write_envelope(result: WriteResult) -> ToolResult:
+    return success(result.todo, replayed=True) if result.replayed else success(result.todo)
 
 
 def _no_such_todo(todo_id: int) -> ToolResult:
@@ -271,9 +271,9 @@ async def open_todo_server(database_url: str) -> AsyncIterator[FastMCP[None]]:
 def build_todo_server(todos: TodoRepository, *, tool_timeout_s: float = TOOL_TIMEOUT_S) -> FastMCP[None]:
     """Build the server with its five tools; each call is cut after `tool_timeout_s` seconds (T-05, T-13)."""
     server, tools = tool_server("todo", _INSTRUCTIONS, timeout_s=tool_timeout_s), TodoTools(todos)
-    server.add_tool(declared_tool(tools.create_todo, "Create a todo", ADDS))
-    server.add_tool(declared_tool(tools.list_todos, "List todos", READS))
-    server.add_tool(declared_tool(tools.update_todo, "Update a todo", OVERWRITES))
-    server.add_tool(declared_tool(tools.search_todos, "Search todos", READS))
-    server.add_tool(declared_tool(tools.delete_todo, "Delete a todo", OVERWRITES))
+    server.add_tool(declare_tool(tools.create_todo, "Create a todo", ADDITIVE))
+    server.add_tool(declare_tool(tools.list_todos, "List todos", READ_ONLY))
+    server.add_tool(declare_tool(tools.update_todo, "Update a todo", DESTRUCTIVE))
+    server.add_tool(declare_tool(tools.search_todos, "Search todos", READ_ONLY))
+    server.add_tool(declare_tool(tools.delete_todo, "Delete a todo", DESTRUCTIVE))
     return server

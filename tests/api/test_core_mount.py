@@ -268,13 +268,13 @@ async def test_the_caller_of_the_first_request_is_not_the_caller_of_what_outlive
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     callers: list[Caller] = []
-    load = loading.load
+    load = loading.import_core_server
 
     def loaded() -> None:
         callers.append(current_caller())
         load()
 
-    monkeypatch.setattr(loading, "load", loaded)
+    monkeypatch.setattr(loading, "import_core_server", loaded)
     async with mounted() as http:
         with calling(Caller(None, {"x-of": "the first"})):
             assert (await hello(http)).status_code == 200

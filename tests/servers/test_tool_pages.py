@@ -10,7 +10,7 @@ from scripts.tool_pages import AREAS, DOCS, pages, with_codes
 
 from toolweave.config.settings import Settings, variable_name
 from toolweave.servers.error_codes import ERROR_CODES
-from toolweave.servers.tool_server import MOST_BYTES, TOOL_TIMEOUT_S
+from toolweave.servers.tool_server import MAX_BYTES, TOOL_TIMEOUT_S
 
 NAMES = sorted(f"{tool}.md" for area in AREAS for tool in area.tools)
 OPERATORS = (DOCS / "core-tools.md").read_text(encoding="utf-8")
@@ -76,7 +76,7 @@ def test_the_operators_page_has_every_setting_with_its_default() -> None:
 
 def test_the_operators_page_has_the_limits() -> None:
     assert f"cut at {TOOL_TIMEOUT_S:g} s" in OPERATORS
-    assert f"at most {MOST_BYTES // 1_000_000} MB" in OPERATORS
+    assert f"at most {MAX_BYTES // 1_000_000} MB" in OPERATORS
 
 
 @pytest.mark.parametrize("page", [DOCS / "core-tools.md", *(DOCS / "tools" / name for name in ["README.md", *NAMES])])

@@ -122,7 +122,7 @@ def tool() -> Slow:
 @pytest_asyncio.fixture(loop_scope="module")
 async def client() -> AsyncIterator[Client[Any]]:
     server: FastMCP[None] = FastMCP(
-        "test", middleware=[EnvelopeMiddleware(timeout_s=60, most_bytes=1000)], mask_error_details=True
+        "test", middleware=[EnvelopeMiddleware(timeout_s=60, max_bytes=1000)], mask_error_details=True
     )
     for function in TOOLS:
         server.tool(function)

@@ -100,9 +100,9 @@ class SupervisedClient(MultiServerMCPClient):
             enter = stack.enter_async_context
             session: ClientSession
             if config.transport == "in_process":
-                await asyncio.to_thread(core.load)
+                await asyncio.to_thread(core.import_core_server)
                 settings = config.settings or load_settings()
-                session = await enter(core.open_in_process(settings, self._session_options()))
+                session = await enter(core.open_in_process_session(settings, self._session_options()))
             elif config.transport == "stdio":
                 program = await asyncio.to_thread(self._program)
                 stderr = await enter(self._its_stderr())

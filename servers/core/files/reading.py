@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, BinaryIO, Literal
 
-from toolweave.servers.core.files.opening import Opened
+from toolweave.servers.core.files.roots import Entry
 from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_TEXT, TIMEOUT, TOO_LARGE, ToolFailed
 
-Limit = Literal["results", "time", "files", "bytes", "cancelled"]
+StopReason = Literal["results", "time", "files", "bytes", "cancelled"]
 
 
 class CallBudget:
@@ -26,41 +26,41 @@ class CallBudget:
         self._files_left = files
         self._bytes_left = content_bytes
         self._cancelled = threading.Event()
-        self.reached: Limit | None = None
+        self.stop_reason: StopReason | None = None
 
     def cancel(self) -> None:
         """Let the call's thread stop at the next file or piece."""
         self._cancelled.set()
 
-    def allows(self, *, files: int = 0, content_bytes: int = 0) -> bool:
+    def consume(self, *, files: int = 0, content_bytes: int = 0) -> bool:
         """Take from what is left; no when a limit is reached, which `reached` then names."""
         self._files_left -= files
         self._bytes_left -= content_bytes
         if self._cancelled.is_set():
-            self.reached = "cancelled"
+            self.stop_reason = "cancelled"
         elif time.monotonic() >= self._ends_at:
-            self.reached = "time"
+            self.stop_reason = "time"
         elif self._files_left < 0:
-            self.reached = "files"
+            self.stop_reason = "files"
         elif self._bytes_left < 0:
-            self.reached = "bytes"
-        return self.reached is None
+            self.stop_reason = "bytes"
+        return self.stop_reason is None
 
 
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_LINES_AT_ONCE = 100
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_LINES_PER_CHECK = 100
 
 
-def text_of(file: BinaryIO) -> io.TextIOWrapper:
+def open_text(file: BinaryIO) -> io.TextIOWrapper:
     """Read a file as text, in the encoding that a byte order mark at its beginning names, else UTF-8."""
     start = file.read(3)
-    encoding, mark = next(((name, len(mark)) for mark, name in _MARKS if start.startswith(mark)), ("utf-8", 0))
+    encoding, mark = next(((name, len(mark)) for mark, name in _BOMS if start.startswith(mark)), ("utf-8", 0))
     file.seek(mark)
     return io.TextIOWrapper(file, encoding, newline="\n")
 
 
-def read_part(
-    file: Opened, budget: CallBudget, *, first_line: int, max_lines: int | None, max_bytes: int
+def read_lines(
+    file: Entry, budget: CallBudget, *, first_line: int, max_lines: int | None, max_bytes: int
 ) -> tuple[str, dict[str, Any]]:
     """Read from `first_line` on: at most `max_lines` lines, at most `max_bytes` bytes of text (as UTF-8).
 
@@ -72,64 +72,64 @@ def read_part(
         ToolFailed: it is no text, too large, has no such line, or the line is too far from the beginning.
         OSError: it cannot be read.
     """
-    taken: list[str] = []
-    size, number, is_complete, ended = 0, 0, True, False
-    with os.fdopen(file.descriptor, "rb", closefd=False) as binary, text_of(binary) as text:
-        for number, line in _numbered(text, max_bytes + 1, budget):
+    lines: list[str] = []
+    size, number, is_complete, at_end = 0, 0, True, False
+    with os.fdopen(file.descriptor, "rb", closefd=False) as binary, open_text(binary) as text:
+        for number, line in _numbered_lines(text, max_bytes + 1, budget):
             if number < first_line:
                 continue
             if is_complete:
                 size += len(line.encode())
-                is_complete = size <= max_bytes and len(taken) != max_lines
+                is_complete = size <= max_bytes and len(lines) != max_lines
             if is_complete:
-                taken.append(line)
+                lines.append(line)
             elif file.info.st_size > max_bytes:
                 break
         else:
-            ended = True
+            at_end = True
     if number < first_line > 1:
         possible = f"must be a whole number from 1 to {max(number, 1)}: the file has {number} lines."
         raise ToolFailed(INVALID_PARAMETER, f"Parameter 'start_line' {possible}")
     if not is_complete and first_line == 1 and max_lines is None:
-        raise _too_large(f"The file has {file.info.st_size} bytes", max_bytes)
-    if not is_complete and not taken:
-        raise _too_large(f"Line {first_line} has more bytes than can be read", max_bytes)
-    last_line = first_line + len(taken) - 1
-    return "".join(taken), {
+        raise _too_large_error(f"The file has {file.info.st_size} bytes", max_bytes)
+    if not is_complete and not lines:
+        raise _too_large_error(f"Line {first_line} has more bytes than can be read", max_bytes)
+    last_line = first_line + len(lines) - 1
+    return "".join(lines), {
         "size_bytes": file.info.st_size,
         "encoding": text.encoding,
         "first_line": first_line,
         "last_line": last_line,
-        "total_lines": number if ended else None,
+        "total_lines": number if at_end else None,
         "next_line": None if is_complete else last_line + 1,
     }
 
 
-def _numbered(text: io.TextIOWrapper, longest: int, budget: CallBudget) -> Iterator[tuple[int, str]]:
+def _numbered_lines(text: io.TextIOWrapper, max_chars: int, budget: CallBudget) -> Iterator[tuple[int, str]]:
     """Yield the lines with their numbers; a line of more than `longest` characters comes in several pieces."""
-    number, begins = 0, True
+    number, starts_line = 0, True
     try:
-        for count, piece in enumerate(iter(partial(text.readline, longest), "")):
-            if not count % _LINES_AT_ONCE and not budget.allows():
+        for count, piece in enumerate(iter(partial(text.readline, max_chars), "")):
+            if not count % _LINES_PER_CHECK and not budget.consume():
                 raise ToolFailed(
                     TIMEOUT,
                     f"The lines were not reached in time; there are {number} before them.",
                     "Ask for lines nearer to the beginning of the file.",
                 )
             if "\0" in piece:
-                raise not_text()
-            number += begins
-            begins = piece.endswith("\n")
+                raise not_text_error()
+            number += starts_line
+            starts_line = piece.endswith("\n")
             yield number, piece
     except UnicodeDecodeError:
-        raise not_text() from None
+        raise not_text_error() from None
 
 
-def not_text() -> ToolFailed:
+def not_text_error() -> ToolFailed:
     """Refuse a file that holds a NUL character, or a byte that its encoding does not know."""
     return ToolFailed(NOT_TEXT, "The file is not text: it is neither UTF-8, nor UTF-16 with a byte order mark.")
 
 
-def _too_large(finding: str, max_bytes: int) -> ToolFailed:
+def _too_large_error(finding: str, max_bytes: int) -> ToolFailed:
     message = f"{finding}; at most {max_bytes} can be read at once."
     return ToolFailed(TOO_LARGE, message, "Read it in parts, with start_line and max_lines.")

@@ -13,15 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolweave.servers.core.files.opening import MAX_DEPTH, Opened, Root, Roots, Rule, decision, open_entry, read_rule
-from toolweave.servers.core.files.reading import CallBudget, not_text, text_of
+from toolweave.servers.core.files.reading import CallBudget, not_text_error, open_text
+from toolweave.servers.core.files.roots import MAX_DEPTH, Entry, Root, Roots, Rule, match_rules, open_entry, parse_rule
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
 
-_EXCERPT = 200
-_BEFORE_MATCH = 60
-_GIT_IGNORE = ".gitignore"
-_GIT_IGNORE_BYTES = 64 * 1024
-_GIT_IGNORE_LINES = 1000
+_EXCERPT_CHARS = 200
+_CHARS_BEFORE_MATCH = 60
+_GITIGNORE = ".gitignore"
+_MAX_GITIGNORE_BYTES = 64 * 1024
+_MAX_GITIGNORE_LINES = 1000
 _MAX_STARS = 2
 
 
@@ -40,52 +40,52 @@ class Glob:
     def matches(self, path: Sequence[str]) -> bool:
         """Say whether the glob matches a path, given as its parts."""
         names = path[-1:] if self._name_only else path
-        name = part = resumed = 0
+        name = part = resume_at = 0
         after_stars: int | None = None
         while name < len(names):
-            expected = self._parts[part] if part < len(self._parts) else _END
+            expected = self._parts[part] if part < len(self._parts) else _NO_MATCH
             if expected is None:
                 part += 1
-                after_stars, resumed = part, name
+                after_stars, resume_at = part, name
             elif expected.match(names[name]):
                 part, name = part + 1, name + 1
             elif after_stars is not None:
                 # What stands behind the last ** may begin one folder further down; what is before it stays matched.
-                resumed += 1
-                part, name = after_stars, resumed
+                resume_at += 1
+                part, name = after_stars, resume_at
             else:
                 return False
         return all(expected is None for expected in self._parts[part:])
 
 
-_END = re.compile(r"(?!)")
+_NO_MATCH = re.compile(r"(?!)")
 
 
 # The rules of the .gitignore files on a way, with the depth of their folders; those of the nearest come first.
-GitIgnore = tuple[tuple[int, list[Rule]], ...]
+GitRules = tuple[tuple[int, list[Rule]], ...]
 
 
-def _is_ignored(files: GitIgnore, parts: Sequence[str], *, is_folder: bool) -> bool:
+def _is_ignored(files: GitRules, parts: Sequence[str], *, is_folder: bool) -> bool:
     """Say whether the project ignores the last of `parts`, the path from its root."""
-    decisions = (decision(rules, parts[depth:], is_folder=is_folder) for depth, rules in files)
+    decisions = (match_rules(rules, parts[depth:], is_folder=is_folder) for depth, rules in files)
     return next((found for found in decisions if found is not None), False)
 
 
-def _with_rules_of(folder: Opened, above: GitIgnore) -> GitIgnore:
+def _add_folder_rules(folder: Entry, parent_rules: GitRules) -> GitRules:
     """Add the rules of a folder; one without any, or with a file that cannot be read, changes nothing."""
     with suppress(OSError, ToolFailed):
-        descriptor, _ = open_entry(_GIT_IGNORE, folder.descriptor, folder.info.st_dev)
+        descriptor, _ = open_entry(_GITIGNORE, folder.descriptor, folder.info.st_dev)
         with os.fdopen(descriptor, "rb") as file:
-            text = file.read(_GIT_IGNORE_BYTES).decode("utf-8-sig", "replace")
+            text = file.read(_MAX_GITIGNORE_BYTES).decode("utf-8-sig", "replace")
         rules: list[Rule] = []
-        for line in filter(_is_quick, text.split("\n")[:_GIT_IGNORE_LINES]):
+        for line in filter(_is_cheap_rule, text.split("\n")[:_MAX_GITIGNORE_LINES]):
             with suppress(ValueError):  # git passes such lines by, too
-                rules += read_rule(line.removesuffix("\r"))
-        return ((len(folder.parts), rules), *above)
-    return above
+                rules += parse_rule(line.removesuffix("\r"))
+        return ((len(folder.parts), rules), *parent_rules)
+    return parent_rules
 
 
-def _is_quick(line: str) -> bool:
+def _is_cheap_rule(line: str) -> bool:
     """Refuse rules that take ever longer with the length of a name: who writes a file here must not stop us."""
     names = line.split("/")
     return names.count("**") <= _MAX_STARS and all(name.count("*") <= _MAX_STARS for name in names)
@@ -112,7 +112,7 @@ class FileSearch:
     skipped: int = field(default=0, init=False)
     unreadable_folders: int = field(default=0, init=False)
     unusable_roots: list[str] = field(default_factory=list, init=False)
-    _seen: set[tuple[int, int]] = field(default_factory=set, init=False)
+    _visited: set[tuple[int, int]] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self._text = self.pattern.lower() if self.ignore_case else self.pattern
@@ -128,48 +128,48 @@ class FileSearch:
         matches: list[dict[str, Any]] = []
         for match in self._matches():
             if len(matches) == self.limit:
-                self.budget.reached = "results"
+                self.budget.stop_reason = "results"
                 break
             matches.append(match)
         return matches
 
     def _matches(self) -> Iterator[dict[str, Any]]:
-        place = self.roots.locate(self.directory)
-        if place:
-            yield from self._matches_below(*place, above=())
+        location = self.roots.locate(self.directory)
+        if location:
+            yield from self._matches_below(*location, prefix=())
             return
         problems: list[ToolFailed] = []
-        for root in self.roots.all():
+        for root in self.roots.list_all():
             try:
-                yield from self._matches_below(root, [], above=(root.name,))
+                yield from self._matches_below(root, [], prefix=(root.name,))
             except ToolFailed as problem:
                 problems.append(problem)
                 self.unusable_roots.append(root.name)
         if len(problems) == len(self.roots.names):
             raise problems[0]
 
-    def _matches_below(self, root: Root, parts: list[str], *, above: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-        with self.roots.opened(root, parts) as top:
+    def _matches_below(self, root: Root, parts: list[str], *, prefix: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+        with self.roots.open_path(root, parts) as top:
             if not top.is_folder:
                 raise ToolFailed(INVALID_PARAMETER, "Parameter 'directory' must be a folder; this is a file.")
-            for folder, name in self._walk(top, self._rules_above(top)):
+            for folder, name in self._walk(top, self._parent_rules(top)):
                 self.searched += 1
                 path = (*folder.parts, name)
-                if self._glob is None or self._glob.matches((*above, *path[len(top.parts) :])):
-                    yield from self._matches_in(folder, name, self.roots.shown(root, path))
+                if self._glob is None or self._glob.matches((*prefix, *path[len(top.parts) :])):
+                    yield from self._matches_in(folder, name, self.roots.display_path(root, path))
 
-    def _matches_in(self, folder: Opened, name: str, path: str) -> Iterator[dict[str, Any]]:
+    def _matches_in(self, folder: Entry, name: str, path: str) -> Iterator[dict[str, Any]]:
         if not self.content:
             with suppress(OSError):
                 info = os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False)
                 yield {"path": path, "size_bytes": info.st_size}
             return
         for number, line in enumerate(self._lines(folder, name), start=1):
-            at = (line.lower() if self.ignore_case else line).find(self._text)
-            if at >= 0:
-                yield {"path": path, "line": number, "text": _excerpt(line, at)}
+            position = (line.lower() if self.ignore_case else line).find(self._text)
+            if position >= 0:
+                yield {"path": path, "line": number, "text": _excerpt(line, position)}
 
-    def _lines(self, folder: Opened, name: str) -> list[str]:
+    def _lines(self, folder: Entry, name: str) -> list[str]:
         """Return the lines of a file; none when it cannot be searched or does not hold the text."""
         try:
             descriptor, info = open_entry(name, folder.descriptor, folder.info.st_dev)
@@ -177,52 +177,52 @@ class FileSearch:
                 if info.st_size > self.max_bytes:
                     self.skipped += 1
                     return []
-                if not self.budget.allows(content_bytes=info.st_size):
+                if not self.budget.consume(content_bytes=info.st_size):
                     return []
-                content = text_of(io.BytesIO(file.read(info.st_size))).read()
+                content = open_text(io.BytesIO(file.read(info.st_size))).read()
             if "\0" in content:
-                raise not_text()
+                raise not_text_error()
         except (OSError, ToolFailed, UnicodeDecodeError):
             self.skipped += 1
             return []
         # Lines are made of few files.
         return content.split("\n") if self._text in (content.lower() if self.ignore_case else content) else []
 
-    def _rules_above(self, folder: Opened) -> GitIgnore:
+    def _parent_rules(self, folder: Entry) -> GitRules:
         """Gather the .gitignore rules of the folders above; none when they ignore the very folder that is searched."""
-        git: GitIgnore = ()
+        git: GitRules = ()
         for depth in range(len(folder.parts)):
-            with self.roots.opened(folder.root, folder.parts[:depth]) as above:
-                git = _with_rules_of(above, git)
+            with self.roots.open_path(folder.root, folder.parts[:depth]) as parent:
+                git = _add_folder_rules(parent, git)
             if _is_ignored(git, folder.parts[: depth + 1], is_folder=True):
                 git = ()
         return git
 
-    def _walk(self, folder: Opened, git: GitIgnore) -> Iterator[tuple[Opened, str]]:
+    def _walk(self, folder: Entry, git: GitRules) -> Iterator[tuple[Entry, str]]:
         """Yield the files in `folder` and below, sorted by name; a folder that was seen before is passed by."""
         identity = (folder.info.st_dev, folder.info.st_ino)
-        if identity in self._seen:
+        if identity in self._visited:
             return
-        self._seen.add(identity)
-        git = _with_rules_of(folder, git)
+        self._visited.add(identity)
+        git = _add_folder_rules(folder, git)
         for name, is_folder in self._entries(folder):
-            if not self.budget.allows():
+            if not self.budget.consume():
                 return
             parts = (*folder.parts, name)
-            if self.roots.hides(parts, is_folder=is_folder) or _is_ignored(git, parts, is_folder=is_folder):
+            if self.roots.is_hidden(parts, is_folder=is_folder) or _is_ignored(git, parts, is_folder=is_folder):
                 continue
             if is_folder:
-                yield from self._walk_inside(folder, parts, git)
+                yield from self._walk_subfolder(folder, parts, git)
             else:
                 yield folder, name
 
-    def _entries(self, folder: Opened) -> list[tuple[str, bool]]:
+    def _entries(self, folder: Entry) -> list[tuple[str, bool]]:
         """List files and folders, sorted; what is neither is left out."""
         entries: list[tuple[str, bool]] = []
         try:
             with os.scandir(folder.descriptor) as listing:
                 for entry in listing:
-                    if not self.budget.allows(files=1):
+                    if not self.budget.consume(files=1):
                         break
                     if (is_folder := entry.is_dir(follow_symlinks=False)) or entry.is_file(follow_symlinks=False):
                         entries.append((entry.name, is_folder))
@@ -230,24 +230,24 @@ class FileSearch:
             self.unreadable_folders += 1
         return sorted(entries)
 
-    def _walk_inside(self, above: Opened, parts: tuple[str, ...], git: GitIgnore) -> Iterator[tuple[Opened, str]]:
+    def _walk_subfolder(self, parent: Entry, parts: tuple[str, ...], git: GitRules) -> Iterator[tuple[Entry, str]]:
         if len(parts) > MAX_DEPTH:
             return
         try:
-            descriptor, info = open_entry(parts[-1], above.descriptor, above.info.st_dev)
+            descriptor, info = open_entry(parts[-1], parent.descriptor, parent.info.st_dev)
         except (OSError, ToolFailed):
             self.unreadable_folders += 1
             return
         try:
-            folder = Opened(descriptor, above.root, parts, info)
+            folder = Entry(descriptor, parent.root, parts, info)
             if folder.is_folder and not self.roots.is_private(info):
                 yield from self._walk(folder, git)
         finally:
             os.close(descriptor)
 
 
-def _excerpt(line: str, at: int) -> str:
+def _excerpt(line: str, position: int) -> str:
     line = line.rstrip("\r")
-    start = max(0, at - _BEFORE_MATCH) if len(line) > _EXCERPT else 0
-    end = start + _EXCERPT
+    start = max(0, position - _CHARS_BEFORE_MATCH) if len(line) > _EXCERPT_CHARS else 0
+    end = start + _EXCERPT_CHARS
     return ("…" if start else "") + line[start:end] + ("…" if end < len(line) else "")

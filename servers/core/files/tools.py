@@ -8,17 +8,17 @@ from fastmcp.tools import ToolResult
 from pydantic import AfterValidator, Field
 
 from toolweave.config.settings import Settings
-from toolweave.servers.core.files.opening import Roots
-from toolweave.servers.core.files.reading import CallBudget, read_part
+from toolweave.servers.core.files.reading import CallBudget, read_lines
+from toolweave.servers.core.files.roots import Roots
 from toolweave.servers.core.files.searching import FileSearch
 from toolweave.servers.envelope import success
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
 from toolweave.servers.tool_server import WHOLE_NUMBER, Absent
 
-_SECONDS = 3.0
+_TIMEOUT_S = 3.0
 _MAX_FILES = 200_000
 _MAX_CONTENT_BYTES = 256_000_000
-_AT_ONCE = 2
+_MAX_SEARCHES = 2
 Result = TypeVar("Result")
 
 
@@ -106,7 +106,7 @@ class FileTools:
         self._roots = Roots(settings.file_roots, settings.file_ignore, private_folder=settings.data_dir)
         self._max_bytes = settings.file_max_bytes
         # Searches are work for the processor; more of them at once would hold up everything else.
-        self._searches = asyncio.Semaphore(_AT_ONCE)
+        self._searches = asyncio.Semaphore(_MAX_SEARCHES)
 
     async def read_file(self, path: Path, start_line: StartLine = 1, max_lines: MaxLines | Absent = None) -> ToolResult:
         """Read a text file, such as source code, a document or a log.
@@ -114,21 +114,21 @@ class FileTools:
         Use it when you know the path; find paths with search_files. A long file is read in parts: give start_line and
         max_lines, and go on with the next_line of the answer's metadata. Files that are not text are refused.
         """
-        budget = _budget()
+        budget = _new_budget()
 
         def read() -> ToolResult:
-            place = self._roots.locate(path)
-            if place is None:
-                raise _is_folder()
-            with self._roots.opened(*place) as file:
+            location = self._roots.locate(path)
+            if location is None:
+                raise _is_folder_error()
+            with self._roots.open_path(*location) as file:
                 if file.is_folder:
-                    raise _is_folder()
-                text, known = read_part(
+                    raise _is_folder_error()
+                text, metadata = read_lines(
                     file, budget, first_line=start_line, max_lines=max_lines, max_bytes=self._max_bytes
                 )
-                return success({"path": self._roots.shown(file.root, file.parts), "content": text}, **known)
+                return success({"path": self._roots.display_path(file.root, file.parts), "content": text}, **metadata)
 
-        return await on_a_thread(read, budget)
+        return await run_in_thread(read, budget)
 
     async def search_files(
         self,
@@ -147,7 +147,7 @@ class FileTools:
         """
         if files is not None and not content:
             raise ToolFailed(INVALID_PARAMETER, "Parameter 'files' must be left out unless content is true.")
-        budget = _budget()
+        budget = _new_budget()
         search = FileSearch(
             roots=self._roots,
             budget=budget,
@@ -160,12 +160,12 @@ class FileTools:
             limit=limit,
         )
         async with self._searches:
-            matches = await on_a_thread(search.run, budget)
+            matches = await run_in_thread(search.run, budget)
         return success(
             matches,
             count=len(matches),
-            truncated=budget.reached is not None,
-            stopped_by=budget.reached,
+            truncated=budget.stop_reason is not None,
+            stopped_by=budget.stop_reason,
             files_searched=search.searched,
             files_skipped=search.skipped,
             folders_unreadable=search.unreadable_folders,
@@ -173,11 +173,11 @@ class FileTools:
         )
 
 
-def _budget() -> CallBudget:
-    return CallBudget(seconds=_SECONDS, files=_MAX_FILES, content_bytes=_MAX_CONTENT_BYTES)
+def _new_budget() -> CallBudget:
+    return CallBudget(seconds=_TIMEOUT_S, files=_MAX_FILES, content_bytes=_MAX_CONTENT_BYTES)
 
 
-def _is_folder() -> ToolFailed:
+def _is_folder_error() -> ToolFailed:
     return ToolFailed(
         INVALID_PARAMETER,
         "Parameter 'path' must be a file; this is a folder.",
@@ -185,7 +185,7 @@ def _is_folder() -> ToolFailed:
     )
 
 
-async def on_a_thread(work: Callable[[], Result], budget: CallBudget) -> Result:
+async def run_in_thread(work: Callable[[], Result], budget: CallBudget) -> Result:
     """Run `work`, which asks `budget` as it goes on; when the call is cancelled, the work ends before the call does."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:

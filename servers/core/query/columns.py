@@ -25,33 +25,33 @@ from toolweave.servers.envelope import parse_json
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
 
 Expression = sa.ColumnElement[Any]
-SentAs = Literal["itself", "bytes", "text", "json", "sqlite"]
+CellForm = Literal["itself", "bytes", "text", "json", "sqlite"]
 Value = str | int | float | bool | bytes | Decimal | date | datetime | time | UUID
 
-LONGEST_CELL = 10_000
-CUT = " … [cut]"
+MAX_CELL_LENGTH = 10_000
+CUT_MARK = " … [cut]"
 # Beyond it some readers of JSON round.
-_EXACT = 2**53 - 1
+_MAX_EXACT_INTEGER = 2**53 - 1
 
-_INTEGER = re.compile(r"-?[0-9]{1,19}")
-_DECIMAL = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?")
-_COMPARED: tuple[Operator, ...] = ("eq", "ne", "lt", "le", "gt", "ge", "in", "is_null")
-_EQUATED: tuple[Operator, ...] = ("eq", "ne", "in", "is_null")
+_INTEGER_TEXT = re.compile(r"-?[0-9]{1,19}")
+_DECIMAL_TEXT = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?")
+_COMPARISONS: tuple[Operator, ...] = ("eq", "ne", "lt", "le", "gt", "ge", "in", "is_null")
+_EQUALITIES: tuple[Operator, ...] = ("eq", "ne", "in", "is_null")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class ColumnKind:
     """What a column holds, what a value that it is compared with must be, and the operators that make sense for it."""
 
-    holds: str
+    content: str
     expected: str
     convert: Callable[[Scalar], Value]
-    operators: tuple[Operator, ...] = _COMPARED
+    operators: tuple[Operator, ...] = _COMPARISONS
     is_orderable: bool = True
 
 
-def _integer(value: Scalar) -> int:
-    if isinstance(value, str) and _INTEGER.fullmatch(value):
+def _to_integer(value: Scalar) -> int:
+    if isinstance(value, str) and _INTEGER_TEXT.fullmatch(value):
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -60,94 +60,97 @@ def _integer(value: Scalar) -> int:
     return value
 
 
-def _number(value: Scalar) -> float:
+def _to_number(value: Scalar) -> float:
     if isinstance(value, bool | str):
         raise TypeError
     return float(value)
 
 
-def _decimal(value: Scalar) -> Decimal:
-    if isinstance(value, bool) or (isinstance(value, str) and not _DECIMAL.fullmatch(value)):
+def _to_decimal(value: Scalar) -> Decimal:
+    if isinstance(value, bool) or (isinstance(value, str) and not _DECIMAL_TEXT.fullmatch(value)):
         raise ValueError
     return Decimal(str(value))
 
 
-def _boolean(value: Scalar) -> bool:
+def _to_boolean(value: Scalar) -> bool:
     if not isinstance(value, bool):
         raise TypeError
     return value
 
 
-def _text(value: Scalar) -> str:
+def _to_text(value: Scalar) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
 
 
-def _date(value: Scalar) -> date:
-    return date.fromisoformat(_text(value).strip())
+def _to_date(value: Scalar) -> date:
+    return date.fromisoformat(_to_text(value).strip())
 
 
-def _moment(value: Scalar) -> datetime:
-    moment = datetime.fromisoformat(_text(value).strip())
+def _to_datetime(value: Scalar) -> datetime:
+    moment = datetime.fromisoformat(_to_text(value).strip())
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
 
 
-def _time(value: Scalar) -> time:
-    found = time.fromisoformat(_text(value).strip())
-    if found.tzinfo:
+def _to_time(value: Scalar) -> time:
+    parsed = time.fromisoformat(_to_text(value).strip())
+    if parsed.tzinfo:
         raise ValueError
-    return found
+    return parsed
 
 
-def _uuid(value: Scalar) -> UUID:
-    return UUID(_text(value))
+def _to_uuid(value: Scalar) -> UUID:
+    return UUID(_to_text(value))
 
 
-def _bytes(value: Scalar) -> bytes:
-    return base64.b64decode(_text(value), validate=True)
+def _to_bytes(value: Scalar) -> bytes:
+    return base64.b64decode(_to_text(value), validate=True)
 
 
-def _anything(value: Scalar) -> Value:
-    return _integer(value) if isinstance(value, int) and not isinstance(value, bool) else value
+def _to_any(value: Scalar) -> Value:
+    return _to_integer(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _nothing(_value: Scalar) -> Value:
+def _reject(_value: Scalar) -> Value:
     raise ValueError
 
 
 _ONLY_NULL = "absent: such a column can only be compared with is_null"
-INTEGER = Kind("whole numbers", "a whole number of at most 64 bits", _integer)
-NUMBER = Kind("numbers", "a number", _number)
-DECIMAL = Kind("decimal numbers", 'a number, or one as text such as "12.50"', _decimal)
-BOOLEAN = Kind("true and false", "true or false", _boolean, _EQUATED)
-TEXT = Kind("text", "text", _text, (*_COMPARED, "like"))
-DATE = Kind("dates", "an ISO 8601 date such as 2026-12-24", _date)
-MOMENT = Kind("dates with times", "an ISO 8601 date and time such as 2026-12-24T15:00:00Z", _moment)
-TIME = Kind("times of day", "an ISO 8601 time of day such as 15:00:00, without an offset", _time)
-IDENTIFIER = Kind("UUIDs", "a UUID", _uuid)
-BYTES = Kind("bytes", "bytes in base64", _bytes, _EQUATED, is_orderable=False)
-DOCUMENT = Kind("JSON", _ONLY_NULL, _nothing, ("is_null",), is_orderable=False)
-ANYTHING = Kind("anything", "text, a number, true or false", _anything, (*_COMPARED, "like"))
-OTHER = Kind("values of a type that cannot be compared here", _ONLY_NULL, _nothing, ("is_null",), is_orderable=False)
+INTEGER = ColumnKind("whole numbers", "a whole number of at most 64 bits", _to_integer)
+NUMBER = ColumnKind("numbers", "a number", _to_number)
+DECIMAL = ColumnKind("decimal numbers", 'a number, or one as text such as "12.50"', _to_decimal)
+BOOLEAN = ColumnKind("true and false", "true or false", _to_boolean, _EQUALITIES)
+TEXT = ColumnKind("text", "text", _to_text, (*_COMPARISONS, "like"))
+DATE = ColumnKind("dates", "an ISO 8601 date such as 2026-12-24", _to_date)
+DATETIME = ColumnKind("dates with times", "an ISO 8601 date and time such as 2026-12-24T15:00:00Z", _to_datetime)
+TIME = ColumnKind("times of day", "an ISO 8601 time of day such as 15:00:00, without an offset", _to_time)
+IDENTIFIER = ColumnKind("UUIDs", "a UUID", _to_uuid)
+BYTES = ColumnKind("bytes", "bytes in base64", _to_bytes, _EQUALITIES, is_orderable=False)
+JSON = ColumnKind("JSON", _ONLY_NULL, _reject, ("is_null",), is_orderable=False)
+ANYTHING = ColumnKind("anything", "text, a number, true or false", _to_any, (*_COMPARISONS, "like"))
+UNSUPPORTED = ColumnKind("values that cannot be compared", _ONLY_NULL, _reject, ("is_null",), is_orderable=False)
 
-_KINDS: tuple[tuple[type[sa.types.TypeEngine[Any]], Kind], ...] = (
+_KIND_BY_TYPE: tuple[tuple[type[sa.types.TypeEngine[Any]], ColumnKind], ...] = (
     (sa.Enum, TEXT),
-    (sa.JSON, DOCUMENT),
-    (sa.ARRAY, OTHER),
+    (sa.JSON, JSON),
+    (sa.ARRAY, UNSUPPORTED),
     (sa.Uuid, IDENTIFIER),
     (sa.Boolean, BOOLEAN),
     (sa.Integer, INTEGER),
     (sa.Float, NUMBER),
     (sa.Numeric, DECIMAL),
-    (sa.DateTime, MOMENT),
+    (sa.DateTime, DATETIME),
     (sa.Date, DATE),
     (sa.Time, TIME),
     (sa.LargeBinary, BYTES),
     (sa.types._Binary, BYTES),  # noqa: SLF001  what BLOB and VARBINARY have in common
     (sa.String, TEXT),
 )
-_READERS: Mapping[Kind, Callable[[str], datetime | time]] = {MOMENT: datetime.fromisoformat, TIME: time.fromisoformat}
+_ISO_PARSERS: Mapping[ColumnKind, Callable[[str], datetime | time]] = {
+    DATETIME: datetime.fromisoformat,
+    TIME: time.fromisoformat,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +162,20 @@ class Column:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     type: sa.types.TypeEngine[Any]
     nullable: bool
-    compared_as: str | None = None
-    sent_as: SentAs = "itself"
+    comparison_form: str | None = None
+    cell_form: CellForm = "itself"
 
     def operand(self, clause: Expression) -> Expression:
         """Return what is compared and ordered by, made of the column or of a value."""
-        if self.compared_as == "text":
+        if self.comparison_form == "text":
             return sa.cast(clause, _TEXT_TYPE)
-        form = self.compared_as
+        form = self.comparison_form
         return sa.func.strftime(sa.literal(form), clause, type_=_NULL_TYPE) if form else clause
 
-    def bound(self, value: Scalar, place: str) -> Expression:
+    def bind_value(self, value: Scalar, path: str) -> Expression:
         """Bind a value of a call that the operand is compared with.
 
         Raises:
@@ -181,72 +184,72 @@ class Column:
         try:
             converted = self.kind.convert(value)
         except (ValueError, TypeError, OverflowError):
-            raise ToolFailed(INVALID_PARAMETER, f"Parameter '{place}' must be {self.kind.expected}.") from None
-        if self.sent_as == "sqlite":
+            raise ToolFailed(INVALID_PARAMETER, f"Parameter '{path}' must be {self.kind.expected}.") from None
+        if self.cell_form == "sqlite":
             return self.operand(sa.literal(_sqlite_value(converted)))
         bound = sa.literal(converted, self.type)
         # The driver has one kind of float, and 0.1 is another number in each of the two.
         return sa.cast(bound, _REAL_TYPE) if self.type is _REAL_TYPE else bound
 
-    def selected(self, clause: Expression, most: int) -> Expression:
+    def select(self, clause: Expression, max_length: int) -> Expression:
         """Select the column; of a long cell one character more than the `most` that are shown."""
-        match self.sent_as:
+        match self.cell_form:
             case "bytes":
-                first, enough = sa.literal(1), sa.literal(most + 1)
-                return sa.func.pg_catalog.substr(clause, first, enough, type_=sa.LargeBinary())
+                first, length = sa.literal(1), sa.literal(max_length + 1)
+                return sa.func.pg_catalog.substr(clause, first, length, type_=sa.LargeBinary())
             case "text":
-                return _left(clause, most)
+                return _cut_postgresql_text(clause, max_length)
             case "json":
-                return _left(sa.func.pg_catalog.to_jsonb(clause), most)
+                return _cut_postgresql_text(sa.func.pg_catalog.to_jsonb(clause), max_length)
             case "sqlite":
-                return _sqlite_cut(clause, most)
+                return _cut_sqlite_cell(clause, max_length)
         return clause
 
-    def shown(self, value: Any, cells: "Cells") -> Any:
+    def format(self, value: Any, cells: "CellFormatter") -> Any:
         """Turn what was `selected` into JSON."""
-        reader = _READERS.get(self.kind)
+        parse_iso = _ISO_PARSERS.get(self.kind)
         if not isinstance(value, str):
-            is_flag = self.sent_as == "sqlite" and self.kind is BOOLEAN and value in (0, 1)
-            return bool(value) if is_flag else cells.of(value)
-        if self.sent_as == "json":
-            read = cells.document(value)
-            return _iso_text(read, reader) if reader and isinstance(read, str) else read
-        if self.sent_as != "itself" and self.kind is DOCUMENT:
-            return cells.document(value)
-        return cells.cut_to_size(_iso_text(value, reader) if reader and self.sent_as == "sqlite" else value)
+            is_flag = self.cell_form == "sqlite" and self.kind is BOOLEAN and value in (0, 1)
+            return bool(value) if is_flag else cells.format_value(value)
+        if self.cell_form == "json":
+            document = cells.format_json(value)
+            return _to_iso(document, parse_iso) if parse_iso and isinstance(document, str) else document
+        if self.cell_form != "itself" and self.kind is JSON:
+            return cells.format_json(value)
+        return cells.cut_text(_to_iso(value, parse_iso) if parse_iso and self.cell_form == "sqlite" else value)
 
 
-def describe(reflected: ReflectedColumn, backend: str) -> Column:
+def describe_column(reflected: ReflectedColumn, backend: str) -> Column:
     """Say what a column holds, by its type and the kind of database that it is in."""
     name, declared, nullable = reflected["name"], reflected["type"], reflected["nullable"]
     if backend == "sqlite":
         return _describe_sqlite(name, declared, nullable=nullable)
     if backend == "postgresql":
         return _describe_postgresql(name, declared, nullable=nullable)
-    return Column(name, _kind_of(declared), declared, nullable)
+    return Column(name, _column_kind(declared), declared, nullable)
 
 
-def _kind_of(declared: sa.types.TypeEngine[Any]) -> Kind:
-    return next((kind for type_, kind in _KINDS if isinstance(declared, type_)), OTHER)
+def _column_kind(declared: sa.types.TypeEngine[Any]) -> ColumnKind:
+    return next((kind for type_, kind in _KIND_BY_TYPE if isinstance(declared, type_)), UNSUPPORTED)
 
 
 # SQLite, whose columns may hold anything, whatever was declared; values are bound as they are.
 
 _NULL_TYPE = sa.types.NullType()
 # The texts of dates and times in forms whose order is that of what they mean, in UTC; SQLite knows milliseconds.
-_SQLITE_FORMS = {DATE: "%Y-%m-%d", MOMENT: "%Y-%m-%d %H:%M:%f", TIME: "%H:%M:%f"}
+_SQLITE_FORMATS = {DATE: "%Y-%m-%d", DATETIME: "%Y-%m-%d %H:%M:%f", TIME: "%H:%M:%f"}
 # Of UTF-8 and of UTF-16, the two that SQLite knows.
-_BYTES_OF_A_CHARACTER = 4
+_BYTES_PER_CHARACTER = 4
 
 
 def _describe_sqlite(name: str, declared: sa.types.TypeEngine[Any], *, nullable: bool) -> Column:
-    kind = _kind_of(declared)
+    kind = _column_kind(declared)
     # A type that SQLite does not know lets anything in.
     if isinstance(declared, sa.types.NullType) or (type(declared) is sa.NUMERIC and declared.precision is None):
         kind = ANYTHING
     elif kind is IDENTIFIER:
         kind = TEXT
-    form = _SQLITE_FORMS.get(kind)
+    form = _SQLITE_FORMATS.get(kind)
     # A text that is no date counts as null.
     return Column(name, kind, _NULL_TYPE, nullable or form is not None, form, "sqlite")
 
@@ -264,32 +267,32 @@ def _sqlite_value(value: Value) -> Any:
     return value
 
 
-def _sqlite_cut(column: Expression, most: int) -> Expression:
+def _cut_sqlite_cell(column: Expression, max_length: int) -> Expression:
     """Cut what is very long; what is shorter stays whole, because SQLite's functions of texts end them at a NUL."""
     length = sa.func.length(sa.cast(column, sa.BLOB))
-    beginning = sa.func.substr(column, sa.literal(1), sa.literal(most + 1))
-    return sa.case((length > sa.literal(_BYTES_OF_A_CHARACTER * most), beginning), else_=column)
+    beginning = sa.func.substr(column, sa.literal(1), sa.literal(max_length + 1))
+    return sa.case((length > sa.literal(_BYTES_PER_CHARACTER * max_length), beginning), else_=column)
 
 
 # PostgreSQL: exact types, and whatever it has beyond JSON is sent as JSON text.
 
 _TEXT_TYPE = sa.Text()
 _REAL_TYPE: sa.REAL[Any] = sa.REAL()
-_POSTGRESQL_TYPES: Mapping[Kind, sa.types.TypeEngine[Any]] = {
+_POSTGRESQL_TYPES: Mapping[ColumnKind, sa.types.TypeEngine[Any]] = {
     INTEGER: sa.BigInteger(),
     NUMBER: sa.Double(),
     DECIMAL: sa.Numeric(),
     BOOLEAN: sa.Boolean(),
     TEXT: _TEXT_TYPE,
     DATE: sa.Date(),
-    MOMENT: sa.DateTime(),
+    DATETIME: sa.DateTime(),
     TIME: sa.Time(),
     IDENTIFIER: sa.Uuid(),
     BYTES: sa.LargeBinary(),
 }
-_POSTGRESQL_FORMS: Mapping[Kind, SentAs] = {
+_POSTGRESQL_CELLS: Mapping[ColumnKind, CellForm] = {
     **dict.fromkeys((INTEGER, NUMBER, BOOLEAN), "itself"),
-    **dict.fromkeys((TEXT, DECIMAL, IDENTIFIER, DOCUMENT), "text"),
+    **dict.fromkeys((TEXT, DECIMAL, IDENTIFIER, JSON), "text"),
     BYTES: "bytes",
 }
 
@@ -298,7 +301,7 @@ def _describe_postgresql(name: str, declared: sa.types.TypeEngine[Any], *, nulla
     # A domain is what it is made of.
     while isinstance(declared, postgresql.DOMAIN):
         declared = declared.data_type
-    kind = _kind_of(declared)
+    kind = _column_kind(declared)
     bound = _POSTGRESQL_TYPES.get(kind)
     match declared:
         # Their own comparison may be found elsewhere than in pg_catalog, or is none of texts.
@@ -309,70 +312,70 @@ def _describe_postgresql(name: str, declared: sa.types.TypeEngine[Any], *, nulla
         case sa.DateTime(timezone=True):
             bound = sa.DateTime(timezone=True)
         case sa.Time(timezone=True):
-            kind, bound = OTHER, None
-    sent_as: SentAs = _POSTGRESQL_FORMS.get(kind, "json")
+            kind, bound = UNSUPPORTED, None
+    sent_as: CellForm = _POSTGRESQL_CELLS.get(kind, "json")
     return Column(name, kind, bound or _TEXT_TYPE, nullable, None if bound else "text", sent_as)
 
 
-def _left(expression: Expression, most: int) -> Expression:
+def _cut_postgresql_text(expression: Expression, max_length: int) -> Expression:
     text = sa.cast(expression, _TEXT_TYPE)
-    return sa.func.pg_catalog.left(text, sa.literal(most + 1), type_=_TEXT_TYPE)
+    return sa.func.pg_catalog.left(text, sa.literal(max_length + 1), type_=_TEXT_TYPE)
 
 
 @dataclass(slots=True)
-class Cells:
+class CellFormatter:
     """Make the cells of one answer, each of at most `most` characters or bytes; counts those that were `cut`."""
 
-    most: int = LONGEST_CELL
-    cut: int = 0
+    max_length: int = MAX_CELL_LENGTH
+    cut_count: int = 0
 
-    def cut_to_size(self, value: str | bytes) -> str:
+    def cut_text(self, value: str | bytes) -> str:
         """Cut a text, or bytes, which are written in base64."""
-        shown = value[: self.most]
+        shown = value[: self.max_length]
         text = base64.b64encode(shown).decode() if isinstance(shown, bytes) else shown
-        if len(value) <= self.most:
+        if len(value) <= self.max_length:
             return text
-        self.cut += 1
-        return text + CUT
+        self.cut_count += 1
+        return text + CUT_MARK
 
-    def document(self, text: str) -> Any:
+    def format_json(self, text: str) -> Any:
         """Read JSON; what is cut, too deep or no JSON that can be answered stays text."""
-        if len(text) <= self.most:
+        if len(text) <= self.max_length:
             with contextlib.suppress(ValueError):
                 return parse_json(text)
-        return self.cut_to_size(text)
+        return self.cut_text(text)
 
-    def of(self, value: Any) -> Any:
+    def format_value(self, value: Any) -> Any:
         """Turn any value of a driver's into JSON."""
         match value:
             case None | bool():
                 return value
             case int():
-                return value if abs(value) <= _EXACT else str(value)
+                return value if abs(value) <= _MAX_EXACT_INTEGER else str(value)
             case float():
-                return _finite(value)
+                return _finite_or_name(value)
             case Decimal():
-                return self.cut_to_size(format(value, "f")) if value.is_finite() else _finite(float(value))
+                return self.cut_text(format(value, "f")) if value.is_finite() else _finite_or_name(float(value))
             case bytes() | bytearray() | memoryview():
-                return self.cut_to_size(bytes(value))
+                return self.cut_text(bytes(value))
             case datetime() | date() | time():
                 return value.isoformat()
             case UUID() | timedelta():
                 return str(value)
             case dict() | list() | tuple():
-                return self.document(json.dumps(value, default=str))
-        return self.cut_to_size(str(value))
+                return self.format_json(json.dumps(value, default=str))
+        return self.cut_text(str(value))
 
 
-def _iso_text(text: str, read: Callable[[str], datetime | time]) -> str:
+def _to_iso(text: str, parse: Callable[[str], datetime | time]) -> str:
     """Write a date and time, or a time, as ISO 8601 has it; what Python's calendar does not know stays as it is."""
     try:
-        return read(text).isoformat()
+        return parse(text).isoformat()
     except ValueError:
         return text
 
 
-def _finite(value: float) -> float | str:
+def _finite_or_name(value: float) -> float | str:
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -20,24 +20,24 @@ from loguru import logger
 
 from toolweave.config.settings import AllowedTable, Settings, query_tables
 from toolweave.errors import ConfigError
-from toolweave.servers.core.query.databases import Table
+from toolweave.servers.core.query.database import Table
 from toolweave.servers.core.query.request import TableQuery
 from toolweave.servers.error_codes import GUARDRAIL, ToolFailed
 
 _TABLES_SETTING = "TOOLWEAVE_QUERY_TABLES"
 _PATTERN_SETTING = "TOOLWEAVE_QUERY_FORBIDDEN"
 # Some patterns take ages for some texts: what is not known by then counts as forbidden.
-PATTERN_LIMIT_S = 0.5
+PATTERN_TIMEOUT_S = 0.5
 _FUNCTION_SETTING = "TOOLWEAVE_QUERY_GUARDRAIL"
-FUNCTION_LIMIT_S = 1.0
-MOST_AT_ONCE = 8
-_LONGEST_REASON = 300
+FUNCTION_TIMEOUT_S = 1.0
+MAX_CONCURRENT_CALLS = 8
+_MAX_REASON_LENGTH = 300
 _ASK_OPERATOR = "Ask the operator to look into the server's log."
 
-OwnFunction = Callable[[TableQuery], Any]
+Guardrail = Callable[[TableQuery], Any]
 
 
-def refused(rule: str, reason: str, suggestion: str | None = None) -> ToolFailed:
+def refusal(rule: str, reason: str, suggestion: str | None = None) -> ToolFailed:
     """Make the refusal of a rule."""
     return ToolFailed(GUARDRAIL, f"The guardrail '{rule}' refused the query: {reason}", suggestion)
 
@@ -46,36 +46,36 @@ class Guardrails:
     """The chain as the settings have it; `forbidden` and `own` are the operator's, where there are any."""
 
     def __init__(
-        self, tables: Mapping[str, AllowedTable], most_rows: int, forbidden: Any = None, own: OwnFunction | None = None
+        self, tables: Mapping[str, AllowedTable], max_rows: int, forbidden: Any = None, custom: Guardrail | None = None
     ) -> None:
         self._tables = tables
-        self._most_rows = most_rows
+        self._max_rows = max_rows
         self._forbidden = forbidden
-        self._own = own
+        self._custom = custom
         # A function that hangs cannot be ended.
-        self._running = asyncio.Semaphore(MOST_AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
-    def allowed_table(self, label: str) -> AllowedTable:
+    def find_table(self, label: str) -> AllowedTable:
         """Let only allowed tables through; one that does not exist is refused in the same words."""
         if label not in self._tables:
             message = "Parameter 'table' must be one of the tables that may be read."
-            raise refused("table_allow_list", message, f"Use {', '.join(self._tables)}.")
+            raise refusal("table_allow_list", message, f"Use {', '.join(self._tables)}.")
         return self._tables[label]
 
     def check(self, query: TableQuery, table: Table) -> None:
         """Run our other rules in turn. Raises ToolFailed: one refuses; names it."""
         _check_columns(query, table)
         _check_operators(query, table)
-        if query.limit > self._most_rows:
-            message = f"Parameter 'limit' must be at most {self._most_rows}."
-            raise refused("limit_cap", message, f"Ask for at most {self._most_rows} rows, or filter by more.")
+        if query.limit > self._max_rows:
+            message = f"Parameter 'limit' must be at most {self._max_rows}."
+            raise refusal("limit_cap", message, f"Ask for at most {self._max_rows} rows, or filter by more.")
 
-    async def check_own(self, query: TableQuery) -> None:
+    async def check_custom_rules(self, query: TableQuery) -> None:
         """Run the operator's rules in turn. Raises ToolFailed: one refuses; names it."""
         if self._forbidden:
             await asyncio.to_thread(_check_texts, self._forbidden, query)
-        if self._own and (reason := await _own_reason(self._own, query, self._running)) is not None:
-            raise refused("own_guardrail", reason.strip()[:_LONGEST_REASON] or "it gives no reason.")
+        if self._custom and (reason := await _custom_refusal(self._custom, query, self._slots)) is not None:
+            raise refusal("own_guardrail", reason.strip()[:_MAX_REASON_LENGTH] or "it gives no reason.")
 
 
 def read_guardrails(settings: Settings) -> Guardrails:
@@ -85,7 +85,7 @@ def read_guardrails(settings: Settings) -> Guardrails:
         ConfigError: a setting of a guardrail cannot be used.
     """
     tables = {table.label: table for table in query_tables(settings.query_tables)}
-    for label in [label for label, table in tables.items() if is_closed(table)]:
+    for label in [label for label, table in tables.items() if is_reserved(table)]:
         logger.warning("query_database never reads {}, although {} lists it.", label, _TABLES_SETTING)
         del tables[label]
     if not tables:
@@ -97,15 +97,15 @@ def read_guardrails(settings: Settings) -> Guardrails:
         raise ConfigError(
             f"it is not a regular expression: {error}.", source=_PATTERN_SETTING, fix="Correct it, or unset it."
         ) from None
-    return Guardrails(tables, settings.query_max_rows, forbidden, _loaded(target) if target else None)
+    return Guardrails(tables, settings.query_max_rows, forbidden, _load_function(target) if target else None)
 
 
 def _check_columns(query: TableQuery, table: Table) -> None:
     """Let only columns through that are there and may be read, wherever they are named."""
-    for place, column in query.named_columns():
+    for path, column in query.named_columns():
         if column not in table.columns:
-            message = f"Parameter '{place}' must be a column of '{query.table}' that may be read."
-            raise refused("column_allow_list", message, f"Use {', '.join(table.columns)}.")
+            message = f"Parameter '{path}' must be a column of '{query.table}' that may be read."
+            raise refusal("column_allow_list", message, f"Use {', '.join(table.columns)}.")
 
 
 def _check_operators(query: TableQuery, table: Table) -> None:
@@ -113,52 +113,52 @@ def _check_operators(query: TableQuery, table: Table) -> None:
     for condition in query.filters.conditions():
         kind = table.columns[condition.column].kind
         if condition.op not in kind.operators:
-            must = f"must use one of {', '.join(kind.operators)}: '{condition.column}' holds {kind.holds}."
-            raise refused("operators", f"Parameter '{condition.place}' {must}")
+            must = f"must use one of {', '.join(kind.operators)}: '{condition.column}' holds {kind.content}."
+            raise refusal("operators", f"Parameter '{condition.path}' {must}")
     for ordering in query.order_by:
         kind = table.columns[ordering.column].kind
         if not kind.is_orderable:
-            must = f"must be another column: '{ordering.column}' holds {kind.holds}."
-            raise refused("operators", f"Parameter '{ordering.place}' {must}")
+            must = f"must be another column: '{ordering.column}' holds {kind.content}."
+            raise refusal("operators", f"Parameter '{ordering.path}' {must}")
 
 
 def _check_texts(forbidden: Any, query: TableQuery) -> None:
     """Look for the operator's pattern in every text that a column is compared with."""
-    end = time.monotonic() + PATTERN_LIMIT_S
-    for place, text in query.texts():
+    deadline = time.monotonic() + PATTERN_TIMEOUT_S
+    for path, text in query.texts():
         try:
             # Others may work meanwhile.
-            found = forbidden.search(text, concurrent=True, timeout=max(0.001, end - time.monotonic()))
+            found = forbidden.search(text, concurrent=True, timeout=max(0.001, deadline - time.monotonic()))
         except TimeoutError:
-            message = f"Parameter '{place}' could not be checked in time."
-            raise refused("forbidden_pattern", message, "Compare with shorter texts.") from None
+            message = f"Parameter '{path}' could not be checked in time."
+            raise refusal("forbidden_pattern", message, "Compare with shorter texts.") from None
         if found:
-            message = f"Parameter '{place}' must be a text without what the operator forbids."
-            raise refused("forbidden_pattern", message, "Compare with other texts.")
+            message = f"Parameter '{path}' must be a text without what the operator forbids."
+            raise refusal("forbidden_pattern", message, "Compare with other texts.")
 
 
-async def _own_reason(function: OwnFunction, query: TableQuery, running: asyncio.Semaphore) -> str | None:
+async def _custom_refusal(function: Guardrail, query: TableQuery, slots: asyncio.Semaphore) -> str | None:
     """Return why the operator's function, sync or async, refuses; it does too where it fails or does not answer."""
     try:
-        await asyncio.wait_for(running.acquire(), FUNCTION_LIMIT_S)
+        await asyncio.wait_for(slots.acquire(), FUNCTION_TIMEOUT_S)
     except TimeoutError:
-        raise refused("own_guardrail", "it is busy with other queries.", "Try again in a moment.") from None
-    deciding = asyncio.ensure_future(_decided(function, query, running))
+        raise refusal("own_guardrail", "it is busy with other queries.", "Try again in a moment.") from None
+    call = asyncio.ensure_future(_call_function(function, query, slots))
     try:
-        await asyncio.wait({deciding}, timeout=FUNCTION_LIMIT_S)
+        await asyncio.wait({call}, timeout=FUNCTION_TIMEOUT_S)
     finally:
-        deciding.cancel()
-    if not deciding.done() or deciding.cancelled():
-        logger.error("the guardrail of {} did not answer within {:g} s", _FUNCTION_SETTING, FUNCTION_LIMIT_S)
-        raise refused("own_guardrail", "it did not answer in time.", _ASK_OPERATOR)
-    if error := deciding.exception():
+        call.cancel()
+    if not call.done() or call.cancelled():
+        logger.error("the guardrail of {} did not answer within {:g} s", _FUNCTION_SETTING, FUNCTION_TIMEOUT_S)
+        raise refusal("own_guardrail", "it did not answer in time.", _ASK_OPERATOR)
+    if error := call.exception():
         logger.opt(exception=error).error("the guardrail of {} failed", _FUNCTION_SETTING)
-        raise refused("own_guardrail", "it failed.", _ASK_OPERATOR)
-    return deciding.result()
+        raise refusal("own_guardrail", "it failed.", _ASK_OPERATOR)
+    return call.result()
 
 
-async def _decided(function: OwnFunction, query: TableQuery, running: asyncio.Semaphore) -> str | None:
-    reason = await _on_own_thread(partial(function, query), running)
+async def _call_function(function: Guardrail, query: TableQuery, slots: asyncio.Semaphore) -> str | None:
+    reason = await _call_in_thread(partial(function, query), slots)
     try:
         # What an async function returns is run here.
         if inspect.isawaitable(reason):
@@ -170,30 +170,30 @@ async def _decided(function: OwnFunction, query: TableQuery, running: asyncio.Se
     return reason
 
 
-async def _on_own_thread(call: Callable[[], Any], running: asyncio.Semaphore) -> Any:
+async def _call_in_thread(call: Callable[[], Any], slots: asyncio.Semaphore) -> Any:
     """Call it on a thread that the process does not wait for at its end; `running` is released when the call ends."""
-    answered: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    result: concurrent.futures.Future[Any] = concurrent.futures.Future()
     # A caller that stops waiting does not cancel it: the thread goes on.
-    answered.set_running_or_notify_cancel()
+    result.set_running_or_notify_cancel()
     loop = asyncio.get_running_loop()
 
     def run() -> None:
         try:
-            answered.set_result(call())
+            result.set_result(call())
         except BaseException as error:  # noqa: BLE001  whatever it raises refuses the query
             # What is no Exception would end more than the call.
             harmless = isinstance(error, Exception) and not isinstance(error, StopIteration)
-            answered.set_exception(error if harmless else RuntimeError(f"it raised {type(error).__name__}"))
+            result.set_exception(error if harmless else RuntimeError(f"it raised {type(error).__name__}"))
         with suppress(RuntimeError):  # the loop has closed
-            loop.call_soon_threadsafe(running.release)
+            loop.call_soon_threadsafe(slots.release)
 
     threading.Thread(target=run, name="query guardrail", daemon=True).start()
-    return await asyncio.wrap_future(answered)
+    return await asyncio.wrap_future(result)
 
 
-def _loaded(target: str) -> OwnFunction:
+def _load_function(target: str) -> Guardrail:
     try:
-        function: OwnFunction = pkgutil.resolve_name(target.strip())
+        function: Guardrail = pkgutil.resolve_name(target.strip())
         if not callable(function):
             raise TypeError("it cannot be called")
     except (Exception, SystemExit) as error:
@@ -203,7 +203,7 @@ def _loaded(target: str) -> OwnFunction:
     return function
 
 
-_CLOSED_TABLES = frozenset(
+_RESERVED_TABLES = frozenset(
     (
         "alembic_version",
         # the LangGraph API's
@@ -216,12 +216,12 @@ _CLOSED_TABLES = frozenset(
         *("registered_tools", "tool_registry_revision", "tool_registry_schema_version"),
     )
 )
-_CLOSED_PREFIXES = ("sqlite_", "pg_", "pragma_", "todos_fts")
-_CLOSED_SCHEMAS = frozenset({"information_schema", "mysql", "performance_schema", "sys", "temp"})
+_RESERVED_PREFIXES = ("sqlite_", "pg_", "pragma_", "todos_fts")
+_RESERVED_SCHEMAS = frozenset({"information_schema", "mysql", "performance_schema", "sys", "temp"})
 
 
-def is_closed(table: AllowedTable) -> bool:
+def is_reserved(table: AllowedTable) -> bool:
     """Say whether a table is Toolweave's own or describes the database: no setting opens it to queries (C-03)."""
     name, schema = table.name.casefold(), (table.schema or "").casefold()
-    by_name = name in _CLOSED_TABLES or name.startswith(_CLOSED_PREFIXES)
-    return by_name or schema in _CLOSED_SCHEMAS or schema.startswith("pg_")
+    by_name = name in _RESERVED_TABLES or name.startswith(_RESERVED_PREFIXES)
+    return by_name or schema in _RESERVED_SCHEMAS or schema.startswith("pg_")

@@ -21,13 +21,13 @@ class Condition:
     column: str
     op: Operator
     value: Scalar | tuple[Scalar, ...]
-    place: str = field(default="filters", compare=False)
-    column_place: str = field(default="filters", compare=False)
+    path: str = field(default="filters", compare=False)
+    column_path: str = field(default="filters", compare=False)
 
     @property
-    def value_place(self) -> str:
+    def value_path(self) -> str:
         """Return where the call has the value."""
-        return self.place if self.place == self.column_place else f"{self.place}.value"
+        return self.path if self.path == self.column_path else f"{self.path}.value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Ordering:
 
     column: str
     descending: bool = False
-    place: str = field(default="order_by", compare=False)
+    path: str = field(default="order_by", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class TableQuery:
         for index, column in enumerate(self.columns or ()):
             yield f"columns[{index}]", column
         for condition in self.filters.conditions():
-            yield condition.column_place, condition.column
+            yield condition.column_path, condition.column
         for ordering in self.order_by:
-            yield ordering.place, ordering.column
+            yield ordering.path, ordering.column
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Go through the texts that columns are compared with, each with its place in the call."""
@@ -83,163 +83,163 @@ class TableQuery:
             values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
             for value in values:
                 if isinstance(value, str):
-                    yield condition.value_place, value
+                    yield condition.value_path, value
 
 
 OPERATORS: tuple[str, ...] = get_args(Operator)
-DEEPEST = 5
-MOST_CONDITIONS = 50
-MOST_VALUES = 200
-MOST_ORDERINGS = 8
-LONGEST_TEXT = 1_000
-LONGEST_NAME = 128
-_LARGEST = 10**38
-_SHOWN = 64
-_FORMS = (
+MAX_DEPTH = 5
+MAX_CONDITIONS = 50
+MAX_IN_VALUES = 200
+MAX_ORDERINGS = 8
+MAX_TEXT_LENGTH = 1_000
+MAX_NAME_LENGTH = 128
+_MAX_NUMBER = 10**38
+_MAX_SHOWN_LENGTH = 64
+_CONDITION_FORMS = (
     'an object such as {"column": "status", "op": "eq", "value": "active"}, {"status": "active"}, {"and": […]} or '
     '{"or": […]}'
 )
-_SCALAR = "text, a number, true or false"
+_SCALARS = "text, a number, true or false"
 
 
-def read_filters(given: object) -> ConditionGroup:
+def parse_filters(raw: object) -> ConditionGroup:
     """Read `filters`: a list of conditions and groups that must all hold, or one object.
 
     Raises:
         ToolFailed: a part of it is of the wrong form, too deep, too long or too many.
     """
-    if given is None or given == {}:
+    if raw is None or raw == {}:
         return ConditionGroup("and", ())
-    reader = _Reader()
-    if isinstance(given, Mapping):
-        members = reader.members_of(given, "filters", 1)
+    parser = _FilterParser()
+    if isinstance(raw, Mapping):
+        members = parser.parse_members(raw, "filters", 1)
     else:
-        members = reader.group(given, "filters", 1)
+        members = parser.parse_group(raw, "filters", 1)
     return ConditionGroup("and", members)
 
 
-def read_order(given: object) -> tuple[Ordering, ...]:
+def parse_order(raw: object) -> tuple[Ordering, ...]:
     """Read `order_by`: "column", "-column", "column desc", or a list of such; a column counts where it comes first.
 
     Raises:
         ToolFailed: it is of another form, or too many.
     """
-    texts = [given] if isinstance(given, str) else ([] if given is None else given)
-    if not isinstance(texts, list) or len(texts) > MOST_ORDERINGS:
-        _wrong("order_by", f"a column, or a list of at most {MOST_ORDERINGS} columns")
+    texts = [raw] if isinstance(raw, str) else ([] if raw is None else raw)
+    if not isinstance(texts, list) or len(texts) > MAX_ORDERINGS:
+        _reject("order_by", f"a column, or a list of at most {MAX_ORDERINGS} columns")
     orderings: dict[str, Ordering] = {}
     for index, text in enumerate(texts):
-        place = "order_by" if isinstance(given, str) else f"order_by[{index}]"
+        path = "order_by" if isinstance(raw, str) else f"order_by[{index}]"
         if not isinstance(text, str):
-            _wrong(place, 'a column such as "name", "-name" or "name desc"')
-        ordering = _ordering(text.strip(), place)
+            _reject(path, 'a column such as "name", "-name" or "name desc"')
+        ordering = _parse_ordering(text.strip(), path)
         orderings.setdefault(ordering.column, ordering)
     return tuple(orderings.values())
 
 
-def _ordering(text: str, place: str) -> Ordering:
+def _parse_ordering(text: str, path: str) -> Ordering:
     name, _, direction = text.rpartition(" ")
     if name and direction.lower() in ("asc", "desc"):
-        return Ordering(_name(name.strip(), place), direction.lower() == "desc", place)
-    return Ordering(_name(text.removeprefix("-"), place), text.startswith("-"), place)
+        return Ordering(_check_name(name.strip(), path), direction.lower() == "desc", path)
+    return Ordering(_check_name(text.removeprefix("-"), path), text.startswith("-"), path)
 
 
-class _Reader:
+class _FilterParser:
     """Reads one call's filters; counts the conditions on the way."""
 
     def __init__(self) -> None:
         self._conditions = 0
 
-    def group(self, given: object, place: str, depth: int) -> tuple[Condition | ConditionGroup, ...]:
-        if not isinstance(given, list) or (depth > 1 and not given):
-            _wrong(place, "a list of at least one condition" if depth > 1 else "a list of conditions, or one object")
-        if depth > DEEPEST:
-            _wrong(place, f"nested at most {DEEPEST} deep")
+    def parse_group(self, raw: object, path: str, depth: int) -> tuple[Condition | ConditionGroup, ...]:
+        if not isinstance(raw, list) or (depth > 1 and not raw):
+            _reject(path, "a list of at least one condition" if depth > 1 else "a list of conditions, or one object")
+        if depth > MAX_DEPTH:
+            _reject(path, f"nested at most {MAX_DEPTH} deep")
         members: list[Condition | ConditionGroup] = []
-        for index, item in enumerate(given):
-            members += self.members_of(item, f"{place}[{index}]", depth)
+        for index, item in enumerate(raw):
+            members += self.parse_members(item, f"{path}[{index}]", depth)
         return tuple(members)
 
-    def members_of(self, given: object, place: str, depth: int) -> tuple[Condition | ConditionGroup, ...]:
-        if not isinstance(given, Mapping) or not given:
-            _wrong(place, _FORMS)
-        if set(given) in ({"and"}, {"or"}):
-            kind: Literal["and", "or"] = "and" if "and" in given else "or"
-            return (ConditionGroup(kind, self.group(given[kind], f"{place}.{kind}", depth + 1)),)
-        if "column" in given and ("op" in given or "value" in given):
-            return (self._condition(given, place),)
-        return tuple(self._equality(str(name), value, place) for name, value in given.items())
+    def parse_members(self, raw: object, path: str, depth: int) -> tuple[Condition | ConditionGroup, ...]:
+        if not isinstance(raw, Mapping) or not raw:
+            _reject(path, _CONDITION_FORMS)
+        if set(raw) in ({"and"}, {"or"}):
+            kind: Literal["and", "or"] = "and" if "and" in raw else "or"
+            return (ConditionGroup(kind, self.parse_group(raw[kind], f"{path}.{kind}", depth + 1)),)
+        if "column" in raw and ("op" in raw or "value" in raw):
+            return (self._parse_condition(raw, path),)
+        return tuple(self._parse_equality(str(name), value, path) for name, value in raw.items())
 
-    def _condition(self, given: Mapping[str, Any], place: str) -> Condition:
-        for name in given:
+    def _parse_condition(self, raw: Mapping[str, Any], path: str) -> Condition:
+        for name in raw:
             if name not in ("column", "op", "value"):
                 raise ToolFailed(
                     UNKNOWN_PARAMETER,
-                    f"There is no parameter '{place}.{_shown(name)}'; a condition takes column, op, value.",
+                    f"There is no parameter '{path}.{_printable(name)}'; a condition takes column, op, value.",
                 )
-        op = given.get("op", "eq")
+        op = raw.get("op", "eq")
         if not isinstance(op, str) or op not in OPERATORS:
-            _wrong(f"{place}.op", f"one of {', '.join(OPERATORS)}")
-        column = _name(given["column"], f"{place}.column")
-        return self._compared(column, cast("Operator", op), given, place, f"{place}.column")
+            _reject(f"{path}.op", f"one of {', '.join(OPERATORS)}")
+        column = _check_name(raw["column"], f"{path}.column")
+        return self._build_condition(column, cast("Operator", op), raw, path, f"{path}.column")
 
-    def _equality(self, name: str, value: object, place: str) -> Condition:
-        where = f"{place}.{_shown(name)}"
+    def _parse_equality(self, name: str, value: object, path: str) -> Condition:
+        column_path = f"{path}.{_printable(name)}"
         if isinstance(value, Mapping | list):
-            _wrong(where, f'{_SCALAR}, or null; for anything else use {{"column": …, "op": …, "value": …}}')
-        return self._compared(_name(name, where), "eq", {"value": value}, where, where)
+            _reject(column_path, f'{_SCALARS}, or null; for anything else use {{"column": …, "op": …, "value": …}}')
+        return self._build_condition(_check_name(name, column_path), "eq", {"value": value}, column_path, column_path)
 
-    def _compared(
-        self, column: str, op: Operator, given: Mapping[str, Any], place: str, column_place: str
+    def _build_condition(
+        self, column: str, op: Operator, raw: Mapping[str, Any], path: str, column_path: str
     ) -> Condition:
         self._conditions += 1
-        if self._conditions > MOST_CONDITIONS:
-            _wrong(place, f"one of at most {MOST_CONDITIONS} conditions in all")
-        value = given.get("value")
-        if value is None and "value" in given and op in ("eq", "ne"):
+        if self._conditions > MAX_CONDITIONS:
+            _reject(path, f"one of at most {MAX_CONDITIONS} conditions in all")
+        value = raw.get("value")
+        if value is None and "value" in raw and op in ("eq", "ne"):
             # SQL compares nothing with null, and no caller means that.
-            return Condition(column, "is_null", op == "eq", place, column_place)
-        where = f"{place}.value" if place != column_place else place
-        return Condition(column, op, _value(op, value, where), place, column_place)
+            return Condition(column, "is_null", op == "eq", path, column_path)
+        value_path = f"{path}.value" if path != column_path else path
+        return Condition(column, op, _parse_value(op, value, value_path), path, column_path)
 
 
-def _value(op: Operator, value: object, place: str) -> Scalar | tuple[Scalar, ...]:
+def _parse_value(op: Operator, value: object, path: str) -> Scalar | tuple[Scalar, ...]:
     match op:
         case "is_null":
             if value is not None and not isinstance(value, bool):
-                _wrong(place, "true or false")
+                _reject(path, "true or false")
             return value is not False
         case "in":
-            if not isinstance(value, list) or not 1 <= len(value) <= MOST_VALUES:
-                _wrong(place, f"a list of 1 to {MOST_VALUES} values")
-            return tuple(_scalar(item, f"{place}[{index}]") for index, item in enumerate(value))
-    return _scalar(value, place)
+            if not isinstance(value, list) or not 1 <= len(value) <= MAX_IN_VALUES:
+                _reject(path, f"a list of 1 to {MAX_IN_VALUES} values")
+            return tuple(_check_scalar(item, f"{path}[{index}]") for index, item in enumerate(value))
+    return _check_scalar(value, path)
 
 
-def _scalar(value: object, place: str) -> Scalar:
+def _check_scalar(value: object, path: str) -> Scalar:
     if not isinstance(value, str | int | float):
-        _wrong(place, _SCALAR)
+        _reject(path, _SCALARS)
     if isinstance(value, str):
-        if len(value) > LONGEST_TEXT:
-            _wrong(place, f"text of at most {LONGEST_TEXT} characters")
+        if len(value) > MAX_TEXT_LENGTH:
+            _reject(path, f"text of at most {MAX_TEXT_LENGTH} characters")
         if "\x00" in value or (not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value)):
-            _wrong(place, "valid Unicode text, without null characters and lone surrogates")
+            _reject(path, "valid Unicode text, without null characters and lone surrogates")
     elif not isinstance(value, bool) and (
-        not math.isfinite(value) if isinstance(value, float) else abs(value) > _LARGEST
+        not math.isfinite(value) if isinstance(value, float) else abs(value) > _MAX_NUMBER
     ):
-        _wrong(place, "a finite number of at most 38 digits")
+        _reject(path, "a finite number of at most 38 digits")
     return value
 
 
-def _name(value: object, place: str) -> str:
-    if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_NAME:
-        _wrong(place, "the name of a column")
+def _check_name(value: object, path: str) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_NAME_LENGTH:
+        _reject(path, "the name of a column")
     return value
 
 
-def _shown(name: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in str(name)[:_SHOWN])
+def _printable(name: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in str(name)[:_MAX_SHOWN_LENGTH])
 
 
-def _wrong(place: str, expected: str) -> NoReturn:
-    raise ToolFailed(INVALID_PARAMETER, f"Parameter '{place}' must be {expected}.")
+def _reject(path: str, expected: str) -> NoReturn:
+    raise ToolFailed(INVALID_PARAMETER, f"Parameter '{path}' must be {expected}.")

@@ -21,19 +21,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from toolweave.config.settings import AllowedTable, Settings
 from toolweave.errors import ConfigError
 from toolweave.servers.core.query import request
-from toolweave.servers.core.query.columns import LONGEST_CELL, Cells, Column, Expression
-from toolweave.servers.core.query.databases import QueryDatabase, Table, described, open_query_database
+from toolweave.servers.core.query.columns import MAX_CELL_LENGTH, CellFormatter, Column, Expression
+from toolweave.servers.core.query.database import QueryDatabase, Table, describe_table, open_query_database
 from toolweave.servers.core.query.guardrails import Guardrails, read_guardrails
 from toolweave.servers.envelope import failure, success
 from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_CONFIGURED, QUERY_REFUSED, ToolFailed
 from toolweave.servers.tool_server import WHOLE_NUMBER, Absent
 
 # Of JSON, in one answer; one row alone is never more.
-MOST_BYTES = 500_000
-_MOST_IN_A_ROW = 100_000
-_ROWS_AT_ONCE = 100
-_DESCRIBED_FOR_S = 60.0
-_HOW_TO_SEE_MORE = (
+MAX_ROWS_BYTES = 500_000
+_MAX_ROW_LENGTH = 100_000
+_ROWS_PER_FETCH = 100
+_DESCRIPTION_TTL_S = 60.0
+_MORE_ROWS_NOTE = (
     "There are more rows. Filter by more, raise the limit, or order by a column and filter for values after the last."
 )
 
@@ -44,43 +44,43 @@ class _Page:
 
     columns: Sequence[Column]
     limit: int
-    cells: Cells
+    cells: CellFormatter
     rows: list[dict[str, Any]] = field(default_factory=list)
     size: int = 0
     has_more: bool = False
     is_full: bool = False
 
-    def takes(self, row: sa.Row[Any]) -> bool:
+    def add_row(self, row: sa.Row[Any]) -> bool:
         """Add a row; no where the limit is reached or the answer is large enough."""
         if len(self.rows) == self.limit:
             self.has_more = True
             return False
-        cut_before = self.cells.cut
-        shown = {column.name: column.shown(value, self.cells) for column, value in zip(self.columns, row, strict=True)}
-        self.size += len(to_json(shown))
-        if self.rows and self.size > MOST_BYTES:
+        cut_before = self.cells.cut_count
+        cells = {column.name: column.format(value, self.cells) for column, value in zip(self.columns, row, strict=True)}
+        self.size += len(to_json(cells))
+        if self.rows and self.size > MAX_ROWS_BYTES:
             self.has_more = self.is_full = True
-            self.cells.cut = cut_before
+            self.cells.cut_count = cut_before
             return False
-        self.rows.append(shown)
+        self.rows.append(cells)
         return True
 
-    def result(self) -> ToolResult:
+    def to_result(self) -> ToolResult:
         metadata: dict[str, Any] = {"count": len(self.rows), "limit": self.limit, "has_more": self.has_more}
         notes = []
         if self.is_full:
             notes.append("The answer was large enough before the limit was reached: name fewer columns.")
         if self.has_more:
-            notes.append(_HOW_TO_SEE_MORE)
-        if self.cells.cut:
-            metadata["cells_cut"] = self.cells.cut
-            notes.append(f"Cells of more than {self.cells.most} characters or bytes were cut.")
+            notes.append(_MORE_ROWS_NOTE)
+        if self.cells.cut_count:
+            metadata["cells_cut"] = self.cells.cut_count
+            notes.append(f"Cells of more than {self.cells.max_length} characters or bytes were cut.")
         if notes:
             metadata["note"] = " ".join(notes)
         return success(self.rows, **metadata)
 
 
-class Queries:
+class QueryRunner:
     """The queries of one database; each passes the guardrails first."""
 
     def __init__(self, database: QueryDatabase, guardrails: Guardrails) -> None:
@@ -88,65 +88,67 @@ class Queries:
         self._guardrails = guardrails
         self._described: dict[str, tuple[float, Table]] = {}
 
-    async def answer(self, query: request.TableQuery) -> ToolResult:
+    async def run(self, query: request.TableQuery) -> ToolResult:
         """Answer the first rows, up to the limit; a table that no longer fits its description is described again.
 
         Raises:
             ToolFailed: the query is refused, or the database does not answer.
         """
-        allowed = self._guardrails.allowed_table(query.table)
-        at, known = self._described.get(query.table, (0.0, None))
-        is_recent = time.monotonic() - at < _DESCRIBED_FOR_S
-        fits = known and is_recent and all(name in known.columns for _, name in query.named_columns())
-        table = known if known and fits else await self._describe(allowed)
+        allowed = self._guardrails.find_table(query.table)
+        described_at, known = self._described.get(query.table, (0.0, None))
+        is_recent = time.monotonic() - described_at < _DESCRIPTION_TTL_S
+        is_current = known and is_recent and all(name in known.columns for _, name in query.named_columns())
+        table = known if known and is_current else await self._describe(allowed)
         self._guardrails.check(query, table)
         # No connection waits for the operator's function.
-        await self._guardrails.check_own(query)
+        await self._guardrails.check_custom_rules(query)
         try:
-            return await self._rows(query, table)
+            return await self._fetch(query, table)
         except ToolFailed as error:
             if table is not known or error.code not in (INVALID_PARAMETER, QUERY_REFUSED):
                 raise
         table = await self._describe(allowed)
         self._guardrails.check(query, table)
-        return await self._rows(query, table)
+        return await self._fetch(query, table)
 
     async def _describe(self, allowed: AllowedTable) -> Table:
         backend = self._database.backend
-        table = await self._database.run(lambda connection: connection.run_sync(described, allowed, backend))
+        table = await self._database.run(lambda connection: connection.run_sync(describe_table, allowed, backend))
         self._described[allowed.label] = (time.monotonic(), table)
         return table
 
-    async def _rows(self, query: request.TableQuery, table: Table) -> ToolResult:
+    async def _fetch(self, query: request.TableQuery, table: Table) -> ToolResult:
         columns = [table.columns[name] for name in query.columns or table.columns]
-        most = max(1, min(LONGEST_CELL, _MOST_IN_A_ROW // len(columns)))
-        statement = self._select(table, query, columns, most)
+        max_length = max(1, min(MAX_CELL_LENGTH, _MAX_ROW_LENGTH // len(columns)))
+        statement = self._build_select(table, query, columns, max_length)
 
         async def read(connection: AsyncConnection) -> _Page:
-            page = _Page(columns, query.limit, Cells(most))
+            page = _Page(columns, query.limit, CellFormatter(max_length))
             # Bit by bit: an answer that is large enough needs no more of them.
-            async with connection.stream(statement, execution_options={"yield_per": _ROWS_AT_ONCE}) as rows:
+            async with connection.stream(statement, execution_options={"yield_per": _ROWS_PER_FETCH}) as rows:
                 async for row in rows:
-                    if not page.takes(row):
+                    if not page.add_row(row):
                         break
             return page
 
-        return (await self._database.run(read)).result()
+        return (await self._database.run(read)).to_result()
 
-    def _select(self, table: Table, query: request.TableQuery, columns: Sequence[Column], most: int) -> sa.Select[Any]:
+    def _build_select(
+        self, table: Table, query: request.TableQuery, columns: Sequence[Column], max_length: int
+    ) -> sa.Select[Any]:
         """Select one row more than the limit, so that more are known of."""
         clauses = table.clause.c
-        cells = [each.selected(clauses[each.name], most).label(f"c{index}") for index, each in enumerate(columns)]
+        cells = [each.select(clauses[each.name], max_length).label(f"c{i}") for i, each in enumerate(columns)]
         statement = sa.select(*cells).select_from(table.clause)
         if query.filters.members:
-            statement = statement.where(_group(table, query.filters))
+            statement = statement.where(_group_clause(table, query.filters))
         # Rows that are alike in all else come in the order of the primary key.
         named = {item.column for item in query.order_by}
         for item in (*query.order_by, *(request.Ordering(name) for name in table.key if name not in named)):
             column = table.columns[item.column]
             operand = column.operand(clauses[item.column])
             ordered = operand.desc() if item.descending else operand.asc()
-            if column.nullable and self._database.orders_nulls:
+            if column.nullable and self._database.supports_nulls_last:
                 ordered = ordered.nulls_last()
             elif column.nullable:
                 statement = statement.order_by(sa.case((operand.is_(None), sa.literal(1)), else_=sa.literal(0)))
@@ -154,45 +156,44 @@ class Queries:
         return statement.limit(query.limit + 1)
 
 
-def _group(table: Table, group: request.ConditionGroup) -> Expression:
+def _group_clause(table: Table, group: request.ConditionGroup) -> Expression:
     members = [
-        _group(table, member) if isinstance(member, request.ConditionGroup) else _condition(table, member)
+        _group_clause(table, member) if isinstance(member, request.ConditionGroup) else _condition_clause(table, member)
         for member in group.members
     ]
     return sa.and_(*members) if group.kind == "and" else sa.or_(*members)
 
 
-def _condition(table: Table, condition: request.Condition) -> Expression:
-    column, place = table.columns[condition.column], condition.value_place
+def _condition_clause(table: Table, condition: request.Condition) -> Expression:
+    column, path = table.columns[condition.column], condition.value_path
     operand = column.operand(table.clause.c[column.name])
     match condition.op, condition.value:
-        case "is_null", wanted:
-            return operand.is_(None) if wanted else operand.is_not(None)
+        case "is_null", is_wanted:
+            return operand.is_(None) if is_wanted else operand.is_not(None)
         case "in", tuple(values):
-            return operand.in_([column.bound(value, f"{place}[{index}]") for index, value in enumerate(values)])
+            return operand.in_([column.bind_value(value, f"{path}[{index}]") for index, value in enumerate(values)])
         case "like", str(pattern):
             # A backslash takes the next character literally.
             if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
                 needed = "a pattern that does not end in a single backslash, which takes the next character literally"
-                raise ToolFailed(INVALID_PARAMETER, f"Parameter '{place}' must be {needed}.")
+                raise ToolFailed(INVALID_PARAMETER, f"Parameter '{path}' must be {needed}.")
             # SQLite's LIKE ignores case itself, and faster.
-            like = operand.like if column.sent_as == "sqlite" else operand.ilike
+            like = operand.like if column.cell_form == "sqlite" else operand.ilike
             return like(sa.literal(pattern, sa.Text()), escape="\\")
         case op, (str() | int() | float()) as value if op != "like":
-            compared: Expression = getattr(operator, op)(operand, column.bound(value, place))
+            compared: Expression = getattr(operator, op)(operand, column.bind_value(value, path))
             return compared
-    raise ToolFailed(INVALID_PARAMETER, f"Parameter '{place}' must be text with % and _ as wildcards.")
+    raise ToolFailed(INVALID_PARAMETER, f"Parameter '{path}' must be text with % and _ as wildcards.")
 
 
-MOST_COLUMNS = 200
-MOST_ROWS = 100_000
+MAX_COLUMNS = 200
+MAX_ROWS = 100_000
 DEFAULT_LIMIT = 100
-_NAME: dict[str, Any] = {"type": "string", "maxLength": request.LONGEST_NAME}
-_SCALARS = [{"type": "string", "maxLength": request.LONGEST_TEXT}, {"type": "number"}, {"type": "boolean"}]
-_VALUES = {"type": "array", "items": {"anyOf": _SCALARS}, "minItems": 1, "maxItems": request.MOST_VALUES}
+_SCALAR_SCHEMAS = [{"type": "string", "maxLength": request.MAX_TEXT_LENGTH}, {"type": "number"}, {"type": "boolean"}]
+_LIST_SCHEMA = {"type": "array", "items": {"anyOf": _SCALAR_SCHEMAS}, "minItems": 1, "maxItems": request.MAX_IN_VALUES}
 
 
-def _members(relation: str) -> dict[str, Any]:
+def _members_schema(relation: str) -> dict[str, Any]:
     description = f"Instead of column, op and value: conditions {relation}."
     return {"type": "array", "items": {"type": "object"}, "minItems": 1, "description": description}
 
@@ -201,7 +202,7 @@ def _members(relation: str) -> dict[str, Any]:
 _CONDITION: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "column": {"type": "string", "description": "The column to compare.", "maxLength": request.LONGEST_NAME},
+        "column": {"type": "string", "description": "The column to compare.", "maxLength": request.MAX_NAME_LENGTH},
         "op": {
             "type": "string",
             "enum": list(request.OPERATORS),
@@ -210,18 +211,18 @@ _CONDITION: dict[str, Any] = {
             "any characters and _ for one, whatever the case; is_null takes true or false.",
         },
         "value": {
-            "anyOf": [*_SCALARS, _VALUES],
+            "anyOf": [*_SCALAR_SCHEMAS, _LIST_SCHEMA],
             "description": "What to compare with: dates and times as ISO 8601 text, bytes in base64.",
         },
-        "and": _members("that must all hold"),
-        "or": _members("of which one must hold"),
+        "and": _members_schema("that must all hold"),
+        "or": _members_schema("of which one must hold"),
     },
 }
 TableName = Annotated[
     str,
     Field(
         min_length=1,
-        max_length=2 * request.LONGEST_NAME,
+        max_length=2 * request.MAX_NAME_LENGTH,
         description="The table to read, as the operator allows it; an error names those that there are.",
         examples=["todos"],
     ),
@@ -230,11 +231,11 @@ Filters = Annotated[
     Any,
     WithJsonSchema(
         {
-            "anyOf": [{"type": "array", "items": _CONDITION, "maxItems": request.MOST_CONDITIONS}, {"type": "object"}],
+            "anyOf": [{"type": "array", "items": _CONDITION, "maxItems": request.MAX_CONDITIONS}, {"type": "object"}],
             "description": "Which rows to return: a list of conditions that must all hold, each {column, op, value} or "
             'a group {"and": […]} or {"or": […]} of such; or, for equality, an object {column: value}. '
-            f"At most {request.MOST_CONDITIONS} conditions, nested at most {request.DEEPEST} deep. A comparison with a "
-            "row's missing value does not hold; ask for such rows with is_null.",
+            f"At most {request.MAX_CONDITIONS} conditions, nested at most {request.MAX_DEPTH} deep. A comparison with "
+            "a row's missing value does not hold; ask for such rows with is_null.",
             "examples": [
                 {"status": "active"},
                 [{"column": "due_date", "op": "lt", "value": "2026-12-24"}],
@@ -251,10 +252,10 @@ Filters = Annotated[
     ),
 ]
 Columns = Annotated[
-    list[Annotated[str, Field(min_length=1, max_length=request.LONGEST_NAME)]],
+    list[Annotated[str, Field(min_length=1, max_length=request.MAX_NAME_LENGTH)]],
     Field(
         min_length=1,
-        max_length=MOST_COLUMNS,
+        max_length=MAX_COLUMNS,
         description="The columns to return; all that may be read if left out.",
         examples=[["id", "title"]],
     ),
@@ -264,11 +265,11 @@ OrderBy = Annotated[
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "string", "maxLength": request.LONGEST_NAME},
+                {"type": "string", "maxLength": request.MAX_NAME_LENGTH},
                 {
                     "type": "array",
-                    "items": {"type": "string", "maxLength": request.LONGEST_NAME},
-                    "maxItems": request.MOST_ORDERINGS,
+                    "items": {"type": "string", "maxLength": request.MAX_NAME_LENGTH},
+                    "maxItems": request.MAX_ORDERINGS,
                 },
             ],
             "description": 'What to order the rows by: "column" for ascending, "-column" or "column desc" for '
@@ -279,7 +280,7 @@ OrderBy = Annotated[
 ]
 Limit = Annotated[
     int,
-    Field(strict=True, ge=1, le=MOST_ROWS),
+    Field(strict=True, ge=1, le=MAX_ROWS),
     WHOLE_NUMBER,
     Field(description="How many rows to return at most; the operator may allow fewer, usually 1000.", examples=[20]),
 ]
@@ -291,9 +292,9 @@ class QueryTools:
     `queries` is the reason instead where the operator's settings do not let any be run.
     """
 
-    def __init__(self, queries: Queries | ConfigError, most_rows: int) -> None:
-        self._queries = queries
-        self._most_rows = most_rows
+    def __init__(self, runner: QueryRunner | ConfigError, max_rows: int) -> None:
+        self._runner = runner
+        self._max_rows = max_rows
 
     async def query_database(
         self,
@@ -310,13 +311,13 @@ class QueryTools:
         objects; metadata.has_more tells whether there are others.
         """
         try:
-            if isinstance(self._queries, ConfigError):
-                raise ToolFailed(NOT_CONFIGURED, f"query_database cannot be used: {self._queries}")
+            if isinstance(self._runner, ConfigError):
+                raise ToolFailed(NOT_CONFIGURED, f"query_database cannot be used: {self._runner}")
             # A caller does not choose the default: it may be more than the operator allows.
-            rows = min(limit, self._most_rows) if limit == DEFAULT_LIMIT else limit
-            names = tuple(dict.fromkeys(columns)) if columns else None
-            query = request.TableQuery(table, request.read_filters(filters), names, request.read_order(order_by), rows)
-            return await self._queries.answer(query)
+            rows = min(limit, self._max_rows) if limit == DEFAULT_LIMIT else limit
+            cols = tuple(dict.fromkeys(columns)) if columns else None
+            query = request.TableQuery(table, request.parse_filters(filters), cols, request.parse_order(order_by), rows)
+            return await self._runner.run(query)
         except ToolFailed as error:
             return failure(error.code, str(error), error.suggestion)
 
@@ -327,13 +328,13 @@ async def open_query_tools(settings: Settings) -> AsyncIterator[QueryTools]:
 
     Where a setting is wrong, the log says so and the tool answers `not_configured`.
     """
-    async with AsyncExitStack() as open_things:
-        queries: Queries | ConfigError
+    async with AsyncExitStack() as stack:
+        runner: QueryRunner | ConfigError
         try:
             # On a thread: the operator's function may be in a module that takes long to import.
             guardrails = await asyncio.to_thread(read_guardrails, settings)
-            queries = Queries(await open_things.enter_async_context(open_query_database(settings)), guardrails)
+            runner = QueryRunner(await stack.enter_async_context(open_query_database(settings)), guardrails)
         except ConfigError as error:
             logger.error("query_database cannot be used: {}", error)
-            queries = error
-        yield QueryTools(queries, settings.query_max_rows)
+            runner = error
+        yield QueryTools(runner, settings.query_max_rows)

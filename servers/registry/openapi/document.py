@@ -17,59 +17,59 @@ import yaml
 
 from toolweave.errors import DocumentRefused
 
-MOST_BYTES = 10 * 1024 * 1024
-MOST_VALUES = 1_000_000
-DEEPEST = 100
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+MAX_DOCUMENT_BYTES = 10 * 1024 * 1024
+MAX_VALUES = 1_000_000
+MAX_DEPTH = 100
+_UNSTORABLE_CHARS = re.compile("[\x00\ud800-\udfff]")
+_MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 
 
-def plain(value: Any) -> Any:
+def to_plain_json(value: Any) -> Any:
     """Copy a value as plain JSON values.
 
     Raises:
         DocumentRefused: it has too many parts, is nested too deeply, or holds what JSON cannot carry.
     """
-    return _Copy().of(value, DEEPEST)
+    return _JsonCopier().copy(value, MAX_DEPTH)
 
 
-class _Copy:
+class _JsonCopier:
     def __init__(self) -> None:
-        self._left = MOST_VALUES
+        self._values_left = MAX_VALUES
 
-    def of(self, value: Any, levels: int) -> Any:
-        self._left -= 1
-        if self._left < 0:
+    def copy(self, value: Any, levels: int) -> Any:
+        self._values_left -= 1
+        if self._values_left < 0:
             raise DocumentRefused(
-                f"The document has more than {MOST_VALUES:,} values, aliases counted as often as used."
+                f"The document has more than {MAX_VALUES:,} values, aliases counted as often as used."
             )
         if levels < 0:
-            raise DocumentRefused(f"The document is nested more than {DEEPEST} levels deep.")
+            raise DocumentRefused(f"The document is nested more than {MAX_DEPTH} levels deep.")
         match value:
             case str():
-                return storable(value)
+                return replace_unstorable(value)
             case bool() | None:
                 return value
             case int() | float():
-                return _number(value)
+                return _json_number(value)
             case Mapping():
-                return {_key(key): self.of(inner, levels - 1) for key, inner in value.items()}
+                return {_json_key(key): self.copy(inner, levels - 1) for key, inner in value.items()}
             case list() | tuple():
-                return [self.of(inner, levels - 1) for inner in value]
+                return [self.copy(inner, levels - 1) for inner in value]
             case date():
                 return value.isoformat()
         raise DocumentRefused(f"The document holds a value of type {type(value).__name__}, which JSON has not.")
 
 
-def storable(text: str) -> str:
+def replace_unstorable(text: str) -> str:
     """Replace what databases and UTF-8 refuse: NUL and halves of surrogate pairs."""
-    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return _UNSTORABLE_CHARS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _key(key: Any) -> str:
+def _json_key(key: Any) -> str:
     match key:
         case str():
-            return storable(key)
+            return replace_unstorable(key)
         case bool() | None:
             pass
         case int() | float():
@@ -77,10 +77,10 @@ def _key(key: Any) -> str:
     raise DocumentRefused(f"The document has a key of type {type(key).__name__}; keys must be text.")
 
 
-def _number(value: Any) -> int | float:
+def _json_number(value: Any) -> int | float:
     # JSON encoders differ in what they do with larger ones; as floats all of them agree.
     try:
-        number: int | float = value if isinstance(value, float) or _SMALLEST <= value <= _LARGEST else float(value)
+        number: int | float = value if isinstance(value, float) or _MIN_INT <= value <= _MAX_INT else float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
@@ -89,15 +89,15 @@ def _number(value: Any) -> int | float:
 
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_STANDARD = "tag:yaml.org,2002:"
-_MERGE = "<<"
-_LONGEST_NUMBER = 300
+_STANDARD_TAG = "tag:yaml.org,2002:"
+_MERGE_KEY = "<<"
+_MAX_NUMBER_LENGTH = 300
 _CONSTANTS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_NUMBERS: tuple[tuple[re.Pattern[str], Callable[[str], int | float]], ...] = (
+_NUMBER_FORMS: tuple[tuple[re.Pattern[str], Callable[[str], int | float]], ...] = (
     (re.compile(r"[-+]?[0-9]+"), int),
     (re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"), float),
     (re.compile(r"0o[0-7]+"), lambda text: int(text, 0)),
@@ -113,7 +113,7 @@ def load_yaml(text: str) -> Any:
         DocumentRefused: it is no YAML, nested too deeply, has a key twice or a type that JSON has not.
     """
     try:
-        return _Yaml(text).document()
+        return _YamlReader(text).read_document()
     except yaml.MarkedYAMLError as error:
         line = f" (line {error.problem_mark.line + 1})" if error.problem_mark else ""
         raise DocumentRefused(f"The document is not valid YAML: {error.problem or error.context}{line}.") from None
@@ -121,91 +121,91 @@ def load_yaml(text: str) -> Any:
         raise DocumentRefused("The document is not valid YAML: it holds characters that YAML does not allow.") from None
 
 
-class _Yaml:
+class _YamlReader:
     """The values of a document, put together from its events: PyYAML's own loaders read YAML 1.1."""
 
     def __init__(self, text: str) -> None:
         self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
         self._anchors: dict[str, Any] = {}
-        self._left = MOST_VALUES
+        self._values_left = MAX_VALUES
 
-    def document(self) -> Any:
+    def read_document(self) -> Any:
         found: list[Any] = []
         for event in self._events:
             if isinstance(event, yaml.NodeEvent):
                 if found:
                     raise DocumentRefused("There is more than one YAML document; send one.")
-                found.append(self._value(event, DEEPEST))
+                found.append(self._read_value(event, MAX_DEPTH))
         return found[0] if found else None
 
-    def _take(self, values: int) -> None:
-        self._left -= values
-        if self._left < 0:
-            raise DocumentRefused(f"The document has more than {MOST_VALUES:,} values.")
+    def _count_values(self, values: int) -> None:
+        self._values_left -= values
+        if self._values_left < 0:
+            raise DocumentRefused(f"The document has more than {MAX_VALUES:,} values.")
 
-    def _value(self, event: Any, levels: int) -> Any:
-        self._take(1)
+    def _read_value(self, event: Any, levels: int) -> Any:
+        self._count_values(1)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
                 raise DocumentRefused(f"The YAML alias *{(event.anchor or '')[:60]} stands for nothing.")
             return self._anchors[event.anchor]
         if isinstance(event, yaml.ScalarEvent):
-            value = _value(event.value, event.tag, event.implicit[0])
+            value = _scalar_value(event.value, event.tag, event.implicit[0])
         else:
             value = {} if isinstance(event, yaml.MappingStartEvent) else []
         if event.anchor:
             self._anchors[event.anchor] = value
         if isinstance(event, yaml.CollectionStartEvent):
             if levels == 0:
-                raise DocumentRefused(f"The document is nested more than {DEEPEST} levels deep.")
+                raise DocumentRefused(f"The document is nested more than {MAX_DEPTH} levels deep.")
             if event.tag and event.tag != "!":
-                _kind(event.tag)
+                _yaml_type(event.tag)
             inside = takewhile(lambda inner: not isinstance(inner, yaml.CollectionEndEvent), self._events)
             if isinstance(value, dict):
-                self._fill(value, inside, levels - 1)
+                self._read_object(value, inside, levels - 1)
             else:
-                value.extend(self._value(inner, levels - 1) for inner in inside)
+                value.extend(self._read_value(inner, levels - 1) for inner in inside)
         return value
 
-    def _fill(self, values: dict[str, Any], inside: Iterable[Any], levels: int) -> None:
+    def _read_object(self, values: dict[str, Any], inside: Iterable[Any], levels: int) -> None:
         merged: list[Any] = []
         for event in inside:
             # A key is the text that it is written as.
-            key = event.value if isinstance(event, yaml.ScalarEvent) else self._value(event, levels)
+            key = event.value if isinstance(event, yaml.ScalarEvent) else self._read_value(event, levels)
             line = f"(line {event.start_mark.line + 1})"
             if not isinstance(key, str):
                 raise DocumentRefused(f"A key is a list or an object, or an alias of what is no text {line}.")
             if key in values:
                 raise DocumentRefused(f"The key {key[:60]!r} is there twice in one object {line}.")
-            value = self._value(next(self._events), levels)
-            if key == _MERGE and isinstance(value, dict | list):
+            value = self._read_value(next(self._events), levels)
+            if key == _MERGE_KEY and isinstance(value, dict | list):
                 merged += value if isinstance(value, list) else [value]
             else:
                 values[key] = value
         for source in merged:
             if not isinstance(source, dict):
                 raise DocumentRefused("A YAML merge key (<<) takes objects only.")
-            self._take(len(source))
+            self._count_values(len(source))
             for key, value in list(source.items()):
                 values.setdefault(key, value)
 
 
-def _kind(tag: str) -> str:
-    kind = tag.removeprefix(_STANDARD)
+def _yaml_type(tag: str) -> str:
+    kind = tag.removeprefix(_STANDARD_TAG)
     if kind == tag or kind.startswith("python/"):
         raise DocumentRefused(f"The document holds a value of the YAML type {tag[:60]}, which JSON has not.")
     return kind
 
 
-def _value(text: str, tag: str | None, is_plain: bool) -> Any:
+def _scalar_value(text: str, tag: str | None, is_plain: bool) -> Any:
     if tag and tag != "!":  # "!" alone says that it is a text
-        is_plain = _kind(tag) not in ("str", "timestamp", "binary")
+        is_plain = _yaml_type(tag) not in ("str", "timestamp", "binary")
     if not is_plain:
         return text
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if len(text) <= _LONGEST_NUMBER:
-        for pattern, number in _NUMBERS:
+    if len(text) <= _MAX_NUMBER_LENGTH:
+        for pattern, number in _NUMBER_FORMS:
             if pattern.fullmatch(text):
                 return number(text)
     return text
@@ -219,7 +219,7 @@ def read_document(content: bytes | str | Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         DocumentRefused: it is too large, cannot be parsed, or is no OpenAPI 3 document.
     """
-    document = plain(content if isinstance(content, Mapping) else _parsed(_text(content)))
+    document = to_plain_json(content if isinstance(content, Mapping) else _parse(_decode(content)))
     if not isinstance(document, dict):
         raise DocumentRefused("An OpenAPI document is an object at its top level, and this is none.")
     if "swagger" in document and "openapi" not in document:
@@ -229,16 +229,16 @@ def read_document(content: bytes | str | Mapping[str, Any]) -> dict[str, Any]:
         )
     version = str(document.get("openapi", ""))
     if not version.startswith(("3.0", "3.1", "3.2")):
-        said = f"its `openapi` is {version[:20]!r}" if version else "it has no `openapi`"
-        raise DocumentRefused(f"This is no OpenAPI document of version 3.0 or 3.1: {said}.")
+        problem = f"its `openapi` is {version[:20]!r}" if version else "it has no `openapi`"
+        raise DocumentRefused(f"This is no OpenAPI document of version 3.0 or 3.1: {problem}.")
     if not isinstance(document.get("paths", {}), dict):
         raise DocumentRefused("The `paths` of an OpenAPI document must be an object.")
     return document
 
 
-def _text(content: bytes | str) -> str:
-    if len(content) > MOST_BYTES:
-        raise DocumentRefused(f"The document is larger than {MOST_BYTES // (1024 * 1024)} MiB.")
+def _decode(content: bytes | str) -> str:
+    if len(content) > MAX_DOCUMENT_BYTES:
+        raise DocumentRefused(f"The document is larger than {MAX_DOCUMENT_BYTES // (1024 * 1024)} MiB.")
     if isinstance(content, str):
         return content.removeprefix("\ufeff")
     try:
@@ -247,16 +247,16 @@ def _text(content: bytes | str) -> str:
         raise DocumentRefused("The document is not text in UTF-8.") from None
 
 
-def _parsed(text: str) -> Any:
-    begun = text.lstrip()
-    if not begun:
+def _parse(text: str) -> Any:
+    start = text.lstrip()
+    if not start:
         raise DocumentRefused("The document is empty.")
-    if not begun.startswith(("{", "[")):
+    if not start.startswith(("{", "[")):
         return load_yaml(text)
-    if sum(map(text.count, ",[{")) > MOST_VALUES:  # The parser lets no other thread run before its end.
-        raise DocumentRefused(f"The document has more than {MOST_VALUES:,} commas and brackets.")
+    if sum(map(text.count, ",[{")) > MAX_VALUES:  # The parser lets no other thread run before its end.
+        raise DocumentRefused(f"The document has more than {MAX_VALUES:,} commas and brackets.")
     try:
-        return json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise DocumentRefused(f"The document is not valid JSON: {error.msg} (line {error.lineno}).") from None
     except RecursionError:
@@ -265,7 +265,7 @@ def _parsed(text: str) -> Any:
         raise DocumentRefused("The document holds a number that is too long.") from None
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
@@ -273,5 +273,5 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _no_constant(text: str) -> Any:
+def _refuse_constant(text: str) -> Any:
     raise DocumentRefused(f"The document holds {text}, which is no JSON.")

@@ -18,66 +18,66 @@ from toolweave.servers.registry.openapi.requests import (
     RawParameter,
     Security,
     Warn,
-    base_url,
     body_fields,
-    declared_parameters,
-    flat_input,
+    build_flat_input,
+    choose_security,
     parameter_fields,
+    read_base_url,
+    read_parameters,
     read_part,
     safe_name,
-    security_of,
 )
 from toolweave.servers.registry.openapi.schemas import (
-    STEPS_IN_ALL,
+    MAX_STEPS,
     ExternalReference,
-    LeftOut,
+    OmittedFlag,
     OpenApiDocument,
-    OutOfSteps,
-    SchemaConversion,
-    TooLarge,
+    OversizedSchema,
+    SchemaConverter,
+    StepsExhausted,
     UnusablePart,
+    excerpt,
     json_content,
-    shown,
 )
 from toolweave.tool_config import LONGEST_PATH, PLACEHOLDER, RESERVED_IDS, WITHOUT_BODY, ApiAuth, Method, ToolConfig
 
 T = TypeVar("T")
-MOST_OPERATIONS = 2_000
-MOST_REPORTED = 2_000
-LONGEST_REASON = 500
-LONGEST_ID = 64
-LONGEST_NAME = 2_000
+MAX_OPERATIONS = 2_000
+MAX_REPORTED = 2_000
+MAX_REASON_LENGTH = 500
+MAX_ID_LENGTH = 64
+MAX_NAME_LENGTH = 2_000
 _METHODS: dict[str, Method] = {name.lower(): name for name in ("GET", "PUT", "POST", "DELETE", "HEAD", "PATCH")}
-_OTHER_METHODS = ("options", "trace", "query")
-_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]+")
-LONGEST_TITLE = 200
-LONGEST_DESCRIPTION = 10_000
-_WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
-_SAYS_NOTHING = re.compile(
+_UNSUPPORTED_METHODS = ("options", "trace", "query")
+_NOT_ID_CHARS = re.compile(r"[^A-Za-z0-9_-]+")
+MAX_TITLE_LENGTH = 200
+MAX_DESCRIPTION_LENGTH = 10_000
+_WORD_BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+")
+_EMPTY_DESCRIPTION = re.compile(
     r"(?:(?:a |the )?(?:ok|success(?:ful)?|response|operation|request|default|done)[\s.!]*)*", re.IGNORECASE
 )
 
 
-def title_of(operation: Operation, method: str, path: str) -> str:
+def operation_title(operation: Operation, method: str, path: str) -> str:
     """Return the summary, else the operation's id in words, else method and path."""
-    summary = " ".join((operation.summary or "")[:LONGEST_DESCRIPTION].split())
-    words = " ".join(_WORD_ENDS.sub(" ", (operation.operationId or "")[:LONGEST_DESCRIPTION]).split())
+    summary = " ".join((operation.summary or "")[:MAX_DESCRIPTION_LENGTH].split())
+    words = " ".join(_WORD_BREAKS.sub(" ", (operation.operationId or "")[:MAX_DESCRIPTION_LENGTH]).split())
     title = summary or (words[:1].upper() + words[1:].lower()) or f"{method} {path}"
-    return title[:LONGEST_TITLE]
+    return title[:MAX_TITLE_LENGTH]
 
 
-def description_of(operation: Operation, title: str, returned: str) -> str:
+def operation_description(operation: Operation, title: str, returned: str) -> str:
     """Join summary, description and what is returned, where these say something."""
-    said = [text for text in (operation.summary, operation.description) if text and text[:LONGEST_DESCRIPTION].strip()]
-    texts = said or [title]
-    if not _SAYS_NOTHING.fullmatch(returned.strip()[:100]):
+    own_texts = (operation.summary, operation.description)
+    texts = [text for text in own_texts if text and text[:MAX_DESCRIPTION_LENGTH].strip()] or [title]
+    if not _EMPTY_DESCRIPTION.fullmatch(returned.strip()[:100]):
         texts.append(f"Returns: {returned}")
     if operation.deprecated:
         texts.append("Deprecated: the API asks not to use it any more.")
-    return "\n\n".join(text[:LONGEST_DESCRIPTION].strip() for text in texts)[:LONGEST_DESCRIPTION]
+    return "\n\n".join(text[:MAX_DESCRIPTION_LENGTH].strip() for text in texts)[:MAX_DESCRIPTION_LENGTH]
 
 
-_STEPS_OF_PLACEHOLDER = 20
+_STEPS_PER_PLACEHOLDER = 20
 _PLACEHOLDER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -103,7 +103,7 @@ class ImportOptions:
 
 
 @dataclass
-class DescribedOperation:
+class OpenApiOperation:
     """An operation of a document: the raw objects around it, and the document with what reading it may take."""
 
     method: Method
@@ -117,9 +117,9 @@ class DescribedOperation:
     @property
     def label(self) -> str:
         """Name the operation in reports."""
-        return f"{self.method} {shown(self.path)}"
+        return f"{self.method} {excerpt(self.path)}"
 
-    def tool(self, tool_id: str) -> ToolConfig:
+    def build_tool(self, tool_id: str) -> ToolConfig:
         """Make the tool of the operation; adds to its `warnings`.
 
         Raises:
@@ -130,23 +130,23 @@ class DescribedOperation:
         operation = read_part(self.document, Operation, self.raw, "it")
         if operation.deprecated:
             self.warnings.append("it is deprecated")
-        security = self._security()
+        security = self._choose_security()
         servers = [level.get("servers") for level in (self.raw, self.path_item, self.document.content)]
-        called = self.options.base_url or base_url(self.document, servers, self.options.document_url)
-        declared = declared_parameters(self.document, self.path_item.get("parameters"), self.raw.get("parameters"))
-        parameters = [one for one in declared if not _shows_who_asks(one, security)]
-        self.document.steps.take(_STEPS_OF_PLACEHOLDER * self.path.count("{"))
-        path, parameters = _with_placeholders(self.path.partition("#")[0], parameters, self.warnings.append)
-        input_schema, mappings, media_type = self._written_out("readOnly", partial(self._input, parameters))
-        output, returned = self._output()
+        server_url = self.options.base_url or read_base_url(self.document, servers, self.options.document_url)
+        declared = read_parameters(self.document, self.path_item.get("parameters"), self.raw.get("parameters"))
+        parameters = [one for one in declared if not _is_credential(one, security)]
+        self.document.steps.consume(_STEPS_PER_PLACEHOLDER * self.path.count("{"))
+        path, parameters = _fill_placeholders(self.path.partition("#")[0], parameters, self.warnings.append)
+        input_schema, mappings, media_type = self._convert_schemas("readOnly", partial(self._build_input, parameters))
+        output, returned = self._build_output()
         headers = {**security.headers, "Content-Type": media_type} if media_type else security.headers
-        title = title_of(operation, self.method, self.path)
+        title = operation_title(operation, self.method, self.path)
         config = {
             "tool_id": tool_id,
             "name": title,
-            "description": description_of(operation, title, returned),
+            "description": operation_description(operation, title, returned),
             "api": {
-                "base_url": called,
+                "base_url": server_url,
                 "path": path,
                 "method": self.method,
                 "auth": security.auth,
@@ -156,24 +156,24 @@ class DescribedOperation:
             "output_schema": output,
             "field_mappings": {"request": mappings},
         }
-        return _checked(config)
+        return _build_config(config)
 
-    def _security(self) -> Security:
+    def _choose_security(self) -> Security:
         if self.options.auth is not None:
             return Security(self.options.auth)
         own = self.raw.get("security")
-        wanted = self.document.content.get("security") if own is None else own
-        return security_of(self.document, wanted, self.warnings.append)
+        required = self.document.content.get("security") if own is None else own
+        return choose_security(self.document, required, self.warnings.append)
 
-    def _written_out(self, left_out: LeftOut, make: Callable[[SchemaConversion], T]) -> T:
+    def _convert_schemas(self, omitted: OmittedFlag, build: Callable[[SchemaConverter], T]) -> T:
         """Make something of schemas whose references are written out, or stay where it would be too large."""
         try:
-            return make(SchemaConversion(self.document, left_out, write_out=True))
-        except TooLarge:
-            return make(SchemaConversion(self.document, left_out, write_out=False))
+            return build(SchemaConverter(self.document, omitted, inline=True))
+        except OversizedSchema:
+            return build(SchemaConverter(self.document, omitted, inline=False))
 
-    def _input(
-        self, parameters: list[RawParameter], schemas: SchemaConversion
+    def _build_input(
+        self, parameters: list[RawParameter], schemas: SchemaConverter
     ) -> tuple[dict[str, Any], dict[str, str], str | None]:
         fields = parameter_fields(parameters, schemas, self.warnings.append)
         media_type = None
@@ -181,22 +181,22 @@ class DescribedOperation:
             if self.method not in WITHOUT_BODY:
                 body, media_type = body_fields(self.document, raw, schemas)
                 fields += body
-            elif self.document.follow(raw).get("required") is True:
+            elif self.document.resolve_object(raw).get("required") is True:
                 raise UnusablePart(f"it wants a body, and none is sent with {self.method}")
             else:
                 self.warnings.append(f"its body is left out: none is sent with {self.method}")
-        schema, mappings = flat_input(fields, self.method)
+        schema, mappings = build_flat_input(fields, self.method)
         if definitions := schemas.definitions():
             schema["$defs"] = definitions
         return schema, mappings, media_type
 
-    def _output(self) -> tuple[dict[str, Any], str]:
+    def _build_output(self) -> tuple[dict[str, Any], str]:
         try:
-            response = success_response(self.document, self.raw.get("responses"))
+            response = find_success_response(self.document, self.raw.get("responses"))
             described = response.get("description")
-            returned = described[:LONGEST_DESCRIPTION] if isinstance(described, str) else ""
+            returned = described[:MAX_DESCRIPTION_LENGTH] if isinstance(described, str) else ""
             media_type, raw = json_content(self.document, response)
-            schema = self._written_out("writeOnly", partial(_standing_alone, raw)) if media_type else {}
+            schema = self._convert_schemas("writeOnly", partial(_standalone_schema, raw)) if media_type else {}
             check_size(schema)
         except ExternalReference:
             raise
@@ -206,7 +206,7 @@ class DescribedOperation:
         return schema, returned
 
 
-def success_response(document: OpenApiDocument, responses: Any) -> dict[str, Any]:
+def find_success_response(document: OpenApiDocument, responses: Any) -> dict[str, Any]:
     """Return the first response for success that has JSON, else the first for success, else an empty one.
 
     Raises:
@@ -214,20 +214,20 @@ def success_response(document: OpenApiDocument, responses: Any) -> dict[str, Any
     """
     if not isinstance(responses, dict):
         return {}
-    document.look_through(responses)
+    document.count_keys(responses)
     codes = sorted(code for code in responses if code[:1] == "2" and len(code) == 3)
-    found = [document.follow(responses[code]) for code in codes]
+    found = [document.resolve_object(responses[code]) for code in codes]
     with_json = (response for response in found if json_content(document, response)[0])
     return next(with_json, found[0] if found else {})
 
 
-def _standing_alone(raw: Any, schemas: SchemaConversion) -> dict[str, Any]:
-    schema = schemas.convert_whole(raw)
+def _standalone_schema(raw: Any, schemas: SchemaConverter) -> dict[str, Any]:
+    schema = schemas.convert_body(raw)
     definitions = schemas.definitions()
     return {**schema, "$defs": definitions} if definitions else schema
 
 
-def _shows_who_asks(one: RawParameter, security: Security) -> bool:
+def _is_credential(one: RawParameter, security: Security) -> bool:
     place, name = one.parameter.param_in.value, one.parameter.name.lower()
     auth = security.auth
     own = {("header", header.lower()) for header in security.headers}
@@ -236,35 +236,35 @@ def _shows_who_asks(one: RawParameter, security: Security) -> bool:
     return (place, name) in own
 
 
-def _with_placeholders(path: str, parameters: list[RawParameter], warn: Warn) -> tuple[str, list[RawParameter]]:
+def _fill_placeholders(path: str, parameters: list[RawParameter], warn: Warn) -> tuple[str, list[RawParameter]]:
     """Give each placeholder of the path a name that a configuration takes, and exactly one parameter."""
     declared = {one.parameter.name: one for one in parameters if one.parameter.param_in.value == "path"}
     others = [one for one in parameters if one.parameter.param_in.value != "path"]
     names = list(dict.fromkeys(PLACEHOLDER.findall(path)))
     for name in declared.keys() - set(names):
-        warn(f"the path parameter '{shown(name)}' is left out: the path has no such placeholder")
-    filled = []
+        warn(f"the path parameter '{excerpt(name)}' is left out: the path has no such placeholder")
+    matched = []
     for name in names:
         one = declared.get(name)
         if one is None:
-            warn(f"the placeholder '{shown(name)}' of its path is no declared parameter; any text is taken")
+            warn(f"the placeholder '{excerpt(name)}' of its path is no declared parameter; any text is taken")
             parameter = Parameter.model_validate({"name": name, "in": "path"})
             one = RawParameter(parameter, {"schema": {"type": "string", "minLength": 1}})
         own_name = name if not name or _PLACEHOLDER_NAME.fullmatch(name) else safe_name(name)
-        filled.append(replace(one, parameter=one.parameter.model_copy(update={"name": own_name, "required": True})))
+        matched.append(replace(one, parameter=one.parameter.model_copy(update={"name": own_name, "required": True})))
         path = path.replace(f"{{{name}}}", f"{{{own_name}}}")
-    return path, [*filled, *others]
+    return path, [*matched, *others]
 
 
-def _checked(config: dict[str, Any]) -> ToolConfig:
+def _build_config(config: dict[str, Any]) -> ToolConfig:
     try:
         # What SchemaConversion made is of the right form; looking again takes longer than all the rest.
         return ToolConfig.stored(config)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = "".join(f"{step}." for step in problem["loc"]).removesuffix(".")
-    said = problem["msg"].removeprefix("Value error, ")
-    raise UnusablePart(f"{place}: {said}"[:400] if place else said[:400]) from None
+    message = problem["msg"].removeprefix("Value error, ")
+    raise UnusablePart(f"{place}: {message}"[:400] if place else message[:400]) from None
 
 
 class SkippedOperation(TypedDict):
@@ -275,7 +275,7 @@ class SkippedOperation(TypedDict):
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """What an import comes to; `tools` are not stored yet, `warnings` begin with the operation they are about."""
 
     tools: list[ToolConfig]
@@ -283,7 +283,7 @@ class Imported:
     warnings: list[str]
 
 
-def import_openapi(document: bytes | str | Mapping[str, Any], options: ImportOptions | None = None) -> Imported:
+def import_openapi(document: bytes | str | Mapping[str, Any], options: ImportOptions | None = None) -> ImportResult:
     """Make a ToolConfig of each operation that can be one; no operation takes another one down.
 
     Up to some seconds of computing for the largest documents: not for an event loop. Nothing is fetched.
@@ -291,10 +291,10 @@ def import_openapi(document: bytes | str | Mapping[str, Any], options: ImportOpt
     Raises:
         DocumentRefused: the document cannot be read at all, or reading it takes more than `STEPS_IN_ALL` steps.
     """
-    return _Import(OpenApiDocument(read_document(document)), options or ImportOptions()).run()
+    return _Importer(OpenApiDocument(read_document(document)), options or ImportOptions()).run()
 
 
-class _Import:
+class _Importer:
     def __init__(self, document: OpenApiDocument, options: ImportOptions) -> None:
         self._document = document
         self._options = options
@@ -304,80 +304,80 @@ class _Import:
         self._numbers: dict[str, int] = {}
         self._globs = [re.compile(translate(glob)) for glob in options.operations]
         self._glob_length = sum(map(len, options.operations))
-        self._reading = "its paths"
+        self._current = "its paths"
 
-    def run(self) -> Imported:
+    def run(self) -> ImportResult:
         try:
-            return self._run()
-        except OutOfSteps:
+            return self._import_all()
+        except StepsExhausted:
             raise DocumentRefused(
-                f"The import takes more than {STEPS_IN_ALL:,} steps, so far up to {self._reading}: the document's"
+                f"The import takes more than {MAX_STEPS:,} steps, so far up to {self._current}: the document's"
                 " references make too much of it. Import fewer operations at once, chosen by `operations` or `tags`,"
                 " or let them refer to less; nothing was stored."
             ) from None
 
-    def _run(self) -> Imported:
+    def _import_all(self) -> ImportResult:
         left_out = 0
-        for seen, operation in enumerate(filter(self._wanted, self._operations())):
-            if seen >= MOST_OPERATIONS:
+        for seen, operation in enumerate(filter(self._is_selected, self._operations())):
+            if seen >= MAX_OPERATIONS:
                 left_out += 1
             else:
-                self._import(operation)
+                self._import_operation(operation)
         if left_out:
             self._warn(
-                f"{left_out} operations after the first {MOST_OPERATIONS} are left out: choose by operations or tags"
+                f"{left_out} operations after the first {MAX_OPERATIONS} are left out: choose by operations or tags"
             )
         if not self._tools and not self._skipped:
-            self._warn("the document has no operation" + (" that was asked for" if self._is_choosy else ""))
-        return Imported(list(self._tools.values()), self._skipped, list(self._warnings))
+            self._warn("the document has no operation" + (" that was asked for" if self._has_selection else ""))
+        return ImportResult(list(self._tools.values()), self._skipped, list(self._warnings))
 
     @property
-    def _is_choosy(self) -> bool:
+    def _has_selection(self) -> bool:
         return bool(self._options.tags or self._options.operations)
 
-    def _operations(self) -> Iterator[DescribedOperation]:
+    def _operations(self) -> Iterator[OpenApiOperation]:
         for path, entry in self._document.content.get("paths", {}).items():
             if path.startswith("x-"):
                 continue
             try:
-                path_item = self._document.follow(entry)
-                self._document.look_through(path_item)
+                path_item = self._document.resolve_object(entry)
+                self._document.count_keys(path_item)
             except UnusablePart as reason:
-                self._skip(shown(path), str(reason))
+                self._skip(excerpt(path), str(reason))
                 continue
             for name, raw in path_item.items():
                 if name in _METHODS:
                     own = raw if isinstance(raw, dict) else {}
                     document = self._document.for_operation()
-                    yield DescribedOperation(_METHODS[name], path, path_item, own, document, self._options)
-                elif name in _OTHER_METHODS:
-                    self._skip(f"{name.upper()} {shown(path)}", f"tools do not call {name.upper()}")
+                    yield OpenApiOperation(_METHODS[name], path, path_item, own, document, self._options)
+                elif name in _UNSUPPORTED_METHODS:
+                    self._skip(f"{name.upper()} {excerpt(path)}", f"tools do not call {name.upper()}")
 
-    def _wanted(self, operation: DescribedOperation) -> bool:
-        return (not self._globs or self._has_chosen_name(operation)) and (
-            not self._options.tags or self._has_chosen_tag(operation)
+    def _is_selected(self, operation: OpenApiOperation) -> bool:
+        return (not self._globs or self._matches_name(operation)) and (
+            not self._options.tags or self._matches_tag(operation)
         )
 
-    def _has_chosen_name(self, operation: DescribedOperation) -> bool:
-        own_id = operation.raw.get("operationId", "")
+    def _matches_name(self, operation: OpenApiOperation) -> bool:
+        operation_id = operation.raw.get("operationId", "")
         names = [
-            f"{operation.method} {operation.path}"[:LONGEST_NAME],
-            own_id[:LONGEST_NAME] if isinstance(own_id, str) else "",
+            f"{operation.method} {operation.path}"[:MAX_NAME_LENGTH],
+            operation_id[:MAX_NAME_LENGTH] if isinstance(operation_id, str) else "",
         ]
-        self._document.steps.take(len(self._globs) + self._glob_length * sum(map(len, names)) // 1_000)
+        self._document.steps.consume(len(self._globs) + self._glob_length * sum(map(len, names)) // 1_000)
         return any(glob.match(name) for glob in self._globs for name in names)
 
-    def _has_chosen_tag(self, operation: DescribedOperation) -> bool:
+    def _matches_tag(self, operation: OpenApiOperation) -> bool:
         tags = operation.raw.get("tags")
         if not isinstance(tags, list):
             return False
-        self._document.look_through(tags)
+        self._document.count_keys(tags)
         return any(isinstance(tag, str) and tag in self._options.tags for tag in tags)
 
-    def _import(self, operation: DescribedOperation) -> None:
-        self._reading = operation.label
+    def _import_operation(self, operation: OpenApiOperation) -> None:
+        self._current = operation.label
         try:
-            tool = operation.tool(self._free_id(operation))
+            tool = operation.build_tool(self._free_id(operation))
         except UnusablePart as reason:
             self._skip(operation.label, str(reason))
             return
@@ -385,30 +385,30 @@ class _Import:
         for warning in operation.warnings:
             self._warn(f"{operation.label}: {warning}")
 
-    def _free_id(self, operation: DescribedOperation) -> str:
-        wanted = operation.raw.get("operationId")
-        slug = _slug(wanted) if isinstance(wanted, str) else ""
+    def _free_id(self, operation: OpenApiOperation) -> str:
+        operation_id = operation.raw.get("operationId")
+        slug = _slug(operation_id) if isinstance(operation_id, str) else ""
         slug = slug or _slug(f"{operation.method.lower()} {operation.path}").rstrip("_-")
         if f"{self._options.prefix}{slug}".lower() in RESERVED_IDS:
             slug = f"{slug}_{operation.method.lower()}"
-        free = first = f"{self._options.prefix}{slug}"[:LONGEST_ID]
+        free = first = f"{self._options.prefix}{slug}"[:MAX_ID_LENGTH]
         number = self._numbers.get(first, 1)
         while free in self._tools:
             number += 1
-            free = f"{self._options.prefix}{slug}"[: LONGEST_ID - len(str(number)) - 1] + f"_{number}"
+            free = f"{self._options.prefix}{slug}"[: MAX_ID_LENGTH - len(str(number)) - 1] + f"_{number}"
         self._numbers[first] = max(1, number - 1)
         return free
 
     def _skip(self, operation: str, reason: str) -> None:
-        if len(self._skipped) < MOST_REPORTED:
-            self._skipped.append({"operation": operation, "reason": reason[:LONGEST_REASON]})
+        if len(self._skipped) < MAX_REPORTED:
+            self._skipped.append({"operation": operation, "reason": reason[:MAX_REASON_LENGTH]})
         else:
-            self._warn(f"more than {MOST_REPORTED} operations are left out; not all of them are named")
+            self._warn(f"more than {MAX_REPORTED} operations are left out; not all of them are named")
 
     def _warn(self, warning: str) -> None:
-        if len(self._warnings) < MOST_REPORTED:
-            self._warnings[warning[:LONGEST_REASON]] = None
+        if len(self._warnings) < MAX_REPORTED:
+            self._warnings[warning[:MAX_REASON_LENGTH]] = None
 
 
 def _slug(text: str) -> str:
-    return _NOT_IN_IDS.sub("_", text[:LONGEST_NAME]).lstrip("_-")[:LONGEST_ID]
+    return _NOT_ID_CHARS.sub("_", text[:MAX_NAME_LENGTH]).lstrip("_-")[:MAX_ID_LENGTH]

@@ -24,16 +24,16 @@ from toolweave.config.outbound_allow import HEADER_NAME
 from toolweave.errors import OutboundRefused
 from toolweave.outbound_policy import read_target
 from toolweave.servers.registry.openapi.schemas import (
-    ANNOTATIONS,
-    CHARACTERS_OF_A_STEP,
-    LONGEST_TEXT,
+    ANNOTATION_KEYS,
+    CHARS_PER_STEP,
+    MAX_TEXT_LENGTH,
     OpenApiDocument,
-    SchemaConversion,
+    SchemaConverter,
     UnusablePart,
+    excerpt,
     json_content,
-    json_rank,
-    shown,
-    size,
+    json_media_rank,
+    measure_size,
 )
 from toolweave.tool_config import (
     MOST_HEADERS,
@@ -46,13 +46,13 @@ from toolweave.tool_config import (
     is_connection_header,
 )
 
-MOST_FIELDS = 200
-LONGEST_FIELD_NAME = 64
+MAX_FIELDS = 200
+MAX_FIELD_NAME_LENGTH = 64
 # Of longer names only the beginning is read; an expression holds the GIL to its end.
-MOST_READ = 2_000
+MAX_SCANNED_CHARS = 2_000
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
-_ORDER: dict[Part, int] = {"path": 0, "query": 1, "header": 2, "body": 3}
+_NOT_NAME_CHARS = re.compile(r"[^A-Za-z0-9_.-]+")
+_PART_ORDER: dict[Part, int] = {"path": 0, "query": 1, "header": 2, "body": 3}
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class InputField:
     whole_body: bool = False
 
 
-def flat_input(fields: Iterable[InputField], method: Method) -> tuple[dict[str, Any], dict[str, str]]:
+def build_flat_input(fields: Iterable[InputField], method: Method) -> tuple[dict[str, Any], dict[str, str]]:
     """Make the input schema of a tool, and the mappings of the fields whose name alone does not lead to their place.
 
     Of values with one name the first of path, query, headers and body keeps it; others become `<name>_<place>`.
@@ -74,9 +74,9 @@ def flat_input(fields: Iterable[InputField], method: Method) -> tuple[dict[str, 
     Raises:
         UnusablePart: there are more than `MOST_FIELDS`, or one has a name that no body may hold.
     """
-    ordered = sorted(fields, key=lambda one: _ORDER[one.part])
-    if len(ordered) > MOST_FIELDS:
-        raise UnusablePart(f"it takes more than {MOST_FIELDS} values")
+    ordered = sorted(fields, key=lambda one: _PART_ORDER[one.part])
+    if len(ordered) > MAX_FIELDS:
+        raise UnusablePart(f"it takes more than {MAX_FIELDS} values")
     named: dict[str, InputField] = {}
     for one in ordered:
         named[_free_name(one, named)] = one
@@ -89,8 +89,8 @@ def flat_input(fields: Iterable[InputField], method: Method) -> tuple[dict[str, 
 
 def safe_name(text: str) -> str:
     """Return a name that models and JSON Schema tools take for a field."""
-    name = _NOT_IN_NAMES.sub("_", text[:MOST_READ]).strip("_.-")[:LONGEST_FIELD_NAME]
-    return name if name[:1].isalpha() else f"field_{name}"[:LONGEST_FIELD_NAME].rstrip("_")
+    name = _NOT_NAME_CHARS.sub("_", text[:MAX_SCANNED_CHARS]).strip("_.-")[:MAX_FIELD_NAME_LENGTH]
+    return name if name[:1].isalpha() else f"field_{name}"[:MAX_FIELD_NAME_LENGTH].rstrip("_")
 
 
 def _free_name(one: InputField, taken: dict[str, InputField]) -> str:
@@ -100,8 +100,8 @@ def _free_name(one: InputField, taken: dict[str, InputField]) -> str:
         wanted = safe_name(one.target).lower().replace("-", "_")
     else:
         wanted = one.target if _IDENTIFIER.fullmatch(one.target) else safe_name(one.target)
-    numbered = (f"{wanted[: LONGEST_FIELD_NAME - 12]}_{one.part}_{number}" for number in count(2))
-    names = chain([wanted, f"{wanted[: LONGEST_FIELD_NAME - 7]}_{one.part}"], numbered)
+    numbered = (f"{wanted[: MAX_FIELD_NAME_LENGTH - 12]}_{one.part}_{number}" for number in count(2))
+    names = chain([wanted, f"{wanted[: MAX_FIELD_NAME_LENGTH - 7]}_{one.part}"], numbered)
     return next(name for name in names if name not in taken)
 
 
@@ -112,17 +112,17 @@ def _mapping(name: str, one: InputField, method: Method) -> Place | None:
         try:
             place: Place = body_place(one.target)
         except ValueError as error:
-            raise UnusablePart(f"the property '{shown(one.target)}' of its body cannot be filled: {error}") from None
+            raise UnusablePart(f"the property '{excerpt(one.target)}' of its body cannot be filled: {error}") from None
         return None if name == one.target and method not in WITHOUT_BODY else place
     by_name = name == one.target and (one.part == "path" or (one.part == "query" and method in WITHOUT_BODY))
     return None if by_name else Place(one.part, one.target)
 
 
 Model = TypeVar("Model", bound=BaseModel)
-_STEPS_OF_MODEL = 20
-_STEPS_OF_FIELD = 10
-_LONGEST_TITLE = 1_000
-_READ_ELSEWHERE = frozenset(
+_STEPS_PER_MODEL = 20
+_STEPS_PER_FIELD = 10
+_MAX_TITLE_LENGTH = 1_000
+_KEYS_READ_ELSEWHERE = frozenset(
     (
         *("schema", "content", "example", "examples", "parameters", "requestBody", "responses", "callbacks"),
         *("externalDocs", "servers", "security", "tags"),
@@ -134,32 +134,32 @@ def read_title(document: OpenApiDocument) -> str:
     """Return the title of a document, or "api" where it has none."""
     info = document.content.get("info")
     title = info.get("title") if isinstance(info, dict) else None
-    return title[:_LONGEST_TITLE] if isinstance(title, str) and title[:_LONGEST_TITLE].strip() else "api"
+    return title[:_MAX_TITLE_LENGTH] if isinstance(title, str) and title[:_MAX_TITLE_LENGTH].strip() else "api"
 
 
 def read_part(document: OpenApiDocument, model: type[Model], raw: Mapping[str, Any], what: str) -> Model:
     """Read a part of a document without the schemas in it; `what` names it in the reason. Raises UnusablePart."""
-    document.look_through(raw)
-    read_here = (name for name in raw if not (name in _READ_ELSEWHERE or name.startswith("x-")))
+    document.count_keys(raw)
+    read_here = (name for name in raw if not (name in _KEYS_READ_ELSEWHERE or name.startswith("x-")))
     own = {name: raw[name] for name in read_here}
-    parts, characters = size(own, document.steps.left // _STEPS_OF_FIELD)
-    document.steps.take(_STEPS_OF_MODEL + parts * _STEPS_OF_FIELD + characters // CHARACTERS_OF_A_STEP)
+    parts, characters = measure_size(own, document.steps.remaining // _STEPS_PER_FIELD)
+    document.steps.consume(_STEPS_PER_MODEL + parts * _STEPS_PER_FIELD + characters // CHARS_PER_STEP)
     try:
         return model.model_validate(own)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in first["loc"])
         raise UnusablePart(
-            f"{what} is not what the OpenAPI specification wants: {shown(place)}: {first['msg'][:200]}"
+            f"{what} is not what the OpenAPI specification wants: {excerpt(place)}: {first['msg'][:200]}"
         ) from None
 
 
-MOST_PARAMETERS = 500
-_PARTS: dict[str, Part] = {"path": "path", "query": "query", "header": "header"}
+MAX_PARAMETERS = 500
+_PART_BY_LOCATION: dict[str, Part] = {"path": "path", "query": "query", "header": "header"}
 _IGNORED_HEADERS = frozenset(("accept", "content-type", "authorization"))
 """The specification says to ignore parameters of these names: media types and security schemes describe them."""
 _SEPARATORS = {"form": "commas", "simple": "commas", "spaceDelimited": "blanks", "pipeDelimited": "|"}
-_SCALARS = frozenset(("string", "integer", "number", "boolean", "null"))
+_SCALAR_TYPES = frozenset(("string", "integer", "number", "boolean", "null"))
 Warn = Callable[[str], None]
 
 
@@ -171,22 +171,22 @@ class RawParameter:
     raw: dict[str, Any]
 
 
-def declared_parameters(document: OpenApiDocument, *levels: Any) -> list[RawParameter]:
+def read_parameters(document: OpenApiDocument, *levels: Any) -> list[RawParameter]:
     """Read the parameters of a path and then of its operation, which may declare one anew; raises UnusablePart."""
     found: dict[tuple[str, str], RawParameter] = {}
     for level in levels:
-        if not isinstance(level, list | None) or len(level or ()) > MOST_PARAMETERS:
-            raise UnusablePart(f"its parameters are no list, or more than {MOST_PARAMETERS}")
+        if not isinstance(level, list | None) or len(level or ()) > MAX_PARAMETERS:
+            raise UnusablePart(f"its parameters are no list, or more than {MAX_PARAMETERS}")
         for entry in level or ():
-            raw = document.follow(entry)
-            parameter = read_part(document, Parameter, raw, f"its parameter '{shown(raw.get('name', ''))}'")
+            raw = document.resolve_object(entry)
+            parameter = read_part(document, Parameter, raw, f"its parameter '{excerpt(raw.get('name', ''))}'")
             place, name = parameter.param_in.value, parameter.name
             # Names of headers know no case.
             found[place, name.lower() if place == "header" else name] = RawParameter(parameter, raw)
     return list(found.values())
 
 
-def parameter_fields(parameters: Iterable[RawParameter], schemas: SchemaConversion, warn: Warn) -> list[InputField]:
+def parameter_fields(parameters: Iterable[RawParameter], schemas: SchemaConverter, warn: Warn) -> list[InputField]:
     """Make fields of parameters; those that cannot be sent are left out with a warning.
 
     Raises:
@@ -195,8 +195,8 @@ def parameter_fields(parameters: Iterable[RawParameter], schemas: SchemaConversi
     fields = []
     for one in parameters:
         try:
-            fields += _fields(one, schemas, warn)
-        except _NotSent as reason:
+            fields += _build_fields(one, schemas, warn)
+        except _NotSendable as reason:
             required = one.parameter.required and one.parameter.param_in.value != "cookie"
             if required:
                 raise UnusablePart(f"its {_label(one.parameter)} must be given, and {reason}") from None
@@ -204,64 +204,64 @@ def parameter_fields(parameters: Iterable[RawParameter], schemas: SchemaConversi
     return fields
 
 
-class _NotSent(ValueError):
+class _NotSendable(ValueError):
     """A parameter cannot be sent, for this reason."""
 
 
 def _label(parameter: Parameter) -> str:
-    return f"{parameter.param_in.value} parameter '{shown(parameter.name)}'"
+    return f"{parameter.param_in.value} parameter '{excerpt(parameter.name)}'"
 
 
-def _fields(one: RawParameter, schemas: SchemaConversion, warn: Warn) -> list[InputField]:
+def _build_fields(one: RawParameter, schemas: SchemaConverter, warn: Warn) -> list[InputField]:
     parameter = one.parameter
-    part = _PARTS.get(parameter.param_in.value)
+    part = _PART_BY_LOCATION.get(parameter.param_in.value)
     if part is None:
-        raise _NotSent("cookies are not sent")
-    if part == "header" and not _may_be_header(parameter):
+        raise _NotSendable("cookies are not sent")
+    if part == "header" and not _is_sendable_header(parameter):
         return []
     if parameter.allowReserved:
         warn(f"the {_label(parameter)} asks for reserved characters as they are; they are percent-encoded")
-    field = InputField(part, parameter.name, _schema(one, schemas), parameter.required)
-    kinds = _kinds(field.schema)
+    field = InputField(part, parameter.name, _parameter_schema(one, schemas), parameter.required)
+    kinds = _value_types(field.schema)
     style = parameter.style or ("form" if part == "query" else "simple")
     exploded = parameter.explode if parameter.explode is not None else style == "form"
-    if one.raw.get("content") or kinds <= _SCALARS:
+    if one.raw.get("content") or kinds <= _SCALAR_TYPES:
         if style in ("label", "matrix"):
-            raise _NotSent(f"values of the style {style} are not written")
+            raise _NotSendable(f"values of the style {style} are not written")
         return [field]
     if "object" in kinds:
-        return _spread(field, style, exploded)
-    return [field] if style == "form" and exploded else [_joined(field, style)]
+        return _spread_object(field, style, exploded)
+    return [field] if style == "form" and exploded else [_join_list(field, style)]
 
 
-def _may_be_header(parameter: Parameter) -> bool:
+def _is_sendable_header(parameter: Parameter) -> bool:
     name = parameter.name.lower()
     if name in _IGNORED_HEADERS:
         return False
     if name == "cookie" or is_connection_header(name) or not HEADER_NAME.fullmatch(name):
-        raise _NotSent("a caller cannot set a header of this name")
+        raise _NotSendable("a caller cannot set a header of this name")
     return True
 
 
-def _joined(field: InputField, style: str) -> InputField:
+def _join_list(field: InputField, style: str) -> InputField:
     """Make one text of a list that goes into one value: a configuration has no word for how to join it."""
     if style not in _SEPARATORS:
-        raise _NotSent(f"lists of the style {shown(style)} are not written")
+        raise _NotSendable(f"lists of the style {excerpt(style)} are not written")
     items = field.schema.get("items")
     choices = items.get("enum") if isinstance(items, dict) else None
     listed = f" Choices: {', '.join(map(str, choices[:50]))}." if isinstance(choices, list) else ""
-    said = f"{field.schema.get('description', '')} Several values are separated by {_SEPARATORS[style]}.{listed}"
-    return replace(field, schema={"type": "string", "description": said.strip()[:LONGEST_TEXT]})
+    description = f"{field.schema.get('description', '')} Several values are separated by {_SEPARATORS[style]}.{listed}"
+    return replace(field, schema={"type": "string", "description": description.strip()[:MAX_TEXT_LENGTH]})
 
 
-def _spread(field: InputField, style: str, exploded: bool) -> list[InputField]:
+def _spread_object(field: InputField, style: str, exploded: bool) -> list[InputField]:
     """Make a field of each property of an object that a query writes as names of their own."""
     named = "{0}[{1}]" if style == "deepObject" else "{1}" if style == "form" and exploded else None
     properties = field.schema.get("properties")
     if named is None or field.part != "query" or not isinstance(properties, dict) or not properties:
-        raise _NotSent(f"objects of the style {shown(style)} without named properties are not written")
-    if not all(_kinds(inner) <= _SCALARS for inner in properties.values()):
-        raise _NotSent("objects within objects are not written in a query")
+        raise _NotSendable(f"objects of the style {excerpt(style)} without named properties are not written")
+    if not all(_value_types(inner) <= _SCALAR_TYPES for inner in properties.values()):
+        raise _NotSendable("objects within objects are not written in a query")
     required = field.schema.get("required", ()) if field.required else ()
     return [
         InputField("query", named.format(field.target, name), inner, name in required)
@@ -269,28 +269,28 @@ def _spread(field: InputField, style: str, exploded: bool) -> list[InputField]:
     ]
 
 
-def _kinds(schema: dict[str, Any]) -> set[str]:
+def _value_types(schema: dict[str, Any]) -> set[str]:
     """Name the types that a value may have; what says none is taken for a text."""
     kinds = schema.get("type")
     found = set(kinds) if isinstance(kinds, list) else {kinds} if isinstance(kinds, str) else set()
     for keyword in ("anyOf", "oneOf", "allOf"):
         inner = schema.get(keyword)
-        found |= {kind for form in inner if isinstance(form, dict) for kind in _kinds(form)} if inner else set()
+        found |= {kind for form in inner if isinstance(form, dict) for kind in _value_types(form)} if inner else set()
     if "properties" in schema or "$ref" in schema:
         found.add("object")
     return found or {"string"}
 
 
-def _schema(one: RawParameter, schemas: SchemaConversion) -> dict[str, Any]:
+def _parameter_schema(one: RawParameter, schemas: SchemaConverter) -> dict[str, Any]:
     content = one.raw.get("content")
     if content:
         media = next(iter(content.values())) if isinstance(content, dict) else None
         inner = schemas.convert(media["schema"]) if isinstance(media, dict) and "schema" in media else {}
         schema: dict[str, Any] = {"type": "string", "contentMediaType": next(iter(content)), "contentSchema": inner}
     else:
-        schema = without_null(schemas.convert(one.raw["schema"])) if "schema" in one.raw else {"type": "string"}
+        schema = remove_null(schemas.convert(one.raw["schema"])) if "schema" in one.raw else {"type": "string"}
     if one.parameter.description:
-        schema["description"] = one.parameter.description[:LONGEST_TEXT]
+        schema["description"] = one.parameter.description[:MAX_TEXT_LENGTH]
     if one.parameter.deprecated:
         schema["deprecated"] = True
     example = one.raw.get("example")
@@ -299,7 +299,7 @@ def _schema(one: RawParameter, schemas: SchemaConversion) -> dict[str, Any]:
     return schema
 
 
-def without_null(schema: dict[str, Any]) -> dict[str, Any]:
+def remove_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Leave null out of what a parameter may be: it cannot be written, and leaving the parameter out says as much."""
     forms = schema.get("anyOf")
     others = [form for form in forms if form != {"type": "null"}] if isinstance(forms, list) else []
@@ -318,17 +318,17 @@ def without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return dict(schema)
 
 
-_TELLING = ANNOTATIONS | {"type", "properties", "required", "allOf", "additionalProperties"}
+_FLATTENABLE = ANNOTATION_KEYS | {"type", "properties", "required", "allOf", "additionalProperties"}
 """What may stand beside properties that are laid out as fields; anything else says more than fields can."""
 
 
-def body_fields(document: OpenApiDocument, body: Any, schemas: SchemaConversion) -> tuple[list[InputField], str | None]:
+def body_fields(document: OpenApiDocument, body: Any, schemas: SchemaConverter) -> tuple[list[InputField], str | None]:
     """Make fields of a request body; returns the media type to send it as where that is not plain JSON.
 
     Raises:
         UnusablePart: it has no form in JSON, or none that can be read.
     """
-    raw = document.follow(body)
+    raw = document.resolve_object(body)
     media_type, declared = json_content(document, raw)
     if media_type is None:
         content = raw.get("content")
@@ -336,32 +336,32 @@ def body_fields(document: OpenApiDocument, body: Any, schemas: SchemaConversion)
             return [], None
         if not isinstance(content, dict):
             raise UnusablePart("the content of its body is no object")
-        kinds = ", ".join(shown(kind) for kind in list(content)[:3])
+        kinds = ", ".join(excerpt(kind) for kind in list(content)[:3])
         raise UnusablePart(f"its body is {kinds}, and only JSON is sent")
-    sent_as = media_type if json_rank(media_type) == 1 else None
-    may_be_null = schemas.convert_whole(declared)
-    whole = without_null(may_be_null)
+    sent_as = media_type if json_media_rank(media_type) == 1 else None
+    may_be_null = schemas.convert_body(declared)
+    whole = remove_null(may_be_null)
     # A body that may be null may be left out.
     required = raw.get("required") is True and whole == may_be_null
-    flat = _flat_object(whole)
+    flat = _flatten_object(whole)
     if flat is not None and (required or not flat[1]):
         properties, needed = flat
         names = (*properties, *sorted(needed - properties.keys()))
         return [InputField("body", name, properties.get(name, {}), name in needed) for name in names], sent_as
-    if isinstance(said := raw.get("description"), str) and "description" not in whole:
-        whole["description"] = said[:LONGEST_TEXT]
+    if isinstance(description := raw.get("description"), str) and "description" not in whole:
+        whole["description"] = description[:MAX_TEXT_LENGTH]
     return [InputField("body", "body", whole, required, whole_body=True)], sent_as
 
 
-def _flat_object(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]] | None:
+def _flatten_object(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]] | None:
     """Give the properties of an object and of its `allOf`, and the required ones; None where it says more than that."""
     properties, parts = dict(schema.get("properties", {})), schema.get("allOf", [])
     others = schema.get("additionalProperties", True)
-    if schema.keys() - _TELLING or schema.get("type", "object") != "object" or others not in (True, False, {}):
+    if schema.keys() - _FLATTENABLE or schema.get("type", "object") != "object" or others not in (True, False, {}):
         return None
     required = set(schema.get("required", ()))
     for part in parts:
-        inner = _flat_object(part)
+        inner = _flatten_object(part)
         if inner is None:
             return None
         for name, one in inner[0].items():
@@ -371,12 +371,12 @@ def _flat_object(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]] | No
     return (properties, required) if properties or parts or others is False else None
 
 
-MOST_ALTERNATIVES = 50
-LONGEST_SLUG = 40
-LONGEST_NAME = 1_000
-_TOO_MANY = "it wants more credentials at once than a tool sends"
-_WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9]+")
+MAX_ALTERNATIVES = 50
+MAX_SLUG_LENGTH = 40
+MAX_NAME_LENGTH = 1_000
+_TOO_MANY_CREDENTIALS = "it wants more credentials at once than a tool sends"
+_WORD_BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_NOT_VARIABLE_CHARS = re.compile(r"[^A-Z0-9]+")
 
 
 @dataclass(frozen=True)
@@ -387,7 +387,7 @@ class Security:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def security_of(document: OpenApiDocument, requirements: Any, warn: Warn) -> Security:
+def choose_security(document: OpenApiDocument, requirements: Any, warn: Warn) -> Security:
     """Choose the first of the alternatives that can be fulfilled.
 
     Of schemes that belong together one becomes the `auth`; the others become headers.
@@ -400,36 +400,36 @@ def security_of(document: OpenApiDocument, requirements: Any, warn: Warn) -> Sec
     if not isinstance(requirements, list):
         raise UnusablePart("its security requirements are no list")
     reasons = []
-    for alternative in requirements[:MOST_ALTERNATIVES]:
+    for alternative in requirements[:MAX_ALTERNATIVES]:
         try:
-            return _fulfilled(document, alternative, warn)
+            return _build_security(document, alternative, warn)
         except UnusablePart as error:
             reasons.append(str(error))
     raise UnusablePart(f"none of its security requirements can be fulfilled: {'; '.join(dict.fromkeys(reasons))}"[:400])
 
 
-def slug(text: str, otherwise: str) -> str:
+def variable_slug(text: str, default: str) -> str:
     """Write a text as a part of a variable's name."""
     return (
-        _NOT_IN_VARIABLES.sub("_", _WORD_BEGINS.sub("_", text[:LONGEST_NAME]).upper())
-        .strip("_")[:LONGEST_SLUG]
+        _NOT_VARIABLE_CHARS.sub("_", _WORD_BREAKS.sub("_", text[:MAX_NAME_LENGTH]).upper())
+        .strip("_")[:MAX_SLUG_LENGTH]
         .rstrip("_")
-        or otherwise
+        or default
     )
 
 
-def _fulfilled(document: OpenApiDocument, alternative: Any, warn: Warn) -> Security:
+def _build_security(document: OpenApiDocument, alternative: Any, warn: Warn) -> Security:
     if not isinstance(alternative, dict):
         raise UnusablePart("a security requirement is no object")
     if len(alternative) > MOST_HEADERS:
-        raise UnusablePart(_TOO_MANY)
-    credentials = [_credential(document, name, warn) for name in alternative]
+        raise UnusablePart(_TOO_MANY_CREDENTIALS)
+    credentials = [_build_credential(document, name, warn) for name in alternative]
     if not credentials:
         return Security()
     # Only the auth can go to the query or be encoded as "basic" wants it.
     first, *others = sorted(credentials, key=lambda auth: auth.type != "basic" and auth.location != "query")
     if any(auth.type == "basic" or auth.location == "query" for auth in others):
-        raise UnusablePart(_TOO_MANY)
+        raise UnusablePart(_TOO_MANY_CREDENTIALS)
     headers = {auth.name or "Authorization": f"{'' if auth.name else 'Bearer '}{auth.value}" for auth in others}
     taken = {"?" if auth.location == "query" else (auth.name or "Authorization").lower() for auth in credentials}
     if len(taken) < len(credentials):
@@ -437,14 +437,14 @@ def _fulfilled(document: OpenApiDocument, alternative: Any, warn: Warn) -> Secur
     return Security(first, headers)
 
 
-def _credential(document: OpenApiDocument, name: str, warn: Warn) -> ApiAuth:
+def _build_credential(document: OpenApiDocument, name: str, warn: Warn) -> ApiAuth:
     """Return what a security scheme wants, with the variable that holds it."""
     components = document.content.get("components")
     declared = components.get("securitySchemes") if isinstance(components, dict) else None
     if not isinstance(declared, dict) or name not in declared:
-        raise UnusablePart(f"the security scheme {shown(name)} is not in the document")
-    scheme = read_part(document, SecurityScheme, document.follow(declared[name]), "its security scheme")
-    variable = f"TOOL_{slug(read_title(document), 'API')}_{slug(name, 'KEY')}"
+        raise UnusablePart(f"the security scheme {excerpt(name)} is not in the document")
+    scheme = read_part(document, SecurityScheme, document.resolve_object(declared[name]), "its security scheme")
+    variable = f"TOOL_{variable_slug(read_title(document), 'API')}_{variable_slug(name, 'KEY')}"
     value = f"{{env:{variable}}}"
     form = (scheme.type, (scheme.security_scheme_in or scheme.scheme or "").lower())
     match form:
@@ -452,25 +452,25 @@ def _credential(document: OpenApiDocument, name: str, warn: Warn) -> ApiAuth:
             try:
                 return ApiAuth(type="api_key", location=location, name=scheme.name, value=value)
             except ValidationError as error:
-                reason = f"the API key '{shown(scheme.name)}' cannot be sent: {error.errors()[0]['msg']}"
+                reason = f"the API key '{excerpt(scheme.name)}' cannot be sent: {error.errors()[0]['msg']}"
                 raise UnusablePart(reason) from None
         case ("http", "bearer"):
             return ApiAuth(type="bearer", value=value)
         case ("oauth2" | "openIdConnect", _):
-            warn(f"the scheme {shown(name)} is {scheme.type}: put a token for it into {variable}; none is asked for")
+            warn(f"the scheme {excerpt(name)} is {scheme.type}: put a token for it into {variable}; none is asked for")
             return ApiAuth(type="bearer", value=value)
         case ("http", "basic"):
             return ApiAuth(type="basic", value=value)
     raise UnusablePart(
-        f"the security scheme {shown(name)} ({shown(' '.join(filter(None, form)))}) is of a kind that is not sent"
+        f"the security scheme {excerpt(name)} ({excerpt(' '.join(filter(None, form)))}) is of a kind that is not sent"
     )
 
 
-LONGEST_URL = 2_000
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+MAX_URL_LENGTH = 2_000
+_URL_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-def base_url(document: OpenApiDocument, levels: list[Any], document_url: str | None) -> str:
+def read_base_url(document: OpenApiDocument, levels: list[Any], document_url: str | None) -> str:
     """Return the URL of the first server of the first level that has one, its variables filled by their defaults.
 
     Args:
@@ -490,16 +490,16 @@ def base_url(document: OpenApiDocument, levels: list[Any], document_url: str | N
     url = server.url.strip()
     for name, variable in (server.variables or {}).items():
         url = url.replace(f"{{{name}}}", variable.default)
-        if len(url) > LONGEST_URL:
+        if len(url) > MAX_URL_LENGTH:
             raise UnusablePart("the URL of its server is too long")
-    if document_url is None and not _SCHEME.match(url):
-        raise UnusablePart(f"its server '{shown(url)}' is relative to nothing known; give the base_url of the API")
+    if document_url is None and not _URL_SCHEME.match(url):
+        raise UnusablePart(f"its server '{excerpt(url)}' is relative to nothing known; give the base_url of the API")
     try:
-        if document_url is not None and not _SCHEME.match(url):
+        if document_url is not None and not _URL_SCHEME.match(url):
             # A URL that begins with // names its host, also where that is empty.
             is_without_scheme = url.startswith("//")
             url = document_url.partition("//")[0] + url if is_without_scheme else urljoin(document_url, url)
         read_target(url)
     except (OutboundRefused, ValueError) as error:
-        raise UnusablePart(f"its server {shown(url)} cannot be called: {error}") from None
+        raise UnusablePart(f"its server {excerpt(url)} cannot be called: {error}") from None
     return url

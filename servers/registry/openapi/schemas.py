@@ -16,16 +16,16 @@ from jsonschema_rs import ValidationError, meta
 
 from toolweave.schema import MOST_NODES
 
-MOST_HOPS = 50
-STEPS_IN_ALL = 6_000_000
-STEPS_OF_OPERATION = 300_000
-CHARACTERS_OF_A_STEP = 50
-_SHOWN = 100
-OTHER_LENGTH = 8
-PARTS_IN_ALL = 1_000_000
-CHARACTERS_IN_ALL = 40_000_000
-CHARACTERS_OF_SCHEMA = 200_000
-WRITTEN_OUT_PARTS = 600
+MAX_REFERENCE_HOPS = 50
+MAX_STEPS = 6_000_000
+MAX_OPERATION_STEPS = 300_000
+CHARS_PER_STEP = 50
+_MAX_SHOWN_LENGTH = 100
+NON_TEXT_LENGTH = 8
+MAX_TOTAL_PARTS = 1_000_000
+MAX_TOTAL_CHARS = 40_000_000
+MAX_SCHEMA_CHARS = 200_000
+MAX_INLINED_PARTS = 600
 """How large a schema may get by writing references out; larger ones keep them."""
 
 
@@ -37,17 +37,17 @@ class ExternalReference(UnusablePart):
     """A reference leads out of the document."""
 
 
-class OutOfSteps(Exception):
+class StepsExhausted(Exception):
     """The import has taken all its steps."""
 
 
-def shown(text: Any) -> str:
+def excerpt(text: Any) -> str:
     """Show a name or URL of a document within a sentence."""
     text = f"a value of type {type(text).__name__}" if isinstance(text, dict | list) else str(text)
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text[:_SHOWN])
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text[:_MAX_SHOWN_LENGTH])
 
 
-class TooLarge(UnusablePart):
+class OversizedSchema(UnusablePart):
     """A schema has more parts, text or levels than a tool may have."""
 
 
@@ -59,46 +59,46 @@ class Budget:
     of a document that a reference can lead to takes steps for its size.
     """
 
-    left: int
-    refusal: Callable[[], Exception]
-    whole: "Budget | None" = None
+    remaining: int
+    make_error: Callable[[], Exception]
+    parent: "Budget | None" = None
 
-    def take(self, amount: int = 1) -> None:
+    def consume(self, amount: int = 1) -> None:
         """Take so much, or what is left; raises `refusal` where there is less."""
-        taken = min(amount, self.left)
-        self.left -= taken
-        if self.whole is not None:
-            self.whole.take(taken)
-        if taken < amount:
-            raise self.refusal()
+        consumed = min(amount, self.remaining)
+        self.remaining -= consumed
+        if self.parent is not None:
+            self.parent.consume(consumed)
+        if consumed < amount:
+            raise self.make_error()
 
 
 _TOO_MANY_STEPS = partial(
     UnusablePart,
-    f"reading it with all that it refers to takes more than {STEPS_OF_OPERATION:,} steps;"
+    f"reading it with all that it refers to takes more than {MAX_OPERATION_STEPS:,} steps;"
     " let it refer to less, or leave it out",
 )
 _TOO_LARGE = partial(
-    TooLarge,
-    f"its schema, with all that it refers to, has more than {MOST_NODES} parts or {CHARACTERS_OF_SCHEMA} characters",
+    OversizedSchema,
+    f"its schema, with all that it refers to, has more than {MOST_NODES} parts or {MAX_SCHEMA_CHARS} characters",
 )
 _TOO_LARGE_TOGETHER = partial(
-    TooLarge, "the schemas of all operations together are too large; import fewer, by `operations` or `tags`"
+    OversizedSchema, "the schemas of all operations together are too large; import fewer, by `operations` or `tags`"
 )
 
 
-def size(value: Any, most: int) -> tuple[int, int]:
+def measure_size(value: Any, max_parts: int) -> tuple[int, int]:
     """Count parts and characters of a value; what has more than `most` parts is not looked at to its end."""
-    left, parts, characters = [value], 0, 0
-    while left and parts + len(left) <= most:
-        part = left.pop()
+    pending, parts, characters = [value], 0, 0
+    while pending and parts + len(pending) <= max_parts:
+        part = pending.pop()
         parts += 1
-        characters += len(part) if isinstance(part, str) else OTHER_LENGTH
+        characters += len(part) if isinstance(part, str) else NON_TEXT_LENGTH
         if isinstance(part, dict):
             characters += sum(map(len, part))
         if isinstance(part, dict | list):
-            left.extend(part.values() if isinstance(part, dict) else part)
-    return parts + len(left), characters
+            pending.extend(part.values() if isinstance(part, dict) else part)
+    return parts + len(pending), characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,30 +109,30 @@ class OpenApiDocument:
     """
 
     content: dict[str, Any]
-    steps: Budget = field(default_factory=lambda: Budget(STEPS_IN_ALL, OutOfSteps))
-    parts: Budget = field(default_factory=lambda: Budget(PARTS_IN_ALL, _TOO_LARGE_TOGETHER))
-    characters: Budget = field(default_factory=lambda: Budget(CHARACTERS_IN_ALL, _TOO_LARGE_TOGETHER))
+    steps: Budget = field(default_factory=lambda: Budget(MAX_STEPS, StepsExhausted))
+    parts: Budget = field(default_factory=lambda: Budget(MAX_TOTAL_PARTS, _TOO_LARGE_TOGETHER))
+    characters: Budget = field(default_factory=lambda: Budget(MAX_TOTAL_CHARS, _TOO_LARGE_TOGETHER))
 
     def for_operation(self) -> "OpenApiDocument":
         """Return the same document with the steps that one operation may take."""
-        return replace(self, steps=Budget(STEPS_OF_OPERATION, _TOO_MANY_STEPS, self.steps))
+        return replace(self, steps=Budget(MAX_OPERATION_STEPS, _TOO_MANY_STEPS, self.steps))
 
-    def look_through(self, values: Collection[Any]) -> None:
+    def count_keys(self, values: Collection[Any]) -> None:
         """Take the steps for looking at each key of an object, or each item of a list, but not into them."""
-        self.steps.take(1 + len(values))
-        self.steps.take(sum(len(one) for one in values if isinstance(one, str)) // CHARACTERS_OF_A_STEP)
+        self.steps.consume(1 + len(values))
+        self.steps.consume(sum(len(one) for one in values if isinstance(one, str)) // CHARS_PER_STEP)
 
-    def part(self, pointer: str) -> Any:
+    def resolve_pointer(self, pointer: str) -> Any:
         """Return what `#/…` points to.
 
         Raises:
             ExternalReference: it points into another document.
             UnusablePart: it points to nothing.
         """
-        self.steps.take(1 + pointer.count("/") + len(pointer) // CHARACTERS_OF_A_STEP)
+        self.steps.consume(1 + pointer.count("/") + len(pointer) // CHARS_PER_STEP)
         if not pointer.startswith("#"):
             raise ExternalReference(
-                f"it refers to another document, {shown(pointer)}; only references inside it are followed"
+                f"it refers to another document, {excerpt(pointer)}; only references inside it are followed"
             )
         found: Any = self.content
         for step in pointer[1:].split("/")[1:]:
@@ -142,38 +142,38 @@ class OpenApiDocument:
             elif isinstance(found, dict) and name in found:
                 found = found[name]
             else:
-                raise UnusablePart(f"its reference {shown(pointer)} leads nowhere")
+                raise UnusablePart(f"its reference {excerpt(pointer)} leads nowhere")
         if "/" not in pointer and pointer != "#":
-            raise UnusablePart(f"its reference {shown(pointer)} is no path into the document")
+            raise UnusablePart(f"its reference {excerpt(pointer)} is no path into the document")
         return found
 
-    def follow(self, value: Any) -> dict[str, Any]:
+    def resolve_object(self, value: Any) -> dict[str, Any]:
         """Return an object of the document, or what its reference leads to, however many steps away.
 
         Raises:
             UnusablePart: the references lead nowhere, elsewhere or in a circle, or not to an object.
         """
-        for _ in range(MOST_HOPS):
-            self.steps.take()
+        for _ in range(MAX_REFERENCE_HOPS):
+            self.steps.consume()
             if not isinstance(value, dict):
                 raise UnusablePart("a part of it is no object where the OpenAPI specification wants one")
             pointer = value.get("$ref")
             if not isinstance(pointer, str):
                 return value
-            value = self.part(pointer)
-        raise UnusablePart(f"its reference {shown(pointer)} leads in a circle")
+            value = self.resolve_pointer(pointer)
+        raise UnusablePart(f"its reference {excerpt(pointer)} leads in a circle")
 
 
-ONE_SCHEMA = frozenset(
+SINGLE_SCHEMA_KEYS = frozenset(
     (
         *("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"),
         *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
     )
 )
-LISTED_SCHEMAS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "dependentSchemas"))
-ANNOTATIONS = frozenset(("title", "description", "default", "examples", "deprecated"))
-_VALUES = frozenset(
+SCHEMA_LIST_KEYS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+SCHEMA_MAP_KEYS = frozenset(("properties", "patternProperties", "dependentSchemas"))
+ANNOTATION_KEYS = frozenset(("title", "description", "default", "examples", "deprecated"))
+_VALUE_KEYS = frozenset(
     (
         *("type", "required", "dependentRequired", "multipleOf", "const", "default", "enum", "examples", "deprecated"),
         *("uniqueItems", "title", "description", "format", "pattern", "contentEncoding", "contentMediaType", "minimum"),
@@ -181,18 +181,18 @@ _VALUES = frozenset(
         *("minContains", "maxContains", "minProperties", "maxProperties"),
     )
 )
-KNOWN = _VALUES | ONE_SCHEMA | LISTED_SCHEMAS | NAMED_SCHEMAS
+KNOWN_KEYS = _VALUE_KEYS | SINGLE_SCHEMA_KEYS | SCHEMA_LIST_KEYS | SCHEMA_MAP_KEYS
 
 
-LONGEST_TEXT = 2_000
-LONGEST_EXAMPLE = 200
-DEEPEST_SCHEMA = 40
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
-LeftOut = Literal["readOnly", "writeOnly"]
+MAX_TEXT_LENGTH = 2_000
+MAX_EXAMPLE_LENGTH = 200
+MAX_SCHEMA_DEPTH = 40
+_UNSAFE_CHARS = re.compile(r"[^A-Za-z0-9_.-]+")
+OmittedFlag = Literal["readOnly", "writeOnly"]
 JsonSchema = dict[str, Any]
 
 
-class SchemaConversion:
+class SchemaConverter:
     """The schemas of one tool's input or output, with the `definitions` that they share.
 
     Args:
@@ -201,12 +201,12 @@ class SchemaConversion:
         write_out: write references out where they do not lead into themselves.
     """
 
-    def __init__(self, document: OpenApiDocument, left_out: LeftOut, *, write_out: bool) -> None:
+    def __init__(self, document: OpenApiDocument, omitted: OmittedFlag, *, inline: bool) -> None:
         self._document = document
-        self._left_out: LeftOut = left_out
-        self._write_out = write_out
-        self._parts = Budget(WRITTEN_OUT_PARTS if write_out else MOST_NODES, _TOO_LARGE, document.parts)
-        self._characters = Budget(CHARACTERS_OF_SCHEMA, _TOO_LARGE, document.characters)
+        self._omitted: OmittedFlag = omitted
+        self._inline = inline
+        self._parts = Budget(MAX_INLINED_PARTS if inline else MOST_NODES, _TOO_LARGE, document.parts)
+        self._characters = Budget(MAX_SCHEMA_CHARS, _TOO_LARGE, document.characters)
         self._names: dict[str, str] = {}
         self._taken: dict[str, int] = {}
         self._pending: list[str] = []
@@ -219,7 +219,7 @@ class SchemaConversion:
             TooLarge: it costs too much.
             UnusablePart: it is no schema, or a reference in it cannot be followed.
         """
-        return _well_formed(self._of(raw, 0))
+        return _check_well_formed(self._convert(raw, 0))
 
     def definitions(self) -> dict[str, JsonSchema]:
         """Convert what the schemas so far refer to, for their `$defs`; raises like `convert`."""
@@ -227,89 +227,89 @@ class SchemaConversion:
         while self._pending:
             pointer = self._pending.pop()
             self._open = [pointer]
-            found[self._names[pointer]] = _well_formed(self._of(self._document.part(pointer), 0))
+            found[self._names[pointer]] = _check_well_formed(self._convert(self._document.resolve_pointer(pointer), 0))
         return dict(sorted(found.items()))
 
-    def convert_whole(self, raw: Any) -> JsonSchema:
+    def convert_body(self, raw: Any) -> JsonSchema:
         """Convert the schema of a body or an answer: a reference to it is written out in any case."""
         is_reference = isinstance(raw, dict) and raw.keys() == {"$ref"}
-        return self.convert(self._document.follow(raw) if is_reference and not self._write_out else raw)
+        return self.convert(self._document.resolve_object(raw) if is_reference and not self._inline else raw)
 
-    def _spend(self, value: Any = None) -> None:
+    def _charge(self, value: Any = None) -> None:
         """Take what a value takes, with everything in it."""
-        parts, characters = size(value, self._parts.left)
-        self._document.steps.take(parts)
-        self._parts.take(parts)
-        self._characters.take(characters)
+        parts, characters = measure_size(value, self._parts.remaining)
+        self._document.steps.consume(parts)
+        self._parts.consume(parts)
+        self._characters.consume(characters)
 
-    def _of(self, raw: Any, depth: int) -> JsonSchema:
-        self._spend()
-        if depth > DEEPEST_SCHEMA:
-            raise TooLarge("its schema is nested too deeply")
+    def _convert(self, raw: Any, depth: int) -> JsonSchema:
+        self._charge()
+        if depth > MAX_SCHEMA_DEPTH:
+            raise OversizedSchema("its schema is nested too deeply")
         if isinstance(raw, bool):
             return {} if raw else {"not": {}}
         if not isinstance(raw, dict):
             raise UnusablePart("one of its schemas is no object")
-        self._document.look_through(raw)
+        self._document.count_keys(raw)
         if "$ref" in raw:
-            return self._reference(raw, depth)
-        schema = {keyword: self._keyword(keyword, raw[keyword], depth) for keyword in raw if keyword in KNOWN}
-        schema = in_present_form(schema, raw)
-        return _or_null(schema) if raw.get("nullable") is True else schema
+            return self._convert_reference(raw, depth)
+        schema = {key: self._convert_keyword(key, raw[key], depth) for key in raw if key in KNOWN_KEYS}
+        schema = modernize_keywords(schema, raw)
+        return _allow_null(schema) if raw.get("nullable") is True else schema
 
-    def _keyword(self, keyword: str, value: Any, depth: int) -> Any:
-        if keyword in ONE_SCHEMA:
-            return value if isinstance(value, bool) else self._of(value, depth + 1)
-        if keyword in LISTED_SCHEMAS:
+    def _convert_keyword(self, keyword: str, value: Any, depth: int) -> Any:
+        if keyword in SINGLE_SCHEMA_KEYS:
+            return value if isinstance(value, bool) else self._convert(value, depth + 1)
+        if keyword in SCHEMA_LIST_KEYS:
             if not isinstance(value, list):
                 raise UnusablePart(f"the {keyword} of one of its schemas is no list")
-            return [self._of(inner, depth + 1) for inner in value]
-        if keyword in NAMED_SCHEMAS:
-            return self._named(keyword, value, depth)
+            return [self._convert(inner, depth + 1) for inner in value]
+        if keyword in SCHEMA_MAP_KEYS:
+            return self._convert_map(keyword, value, depth)
         if keyword in ("title", "description") and isinstance(value, str):
-            value = value[:LONGEST_TEXT]
-        self._spend(value)
-        return str(value)[:LONGEST_TEXT] if keyword in ("title", "description") else value
+            value = value[:MAX_TEXT_LENGTH]
+        self._charge(value)
+        return str(value)[:MAX_TEXT_LENGTH] if keyword in ("title", "description") else value
 
-    def _named(self, keyword: str, value: Any, depth: int) -> dict[str, JsonSchema]:
+    def _convert_map(self, keyword: str, value: Any, depth: int) -> dict[str, JsonSchema]:
         if not isinstance(value, dict):
             raise UnusablePart(f"the {keyword} of one of its schemas are no object")
         for name in value:
-            self._spend(name)
+            self._charge(name)
         return {
-            name: self._of(inner, depth + 1)
+            name: self._convert(inner, depth + 1)
             for name, inner in value.items()
-            if keyword != "properties" or not self._is_left_out(inner)
+            if keyword != "properties" or not self._is_omitted(inner)
         }
 
-    def _is_left_out(self, raw: Any) -> bool:
-        return isinstance(raw, dict) and self._document.follow(raw).get(self._left_out) is True
+    def _is_omitted(self, raw: Any) -> bool:
+        return isinstance(raw, dict) and self._document.resolve_object(raw).get(self._omitted) is True
 
-    def _reference(self, raw: dict[str, Any], depth: int) -> JsonSchema:
+    def _convert_reference(self, raw: dict[str, Any], depth: int) -> JsonSchema:
         pointer = raw["$ref"]
         if not isinstance(pointer, str):
             raise UnusablePart("a `$ref` in one of its schemas is no text")
         beside = {keyword: value for keyword, value in raw.items() if keyword not in ("$ref", "nullable")}
-        own = self._of(beside, depth + 1)
-        self._document.follow(raw)  # refuses circles of references alone
-        target = self._target(pointer, depth)
-        is_one = "$ref" in target or own.keys() <= ANNOTATIONS
+        own = self._convert(beside, depth + 1)
+        self._document.resolve_object(raw)  # refuses circles of references alone
+        target = self._convert_target(pointer, depth)
+        is_one = "$ref" in target or own.keys() <= ANNOTATION_KEYS
         schema = {**target, **own} if is_one else {"allOf": [target, own]}
-        return _or_null(schema) if raw.get("nullable") is True else schema
+        return _allow_null(schema) if raw.get("nullable") is True else schema
 
-    def _target(self, pointer: str, depth: int) -> JsonSchema:
-        if self._write_out and pointer not in self._names and pointer not in self._open:
+    def _convert_target(self, pointer: str, depth: int) -> JsonSchema:
+        if self._inline and pointer not in self._names and pointer not in self._open:
             self._open.append(pointer)
-            written = self._of(self._document.part(pointer), depth + 1)
+            inlined = self._convert(self._document.resolve_pointer(pointer), depth + 1)
             self._open.pop()
-            return written
+            return inlined
         if pointer not in self._names:
-            self._names[pointer] = self._name(pointer)
+            self._names[pointer] = self._definition_name(pointer)
             self._pending.append(pointer)
         return {"$ref": f"#/$defs/{self._names[pointer]}"}
 
-    def _name(self, pointer: str) -> str:
-        wanted = _UNSAFE.sub("_", shown(pointer).rpartition("/")[2])[-60:] or "Schema"
+    def _definition_name(self, pointer: str) -> str:
+        wanted = _UNSAFE_CHARS.sub("_", excerpt(pointer).rpartition("/")[2])[-60:] or "Schema"
         name, number = wanted, self._taken.get(wanted, 1)
         while name in self._taken:
             number += 1
@@ -319,41 +319,41 @@ class SchemaConversion:
         return name
 
 
-def _well_formed(schema: JsonSchema) -> JsonSchema:
+def _check_well_formed(schema: JsonSchema) -> JsonSchema:
     """Return a schema; raises UnusablePart when a keyword in it has a value of a form that it cannot have."""
     try:
         meta.validate(schema)
     except ValidationError as error:
-        keyword = next((part for part in reversed(error.instance_path) if part in KNOWN), "value")
+        keyword = next((part for part in reversed(error.instance_path) if part in KNOWN_KEYS), "value")
         raise UnusablePart(f"the {keyword} of one of its schemas has a form that it cannot have") from None
     return schema
 
 
-def in_present_form(schema: JsonSchema, raw: dict[str, Any]) -> JsonSchema:
+def modernize_keywords(schema: JsonSchema, raw: dict[str, Any]) -> JsonSchema:
     """Say in today's keywords what OpenAPI 3.0 says in its own: `example`, and booleans beside bounds."""
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(schema.get(exclusive), bool) and schema.pop(exclusive) and bound in schema:
             schema[exclusive] = schema.pop(bound)
-    if isinstance(example := raw.get("example"), str | int | float) and len(str(example)) <= LONGEST_EXAMPLE:
+    if isinstance(example := raw.get("example"), str | int | float) and len(str(example)) <= MAX_EXAMPLE_LENGTH:
         schema.setdefault("examples", [example])
     if not isinstance(schema.get("examples", []), list):
         del schema["examples"]
     if "required" in schema:
-        schema["required"] = _required(schema, raw)
+        schema["required"] = _required_names(schema, raw)
         if not schema["required"]:
             del schema["required"]
     return schema
 
 
-def _required(schema: JsonSchema, raw: dict[str, Any]) -> list[str]:
+def _required_names(schema: JsonSchema, raw: dict[str, Any]) -> list[str]:
     """Return what is required without what was left out; a `required` of another form says nothing."""
     declared, required = raw.get("properties"), schema["required"]
-    gone = declared.keys() - schema.get("properties", {}).keys() if isinstance(declared, dict) else ()
+    omitted = declared.keys() - schema.get("properties", {}).keys() if isinstance(declared, dict) else ()
     names = required if isinstance(required, list) else ()
-    return list(dict.fromkeys(name for name in names if isinstance(name, str) and name not in gone))
+    return list(dict.fromkeys(name for name in names if isinstance(name, str) and name not in omitted))
 
 
-def _or_null(schema: JsonSchema) -> JsonSchema:
+def _allow_null(schema: JsonSchema) -> JsonSchema:
     kinds, choices = schema.get("type"), schema.get("enum")
     if kinds is None and not schema.keys() & {"$ref", "allOf", "anyOf", "oneOf", "not", "enum", "const"}:
         return schema
@@ -372,8 +372,8 @@ def json_content(document: OpenApiDocument, part: dict[str, Any]) -> tuple[str |
     content = part.get("content")
     if not isinstance(content, dict):
         return None, {}
-    document.look_through(content)
-    kinds = {kind: rank for kind in content if (rank := json_rank(kind)) is not None}
+    document.count_keys(content)
+    kinds = {kind: rank for kind in content if (rank := json_media_rank(kind)) is not None}
     if not kinds:
         return None, {}
     chosen = min(kinds, key=lambda kind: kinds[kind])
@@ -381,7 +381,7 @@ def json_content(document: OpenApiDocument, part: dict[str, Any]) -> tuple[str |
     return chosen, media.get("schema", {}) if isinstance(media, dict) else {}
 
 
-def json_rank(media_type: str) -> int | None:
+def json_media_rank(media_type: str) -> int | None:
     """Rank media types that JSON is sent as: plain JSON 0, others 1, any type 2; None for what is no JSON."""
     kind = media_type.partition(";")[0].strip().lower()
     if kind == "application/json":

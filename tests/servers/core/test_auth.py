@@ -29,8 +29,8 @@ from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.runtime.codec import dumps
 from toolweave.servers.core import loading
-from toolweave.servers.core.credentials import core_credentials
-from toolweave.servers.core.http_app import core_auth
+from toolweave.servers.core.credentials import read_core_credentials
+from toolweave.servers.core.http_app import build_core_auth
 
 TOKEN = "a-token-of-the-operators-own"
 KEY = rsa_key()
@@ -69,7 +69,7 @@ class Guarded:
 
 @asynccontextmanager
 async def guarded(**settings: Any) -> AsyncIterator[Guarded]:
-    loading.load()
+    loading.import_core_server()
     async with (
         loading.open_http_app(Settings(**settings), "/mcp") as app,
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as http,
@@ -203,7 +203,7 @@ async def test_a_session_ends_with_its_token_and_belongs_to_whom_it_was_opened_b
 
 
 def test_nothing_is_checked_where_nothing_is_set() -> None:
-    assert core_auth(Settings()) is None
+    assert build_core_auth(Settings()) is None
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_nothing_is_checked_where_nothing_is_set() -> None:
 )
 def test_settings_that_would_let_in_too_many_or_nobody_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        core_credentials(Settings(**settings))
+        read_core_credentials(Settings(**settings))
     assert said in str(refused.value)
     assert "too-short" not in str(refused.value)
 
@@ -240,10 +240,10 @@ def test_a_file_without_a_usable_public_key_is_refused(text: str, said: str, tmp
     path = tmp_path / "key.pem"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as refused:
-        core_credentials(Settings(core_jwt_public_key=path, **SIGNED))
+        read_core_credentials(Settings(core_jwt_public_key=path, **SIGNED))
     assert said in str(refused.value)
     assert text not in str(refused.value)
 
 
 def test_credentials_do_not_show_what_is_secret() -> None:
-    assert TOKEN not in repr(core_credentials(Settings(core_token=TOKEN)))
+    assert TOKEN not in repr(read_core_credentials(Settings(core_token=TOKEN)))

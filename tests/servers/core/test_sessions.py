@@ -10,7 +10,7 @@ from fastmcp import FastMCP
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from tests.servers.core.test_auth import ACCEPT, HELLO
-from toolweave.servers.core.http_app import SPARE, BoundedSessions, sessions_of
+from toolweave.servers.core.http_app import BURST_SESSIONS, SessionLimitMiddleware, find_session_manager
 
 BOUND_S = 60.0
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
@@ -41,15 +41,15 @@ class Client:
 async def bounded(**limits: Any) -> AsyncIterator[Client]:
     app = FastMCP("peer").http_app(path="/mcp")
     async with app.lifespan(app):
-        sessions = sessions_of(app, "/mcp")
-        around = BoundedSessions(app, sessions, **limits)
+        sessions = find_session_manager(app, "/mcp")
+        around = SessionLimitMiddleware(app, sessions, **limits)
         transport = httpx.ASGITransport(around)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
             yield Client(http, sessions)
 
 
 async def test_the_session_that_is_idle_longest_makes_room_for_a_new_one() -> None:
-    async with bounded(most=3) as client:
+    async with bounded(limit=3) as client:
         first, second, third = [await client.open() for _ in range(3)]
         assert await client.ping(first) == 200
         await client.open()
@@ -57,10 +57,10 @@ async def test_the_session_that_is_idle_longest_makes_room_for_a_new_one() -> No
 
 
 async def test_many_sessions_opened_and_left_do_not_pile_up() -> None:
-    async with bounded(most=20) as client:
+    async with bounded(limit=20) as client:
         for _ in range(5):
             await asyncio.gather(*(client.open() for _ in range(40)))
-        assert client.kept <= 20 + SPARE
+        assert client.kept <= 20 + BURST_SESSIONS
         await client.open()
         assert await client.ping(await client.open()) == 200
 

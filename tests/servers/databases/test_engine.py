@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.servers.databases.engine import file_of, parse_url
+from toolweave.servers.databases.engine import parse_url, sqlite_file
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from toolweave.servers.databases.engine import file_of, parse_url
     ],
 )
 def test_the_file_of_a_url_is_known_however_it_is_named(url: str, file: str | None) -> None:
-    assert file_of(parse_url(url, "X")) == (Path(file) if file else None)
+    assert sqlite_file(parse_url(url, "X")) == (Path(file) if file else None)
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql"])

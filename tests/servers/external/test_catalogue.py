@@ -9,7 +9,7 @@ import pytest
 from tests.external.shipped import shipped_entries
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG
 from toolweave.config.variables import find_references
-from toolweave.servers.external_servers import PINNED, installation_of
+from toolweave.servers.external_servers import PINNED_DIR, installation_of
 
 OURS = ("todo", "core")
 EXTERNAL = [name for name in shipped_entries() if name not in OURS]
@@ -64,8 +64,8 @@ def test_slow_services_get_a_minute(name: str) -> None:
 
 
 def test_every_npm_package_is_pinned_exactly_with_its_hash_and_without_an_address() -> None:
-    wanted = json.loads((PINNED / "package.json").read_text(encoding="utf-8"))
-    lock = json.loads((PINNED / "package-lock.json").read_text(encoding="utf-8"))
+    wanted = json.loads((PINNED_DIR / "package.json").read_text(encoding="utf-8"))
+    lock = json.loads((PINNED_DIR / "package-lock.json").read_text(encoding="utf-8"))
     packages = {path: package for path, package in lock["packages"].items() if path}
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in wanted["dependencies"].values())
     assert lock["packages"][""]["dependencies"] == wanted["dependencies"]
@@ -77,7 +77,7 @@ def test_every_npm_package_is_pinned_exactly_with_its_hash_and_without_an_addres
 
 @pytest.mark.parametrize("name", PINNED_PYTHON)
 def test_every_python_package_is_pinned_exactly_with_its_hashes_and_without_an_address(name: str) -> None:
-    text = (PINNED / f"{name}.txt").read_text(encoding="utf-8")
+    text = (PINNED_DIR / f"{name}.txt").read_text(encoding="utf-8")
     pins = [pin for pin in re.split(r"\n(?=\S)", text) if pin]
     assert len(pins) > 20
     for pin in pins:
@@ -87,9 +87,9 @@ def test_every_python_package_is_pinned_exactly_with_its_hashes_and_without_an_a
 
 
 def test_what_is_pinned_ships_with_the_configuration() -> None:
-    names = {path.name for path in PINNED.iterdir()}
+    names = {path.name for path in PINNED_DIR.iterdir()}
     assert names == {"package.json", "package-lock.json", *(f"{name}.txt" for name in PINNED_PYTHON)}
-    assert PINNED.parent == Path(SHIPPED_MCP_CONFIG).parent
+    assert PINNED_DIR.parent == Path(SHIPPED_MCP_CONFIG).parent
 
 
 @pytest.mark.parametrize("name", EXTERNAL)

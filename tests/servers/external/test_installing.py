@@ -40,7 +40,7 @@ def npm(programs: Programs) -> Programs:
 
 def try_install(name: str, data_dir: Path, programs: Programs, limit_s: float = BOUND_S) -> list[str]:
     said: list[str] = []
-    install(the(name), data_dir, said.append, path=str(programs.path), limit_s=limit_s)
+    install(the(name), data_dir, said.append, path=str(programs.path), timeout_s=limit_s)
     return said
 
 

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from tests.fixtures.postgres import PostgresServer
 from tests.servers.registry.tools import registry_url
-from toolweave.servers.registry.repository import RegisteredTools, open_registry_at
+from toolweave.servers.registry.repository import ToolRepository, open_registry_at
 
 DATABASES = ["sqlite", "postgresql"]
 # There are no tables yet before the first test.
@@ -42,6 +42,6 @@ def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def registry(url: str) -> AsyncIterator[RegisteredTools]:
+async def registry(url: str) -> AsyncIterator[ToolRepository]:
     async with open_registry_at(url) as tools:
         yield tools

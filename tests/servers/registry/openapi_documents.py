@@ -3,7 +3,7 @@
 from typing import Any
 
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, build_request
-from toolweave.servers.registry.openapi.importing import Imported, ImportOptions, import_openapi
+from toolweave.servers.registry.openapi.importing import ImportOptions, ImportResult, import_openapi
 from toolweave.tool_config import ToolConfig
 
 API = "https://api.example.com/v1"
@@ -30,7 +30,7 @@ def parameter(name: str, place: str = "query", schema: Any = None, **more: Any) 
     return {"name": name, "in": place, "schema": schema or {"type": "string"}, **more}
 
 
-def imported(document: Any, **options: Any) -> Imported:
+def imported(document: Any, **options: Any) -> ImportResult:
     return import_openapi(document, ImportOptions(**options))
 
 

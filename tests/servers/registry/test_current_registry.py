@@ -10,7 +10,7 @@ import pytest
 
 from tests.servers.registry.tools import opened, tool
 from toolweave.errors import ConfigError, PersistenceError
-from toolweave.servers.registry.current import MOST_OPENED, REGISTRY, RegistrySlot
+from toolweave.servers.registry.current import MAX_OPEN_REGISTRIES, REGISTRY, RegistrySlot
 
 T = TypeVar("T")
 
@@ -24,11 +24,11 @@ async def test_the_published_registry_is_used_itself_on_its_own_loop(tmp_path: P
         await registry.create(tool("get_user"))
         REGISTRY.publish(registry)
         try:
-            async with REGISTRY.use() as found:
+            async with REGISTRY.open_registry() as found:
                 assert found is registry
             assert await REGISTRY.find(["get_user", "nobody"]) == {"get_user": tool("get_user")}
         finally:
-            REGISTRY.withdraw(registry)
+            REGISTRY.unpublish(registry)
 
 
 async def test_on_another_loop_the_same_database_is_opened_beside_it(
@@ -38,7 +38,7 @@ async def test_on_another_loop_the_same_database_is_opened_beside_it(
     monkeypatch.setenv("TOOLWEAVE_DATA_DIR", str(tmp_path / "elsewhere"))
 
     async def register(number: int) -> dict[str, Any]:
-        async with REGISTRY.use() as found:
+        async with REGISTRY.open_registry() as found:
             assert found is not registry
             await found.create(tool(f"there_{number}"))
         return dict(await REGISTRY.find(["here", f"there_{number}"]))
@@ -51,9 +51,9 @@ async def test_on_another_loop_the_same_database_is_opened_beside_it(
             there = await asyncio.gather(*(on_another_loop(lambda n=n: register(n)) for n in range(4)))  # type: ignore[misc]
             await here
             assert [list(found) for found in there] == [["here", f"there_{n}"] for n in range(4)]
-            assert len(await registry.all()) == 15
+            assert len(await registry.list_all()) == 15
         finally:
-            REGISTRY.withdraw(registry)
+            REGISTRY.unpublish(registry)
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -66,11 +66,11 @@ async def test_each_of_two_loops_has_the_registry_that_was_published_on_it(tmp_p
             await registry.create(tool(name))
             slot.publish(registry)
             await asyncio.to_thread(both_are_published.wait, 60)
-            async with slot.use() as found:
+            async with slot.open_registry() as found:
                 assert found is registry
-                ids = [config.tool_id for config in await found.all()]
+                ids = [config.tool_id for config in await found.list_all()]
             await asyncio.to_thread(both_are_published.wait, 60)
-            slot.withdraw(registry)
+            slot.unpublish(registry)
             return ids
 
     served = await asyncio.gather(*(on_another_loop(lambda name=name: serve(name)) for name in ("one", "two")))  # type: ignore[misc]
@@ -84,8 +84,8 @@ async def test_without_a_lifespan_the_registry_of_the_settings_is_opened_for_eac
     async with opened(tmp_path) as registry:
         await registry.create(tool("get_user"))
         REGISTRY.publish(registry)
-        REGISTRY.withdraw(registry)
-        async with REGISTRY.use() as found:
+        REGISTRY.unpublish(registry)
+        async with REGISTRY.open_registry() as found:
             assert found is not registry
         assert list(await REGISTRY.find(["get_user"])) == ["get_user"]
     monkeypatch.setenv("TOOLWEAVE_TOOLS_DATABASE_URL", f"sqlite:///{tmp_path / 'other.db'}")
@@ -111,41 +111,41 @@ async def test_only_some_are_open_at_a_time_and_the_others_wait_their_turn(
 ) -> None:
     monkeypatch.setenv("TOOLWEAVE_DATA_DIR", str(tmp_path))
     slot = RegistrySlot()
-    as_many_as_may = asyncio.Barrier(MOST_OPENED)
+    as_many_as_may = asyncio.Barrier(MAX_OPEN_REGISTRIES)
     open_now = 0
 
     async def use() -> int:
         nonlocal open_now
-        async with slot.use() as registry:
+        async with slot.open_registry() as registry:
             open_now += 1
-            assert open_now <= MOST_OPENED
+            assert open_now <= MAX_OPEN_REGISTRIES
             await as_many_as_may.wait()
             total = (await registry.search(limit=1)).total
             open_now -= 1
         return total
 
-    assert await asyncio.gather(*(use() for _ in range(5 * MOST_OPENED))) == [0] * 5 * MOST_OPENED
+    assert await asyncio.gather(*(use() for _ in range(5 * MAX_OPEN_REGISTRIES))) == [0] * 5 * MAX_OPEN_REGISTRIES
 
 
 async def test_who_is_cancelled_while_waiting_takes_no_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLWEAVE_DATA_DIR", str(tmp_path))
     slot = RegistrySlot()
     release = asyncio.Event()
-    all_open = asyncio.Barrier(MOST_OPENED + 1)
+    all_open = asyncio.Barrier(MAX_OPEN_REGISTRIES + 1)
 
     async def hold() -> None:
-        async with slot.use():
+        async with slot.open_registry():
             await all_open.wait()
             await release.wait()
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(MOST_OPENED):
+        for _ in range(MAX_OPEN_REGISTRIES):
             group.create_task(hold())
         await all_open.wait()
         cancelled = asyncio.create_task(hold())
         await asyncio.sleep(0)
         cancelled.cancel()
         release.set()
-    for _ in range(MOST_OPENED + 1):
-        async with slot.use() as registry:
-            assert await registry.all() == []
+    for _ in range(MAX_OPEN_REGISTRIES + 1):
+        async with slot.open_registry() as registry:
+            assert await registry.list_all() == []

@@ -73,6 +73,6 @@ async def test_two_processes_create_the_registry_and_write_side_by_side(new_url:
     assert len(everything) == len(expected)
     assert set(everything) == expected
     async with open_registry_at(new_url) as registry:
-        assert {config.tool_id for config in await registry.all()} == expected
-        stored = (await registry.registered(everything)).values()
+        assert {config.tool_id for config in await registry.list_all()} == expected
+        stored = (await registry.find_registered(everything)).values()
         assert len({tool.revision for tool in stored}) == 3 * count

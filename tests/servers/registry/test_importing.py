@@ -6,27 +6,27 @@ import pytest
 
 from tests.servers.registry.tools import many_tools, tool
 from toolweave.errors import Conflict
-from toolweave.servers.registry.repository import ImportReport, OnConflict, RegisteredTools
+from toolweave.servers.registry.repository import ImportReport, OnConflict, ToolRepository
 
 MODES = ("error", "replace", "skip")
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_new_tools_are_created_whatever_the_mode(registry: RegisteredTools, mode: str) -> None:
+async def test_new_tools_are_created_whatever_the_mode(registry: ToolRepository, mode: str) -> None:
     report = await registry.import_all(many_tools(3), on_conflict=cast("OnConflict", mode))
     assert report == ImportReport(created=["tool_0", "tool_1", "tool_2"], replaced=[], skipped=[])
-    assert await registry.all() == many_tools(3)
+    assert await registry.list_all() == many_tools(3)
     assert await registry.import_all([], on_conflict=cast("OnConflict", mode)) == ImportReport([], [], [])
 
 
-async def test_taken_ids_refuse_the_whole_import_by_name(registry: RegisteredTools) -> None:
+async def test_taken_ids_refuse_the_whole_import_by_name(registry: ToolRepository) -> None:
     await registry.create(tool("tool_1", name="Mine"))
     with pytest.raises(Conflict, match=r"tool_1\.$"):
         await registry.import_all(many_tools(3))
-    assert [config.name for config in await registry.all()] == ["Mine"]
+    assert [config.name for config in await registry.list_all()] == ["Mine"]
 
 
-async def test_taken_ids_are_replaced_or_skipped_as_asked(registry: RegisteredTools) -> None:
+async def test_taken_ids_are_replaced_or_skipped_as_asked(registry: ToolRepository) -> None:
     mine = await registry.create(tool("tool_1", name="Mine"))
     report = await registry.import_all(many_tools(3), on_conflict="skip")
     assert report == ImportReport(created=["tool_0", "tool_2"], replaced=[], skipped=["tool_1"])
@@ -41,21 +41,21 @@ async def test_taken_ids_are_replaced_or_skipped_as_asked(registry: RegisteredTo
 
 
 @pytest.mark.parametrize("mode", ["error", "replace"])
-async def test_an_id_that_is_taken_in_another_case_is_refused(registry: RegisteredTools, mode: str) -> None:
+async def test_an_id_that_is_taken_in_another_case_is_refused(registry: ToolRepository, mode: str) -> None:
     await registry.create(tool("Tool_1"))
     with pytest.raises(Conflict, match="tool_1"):
         await registry.import_all(many_tools(3), on_conflict=cast("OnConflict", mode))
-    assert len(await registry.all()) == 1
+    assert len(await registry.list_all()) == 1
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_an_id_that_comes_twice_is_refused_in_any_mode(registry: RegisteredTools, mode: str) -> None:
+async def test_an_id_that_comes_twice_is_refused_in_any_mode(registry: ToolRepository, mode: str) -> None:
     with pytest.raises(Conflict, match=r"more than once .*: tool_0, Tool_0\.$"):
         await registry.import_all([*many_tools(2), tool("Tool_0")], on_conflict=cast("OnConflict", mode))
-    assert await registry.all() == []
+    assert await registry.list_all() == []
 
 
-async def test_a_refusal_names_the_first_twenty_ids_and_counts_the_rest(registry: RegisteredTools) -> None:
+async def test_a_refusal_names_the_first_twenty_ids_and_counts_the_rest(registry: ToolRepository) -> None:
     await registry.import_all(many_tools(1_500))
     with pytest.raises(Conflict, match=r"tool_0, .*tool_19 and 1480 more\.$"):
         await registry.import_all(many_tools(1_500))
@@ -63,19 +63,19 @@ async def test_a_refusal_names_the_first_twenty_ids_and_counts_the_rest(registry
 
 @pytest.mark.parametrize("gone", [False, True])
 async def test_what_was_made_of_a_tool_that_others_have_changed_is_not_stored(
-    registry: RegisteredTools, *, gone: bool
+    registry: ToolRepository, *, gone: bool
 ) -> None:
     await registry.import_all(many_tools(2))
-    seen = {tool_id: found.revision for tool_id, found in (await registry.registered(["tool_0", "tool_1"])).items()}
+    seen = {name: found.revision for name, found in (await registry.find_registered(["tool_0", "tool_1"])).items()}
     if gone:
         await registry.delete("tool_1")
     else:
         await registry.replace(tool("tool_1", name="Mine"))
-    before = await registry.all()
+    before = await registry.list_all()
     with pytest.raises(Conflict, match="tool_1"):
         await registry.import_all(many_tools(3), on_conflict="replace", revisions=seen)
-    assert await registry.all() == before
-    seen |= {tool_id: found.revision for tool_id, found in (await registry.registered(["tool_1"])).items()}
+    assert await registry.list_all() == before
+    seen |= {tool_id: found.revision for tool_id, found in (await registry.find_registered(["tool_1"])).items()}
     if not gone:
         await registry.import_all(many_tools(3), on_conflict="replace", revisions=seen)
-        assert await registry.all() == many_tools(3)
+        assert await registry.list_all() == many_tools(3)

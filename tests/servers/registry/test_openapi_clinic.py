@@ -7,7 +7,7 @@ import pytest
 
 from tests.servers.registry.openapi_documents import imported, request
 from toolweave.nodes.http_tools.requests import WrongArguments
-from toolweave.servers.registry.openapi.importing import Imported
+from toolweave.servers.registry.openapi.importing import ImportResult
 from toolweave.tool_config import ApiAuth, ToolConfig
 
 DOCUMENT = Path(__file__).with_name("clinic_api.yaml").read_bytes()
@@ -15,17 +15,17 @@ BASE = "https://eu.clinic.example/v2"
 
 
 @pytest.fixture(scope="module")
-def clinic() -> Imported:
+def clinic() -> ImportResult:
     return imported(DOCUMENT)
 
 
 @pytest.fixture(scope="module")
-def tools(clinic: Imported) -> dict[str, ToolConfig]:
+def tools(clinic: ImportResult) -> dict[str, ToolConfig]:
     return {tool.tool_id: tool for tool in clinic.tools}
 
 
 def test_all_operations_but_five_become_tools_and_each_reason_is_named(
-    clinic: Imported, tools: dict[str, ToolConfig]
+    clinic: ImportResult, tools: dict[str, ToolConfig]
 ) -> None:
     assert len(tools) == 29
     reasons = {skipped["operation"]: skipped["reason"] for skipped in clinic.skipped}
@@ -38,7 +38,7 @@ def test_all_operations_but_five_become_tools_and_each_reason_is_named(
     assert reasons == {}
 
 
-def test_the_warnings_say_what_is_different_from_the_document(clinic: Imported) -> None:
+def test_the_warnings_say_what_is_different_from_the_document(clinic: ImportResult) -> None:
     assert clinic.warnings == [
         "POST /staff: the scheme oauth is oauth2: put a token for it into TOOL_CLINIC_DESK_OAUTH; none is asked for",
         "GET /reports/{year}: it is deprecated",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.servers.registry.openapi_documents import imported
 from toolweave.errors import DocumentRefused
-from toolweave.servers.registry.openapi.importing import Imported
+from toolweave.servers.registry.openapi.importing import ImportResult
 from toolweave.tool_config import ToolConfig
 
 QUICK = settings(suppress_health_check=list(HealthCheck))
@@ -146,7 +146,7 @@ DOCUMENTS = st.fixed_dictionaries(
 )
 
 
-def _import(document: Any) -> Imported | None:
+def _import(document: Any) -> ImportResult | None:
     try:
         return imported(document)
     except DocumentRefused:

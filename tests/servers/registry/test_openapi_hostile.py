@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.servers.registry.openapi_documents import API, answer, body, document, imported, operation, parameter
-from toolweave.servers.registry.openapi.importing import MOST_OPERATIONS, MOST_REPORTED
+from toolweave.servers.registry.openapi.importing import MAX_OPERATIONS, MAX_REPORTED
 
 MOST_TEXT = 40_000_000
 
@@ -19,14 +19,14 @@ def test_one_operation_of_a_hundred_thousand_can_be_imported() -> None:
 
 
 def test_operations_after_the_first_two_thousand_are_counted_and_left_out() -> None:
-    found = imported(document({f"/{n}": {"get": {"summary": 5}} for n in range(MOST_OPERATIONS + 5)}))
-    assert len(found.skipped) == MOST_OPERATIONS
+    found = imported(document({f"/{n}": {"get": {"summary": 5}} for n in range(MAX_OPERATIONS + 5)}))
+    assert len(found.skipped) == MAX_OPERATIONS
     assert found.warnings == ["5 operations after the first 2000 are left out: choose by operations or tags"]
 
 
 def test_what_is_said_of_many_broken_operations_is_bounded() -> None:
     broken = imported(document({f"/{n}": {"options": {}, "trace": {}} for n in range(20_000)}))
-    assert len(broken.skipped) == MOST_REPORTED
+    assert len(broken.skipped) == MAX_REPORTED
     assert len(broken.warnings) == 1
     names = [parameter("x" * 3_000, "cookie")] * 2
     long = imported(document({f"/{'p' * 1_900}{n}": {"get": operation(parameters=names)} for n in range(50)}))

@@ -75,7 +75,7 @@ async def test_a_registry_in_memory_serves_calls_side_by_side_and_makes_no_file(
     monkeypatch.chdir(tmp_path)
     async with open_registry_at(url) as registry:
         await asyncio.gather(*(registry.create(tool(f"t{n}")) for n in range(9)))
-        assert len(await registry.all()) == 9
+        assert len(await registry.list_all()) == 9
     assert modes(tmp_path) == {}
 
 
@@ -150,7 +150,7 @@ async def test_a_read_only_database_can_be_read_and_says_that_it_is_read_only(tm
     async with opened(tmp_path) as registry:
         await registry.create(tool("get_user"))
     async with open_registry_at(f"sqlite:///file:{tmp_path / 'tools.db'}?mode=ro&uri=true") as registry:
-        assert len(await registry.all()) == 1
+        assert len(await registry.list_all()) == 1
         with pytest.raises(PersistenceError, match="tool registry is read-only"):
             await registry.create(tool("other"))
 
@@ -164,7 +164,7 @@ async def test_a_busy_database_is_an_error_in_words_and_nothing_is_written(tmp_p
                 with pytest.raises(PersistenceError, match="The tool registry is busy") as refusal:
                     await write
                 assert str(tmp_path) not in str(refusal.value)
-            assert [config.tool_id for config in await registry.all()] == ["get_user"]
+            assert [config.tool_id for config in await registry.list_all()] == ["get_user"]
         await registry.create(tool("x"))
 
 
@@ -186,10 +186,10 @@ async def test_what_is_written_after_the_file_went_is_there_after_a_restart(tmp_
             (tmp_path / "other" / "tools.db").rename(file)
             expected.insert(0, "other")
         await asyncio.gather(*(registry.create(tool(f"t{number}")) for number in range(8)))
-        assert [config.tool_id for config in await registry.all()] == expected
+        assert [config.tool_id for config in await registry.list_all()] == expected
         assert file.stat().st_mode & 0o077 == 0
     async with opened(tmp_path) as registry:
-        assert [config.tool_id for config in await registry.all()] == expected
+        assert [config.tool_id for config in await registry.list_all()] == expected
 
 
 async def test_a_file_that_went_and_cannot_be_made_anew_is_an_error_until_it_can(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ async def test_a_file_that_went_and_cannot_be_made_anew_is_an_error_until_it_can
                 await registry.create(tool("lost"))
         file.rmdir()
         await registry.create(tool("kept"))
-        assert [config.tool_id for config in await registry.all()] == ["kept"]
+        assert [config.tool_id for config in await registry.list_all()] == ["kept"]
 
 
 async def test_readers_need_not_wait_for_writers_that_wait(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ async def test_readers_need_not_wait_for_writers_that_wait(tmp_path: Path) -> No
                     assert await registry.find(["there"])
             assert not any(write.done() for write in writes)
         await asyncio.gather(*writes)
-        assert len(await registry.all()) == 21
+        assert len(await registry.list_all()) == 21
 
 
 def test_callers_that_are_cancelled_while_they_wait_leave_no_lock_and_no_task(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_callers_that_are_cancelled_while_they_wait_leave_no_lock_and_no_task(tm
                 for call in calls:
                     call.cancel()
             await asyncio.wait(calls)
-            assert await registry.all() == []
+            assert await registry.list_all() == []
             await registry.create(tool("after"))
             await registry.delete("after")
         assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -255,7 +255,7 @@ async def test_callers_cancelled_at_any_step_once_or_twice_leave_no_lock_and_wri
                 call.cancel()
             await asyncio.wait({call})
             await asyncio.to_thread(write_beside, tmp_path)
-            assert len(await registry.all()) in (0, len(configs))
+            assert len(await registry.list_all()) in (0, len(configs))
         await registry.create(tool("after"))
     assert any(call.cancelled() for call in calls)
     if closing_still := asyncio.all_tasks() - {asyncio.current_task()}:
@@ -285,7 +285,7 @@ async def test_a_tool_that_cannot_be_read_is_left_out_with_one_warning(tmp_path:
             assert ([found.config.tool_id for found in page.tools], page.total) == (["whole"], 3)
             assert list(await registry.find(["broken", "whole"])) == ["whole"]
             assert await registry.get("broken") is None
-            assert [config.tool_id for config in await registry.all()] == ["whole", "z"]
+            assert [config.tool_id for config in await registry.list_all()] == ["whole", "z"]
     assert len(said) == 1
     assert "broken" in said[0]
     assert "secret" not in said[0]
@@ -308,6 +308,6 @@ async def test_a_database_that_breaks_under_the_registry_is_an_error_without_inn
     async with opened(tmp_path) as registry:
         await registry.create(tool("get_user"))
         change(tmp_path, "DROP TABLE registered_tools")
-        for call in (registry.find(["get_user"]), registry.all(), registry.create(tool("x"))):
+        for call in (registry.find(["get_user"]), registry.list_all(), registry.create(tool("x"))):
             with pytest.raises(PersistenceError, match=r"^The tool registry cannot be used\.$"):
                 await call

@@ -9,8 +9,8 @@ import pytest
 from tests.servers.registry.tools import many_tools, tool
 from toolweave.errors import Conflict, NotFound, StaleRevision
 from toolweave.servers.databases.database import open_database
-from toolweave.servers.registry.repository import RegisteredTools, open_registry_at
-from toolweave.servers.registry.stored_tools import TOOLS_DATABASE, slug
+from toolweave.servers.registry.repository import ToolRepository, open_registry_at
+from toolweave.servers.registry.stored_tools import TOOLS_DATABASE, make_tool_id
 from toolweave.tool_config import ToolConfig
 
 
@@ -39,11 +39,11 @@ async def test_a_tool_comes_back_as_it_was_registered_also_from_a_registry_opene
         assert await registry.get("place_order") == created
         assert await registry.find(["place_order"]) == {"place_order": config}
         assert (await registry.search(limit=1)).tools == [created]
-        assert await registry.all() == [config]
+        assert await registry.list_all() == [config]
 
 
 @pytest.mark.requirement("W-03")
-async def test_find_returns_those_there_are_in_the_order_asked_for(registry: RegisteredTools) -> None:
+async def test_find_returns_those_there_are_in_the_order_asked_for(registry: ToolRepository) -> None:
     await registry.import_all(many_tools(2_500))
     wanted = [f"tool_{n}" for n in reversed(range(2_500))]
     odd = ["", "nobody", "TOOL_1", "tool_1\n", "tool_1' OR 1=1 --", "\ud800", "x" * 100_000, "tool_7"]
@@ -51,7 +51,7 @@ async def test_find_returns_those_there_are_in_the_order_asked_for(registry: Reg
     assert await registry.find([]) == {}
 
 
-async def test_hundreds_who_ask_together_get_each_their_own_tools(registry: RegisteredTools) -> None:
+async def test_hundreds_who_ask_together_get_each_their_own_tools(registry: ToolRepository) -> None:
     await registry.import_all(many_tools(300))
     wanted = [[f"tool_{n % 300}", f"tool_{(n * 7) % 300}", "nobody"] for n in range(600)]
     found = await asyncio.gather(*(registry.find(tool_ids) for tool_ids in wanted))
@@ -61,17 +61,17 @@ async def test_hundreds_who_ask_together_get_each_their_own_tools(registry: Regi
 
 
 @pytest.mark.parametrize("tool_id", ["nobody", "GET_USER", "", "a b", "\ud800", "x" * 100_000])
-async def test_an_unknown_id_is_none_or_not_found(registry: RegisteredTools, tool_id: str) -> None:
+async def test_an_unknown_id_is_none_or_not_found(registry: ToolRepository, tool_id: str) -> None:
     await registry.create(tool("get_user"))
     assert await registry.get(tool_id) is None
     with pytest.raises(NotFound):
         await registry.delete(tool_id)
     with pytest.raises(NotFound):
         await registry.replace(tool("get_user").model_copy(update={"tool_id": tool_id}))
-    assert len(await registry.all()) == 1
+    assert len(await registry.list_all()) == 1
 
 
-async def test_a_taken_id_is_refused_in_any_case_and_the_tool_there_stays(registry: RegisteredTools) -> None:
+async def test_a_taken_id_is_refused_in_any_case_and_the_tool_there_stays(registry: ToolRepository) -> None:
     created = await registry.create(tool("Get_User"))
     with pytest.raises(Conflict, match="registered as Get_User already"):
         await registry.create(tool("Get_User", name="Other"))
@@ -93,7 +93,7 @@ async def test_of_many_who_register_one_id_exactly_one_does(url: str) -> None:
         assert winners == [stored.config.name]
 
 
-async def _name_or_conflict(registry: RegisteredTools, name: str) -> str | None:
+async def _name_or_conflict(registry: ToolRepository, name: str) -> str | None:
     try:
         return (await registry.create(tool("get_user", name=name))).config.name
     except Conflict:
@@ -105,7 +105,7 @@ async def test_tools_that_may_be_renamed_all_get_ids_of_their_own(url: str) -> N
         made = await asyncio.gather(*(registry.create(tool("get_user"), rename=True) for registry in [one, other] * 5))
         ids = {registered.config.tool_id for registered in made}
         assert ids == {"get_user", *(f"get_user-{n}" for n in range(2, 11))}
-        assert {config.tool_id for config in await other.all()} == ids
+        assert {config.tool_id for config in await other.list_all()} == ids
 
 
 @pytest.mark.parametrize(
@@ -124,21 +124,21 @@ async def test_tools_that_may_be_renamed_all_get_ids_of_their_own(url: str) -> N
         ("", "tool_[0-9a-f]{12}"),
     ],
 )
-async def test_an_id_is_made_of_any_name(registry: RegisteredTools, name: str, expected: str) -> None:
-    tool_id = slug(name)
+async def test_an_id_is_made_of_any_name(registry: ToolRepository, name: str, expected: str) -> None:
+    tool_id = make_tool_id(name)
     assert re.fullmatch(expected, tool_id)
     await registry.create(tool(tool_id))
     assert (await registry.create(tool(tool_id), rename=True)).config.tool_id.lower() != tool_id
 
 
 def test_names_in_other_scripts_get_different_ids() -> None:
-    assert slug("Список") != slug("Заказ")
+    assert make_tool_id("Список") != make_tool_id("Заказ")
 
 
 async def test_a_replaced_tool_keeps_when_it_was_created_and_gets_a_new_revision(url: str) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     async with open_database(url, TOOLS_DATABASE) as database:
-        registry = RegisteredTools(database, clock=lambda: now)
+        registry = ToolRepository(database, clock=lambda: now)
         created = await registry.create(tool("get_user"))
         now += timedelta(days=1)
         replaced = await registry.replace(tool("get_user", name="Other"), revision=created.revision)
@@ -149,7 +149,7 @@ async def test_a_replaced_tool_keeps_when_it_was_created_and_gets_a_new_revision
     assert replaced.config.name == "Other"
 
 
-async def test_whoever_changes_an_old_revision_is_refused_and_nothing_changes(registry: RegisteredTools) -> None:
+async def test_whoever_changes_an_old_revision_is_refused_and_nothing_changes(registry: ToolRepository) -> None:
     created = await registry.create(tool("get_user"))
     replaced = await registry.replace(tool("get_user", name="Other"))
     with pytest.raises(StaleRevision, match=f"revision is {replaced.revision}, not {created.revision}"):
@@ -161,7 +161,7 @@ async def test_whoever_changes_an_old_revision_is_refused_and_nothing_changes(re
     assert await registry.get("get_user") is None
 
 
-async def test_a_revision_is_never_given_twice_even_to_a_tool_that_was_deleted(registry: RegisteredTools) -> None:
+async def test_a_revision_is_never_given_twice_even_to_a_tool_that_was_deleted(registry: ToolRepository) -> None:
     first = await registry.create(tool("get_user"))
     await registry.delete("get_user")
     again = await registry.create(tool("get_user"))
@@ -174,7 +174,7 @@ async def test_of_many_who_replace_one_revision_exactly_one_does(url: str) -> No
     async with open_registry_at(url) as one, open_registry_at(url) as other:
         created = await one.create(tool("get_user"))
 
-        async def replace(registry: RegisteredTools, name: str) -> str | None:
+        async def replace(registry: ToolRepository, name: str) -> str | None:
             try:
                 await registry.replace(tool("get_user", name=name), revision=created.revision)
             except StaleRevision:

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from tests.servers.registry.conftest import DATABASES
 from tests.servers.registry.tools import many_tools, registry_url, tool
-from toolweave.servers.registry.repository import RegisteredTools, open_registry_at
+from toolweave.servers.registry.repository import ToolRepository, open_registry_at
 
 CATALOG = [
     tool("get_user", name="Get user", description="Gets one user.", path="/people/{id}"),
@@ -25,7 +25,7 @@ CATALOG = [
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=DATABASES)
 async def catalog(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[RegisteredTools]:
+) -> AsyncIterator[ToolRepository]:
     async with AsyncExitStack() as stack:
         url = registry_url(tmp_path_factory.mktemp("catalog"))
         if request.param == "postgresql":
@@ -35,7 +35,7 @@ async def catalog(
         yield registry
 
 
-async def found(registry: RegisteredTools, query: str | None) -> list[str]:
+async def found(registry: ToolRepository, query: str | None) -> list[str]:
     page = await registry.search(query, limit=100)
     assert page.total == len(page.tools)
     return [registered.config.tool_id for registered in page.tools]
@@ -62,7 +62,7 @@ async def found(registry: RegisteredTools, query: str | None) -> list[str]:
     ],
 )
 async def test_every_word_must_occur_whatever_its_case(
-    catalog: RegisteredTools, query: str, expected: list[str]
+    catalog: ToolRepository, query: str, expected: list[str]
 ) -> None:
     assert await found(catalog, query) == expected
 
@@ -88,21 +88,21 @@ async def test_every_word_must_occur_whatever_its_case(
     ],
 )
 async def test_no_character_of_a_query_has_a_meaning_of_its_own(
-    catalog: RegisteredTools, query: str, expected: list[str]
+    catalog: ToolRepository, query: str, expected: list[str]
 ) -> None:
     assert await found(catalog, query) == expected
 
 
 @pytest.mark.parametrize("query", [None, "", " \t", "\0"])
-async def test_a_query_without_words_lists_everything_by_id(catalog: RegisteredTools, query: str | None) -> None:
+async def test_a_query_without_words_lists_everything_by_id(catalog: ToolRepository, query: str | None) -> None:
     assert await found(catalog, query) == sorted(config.tool_id for config in CATALOG)
 
 
-async def test_no_word_is_found_across_two_fields(catalog: RegisteredTools) -> None:
+async def test_no_word_is_found_across_two_fields(catalog: ToolRepository) -> None:
     assert await found(catalog, "get_userget") == []
 
 
-async def test_five_thousand_tools_are_paged_through_without_gap_or_repetition(registry: RegisteredTools) -> None:
+async def test_five_thousand_tools_are_paged_through_without_gap_or_repetition(registry: ToolRepository) -> None:
     await registry.import_all(many_tools(5_000))
     for query, count in (("tool", 5_000), ("TOOL 77", _with("77"))):
         pages = [await registry.search(query, limit=1_500, offset=offset) for offset in range(0, 5_000, 1_500)]

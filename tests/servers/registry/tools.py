@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from toolweave.config.settings import Settings
-from toolweave.servers.registry.repository import RegisteredTools, open_tool_registry
+from toolweave.servers.registry.repository import ToolRepository, open_tool_registry
 from toolweave.tool_config import ToolConfig
 
 
@@ -27,7 +27,7 @@ def many_tools(count: int) -> list[ToolConfig]:
     return [first.model_copy(update={"tool_id": f"tool_{n}", "name": f"Tool {n}"}) for n in range(count)]
 
 
-def opened(folder: Path) -> AbstractAsyncContextManager[RegisteredTools]:
+def opened(folder: Path) -> AbstractAsyncContextManager[ToolRepository]:
     return open_tool_registry(Settings(data_dir=folder))
 
 

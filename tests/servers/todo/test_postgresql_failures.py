@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from tests.fixtures.postgres import PostgresServer
 from tests.servers.todo.in_memory import todo_client
 from toolweave.errors import PersistenceError
-from toolweave.servers.databases.postgresql import TRANSACTION_LIMIT_S
+from toolweave.servers.databases.postgresql import TRANSACTION_TIMEOUT_S
 from toolweave.servers.todo.database import TODOS, open_todo_database
-from toolweave.servers.todo.repository import Kept, Selection, TodoRepository
+from toolweave.servers.todo.repository import TodoFilter, TodoRepository, WriteResult
 
 pytestmark = pytest.mark.requirement("T-13")
 
@@ -134,13 +134,13 @@ async def test_a_server_that_says_nothing_is_given_up_even_by_those_who_have_no_
         try:
             for pid in frozen:
                 os.kill(pid, signal.SIGSTOP)
-            async with asyncio.timeout(TRANSACTION_LIMIT_S + TIDYING_BOUND_S):
+            async with asyncio.timeout(TRANSACTION_TIMEOUT_S + TIDYING_BOUND_S):
                 with pytest.raises(PersistenceError, match="does not answer"):
-                    await TodoRepository(database).list_page(Selection(), limit=1)
+                    await TodoRepository(database).list_page(TodoFilter(), limit=1)
         finally:
             for pid in frozen:
                 os.kill(pid, signal.SIGCONT)
-        assert (await TodoRepository(database).list_page(Selection(), limit=1)).total == 0
+        assert (await TodoRepository(database).list_page(TodoFilter(), limit=1)).total == 0
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ async def test_a_table_that_goes_under_the_server_is_an_error_without_inner_deta
 async def test_callers_cancelled_at_any_step_write_all_or_nothing_and_leave_no_transaction(
     postgres: PostgresServer, url: str
 ) -> None:
-    calls: list[asyncio.Task[Kept]] = []
+    calls: list[asyncio.Task[WriteResult]] = []
     async with open_todo_database(url) as database:
         todos = TodoRepository(database)
         for step, steps_between in itertools.product(range(0, 60, 3), (0, 2)):
@@ -211,7 +211,7 @@ def test_the_loop_may_be_any_and_ends_without_a_trace(url: str) -> None:
         async with open_todo_database(url) as database:
             todos = TodoRepository(database)
             await asyncio.gather(*(todos.create({"title": f"{n}"}) for n in range(9)))
-            return len((await todos.list_page(Selection(), limit=100)).todos)
+            return len((await todos.list_page(TodoFilter(), limit=100)).todos)
 
     for count, loop_factory in enumerate((uvloop.new_event_loop, asyncio.new_event_loop), start=1):
         with asyncio.Runner(loop_factory=loop_factory) as runner:

@@ -11,7 +11,7 @@ from fastmcp import Client, FastMCP
 from tests.servers.todo.in_memory import envelope
 from toolweave.config.settings import Settings
 from toolweave.servers.core.files.tools import FileTools
-from toolweave.servers.tool_server import READS, EnvelopeMiddleware, declared_tool
+from toolweave.servers.tool_server import READ_ONLY, EnvelopeMiddleware, declare_tool
 
 SECRET = "bytes-from-outside-the-roots"  # looked for in every answer
 
@@ -56,7 +56,7 @@ async def file_client(*roots: Path | str, **settings: Any) -> AsyncIterator[File
     server: FastMCP[None] = FastMCP("files", middleware=[envelope], mask_error_details=True, lifespan=envelope.lifespan)
     tools = FileTools(Settings(file_roots=tuple(str(root) for root in roots), **settings))
     for tool in (tools.read_file, tools.search_files):
-        server.add_tool(declared_tool(tool, "Files", READS))
+        server.add_tool(declare_tool(tool, "Files", READ_ONLY))
     async with Client(server) as client:
         yield FileClient(client)
 

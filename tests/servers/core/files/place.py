@@ -13,7 +13,7 @@ from toolweave.config.settings import Settings
 from toolweave.servers.core.files.tools import FileTools
 from toolweave.servers.envelope import failure
 from toolweave.servers.error_codes import ToolFailed
-from toolweave.servers.tool_server import READS, declared_tool
+from toolweave.servers.tool_server import READ_ONLY, declare_tool
 
 
 class Place:
@@ -22,8 +22,8 @@ class Place:
     def __init__(self, root: Path) -> None:
         self.root = root
         tools = FileTools(Settings(file_roots=(str(root),)))
-        self._read = declared_tool(tools.read_file, "Read", READS)
-        self._search = declared_tool(tools.search_files, "Search", READS)
+        self._read = declare_tool(tools.read_file, "Read", READ_ONLY)
+        self._search = declare_tool(tools.search_files, "Search", READ_ONLY)
 
     async def ask(self, path: str) -> dict[str, Any]:
         """Read `path`, search in it and for it; nothing of the answers may come from outside."""

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.servers.core.files.file_client import FileClient, file_client, tree
-from toolweave.servers.core.files.opening import Roots, decision, read_rule
 from toolweave.servers.core.files.reading import CallBudget
+from toolweave.servers.core.files.roots import Roots, match_rules, parse_rule
 from toolweave.servers.core.files.searching import FileSearch
 
 HIDDEN = [
@@ -196,14 +196,14 @@ async def test_a_gitignore_made_to_be_slow_is_not(root: Path, files: FileClient)
     ],
 )
 def test_of_the_rules_that_match_the_last_one_counts(rules: list[str], path: str, expected: bool | None) -> None:
-    read = [rule for line in rules for rule in read_rule(line)]
-    assert decision(read, path.rstrip("/").split("/"), is_folder=path.endswith("/")) is expected
+    read = [rule for line in rules for rule in parse_rule(line)]
+    assert match_rules(read, path.rstrip("/").split("/"), is_folder=path.endswith("/")) is expected
 
 
 @given(st.text("ab/*?[]!-^\\(){}|#. &~é\u2028", max_size=8), st.text("ab[]é.", min_size=1))
 def test_any_line_is_a_rule_or_refused(line: str, name: str) -> None:
     with suppress(ValueError):
-        assert decision(read_rule(line), (name, name), is_folder=True) in {True, False, None}
+        assert match_rules(parse_rule(line), (name, name), is_folder=True) in {True, False, None}
 
 
 NAMES = ["a", "b", "ab", "c.x", "d.x", "a.y", "build", "Keep", "x y", "#h", "!i", ".h"]

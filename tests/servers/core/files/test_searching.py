@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.servers.core.files.file_client import FileClient, file_client, tree
-from toolweave.servers.core.files.opening import Roots
 from toolweave.servers.core.files.reading import CallBudget
+from toolweave.servers.core.files.roots import Roots
 from toolweave.servers.core.files.searching import FileSearch
-from toolweave.servers.core.files.tools import on_a_thread
+from toolweave.servers.core.files.tools import run_in_thread
 
 
 @pytest.mark.parametrize(
@@ -220,13 +220,13 @@ def budget(*, seconds: float = 60, files: int = 10**6, content_bytes: int = 10**
 def test_a_search_that_runs_out_of_time_files_or_bytes_answers_what_it_has_and_says_why(root: Path) -> None:
     late = budget(seconds=0)
     assert search(root, late) == []
-    assert late.reached == "time"
+    assert late.stop_reason == "time"
     few = budget(files=4)
     assert len(search(root, few)) < 5
-    assert few.reached == "files"
+    assert few.stop_reason == "files"
     little = budget(content_bytes=30)
     assert [match["path"] for match in search(root, little, "e", content=True)] == ["docs/deep/er/notes.md"]
-    assert little.reached == "bytes"
+    assert little.stop_reason == "bytes"
 
 
 def test_a_cancelled_search_goes_no_further(root: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_cancelled_search_goes_no_further(root: Path) -> None:
     ended = budget()
     ended.cancel()
     assert search(root, ended) == []
-    assert ended.reached == "cancelled"
+    assert ended.stop_reason == "cancelled"
 
 
 async def test_a_call_that_is_cancelled_ends_after_its_work_on_the_thread_has_ended() -> None:
@@ -243,17 +243,17 @@ async def test_a_call_that_is_cancelled_ends_after_its_work_on_the_thread_has_en
 
     def work() -> None:
         loop.call_soon_threadsafe(started.set)
-        while shared.allows():
+        while shared.consume():
             time.sleep(0.001)
         ended.set()
 
-    call = asyncio.create_task(on_a_thread(work, shared))
+    call = asyncio.create_task(run_in_thread(work, shared))
     await started.wait()
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     assert ended.is_set()
-    assert shared.reached == "cancelled"
+    assert shared.stop_reason == "cancelled"
 
 
 async def test_many_searches_at_once_all_answer(root: Path, files: FileClient) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.outbound.peers import always, serving, text
 from tests.servers.core.jobs.job_client import at, job_client
 from toolweave.config.settings import Settings
-from toolweave.servers.core.jobs import called_endpoint
+from toolweave.servers.core.jobs import resolve_endpoint
 from toolweave.servers.error_codes import ToolFailed
 
 ALLOWED = Settings(job_endpoints="https://jobs.example.org/v1, http://10.0.0.5:8090/, http://[fd00::1]/runs/")
@@ -18,7 +18,7 @@ ALLOWED = Settings(job_endpoints="https://jobs.example.org/v1, http://10.0.0.5:8
 
 def code_of(endpoint: str) -> str:
     try:
-        called_endpoint(endpoint, ALLOWED)
+        resolve_endpoint(endpoint, ALLOWED)
     except ToolFailed as failed:
         return failed.code.code
     return "allowed"
@@ -112,7 +112,7 @@ def test_no_spelling_of_a_path_leads_out_of_the_allowed_one(pieces: list[str]) -
     endpoint = "https://jobs.example.org" + "".join(pieces)
     if code_of(endpoint) != "allowed":
         return
-    sent = urlsplit(called_endpoint(endpoint, ALLOWED).target.url)
+    sent = urlsplit(resolve_endpoint(endpoint, ALLOWED).target.url)
     read_by_a_careless_server = posixpath.normpath(unquote(unquote(sent.path)).replace("\\", "/"))
     assert sent.netloc == "jobs.example.org"
     assert read_by_a_careless_server.split("/")[:2] == ["", "v1"]

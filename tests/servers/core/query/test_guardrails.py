@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.servers.core.query.querying import QueryClient, query_client
-from toolweave.servers.core.query.guardrails import is_closed
+from toolweave.servers.core.query.guardrails import is_reserved
 
 _OWN = """
 import asyncio, dataclasses, threading
@@ -250,7 +250,7 @@ def test_our_own_tables_stay_closed_whoever_lists_them() -> None:
     ours = {*schema.metadata.tables, *REGISTRY.tables, *TODO.tables} - {"todos"}
     assert len(ours) > 10
     named = ", ".join(ours)
-    assert all(is_closed(table) for table in query_tables(f"{named}, {named.upper()}"))
+    assert all(is_reserved(table) for table in query_tables(f"{named}, {named.upper()}"))
     others = "sqlite_master, pg_catalog.x, information_schema.tables, pg_class, alembic_version, todos_fts"
-    assert all(is_closed(table) for table in query_tables(others))
-    assert not any(is_closed(table) for table in query_tables("todos, public.todos, sales.orders"))
+    assert all(is_reserved(table) for table in query_tables(others))
+    assert not any(is_reserved(table) for table in query_tables("todos, public.todos, sales.orders"))

@@ -13,7 +13,7 @@ from tests.fixtures.postgres import PostgresServer
 from tests.servers.core.query.querying import query_client
 from tests.servers.core.query.shop import make_shop
 from toolweave.config.settings import Settings
-from toolweave.servers.core.query.databases import open_query_database
+from toolweave.servers.core.query.database import open_query_database
 from toolweave.servers.core.server import open_core_server
 from toolweave.servers.error_codes import ToolFailed
 from toolweave.servers.todo.database import open_todo_database

@@ -18,9 +18,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from toolweave.config.settings import AllowedTable, Settings
 from toolweave.errors import ConfigError
-from toolweave.servers.core.query.columns import Column, describe
-from toolweave.servers.databases.database import reason
-from toolweave.servers.databases.engine import file_of, parse_url, pooled_engine
+from toolweave.servers.core.query.columns import Column, describe_column
+from toolweave.servers.databases.database import failure_reason
+from toolweave.servers.databases.engine import create_pooled_engine, parse_url, sqlite_file
 from toolweave.servers.databases.postgresql import UNKNOWN_REASON
 from toolweave.servers.error_codes import (
     ACCESS_DENIED,
@@ -33,10 +33,10 @@ from toolweave.servers.error_codes import (
 from toolweave.servers.todo.database import database_url as todo_database_url
 
 T = TypeVar("T")
-_SETTING = "TOOLWEAVE_QUERY_DATABASE_URL"
+_URL_SETTING = "TOOLWEAVE_QUERY_DATABASE_URL"
 # Longer than PostgreSQL's own limit, so that its reason arrives.
 _GRACE_S = 0.5
-_ENDING_LIMIT_S = 3.0
+_CANCEL_TIMEOUT_S = 3.0
 
 
 class QueryDatabase:
@@ -47,11 +47,11 @@ class QueryDatabase:
         self.backend = engine.url.get_backend_name()
         is_postgresql = self.backend == "postgresql"
         self._deadline_s = timeout_s + _GRACE_S if is_postgresql else timeout_s
-        self._first = _postgresql_settings(timeout_s, role) if is_postgresql else None
-        self._given_up: set[asyncio.Future[None]] = set()
+        self._session_settings = _postgresql_settings(timeout_s, role) if is_postgresql else None
+        self._abandoned: set[asyncio.Future[None]] = set()
 
     @property
-    def orders_nulls(self) -> bool:
+    def supports_nulls_last(self) -> bool:
         """Say whether its SQL can order missing values last."""
         return self.backend in ("sqlite", "postgresql")
 
@@ -73,18 +73,18 @@ class QueryDatabase:
         except TimeoutError:
             raise ToolFailed(QUERY_TIMEOUT, "The database did not answer in time.") from None
         except (sa.exc.SQLAlchemyError, OSError) as error:
-            raise explain(error) from error
+            raise explain_failure(error) from error
         finally:
             if not reading.done():
-                ending = asyncio.ensure_future(self._end(reading, drivers, stops))
-                self._given_up.add(ending)
-                ending.add_done_callback(self._given_up.discard)
+                ending = asyncio.ensure_future(self._stop(reading, drivers, stops))
+                self._abandoned.add(ending)
+                ending.add_done_callback(self._abandoned.discard)
                 await asyncio.wait({ending}, timeout=_GRACE_S)
 
     async def close(self) -> None:
         """Let what was given up come to its end, and close the connections."""
-        if self._given_up:
-            await asyncio.wait(self._given_up, timeout=_ENDING_LIMIT_S)
+        if self._abandoned:
+            await asyncio.wait(self._abandoned, timeout=_CANCEL_TIMEOUT_S)
         await self._engine.dispose()
 
     async def _read(
@@ -93,23 +93,23 @@ class QueryDatabase:
         async with self._engine.connect() as connection:
             drivers.append((await connection.get_raw_connection()).driver_connection)
             try:
-                if self._first is not None:
-                    await _execute_settings(connection, self._first)
+                if self._session_settings is not None:
+                    await _execute_settings(connection, self._session_settings)
                 return await work(connection)
             finally:
                 drivers.clear()
                 # Else they would stop the next user of the connection.
                 await asyncio.gather(*stops, return_exceptions=True)
 
-    async def _end(self, reading: "asyncio.Future[Any]", drivers: list[Any], stops: "set[asyncio.Future[Any]]") -> None:
-        stop = "interrupt" if self.backend == "sqlite" else "cancel_safe"
+    async def _stop(self, query: "asyncio.Future[Any]", drivers: list[Any], stops: "set[asyncio.Future[Any]]") -> None:
+        method = "interrupt" if self.backend == "sqlite" else "cancel_safe"
         for attempt in itertools.count(1):
-            stops.update(asyncio.ensure_future(getattr(each, stop)()) for each in drivers if hasattr(each, stop))
+            stops.update(asyncio.ensure_future(getattr(each, method)()) for each in drivers if hasattr(each, method))
             # The third time no server answers: the first may have come before the statement.
             if self.backend != "sqlite" and (attempt > 2 or not stops):
-                reading.cancel()
-            await asyncio.wait({reading}, timeout=_GRACE_S)
-            if reading.done():
+                query.cancel()
+            await asyncio.wait({query}, timeout=_GRACE_S)
+            if query.done():
                 return
 
 
@@ -120,11 +120,11 @@ async def open_query_database(settings: Settings) -> AsyncIterator[QueryDatabase
     Raises:
         ConfigError: the URL is none, or its driver is not installed.
     """
-    url = parse_url(settings.query_database_url or todo_database_url(settings), _SETTING)
-    if url.get_backend_name() == "sqlite" and file_of(url) is None:
-        raise ConfigError("a database in memory has nothing to query.", source=_SETTING, fix="Name a file.")
+    url = parse_url(settings.query_database_url or todo_database_url(settings), _URL_SETTING)
+    if url.get_backend_name() == "sqlite" and sqlite_file(url) is None:
+        raise ConfigError("a database in memory has nothing to query.", source=_URL_SETTING, fix="Name a file.")
     # On a thread: importing a driver reads files, and event loops of others watch for that.
-    engine = await asyncio.to_thread(_engine, url, settings.query_timeout_s)
+    engine = await asyncio.to_thread(_create_engine, url, settings.query_timeout_s)
     database = QueryDatabase(engine, settings.query_timeout_s, settings.query_role)
     try:
         yield database
@@ -132,15 +132,15 @@ async def open_query_database(settings: Settings) -> AsyncIterator[QueryDatabase
         await database.close()
 
 
-def _engine(url: sa.URL, timeout_s: float) -> AsyncEngine:
-    file = file_of(url)
+def _create_engine(url: sa.URL, timeout_s: float) -> AsyncEngine:
+    file = sqlite_file(url)
     options: dict[str, Any] = {"execution_options": {"postgresql_readonly": True}}
     if file:
         name = f"file:{quote(str(file.absolute()))}"
         url = sa.URL.create("sqlite+aiosqlite", database=name, query={"mode": "ro", "uri": "true"})
         # The file may be another one by now: each use opens it anew.
         options = {"connect_args": {"timeout": timeout_s}, "pool_recycle": 0}
-    engine = pooled_engine(url, _SETTING, "query_database", timeout_s, **options)
+    engine = create_pooled_engine(url, _URL_SETTING, "query_database", timeout_s, **options)
     if file:
         sa.event.listen(engine.sync_engine, "connect", _prepare_sqlite)
     return engine
@@ -197,7 +197,7 @@ class Table:
     key: tuple[str, ...]
 
 
-def described(connection: sa.Connection, allowed: AllowedTable, backend: str) -> Table:
+def describe_table(connection: sa.Connection, allowed: AllowedTable, backend: str) -> Table:
     """Describe an allowed table; raises ToolFailed where the database has none of that name."""
     inspector = sa.inspect(connection)
     schema = allowed.schema or inspector.default_schema_name
@@ -212,15 +212,15 @@ def described(connection: sa.Connection, allowed: AllowedTable, backend: str) ->
         raise ToolFailed(
             NOT_FOUND,
             f"The table '{allowed.label}' may be read, but the database has none of that name.",
-            f"Use another table, or ask the operator to check TOOLWEAVE_QUERY_TABLES and {_SETTING}.",
+            f"Use another table, or ask the operator to check TOOLWEAVE_QUERY_TABLES and {_URL_SETTING}.",
         )
-    columns = {name: describe(reflected[name], backend) for name in names}
+    columns = {name: describe_column(reflected[name], backend) for name in names}
     clause = sa.table(allowed.name, *(sa.column(name, each.type) for name, each in columns.items()), schema=schema)
     return Table(clause, columns, key if set(key) <= columns.keys() else ())
 
 
 # By SQLSTATE.
-_CODES = {
+_CODE_BY_SQLSTATE = {
     "25006": QUERY_REFUSED,
     "25P03": QUERY_TIMEOUT,
     "42501": ACCESS_DENIED,
@@ -229,15 +229,15 @@ _CODES = {
 }
 
 
-def explain(error: sa.exc.SQLAlchemyError | OSError) -> ToolFailed:
+def explain_failure(error: sa.exc.SQLAlchemyError | OSError) -> ToolFailed:
     """Say why a database did not answer, in words for anybody: no driver's text, no address, no query (C-06)."""
-    why = reason(error)
+    reason_text = failure_reason(error)
     # psycopg has None for what a server says before it lets anybody in.
     state = getattr(getattr(error, "orig", None), "sqlstate", "")
-    if state in _CODES:
-        return ToolFailed(_CODES[state], f"The database {why}.")
+    if state in _CODE_BY_SQLSTATE:
+        return ToolFailed(_CODE_BY_SQLSTATE[state], f"The database {reason_text}.")
     is_refused = isinstance(error, sa.exc.ProgrammingError | sa.exc.DataError | sa.exc.NotSupportedError)
-    if why == UNKNOWN_REASON or (state == "" and is_refused):
+    if reason_text == UNKNOWN_REASON or (state == "" and is_refused):
         return ToolFailed(QUERY_REFUSED, "The database does not take the query.")
-    check = f"Ask the operator to check {_SETTING}, and that the database is there: query_database creates none."
-    return ToolFailed(UNAVAILABLE, f"The database {why}.", check)
+    check = f"Ask the operator to check {_URL_SETTING}, and that the database is there: query_database creates none."
+    return ToolFailed(UNAVAILABLE, f"The database {reason_text}.", check)

@@ -34,10 +34,10 @@ from toolweave.servers.error_codes import (
 MAX_DEPTH = 64
 _MAX_LINKS = 40
 # Not blocked by a pipe nobody writes to; never the terminal of this process.
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_OPEN_ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
-_MOUNTS = Path("/proc/self/mountinfo")
+_OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_ROOT_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_ABSENT_ERRNOS = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
+_MOUNT_INFO = Path("/proc/self/mountinfo")
 _KERNEL_FILE_SYSTEMS = frozenset(
     (
         *("autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs"),
@@ -45,14 +45,13 @@ _KERNEL_FILE_SYSTEMS = frozenset(
         "tracefs",
     )
 )
-
 # Choices of characters that Python announces to read otherwise one day.
-_UNCLEAR = re.compile(r"\[[!^]?\[|\[.*(?:--|&&|~~|\|\|)")
+_AMBIGUOUS_SET = re.compile(r"\[[!^]?\[|\[.*(?:--|&&|~~|\|\|)")
 # Whether it ignores or includes, and the entries that it is about.
 Rule = tuple[bool, re.Pattern[str]]
 
 
-def read_rule(line: str) -> list[Rule]:
+def parse_rule(line: str) -> list[Rule]:
     """Read a line as in a .gitignore by pathspec; none of a comment.
 
     A rule matches an entry alone, not what is in it: a walk, which goes folder by folder, never enters an ignored one.
@@ -61,29 +60,29 @@ def read_rule(line: str) -> list[Rule]:
         ValueError: it is no rule.
     """
     try:
-        if _UNCLEAR.search(line):
+        if _AMBIGUOUS_SET.search(line):
             raise ValueError
         patterns = GitIgnoreSpec.from_lines([line]).patterns
         return [
-            (each.include, _of_an_entry(each.regex)) for each in patterns if each.include is not None and each.regex
+            (each.include, _entry_pattern(each.regex)) for each in patterns if each.include is not None and each.regex
         ]
     except (ValueError, re.error):
         raise ValueError("a line is no rule") from None
 
 
-def _of_an_entry(expression: re.Pattern[str]) -> re.Pattern[str]:
+def _entry_pattern(expression: re.Pattern[str]) -> re.Pattern[str]:
     text = expression.pattern.replace("(?P<ps_d>/)", "/$")
     # `folder/**` means what is in the folder, not the folder.
     return re.compile(f"{text}." if text.endswith("/") else text, re.DOTALL)
 
 
-def decision(rules: Sequence[Rule], parts: Sequence[str], *, is_folder: bool) -> bool | None:
+def match_rules(rules: Sequence[Rule], parts: Sequence[str], *, is_folder: bool) -> bool | None:
     """Say whether the last rule that matches the path ignores (True) or includes (False) it; None where none does."""
     path = "/".join(parts) + "/" * is_folder
     return next((include for include, entry in reversed(rules) if entry.search(path)), None)
 
 
-_SECRETS_AND_INSIDES = (
+_HIDDEN_GLOBS = (
     *(".git", ".hg", ".svn", ".toolweave", "node_modules", ".venv", "venv", "__pycache__", ".ds_store"),
     *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox"),
     *(".env*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk"),
@@ -91,8 +90,8 @@ _SECRETS_AND_INSIDES = (
     *(".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".htpasswd", "*.tfstate", "*.tfstate.*"),
     *(".dockercfg", ".s3cfg", ".vault-token", ".*_history"),
 )
-_USUALLY_HIDDEN = re.compile(r"(?!\.env\.example\Z)(?:" + "|".join(map(fnmatch.translate, _SECRETS_AND_INSIDES)) + ")")
-_COPY = re.compile(r"#?(.+)(?:[~#]|\.(?:bak|backup|old|orig|save|copy))", re.DOTALL)
+_HIDDEN_BY_DEFAULT = re.compile(r"(?!\.env\.example\Z)(?:" + "|".join(map(fnmatch.translate, _HIDDEN_GLOBS)) + ")")
+_BACKUP_NAME = re.compile(r"#?(.+)(?:[~#]|\.(?:bak|backup|old|orig|save|copy))", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class Entry:
     """An open regular file or folder: where it really is, below which root, and what it is."""
 
     descriptor: int
@@ -131,7 +130,7 @@ class Roots:
 
     def __init__(self, folders: Iterable[str], ignore: Iterable[str] = (), *, private_folder: Path) -> None:
         try:
-            self._rules = [rule for line in ignore for rule in read_rule(_plain(line))]
+            self._rules = [rule for line in ignore for rule in parse_rule(_normalize_name(line))]
         except ValueError:
             raise ConfigError(
                 "TOOLWEAVE_FILE_IGNORE holds what is no pattern.",
@@ -141,7 +140,7 @@ class Roots:
         self._private_folder = private_folder.absolute()
         self._roots: list[Root] = []
         for folder in dict.fromkeys(os.path.normpath(Path(folder).expanduser().absolute()) for folder in folders):
-            name = self._free_name(Path(folder).name or "root")
+            name = self._unique_name(Path(folder).name or "root")
             self._roots.append(Root(name, folder, os.path.realpath(folder)))
 
     @property
@@ -149,7 +148,7 @@ class Roots:
         """The names with which paths begin where there are several roots."""
         return tuple(root.name for root in self._roots)
 
-    def all(self) -> tuple[Root, ...]:
+    def list_all(self) -> tuple[Root, ...]:
         """List the roots.
 
         Raises:
@@ -175,7 +174,7 @@ class Roots:
         Raises:
             ToolFailed: there is no root, or the path is in none.
         """
-        roots = self.all()
+        roots = self.list_all()
         if path.startswith("/"):
             return self.locate_absolute(path)
         parts = [part for part in path.split("/") if part not in {"", "."}]
@@ -186,7 +185,7 @@ class Roots:
         for root in roots:
             if root.name == parts[0]:
                 return root, parts[1:]
-        raise self.outside()
+        raise self.outside_error()
 
     def locate_absolute(self, path: str) -> tuple[Root, list[str]]:
         """Find the root below which an absolute path is, as it is written.
@@ -195,32 +194,32 @@ class Roots:
             ToolFailed: it is below none.
         """
         parts = [part for part in path.split("/") if part not in {"", "."}]
-        places = [
-            (root, list(filter(None, at.split("/")))) for root in self._roots for at in (root.path, root.real_path)
+        locations = [
+            (root, list(filter(None, base.split("/")))) for root in self._roots for base in (root.path, root.real_path)
         ]
         # The innermost root first, so that a root within another answers under its own name.
-        for root, place in sorted(places, key=lambda found: -len(found[1])):
-            if parts[: len(place)] == place:
-                return root, parts[len(place) :]
-        raise self.outside()
+        for root, location in sorted(locations, key=lambda found: -len(found[1])):
+            if parts[: len(location)] == location:
+                return root, parts[len(location) :]
+        raise self.outside_error()
 
-    def shown(self, root: Root, parts: Iterable[str]) -> str:
+    def display_path(self, root: Root, parts: Iterable[str]) -> str:
         """Write a path as answers show it and calls may use it."""
         path = "/".join((root.name, *parts) if len(self._roots) > 1 else tuple(parts)) or "."
         # A name that is no UTF-8 cannot be written in JSON; it is shown with marks in place of its strange bytes.
         return os.fsencode(path).decode("utf-8", "replace")
 
-    def hides(self, parts: Sequence[str], *, is_folder: bool) -> bool:
+    def is_hidden(self, parts: Sequence[str], *, is_folder: bool) -> bool:
         """Say whether a rule hides the last of `parts`, the path from its root; what is above it was matched before.
 
         Of a copy, such as notes.txt~, that no rule names itself, the rules for what it was copied from hold.
         """
-        *above, name = map(_plain, parts)
-        ignored = decision(self._rules, (*above, name), is_folder=is_folder)
-        if ignored is None and _USUALLY_HIDDEN.match(name):
+        *parents, name = map(_normalize_name, parts)
+        ignored = match_rules(self._rules, (*parents, name), is_folder=is_folder)
+        if ignored is None and _HIDDEN_BY_DEFAULT.match(name):
             return True
-        if ignored is None and (copy := _COPY.fullmatch(name)):
-            return self.hides((*above, copy[1]), is_folder=is_folder)
+        if ignored is None and (copy := _BACKUP_NAME.fullmatch(name)):
+            return self.is_hidden((*parents, copy[1]), is_folder=is_folder)
         return ignored is True
 
     def is_private(self, info: os.stat_result) -> bool:
@@ -231,7 +230,7 @@ class Roots:
             return False
         return (info.st_dev, info.st_ino) == (private.st_dev, private.st_ino)
 
-    def outside(self) -> ToolFailed:
+    def outside_error(self) -> ToolFailed:
         """Refuse a path that leads out of the roots, whether anything is there or not."""
         advice = (
             f"Begin the path with one of: {', '.join(self.names)}."
@@ -247,7 +246,7 @@ class Roots:
             ToolFailed: it is not there, no folder, made up by the kernel, or our own.
         """
         try:
-            folder = os.open(root.path, _OPEN_ROOT)
+            folder = os.open(root.path, _ROOT_FLAGS)
         except OSError as error:
             problem = f"cannot be opened: {error.strerror}"
         else:
@@ -266,22 +265,22 @@ class Roots:
         )
 
     @contextmanager
-    def opened(self, root: Root, parts: Sequence[str]) -> Iterator[Opened]:
+    def open_path(self, root: Root, parts: Sequence[str]) -> Iterator[Entry]:
         """Open what `parts` name below `root`; it is closed with the context.
 
         Raises:
             ToolFailed: it is outside the roots, absent, hidden by a rule, not to be read, or neither file nor folder.
         """
-        walk = _Walk(self)
+        walk = _PathWalk(self)
         try:
-            walk.start(root)
-            yield walk.to(parts)
+            walk.start_at(root)
+            yield walk.walk_to(parts)
         except OSError as error:
-            raise _failed(error) from None
+            raise _tool_error(error) from None
         finally:
-            walk.leave()
+            walk.close()
 
-    def _free_name(self, name: str) -> str:
+    def _unique_name(self, name: str) -> str:
         taken, number = self.names, 2
         free = name
         while free in taken:
@@ -290,71 +289,71 @@ class Roots:
         return free
 
 
-class _Walk:
+class _PathWalk:
     """The way from a root down to where we are: each folder on it is open, so that `..` is the one we came from."""
 
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
-        self._way: list[Opened] = []
+        self._open_folders: list[Entry] = []
         self._links = 0
 
-    def start(self, root: Root) -> None:
-        self.leave()
+    def start_at(self, root: Root) -> None:
+        self.close()
         folder = self._roots.open_root(root)
-        self._way.append(Opened(folder, root, (), os.fstat(folder)))
+        self._open_folders.append(Entry(folder, root, (), os.fstat(folder)))
 
-    def leave(self) -> None:
-        while self._way:
-            os.close(self._way.pop().descriptor)
+    def close(self) -> None:
+        while self._open_folders:
+            os.close(self._open_folders.pop().descriptor)
 
-    def to(self, parts: Sequence[str]) -> Opened:
-        ahead = deque(parts)
-        while ahead:
-            part = ahead.popleft()
+    def walk_to(self, parts: Sequence[str]) -> Entry:
+        remaining = deque(parts)
+        while remaining:
+            part = remaining.popleft()
             if part in {"", "."}:
                 continue
             if part == "..":
-                self._up()
-            elif (target := self._link(part)) is not None:
-                ahead.extendleft(reversed(self._parts_of(target)))
+                self._go_up()
+            elif (target := self._read_link(part)) is not None:
+                remaining.extendleft(reversed(self._target_parts(target)))
             else:
-                self._down(part)
-        return self._way[-1]
+                self._go_down(part)
+        return self._open_folders[-1]
 
-    def _up(self) -> None:
-        if len(self._way) == 1:
-            raise self._roots.outside()
-        os.close(self._way.pop().descriptor)
+    def _go_up(self) -> None:
+        if len(self._open_folders) == 1:
+            raise self._roots.outside_error()
+        os.close(self._open_folders.pop().descriptor)
 
-    def _down(self, part: str) -> None:
-        here = self._way[-1]
-        if not here.is_folder or len(self._way) > MAX_DEPTH:
-            raise _missing()
-        descriptor, info = open_entry(part, here.descriptor, here.info.st_dev)
-        self._way.append(there := Opened(descriptor, here.root, (*here.parts, part), info))
-        if self._roots.hides(there.parts, is_folder=there.is_folder) or self._roots.is_private(info):
-            raise _missing()
+    def _go_down(self, part: str) -> None:
+        folder = self._open_folders[-1]
+        if not folder.is_folder or len(self._open_folders) > MAX_DEPTH:
+            raise _not_found()
+        descriptor, info = open_entry(part, folder.descriptor, folder.info.st_dev)
+        self._open_folders.append(entry := Entry(descriptor, folder.root, (*folder.parts, part), info))
+        if self._roots.is_hidden(entry.parts, is_folder=entry.is_folder) or self._roots.is_private(info):
+            raise _not_found()
 
-    def _link(self, part: str) -> str | None:
+    def _read_link(self, part: str) -> str | None:
         """Return what a symbolic link says, None where `part` is none."""
-        here = self._way[-1]
+        folder = self._open_folders[-1]
         try:
-            target = os.readlink(part, dir_fd=here.descriptor)
+            target = os.readlink(part, dir_fd=folder.descriptor)
         except OSError:
             return None
         self._links += 1
-        parts = (*here.parts, part)
-        is_hidden = any(self._roots.hides(parts, is_folder=is_folder) for is_folder in (False, True))
+        parts = (*folder.parts, part)
+        is_hidden = any(self._roots.is_hidden(parts, is_folder=is_folder) for is_folder in (False, True))
         if self._links > _MAX_LINKS or is_hidden:
-            raise _missing()
+            raise _not_found()
         return target
 
-    def _parts_of(self, target: str) -> list[str]:
+    def _target_parts(self, target: str) -> list[str]:
         """Return the parts of a link's target; an absolute one starts anew at its root."""
         if not target.startswith("/"):
             return target.split("/")
         root, parts = self._roots.locate_absolute(target)
-        self.start(root)
+        self.start_at(root)
         return parts
 
 
@@ -367,7 +366,7 @@ def open_entry(name: str, folder: int, device: int) -> tuple[int, os.stat_result
     """
     # Looked at first because opening a device may do something to it.
     if _is_file_or_folder(os.stat(name, dir_fd=folder, follow_symlinks=False)):
-        descriptor = os.open(name, _OPEN, dir_fd=folder)
+        descriptor = os.open(name, _OPEN_FLAGS, dir_fd=folder)
         info = os.fstat(descriptor)
         if _is_file_or_folder(info) and (info.st_dev == device or not _is_kernel_file_system(info.st_dev)):
             return descriptor, info
@@ -379,15 +378,15 @@ def _is_file_or_folder(info: os.stat_result) -> bool:
     return stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)
 
 
-def _missing() -> ToolFailed:
+def _not_found() -> ToolFailed:
     """Refuse what does not exist, or is hidden by an ignore rule: both sound alike."""
     advice = "Find the right path with search_files, pattern '*name*'."
     return ToolFailed(NOT_FOUND, "There is no such file or folder.", advice)
 
 
-def _failed(error: OSError) -> ToolFailed:
-    if error.errno in _ABSENT:
-        return _missing()
+def _tool_error(error: OSError) -> ToolFailed:
+    if error.errno in _ABSENT_ERRNOS:
+        return _not_found()
     if isinstance(error, PermissionError):
         return ToolFailed(ACCESS_DENIED, "The server may not read this file or folder.")
     return ToolFailed(UNAVAILABLE, f"The file or folder cannot be read: {error.strerror}.")
@@ -397,7 +396,7 @@ def _is_kernel_file_system(device: int) -> bool:
     """Say whether files on this device (`st_dev`) are made up by the kernel; no where Linux does not say."""
     number = f" {os.major(device)}:{os.minor(device)} "
     try:
-        lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = _MOUNT_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return False
     # After a variable number of optional fields comes "-", then the kind of file system.
@@ -405,7 +404,7 @@ def _is_kernel_file_system(device: int) -> bool:
     return any(number in mount and kind.split()[0] in _KERNEL_FILE_SYSTEMS for mount, _, kind in mounts if kind)
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """Write a name without what some file systems do not tell apart: capital letters, odd forms, what is not seen."""
     if name.isascii():
         return name.lower()
