@@ -24,7 +24,7 @@ from toolweave.api.routes.tools import open_served_registry
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ToolweaveError
 from toolweave.nodes.model_endpoint import warn_if_offline
-from toolweave.servers.connections.current import open_served_plane, plane_slot
+from toolweave.servers.connections.plane_slot import open_configured_plane, plane_slot
 
 ROUTERS = (chat.router, health.router, servers.router, workflow.router, openapi_import.router, tools.router)
 IMPORT = re.compile("^/tools/import(/openapi)?$")
@@ -40,18 +40,18 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        plane_slot.expect()
+        plane_slot.expect_plane()
         app.state.settings = settings or load_settings()
         warn_if_offline(app.state.settings)
-        async with core.serve(app.state.settings), open_served_plane(app.state.settings) as plane:
+        async with core.serve(app.state.settings), open_configured_plane(app.state.settings) as plane:
             app.state.plane = plane
-            plane_slot.publish(plane)
+            plane_slot.set_plane(plane)
             try:
                 async with open_served_registry(app.state.settings) as app.state.registry:
                     with in_default_registry(plane):
                         yield
             finally:
-                plane_slot.withdraw(plane)
+                plane_slot.clear_plane(plane)
 
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
     app.add_exception_handler(RequestValidationError, answer_invalid_body)

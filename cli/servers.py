@@ -194,7 +194,7 @@ async def _probe_all(
 ) -> list[ProbeResult]:
     started = datetime.now(UTC)
     async with open_tool_plane(servers, token_place=tokens) as plane:
-        await plane.settle(timeout_s=timeout_s)
+        await plane.wait_for_servers(timeout_s=timeout_s)
         return [await _probe_server(plane, server.name, started, with_pings=with_pings) for server in servers]
 
 

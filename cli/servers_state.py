@@ -31,7 +31,7 @@ from toolweave.servers.connections.oauth.exchange import AuthorizationFault
 from toolweave.servers.connections.oauth.login import PATIENCE_S, sign_in, sign_out
 from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.status import target_of
+from toolweave.servers.connections.status import server_target
 
 SignIn = Literal["none", "by secret", "signed in", "needed", "unreadable"]
 
@@ -110,7 +110,7 @@ def _listing(server: McpServerConfig, servers: ServersConfig, *, configured: boo
         name=server.name,
         transport=server.transport,
         enabled=server.enabled and configured,
-        target=target_of(server, Redaction(server)),
+        target=server_target(server, Redaction(server)),
         sign_in=_sign_in_state(server, servers),
         misconfigured=server.misconfigured,
         configured=configured,
@@ -241,7 +241,7 @@ def login(
     try:
         asyncio.run(sign_in(server, token_place(servers.settings), show, patience_s=timeout))
     except AuthorizationFault as fault:
-        raise SignInFailed(f"{name}: {Redaction(server).clean(str(fault))}.") from fault
+        raise SignInFailed(f"{name}: {Redaction(server).sanitize(str(fault))}.") from fault
     print(f"Signed in to {name}.")
 
 

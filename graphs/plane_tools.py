@@ -14,10 +14,10 @@ from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError, ServerUnavailable
 from toolweave.nodes.http_tools.api_calls import ApiCalls, ApiTool, http_tools
 from toolweave.nodes.tool_catalog import ToolCatalog, ToolRegistry, absent_tools, registered
-from toolweave.servers.connections.current import plane_slot
 from toolweave.servers.connections.oauth import token_place
-from toolweave.servers.connections.observation import CallObserver, open_call_log
+from toolweave.servers.connections.observability import CallObserver, open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.plane_slot import plane_slot
 from toolweave.tool_config import ToolConfig
 
 
@@ -43,13 +43,13 @@ class PlaneTools:
     async def tools(self) -> Sequence[BaseTool]:
         """Return the tools of all servers that can be called now (A-07)."""
         if not self._first_wait_over:
-            await self.plane.settle()
+            await self.plane.wait_for_servers()
             self._first_wait_over = True
-        return await self.plane.tools(self.plane.ready(), run_configurable())
+        return await self.plane.tools(self.plane.ready_servers(), run_configurable())
 
     async def unavailable_tools(self) -> Sequence[BaseTool]:
         """Return the tools of servers that were lost and are reconnecting (D-5)."""
-        return self.plane.absent_tools()
+        return self.plane.unavailable_tools()
 
 
 class CurrentPlaneTools:
@@ -75,7 +75,7 @@ class CurrentPlaneTools:
         return await (await self._current_catalog()).unavailable_tools()
 
     async def _current_catalog(self) -> PlaneTools:
-        plane = await plane_slot.plane()
+        plane = await plane_slot.get_plane()
         if self._plane_tools is None or self._plane_tools.plane is not plane:
             self._plane_tools = PlaneTools(plane)
         return self._plane_tools
@@ -135,8 +135,8 @@ async def _wait_for_first_tools(available: PlaneTools) -> None:
     while not await available.tools() and time.monotonic() < deadline:
         if not any(health["state"] == "connecting" for health in plane.health().values()):
             break
-        await plane.settle(timeout_s=0.5)
-    ready = {f"{name} is ready" for name in plane.ready()}
+        await plane.wait_for_servers(timeout_s=0.5)
+    ready = {f"{name} is ready" for name in plane.ready_servers()}
     absent = [state for state in server_states(plane) if state not in ready]
     if not await available.tools():
         listed = "; ".join(absent) or "None is enabled, or they answered without tools"

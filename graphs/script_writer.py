@@ -216,7 +216,7 @@ def _raise_no_model() -> NoReturn:
 
 
 def _with_whole_results(tool: BaseTool) -> BaseTool:
-    return tool.giving_whole(MOST_CHARACTERS) if isinstance(tool, McpTool) else tool
+    return tool.with_whole_result(MOST_CHARACTERS) if isinstance(tool, McpTool) else tool
 
 
 async def _fetch_usage(dialogue: FetchDialogue, model: LazyChatModel) -> list[ModelUsage]:

@@ -270,7 +270,7 @@ MOST_ANSWERS = 20
 def with_answers(tool: BaseTool, task: ToolTask, config: RunnableConfig) -> BaseTool:
     """Give a tool the answers that its call has got so far; where nobody can answer, the tool says so itself."""
     if isinstance(tool, AskingTool) and not is_unattended(config):
-        return tool.answering(task.get("answers", []))
+        return tool.with_answers(task.get("answers", []))
     return tool
 
 

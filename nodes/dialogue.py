@@ -146,7 +146,7 @@ class WaitingCall(TypedDict):
 class AskingTool(Protocol):
     """A tool whose server may ask a person in the middle of a call, as MCP's elicitation has it."""
 
-    def answering(self, answers: list[Answer]) -> Self:
+    def with_answers(self, answers: list[Answer]) -> Self:
         """Return the tool for one call with these answers; other questions become its message's artifact."""
         ...
 

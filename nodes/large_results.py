@@ -30,7 +30,7 @@ Keep = Callable[[str, int], Awaitable[str | None]]
 class KeepsLargeResults(Protocol):
     """A tool that cuts long results itself and lets somebody keep the whole."""
 
-    def keeping(self, keep: Keep) -> BaseTool:
+    def with_result_store(self, keep: Keep) -> BaseTool:
         """Return the tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
         ...
 
@@ -63,7 +63,7 @@ def keeping_tool(called: BaseTool, call_id: str, runtime: "ToolRuntime[Any, Any]
         limit = f"the first {MOST_KEPT_CHARS} characters are" if len(text) > MOST_KEPT_CHARS else "the whole is"
         return f"To read on, {limit} kept: call {READ_TOOL} with id {call_id!r} and offset {shown}, or with search."
 
-    return called.keeping(keep)
+    return called.with_result_store(keep)
 
 
 def has_kept_results(messages: Sequence[AnyMessage]) -> bool:

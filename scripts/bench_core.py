@@ -26,7 +26,7 @@ from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.observation import open_call_log
+from toolweave.servers.connections.observability import open_call_log
 from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.core.server import open_core_server
 
@@ -109,7 +109,7 @@ async def in_process(folder: Path, path: str) -> None:
         open_core_server(settings) as server,
         Client(server) as client,
     ):
-        await plane.settle(timeout_s=20)
+        await plane.wait_for_servers(timeout_s=20)
 
         async def through_the_plane() -> None:
             result = await plane.call("core", "read_file", {"path": path}, CallContext())

@@ -28,7 +28,7 @@ from tests.fixtures.mcp_server import http_mcp_server
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings
-from toolweave.servers.connections.observation import open_call_log
+from toolweave.servers.connections.observability import open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 SERVER = str(Path(__file__).parent / "bench_tools_server.py")
@@ -138,7 +138,7 @@ async def adapters_default(connection: dict[str, Any]) -> Call:
 
 
 async def echo_of(plane: ToolPlane) -> BaseTool:
-    await plane.settle(timeout_s=20)
+    await plane.wait_for_servers(timeout_s=20)
     return next(tool for tool in await plane.tools() if tool.name == "bench_echo")
 
 

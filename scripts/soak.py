@@ -35,7 +35,7 @@ from tests.fixtures.mcp_server import HttpMcpServer, http_mcp_server
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings
-from toolweave.servers.connections.observation import open_call_log
+from toolweave.servers.connections.observability import open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 SERVER = str(Path(__file__).parent / "bench_tools_server.py")
@@ -155,7 +155,7 @@ async def soak(minutes: float, folder: Path, felt: Felt) -> tuple[Held, Held]:
         open_call_log(folder, "full") as observers,
         open_tool_plane([*local, remote.config], observers=observers) as plane,
     ):
-        await plane.settle(timeout_s=20)
+        await plane.wait_for_servers(timeout_s=20)
         tools = await plane.tools()
         for tool in tools:
             await call(tool, ARGUMENTS[tool.name.partition("_")[2]], Felt())

@@ -13,7 +13,7 @@ from toolweave.config.mcp_entry import BreakerRules, ServerEntry
 from toolweave.config.settings import Settings
 from toolweave.servers.connections.breaker import BreakerState
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.observation import Outcome, open_call_log
+from toolweave.servers.connections.observability import Outcome, open_call_log
 from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.connections.sessions.faults import MESSAGE_LIMIT
 from toolweave.servers.connections.status import ServerHealth, ServerState

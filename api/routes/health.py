@@ -52,7 +52,7 @@ async def health(request: Request) -> Health:
     """
     plane: ToolPlane = request.app.state.plane
     servers = plane.health()
-    refusing = plane.refusing()
+    refusing = plane.servers_refusing_calls()
     unwell = []
     for name, server in servers.items():
         faults: list[str] = [server["state"]] if server["state"] not in WELL else []

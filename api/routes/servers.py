@@ -19,13 +19,13 @@ from prometheus_client.registry import Collector
 from toolweave.api.errors import json_response
 from toolweave.api.langgraph_client import require_known_caller
 from toolweave.servers.connections.breaker import BreakerState
-from toolweave.servers.connections.current import plane_slot
-from toolweave.servers.connections.observation import SECONDS, ServerFigures
+from toolweave.servers.connections.observability import LATENCY_BUCKETS_S, ServerMetrics
 from toolweave.servers.connections.plane import ToolPlane
+from toolweave.servers.connections.plane_slot import plane_slot
 from toolweave.servers.connections.status import ServerDetails, ServerHealth, ServerState, ServerSummary
 
 PREFIX = "toolweave_mcp"
-BOUNDS = (*(str(bound) for bound in SECONDS), "+Inf")
+BOUNDS = (*(str(bound) for bound in LATENCY_BUCKETS_S), "+Inf")
 router = APIRouter(prefix="/servers", tags=["servers"])
 # Leaving a session and opening another are bounded each; this is the sum, and some.
 RECONNECT_LIMIT_S = 30.0
@@ -50,9 +50,9 @@ class PlaneMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Give the figures of this moment."""
-        if not self._while_in_use or plane_slot.holds(self._plane):
+        if not self._while_in_use or plane_slot.is_current(self._plane):
             yield from _states(self._plane.health())
-            yield from _calls(self._plane.figures.all())
+            yield from _calls(self._plane.metrics.all_servers())
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def _states(servers: dict[str, ServerHealth]) -> Iterator[Metric]:
     yield from (state, breaker, tools)
 
 
-def _calls(servers: dict[str, ServerFigures]) -> Iterator[Metric]:
+def _calls(servers: dict[str, ServerMetrics]) -> Iterator[Metric]:
     calls = CounterMetricFamily(
         f"{PREFIX}_calls", "Calls that have ended, by how.", labels=["server", "tool", "outcome"]
     )

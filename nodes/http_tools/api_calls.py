@@ -259,7 +259,7 @@ class ApiTool(BaseTool):
         notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {how or REDUCE_HINT}]"
         return f"{text[:limit]}\n{notice}{notes}", {KEPT: {"characters": len(text)}} if how else None
 
-    def keeping(self, keep: Keep) -> Self:
+    def with_result_store(self, keep: Keep) -> Self:
         """Return this tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
         return self.model_copy(update={"keep": keep})
 

@@ -14,7 +14,7 @@ from toolweave.config.mcp_entry import BreakerRules
 
 BreakerState = Literal["CLOSED", "OPEN", "HALF_OPEN"]
 
-Verdict = Literal["success", "failure", "exhausted", "cancelled"]
+BreakerOutcome = Literal["success", "failure", "exhausted", "cancelled"]
 """How a call ended, for the breaker: `success` is any answer of the server, its own errors included; `exhausted` is a
 failure in spite of all retries; `cancelled` says nothing about the server."""
 
@@ -22,18 +22,18 @@ failure in spite of all retries; `cancelled` says nothing about the server."""
 class Permit:
     """The right to make one call, settled with the call's end; the first verdict counts."""
 
-    __slots__ = ("_breaker", "_settled", "epoch")
+    __slots__ = ("_breaker", "_is_recorded", "epoch")
 
     def __init__(self, breaker: "Breaker", epoch: int) -> None:
         self._breaker = breaker
-        self._settled = False
+        self._is_recorded = False
         self.epoch = epoch
 
-    def settle(self, verdict: Verdict, reason: str = "") -> None:
+    def record_outcome(self, outcome: BreakerOutcome, reason: str = "") -> None:
         """Report how the call ended; `reason` is a failure in the operator's words, fit for the log."""
-        if not self._settled:
-            self._settled = True
-            self._breaker._conclude(self, verdict, reason)  # noqa: SLF001 - the other half of the breaker
+        if not self._is_recorded:
+            self._is_recorded = True
+            self._breaker._record_outcome(self, outcome, reason)  # noqa: SLF001 - the other half of the breaker
 
 
 class Breaker:
@@ -59,17 +59,17 @@ class Breaker:
     @property
     def state(self) -> BreakerState:
         """Return the state a call would meet now: OPEN ends by itself when its time is over."""
-        return "HALF_OPEN" if self._is_recovered() else self._state
+        return "HALF_OPEN" if self._is_recovery_due() else self._state
 
     @property
     def refuses_calls(self) -> bool:
         """Return whether a call would be refused now: the breaker is OPEN, or its probe is in flight."""
         return self.state == "OPEN" or self._probe is not None
 
-    def permit(self) -> Permit | None:
+    def acquire_permit(self) -> Permit | None:
         """Let a call through, or return None at once to refuse it."""
-        if self._is_recovered():
-            self._enter("HALF_OPEN", f"{self._rules.recovery_s:g} s are over")
+        if self._is_recovery_due():
+            self._transition("HALF_OPEN", f"{self._rules.recovery_s:g} s are over")
         if self.refuses_calls:
             return None
         permit = Permit(self, self._epoch)
@@ -77,42 +77,42 @@ class Breaker:
             self._probe = permit
         return permit
 
-    def reconnected(self) -> None:
+    def on_reconnect(self) -> None:
         """Note that a session with the server was opened: worth a probe, no proof that its tools work."""
         if self._state == "OPEN":
-            self._enter("HALF_OPEN", "the server was connected anew")
+            self._transition("HALF_OPEN", "the server was connected anew")
 
-    def _is_recovered(self) -> bool:
+    def _is_recovery_due(self) -> bool:
         return self._state == "OPEN" and self._clock() - self._opened_at >= self._rules.recovery_s
 
-    def _conclude(self, permit: Permit, verdict: Verdict, reason: str) -> None:
+    def _record_outcome(self, permit: Permit, outcome: BreakerOutcome, reason: str) -> None:
         if permit.epoch != self._epoch:
             return
         if permit is self._probe:
             self._probe = None
-        match verdict:
+        match outcome:
             case "success":
-                self._succeed()
+                self._on_success()
             case "failure" | "exhausted":
-                self._fail(verdict, reason)
+                self._on_failure(outcome, reason)
             case "cancelled":
                 pass
 
-    def _succeed(self) -> None:
+    def _on_success(self) -> None:
         self._failures = 0
         if self._state == "HALF_OPEN":
-            self._enter("CLOSED", "the probe was answered")
+            self._transition("CLOSED", "the probe was answered")
 
-    def _fail(self, verdict: Verdict, reason: str) -> None:
+    def _on_failure(self, outcome: BreakerOutcome, reason: str) -> None:
         self._failures += 1
         if self._state == "HALF_OPEN":
-            self._enter("OPEN", f"the probe failed: {reason}")
-        elif verdict == "exhausted":
-            self._enter("OPEN", f"a call failed in spite of its retries: {reason}")
+            self._transition("OPEN", f"the probe failed: {reason}")
+        elif outcome == "exhausted":
+            self._transition("OPEN", f"a call failed in spite of its retries: {reason}")
         elif self._failures >= self._rules.failures:
-            self._enter("OPEN", f"{self._failures} calls in a row failed, the last: {reason}")
+            self._transition("OPEN", f"{self._failures} calls in a row failed, the last: {reason}")
 
-    def _enter(self, state: BreakerState, reason: str) -> None:
+    def _transition(self, state: BreakerState, reason: str) -> None:
         logger.bind(server=self._server, breaker=state, before=self._state, reason=reason).log(
             "WARNING" if state == "OPEN" else "INFO",
             "Breaker of MCP server {}: {} → {}: {}",

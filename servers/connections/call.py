@@ -15,22 +15,22 @@ from pydantic import ValidationError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_chain, wait_fixed
 
 from toolweave import errors
+from toolweave.servers.connections import results
 from toolweave.servers.connections.breaker import Permit
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.observation import CallObserver, CallRecord, log_line
-from toolweave.servers.connections.redaction import in_brief
-from toolweave.servers.connections.registry import is_selected
-from toolweave.servers.connections.results import exhausted, left_out, misfit_text, not_understood, refused
+from toolweave.servers.connections.observability import CallObserver, CallRecord, log_call
+from toolweave.servers.connections.redaction import describe_error
+from toolweave.servers.connections.registry import is_included
 from toolweave.servers.connections.sessions import loading
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-LONGEST_NAME = 128
+MAX_TOOL_NAME_CHARS = 128
 
 
-async def carry_out(
+async def execute_call(
     connection: ServerConnection,
     tool: str,
     arguments: dict[str, Any],
@@ -49,52 +49,52 @@ async def carry_out(
     try:
         if refusal is not None:
             raise refusal
-        permit = await _permit(connection, tool, arguments)
+        permit = await _acquire_permit(connection, tool, arguments)
         record.attempts = 1
         try:
             # Nearly every call ends here; tenacity would add 40 µs to each.
             result = await connection.call(tool, arguments, context)
         except errors.ServerUnavailable as failure:
-            if not _may_be_repeated(connection, tool, failure):
+            if not _is_retryable(connection, tool, failure):
                 raise
-            async for attempt in _attempts(connection, tool):
+            async for attempt in _retry_attempts(connection, tool):
                 with attempt:
                     if attempt.retry_state.attempt_number == 1:
                         raise
                     record.attempts += 1
                     result = await connection.call(tool, arguments, context, again=True)
-        permit.settle("success")
-        record.result = _without_credentials(connection, tool, result)
+        permit.record_outcome("success")
+        record.result = _redact_result(connection, tool, result)
         record.outcome = "tool_error" if result.isError else "ok"
     except errors.ToolError as failure:
-        _note_failure(record, failure, connection, permit)
+        _record_failure(record, failure, connection, permit)
         kind = "transport" if record.outcome == "refused" else record.outcome
         record.result = await loading.failed_result(str(failure), kind)
     finally:
         if permit is not None:
-            permit.settle("cancelled")
+            permit.record_outcome("cancelled")
         record.duration_ms = round((time.perf_counter() - clock) * 1000, 2)
-        for observe in (log_line, *observers):
+        for observe in (log_call, *observers):
             observe(record)
     return record.result
 
 
-async def _permit(connection: ServerConnection, tool: str, arguments: dict[str, Any]) -> Permit:
+async def _acquire_permit(connection: ServerConnection, tool: str, arguments: dict[str, Any]) -> Permit:
     """Get the breaker's permit for a call that the operator and the tool's schema allow."""
     server = connection.config.name
     # A call may come from elsewhere than the list of offered tools.
-    if not is_selected(connection.config, tool):
-        raise left_out(server, tool, name=tool[:LONGEST_NAME])
-    spec = connection.spec(tool)
-    if spec and (problems := await spec.problems("arguments", arguments)):
-        raise errors.InvalidArguments(misfit_text(tool, problems), server=server, tool=tool, executed="no")
-    permit = connection.breaker.permit()
+    if not is_included(connection.config, tool):
+        raise results.tool_excluded(server, tool, name=tool[:MAX_TOOL_NAME_CHARS])
+    spec = connection.find_tool(tool)
+    if spec and (problems := await spec.validation_errors("arguments", arguments)):
+        raise errors.InvalidArguments(results.arguments_error(tool, problems), server=server, tool=tool, executed="no")
+    permit = connection.breaker.acquire_permit()
     if permit is None:
-        raise refused(server, tool)
+        raise results.temporarily_unavailable(server, tool)
     return permit
 
 
-def _may_be_repeated(connection: ServerConnection, tool: str, failure: BaseException) -> bool:
+def _is_retryable(connection: ServerConnection, tool: str, failure: BaseException) -> bool:
     """Check that another attempt does no harm: the last one was surely not executed, or the tool says it is harmless.
 
     A call that was refused, by us or by the server, or passed its deadline is never repeated.
@@ -103,17 +103,17 @@ def _may_be_repeated(connection: ServerConnection, tool: str, failure: BaseExcep
         failure, errors.CallRefused | errors.RequestDeclined
     ):
         return False
-    spec = connection.spec(tool)
-    return failure.executed == "no" or (spec is not None and spec.may_be_repeated)
+    spec = connection.find_tool(tool)
+    return failure.executed == "no" or (spec is not None and spec.is_safe_to_repeat)
 
 
-def _attempts(connection: ServerConnection, tool: str) -> AsyncRetrying:
+def _retry_attempts(connection: ServerConnection, tool: str) -> AsyncRetrying:
     """Pause between the attempts of a call and end them (D-5); the first one has to raise what has failed already."""
-    pace, server = connection.pace, connection.config.name
+    timing, server = connection.timing, connection.config.name
     # Three retries are for failures that come fast. A server that cuts off each answer at the last moment could
     # otherwise hold a caller for the deadline four times over.
-    latest = pace.clock() + sum(pace.retry_s) + connection.config.timeout_s
-    was_last = stop_after_attempt(1 + len(pace.retry_s))
+    latest = timing.clock() + sum(timing.retry_delays_s) + connection.config.timeout_s
+    is_last_attempt = stop_after_attempt(1 + len(timing.retry_delays_s))
 
     def log(state: RetryCallState) -> None:
         logger.bind(server=server, tool=tool, attempt=state.attempt_number).info(
@@ -124,23 +124,23 @@ def _attempts(connection: ServerConnection, tool: str) -> AsyncRetrying:
             state.upcoming_sleep,
         )
 
-    def give_up(state: RetryCallState) -> NoReturn:
+    def raise_exhausted(state: RetryCallState) -> NoReturn:
         last = state.outcome.exception() if state.outcome else None
-        raise exhausted(server, tool, attempts=state.attempt_number) from last
+        raise results.retries_exhausted(server, tool, attempts=state.attempt_number) from last
 
     return AsyncRetrying(
-        retry=retry_if_exception(partial(_may_be_repeated, connection, tool)),
-        stop=lambda state: was_last(state) or pace.clock() >= latest,
-        wait=wait_chain(*map(wait_fixed, pace.retry_s)),
-        sleep=partial(_pause, connection),
+        retry=retry_if_exception(partial(_is_retryable, connection, tool)),
+        stop=lambda state: is_last_attempt(state) or timing.clock() >= latest,
+        wait=wait_chain(*map(wait_fixed, timing.retry_delays_s)),
+        sleep=partial(_sleep_unless_closing, connection),
         before_sleep=log,
-        retry_error_callback=give_up,
+        retry_error_callback=raise_exhausted,
     )
 
 
-async def _pause(connection: ServerConnection, seconds: float) -> None:
+async def _sleep_unless_closing(connection: ServerConnection, seconds: float) -> None:
     """Sleep, unless the connection is closed meanwhile."""
-    waits = {asyncio.ensure_future(connection.pace.sleep(seconds)), asyncio.ensure_future(connection.closing.wait())}
+    waits = {asyncio.ensure_future(connection.timing.sleep(seconds)), asyncio.ensure_future(connection.closing.wait())}
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -148,27 +148,27 @@ async def _pause(connection: ServerConnection, seconds: float) -> None:
             wait.cancel()
 
 
-def _without_credentials(connection: ServerConnection, tool: str, result: "CallToolResult") -> "CallToolResult":
+def _redact_result(connection: ServerConnection, tool: str, result: "CallToolResult") -> "CallToolResult":
     try:
-        return connection.redaction.withheld(result)
+        return connection.redaction.redact_message(result)
     except ValidationError as error:
-        raise not_understood(connection.config.name, tool) from error
+        raise results.bad_response(connection.config.name, tool) from error
 
 
-def _note_failure(
+def _record_failure(
     record: CallRecord, failure: errors.ToolError, connection: ServerConnection, permit: Permit | None
 ) -> None:
     """Record how a call failed, and settle its permit."""
-    record.outcome, record.reason = failure.outcome, _reason_of(failure, connection)
+    record.outcome, record.reason = failure.outcome, _failure_reason(failure, connection)
     if record.outcome == "refused" and record.attempts:
         record.attempts -= 1  # an attempt that was refused is none
         record.outcome = "transport" if record.attempts else "refused"
     # Arguments that never left, and the end of the connection that we wanted, say nothing about the server.
-    if permit is not None and connection.is_wanted and not isinstance(failure, errors.InvalidArguments):
-        permit.settle("exhausted" if isinstance(failure, errors.RetriesExhausted) else "failure", record.reason)
+    if permit is not None and connection.is_active and not isinstance(failure, errors.InvalidArguments):
+        permit.record_outcome("exhausted" if isinstance(failure, errors.RetriesExhausted) else "failure", record.reason)
 
 
-def _reason_of(failure: errors.ToolError, connection: ServerConnection) -> str:
+def _failure_reason(failure: errors.ToolError, connection: ServerConnection) -> str:
     """Write a failure for the operator: what the libraries raised if they did, without secrets."""
     if isinstance(failure, errors.InvalidArguments):
         return "its arguments do not fit"  # the text for the model quotes them
@@ -177,4 +177,4 @@ def _reason_of(failure: errors.ToolError, connection: ServerConnection) -> str:
         cause = cause.__cause__
     # What passes a deadline is cancelled first.
     ours = isinstance(cause, errors.ToolError | TimeoutError | asyncio.CancelledError)
-    return connection.redaction.clean(str(failure) if ours else in_brief(cause))
+    return connection.redaction.sanitize(str(failure) if ours else describe_error(cause))

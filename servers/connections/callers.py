@@ -17,146 +17,146 @@ from toolweave.config.mcp import McpServerConfig
 from toolweave.config.variables import CallerField, HeaderTemplate
 from toolweave.errors import CallRefused
 from toolweave.redact import names_a_secret
+from toolweave.servers.connections import results
 from toolweave.servers.connections.connection import ServerConnection
-from toolweave.servers.connections.context import AUTH_USER, member
-from toolweave.servers.connections.registry import ListedTool, build_registry
-from toolweave.servers.connections.results import closing, too_many_callers, unknown_caller, unsendable_header
-from toolweave.servers.connections.tool import Call, McpTool, build_tools
+from toolweave.servers.connections.context import AUTH_USER, read_member
+from toolweave.servers.connections.registry import ListedTool, build_tool_registry
+from toolweave.servers.connections.tool import CallTool, McpTool, build_tools
 
-LONGEST_VALUE = 16_384
-KEPT_OFFERS = 128
+MAX_HEADER_VALUE_CHARS = 16_384
+MAX_CACHED_TOOL_SETS = 128
 
 Headers = dict[str, str]
-Values = dict[CallerField, str | None]
+CallerValues = dict[CallerField, str | None]
 """What each field of a server's headers has for one caller."""
 
-Key = frozenset[tuple[str, str]]
-Specs = tuple[ListedTool, ...]
+HeadersKey = frozenset[tuple[str, str]]
+ToolList = tuple[ListedTool, ...]
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
+class _CallerSession:
     """One caller's session, how many calls use it, and the timer that closes it while none does."""
 
     connection: ServerConnection
-    uses: int = 0
-    expiry: asyncio.TimerHandle | None = None
+    active_calls: int = 0
+    idle_timer: asyncio.TimerHandle | None = None
 
 
 class CallerSessions:
-    """The sessions of one server's callers beside `shared`, the one of everybody whose headers are no different.
+    """The sessions of one server's callers, beside the shared session of callers without headers of their own.
 
-    They are opened on first use, closed after `pace.caller_idle_s` without one, and at most `pace.caller_sessions`:
-    then the one that has been idle longest goes. Everything here runs on the plane's event loop.
+    A caller's session opens on first use and closes after `caller_idle_timeout_s` without a call. Beyond
+    `max_caller_sessions`, the session that has been idle longest is closed. All methods run on the plane's event loop.
 
     Args:
-        shared: the connection for nobody in particular.
+        shared: the connection that callers without headers of their own share.
     """
 
     def __init__(self, shared: ServerConnection) -> None:
         self.shared = shared
-        self._pace = shared.pace
-        self._shared_key = _key(shared.config.headers)
+        self._timing = shared.timing
+        self._shared_key = _headers_key(shared.config.headers)
         # In the order of their last use.
-        self._held: dict[Key, _Held] = {}
+        self._sessions: dict[HeadersKey, _CallerSession] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._waited_for: WeakSet[ServerConnection] = WeakSet()
+        self._awaited: WeakSet[ServerConnection] = WeakSet()
         self._closed = False
 
     @contextmanager
-    def lease(self, configurable: Mapping[str, Any], tool: str | None = None) -> Iterator[ServerConnection]:
+    def acquire(self, configurable: Mapping[str, Any], tool: str | None = None) -> Iterator[ServerConnection]:
         """Yield the connection for the caller that `configurable` describes; it is not closed within the block.
 
         Raises:
             CallRefused: the server needs to know more of the caller, or too many callers use it at this moment.
         """
         config = self.shared.config
-        if not config.caller_headers or not self.shared.is_wanted:
+        if not config.caller_headers or not self.shared.is_active:
             yield self.shared
             return
-        values = _values(config, configurable)
-        headers = _headers_of(config, values, tool)
-        key = _key(headers)
+        values = _caller_values(config, configurable)
+        headers = _caller_headers(config, values, tool)
+        key = _headers_key(headers)
         if key == self._shared_key:
             yield self.shared
             return
-        held = self._held.pop(key, None) or self._opened(headers, values, tool)
-        self._held[key] = held
-        held.uses += 1
-        if held.expiry is not None:
-            held.expiry.cancel()
-            held.expiry = None
+        session = self._sessions.pop(key, None) or self._open_session(headers, values, tool)
+        self._sessions[key] = session
+        session.active_calls += 1
+        if session.idle_timer is not None:
+            session.idle_timer.cancel()
+            session.idle_timer = None
         try:
-            yield held.connection
+            yield session.connection
         finally:
-            held.uses -= 1
-            if not held.uses:
-                self._leave_idle(key, held)
+            session.active_calls -= 1
+            if not session.active_calls:
+                self._release(key, session)
 
-    async def settle(self, connection: ServerConnection) -> None:
-        """Wait until a session has opened or failed to, at most `pace.first_wait_s`, and that only once."""
-        if connection in self._waited_for:
+    async def wait_for_first_connect(self, connection: ServerConnection) -> None:
+        """Wait until a session has opened or failed to, at most `pace.connect_wait_s`, and that only once."""
+        if connection in self._awaited:
             return
-        self._waited_for.add(connection)
+        self._awaited.add(connection)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._pace.first_wait_s):
-                await connection.status.wait_for("ready", "down")
+            async with asyncio.timeout(self._timing.connect_wait_s):
+                await connection.status.wait_for_state("ready", "down")
 
-    def close_idle(self) -> None:
+    def close_idle_sessions(self) -> None:
         """Close the sessions that are not in use."""
-        for key in [key for key, held in self._held.items() if not held.uses]:
+        for key in [key for key, session in self._sessions.items() if not session.active_calls]:
             self._close(key)
 
     async def stop(self) -> None:
         """Leave all sessions, in parallel and bounded; calls that are open fail at once."""
         self._closed = True
-        for key in list(self._held):
+        for key in list(self._sessions):
             self._close(key)
         while self._closing:
             await asyncio.wait(self._closing)
 
-    def _opened(self, headers: Headers, values: Values, tool: str | None) -> _Held:
+    def _open_session(self, headers: Headers, values: CallerValues, tool: str | None) -> _CallerSession:
         config = self.shared.config
         if self._closed:
-            raise closing(config.name, tool)
-        if len(self._held) >= self._pace.caller_sessions:
-            idle = next((key for key, held in self._held.items() if not held.uses), None)
+            raise results.connection_closing(config.name, tool)
+        if len(self._sessions) >= self._timing.max_caller_sessions:
+            idle = next((key for key, session in self._sessions.items() if not session.active_calls), None)
             # Sessions that take long to close count, too: a frozen server must not collect them without end.
-            if idle is None or len(self._closing) >= self._pace.caller_sessions:
-                raise too_many_callers(config.name, tool)
+            if idle is None or len(self._closing) >= self._timing.max_caller_sessions:
+                raise results.too_many_callers(config.name, tool)
             self._close(idle)
         filled_in = (*config.filled_in, *filter(None, values.values()))
         own = replace(config, headers=headers, caller_headers={}, filled_in=filled_in)
-        connection = ServerConnection(own, self._pace, _note_tools, shared=self.shared)
+        connection = ServerConnection(own, self._timing, _log_tools, shared=self.shared)
         connection.start()
         for field, value in values.items():
             # A field whose name says so holds a secret for certain.
             if value and names_a_secret(field.path):
                 connection.redaction.add(value)
-        return _Held(connection)
+        return _CallerSession(connection)
 
-    def _leave_idle(self, key: Key, held: _Held) -> None:
-        if self._held.get(key) is not held:
+    def _release(self, key: HeadersKey, session: _CallerSession) -> None:
+        if self._sessions.get(key) is not session:
             return
-        if held.connection.is_declined:
+        if session.connection.is_unauthorized:
             # To go on connecting with credentials that are not taken would only annoy the server.
             self._close(key)
         else:
             # One that is not ready goes on connecting, beside all others to the same server.
-            is_ready = held.connection.status.state == "ready"
-            idle_s = self._pace.caller_idle_s if is_ready else self._pace.rest_s
-            held.expiry = asyncio.get_running_loop().call_later(idle_s, self._close, key)
+            is_ready = session.connection.status.state == "ready"
+            idle_s = self._timing.caller_idle_timeout_s if is_ready else self._timing.long_delay_s
+            session.idle_timer = asyncio.get_running_loop().call_later(idle_s, self._close, key)
 
-    def _close(self, key: Key) -> None:
-        held = self._held.pop(key)
-        if held.expiry is not None:
-            held.expiry.cancel()
-        task = asyncio.create_task(held.connection.stop())
+    def _close(self, key: HeadersKey) -> None:
+        session = self._sessions.pop(key)
+        if session.idle_timer is not None:
+            session.idle_timer.cancel()
+        task = asyncio.create_task(session.connection.stop())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
 
-class Callers:
+class CallerRegistry:
     """The callers of a plane's servers; everything here runs on the plane's event loop.
 
     Args:
@@ -164,12 +164,12 @@ class Callers:
         call: what a tool that is offered calls.
     """
 
-    def __init__(self, connections: Mapping[str, ServerConnection], call: Call) -> None:
+    def __init__(self, connections: Mapping[str, ServerConnection], call: CallTool) -> None:
         self._connections = connections
         self._call = call
         self.sessions = {name: CallerSessions(shared) for name, shared in connections.items()}
         # The lists it was made of keep their identity, by which it is found, as long as it is kept.
-        self._offers: dict[tuple[int, ...], tuple[Sequence[Specs], dict[str, list[McpTool]]]] = {}
+        self._tool_sets: dict[tuple[int, ...], tuple[Sequence[ToolList], dict[str, list[McpTool]]]] = {}
 
     async def tools(
         self, servers: Sequence[str], configurable: Mapping[str, Any], common: Mapping[str, list[McpTool]]
@@ -179,39 +179,39 @@ class Callers:
         They are those in `common`, which servers list without a caller, and those of servers that list nothing
         without a caller: this one's session with each of `servers` is asked for these, and waited for once.
         """
-        asked = [self.sessions[name] for name in servers if lists_for_callers_only(self._connections[name])]
+        asked = [self.sessions[name] for name in servers if lists_tools_per_caller(self._connections[name])]
         if not asked:
             return common
-        listed = await asyncio.gather(*(_listed(sessions, configurable) for sessions in asked))
+        listed = await asyncio.gather(*(_list_tools(sessions, configurable) for sessions in asked))
         own = {sessions.shared.config.name: specs for sessions, specs in zip(asked, listed, strict=True) if specs}
-        return self._offered(own, common) if own else common
+        return self._tool_set(own, common) if own else common
 
     async def stop(self) -> None:
         """Leave the sessions of all callers, in parallel and bounded."""
         await asyncio.gather(*(sessions.stop() for sessions in self.sessions.values()))
 
-    def _offered(self, own: Mapping[str, Specs], common: Mapping[str, list[McpTool]]) -> dict[str, list[McpTool]]:
+    def _tool_set(self, own: Mapping[str, ToolList], common: Mapping[str, list[McpTool]]) -> dict[str, list[McpTool]]:
         lists = [own.get(name, connection.tools) for name, connection in self._connections.items()]
         key = tuple(map(id, lists))
-        if key not in self._offers:
-            self._offers[key] = (lists, self._built(lists, own, common))
-            if len(self._offers) > KEPT_OFFERS:
-                del self._offers[next(iter(self._offers))]
-        return self._offers[key][1]
+        if key not in self._tool_sets:
+            self._tool_sets[key] = (lists, self._build_tools(lists, own, common))
+            if len(self._tool_sets) > MAX_CACHED_TOOL_SETS:
+                del self._tool_sets[next(iter(self._tool_sets))]
+        return self._tool_sets[key][1]
 
-    def _built(
-        self, lists: Sequence[Specs], own: Mapping[str, Specs], common: Mapping[str, list[McpTool]]
+    def _build_tools(
+        self, lists: Sequence[ToolList], own: Mapping[str, ToolList], common: Mapping[str, list[McpTool]]
     ) -> dict[str, list[McpTool]]:
         configs = [connection.config for connection in self._connections.values()]
-        registry = build_registry(list(zip(configs, lists, strict=True)))
+        registry = build_tool_registry(list(zip(configs, lists, strict=True)))
         for name, reason in registry.refusals.items():
             logger.bind(server=name).error("MCP server {} offers a caller nothing: {}", name, reason)
         return {
             config.name: common[config.name]
             if config.name in common and config.name not in own
-            else build_tools(config, registry.offers[config.name], self._call)
+            else build_tools(config, registry.tools_by_server[config.name], self._call)
             for config in configs
-            if config.name in registry.offers
+            if config.name in registry.tools_by_server
         }
 
 
@@ -219,35 +219,35 @@ def shared_config(config: McpServerConfig) -> McpServerConfig:
     """Return the configuration of the shared session, without the headers that need a caller."""
     known = {name: template for name, template in config.caller_headers.items() if not template.needs_caller}
     try:
-        return replace(config, headers=_filled(config, known, {}, tool=None))
+        return replace(config, headers=_render_headers(config, known, {}, tool=None))
     except CallRefused as error:
         return replace(config, misconfigured=config.misconfigured or str(error))
 
 
-def lists_for_callers_only(connection: ServerConnection) -> bool:
+def lists_tools_per_caller(connection: ServerConnection) -> bool:
     """Return whether a server lists its tools to callers only."""
     return connection.needs_caller and not connection.tools
 
 
-def _note_tools(connection: ServerConnection) -> None:
+def _log_tools(connection: ServerConnection) -> None:
     name = connection.config.name
     logger.bind(server=name).debug("MCP server {} lists {} tools for a caller", name, len(connection.tools))
 
 
-async def _listed(sessions: CallerSessions, configurable: Mapping[str, Any]) -> Specs:
+async def _list_tools(sessions: CallerSessions, configurable: Mapping[str, Any]) -> ToolList:
     try:
-        with sessions.lease(configurable) as connection:
-            await sessions.settle(connection)
+        with sessions.acquire(configurable) as connection:
+            await sessions.wait_for_first_connect(connection)
             return connection.tools if connection.status.state == "ready" else ()
     except CallRefused:
         return ()
 
 
-def _key(headers: Mapping[str, str]) -> Key:
+def _headers_key(headers: Mapping[str, str]) -> HeadersKey:
     return frozenset((name.lower(), value) for name, value in headers.items())
 
 
-def _headers_of(config: McpServerConfig, values: Values, tool: str | None) -> Headers:
+def _caller_headers(config: McpServerConfig, values: CallerValues, tool: str | None) -> Headers:
     """Fill in the headers with which a server is called for one caller; one whose value comes out empty is left out.
 
     Raises:
@@ -258,12 +258,12 @@ def _headers_of(config: McpServerConfig, values: Values, tool: str | None) -> He
         whose = {"user": "of the signed-in user", "configurable": "given with the request"}
         needed = " and ".join(f"{field.path} {whose[field.source]}" for field in missing)
         subject = f"the tool {tool!r} of the server {config.name!r}" if tool else f"the server {config.name!r}"
-        raise unknown_caller(config.name, tool, subject=subject, needed=needed)
-    return _filled(config, config.caller_headers, values, tool)
+        raise results.caller_required(config.name, tool, subject=subject, needed=needed)
+    return _render_headers(config, config.caller_headers, values, tool)
 
 
-def _filled(
-    config: McpServerConfig, templates: Mapping[str, HeaderTemplate], values: Values, tool: str | None
+def _render_headers(
+    config: McpServerConfig, templates: Mapping[str, HeaderTemplate], values: CallerValues, tool: str | None
 ) -> Headers:
     headers = dict(config.headers)
     for name, template in templates.items():
@@ -272,29 +272,29 @@ def _filled(
         )
         # Line breaks would make headers of their own; blanks around a value are no part of it (RFC 9110, 5.5).
         value = text.strip(" \t")
-        if len(value) > LONGEST_VALUE or any(not _is_sendable(ord(character)) for character in value):
-            raise unsendable_header(config.name, tool, header=name)
+        if len(value) > MAX_HEADER_VALUE_CHARS or any(not _is_header_char(ord(character)) for character in value):
+            raise results.bad_caller_header(config.name, tool, header=name)
         if value:
             headers[name] = value
     return headers
 
 
-def _is_sendable(code: int) -> bool:
+def _is_header_char(code: int) -> bool:
     return 32 <= code < 127 or 160 <= code < 256
 
 
-def _values(config: McpServerConfig, configurable: Mapping[str, Any]) -> Values:
+def _caller_values(config: McpServerConfig, configurable: Mapping[str, Any]) -> CallerValues:
     parts = [part for template in config.caller_headers.values() for part in template.parts]
-    return {part: _value(part, configurable) for part in parts if isinstance(part, CallerField)}
+    return {part: _field_value(part, configurable) for part in parts if isinstance(part, CallerField)}
 
 
-def _value(field: CallerField, configurable: Mapping[str, Any]) -> str | None:
+def _field_value(field: CallerField, configurable: Mapping[str, Any]) -> str | None:
     holder: Any = configurable.get(AUTH_USER) if field.source == "user" else configurable
-    found = member(holder, field.path)
+    found = read_member(holder, field.path)
     if found is None:
         found = holder
         for step in field.path.split("."):
-            found = member(found, step)
+            found = read_member(found, step)
     if isinstance(found, bool) or not isinstance(found, str | int | float):
         return None
     return str(found) or None

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
 
-OUR_KEYS = "toolweave/"
+META_PREFIX = "toolweave/"
 """How those keys of a result's `_meta` begin that only we set."""
 FAILURE_KEY = "toolweave/failure"
 """Where a failed result's `_meta` has the kind of its failure."""
 
 QUESTIONS_KEY = "toolweave/questions"
 """Where a result's `_meta`, and the artifact of a tool message, hold the unanswered questions."""
-DOUBT_KEY = "toolweave/doubt"
+UNCLEAR_KEY = "toolweave/doubt"
 """Where a result's `_meta` says that a question of this call, or of another one, was cancelled."""
 OnProgress = Callable[[float, float | None, str | None], None]
 """Called with a call's progress: how far, of how much if that is known, and the server's words."""
@@ -30,31 +30,31 @@ AUTH_USER = "langgraph_auth_user"
 AUTH_USER_ID = "langgraph_auth_user_id"
 
 
-class ElicitedQuestion(TypedDict):
+class Elicitation(TypedDict):
     """What a server wants to know, and the JSON schema of the flat object that answers it."""
 
     message: str
     requestedSchema: dict[str, Any]
 
 
-class ElicitedAnswer(ElicitedQuestion):
+class ElicitedAnswer(Elicitation):
     """A question with its answer; `content` fits the schema, and is None for a question declined."""
 
     action: Literal["accept", "decline"]
     content: dict[str, Any] | None
 
 
-def questions_of(result: "CallToolResult") -> list[ElicitedQuestion]:
+def questions_in(result: "CallToolResult") -> list[Elicitation]:
     """Return the questions of a call that were answered `cancel`."""
     return list((result.meta or {}).get(QUESTIONS_KEY, ()))
 
 
-def is_doubtful(result: "CallToolResult") -> bool:
+def has_unclear_question(result: "CallToolResult") -> bool:
     """Return whether a cancelled question may have been this call's."""
-    return bool((result.meta or {}).get(DOUBT_KEY))
+    return bool((result.meta or {}).get(UNCLEAR_KEY))
 
 
-def unanswered(questions: list[ElicitedQuestion], why: str, answered: str) -> str:
+def unanswered_text(questions: list[Elicitation], why: str, answered: str) -> str:
     """Write what the model reads instead of the result of a call whose questions no person can answer."""
     asked = "; ".join(f"“{question['message'][:500]}”" for question in questions)
     instead = f" Without an answer it said: {answered[:1_000]}" if answered else ""
@@ -94,7 +94,7 @@ class CallContext:
         return cls(
             thread_id=known("thread_id"),
             run_id=known("run_id"),
-            user_id=identity_of(configurable),
+            user_id=user_identity(configurable),
             tool_call_id=tool_call_id,
             configurable=configurable,
             answers=answers,
@@ -132,13 +132,13 @@ def trace_fields() -> dict[str, str]:
     return {name: carrier[name] for name in (TRACEPARENT, TRACESTATE) if name in carrier}
 
 
-def identity_of(configurable: Mapping[str, Any]) -> str | None:
+def user_identity(configurable: Mapping[str, Any]) -> str | None:
     """Return who is signed in, as the server found out; without an auth handler, the `user_id` the caller gives."""
-    known = configurable.get(AUTH_USER_ID) or member(configurable.get(AUTH_USER), "identity")
+    known = configurable.get(AUTH_USER_ID) or read_member(configurable.get(AUTH_USER), "identity")
     return str(known or configurable.get("user_id") or "") or None
 
 
-def member(holder: Any, name: str) -> Any:
+def read_member(holder: Any, name: str) -> Any:
     """Read a member of a mapping, or of a user object, which has items or attributes."""
     if isinstance(holder, Mapping):
         return holder.get(name)

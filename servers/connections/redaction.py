@@ -12,53 +12,55 @@ from toolweave.redact import KnownSecrets, longest_first, names_a_secret, redact
 
 Model = TypeVar("Model", bound=BaseModel)
 
-SHORTEST_SECRET = 6
-SHORTEST_CREDENTIAL = 12
-RANDOM_LENGTH = 20
-SHORTEST_LINE = 12
-LONGEST_TEXT = 600
-MOST_LEARNED = 200
+MIN_SECRET_LENGTH = 6
+MIN_CREDENTIAL_LENGTH = 12
+MIN_RANDOM_LENGTH = 20
+MIN_LINE_LENGTH = 12
+MAX_LINE_CHARS = 600
+MAX_ADDED_SECRETS = 200
 
 
 class Redaction:
-    """Blank out one server's secrets wherever they appear in a text.
+    """Replace one server's secrets wherever they appear in a text.
 
-    They are its env values, header values, URL credentials, the variables filled into its entry (A-06), for a server in
-    this process the passwords of its databases, and what was learned since, such as tokens and the headers of callers;
-    of these the newest 200. What has the form of a secret, or is kept under a name for one, is hidden too.
+    The secrets are the env values and header values of its entry, the credentials in its URL, the variables filled into
+    the entry (A-06), the database passwords of a server in this process, and the newest 200 secrets that were added
+    later, such as tokens and callers' headers. `sanitize` and `redact` also hide text that looks like a secret and
+    values under a name for a secret.
 
-    That is for logs, where it is better to hide too much. `withhold` is for what models and people get of the server's
-    words: there only credentials go, so that an answer does not lose the name of a tenant or a region.
+    Logs hide all of these: there, hiding too much is better than too little. `redact_credentials` and `redact_message`
+    are for server content that models and people read. They hide credentials only, so that a result does not lose the
+    name of a tenant or a region.
     """
 
     def __init__(self, config: McpServerConfig) -> None:
         candidates = [*_credentials(config), *config.env.values(), *config.headers.values()]
         candidates += [urlsplit(config.url or "").query, *(text.partition(" ")[2] for text in config.headers.values())]
         # A variable that names a folder or an interpreter is no secret, and errors are about it.
-        candidates += [value for value in config.filled_in if not _is_a_place(value)]
-        self._configured = {form for text in candidates for form in _forms(text)}
-        self._own_credentials = {form for text in _credentials(config) for form in _forms(text)}
-        self._learned: dict[str, None] = {}
-        self._arrange()
+        candidates += [value for value in config.filled_in if not _is_path(value)]
+        self._configured = {form for text in candidates for form in _secret_forms(text)}
+        self._own_credentials = {form for text in _credentials(config) for form in _secret_forms(text)}
+        self._added: dict[str, None] = {}
+        self._rebuild()
 
     def add(self, secret: str) -> None:
         """Blank this one out from now on, unless it is so short that ordinary text contains it."""
-        if secret in self._learned or len(secret) < SHORTEST_SECRET:
+        if secret in self._added or len(secret) < MIN_SECRET_LENGTH:
             return
-        self._learned[secret] = None
-        if len(self._learned) > MOST_LEARNED:
-            del self._learned[next(iter(self._learned))]
-        self._arrange()
+        self._added[secret] = None
+        if len(self._added) > MAX_ADDED_SECRETS:
+            del self._added[next(iter(self._added))]
+        self._rebuild()
 
-    def blank(self, text: str) -> str:
+    def hide_secrets(self, text: str) -> str:
         """Return `text` without the secrets that are known, and otherwise as it is."""
         return self._secrets.hide(text)
 
-    def withhold(self, value: Any) -> Any:
+    def redact_credentials(self, value: Any) -> Any:
         """Return JSON values without the server's credentials, and otherwise as they are."""
         return self._credentials.hide_in(value)
 
-    def withheld(self, message: Model) -> Model:
+    def redact_message(self, message: Model) -> Model:
         """Return a message of the server's without its credentials.
 
         Raises:
@@ -71,23 +73,23 @@ class Redaction:
             return message
         return type(message).model_validate_json(self._credentials.hide(written))
 
-    def clean(self, text: str) -> str:
+    def sanitize(self, text: str) -> str:
         """Return `text` on one line, without secrets and control characters, cut to a readable length."""
-        text = redact_text(text, self.blank)
+        text = redact_text(text, self.hide_secrets)
         text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-        return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+        return text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]}…"
 
     def redact(self, value: Any) -> Any:
         """Return `value` as JSON values without secrets, bounded in every way; see `toolweave.redact`."""
-        return redact(value, self.blank)
+        return redact(value, self.hide_secrets)
 
-    def _arrange(self) -> None:
-        learned = {form for text in self._learned for form in _forms(text)}
-        self._secrets = KnownSecrets(longest_first(self._configured | learned, SHORTEST_SECRET))
-        self._credentials = KnownSecrets(longest_first(self._own_credentials | learned, SHORTEST_CREDENTIAL))
+    def _rebuild(self) -> None:
+        learned = {form for text in self._added for form in _secret_forms(text)}
+        self._secrets = KnownSecrets(longest_first(self._configured | learned, MIN_SECRET_LENGTH))
+        self._credentials = KnownSecrets(longest_first(self._own_credentials | learned, MIN_CREDENTIAL_LENGTH))
 
 
-def in_brief(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Name an error; pydantic's own text would quote what a server sent, cut where no redaction finds a secret."""
     if isinstance(error, ValidationError):
         return f"it has not the form of a {error.title}"
@@ -104,7 +106,7 @@ def _credentials(config: McpServerConfig) -> Iterator[str]:
     for address in (config.url or "", *config.env.values(), *_database_urls(config)):
         yield from _passwords(address)
     yield (config.auth and config.auth.client_secret) or ""
-    yield from (value for value in config.filled_in if _is_random(value) and not _is_a_place(value))
+    yield from (value for value in config.filled_in if _is_random(value) and not _is_path(value))
 
 
 def _database_urls(config: McpServerConfig) -> list[str]:
@@ -123,10 +125,10 @@ def _passwords(address: str) -> Iterator[str]:
 
 def _is_random(text: str) -> bool:
     kinds = (any(map(str.isalpha, text)), any(map(str.isdigit, text)))
-    return len(text) >= RANDOM_LENGTH and all(kinds) and not any(map(str.isspace, text)) and "://" not in text
+    return len(text) >= MIN_RANDOM_LENGTH and all(kinds) and not any(map(str.isspace, text)) and "://" not in text
 
 
-def _is_a_place(text: str) -> bool:
+def _is_path(text: str) -> bool:
     """Return whether a text is a path, also one that does not exist: its error will be about it."""
     path = Path(text)
     top = path.parents[-2:-1] if path.is_absolute() else ()
@@ -136,7 +138,7 @@ def _is_a_place(text: str) -> bool:
         return False  # longer than any path, as tokens are
 
 
-def _forms(secret: str) -> list[str]:
+def _secret_forms(secret: str) -> list[str]:
     """Return a secret in its usual forms and, if it has several lines, as it stands in a log."""
-    lines = [line for line in map(str.strip, secret.splitlines()) if len(line) >= SHORTEST_LINE]
+    lines = [line for line in map(str.strip, secret.splitlines()) if len(line) >= MIN_LINE_LENGTH]
     return [*usual_forms(secret), *lines]

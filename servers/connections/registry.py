@@ -30,11 +30,11 @@ class ListedTool:
     _compiled: dict[str, Schema | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
-    def may_be_repeated(self) -> bool:
+    def is_safe_to_repeat(self) -> bool:
         """Return whether the server calls it read-only or idempotent: executing it twice does no harm (D-5)."""
         return any(self.annotations.get(hint) is True for hint in ("readOnlyHint", "idempotentHint"))
 
-    async def problems(self, part: Literal["arguments", "results"], value: Any) -> list[str]:
+    async def validation_errors(self, part: Literal["arguments", "results"], value: Any) -> list[str]:
         """Name what is wrong with a call's arguments or results (T-10; MCP 2025-11-25, tools, output schema).
 
         Where a schema cannot be used nothing is checked: the server judges arguments for itself.
@@ -54,25 +54,25 @@ class ListedTool:
             return None
 
 
-Offer = dict[str, ListedTool]
+ToolsByName = dict[str, ListedTool]
 """What one server offers: the name shown to models → the tool, sorted by that name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Registry:
+class ServerToolRegistry:
     """The offers of all servers in configuration order, and why a server's offer is refused."""
 
-    offers: dict[str, Offer]
+    tools_by_server: dict[str, ToolsByName]
     refusals: dict[str, str]
 
 
-def build_registry(servers: Sequence[tuple[McpServerConfig, Sequence[ListedTool]]]) -> Registry:
+def build_tool_registry(servers: Sequence[tuple[McpServerConfig, Sequence[ListedTool]]]) -> ServerToolRegistry:
     """Name all tools; a server that reuses a name of an earlier one is refused whole, never renamed."""
-    offers: dict[str, Offer] = {}
+    tools_by_server: dict[str, ToolsByName] = {}
     refusals: dict[str, str] = {}
     taken: dict[str, str] = {}
     for config, specs in servers:
-        offer = offer_of(config, specs)
+        offer = offered_tools(config, specs)
         clashes = [name for name in offer if name in taken]
         if clashes:
             shown = ", ".join(clashes[:5]) + (", …" if len(clashes) > 5 else "")
@@ -83,16 +83,16 @@ def build_registry(servers: Sequence[tuple[McpServerConfig, Sequence[ListedTool]
             )
             continue
         taken |= dict.fromkeys(offer, config.name)
-        offers[config.name] = offer
-    return Registry(offers, refusals)
+        tools_by_server[config.name] = offer
+    return ServerToolRegistry(tools_by_server, refusals)
 
 
-def offer_of(config: McpServerConfig, specs: Sequence[ListedTool]) -> Offer:
+def offered_tools(config: McpServerConfig, specs: Sequence[ListedTool]) -> ToolsByName:
     """Select and name one server's tools; of tools with the same name the first one counts."""
     prefix = f"{config.name}_" if config.prefix is None else config.prefix
-    named: Offer = {}
+    named: ToolsByName = {}
     for spec in specs:
-        if is_selected(config, spec.name):
+        if is_included(config, spec.name):
             named.setdefault(prefix + spec.name, spec)
     return dict(sorted(named.items()))
 
@@ -104,7 +104,7 @@ def requires_approval(config: McpServerConfig, spec: ListedTool) -> bool:
     return any(fnmatchcase(spec.name, glob) for glob in config.approve)
 
 
-def is_selected(config: McpServerConfig, name: str) -> bool:
+def is_included(config: McpServerConfig, name: str) -> bool:
     """Return whether a server's filters let a tool through; one that they leave out is neither offered nor called."""
     included = not config.include or any(fnmatchcase(name, glob) for glob in config.include)
     return included and not any(fnmatchcase(name, glob) for glob in config.exclude)

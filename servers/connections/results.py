@@ -30,28 +30,28 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 Block = dict[str, Any]
-Keep = Callable[[str, int], Awaitable[str | None]]
+StoreResult = Callable[[str, int], Awaitable[str | None]]
 """Keep a whole text of which only so many characters are shown; return how to read on, None if it cannot be kept."""
-KEPT = "kept_result"
-MOST_MEDIA = 20
-MOST_MEDIA_CHARS = 8_000_000
-LONGEST_URL = 4_000
-LONGEST_LINK_NAME = 200
-PDF = "application/pdf"
-ASK_FOR_LESS = "Ask for less at once, for example with a filter, a smaller limit or the next page."
-WHOLE = "whole_result"
+STORED_RESULT_KEY = "kept_result"
+MAX_MEDIA_BLOCKS = 20
+MAX_MEDIA_CHARS = 8_000_000
+MAX_URL_CHARS = 4_000
+MAX_LINK_NAME_CHARS = 200
+PDF_TYPE = "application/pdf"
+NARROW_REQUEST_HINT = "Ask for less at once, for example with a filter, a smaller limit or the next page."
+WHOLE_RESULT_KEY = "whole_result"
 """Where the artifact has what the content lacks: `text`, and `structured_content` if there is some."""
-IS_KEPT = "The whole is kept for what follows: do not ask for it again."
+STORED_NOTICE = "The whole is kept for what follows: do not ask for it again."
 Error = TypeVar("Error", bound=ToolError)
-LONGEST_ERROR_BYTES = 2_000
-LONGEST_MISFIT_BYTES = 1_900
-LONGEST_DESCRIPTION = 4_000
-LONGEST_NOTE = 500
-_OMITTED = "…"
+MAX_ERROR_BYTES = 2_000
+MAX_ARGUMENT_ERROR_BYTES = 1_900
+MAX_DESCRIPTION_CHARS = 4_000
+MAX_LINE_CHARS = 500
+_ELLIPSIS = "…"
 
 
 async def message_parts(
-    result: "CallToolResult", limit: int, keep: Keep | None = None
+    result: "CallToolResult", limit: int, store: StoreResult | None = None
 ) -> tuple[str | list[str | Block], Block | None]:
     """Return what a ToolMessage holds of a result: its content and its artifact.
 
@@ -59,14 +59,14 @@ async def message_parts(
     characters is cut with a notice (T-12). The artifact is the structured content under the key the MCP adapter uses;
     one that is longer than `limit` is left out.
     """
-    blocks = [await _shown(block) for block in _blocks(result)]
+    blocks = [await _clean_block(block) for block in _content_blocks(result)]
     text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
-    artifact = _structured(result, limit)
+    artifact = _structured_artifact(result, limit)
     if len(text) > limit:
-        how = await keep(text, limit) if keep else None
-        artifact = {KEPT: {"characters": len(text)}} if how else None
-        notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {how or ASK_FOR_LESS}]"
-        blocks = [*_cut(blocks, limit), _text(f"\n{notice}")]
+        how = await store(text, limit) if store else None
+        artifact = {STORED_RESULT_KEY: {"characters": len(text)}} if how else None
+        notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {how or NARROW_REQUEST_HINT}]"
+        blocks = [*_cut_blocks(blocks, limit), _text(f"\n{notice}")]
     if all(block["type"] == "text" for block in blocks):
         return "\n".join(block["text"] for block in blocks), artifact
     return list(blocks), artifact
@@ -74,18 +74,18 @@ async def message_parts(
 
 def message_text(result: "CallToolResult") -> str:
     """Return the text of a result as its server wrote it; media are left out."""
-    return "\n".join(block["text"] for block in _blocks(result) if block["type"] == "text")
+    return "\n".join(block["text"] for block in _content_blocks(result) if block["type"] == "text")
 
 
-def _blocks(result: "CallToolResult") -> list[Block]:
+def _content_blocks(result: "CallToolResult") -> list[Block]:
     if not result.content and result.structuredContent is not None:
         return [_text(json.dumps(result.structuredContent, ensure_ascii=False))]
-    blocks, media, left = [], 0, MOST_MEDIA_CHARS
+    blocks, media, left = [], 0, MAX_MEDIA_CHARS
     for block in map(_block, result.content):
         if block["type"] != "text":
             media += 1
             size = len(block.get("base64", ""))
-            if media > MOST_MEDIA or size > left:
+            if media > MAX_MEDIA_BLOCKS or size > left:
                 blocks.append(_text(f"[{block['type']}, {size * 3 // 4} bytes, too much to show]"))
                 continue
             left -= size
@@ -93,7 +93,7 @@ def _blocks(result: "CallToolResult") -> list[Block]:
     return blocks
 
 
-async def _shown(block: Block) -> Block:
+async def _clean_block(block: Block) -> Block:
     """Clean a block's text, letting others work between the parts of a long one."""
     if block["type"] != "text":
         return block
@@ -105,7 +105,7 @@ async def _shown(block: Block) -> Block:
     return _text("".join(parts))
 
 
-def _cut(blocks: list[Block], limit: int) -> list[Block]:
+def _cut_blocks(blocks: list[Block], limit: int) -> list[Block]:
     """Keep media and the first `limit` characters of text; what joins texts counts."""
     kept = []
     for block in blocks:
@@ -117,7 +117,7 @@ def _cut(blocks: list[Block], limit: int) -> list[Block]:
     return kept
 
 
-def _structured(result: "CallToolResult", limit: int) -> Block | None:
+def _structured_artifact(result: "CallToolResult", limit: int) -> Block | None:
     content = result.structuredContent
     return None if content is None or is_longer(content, limit) else {"structured_content": content}
 
@@ -141,18 +141,18 @@ def _block(content: Any) -> Block:
         case "text":
             return _text(content.text)
         case "image":
-            return {"type": "image", "base64": content.data, "mime_type": _kind(content.mimeType)}
+            return {"type": "image", "base64": content.data, "mime_type": _type(content.mimeType)}
         case "audio":
-            return _text(f"[audio of type {_kind(content.mimeType)}, {len(content.data) * 3 // 4} bytes, not shown]")
+            return _text(f"[audio of type {_type(content.mimeType)}, {len(content.data) * 3 // 4} bytes, not shown]")
         case "resource_link":
-            named = f"{content.name[:LONGEST_LINK_NAME]}, {str(content.uri)[:LONGEST_URL]}"
-            return _text(f"[resource {named}{_of_kind(content.mimeType)}, not shown]")
+            named = f"{content.name[:MAX_LINK_NAME_CHARS]}, {str(content.uri)[:MAX_URL_CHARS]}"
+            return _text(f"[resource {named}{_type_suffix(content.mimeType)}, not shown]")
         case "resource" if hasattr(content.resource, "text"):
             return _text(content.resource.text)
         case "resource":
             return _file(content.resource.mimeType, content.resource.blob)
         case other:
-            return _text(f"[content of type {_kind(other)}, not shown]")
+            return _text(f"[content of type {_type(other)}, not shown]")
 
 
 def _text(text: str) -> Block:
@@ -162,35 +162,35 @@ def _text(text: str) -> Block:
 def _file(mime_type: str | None, data: str) -> Block:
     kind = (mime_type or "").lower()
     if kind.startswith("image/"):
-        return {"type": "image", "base64": data, "mime_type": _kind(kind)}
-    if kind == PDF:
-        return {"type": "file", "base64": data, "mime_type": PDF, "filename": "file.pdf"}
-    return _text(f"[file{_of_kind(mime_type)}, {len(data) * 3 // 4} bytes, not shown]")
+        return {"type": "image", "base64": data, "mime_type": _type(kind)}
+    if kind == PDF_TYPE:
+        return {"type": "file", "base64": data, "mime_type": PDF_TYPE, "filename": "file.pdf"}
+    return _text(f"[file{_type_suffix(mime_type)}, {len(data) * 3 // 4} bytes, not shown]")
 
 
-def _of_kind(mime_type: str | None) -> str:
-    return f" of type {_kind(mime_type)}" if mime_type else ""
+def _type_suffix(mime_type: str | None) -> str:
+    return f" of type {_type(mime_type)}" if mime_type else ""
 
 
-def _kind(name: str) -> str:
+def _type(name: str) -> str:
     return name[:100]
 
 
 async def whole_parts(
-    result: "CallToolResult", limit: int, most: int
+    result: "CallToolResult", limit: int, max_chars: int
 ) -> tuple[str | list[str | Block], dict[str, Any] | None]:
-    """Return a message's content, text beyond `limit` characters cut, and its artifact with the first `most` of it."""
+    """Return a message's content, cut to `limit` characters, and an artifact with up to `max_chars` of the result."""
     kept: dict[str, Any] = {}
 
-    async def told(text: str, _shown: int) -> str:
-        kept["text"] = text[:most]
-        return IS_KEPT
+    async def store(text: str, _limit: int) -> str:
+        kept["text"] = text[:max_chars]
+        return STORED_NOTICE
 
-    content, artifact = await message_parts(result, limit, told)
+    content, artifact = await message_parts(result, limit, store)
     structured = result.structuredContent
-    if structured is not None and is_longer(structured, limit) and not is_longer(structured, most):
+    if structured is not None and is_longer(structured, limit) and not is_longer(structured, max_chars):
         kept["structured_content"] = structured
-    return (content, {WHOLE: kept}) if kept else (content, artifact)
+    return (content, {WHOLE_RESULT_KEY: kept}) if kept else (content, artifact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,57 +211,57 @@ unavailable = CallFailure(
     ServerUnavailable, "The tool server {server!r} is not available right now. Please try again later."
 )
 # The call is not tried: its server is known to be down, or keeps failing.
-refused = CallFailure(
+temporarily_unavailable = CallFailure(
     CallRefused, "The tool server {server!r} is temporarily unavailable. Please try again in a few seconds."
 )
-exhausted = CallFailure(
+retries_exhausted = CallFailure(
     RetriesExhausted,
     "The tool server {server!r} did not answer: the call was tried {attempts} times. Please try again later.",
     executed="maybe",
 )
-closing = CallFailure(
+connection_closing = CallFailure(
     CallRefused, "The tool server {server!r} is not available any more: the connection to it is being closed."
 )
 # The server will not come up by itself: it is unknown, disabled or misconfigured.
-unusable = CallFailure(CallRefused, "The tool server {server!r} cannot be used: {reason}")
-left_out = CallFailure(
+server_unusable = CallFailure(CallRefused, "The tool server {server!r} cannot be used: {reason}")
+tool_excluded = CallFailure(
     CallRefused, "The tool server {server!r} offers no tool of the name {name!r} here. Use another one."
 )
-lost = CallFailure(
+connection_lost = CallFailure(
     ServerUnavailable,
     "The connection to the tool server {server!r} broke before it answered; "
     "the request may or may not have been carried out. Please check, then try again.",
     executed="maybe",
 )
 # The deadline passed before there was a connection or a free slot for the call.
-never_sent = CallFailure(
+send_timeout = CallFailure(
     ToolTimeout,
     "The tool server {server!r} was not ready for the call within {limit_s:g} seconds. "
     "Please try again in a few seconds.",
 )
-too_slow = CallFailure(
+call_timeout = CallFailure(
     ToolTimeout,
     "The tool {tool!r} took longer than {limit_s:g} seconds and was stopped. "
     "Please try again later or ask for less at once.",
     executed="maybe",
 )
-unsent = CallFailure(InvalidArguments, "The call was not sent: {problem}. Please correct the arguments.")
+bad_arguments = CallFailure(InvalidArguments, "The call was not sent: {problem}. Please correct the arguments.")
 # The server refuses the request for what it is: the same again is no use.
-declined = CallFailure(
+bad_request = CallFailure(
     RequestDeclined,
     "The tool server {server!r} refused the request, for example because it is too large; nothing was done. "
     "Please try again with other arguments.",
 )
-unauthorized = CallFailure(
+credentials_rejected = CallFailure(
     CallRefused,
     "The tool server {server!r} does not accept the credentials it was called with. "
     "If they are those of the signed-in user, please sign in again.",
 )
-unknown_caller = CallFailure(
+caller_required = CallFailure(
     CallRefused, "The call was not sent: {subject} needs {needed}. Please sign in, or ask the operator."
 )
 # The value, which may be a secret, is not shown.
-unsendable_header = CallFailure(
+bad_caller_header = CallFailure(
     CallRefused,
     "The call was not sent: what is known of the caller cannot be sent in the header {header!r} of the server "
     "{server!r}. It is too long, or has a line break or a character that is not Latin-1.",
@@ -269,42 +269,42 @@ unsendable_header = CallFailure(
 too_many_callers = CallFailure(
     CallRefused, "Too many users call the tool server {server!r} at this moment. Please try again in a few seconds."
 )
-not_understood = CallFailure(
+bad_response = CallFailure(
     ToolProtocolError, "The tool server {server!r} gave an answer that could not be understood.", executed="maybe"
 )
-too_large = CallFailure(
+response_too_large = CallFailure(
     ToolProtocolError,
     "The tool server {server!r} gave an answer that is too large to be read. Please ask for less at once.",
     executed="maybe",
 )
 
 
-def misfit_text(tool: str, problems: Sequence[str]) -> str:
+def arguments_error(tool: str, problems: Sequence[str]) -> str:
     """Write what is wrong with the arguments of a call that was not sent."""
     text = f"The call of {tool!r} was not sent, its arguments do not fit: {'; '.join(problems)}."
-    return f"{in_bytes(visible(text), LONGEST_MISFIT_BYTES)} Correct them and call the tool again."
+    return f"{truncate_bytes(visible(text), MAX_ARGUMENT_ERROR_BYTES)} Correct them and call the tool again."
 
 
 def error_text(text: str) -> str:
     """Return a server's error for the model, at most 2 kB of UTF-8."""
-    return in_bytes(visible(text[: 4 * LONGEST_ERROR_BYTES]).strip(), LONGEST_ERROR_BYTES)
+    return truncate_bytes(visible(text[: 4 * MAX_ERROR_BYTES]).strip(), MAX_ERROR_BYTES)
 
 
 def description_text(text: str | None) -> str:
     """Return a description for the model; empty where there is none that can be seen."""
-    clean = visible((text or "")[: 2 * LONGEST_DESCRIPTION]).strip()
-    return clean if len(clean) <= LONGEST_DESCRIPTION else clean[: LONGEST_DESCRIPTION - 1] + _OMITTED
+    clean = visible((text or "")[: 2 * MAX_DESCRIPTION_CHARS]).strip()
+    return clean if len(clean) <= MAX_DESCRIPTION_CHARS else clean[: MAX_DESCRIPTION_CHARS - 1] + _ELLIPSIS
 
 
-def note(text: str) -> str:
+def one_line(text: str) -> str:
     """Return a short message on one line."""
-    clean = " ".join(visible(text[: 4 * LONGEST_NOTE]).split())
-    return clean if len(clean) <= LONGEST_NOTE else clean[: LONGEST_NOTE - 1] + _OMITTED
+    clean = " ".join(visible(text[: 4 * MAX_LINE_CHARS]).split())
+    return clean if len(clean) <= MAX_LINE_CHARS else clean[: MAX_LINE_CHARS - 1] + _ELLIPSIS
 
 
-def in_bytes(text: str, most: int) -> str:
-    """Cut a text so that it is at most `most` bytes of UTF-8."""
+def truncate_bytes(text: str, max_chars: int) -> str:
+    """Cut a text so that it is at most `max_chars` bytes of UTF-8."""
     encoded = text.encode("utf-8", "replace")
-    if len(encoded) <= most:
+    if len(encoded) <= max_chars:
         return text
-    return encoded[: most - len(_OMITTED.encode())].decode("utf-8", "ignore") + _OMITTED
+    return encoded[: max_chars - len(_ELLIPSIS.encode())].decode("utf-8", "ignore") + _ELLIPSIS

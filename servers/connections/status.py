@@ -15,66 +15,66 @@ from typing_extensions import TypedDict
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import Transport
 from toolweave.servers.connections.breaker import BreakerState
-from toolweave.servers.connections.observation import LatencyMs, ServerError, ServerFigures, ToolFigures
+from toolweave.servers.connections.observability import LatencyMs, ServerError, ServerMetrics, ToolMetrics
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.registry import ListedTool, Offer, requires_approval
+from toolweave.servers.connections.registry import ListedTool, ToolsByName, requires_approval
 
 ServerState = Literal["connecting", "ready", "down", "misconfigured", "disabled"]
 
-SHOWN_ERRORS = 10
-LONGEST_DESCRIPTION = 2_000
+MAX_SHOWN_ERRORS = 10
+MAX_DESCRIPTION_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Timing:
     """Hold the plane's waiting times, in seconds; tests pass shorter ones.
 
     A dead stdio child is noticed by its end of file, so its ping only finds a child that hangs; a remote server is
     noticed by the ping itself (T-06: a dead one within 3 s). A ping that finds calls in flight waits as long as a
-    call may: a server that is merely busy is not restarted. `reconnect_s` repeats its last delay (D-6).
-    `retry_s` are the pauses before the second and each later attempt of a call, each of which then waits up to
-    `retry_connect_s` for a connection: exhausted retries end after 7 s and little more (D-5). `clock` is what
+    call may: a server that is merely busy is not restarted. `reconnect_delays_s` repeats its last delay (D-6).
+    `retry_delays_s` are the pauses before the second and each later attempt of a call, each of which then waits up to
+    `retry_connect_timeout_s` for a connection: exhausted retries end after 7 s and little more (D-5). `clock` is what
     breakers and retries go by, `sleep` makes the pauses.
     """
 
-    connect_s: float = 15.0
-    list_s: float = 5.0
-    leave_s: float = 6.0
-    first_wait_s: float = 2.0
-    ping_local_s: float = 5.0
-    ping_remote_s: float = 2.0
-    ping_limit_s: float = 2.0
-    refresh_pause_s: float = 0.25
-    reconnect_s: tuple[float, ...] = (0.25, 0.5, 1.0)
-    steady_s: float = 1.0
-    exits_before_rest: int = 5
-    rest_s: float = 30.0
-    caller_idle_s: float = 300.0
-    caller_sessions: int = 64
-    retry_s: tuple[float, ...] = (1.0, 2.0, 4.0)
-    retry_connect_s: float = 0.5
+    connect_timeout_s: float = 15.0
+    list_timeout_s: float = 5.0
+    close_timeout_s: float = 6.0
+    connect_wait_s: float = 2.0
+    local_ping_interval_s: float = 5.0
+    remote_ping_interval_s: float = 2.0
+    ping_timeout_s: float = 2.0
+    relist_delay_s: float = 0.25
+    reconnect_delays_s: tuple[float, ...] = (0.25, 0.5, 1.0)
+    stable_s: float = 1.0
+    max_quick_exits: int = 5
+    long_delay_s: float = 30.0
+    caller_idle_timeout_s: float = 300.0
+    max_caller_sessions: int = 64
+    retry_delays_s: tuple[float, ...] = (1.0, 2.0, 4.0)
+    retry_connect_timeout_s: float = 0.5
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
-PACE = Pace()
+DEFAULT_TIMING = Timing()
 
 
 class ServerStatus:
     """The state of one server, since when, and the last errors; every change is logged."""
 
     def __init__(
-        self, server: str, state: ServerState, last_error: str | None = None, *, shown_as: str | None = None
+        self, server: str, state: ServerState, last_error: str | None = None, *, label: str | None = None
     ) -> None:
         self._log = logger.bind(server=server)
-        self._server = shown_as or server
+        self._server = label or server
         self.state: ServerState = state
         self.last_error = last_error
-        self.errors: deque[ServerError] = deque(maxlen=SHOWN_ERRORS)
+        self.errors: deque[ServerError] = deque(maxlen=MAX_SHOWN_ERRORS)
         self.since = datetime.now(UTC)
         self._changed = asyncio.Event()
 
-    def set(self, state: ServerState, last_error: str | None = None) -> None:
+    def set_state(self, state: ServerState, last_error: str | None = None) -> None:
         """Enter `state`; without a new error the last one stays to be read."""
         news = (state, last_error) != (self.state, self.last_error)
         if state != self.state:
@@ -86,25 +86,25 @@ class ServerStatus:
             self.errors.append(ServerError(time=now, tool=None, outcome="connection", reason=last_error))
         if news and state == "down":
             self._log.warning("MCP server {} is down: {}", self._server, self.last_error)
-        self.wake()
+        self.notify_waiters()
 
-    def close(self) -> None:
+    def set_closed(self) -> None:
         """Enter `down` because it is wanted, which is no news."""
         self.state = "down"
         self.since = datetime.now(UTC)
-        self.wake()
+        self.notify_waiters()
 
-    async def change(self) -> None:
-        """Return at the next `set` or `wake`."""
+    async def wait_for_change(self) -> None:
+        """Return at the next `set_state` or `notify_waiters`."""
         await self._changed.wait()
 
-    async def wait_for(self, *states: ServerState) -> None:
+    async def wait_for_state(self, *states: ServerState) -> None:
         """Return once the state is one of `states`."""
         while self.state not in states:
-            await self.change()
+            await self.wait_for_change()
 
-    def wake(self) -> None:
-        """Wake those who wait for a `change`, such as new tools."""
+    def notify_waiters(self) -> None:
+        """Wake those who wait for a `wait_for_change`, such as new tools."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -176,24 +176,24 @@ class ServerDetails(ServerSummary):
     errors: list[ServerError]
 
 
-def summary_of(config: McpServerConfig, health: ServerHealth) -> ServerSummary:
+def server_summary(config: McpServerConfig, health: ServerHealth) -> ServerSummary:
     """Say which server it is and how it is."""
     return ServerSummary(name=config.name, transport=config.transport, enabled=config.enabled, **health)
 
 
-def details_of(
+def server_details(
     config: McpServerConfig,
     health: ServerHealth,
-    offer: Offer,
-    figures: ServerFigures,
+    offer: ToolsByName,
+    metrics: ServerMetrics,
     lost: Iterable[ServerError],
     redaction: Redaction,
 ) -> ServerDetails:
     """Describe a server in full for its operator; `lost` are the errors of its connection."""
-    counted = figures.tools.values()
+    counted = metrics.tools.values()
     return ServerDetails(
-        **summary_of(config, health),
-        target=target_of(config, redaction),
+        **server_summary(config, health),
+        target=server_target(config, redaction),
         prefix=f"{config.name}_" if config.prefix is None else config.prefix,
         filters=Filters(include=list(config.include), exclude=list(config.exclude)),
         timeout_s=config.timeout_s,
@@ -202,29 +202,29 @@ def details_of(
         calls=sum(tool.calls for tool in counted),
         failures=sum(tool.failures for tool in counted),
         retries=sum(tool.retries for tool in counted),
-        in_flight=figures.in_flight,
-        offers=[_tool(config, name, spec, figures.tools) for name, spec in offer.items()],
-        errors=sorted([*figures.errors, *lost], key=lambda error: error["time"], reverse=True)[:SHOWN_ERRORS],
+        in_flight=metrics.in_flight,
+        offers=[_details(config, name, spec, metrics.tools) for name, spec in offer.items()],
+        errors=sorted([*metrics.errors, *lost], key=lambda error: error["time"], reverse=True)[:MAX_SHOWN_ERRORS],
     )
 
 
-def target_of(config: McpServerConfig, redaction: Redaction) -> str:
+def server_target(config: McpServerConfig, redaction: Redaction) -> str:
     """Name the program that is started or the host that is reached: arguments, paths and queries may hold secrets."""
     if config.builtin is not None:
         return f"{config.builtin}, in this process"
     if config.url is None:
-        return redaction.clean(config.command or "")
+        return redaction.sanitize(config.command or "")
     url = urlsplit(config.url)
     host = url.netloc.rpartition("@")[2]
-    return redaction.clean(f"{url.scheme}://{host}")
+    return redaction.sanitize(f"{url.scheme}://{host}")
 
 
-def _tool(config: McpServerConfig, name: str, spec: ListedTool, figures: Mapping[str, ToolFigures]) -> ToolDetails:
-    counted = figures.get(spec.name) or ToolFigures()
+def _details(config: McpServerConfig, name: str, spec: ListedTool, calls: Mapping[str, ToolMetrics]) -> ToolDetails:
+    counted = calls.get(spec.name) or ToolMetrics()
     return ToolDetails(
         name=name,
         own_name=spec.name,
-        description=spec.description and spec.description[:LONGEST_DESCRIPTION],
+        description=spec.description and spec.description[:MAX_DESCRIPTION_CHARS],
         input_schema=spec.input_schema,
         annotations=spec.annotations,
         requires_approval=requires_approval(config, spec),

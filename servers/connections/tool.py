@@ -17,29 +17,29 @@ from langgraph.config import get_stream_writer
 from pydantic import Field
 
 from toolweave.config.mcp import McpServerConfig
+from toolweave.servers.connections import results
 from toolweave.servers.connections.context import (
     QUESTIONS_KEY,
     CallContext,
     ElicitedAnswer,
     OnProgress,
-    questions_of,
-    unanswered,
+    questions_in,
+    unanswered_text,
 )
 from toolweave.servers.connections.registry import ListedTool, requires_approval
-from toolweave.servers.connections.results import Keep, error_text, message_parts, message_text, note, whole_parts
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-EVENT_TYPE = "tool_progress"
-INTERVAL_S = 0.1
-Write = Callable[[dict[str, Any]], None]
-NOBODY_THERE = "Nobody can be asked here. Give what it asks for in the arguments, if they have room for it."
-NOT_TWICE = (
+PROGRESS_EVENT = "tool_progress"
+PROGRESS_INTERVAL_S = 0.1
+WriteEvent = Callable[[dict[str, Any]], None]
+NO_PERSON_TEXT = "Nobody can be asked here. Give what it asks for in the arguments, if they have room for it."
+UNSAFE_REISSUE_TEXT = (
     "A person could be asked only by calling the tool twice, which may not be safe: whoever configures the server "
     '{server!r} can allow it with "elicit": true.'
 )
-Call = Callable[[str, str, dict[str, Any], CallContext], Awaitable["CallToolResult"]]
+CallTool = Callable[[str, str, dict[str, Any], CallContext], Awaitable["CallToolResult"]]
 
 
 class ProgressEvents:
@@ -54,15 +54,15 @@ class ProgressEvents:
         interval_s: how much later than an event the next one may come.
     """
 
-    def __init__(self, write: Write, facts: dict[str, Any], interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, write: WriteEvent, fields: dict[str, Any], interval_s: float = PROGRESS_INTERVAL_S) -> None:
         self._write = write
-        self._facts = {"type": EVENT_TYPE, **facts}
+        self._fields = {"type": PROGRESS_EVENT, **fields}
         self._interval_s = interval_s
         self._loop = asyncio.get_running_loop()
         # LangGraph's writer looks into the context for where in the graph it is.
         self._context = contextvars.copy_context()
         self._next_at = 0.0
-        self._waiting: dict[str, Any] | None = None
+        self._pending: dict[str, Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
 
@@ -71,27 +71,27 @@ class ProgressEvents:
         if self._ended or not math.isfinite(progress):
             return
         known_total = total if total is not None and math.isfinite(total) else None
-        words = note(message) if message else None
-        event = {**self._facts, "progress": progress, "total": known_total, "message": words}
+        words = results.one_line(message) if message else None
+        event = {**self._fields, "progress": progress, "total": known_total, "message": words}
         with contextlib.suppress(RuntimeError):  # the graph's loop has closed: nobody is there any more
-            self._loop.call_soon_threadsafe(self._receive, event, context=self._context)
+            self._loop.call_soon_threadsafe(self._on_report, event, context=self._context)
 
     def end(self) -> None:
         """Write what waits, and nothing after that."""
         self._ended = True
-        self._write_waiting()
+        self._write_pending()
 
-    def _receive(self, event: dict[str, Any]) -> None:
+    def _on_report(self, event: dict[str, Any]) -> None:
         if self._ended:
             return
-        is_first, self._waiting = self._waiting is None, event
+        is_first, self._pending = self._pending is None, event
         if self._loop.time() >= self._next_at:
-            self._write_waiting()
+            self._write_pending()
         elif is_first:
-            self._timer = self._loop.call_at(self._next_at, self._write_waiting, context=self._context)
+            self._timer = self._loop.call_at(self._next_at, self._write_pending, context=self._context)
 
-    def _write_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, None
+    def _write_pending(self) -> None:
+        waiting, self._pending = self._pending, None
         if self._timer is not None:
             self._timer.cancel()
         if waiting is not None:
@@ -100,14 +100,14 @@ class ProgressEvents:
 
 
 @contextlib.contextmanager
-def progress_events(**facts: Any) -> Iterator[OnProgress | None]:
+def progress_callback(**fields: Any) -> Iterator[OnProgress | None]:
     """Yield the callback for a call's progress, inside a graph; None outside of one."""
     try:
         write = get_stream_writer()
     except (RuntimeError, KeyError):
         yield None
         return
-    events = ProgressEvents(write, facts)
+    events = ProgressEvents(write, fields)
     try:
         yield events.report
     finally:
@@ -120,8 +120,8 @@ class McpTool(BaseTool):
     `metadata` holds the tool's MCP annotations (`readOnlyHint` and the like) and `requires_approval`. A failed call
     becomes an error ToolMessage, never an exception. Only asynchronous invocation is possible.
 
-    What the server asks during a call stays unanswered, unless the tool was got from `answering`. Answers longer than
-    `max_result_chars` are cut; the rest is kept if the tool was got from `keeping` or `giving_whole`.
+    An elicitation of the server during a call is not answered, unless `with_answers` returned the tool. Results longer
+    than `max_result_chars` are cut; tools from `with_result_store` and `with_whole_result` store the whole result.
     """
 
     server: str
@@ -130,8 +130,8 @@ class McpTool(BaseTool):
     may_be_reissued: bool = False
     answers: tuple[ElicitedAnswer, ...] | None = Field(default=None, exclude=True, repr=False)
     max_result_chars: int = 40_000
-    keep: Keep | None = Field(default=None, exclude=True, repr=False)
-    whole_chars: int = 0
+    store_result: results.StoreResult | None = Field(default=None, exclude=True, repr=False)
+    max_whole_chars: int = 0
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: bool = True
 
@@ -146,38 +146,38 @@ class McpTool(BaseTool):
         if not isinstance(arguments, dict):
             raise ToolException(f"The tool {self.name} takes an object of named arguments, not a plain string.")
         configurable = config.get("configurable") or {}
-        with progress_events(tool=self.name, server=self.server, tool_call_id=tool_call_id) as on_progress:
+        with progress_callback(tool=self.name, server=self.server, tool_call_id=tool_call_id) as on_progress:
             context = CallContext.from_configurable(configurable, tool_call_id, self.answers or (), on_progress)
             result = await self.call(self.server, self.mcp_name, arguments, context)
-        if questions := questions_of(result):
+        if questions := questions_in(result):
             if self.answers is None or not self.may_be_reissued:
-                why = NOBODY_THERE if self.may_be_reissued else NOT_TWICE.format(server=self.server)
-                raise ToolException(unanswered(questions, why, error_text(message_text(result))))
+                why = NO_PERSON_TEXT if self.may_be_reissued else UNSAFE_REISSUE_TEXT.format(server=self.server)
+                raise ToolException(unanswered_text(questions, why, results.error_text(results.message_text(result))))
             return "", {QUESTIONS_KEY: questions}
         if result.isError:
-            words = error_text(message_text(result))
+            words = results.error_text(results.message_text(result))
             raise ToolException(words or f"The tool {self.name} failed without saying why.")
-        if self.whole_chars:
-            return await whole_parts(result, self.max_result_chars, self.whole_chars)
-        return await message_parts(result, self.max_result_chars, self.keep)
+        if self.max_whole_chars:
+            return await results.whole_parts(result, self.max_result_chars, self.max_whole_chars)
+        return await results.message_parts(result, self.max_result_chars, self.store_result)
 
-    def answering(self, answers: Sequence[ElicitedAnswer]) -> Self:
+    def with_answers(self, answers: Sequence[ElicitedAnswer]) -> Self:
         """Return this tool for one call with a person's answers; further questions become the message's artifact."""
         return self.model_copy(update={"answers": tuple(answers)})
 
-    def keeping(self, keep: Keep) -> Self:
-        """Return this tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
-        return self.model_copy(update={"keep": keep})
+    def with_result_store(self, store_result: results.StoreResult) -> Self:
+        """Return this tool for one call that passes the whole text of a result it cuts to `store_result`."""
+        return self.model_copy(update={"store_result": store_result})
 
-    def giving_whole(self, most: int) -> Self:
-        """Return this tool with the first `most` characters of a cut answer in its messages' artifacts."""
-        return self.model_copy(update={"whole_chars": most})
+    def with_whole_result(self, max_chars: int) -> Self:
+        """Return this tool with the first `max_chars` characters of a cut answer in its messages' artifacts."""
+        return self.model_copy(update={"max_whole_chars": max_chars})
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"MCP tools are asynchronous: use `await tool.ainvoke(...)` for {self.name}.")
 
 
-def build_tools(config: McpServerConfig, offer: Mapping[str, ListedTool], call: Call) -> list[McpTool]:
+def build_tools(config: McpServerConfig, offer: Mapping[str, ListedTool], call: CallTool) -> list[McpTool]:
     """Build the LangChain tools of a server, by the names they are offered under.
 
     A missing description is filled in and the schema made an object with properties: models insist on both. All are
@@ -192,10 +192,10 @@ def build_tools(config: McpServerConfig, offer: Mapping[str, ListedTool], call: 
         call=call,
         max_result_chars=config.max_result_chars,
     )
-    return [first.model_copy(update=_own_fields(config, name, spec)) for name, spec in offer.items()]
+    return [first.model_copy(update=_tool_fields(config, name, spec)) for name, spec in offer.items()]
 
 
-def _own_fields(config: McpServerConfig, name: str, spec: ListedTool) -> dict[str, Any]:
+def _tool_fields(config: McpServerConfig, name: str, spec: ListedTool) -> dict[str, Any]:
     schema = {**spec.input_schema, "type": "object"}
     schema.setdefault("properties", {})
     return {
@@ -206,5 +206,5 @@ def _own_fields(config: McpServerConfig, name: str, spec: ListedTool) -> dict[st
         | ({"_meta": spec.meta} if spec.meta else {})
         | {"requires_approval": requires_approval(config, spec)},
         "mcp_name": spec.name,
-        "may_be_reissued": config.elicit or spec.may_be_repeated,
+        "may_be_reissued": config.elicit or spec.is_safe_to_repeat,
     }

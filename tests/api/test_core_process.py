@@ -30,7 +30,7 @@ async def test_after_a_crash_our_plane_opens_a_new_session_and_open_sessions_do_
     await asyncio.to_thread(app_process.start)
     url = f"{app_process.url}/ai/mcp"
     served = McpServerConfig(name="core", transport="http", url=url, timeout_s=BOUND_S)
-    async with open_tool_plane([served], pace=QUICK) as plane:
+    async with open_tool_plane([served], timing=QUICK) as plane:
         await until(plane, "ready", name="core")
         assert is_right(await read())
         app_process.kill()

@@ -63,8 +63,8 @@ async def test_a_tool_call_passes_few_functions_from_the_tool_to_the_session(mon
         return original(session, request, *arguments, **options)
 
     monkeypatch.setattr(ClientSession, "send_request", send_request)
-    async with asyncio.timeout(BOUND_S), open_tool_plane([misbehaving()], pace=QUICK) as plane:
-        await plane.settle()
+    async with asyncio.timeout(BOUND_S), open_tool_plane([misbehaving()], timing=QUICK) as plane:
+        await plane.wait_for_servers()
         (tool,) = (tool for tool in await plane.tools() if tool.name == "peer_echo")
         with stacks.joining():
             await tool.ainvoke({"type": "tool_call", "id": "1", "name": tool.name, "args": {"title": "Buy milk"}})

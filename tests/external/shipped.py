@@ -58,7 +58,7 @@ async def plane_with(
     """Open a tool plane with these shipped servers and wait until each is ready, or never will be."""
     servers = configs_of(data_dir, *names, env=env or {}, changes=changes)
     async with open_tool_plane(servers) as plane:
-        await plane.settle(timeout_s=START_BOUND_S)
+        await plane.wait_for_servers(timeout_s=START_BOUND_S)
         yield plane
 
 

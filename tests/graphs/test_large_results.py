@@ -23,7 +23,7 @@ LIMIT = 1_000
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane() -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane([talkative(prefix="", max_result_chars=LIMIT)], pace=QUICK) as opened:
+    async with open_tool_plane([talkative(prefix="", max_result_chars=LIMIT)], timing=QUICK) as opened:
         yield opened
 
 

@@ -17,7 +17,7 @@ from toolweave.graphs.agent_loop import AgentGraph
 from toolweave.graphs.plane_tools import PlaneTools
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
-SLOW_TO_RETURN = replace(QUICK, reconnect_s=(1.0,))
+SLOW_TO_RETURN = replace(QUICK, reconnect_delays_s=(1.0,))
 
 
 def asking_first(plane: ToolPlane, *calls: tuple[str, dict[str, Any], str]) -> AgentGraph:
@@ -33,8 +33,8 @@ async def resumed(graph: AgentGraph) -> dict[str, tuple[str, str]]:
 
 async def test_an_approved_call_waits_for_its_server_that_is_being_connected_again() -> None:
     config = misbehaving(prefix="", approve=("pid",), timeout_s=BOUND_S)
-    async with open_tool_plane([config], pace=SLOW_TO_RETURN) as plane:
-        await plane.settle()
+    async with open_tool_plane([config], timing=SLOW_TO_RETURN) as plane:
+        await plane.wait_for_servers()
         graph = asking_first(plane, ("pid", {}, "a"))
         assert "__interrupt__" in await graph.ainvoke(GO, THREAD)
         before = await pid_of(plane)
@@ -50,14 +50,14 @@ async def test_an_approved_call_waits_for_its_server_that_is_being_connected_aga
 async def test_a_call_of_a_server_that_is_known_to_be_down_says_so() -> None:
     async with misbehaving_http("listens") as remote:
         config = replace(remote.config, prefix="", approve=("pid",))
-        async with open_tool_plane([config], pace=QUICK) as plane:
-            await plane.settle()
+        async with open_tool_plane([config], timing=QUICK) as plane:
+            await plane.wait_for_servers()
             graph = asking_first(plane, ("pid", {}, "approved"), ("echo", {}, "free"))
             assert "__interrupt__" in await graph.ainvoke(GO, THREAD)
             await remote.kill()
             async with asyncio.timeout(BOUND_S):
                 while not connection(plane).is_known_down:
-                    await connection(plane).status.change()
+                    await connection(plane).status.wait_for_change()
             found = await resumed(graph)
             later = asking_first(plane, ("pid", {}, "unasked"))
             found |= results(await later.ainvoke(GO, THREAD))

@@ -24,7 +24,7 @@ from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane() -> AsyncIterator[ToolPlane]:
     servers = [talkative(prefix=""), misbehaving(timeout_s=LIMIT_S, include=("sleep", "rpc_error", "wrong_shape"))]
-    async with open_tool_plane(servers, pace=QUICK) as opened:
+    async with open_tool_plane(servers, timing=QUICK) as opened:
         yield opened
 
 

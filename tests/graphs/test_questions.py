@@ -43,7 +43,7 @@ async def catalog(log: Path) -> AsyncIterator[PlaneTools]:
     async with http_mcp_server(ASKING, "--transport", "http", "--port", "{port}", "--log", str(log)) as server:
         config = replace(server.config, name="asking", prefix="", timeout_s=60, approve=("order",))
         async with open_tool_plane([config]) as plane:
-            await plane.settle(timeout_s=60)
+            await plane.wait_for_servers(timeout_s=60)
             yield PlaneTools(plane)
 
 
@@ -196,7 +196,7 @@ async def test_a_tool_that_may_not_be_called_twice_ends_with_an_explanation(cata
 
 async def test_a_server_whose_entry_says_that_it_asks_may_be_called_again(log: Path) -> None:
     async with open_tool_plane([asking(log, elicit=True)]) as plane:
-        await plane.settle(timeout_s=60)
+        await plane.wait_for_servers(timeout_s=60)
         graph = graph_of(PlaneTools(plane), calling(("wipe", {}, "w")), "ok")
 
         await graph.ainvoke(GO, THREAD)

@@ -12,11 +12,11 @@ from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 SCRIPT = """
 import asyncio
 from toolweave.graphs import served
-from toolweave.servers.connections.current import plane_slot
+from toolweave.servers.connections.plane_slot import plane_slot
 
 async def ask(graph, text):
-    plane = await plane_slot.plane()
-    await plane.settle(timeout_s=60)
+    plane = await plane_slot.get_plane()
+    await plane.wait_for_servers(timeout_s=60)
     result = await graph.ainvoke({"messages": [("user", text)]})
     print(graph.name, result["status"], [(message.type, message.text[-60:]) for message in result["messages"]])
 

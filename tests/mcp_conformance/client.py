@@ -10,7 +10,7 @@ from typing import Any
 from tests.mcp_conformance.suite import HERE, Check, client_checks
 from toolweave.config.mcp import McpServerConfig
 from toolweave.nodes.human_in_the_loop import HumanResponse, answer_to
-from toolweave.servers.connections.context import CallContext, ElicitedQuestion, questions_of
+from toolweave.servers.connections.context import CallContext, Elicitation, questions_in
 from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.plane import open_tool_plane
 
@@ -24,11 +24,11 @@ class Client:
     def __init__(self, tool: str | None = None, arguments: dict[str, Any] | None = None) -> None:
         self._tool = tool
         self._arguments = arguments or {}
-        self.answered: Sequence[ElicitedQuestion] = ()
+        self.answered: Sequence[Elicitation] = ()
         self.state = ""
         self.tools: list[str] = []
         self.text = ""
-        self.questions: list[ElicitedQuestion] = []
+        self.questions: list[Elicitation] = []
 
     async def play(self, node: str, scenario: str, results: Path) -> list[Check]:
         """Let the suite serve a scenario, use it, and give what the suite found."""
@@ -56,10 +56,10 @@ class Client:
         """Connect and make the call; the questions that are known already are answered with yes."""
         answers = tuple(answer_to(question, HumanResponse("approve")) for question in self.answered)
         async with open_tool_plane([config], token_place=place) as plane:
-            await plane.settle(timeout_s=BOUND_S)
+            await plane.wait_for_servers(timeout_s=BOUND_S)
             self.state = plane.health()[SERVER]["state"]
             self.tools = [tool.name for tool in await plane.tools()]
             if self._tool is not None:
                 result = await plane.call(SERVER, self._tool, self._arguments, CallContext(answers=answers))
                 self.text = "".join(getattr(content, "text", "") for content in result.content)
-                self.questions = questions_of(result)
+                self.questions = questions_in(result)

@@ -52,6 +52,6 @@ async def test_a_scenario_of_the_baseline_does_not_pass(scenario: str, findings:
 async def test_our_connection_layer_takes_up_a_stream_that_the_server_closed_during_a_call(url: str) -> None:
     # What server-sse-polling wants, in a version of the protocol that has it.
     async with open_tool_plane([McpServerConfig(name="fixture", transport="http", url=url)]) as plane:
-        await plane.settle(timeout_s=60)
+        await plane.wait_for_servers(timeout_s=60)
         result = await plane.call("fixture", "test_reconnection", {}, CallContext())
     assert [getattr(content, "text", "") for content in result.content] == ["Reconnected."], result

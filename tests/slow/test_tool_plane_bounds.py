@@ -15,7 +15,7 @@ from tests.servers.connections.faulty import TRANSPORTS, Faulty, faulty
 from tests.servers.connections.peers import call, failure_kind, misbehaving_http, open_files, pid_of, until
 from toolweave.config.mcp_entry import Transport
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.status import PACE
+from toolweave.servers.connections.status import DEFAULT_TIMING
 
 pytestmark = [pytest.mark.slow]
 
@@ -46,9 +46,10 @@ async def took(work: Awaitable[object]) -> float:
 @asynccontextmanager
 async def at_its_pace(transport: Transport, *behave: str, timeout_s: float = DEADLINE_S) -> AsyncIterator[Faulty]:
     # First connections wait for a loaded machine; every other interval is the real one.
-    async with faulty(transport, *behave, timeout_s=timeout_s, pace=replace(PACE, first_wait_s=20.0)) as peer:
+    timing = replace(DEFAULT_TIMING, connect_wait_s=20.0)
+    async with faulty(transport, *behave, timeout_s=timeout_s, timing=timing) as peer:
         await peer.call("echo")
-        await asyncio.sleep(PACE.steady_s)
+        await asyncio.sleep(DEFAULT_TIMING.stable_s)
         yield peer
 
 
@@ -66,7 +67,7 @@ async def dies_in_a_call(transport: Transport) -> list[Figure]:
         if peer.remote is not None:
             await peer.remote.kill()
             await until(peer.plane, "down")
-            await asyncio.sleep(PACE.reconnect_s[-1])
+            await asyncio.sleep(DEFAULT_TIMING.reconnect_delays_s[-1])
             figures.append(Figure("known to be down: a call is refused", 1.0, await took(peer.call("echo"))))
             await peer.remote.start()
             begun = time.perf_counter()
@@ -95,7 +96,7 @@ async def dies_without_a_sign(transport: Transport) -> list[Figure]:
     if transport != "http":
         return []
     async with misbehaving_http() as server, open_tool_plane([server.config]) as plane:
-        await plane.settle(timeout_s=20)
+        await plane.wait_for_servers(timeout_s=20)
         await call(plane, "echo")
         begun = time.perf_counter()
         os.kill(server.pid, signal.SIGKILL)

@@ -16,7 +16,7 @@ from toolweave.files import open_files_advice
 from toolweave.json_values import MAX_VALUES, has_more_values
 from toolweave.servers.connections import results
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault, status_line
-from toolweave.servers.connections.redaction import in_brief
+from toolweave.servers.connections.redaction import describe_error
 
 TRANSPORT_FAULT = -32080
 NOT_MCP = -32081
@@ -108,14 +108,14 @@ def classify(error: BaseException, server: str, tool: str | None = None) -> Tool
     if isinstance(error, ToolError):
         return error
     if is_unauthorized(error):
-        return results.unauthorized(server, tool)
+        return results.credentials_rejected(server, tool)
     if surely_not_executed(error):
-        return results.unavailable(server, tool) if _status(error) in PASSING else results.declined(server, tool)
+        return results.unavailable(server, tool) if _status(error) in PASSING else results.bad_request(server, tool)
     if ends_session(error) or (isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT):
-        return results.lost(server, tool)
+        return results.connection_lost(server, tool)
     if isinstance(error, McpError) and error.error.code == OVERSIZE:
-        return results.too_large(server, tool)
-    return results.not_understood(server, tool)
+        return results.response_too_large(server, tool)
+    return results.bad_response(server, tool)
 
 
 def describe(error: BaseException) -> str:
@@ -153,7 +153,7 @@ def _describe_one(error: BaseException) -> str:
         case asyncio.CancelledError():
             return "the transport failed"
         case _:
-            return in_brief(error)
+            return describe_error(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectSendStream
 
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.results import lost, unavailable
+from toolweave.servers.connections.results import connection_lost, unavailable
 
 if TYPE_CHECKING:
     import httpx
@@ -117,7 +117,7 @@ class Link:
                 task.cancel()
                 await asyncio.wait({task})
         if task.cancelled():
-            raise lost(self.server)
+            raise connection_lost(self.server)
         return task.result()
 
     def note_overdue(self, limit: int) -> None:

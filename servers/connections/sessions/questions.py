@@ -19,7 +19,7 @@ from mcp.types import CallToolResult, ElicitRequestFormParams, ElicitRequestPara
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.context import DOUBT_KEY, OUR_KEYS, QUESTIONS_KEY, ElicitedAnswer, ElicitedQuestion
+from toolweave.servers.connections.context import META_PREFIX, QUESTIONS_KEY, UNCLEAR_KEY, Elicitation, ElicitedAnswer
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.visible import visible
 
@@ -38,10 +38,10 @@ class OpenCall:
     """
 
     answers: list[ElicitedAnswer]
-    questions: list[ElicitedQuestion] = field(default_factory=list)
+    questions: list[Elicitation] = field(default_factory=list)
     doubt: bool = False
 
-    def reply(self, question: ElicitedQuestion) -> ElicitResult:
+    def reply(self, question: Elicitation) -> ElicitResult:
         """Use the answer kept for this very question, each one once; without one, note the question and cancel."""
         for index, answer in enumerate(self.answers):
             if (answer["message"], answer["requestedSchema"]) == (question["message"], question["requestedSchema"]):
@@ -54,8 +54,8 @@ class OpenCall:
     def with_questions(self, result: CallToolResult) -> CallToolResult:
         """Put the questions into the result's `_meta`; what a server put under our keys is removed."""
         given = result.meta or {}
-        its = {key: value for key, value in given.items() if not key.startswith(OUR_KEYS)}
-        ours = {key: value for key, value in ((QUESTIONS_KEY, self.questions), (DOUBT_KEY, self.doubt)) if value}
+        its = {key: value for key, value in given.items() if not key.startswith(META_PREFIX)}
+        ours = {key: value for key, value in ((QUESTIONS_KEY, self.questions), (UNCLEAR_KEY, self.doubt)) if value}
         if not ours and len(its) == len(given):
             return result
         return result.model_copy(update={"meta": {**its, **ours}})
@@ -129,10 +129,10 @@ class Elicitations:
             return CANCEL
         return call.reply(question)
 
-    def _shown(self, params: ElicitRequestFormParams) -> ElicitedQuestion:
+    def _shown(self, params: ElicitRequestFormParams) -> Elicitation:
         """Write a question as a person gets it, and as it is known again when it comes once more."""
         asked = {"message": params.message, "requestedSchema": params.requestedSchema}
-        plain: ElicitedQuestion = self._redaction.withhold(asked)
+        plain: Elicitation = self._redaction.redact_credentials(asked)
         return {**plain, "message": visible(plain["message"])}
 
     def _asking(self, elicitation: RequestId) -> OpenCall | None:

@@ -34,7 +34,7 @@ from toolweave.errors import ToolError, ToolProtocolError
 from toolweave.servers.connections.context import FAILURE_KEY, CallContext, OnProgress
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import ListedTool
-from toolweave.servers.connections.results import description_text, is_longer, not_understood, note, unsent
+from toolweave.servers.connections.results import bad_arguments, bad_response, description_text, is_longer, one_line
 from toolweave.servers.connections.sessions import faults
 from toolweave.servers.connections.sessions.http import FaultReportingClient
 from toolweave.servers.connections.sessions.link import Link, OpenRequests
@@ -185,7 +185,7 @@ class SupervisedClient(MultiServerMCPClient):
         elif isinstance(message, Exception) and (left_out := self._budget.admit()) is not None:
             # An answer that comes after its caller was gone arrives here as a RuntimeError, which quotes it.
             late = isinstance(message, RuntimeError)
-            text = "nobody waits for it" if late else self._link.redaction.clean(faults.describe(message))
+            text = "nobody waits for it" if late else self._link.redaction.sanitize(faults.describe(message))
             logger.bind(server=self._config.name).log(
                 "DEBUG" if late else "WARNING",
                 "MCP server {} sent a message nobody can use: {}{}",
@@ -211,7 +211,7 @@ class SupervisedClient(MultiServerMCPClient):
 
     def _shown(self, text: str) -> str:
         # Only then is it cut: of a secret that was cut in two, nothing would find the first half.
-        return self._link.redaction.clean(visible(text))
+        return self._link.redaction.sanitize(visible(text))
 
 
 LONGEST_NAME = 128
@@ -288,7 +288,7 @@ class McpSession:
             self.link.lose(f"it cannot list its tools: {faults.describe(error)}")
             raise faults.classify(error, self.link.server) from error
         self.link.lose(f"its tool list has more than {MOST_PAGES} pages")
-        raise not_understood(self.link.server)
+        raise bad_response(self.link.server)
 
     async def ping(self) -> None:
         """Ask for a sign of life; an answer that is an error is one, too.
@@ -312,7 +312,7 @@ class McpSession:
         """
         meta = context.meta()
         if problem := unsendable({"arguments": arguments, "meta": meta}):
-            raise unsent(self.link.server, tool, problem=problem)
+            raise bad_arguments(self.link.server, tool, problem=problem)
         # Nothing runs between here and the use of the number.
         request_id = self._requests.next_id
         try:
@@ -360,14 +360,14 @@ class McpSession:
             return []
         if structured is None:
             return ["it has no structured content"]
-        return await spec.problems("results", structured)
+        return await spec.validation_errors("results", structured)
 
     def _progress_callback(self, on_progress: OnProgress | None) -> ProgressFnT | None:
         if on_progress is None:
             return None
 
         async def callback(progress: float, total: float | None, message: str | None) -> None:
-            on_progress(progress, total, self.link.redaction.withhold(message))
+            on_progress(progress, total, self.link.redaction.redact_credentials(message))
 
         return callback
 
@@ -433,14 +433,14 @@ class Listing:
     def _has_a_name(self, tool: types.Tool) -> bool:
         if tool.name.strip() and len(tool.name) <= LONGEST_NAME and tool.name.isprintable():
             return True
-        self._warn(f"a tool named {note(tool.name)[:LONGEST_NAME]!r} is left out: that is no name for a tool")
+        self._warn(f"a tool named {one_line(tool.name)[:LONGEST_NAME]!r} is left out: that is no name for a tool")
         return False
 
     def _spec(self, tool: types.Tool) -> ListedTool:
         # Cut only then: nothing finds the first half of a credential.
-        description = description_text(self._redaction.withhold(tool.description))
+        description = description_text(self._redaction.redact_credentials(tool.description))
         try:
-            schema = shown_schema(self._redaction.withhold(tool.inputSchema))
+            schema = shown_schema(self._redaction.redact_credentials(tool.inputSchema))
         except SchemaTooLarge as error:
             self._warn(
                 f"the tool {tool.name} is offered without its schema, and its arguments are not checked: {error}"
@@ -452,10 +452,10 @@ class Listing:
             description=description or None,
             input_schema=schema,
             annotations={
-                name: note(hint) if isinstance(hint, str) else hint
-                for name, hint in self._redaction.withhold(hints).items()
+                name: one_line(hint) if isinstance(hint, str) else hint
+                for name, hint in self._redaction.redact_credentials(hints).items()
             },
-            meta=None if is_longer(tool.meta, LONGEST_META) else self._redaction.withhold(tool.meta),
+            meta=None if is_longer(tool.meta, LONGEST_META) else self._redaction.redact_credentials(tool.meta),
             output_schema=tool.outputSchema,
             server=self._server,
         )

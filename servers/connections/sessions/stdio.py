@@ -339,8 +339,8 @@ class ChildStderr(asyncio.Protocol):
         text = line.decode(errors="replace")
         if len(line) == LONGEST_LINE:
             # It was cut, and perhaps a secret with it.
-            text = self._redaction.blank(text)[:-TAIL]
-        return self._redaction.clean(text)
+            text = self._redaction.hide_secrets(text)[:-TAIL]
+        return self._redaction.sanitize(text)
 
 
 @contextlib.asynccontextmanager

@@ -29,7 +29,7 @@ LONG = told(("long_text", {"lines": 500}, "long"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
-async def ready(app_server: AppServer) -> None:
+async def ready_servers(app_server: AppServer) -> None:
     await until_ready(app_server.url)
 
 

@@ -17,7 +17,7 @@ Events = list[tuple[str, dict[str, Any]]]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
-async def ready(app_server: AppServer) -> None:
+async def ready_servers(app_server: AppServer) -> None:
     await until_ready(app_server.url)
 
 

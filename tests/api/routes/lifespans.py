@@ -37,5 +37,5 @@ async def running(settings: Settings) -> AsyncIterator[tuple[FastAPI, httpx.Asyn
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as http,
     ):
-        await app.state.plane.settle(timeout_s=60)
+        await app.state.plane.wait_for_servers(timeout_s=60)
         yield app, http

@@ -116,7 +116,7 @@ async def test_a_server_that_is_down_shows_the_tools_it_had(tmp_path: Path) -> N
         http,
     ):
         async with asyncio.timeout(60):
-            await app.state.plane._connections["good"].status.wait_for("down")
+            await app.state.plane._connections["good"].status.wait_for_state("down")
             shown = (await http.get("/servers/good")).json()
     assert shown["tools"] == 0
     assert [tool["name"] for tool in shown["offers"]] == ["good_echo"]

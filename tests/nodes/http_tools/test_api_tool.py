@@ -136,7 +136,7 @@ async def test_a_long_answer_is_cut_with_a_notice_unless_somebody_keeps_it() -> 
             kept.append(whole)
             return f"Read on from {shown}."
 
-        read_on = await invoke(tool.keeping(keep))
+        read_on = await invoke(tool.with_result_store(keep))
     assert cut.text.startswith(
         "x" * 1_000 + "\n[The answer was cut: 1000 of its 1001 characters are shown. Ask for less"
     )

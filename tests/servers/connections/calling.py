@@ -13,15 +13,15 @@ from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.callers import CallerSessions
 from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
-from toolweave.servers.connections.status import Pace
+from toolweave.servers.connections.status import Timing
 
 TOKEN = {"Authorization": "Bearer {user:github_token}"}
 
 
 @asynccontextmanager
-async def plane_of(*configs: McpServerConfig, pace: Pace = QUICK, **options: Any) -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane(configs, pace=pace, **options) as plane:
-        await plane.settle()
+async def plane_of(*configs: McpServerConfig, timing: Timing = QUICK, **options: Any) -> AsyncIterator[ToolPlane]:
+    async with open_tool_plane(configs, timing=timing, **options) as plane:
+        await plane.wait_for_servers()
         yield plane
 
 

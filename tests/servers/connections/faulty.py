@@ -17,13 +17,13 @@ from tests.servers.connections.peers import BOUND_S, QUICK, call, misbehaving, m
 from toolweave.config.mcp_entry import BreakerRules, Transport
 from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
-from toolweave.servers.connections.status import Pace
+from toolweave.servers.connections.status import Timing
 
 TRANSPORTS: tuple[Transport, ...] = ("stdio", "http", "sse")
 OBLIGING = BreakerRules(failures=1_000, recovery_s=0.001)
 """A breaker that never keeps a test waiting."""
 
-PACE = replace(QUICK, retry_s=(0.01, 0.01, 0.01), exits_before_rest=1_000)
+TIMING = replace(QUICK, retry_delays_s=(0.01, 0.01, 0.01), max_quick_exits=1_000)
 NEVER_S = 600.0
 """A deadline that no call in these tests may be answered by."""
 
@@ -60,7 +60,7 @@ class Faulty:
 
 @asynccontextmanager
 async def faulty(
-    transport: Transport, *behave: str, timeout_s: float = NEVER_S, pace: Pace = PACE, settled: bool = True
+    transport: Transport, *behave: str, timeout_s: float = NEVER_S, timing: Timing = TIMING, settled: bool = True
 ) -> AsyncIterator[Faulty]:
     """Open a plane with the server and a bystander, whose process and open call the block must not touch."""
     async with AsyncExitStack() as stack:
@@ -72,8 +72,8 @@ async def faulty(
             config = remote.config
         config = replace(config, timeout_s=timeout_s, breaker=OBLIGING)
         bystander = misbehaving(name="bystander", timeout_s=NEVER_S)
-        plane = await stack.enter_async_context(open_tool_plane([config, bystander], pace=pace))
-        await plane.settle(["peer", "bystander"] if settled else ["bystander"])
+        plane = await stack.enter_async_context(open_tool_plane([config, bystander], timing=timing))
+        await plane.wait_for_servers(["peer", "bystander"] if settled else ["bystander"])
         await until(plane, "ready", name="bystander")
         pid = await pid_of(plane, "bystander")
         # Without the bound of other calls: many a block lasts longer.

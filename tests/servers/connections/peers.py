@@ -18,7 +18,7 @@ from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import ToolPlane
-from toolweave.servers.connections.status import Pace, ServerState
+from toolweave.servers.connections.status import ServerState, Timing
 
 T = TypeVar("T")
 BOUND_S = 60.0
@@ -29,18 +29,18 @@ TALKATIVE = str(Path(__file__).parents[2] / "fixtures" / "talkative_server.py")
 
 # A loaded test machine is slow, so waits for something that will come are long and everything else is short. A test of
 # a server that is frozen sets the limit of pings.
-QUICK = Pace(
-    connect_s=BOUND_S,
-    list_s=BOUND_S,
-    first_wait_s=BOUND_S,
-    ping_local_s=0.3,
-    ping_remote_s=0.3,
-    ping_limit_s=600.0,
-    refresh_pause_s=0.02,
-    reconnect_s=(0.05,),
-    steady_s=0.0,
-    retry_s=(0.01, 0.01, 0.01),
-    retry_connect_s=BOUND_S,
+QUICK = Timing(
+    connect_timeout_s=BOUND_S,
+    list_timeout_s=BOUND_S,
+    connect_wait_s=BOUND_S,
+    local_ping_interval_s=0.3,
+    remote_ping_interval_s=0.3,
+    ping_timeout_s=600.0,
+    relist_delay_s=0.02,
+    reconnect_delays_s=(0.05,),
+    stable_s=0.0,
+    retry_delays_s=(0.01, 0.01, 0.01),
+    retry_connect_timeout_s=BOUND_S,
 )
 
 
@@ -74,7 +74,7 @@ def connection(plane: ToolPlane, name: str = "peer") -> ServerConnection:
 async def until(plane: ToolPlane, *states: ServerState, name: str = "peer") -> None:
     """Wait, bounded, until a server is in one of `states`."""
     async with asyncio.timeout(BOUND_S):
-        await connection(plane, name).status.wait_for(*states)
+        await connection(plane, name).status.wait_for_state(*states)
 
 
 async def call(plane: ToolPlane, tool: str, *, server: str = "peer", **arguments: Any) -> CallToolResult:
@@ -85,9 +85,9 @@ async def call(plane: ToolPlane, tool: str, *, server: str = "peer", **arguments
 
 async def compile_checks(plane: ToolPlane) -> None:
     """Compile the checks of all arguments, which a first call does on a thread before its limit begins."""
-    await plane.settle()
+    await plane.wait_for_servers()
     for each in plane._connections.values():
-        await asyncio.gather(*(spec.problems("arguments", {}) for spec in each.tools))
+        await asyncio.gather(*(spec.validation_errors("arguments", {}) for spec in each.tools))
 
 
 async def overdue(plane: ToolPlane, *calls: Coroutine[Any, Any, T]) -> list[T]:

@@ -10,7 +10,7 @@ from mcp.types import CallToolResult
 
 from tests.servers.connections.peers import QUICK, call, connection, failure_kind, log_records, talkative, text_of
 from toolweave.schema import Schema
-from toolweave.servers.connections.observation import CallRecord
+from toolweave.servers.connections.observability import CallRecord
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 
@@ -28,7 +28,7 @@ async def records() -> Records:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane(records: Records) -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane([talkative()], pace=QUICK, observers=[records]) as opened:
+    async with open_tool_plane([talkative()], timing=QUICK, observers=[records]) as opened:
         yield opened
 
 

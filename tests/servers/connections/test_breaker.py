@@ -15,9 +15,9 @@ from hypothesis.stateful import (
 
 from tests.servers.connections.peers import log_records
 from toolweave.config.mcp_entry import BreakerRules
-from toolweave.servers.connections.breaker import Breaker, BreakerState, Permit, Verdict
+from toolweave.servers.connections.breaker import Breaker, BreakerOutcome, BreakerState, Permit
 
-VERDICTS: list[Verdict] = ["success", "failure", "exhausted", "cancelled"]
+VERDICTS: list[BreakerOutcome] = ["success", "failure", "exhausted", "cancelled"]
 
 
 class RecordedBreaker(Breaker):
@@ -25,9 +25,9 @@ class RecordedBreaker(Breaker):
 
     changes: tuple[tuple[BreakerState, BreakerState], ...] = ()
 
-    def _enter(self, state: BreakerState, reason: str) -> None:
+    def _transition(self, state: BreakerState, reason: str) -> None:
         self.changes += ((self._state, state),)
-        super()._enter(state, reason)
+        super()._transition(state, reason)
 
 
 class BreakerMachine(RuleBasedStateMachine):
@@ -52,7 +52,7 @@ class BreakerMachine(RuleBasedStateMachine):
         if self.state == "OPEN" and self.now >= self.open_until:
             self._turn("HALF_OPEN")
         allowed = self.state == "CLOSED" or (self.state == "HALF_OPEN" and self.probe is None)
-        permit = self.breaker.permit()
+        permit = self.breaker.acquire_permit()
         assert (permit is not None) == allowed
         if permit is not None:
             self.current.add(permit)
@@ -60,17 +60,17 @@ class BreakerMachine(RuleBasedStateMachine):
         return permit
 
     @rule(permit=consumes(permits), verdict=st.sampled_from(VERDICTS), again=st.sampled_from(VERDICTS))
-    def settle(self, permit: Permit | None, verdict: Verdict, again: Verdict) -> None:
+    def settle(self, permit: Permit | None, verdict: BreakerOutcome, again: BreakerOutcome) -> None:
         if permit is None:
             return
-        permit.settle(verdict, "boom")
+        permit.record_outcome(verdict, "boom")
         if permit in self.current:
             self._count(permit, verdict)
-        permit.settle(again)
+        permit.record_outcome(again)
 
     @rule()
     def reconnect(self) -> None:
-        self.breaker.reconnected()
+        self.breaker.on_reconnect()
         if self.state == "OPEN":
             self._turn("HALF_OPEN")
 
@@ -89,7 +89,7 @@ class BreakerMachine(RuleBasedStateMachine):
         if hasattr(self, "breaker"):
             assert [before for before, _ in self.breaker.changes][1:] == [to for _, to in self.breaker.changes][:-1]
 
-    def _count(self, permit: Permit, verdict: Verdict) -> None:
+    def _count(self, permit: Permit, verdict: BreakerOutcome) -> None:
         self.current.discard(permit)
         if permit is self.probe:
             self.probe = None
@@ -122,11 +122,11 @@ def state_of(breaker: Breaker) -> str:
     return breaker.state
 
 
-def fail(breaker: Breaker, times: int = 1, verdict: Verdict = "failure") -> None:
+def fail(breaker: Breaker, times: int = 1, verdict: BreakerOutcome = "failure") -> None:
     for _ in range(times):
-        permit = breaker.permit()
+        permit = breaker.acquire_permit()
         assert permit is not None
-        permit.settle(verdict, "it was slow")
+        permit.record_outcome(verdict, "it was slow")
 
 
 def test_three_failed_calls_in_a_row_open_it_and_two_do_not() -> None:
@@ -136,7 +136,7 @@ def test_three_failed_calls_in_a_row_open_it_and_two_do_not() -> None:
     fail(breaker, 2)
     assert state_of(breaker) == "CLOSED"
     fail(breaker)
-    assert (state_of(breaker), breaker.permit()) == ("OPEN", None)
+    assert (state_of(breaker), breaker.acquire_permit()) == ("OPEN", None)
 
 
 def test_exhausted_retries_open_it_at_once() -> None:
@@ -150,12 +150,12 @@ def test_after_the_recovery_time_one_call_goes_through_and_its_success_closes_it
     breaker = breaker_at(now)
     fail(breaker, 3)
     now[0] = 1.99
-    assert breaker.permit() is None
+    assert breaker.acquire_permit() is None
     now[0] = 2.0
-    probe = breaker.permit()
+    probe = breaker.acquire_permit()
     assert probe is not None
-    assert [breaker.permit() for _ in range(50)] == [None] * 50
-    probe.settle("success")
+    assert [breaker.acquire_permit() for _ in range(50)] == [None] * 50
+    probe.record_outcome("success")
     assert state_of(breaker) == "CLOSED"
 
 
@@ -166,23 +166,23 @@ def test_a_failed_probe_opens_it_for_the_whole_recovery_time_again() -> None:
     now[0] = 5.0
     fail(breaker)
     now[0] = 6.9
-    assert breaker.permit() is None
+    assert breaker.acquire_permit() is None
 
 
 def test_a_reconnect_lets_a_probe_through_before_the_time_is_over_and_forgets_no_failure() -> None:
     breaker = breaker_at([0.0])
     fail(breaker, 2)
-    breaker.reconnected()
+    breaker.on_reconnect()
     fail(breaker)
     assert state_of(breaker) == "OPEN"
-    breaker.reconnected()
+    breaker.on_reconnect()
     assert state_of(breaker) == "HALF_OPEN"
 
 
 def test_a_cancelled_probe_decides_nothing_and_makes_room_for_the_next() -> None:
     breaker = breaker_at([0.0])
     fail(breaker, 3)
-    breaker.reconnected()
+    breaker.on_reconnect()
     fail(breaker, 5, verdict="cancelled")
     assert state_of(breaker) == "HALF_OPEN"
     fail(breaker, verdict="success")
@@ -191,16 +191,16 @@ def test_a_cancelled_probe_decides_nothing_and_makes_room_for_the_next() -> None
 
 def test_a_call_from_before_it_opened_neither_closes_it_nor_counts() -> None:
     breaker = breaker_at([0.0])
-    early = [breaker.permit() for _ in range(4)]
+    early = [breaker.acquire_permit() for _ in range(4)]
     fail(breaker, 3)
-    breaker.reconnected()
-    probe = breaker.permit()
+    breaker.on_reconnect()
+    probe = breaker.acquire_permit()
     for permit in early:
         assert permit is not None
-        permit.settle("success")
-    assert (state_of(breaker), breaker.permit()) == ("HALF_OPEN", None)
+        permit.record_outcome("success")
+    assert (state_of(breaker), breaker.acquire_permit()) == ("HALF_OPEN", None)
     assert probe is not None
-    probe.settle("failure")
+    probe.record_outcome("failure")
     assert state_of(breaker) == "OPEN"
 
 
@@ -211,7 +211,7 @@ def test_every_change_is_one_log_line_with_server_and_reason() -> None:
         fail(breaker, 3)
         now[0] = 2.0
         fail(breaker)
-        breaker.reconnected()
+        breaker.on_reconnect()
         fail(breaker, verdict="success")
         fail(breaker, verdict="exhausted")
     assert [(record["extra"]["breaker"], record["extra"]["reason"]) for record in records] == [

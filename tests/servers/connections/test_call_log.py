@@ -20,9 +20,9 @@ from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, log_records
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings
-from toolweave.servers.connections import observation
+from toolweave.servers.connections import observability
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.observation import LONGEST_PART, LogMode, open_call_log
+from toolweave.servers.connections.observability import MAX_CONTENT_BYTES, LogMode, open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 WHO = CallContext(
@@ -42,9 +42,9 @@ async def logged(folder: Path, *servers: McpServerConfig, mode: LogMode = "full"
     """Open a plane that writes its log below `folder`; its servers are ready."""
     async with (
         open_call_log(folder, mode) as observers,
-        open_tool_plane(servers or [misbehaving()], pace=QUICK, observers=observers) as plane,
+        open_tool_plane(servers or [misbehaving()], timing=QUICK, observers=observers) as plane,
     ):
-        await plane.settle()
+        await plane.wait_for_servers()
         yield plane
 
 
@@ -94,7 +94,7 @@ async def test_a_cancelled_call_and_one_that_never_left_have_their_line(tmp_path
     async with logged(tmp_path) as plane:
         call = asyncio.create_task(called(plane, "sleep", seconds=30))
         await asyncio.sleep(0)
-        assert plane.figures.of("peer").in_flight == 1
+        assert plane.metrics.for_server("peer").in_flight == 1
         call.cancel()
         await asyncio.wait([call])
     async with logged(tmp_path, McpServerConfig(name="peer", transport="stdio", command="/no/such/command")) as plane:
@@ -148,7 +148,7 @@ async def test_arguments_and_answers_are_cut_at_two_kilobytes_with_a_sign(tmp_pa
         await called(plane, "echo", text="ä" * 5_000)
     (line,) = lines(tmp_path)
     for part in (line["arguments"], line["response"]):
-        assert LONGEST_PART - 3 <= len(part.encode()) <= LONGEST_PART
+        assert MAX_CONTENT_BYTES - 3 <= len(part.encode()) <= MAX_CONTENT_BYTES
         assert part.endswith("…")
 
 
@@ -234,7 +234,7 @@ async def test_a_folder_that_cannot_be_made_is_warned_about_once_and_calls_go_on
         async with logged(tmp_path) as plane:
             await called(plane, "echo")
             await called(plane, "echo")
-            assert plane.figures.of("peer").tools["echo"].outcomes["ok"] == 2
+            assert plane.metrics.for_server("peer").tools["echo"].outcomes["ok"] == 2
             (tmp_path / "logs").unlink()
             await calls_until(log_file(tmp_path), plane)
     assert len([record for record in records if "cannot be written" in record["message"]]) == 1
@@ -291,11 +291,11 @@ async def test_an_application_that_removes_all_sinks_breaks_no_call(tmp_path: Pa
 async def test_the_file_is_rotated_and_only_the_newest_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observation, "ROTATION_BYTES", 5_000)
-    monkeypatch.setattr(observation, "LOOK_S", 0.0)
+    monkeypatch.setattr(observability, "ROTATION_BYTES", 5_000)
+    monkeypatch.setattr(observability, "LOOK_S", 0.0)
     files: list[Path] = []
     async with open_call_log(tmp_path, "full") as (observe,), asyncio.timeout(BOUND_S):
-        while len(files) <= observation.KEPT_FILES:
+        while len(files) <= observability.MAX_ROTATED_FILES:
             for _ in range(6):
                 observe(_record_of([{"type": "text", "text": "x" * 1_000}]))
             await asyncio.sleep(0)
@@ -303,7 +303,7 @@ async def test_the_file_is_rotated_and_only_the_newest_are_kept(
         for _ in range(600):
             observe(_record_of([{"type": "text", "text": "x" * 1_000}]))
             await asyncio.sleep(0)
-    names = {"mcp.jsonl", *(f"mcp.jsonl.{number}" for number in range(1, observation.KEPT_FILES + 1))}
+    names = {"mcp.jsonl", *(f"mcp.jsonl.{number}" for number in range(1, observability.MAX_ROTATED_FILES + 1))}
     assert {path.name for path in log_file(tmp_path).parent.iterdir()} == names
 
 
@@ -314,14 +314,14 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.observation import open_call_log
+from toolweave.servers.connections.observability import open_call_log
 from toolweave.servers.connections.plane import open_tool_plane
 
 async def main():
     config = McpServerConfig(name="peer", transport="stdio", command=sys.executable, args=(sys.argv[1],))
     async with open_call_log(Path(sys.argv[2]), "full") as observers:
         async with open_tool_plane([config], observers=observers) as plane:
-            await plane.settle(timeout_s=60)
+            await plane.wait_for_servers(timeout_s=60)
             for number in range(20):
                 await plane.call("peer", "echo", {"n": number}, CallContext())
             os.kill(os.getpid(), signal.SIGKILL)
@@ -339,7 +339,7 @@ asyncio.run(main())
 def _record_of(content: list[dict[str, Any]], **arguments: Any) -> Any:
     from mcp.types import CallToolResult
 
-    from toolweave.servers.connections.observation import CallRecord
+    from toolweave.servers.connections.observability import CallRecord
     from toolweave.servers.connections.redaction import Redaction
 
     return CallRecord(

@@ -26,7 +26,7 @@ from tests.servers.connections.peers import (
 )
 from toolweave.config.variables import parse_template
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.observation import CallRecord
+from toolweave.servers.connections.observability import CallRecord
 
 WHOAMI = str(Path(__file__).parents[2] / "fixtures" / "whoami_server.py")
 WITH_DEFAULT = {"Authorization": "Bearer {user:github_token:-service-token}"}
@@ -54,8 +54,8 @@ async def test_each_user_is_called_for_with_their_own_token_over_their_own_sessi
 async def test_fifty_users_at_once_never_share_a_session(recorder: Recorder) -> None:
     names = [f"user-{number}" for number in range(50)]
     # Fifty sessions that open at once keep this machine too busy for quick pings.
-    pace = replace(QUICK, ping_remote_s=BOUND_S)
-    async with plane_of(recorder.config(headers=TOKEN, timeout_s=BOUND_S), pace=pace) as plane:
+    timing = replace(QUICK, remote_ping_interval_s=BOUND_S)
+    async with plane_of(recorder.config(headers=TOKEN, timeout_s=BOUND_S), timing=timing) as plane:
         await asyncio.gather(*(seen_as(plane, user(name)) for name in names for _ in range(3)))
         assert recorder.opened == 51, "one for each user, and one to look what the server has"
         owners: dict[str, set[str]] = {}
@@ -158,7 +158,7 @@ async def test_a_refused_token_hurts_nobody_else_and_opens_no_breaker(recorder: 
         assert not (await call_as(plane, {})).isError
         assert connection(plane).breaker.state == "CLOSED"
         assert plane.health()["peer"]["state"] == "ready"
-        await eventually(lambda: len(sessions(plane)._held) == 1)
+        await eventually(lambda: len(sessions(plane)._sessions) == 1)
         asked = len(recorder.requests)
         recorder.refused.clear()
         assert (await seen_as(plane, user("eve")))["authorization"] == "Bearer token-of-eve"
@@ -192,27 +192,27 @@ async def test_a_session_goes_when_it_was_idle_for_long_and_a_second_token_repla
 ) -> None:
     # Shorter than the limit of an HTTP request: a ping under way must outlive the time that passes.
     idle_s = LIMIT_S / 2
-    async with plane_of(recorder.config(headers=TOKEN), pace=replace(QUICK, caller_idle_s=idle_s)) as plane:
+    async with plane_of(recorder.config(headers=TOKEN), timing=replace(QUICK, caller_idle_timeout_s=idle_s)) as plane:
         await seen_as(plane, user("ada"))
         await seen_as(plane, user("ada", github_token="newer"))
         assert sorted(filter(None, recorder.sessions.values())) == ["Bearer newer", "Bearer token-of-ada"]
         pass_time(idle_s)
         # Not what the server has: it keeps a session whose ping was under way when the time passed.
-        await eventually(lambda: len(sessions(plane)._held) == 0)
+        await eventually(lambda: len(sessions(plane)._sessions) == 0)
         assert (await seen_as(plane, user("ada", github_token="newer")))["authorization"] == "Bearer newer"
 
 
 async def test_a_session_that_does_not_connect_goes_earlier(recorder: Recorder) -> None:
     config = replace(recorder.config(headers=TOKEN), url="http://127.0.0.1:1/mcp")
-    async with plane_of(config, pace=replace(QUICK, rest_s=LIMIT_S / 2)) as plane:
+    async with plane_of(config, timing=replace(QUICK, long_delay_s=LIMIT_S / 2)) as plane:
         assert (await call_as(plane, user("ada"))).isError
         pass_time(LIMIT_S / 2)
-        await eventually(lambda: len(sessions(plane)._held) == 0)
+        await eventually(lambda: len(sessions(plane)._sessions) == 0)
 
 
 async def test_a_session_in_use_is_not_idle(recorder: Recorder) -> None:
     config = recorder.config(headers=TOKEN, timeout_s=BOUND_S)
-    async with plane_of(config, pace=replace(QUICK, caller_idle_s=0.0)) as plane:
+    async with plane_of(config, timing=replace(QUICK, caller_idle_timeout_s=0.0)) as plane:
         held = asyncio.create_task(seen_as(plane, user("ada"), "hold"))
         assert await asyncio.to_thread(recorder.entered.acquire, timeout=BOUND_S)
         session = (await seen_as(plane, user("ada")))["session"]
@@ -224,7 +224,7 @@ async def test_a_session_in_use_is_not_idle(recorder: Recorder) -> None:
 
 async def test_the_longest_idle_session_makes_room_and_a_full_house_refuses(recorder: Recorder) -> None:
     config = recorder.config(headers=TOKEN, timeout_s=BOUND_S)
-    async with plane_of(config, pace=replace(QUICK, caller_sessions=2)) as plane:
+    async with plane_of(config, timing=replace(QUICK, max_caller_sessions=2)) as plane:
         for name in ("ada", "bob", "ada", "eve"):
             await seen_as(plane, user(name))
         await eventually(lambda: "Bearer token-of-bob" not in recorder.sessions.values())
@@ -279,8 +279,8 @@ async def test_a_call_refused_once_is_tried_again_over_the_same_session_with_the
 ) -> None:
     recorder.failing = 2
     records: list[CallRecord] = []
-    pace = replace(QUICK, retry_s=(0.01, 0.01, 0.01), retry_connect_s=BOUND_S)
-    async with plane_of(recorder.config(headers=TOKEN), pace=pace, observers=[records.append]) as plane:
+    timing = replace(QUICK, retry_delays_s=(0.01, 0.01, 0.01), retry_connect_timeout_s=BOUND_S)
+    async with plane_of(recorder.config(headers=TOKEN), timing=timing, observers=[records.append]) as plane:
         await seen_as(plane, user("ada"))
     first, *rest = recorder.calls
     assert len(rest) == 2
@@ -311,7 +311,7 @@ async def test_over_sse_each_user_has_their_own_session_too() -> None:
         async with plane_of(config) as plane:
             names = ["ada", "bob", "ada", "bob"]
             seen = await asyncio.gather(*(seen_as(plane, user(name)) for name in names))
-            assert len(sessions(plane)._held) == 2
+            assert len(sessions(plane)._sessions) == 2
     assert [each["authorization"] for each in seen] == [f"Bearer token-of-{name}" for name in names]
 
 
@@ -322,7 +322,7 @@ async def test_secrets_are_neither_in_representations_nor_in_the_log(recorder: R
             await seen_as(plane, user("ada", github_token="token-of-ada" + "x" * 3_000))
             recorder.failing = 1
             await call_as(plane, user("ada"))
-            held = next(iter(sessions(plane)._held.values())).connection
+            held = next(iter(sessions(plane)._sessions.values())).connection
             shown = repr(held.config) + repr(CallContext.from_configurable(user("ada"), None)) + str(plane.health())
     assert "token-of-ada" not in shown + json.dumps(records)
 

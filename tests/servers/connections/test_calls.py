@@ -27,7 +27,7 @@ from tests.servers.connections.peers import (
 )
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import BreakerRules
-from toolweave.servers.connections.observation import CallRecord
+from toolweave.servers.connections.observability import CallRecord
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
 UNAVAILABLE = "The tool server 'peer' is temporarily unavailable. Please try again in a few seconds."
@@ -49,8 +49,8 @@ async def plane_at(
     records: list[CallRecord] = []
     rules = BreakerRules(failures=failures)
     configs = [replace(server, breaker=rules) for server in servers]
-    async with open_tool_plane(configs, pace=replace(QUICK, clock=clock), observers=[records.append]) as plane:
-        await plane.settle()
+    async with open_tool_plane(configs, timing=replace(QUICK, clock=clock), observers=[records.append]) as plane:
+        await plane.wait_for_servers()
         yield plane, records
 
 
@@ -194,7 +194,7 @@ async def test_three_deadlines_in_a_row_have_the_server_replaced() -> None:
                 assert failure_kind(late) == "timeout"
             async with asyncio.timeout(BOUND_S):
                 while breaker(plane) == "OPEN":
-                    await connection(plane).status.change()
+                    await connection(plane).status.wait_for_change()
             assert not is_running(pid)
             assert breaker(plane) == "HALF_OPEN"
     reasons = [record["message"] for record in records if "is down" in record["message"]]
@@ -243,7 +243,7 @@ async def test_a_server_that_comes_back_is_used_again_after_the_breaker_opened()
         await peer.start()
         async with asyncio.timeout(BOUND_S):
             while breaker(plane) == "OPEN":
-                await connection(plane).status.change()
+                await connection(plane).status.wait_for_change()
         assert text_of(await call(plane, "echo")) == "{}"
         assert breaker(plane) == "CLOSED"
     assert "transport" not in [record.outcome for record in records[-1:]]

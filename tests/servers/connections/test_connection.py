@@ -23,22 +23,22 @@ from tests.servers.connections.peers import (
     until,
 )
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.status import Pace
+from toolweave.servers.connections.status import Timing
 
 REFUSED = "The tool server 'peer' is temporarily unavailable. Please try again in a few seconds."
-RESTING = Pace(first_wait_s=BOUND_S, reconnect_s=(0.0,), steady_s=60.0, rest_s=600.0)
+RESTING = Timing(connect_wait_s=BOUND_S, reconnect_delays_s=(0.0,), stable_s=60.0, long_delay_s=600.0)
 
 
 @pytest.mark.requirement("D-1")
 async def test_all_calls_go_to_one_process_that_stays_up() -> None:
-    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving()], timing=QUICK) as plane:
         pids = {await pid_of(plane) for _ in range(5)}
     assert len(pids) == 1
 
 
 @pytest.mark.requirement("T-11")
 async def test_a_call_is_answered_while_slower_ones_are_open_on_the_same_session() -> None:
-    async with open_tool_plane([misbehaving(timeout_s=BOUND_S)], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving(timeout_s=BOUND_S)], timing=QUICK) as plane:
         slow = [asyncio.create_task(call(plane, "wait")) for _ in range(20)]
         await call(plane, "entered", calls=20)
         quick = await call(plane, "echo", a=1)
@@ -50,14 +50,14 @@ async def test_a_call_is_answered_while_slower_ones_are_open_on_the_same_session
 
 async def test_max_concurrency_makes_the_next_call_wait_within_its_deadline() -> None:
     server = misbehaving(timeout_s=LIMIT_S, max_concurrency=1)
-    async with open_tool_plane([server], pace=QUICK) as plane:
-        await plane.settle()
+    async with open_tool_plane([server], timing=QUICK) as plane:
+        await plane.wait_for_servers()
         results = await overdue(plane, call(plane, "wait"), call(plane, "echo"))
     assert [failure_kind(result) for result in results] == ["timeout", "timeout"]
 
 
 async def test_a_server_killed_while_idle_is_replaced_before_anybody_calls() -> None:
-    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving()], timing=QUICK) as plane:
         pid = await pid_of(plane)
         os.kill(pid, signal.SIGKILL)
         await until(plane, "down")
@@ -67,7 +67,7 @@ async def test_a_server_killed_while_idle_is_replaced_before_anybody_calls() -> 
 
 
 async def test_a_call_to_a_server_that_just_died_waits_for_the_new_one() -> None:
-    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving()], timing=QUICK) as plane:
         pid = await pid_of(plane)
         os.kill(pid, signal.SIGKILL)
         await until(plane, "down")
@@ -75,8 +75,8 @@ async def test_a_call_to_a_server_that_just_died_waits_for_the_new_one() -> None
 
 
 async def test_a_server_that_dies_in_a_call_fails_all_open_calls_at_once_and_comes_back() -> None:
-    async with open_tool_plane([misbehaving(timeout_s=600)], pace=QUICK) as plane:
-        await plane.settle()
+    async with open_tool_plane([misbehaving(timeout_s=600)], timing=QUICK) as plane:
+        await plane.wait_for_servers()
         waiting = [asyncio.create_task(call(plane, "sleep", seconds=600)) for _ in range(5)]
         await asyncio.sleep(0)
         crashed = await call(plane, "crash")
@@ -90,8 +90,8 @@ async def test_a_server_that_dies_in_a_call_fails_all_open_calls_at_once_and_com
 
 async def test_other_servers_do_not_notice_that_one_dies() -> None:
     servers = [misbehaving(), misbehaving(name="other", timeout_s=600)]
-    async with open_tool_plane(servers, pace=QUICK) as plane:
-        await plane.settle()
+    async with open_tool_plane(servers, timing=QUICK) as plane:
+        await plane.wait_for_servers()
         since = plane.health()["other"]["since"]
         calling = asyncio.create_task(call(plane, "wait", server="other"))
         await call(plane, "crash")
@@ -102,7 +102,7 @@ async def test_other_servers_do_not_notice_that_one_dies() -> None:
 
 @pytest.mark.requirement("T-05")
 async def test_a_slow_tool_is_cut_at_the_deadline_and_the_server_is_told_which_request() -> None:
-    async with open_tool_plane([misbehaving(timeout_s=LIMIT_S)], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving(timeout_s=LIMIT_S)], timing=QUICK) as plane:
         before = json.loads(text_of(await call(plane, "cancelled")))
         [result] = await overdue(plane, call(plane, "wait"))
         assert failure_kind(result) == "timeout"
@@ -113,7 +113,7 @@ async def test_a_slow_tool_is_cut_at_the_deadline_and_the_server_is_told_which_r
 
 
 async def test_a_cancelled_caller_gets_its_cancellation_and_the_server_is_told() -> None:
-    async with open_tool_plane([misbehaving(timeout_s=600)], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving(timeout_s=600)], timing=QUICK) as plane:
         this = json.loads(text_of(await call(plane, "cancelled")))["this"]
         calling = asyncio.create_task(call(plane, "wait"))
         meanwhile = json.loads(text_of(await call(plane, "cancelled")))["this"]
@@ -125,8 +125,8 @@ async def test_a_cancelled_caller_gets_its_cancellation_and_the_server_is_told()
 
 
 async def test_a_late_answer_of_a_cut_call_is_not_taken_for_the_answer_of_another() -> None:
-    async with open_tool_plane([misbehaving(timeout_s=LIMIT_S)], pace=QUICK) as plane:
-        await plane.settle()
+    async with open_tool_plane([misbehaving(timeout_s=LIMIT_S)], timing=QUICK) as plane:
+        await plane.wait_for_servers()
         [cut] = await overdue(plane, call(plane, "wait"))
         assert failure_kind(cut) == "timeout"
         await call(plane, "release")
@@ -135,29 +135,29 @@ async def test_a_late_answer_of_a_cut_call_is_not_taken_for_the_answer_of_anothe
 
 
 async def test_an_initialise_that_hangs_is_given_up() -> None:
-    pace = Pace(connect_s=0.3, first_wait_s=BOUND_S)
-    async with open_tool_plane([misbehaving("hang-initialize")], pace=pace) as plane:
+    timing = Timing(connect_timeout_s=0.3, connect_wait_s=BOUND_S)
+    async with open_tool_plane([misbehaving("hang-initialize")], timing=timing) as plane:
         await until(plane, "down")
         assert plane.health()["peer"]["last_error"] == "it did not get ready within 0.3 s"
 
 
 async def test_a_server_of_another_protocol_is_down_with_the_reason() -> None:
     # What it has started outlives it: that it ended is known before its end is through.
-    async with open_tool_plane([misbehaving("old-protocol", "leaves-a-child")], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving("old-protocol", "leaves-a-child")], timing=QUICK) as plane:
         await until(plane, "down")
         assert "1999-01-01" in str(plane.health()["peer"]["last_error"])
 
 
 async def test_a_server_that_could_not_be_initialised_refuses_calls_though_its_process_is_not_gone_yet() -> None:
     peer = misbehaving("old-protocol", "stubborn", timeout_s=600)
-    async with open_tool_plane([peer], pace=QUICK) as plane:
+    async with open_tool_plane([peer], timing=QUICK) as plane:
         assert text_of(await call(plane, "echo")) == REFUSED
         # Not before it has been left and its process has been killed does it show as down.
         assert plane.health()["peer"]["state"] == "connecting"
 
 
 async def test_a_known_down_server_refuses_calls_at_once() -> None:
-    async with open_tool_plane([misbehaving("exit-at-once", timeout_s=600)], pace=RESTING) as plane:
+    async with open_tool_plane([misbehaving("exit-at-once", timeout_s=600)], timing=RESTING) as plane:
         await until(plane, "down")
         result = await call(plane, "echo")
         assert failure_kind(result) == "transport"
@@ -166,14 +166,14 @@ async def test_a_known_down_server_refuses_calls_at_once() -> None:
 
 async def test_a_command_that_exits_at_once_five_times_rests_until_a_reconnect_is_asked_for() -> None:
     with log_records() as records:
-        async with open_tool_plane([misbehaving("exit-at-once")], pace=RESTING) as plane:
+        async with open_tool_plane([misbehaving("exit-at-once")], timing=RESTING) as plane:
             async with asyncio.timeout(BOUND_S):
-                while connection(plane)._failed_connects < RESTING.exits_before_rest:
-                    await connection(plane).status.change()
+                while connection(plane)._failed_connects < RESTING.max_quick_exits:
+                    await connection(plane).status.wait_for_change()
                 assert (await plane.reconnect("peer"))["state"] == "down"
             assert "no key: set MISBEHAVING_KEY" in str(plane.health()["peer"]["last_error"])
     starts = [record for record in records if record["message"] == "peer: no key: set MISBEHAVING_KEY"]
-    assert len(starts) == RESTING.exits_before_rest + 1
+    assert len(starts) == RESTING.max_quick_exits + 1
     # Again for another reason, and once more because an operator wanted to know, but not for each exit.
     downs = [record["message"] for record in records if "is down" in record["message"]]
     assert downs
@@ -181,59 +181,59 @@ async def test_a_command_that_exits_at_once_five_times_rests_until_a_reconnect_i
 
 
 async def test_closing_a_plane_does_not_wait_for_the_end_of_a_rest() -> None:
-    pace = Pace(first_wait_s=BOUND_S, steady_s=600.0, exits_before_rest=1, rest_s=600.0, leave_s=600.0)
-    async with asyncio.timeout(BOUND_S), open_tool_plane([misbehaving()], pace=pace) as plane:
+    slow = Timing(connect_wait_s=BOUND_S, stable_s=600.0, max_quick_exits=1, long_delay_s=600.0, close_timeout_s=600.0)
+    async with asyncio.timeout(BOUND_S), open_tool_plane([misbehaving()], timing=slow) as plane:
         # What is left before it lasted counts as an exit, after which this one would rest.
-        await plane.settle()
+        await plane.wait_for_servers()
 
 
 async def test_a_server_that_leaves_as_soon_as_it_is_ready_rests_too() -> None:
-    async with open_tool_plane([misbehaving("gone-after-list")], pace=RESTING) as plane:
+    async with open_tool_plane([misbehaving("gone-after-list")], timing=RESTING) as plane:
         async with asyncio.timeout(BOUND_S):
-            while connection(plane)._backoff._quick_exits < RESTING.exits_before_rest:
-                await connection(plane).status.change()
+            while connection(plane)._backoff._quick_exits < RESTING.max_quick_exits:
+                await connection(plane).status.wait_for_change()
         assert plane.health()["peer"]["state"] == "down"
 
 
 async def test_new_tools_appear_when_the_server_announces_them() -> None:
-    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving()], timing=QUICK) as plane:
         before = len(await plane.tools())
         with log_records() as records:
             await call(plane, "grow")
             async with asyncio.timeout(BOUND_S):
                 while len(await plane.tools()) == before:
-                    await connection(plane).status.change()
+                    await connection(plane).status.wait_for_change()
         assert "peer_extra" in {tool.name for tool in await plane.tools()}
     assert not [record for record in records if "is down" in record["message"]]
 
 
 async def test_a_storm_of_list_changed_keeps_nobody_from_calling() -> None:
-    async with open_tool_plane([misbehaving("storm")], pace=QUICK) as plane:
-        await plane.settle()
+    async with open_tool_plane([misbehaving("storm")], timing=QUICK) as plane:
+        await plane.wait_for_servers()
         for _ in range(20):
             assert text_of(await call(plane, "echo")) == "{}"
 
 
 async def test_a_list_that_is_read_anew_and_has_the_same_tools_is_no_news() -> None:
     with log_records() as records:
-        async with open_tool_plane([misbehaving("storm")], pace=QUICK) as plane:
-            await plane.settle()
+        async with open_tool_plane([misbehaving("storm")], timing=QUICK) as plane:
+            await plane.wait_for_servers()
             async with asyncio.timeout(BOUND_S):
                 for _ in range(3):
-                    await connection(plane).status.change()
+                    await connection(plane).status.wait_for_change()
     assert sum("is ready with" in record["message"] for record in records) == 1
 
 
 @pytest.mark.requirement("T-09")
 async def test_a_server_that_ignores_every_request_to_end_is_killed() -> None:
-    pace = Pace(first_wait_s=BOUND_S, leave_s=0.3)
-    async with open_tool_plane([misbehaving("stubborn", command=REAL_PYTHON)], pace=pace) as plane:
+    timing = Timing(connect_wait_s=BOUND_S, close_timeout_s=0.3)
+    async with open_tool_plane([misbehaving("stubborn", command=REAL_PYTHON)], timing=timing) as plane:
         pid = await pid_of(plane)
     assert not is_running(pid)
 
 
 async def test_the_environment_of_a_server_is_the_configured_one_and_little_else() -> None:
-    async with open_tool_plane([misbehaving(env={"CONFIGURED": "${HOME}"})], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving(env={"CONFIGURED": "${HOME}"})], timing=QUICK) as plane:
         environment = json.loads(text_of(await call(plane, "env")))
     assert environment["CONFIGURED"] == "${HOME}"
     allowed = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "CONFIGURED", "LC_CTYPE"}
@@ -243,7 +243,7 @@ async def test_the_environment_of_a_server_is_the_configured_one_and_little_else
 async def test_what_a_server_writes_to_stderr_is_in_our_log_with_its_name_and_without_its_secrets() -> None:
     server = misbehaving(env={"API_KEY": "hunter2-hunter2"})
     with log_records() as records:
-        async with open_tool_plane([server], pace=QUICK) as plane:
+        async with open_tool_plane([server], timing=QUICK) as plane:
             await call(plane, "say", text="key hunter2-hunter2\nsecond \x1b[31mline")
     said = [record["message"] for record in records if record["message"].startswith("peer: ")]
     assert said == ["peer: key ***", "peer: second [31mline"]

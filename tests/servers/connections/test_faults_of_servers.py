@@ -11,7 +11,7 @@ import pytest
 
 from tests.fixtures.loop_clock import pass_time
 from tests.fixtures.mcp_server import child_pids
-from tests.servers.connections.faulty import PACE, TRANSPORTS, Faulty, faulty
+from tests.servers.connections.faulty import TIMING, TRANSPORTS, Faulty, faulty
 from tests.servers.connections.peers import (
     BOUND_S,
     LIMIT_S,
@@ -65,7 +65,7 @@ async def test_a_server_that_exits_in_a_call_is_used_again_when_it_is_back(trans
 
 @over_all
 async def test_a_frozen_server_costs_a_call_its_deadline_and_is_replaced_or_used_again(transport: Transport) -> None:
-    async with faulty(transport, timeout_s=LIMIT_S, pace=replace(PACE, ping_limit_s=5.0)) as peer:
+    async with faulty(transport, timeout_s=LIMIT_S, timing=replace(TIMING, ping_timeout_s=5.0)) as peer:
         pid = await pid_of(peer.plane)
         os.kill(pid, signal.SIGSTOP)
         [frozen] = await overdue(peer.plane, peer.call("echo"))
@@ -94,7 +94,7 @@ async def test_a_server_that_refuses_everything_for_a_while_is_used_again_by_its
 async def test_an_initialise_that_hangs_is_given_up_and_tried_again(transport: Transport, tmp_path: Path) -> None:
     hangs = tmp_path / "hangs"
     hangs.touch()
-    async with faulty(transport, str(hangs), pace=replace(PACE, connect_s=LIMIT_S), settled=False) as peer:
+    async with faulty(transport, str(hangs), timing=replace(TIMING, connect_timeout_s=LIMIT_S), settled=False) as peer:
         pass_time(LIMIT_S)
         await until(peer.plane, "down")
         assert peer.plane.health()["peer"]["last_error"] == "it did not get ready within 30 s"
@@ -148,7 +148,7 @@ async def extra_tool(peer: Faulty) -> None:
     status = peer.plane._connections["peer"].status
     async with asyncio.timeout(BOUND_S):
         while "peer_extra" not in {tool.name for tool in await peer.plane.tools(["peer"])}:
-            await status.change()
+            await status.wait_for_change()
 
 
 async def test_new_tools_appear_though_the_stream_of_announcements_cannot_be_opened_again() -> None:

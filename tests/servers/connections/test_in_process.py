@@ -32,7 +32,7 @@ def core(**settings: Any) -> McpServerConfig:
 
 @asynccontextmanager
 async def opened(config: McpServerConfig) -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane([config], pace=QUICK) as plane:
+    async with open_tool_plane([config], timing=QUICK) as plane:
         await until(plane, "ready", name="core")
         yield plane
 
@@ -83,7 +83,7 @@ async def test_a_session_that_is_lost_is_opened_again_and_the_next_call_is_answe
 
 async def test_a_server_that_cannot_be_opened_is_down_with_the_reason_and_nothing_else_suffers() -> None:
     wrong = core(file_ignore=("a\\",))
-    async with open_tool_plane([wrong], pace=QUICK) as plane:
+    async with open_tool_plane([wrong], timing=QUICK) as plane:
         await until(plane, "down", name="core")
         health = plane.health()["core"]
         assert health["state"] == "down"
@@ -142,7 +142,7 @@ def test_an_entry_names_it_and_gets_the_settings_of_the_process(tmp_path: Path) 
     assert embedded.settings is not None
     assert embedded.settings.query_database_url == URL
     assert "a-password-of-17" not in repr(embedded)
-    assert "a-password-of-17" not in Redaction(embedded).clean(f"cannot connect to {URL}")
+    assert "a-password-of-17" not in Redaction(embedded).sanitize(f"cannot connect to {URL}")
 
 
 def test_without_settings_that_can_be_read_it_is_misconfigured(tmp_path: Path) -> None:

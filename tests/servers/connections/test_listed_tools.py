@@ -25,7 +25,7 @@ async def lines() -> AsyncIterator[Lines]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane(lines: Lines) -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane([talkative("--odd", prefix="")], pace=QUICK) as opened:
+    async with open_tool_plane([talkative("--odd", prefix="")], timing=QUICK) as opened:
         yield opened
 
 
@@ -91,9 +91,9 @@ async def test_names_that_models_cannot_use_lead_back_to_the_servers_own(plane: 
 async def test_a_catalogue_of_five_thousand_tools_is_offered_whole_and_kept_through_a_refresh() -> None:
     config = talkative("--catalogue", "5000", prefix="", exclude=("*_flood",), include=("tool_*", "progress*"))
     with log_records() as records:
-        async with open_tool_plane([config], pace=QUICK) as plane:
+        async with open_tool_plane([config], timing=QUICK) as plane:
             async with asyncio.timeout(2 * BOUND_S):
-                await plane.settle()
+                await plane.wait_for_servers()
                 first = await plane.tools()
                 await plane.reconnect("talk")
                 again = await plane.tools()

@@ -15,9 +15,9 @@ from tests.servers.connections.peers import (
 )
 from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import ServerUnavailable
-from toolweave.servers.connections.observation import CallRecord
+from toolweave.servers.connections.observability import CallRecord
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.status import Pace
+from toolweave.servers.connections.status import Timing
 
 MISSING = McpServerConfig(name="missing", transport="stdio", command="/no/such/command-here")
 HANGING = misbehaving("hang-initialize", name="hanging")
@@ -26,7 +26,7 @@ HANGING = misbehaving("hang-initialize", name="hanging")
 @pytest.mark.requirement("A-07")
 async def test_tools_of_all_servers_are_offered_in_configuration_order_then_by_name() -> None:
     servers = [misbehaving(name="zeta", include=("pi*", "echo")), misbehaving(name="alpha", include=("sleep", "fail"))]
-    async with open_tool_plane(servers, pace=QUICK) as plane:
+    async with open_tool_plane(servers, timing=QUICK) as plane:
         assert [tool.name for tool in await plane.tools()] == ["zeta_echo", "zeta_pid", "alpha_fail", "alpha_sleep"]
         assert [tool.name for tool in await plane.tools(["alpha"])] == ["alpha_fail", "alpha_sleep"]
         assert await plane.tools(["nobody"]) == []
@@ -35,8 +35,8 @@ async def test_tools_of_all_servers_are_offered_in_configuration_order_then_by_n
 async def test_a_tool_that_the_filters_leave_out_is_not_called_whoever_asks_for_it() -> None:
     servers = [misbehaving(name="some", include=("e*",)), misbehaving(name="rest", exclude=("pid",))]
     records: list[CallRecord] = []
-    async with open_tool_plane(servers, pace=QUICK, observers=[records.append]) as plane:
-        await plane.settle()
+    async with open_tool_plane(servers, timing=QUICK, observers=[records.append]) as plane:
+        await plane.wait_for_servers()
         refused = [await call(plane, "pid", server=server) for server in ("some", "rest")]
         assert text_of(await call(plane, "echo", server="some")) == "{}"
     assert [failure_kind(result) for result in refused] == ["transport"] * 2
@@ -46,8 +46,8 @@ async def test_a_tool_that_the_filters_leave_out_is_not_called_whoever_asks_for_
 
 @pytest.mark.requirement("A-07")
 async def test_a_server_that_does_not_answer_is_reported_and_not_waited_for() -> None:
-    pace = Pace(first_wait_s=0.05, connect_s=BOUND_S)
-    async with open_tool_plane([misbehaving(), HANGING, MISSING], pace=pace) as plane:
+    timing = Timing(connect_wait_s=0.05, connect_timeout_s=BOUND_S)
+    async with open_tool_plane([misbehaving(), HANGING, MISSING], timing=timing) as plane:
         await until(plane, "ready")
         await until(plane, "down", name="missing")
         assert {tool.name for tool in await plane.tools()} >= {"peer_echo", "peer_pid"}
@@ -59,7 +59,7 @@ async def test_a_server_that_does_not_answer_is_reported_and_not_waited_for() ->
 
 
 async def test_tools_of_a_server_that_connects_late_appear_without_a_restart() -> None:
-    async with open_tool_plane([misbehaving()], pace=Pace(first_wait_s=0.0)) as plane:
+    async with open_tool_plane([misbehaving()], timing=Timing(connect_wait_s=0.0)) as plane:
         assert await plane.tools() == []
         await until(plane, "ready")
         assert [tool.name for tool in await plane.tools()]
@@ -67,7 +67,7 @@ async def test_tools_of_a_server_that_connects_late_appear_without_a_restart() -
 
 async def test_health_shows_disabled_and_misconfigured_servers_which_are_left_alone() -> None:
     servers = [misbehaving(name="off", enabled=False), misbehaving(name="bad", misconfigured="KEY is not set.")]
-    async with open_tool_plane(servers, pace=QUICK) as plane:
+    async with open_tool_plane(servers, timing=QUICK) as plane:
         assert await plane.tools() == []
         health = plane.health()
         refused = [await call(plane, "echo", server=server) for server in ("off", "bad", "nobody")]
@@ -86,7 +86,7 @@ async def test_health_shows_disabled_and_misconfigured_servers_which_are_left_al
 
 @pytest.mark.requirement("D-2")
 async def test_an_empty_prefix_offers_the_servers_own_names() -> None:
-    async with open_tool_plane([misbehaving(prefix="", include=("echo",))], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving(prefix="", include=("echo",))], timing=QUICK) as plane:
         assert [tool.name for tool in await plane.tools()] == ["echo"]
 
 
@@ -94,7 +94,7 @@ async def test_an_empty_prefix_offers_the_servers_own_names() -> None:
 async def test_a_name_collision_makes_the_later_server_misconfigured_whichever_connects_first() -> None:
     servers = [misbehaving(name="first", prefix="", include=("echo", "pid")), misbehaving(name="second", prefix="")]
     with log_records() as records:
-        async with open_tool_plane(servers, pace=QUICK) as plane:
+        async with open_tool_plane(servers, timing=QUICK) as plane:
             await until(plane, "ready", name="second")
             assert [tool.name for tool in await plane.tools()] == ["echo", "pid"]
             health = plane.health()
@@ -108,7 +108,7 @@ async def test_a_name_collision_makes_the_later_server_misconfigured_whichever_c
 
 async def test_a_server_without_tools_is_ready_with_none() -> None:
     servers = [misbehaving("no-tools", name="none"), misbehaving("no-tools-method", name="never")]
-    async with open_tool_plane(servers, pace=QUICK) as plane:
+    async with open_tool_plane(servers, timing=QUICK) as plane:
         assert await plane.tools() == []
         assert {name: (entry["state"], entry["tools"]) for name, entry in plane.health().items()} == {
             "none": ("ready", 0),
@@ -118,7 +118,7 @@ async def test_a_server_without_tools_is_ready_with_none() -> None:
 
 async def test_a_tool_listed_twice_is_offered_once_and_one_without_description_gets_one() -> None:
     with log_records() as records:
-        async with open_tool_plane([misbehaving("duplicate-tools")], pace=QUICK) as plane:
+        async with open_tool_plane([misbehaving("duplicate-tools")], timing=QUICK) as plane:
             tools = await plane.tools()
     assert [tool.name for tool in tools] == ["peer_echo", "peer_pid"]
     assert all(tool.description for tool in tools)
@@ -126,14 +126,14 @@ async def test_a_tool_listed_twice_is_offered_once_and_one_without_description_g
 
 
 async def test_a_tool_list_in_pages_is_read_to_its_end() -> None:
-    async with open_tool_plane([misbehaving(name="whole"), misbehaving("paged", name="paged")], pace=QUICK) as plane:
-        await plane.settle()
+    async with open_tool_plane([misbehaving(name="whole"), misbehaving("paged", name="paged")], timing=QUICK) as plane:
+        await plane.wait_for_servers()
         health = plane.health()
     assert health["paged"]["tools"] == health["whole"]["tools"] > 5
 
 
 async def test_a_tool_list_without_end_makes_the_server_down() -> None:
-    async with open_tool_plane([misbehaving("endless-pages")], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving("endless-pages")], timing=QUICK) as plane:
         await until(plane, "down")
         assert "pages" in str(plane.health()["peer"]["last_error"])
 
@@ -141,15 +141,15 @@ async def test_a_tool_list_without_end_makes_the_server_down() -> None:
 @pytest.mark.requirement("T-01")
 async def test_the_discovered_tools_are_logged() -> None:
     with log_records() as records:
-        async with open_tool_plane([misbehaving(include=("echo", "pid"))], pace=QUICK) as plane:
+        async with open_tool_plane([misbehaving(include=("echo", "pid"))], timing=QUICK) as plane:
             await plane.tools()
     messages = [record["message"] for record in records if record["extra"].get("server") == "peer"]
     assert "MCP server peer is ready with 2 tools: peer_echo, peer_pid" in messages
 
 
 async def test_reconnect_opens_a_new_session_and_says_how_that_went() -> None:
-    async with open_tool_plane([misbehaving(), MISSING], pace=QUICK) as plane:
-        await plane.settle()
+    async with open_tool_plane([misbehaving(), MISSING], timing=QUICK) as plane:
+        await plane.wait_for_servers()
         before = text_of(await call(plane, "pid"))
         async with asyncio.timeout(BOUND_S):
             assert (await plane.reconnect("peer"))["state"] == "ready"
@@ -160,7 +160,7 @@ async def test_reconnect_opens_a_new_session_and_says_how_that_went() -> None:
 
 
 async def test_the_plane_serves_callers_on_another_event_loop() -> None:
-    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving()], timing=QUICK) as plane:
         await plane.tools()
 
         async def elsewhere() -> tuple[int, str, str]:
@@ -175,7 +175,7 @@ async def test_the_plane_serves_callers_on_another_event_loop() -> None:
 
 
 async def test_a_closed_plane_refuses_calls_and_has_no_tools() -> None:
-    async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving()], timing=QUICK) as plane:
         [tool, *_] = await plane.tools()
     assert await plane.tools() == []
     assert failure_kind(await call(plane, "echo")) == "transport"

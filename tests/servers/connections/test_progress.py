@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from tests.servers.connections.peers import BOUND_S, QUICK, talkative
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
-from toolweave.servers.connections.tool import ProgressEvents, progress_events
+from toolweave.servers.connections.tool import ProgressEvents, progress_callback
 
 Written = list[dict[str, Any]]
 
@@ -80,9 +80,9 @@ def test_a_graph_whose_loop_is_gone_is_told_nothing() -> None:
 
 
 async def test_outside_of_a_graph_nobody_asks_for_progress() -> None:
-    with progress_events(tool="t") as on_progress:
+    with progress_callback(tool="t") as on_progress:
         assert on_progress is None
-    async with open_tool_plane([talkative(prefix="")], pace=QUICK) as plane:
+    async with open_tool_plane([talkative(prefix="")], timing=QUICK) as plane:
         [tool] = [tool for tool in await plane.tools() if tool.name == "progress"]
         assert await tool.ainvoke({"reports": [{"progress": 1}]}) == "nobody wants to know"
 
@@ -108,7 +108,7 @@ async def stream(plane: ToolPlane) -> Written:
 
 
 async def test_a_graph_on_another_loop_than_the_planes_streams_progress() -> None:
-    async with open_tool_plane([talkative(prefix="")], pace=QUICK) as plane:
+    async with open_tool_plane([talkative(prefix="")], timing=QUICK) as plane:
         here = await stream(plane)
         there = await asyncio.to_thread(asyncio.run, stream(plane))
     for written in (here, there):

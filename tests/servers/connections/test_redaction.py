@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from toolweave.config.mcp import McpServerConfig, load_mcp_config
 from toolweave.config.mcp_entry import OAuth
-from toolweave.servers.connections.redaction import LONGEST_TEXT, MOST_LEARNED, Redaction, in_brief
+from toolweave.servers.connections.redaction import MAX_ADDED_SECRETS, MAX_LINE_CHARS, Redaction, describe_error
 
 SERVER = McpServerConfig(
     name="s",
@@ -20,13 +20,13 @@ SERVER = McpServerConfig(
 
 
 def test_configured_values_do_not_appear() -> None:
-    text = Redaction(SERVER).clean("env-secret header-secret pass-word ?token=query-secret flag 1")
+    text = Redaction(SERVER).sanitize("env-secret header-secret pass-word ?token=query-secret flag 1")
     assert text == "*** *** *** ?*** flag 1"
 
 
 def test_a_text_becomes_one_line_without_control_characters_and_not_too_long() -> None:
-    assert Redaction(SERVER).clean("a\n\x1b[1m\tb\x00") == "a [1m b"
-    assert len(Redaction(SERVER).clean("x" * 5_000)) == LONGEST_TEXT + 1
+    assert Redaction(SERVER).sanitize("a\n\x1b[1m\tb\x00") == "a [1m b"
+    assert len(Redaction(SERVER).sanitize("x" * 5_000)) == MAX_LINE_CHARS + 1
 
 
 @pytest.mark.requirement("A-06")
@@ -43,61 +43,60 @@ def test_a_variable_does_not_appear_wherever_the_entry_has_it(tmp_path: Path, en
     file = tmp_path / "mcp.jsonc"
     file.write_text(f'{{"mcpServers": {{"s": {{{entry}}}}}}}', encoding="utf-8")
     [server] = load_mcp_config(file, {"TOKEN": "token-secret", "OTHER": "other-text"}).servers
-    assert Redaction(server).clean("token-secret other-text") == "*** other-text"
+    assert Redaction(server).sanitize("token-secret other-text") == "*** other-text"
     assert "token-secret" not in repr(server)
 
 
 def test_a_variable_that_names_a_folder_stays_readable_also_if_there_is_no_such_folder(tmp_path: Path) -> None:
     absent, secret = tmp_path / "absent" / "folder", "/x1Bmore+of/it+Fw=="
     server = McpServerConfig(name="s", transport="stdio", filled_in=(str(tmp_path), str(absent), secret))
-    assert Redaction(server).clean(f"{tmp_path}/x was not found") == f"{tmp_path}/x was not found"
-    assert Redaction(server).clean(f"cannot read {absent}") == f"cannot read {absent}"
-    assert Redaction(server).clean(f"refused {secret}") == "refused ***"
+    assert Redaction(server).sanitize(f"{tmp_path}/x was not found") == f"{tmp_path}/x was not found"
+    assert Redaction(server).sanitize(f"cannot read {absent}") == f"cannot read {absent}"
+    assert Redaction(server).sanitize(f"refused {secret}") == "refused ***"
 
 
 def test_a_message_of_the_wrong_form_is_described_without_quoting_it() -> None:
     with pytest.raises(ValidationError) as raised:
         JSONRPCMessage.model_validate({"jsonrpc": "2.0", "token": "token-secret"})
-    assert in_brief(raised.value) == "it has not the form of a JSONRPCMessage"
+    assert describe_error(raised.value) == "it has not the form of a JSONRPCMessage"
 
 
 def test_a_variable_longer_than_any_path_is_a_secret_like_others() -> None:
     token = "ey" * 2_000
     server = McpServerConfig(name="s", transport="http", url="http://h", filled_in=(token,))
-    assert Redaction(server).clean(f"got {token}") == "got ***"
+    assert Redaction(server).sanitize(f"got {token}") == "got ***"
 
 
 def test_what_is_learned_later_is_blanked_from_then_on_in_every_form_it_may_stand_in() -> None:
     redaction = Redaction(SERVER)
     secret = 'tök"en/1234'
-    assert secret in redaction.blank(f"a {secret}")
+    assert secret in redaction.hide_secrets(f"a {secret}")
     redaction.add(secret)
     in_json, in_ascii, in_url = json.dumps(secret, ensure_ascii=False), json.dumps(secret), quote(secret, safe="")
-    assert redaction.blank(f"{secret} {in_json} {in_ascii} {in_url}") == '*** "***" "***" ***'
+    assert redaction.hide_secrets(f"{secret} {in_json} {in_ascii} {in_url}") == '*** "***" "***" ***'
     assert redaction.redact({"note": f"with {secret}", secret: 1}) == {"note": "with ***", "***": 1}
 
 
 def test_only_the_newest_of_what_is_learned_is_kept_and_nothing_that_is_too_short() -> None:
     redaction = Redaction(SERVER)
     redaction.add("abc")
-    for number in range(MOST_LEARNED + 1):
+    for number in range(MAX_ADDED_SECRETS + 1):
         redaction.add(f"learned-{number:04}")
         redaction.add("used-all-the-time")
-    assert redaction.blank("abc learned-0000 learned-0200 used-all-the-time") == "abc learned-0000 *** ***"
-    assert redaction.blank("env-secret") == "***"
+    assert redaction.hide_secrets("abc learned-0000 learned-0200 used-all-the-time") == "abc learned-0000 *** ***"
+    assert redaction.hide_secrets("env-secret") == "***"
 
 
 def test_a_text_for_the_log_hides_what_has_the_form_of_a_secret_and_a_huge_one_costs_little() -> None:
     redaction = Redaction(SERVER)
-    assert (
-        redaction.clean("refused: Bearer abcdef123456 at https://ann:pw@h/") == "refused: Bearer *** at https://***@h/"
-    )
-    assert len(redaction.clean("x" * 20_000_000)) == LONGEST_TEXT + 1
+    line = redaction.sanitize("refused: Bearer abcdef123456 at https://ann:pw@h/")
+    assert line == "refused: Bearer *** at https://***@h/"
+    assert len(redaction.sanitize("x" * 20_000_000)) == MAX_LINE_CHARS + 1
 
 
 def test_a_client_secret_of_the_configuration_does_not_appear() -> None:
     server = McpServerConfig(name="s", transport="http", url="http://h/", auth=OAuth(client_secret="client-secret-1"))
-    assert Redaction(server).clean("refused client-secret-1") == "refused ***"
+    assert Redaction(server).sanitize("refused client-secret-1") == "refused ***"
 
 
 KEY = "k3y-of-the-operator"
@@ -117,9 +116,10 @@ def test_an_answer_loses_credentials_and_keeps_every_other_configured_value() ->
     credentials = [KEY, "header-credential", "query-credential", "pass%2Fword-of-ann", "pass/word-of-ann"]
     credentials += ["database-pw-1", "learned-token", "drawn-by-lot-7f3a9c21"]
     for credential in credentials:
-        assert redaction.withhold({f"a {credential}": [credential, 1, None]}) == {"a ***": ["***", 1, None]}, credential
+        hidden = redaction.redact_credentials({f"a {credential}": [credential, 1, None]})
+        assert hidden == {"a ***": ["***", 1, None]}, credential
     plain = "the-whole-company production-mode europe-west-4 a-tenant-of-many-words"
-    assert redaction.withhold(plain) == plain
+    assert redaction.redact_credentials(plain) == plain
 
 
 def test_a_message_is_the_same_object_unless_it_repeats_a_credential() -> None:
@@ -128,8 +128,8 @@ def test_a_message_is_the_same_object_unless_it_repeats_a_credential() -> None:
     loud = CallToolResult(
         content=[TextContent(type="text", text='it is sa"id-aloud-ü')], structuredContent={"deep": ['sa"id-aloud-ü']}
     )
-    assert redaction.withheld(quiet) is quiet
-    assert redaction.withheld(loud).model_dump(exclude_none=True) == {
+    assert redaction.redact_message(quiet) is quiet
+    assert redaction.redact_message(loud).model_dump(exclude_none=True) == {
         "content": [{"type": "text", "text": "it is ***"}],
         "structuredContent": {"deep": ["***"]},
         "isError": False,

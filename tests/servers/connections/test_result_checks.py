@@ -12,7 +12,7 @@ COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "requir
 
 
 async def problems(schema: dict[str, Any], structured: dict[str, Any]) -> list[str]:
-    return await ListedTool("t", None, {}, {}, None, schema).problems("results", structured)
+    return await ListedTool("t", None, {}, {}, None, schema).validation_errors("results", structured)
 
 
 async def test_a_result_that_fits_has_no_problems() -> None:
@@ -35,8 +35,8 @@ async def test_an_expression_that_could_run_for_ever_does_not() -> None:
 
 
 async def test_a_server_that_breaks_its_own_schema_is_answered_in_general_words_and_named_in_the_log() -> None:
-    async with open_tool_plane([talkative()], pace=QUICK) as plane:
-        await plane.settle()
+    async with open_tool_plane([talkative()], timing=QUICK) as plane:
+        await plane.wait_for_servers()
         with log_records() as lines:
             fits = await call(plane, "only_structure", server="talk", rows=2)
             broken = await call(plane, "only_structure", server="talk", rows=2, row=7)

@@ -25,20 +25,20 @@ from tests.servers.connections.peers import (
 )
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import BreakerRules
-from toolweave.servers.connections.observation import CallRecord
+from toolweave.servers.connections.observability import CallRecord
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
-from toolweave.servers.connections.status import Pace
+from toolweave.servers.connections.status import Timing
 
 # Nothing but the calls themselves notices what becomes of a server; no wait of a retry ends before it must.
-PATIENT = Pace(
-    connect_s=BOUND_S,
-    list_s=BOUND_S,
-    first_wait_s=BOUND_S,
-    ping_local_s=600,
-    ping_remote_s=600,
-    reconnect_s=(0.05,),
-    steady_s=0.0,
-    retry_connect_s=BOUND_S,
+PATIENT = Timing(
+    connect_timeout_s=BOUND_S,
+    list_timeout_s=BOUND_S,
+    connect_wait_s=BOUND_S,
+    local_ping_interval_s=600,
+    remote_ping_interval_s=600,
+    reconnect_delays_s=(0.05,),
+    stable_s=0.0,
+    retry_connect_timeout_s=BOUND_S,
 )
 
 
@@ -64,11 +64,11 @@ async def forever() -> None:
 
 @asynccontextmanager
 async def plane_with(
-    pauses: Pauses, *servers: McpServerConfig, pace: Pace = PATIENT
+    pauses: Pauses, *servers: McpServerConfig, timing: Timing = PATIENT
 ) -> AsyncIterator[tuple[ToolPlane, list[CallRecord]]]:
     records: list[CallRecord] = []
-    async with open_tool_plane(servers, pace=replace(pace, sleep=pauses), observers=[records.append]) as plane:
-        await plane.settle()
+    async with open_tool_plane(servers, timing=replace(timing, sleep=pauses), observers=[records.append]) as plane:
+        await plane.wait_for_servers()
         yield plane, records
 
 
@@ -196,8 +196,8 @@ async def test_an_answer_of_any_kind_is_not_asked_for_again(tool: str) -> None:
 @pytest.mark.requirement("D-5")
 async def test_a_server_known_to_be_down_is_not_waited_for_and_three_such_refusals_open_the_breaker() -> None:
     pauses = Pauses()
-    pace = replace(PATIENT, reconnect_s=(600.0,))
-    async with plane_with(pauses, misbehaving("exit-at-once", timeout_s=600), pace=pace) as (plane, records):
+    timing = replace(PATIENT, reconnect_delays_s=(600.0,))
+    async with plane_with(pauses, misbehaving("exit-at-once", timeout_s=600), timing=timing) as (plane, records):
         results = [await call(plane, "echo") for _ in range(3)]
         assert connection(plane).breaker.state == "OPEN"
     assert {text_of(result) for result in results} == {
@@ -209,8 +209,8 @@ async def test_a_server_known_to_be_down_is_not_waited_for_and_three_such_refusa
 
 async def test_a_connection_that_does_not_come_within_the_deadline_ends_the_call() -> None:
     pauses = Pauses()
-    pace = replace(PATIENT, first_wait_s=0.0, connect_s=600)
-    async with plane_with(pauses, misbehaving("hang-initialize", timeout_s=0.2), pace=pace) as (plane, records):
+    timing = replace(PATIENT, connect_wait_s=0.0, connect_timeout_s=600)
+    async with plane_with(pauses, misbehaving("hang-initialize", timeout_s=0.2), timing=timing) as (plane, records):
         result = await call(plane, "echo")
     assert failure_kind(result) == "timeout"
     assert "was not ready for the call within 0.2 seconds" in text_of(result)
@@ -219,8 +219,8 @@ async def test_a_connection_that_does_not_come_within_the_deadline_ends_the_call
 
 async def test_retries_do_not_wait_long_for_a_server_that_hangs_as_it_starts_again(tmp_path: Path) -> None:
     pauses, file = Pauses(), tmp_path / "calls"
-    pace = replace(PATIENT, connect_s=600, retry_connect_s=0.05)
-    async with plane_with(pauses, misbehaving(str(file), timeout_s=600), pace=pace) as (plane, records):
+    timing = replace(PATIENT, connect_timeout_s=600, retry_connect_timeout_s=0.05)
+    async with plane_with(pauses, misbehaving(str(file), timeout_s=600), timing=timing) as (plane, records):
         # Its first crash writes the file whose existence makes the next start hang.
         result = await call(plane, "flaky_read", file=str(file), crashes=99)
     assert failure_kind(result) == "transport"
@@ -235,8 +235,8 @@ async def test_retries_end_early_when_the_failures_themselves_take_long(tmp_path
         now[0] += 12.0
 
     pauses, file = Pauses(much_later), tmp_path / "calls"
-    pace = replace(PATIENT, clock=lambda: now[0])
-    async with plane_with(pauses, misbehaving(), pace=pace) as (plane, records):
+    timing = replace(PATIENT, clock=lambda: now[0])
+    async with plane_with(pauses, misbehaving(), timing=timing) as (plane, records):
         result = await call(plane, "flaky_read", file=str(file), crashes=99)
         assert connection(plane).breaker.state != "CLOSED"
     assert "tried 2 times" in text_of(result)
@@ -245,19 +245,19 @@ async def test_retries_end_early_when_the_failures_themselves_take_long(tmp_path
 
 async def test_a_retry_has_the_owner_connect_at_once_instead_of_at_the_end_of_its_back_off(tmp_path: Path) -> None:
     pauses = Pauses()
-    pace = replace(PATIENT, reconnect_s=(600.0,))
-    async with plane_with(pauses, misbehaving(), pace=pace) as (plane, _):
+    timing = replace(PATIENT, reconnect_delays_s=(600.0,))
+    async with plane_with(pauses, misbehaving(), timing=timing) as (plane, _):
         file = str(tmp_path / "calls")
         assert text_of(await call(plane, "flaky_read", file=file, crashes=1)) == "call 2"
 
 
 async def test_retries_leave_a_server_alone_that_rests_because_it_always_exits_at_once(tmp_path: Path) -> None:
     pauses, file = Pauses(), tmp_path / "calls"
-    pace = replace(PATIENT, steady_s=600.0, exits_before_rest=1, rest_s=600.0)
-    async with plane_with(pauses, misbehaving(timeout_s=600), pace=pace) as (plane, _):
+    timing = replace(PATIENT, stable_s=600.0, max_quick_exits=1, long_delay_s=600.0)
+    async with plane_with(pauses, misbehaving(timeout_s=600), timing=timing) as (plane, _):
         result = await call(plane, "flaky_read", file=str(file), crashes=1)
         assert connection(plane).status.state == "down"
-        assert not connection(plane)._connecting
+        assert not connection(plane)._is_connecting
     assert failure_kind(result) == "transport"
     assert (pauses.asked, lines(file)) == ([1.0, 2.0, 4.0], 1)
 
@@ -275,8 +275,8 @@ async def test_a_plane_that_closes_ends_a_call_between_two_attempts_with_a_resul
 
 async def test_a_caller_that_leaves_between_two_attempts_tells_nothing_about_the_server(tmp_path: Path) -> None:
     pauses = Pauses(forever)
-    pace = replace(PATIENT, reconnect_s=(0.0,))
-    async with plane_with(pauses, misbehaving(breaker=BreakerRules(failures=1)), pace=pace) as (plane, records):
+    timing = replace(PATIENT, reconnect_delays_s=(0.0,))
+    async with plane_with(pauses, misbehaving(breaker=BreakerRules(failures=1)), timing=timing) as (plane, records):
         calling = asyncio.create_task(call(plane, "flaky_read", file=str(tmp_path / "calls"), crashes=1))
         await pauses.begun.wait()
         calling.cancel()

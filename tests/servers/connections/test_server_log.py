@@ -13,7 +13,7 @@ Lines = list[dict[str, Any]]
 async def logged(*messages: dict[str, Any], **config: Any) -> Lines:
     """Have a server log messages; return the lines that came of them."""
     with log_records() as records:
-        async with open_tool_plane([talkative(**config)], pace=QUICK) as plane:
+        async with open_tool_plane([talkative(**config)], timing=QUICK) as plane:
             assert text_of(await call(plane, "log", server="talk", messages=list(messages))) == "logged"
     return [record for record in records if "mcp_level" in record["extra"]]
 
@@ -62,14 +62,14 @@ async def test_a_flood_is_cut_off_and_messages_of_no_known_level_do_no_harm() ->
 
 
 async def test_a_server_that_logs_is_asked_for_what_we_want() -> None:
-    async with open_tool_plane([talkative()], pace=QUICK) as plane:
+    async with open_tool_plane([talkative()], timing=QUICK) as plane:
         while (level := text_of(await call(plane, "asked_level", server="talk"))) == "None":
             pass
     assert level == "info"
 
 
 async def test_a_server_without_log_messages_is_not_asked() -> None:
-    async with open_tool_plane([talkative("--no-logging")], pace=QUICK) as plane:
+    async with open_tool_plane([talkative("--no-logging")], timing=QUICK) as plane:
         assert text_of(await call(plane, "asked_level", server="talk")) == "None"
 
 

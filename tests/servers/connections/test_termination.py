@@ -39,7 +39,7 @@ async def use_and_lose(http: HttpMcpServer) -> None:
         misbehaving("hang-initialize", name="hangs"),
         http.config,
     ]
-    async with open_tool_plane(servers, pace=QUICK) as plane:
+    async with open_tool_plane(servers, timing=QUICK) as plane:
         await until(plane, "ready")
         await until(plane, "ready", name="http")
         os.kill(await pid_of(plane), signal.SIGKILL)
@@ -78,7 +78,7 @@ async def test_an_error_in_the_block_closes_the_plane_and_is_raised() -> None:
     pids = []
 
     async def fail() -> None:
-        async with open_tool_plane([misbehaving()], pace=QUICK) as plane:
+        async with open_tool_plane([misbehaving()], timing=QUICK) as plane:
             pids.append(await pid_of(plane))
             raise ZeroDivisionError
 
@@ -94,7 +94,7 @@ async def test_an_error_in_the_block_closes_the_plane_and_is_raised() -> None:
 async def test_a_plane_that_closes_while_its_servers_connect_leaves_nothing_behind(processes: int, rounds: int) -> None:
     async with misbehaving_http(name="http") as http:
         servers = [misbehaving(), misbehaving("hang-initialize", name="hangs"), http.config]
-        async with nothing_left(), open_tool_plane(servers, pace=QUICK):
+        async with nothing_left(), open_tool_plane(servers, timing=QUICK):
             await moment(processes + 1, rounds)
         assert child_pids(MISBEHAVING) == [http.pid]
 

@@ -17,13 +17,13 @@ Tools = dict[str, BaseTool]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def tools() -> AsyncIterator[Tools]:
-    async with open_tool_plane([misbehaving(prefix="")], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving(prefix="")], timing=QUICK) as plane:
         yield {tool.name: tool for tool in await plane.tools()}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def talker() -> AsyncIterator[Tools]:
-    async with open_tool_plane([talkative(prefix="")], pace=QUICK) as plane:
+    async with open_tool_plane([talkative(prefix="")], timing=QUICK) as plane:
         yield {tool.name: tool for tool in await plane.tools()}
 
 
@@ -111,7 +111,7 @@ async def test_a_result_is_cleaned_before_it_is_measured_cut_and_kept(talker: To
 
     tool = talker["whole"]
     assert isinstance(tool, McpTool)
-    short = tool.model_copy(update={"max_result_chars": 100}).keeping(keep)
+    short = tool.model_copy(update={"max_result_chars": 100}).with_result_store(keep)
     just_fits = await invoke(short, result={"content": [{"type": "text", "text": "\x1b[31mx" * 100}]})
     assert (just_fits.content, kept) == ("x" * 100, [])
     too_long = await invoke(short, result={"content": [{"type": "text", "text": "\x1b[31mx" * 101}]})

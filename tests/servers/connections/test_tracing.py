@@ -22,8 +22,8 @@ TRACEPARENT = f"00-{TRACE_ID}-{SPAN_ID}-01"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane() -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane([misbehaving()], pace=QUICK) as opened:
-        await opened.settle()
+    async with open_tool_plane([misbehaving()], timing=QUICK) as opened:
+        await opened.wait_for_servers()
         yield opened
 
 

@@ -24,8 +24,8 @@ TODO_TOOLS = ["todo_create_todo", "todo_delete_todo", "todo_list_todos", "todo_s
 
 @asynccontextmanager
 async def todo_plane(transport: Literal["http", "sse"], folder: Path) -> AsyncIterator[tuple[ToolPlane, HttpMcpServer]]:
-    async with todo_over(transport, folder) as server, open_tool_plane([server.config], pace=QUICK) as plane:
-        await plane.settle()
+    async with todo_over(transport, folder) as server, open_tool_plane([server.config], timing=QUICK) as plane:
+        await plane.wait_for_servers()
         yield plane, server
 
 
@@ -71,7 +71,7 @@ def todo_config(transport: Transport, folder: Path) -> McpServerConfig:
 
 async def everything_seen(transport: Transport, folder: Path) -> list[Any]:
     """Use the todo server in every way a caller can; return what is to be seen of it."""
-    async with open_tool_plane([todo_config(transport, folder)], pace=QUICK) as plane:
+    async with open_tool_plane([todo_config(transport, folder)], timing=QUICK) as plane:
         tools = {tool.name: tool for tool in await plane.tools()}
         seen: list[Any] = [(tool.name, tool.description, tool.args_schema, tool.metadata) for tool in tools.values()]
         calls: list[tuple[str, dict[str, Any]]] = [

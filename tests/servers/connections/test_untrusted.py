@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolweave.servers.connections.results import description_text, error_text, note
+from toolweave.servers.connections.results import description_text, error_text, one_line
 from toolweave.servers.connections.sessions.session import SchemaTooLarge, shown_schema
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -20,8 +20,8 @@ def test_an_error_is_two_kilobytes_at_most_whatever_its_characters() -> None:
 def test_descriptions_and_notes_are_bounded() -> None:
     assert len(description_text("d" * 100_000)) == 4_000
     assert description_text(None) == description_text("\u200b\x00") == ""
-    assert note("one\n  two\x1b[2J") == "one two"
-    assert len(note("n" * 100_000)) == 500
+    assert one_line("one\n  two\x1b[2J") == "one two"
+    assert len(one_line("n" * 100_000)) == 500
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from langchain_core.messages import ToolMessage
 from tests.servers.connections.peers import QUICK, talkative
 from toolweave.nodes.script.fetching import tool_pages
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
-from toolweave.servers.connections.results import IS_KEPT, WHOLE
+from toolweave.servers.connections.results import STORED_NOTICE, WHOLE_RESULT_KEY
 from toolweave.servers.connections.tool import McpTool
 
 LIMIT = 100
@@ -18,14 +18,15 @@ LIMIT = 100
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane() -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane([talkative(prefix="", max_result_chars=LIMIT)], pace=QUICK) as opened:
+    async with open_tool_plane([talkative(prefix="", max_result_chars=LIMIT)], timing=QUICK) as opened:
         yield opened
 
 
 async def answer(plane: ToolPlane, name: str, most: int, **arguments: Any) -> ToolMessage:
     tool = next(tool for tool in await plane.tools() if tool.name == name)
     assert isinstance(tool, McpTool)
-    message = await tool.giving_whole(most).ainvoke({"type": "tool_call", "id": "1", "name": name, "args": arguments})
+    call = {"type": "tool_call", "id": "1", "name": name, "args": arguments}
+    message = await tool.with_whole_result(most).ainvoke(call)
     assert isinstance(message, ToolMessage)
     return message
 
@@ -39,9 +40,9 @@ async def test_a_long_text_is_in_the_artifact_up_to_the_bound(plane: ToolPlane, 
     message = await answer(plane, "long_text", most, lines=21)
 
     text = whole(21)
-    assert message.artifact == {WHOLE: {"text": text[:kept]}}
+    assert message.artifact == {WHOLE_RESULT_KEY: {"text": text[:kept]}}
     assert str(message.content).startswith(text[:LIMIT])
-    assert IS_KEPT in str(message.content)
+    assert STORED_NOTICE in str(message.content)
     assert len(str(message.content)) < LIMIT + 200
 
 
@@ -57,7 +58,7 @@ async def test_long_structured_content_is_kept_beside_the_text_unless_it_is_over
     too_large = await answer(plane, "big_structure", 200, rows=50)
 
     assert small.artifact == {"structured_content": {"rows": [{"number": 0}, {"number": 1}]}}
-    assert large.artifact[WHOLE]["structured_content"]["rows"][-1] == {"number": 49}
+    assert large.artifact[WHOLE_RESULT_KEY]["structured_content"]["rows"][-1] == {"number": 49}
     assert too_large.artifact is None
     assert {message.content for message in (small, large, too_large)} == {"see the rows"}
 
@@ -71,8 +72,8 @@ async def test_media_stay_blocks_and_the_text_beside_them_is_kept(plane: ToolPla
     message = await answer(plane, "whole", 10_000, result={"content": content})
 
     assert [block["type"] for block in message.content if isinstance(block, dict)] == ["image", "text", "text"]
-    assert message.artifact == {WHOLE: {"text": "word " * 50}}
+    assert message.artifact == {WHOLE_RESULT_KEY: {"text": "word " * 50}}
 
 
 def test_what_writes_the_artifact_and_what_reads_it_agree() -> None:
-    assert tool_pages.WHOLE == WHOLE
+    assert tool_pages.WHOLE == WHOLE_RESULT_KEY

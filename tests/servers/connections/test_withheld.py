@@ -18,8 +18,8 @@ ECHO = {"type": "text", "text": f"the key is {KEY}"}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane() -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane([talkative("--repeat", prefix="", env={"API_KEY": KEY})], pace=QUICK) as opened:
-        await opened.settle(timeout_s=BOUND_S)
+    async with open_tool_plane([talkative("--repeat", prefix="", env={"API_KEY": KEY})], timing=QUICK) as opened:
+        await opened.wait_for_servers(timeout_s=BOUND_S)
         yield opened
 
 

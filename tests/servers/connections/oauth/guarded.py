@@ -107,7 +107,7 @@ async def failed_attempts(plane: ToolPlane, count: int) -> None:
     reached = connection(plane)._failed_connects + count
     async with asyncio.timeout(BOUND_S):
         while connection(plane)._failed_connects < reached:
-            await connection(plane).status.change()
+            await connection(plane).status.wait_for_change()
 
 
 def browse(url: str) -> None:

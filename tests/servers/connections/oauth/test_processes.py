@@ -34,7 +34,7 @@ async def main(url, folder, rounds):
     config = McpServerConfig(name="peer", transport="http", url=url, auth=OAuth(), timeout_s=60)
     place = TokenPlace(Path(folder), "file", "a key for all")
     async with open_tool_plane([config], token_place=place) as plane:
-        await plane.settle(timeout_s=60)
+        await plane.wait_for_servers(timeout_s=60)
         for _ in range(rounds):
             print("ready", flush=True)
             await asyncio.to_thread(sys.stdin.readline)
@@ -85,7 +85,7 @@ async def test_a_wrong_key_is_warned_of_once_and_mended_by_a_sign_in(guarded: Gu
     await signed_in(guarded.config(), file_place(tmp_path, "the old key"))
     place = file_place(tmp_path, "the new key")
     with log_records() as records:
-        async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+        async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
             await until(plane, "down")
             await failed_attempts(plane, 5)
             told = plane.health()["peer"]["last_error"] or ""
@@ -103,7 +103,7 @@ async def test_tokens_that_cannot_be_kept_serve_as_long_as_the_process_lives(gua
     await signed_in(guarded.config(), place)
     (stored,) = place.folder.glob("*.tokens")
     with log_records() as records:
-        async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+        async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
             await until(plane, "ready")
             # A folder in the way of the draft: a full disk fails in the same place.
             stored.with_suffix(".new").mkdir()
@@ -116,7 +116,7 @@ async def test_tokens_that_cannot_be_kept_serve_as_long_as_the_process_lives(gua
 
 async def test_a_scope_that_is_missing_is_said_once(guarded: Guarded) -> None:
     with log_records() as records:
-        async with open_tool_plane([guarded.machine()], pace=QUICK) as plane:
+        async with open_tool_plane([guarded.machine()], timing=QUICK) as plane:
             await until(plane, "ready")
             await guarded.tell(set={"scope_wanted": "admin write"})
             for _ in range(2):
@@ -126,10 +126,10 @@ async def test_a_scope_that_is_missing_is_said_once(guarded: Guarded) -> None:
 
 
 async def test_what_a_server_repeats_of_its_token_is_not_shown(guarded: Guarded) -> None:
-    async with open_tool_plane([guarded.machine()], pace=QUICK) as plane:
+    async with open_tool_plane([guarded.machine()], timing=QUICK) as plane:
         await until(plane, "ready")
         (token,) = (await guarded.told())["access"]
-        assert connection(plane).redaction.clean(f"bad token {token}!") == "bad token ***!"
+        assert connection(plane).redaction.sanitize(f"bad token {token}!") == "bad token ***!"
 
 
 async def test_no_log_error_or_health_holds_a_token_code_verifier_or_secret(
@@ -142,7 +142,7 @@ async def test_no_log_error_or_health_holds_a_token_code_verifier_or_secret(
     with log_records() as records:
         await signed_in(guarded.config(), place)
         person, machine = guarded.config(), replace(guarded.machine(), name="machine")
-        async with open_tool_plane([person, machine], pace=QUICK, token_place=place) as plane:
+        async with open_tool_plane([person, machine], timing=QUICK, token_place=place) as plane:
             for name in ("peer", "machine"):
                 await until(plane, "ready", name=name)
             await guarded.tell(revoke="access")

@@ -23,7 +23,7 @@ def last_error(plane: ToolPlane) -> str:
 
 
 async def test_client_credentials_open_a_session_by_themselves(guarded: Guarded) -> None:
-    async with open_tool_plane([guarded.machine()], pace=QUICK) as plane:
+    async with open_tool_plane([guarded.machine()], timing=QUICK) as plane:
         await until(plane, "ready")
         assert text_of(await call(plane, "echo", text="hello")) == "hello"
     assert await guarded.asked("client_credentials") == 1
@@ -31,7 +31,7 @@ async def test_client_credentials_open_a_session_by_themselves(guarded: Guarded)
 
 
 async def test_a_token_of_client_credentials_that_is_refused_is_replaced_unnoticed(guarded: Guarded) -> None:
-    async with open_tool_plane([guarded.machine()], pace=QUICK) as plane:
+    async with open_tool_plane([guarded.machine()], timing=QUICK) as plane:
         await until(plane, "ready")
         await guarded.tell(revoke="access")
         assert text_of(await call(plane, "echo", text="hello")) == "hello"
@@ -41,13 +41,13 @@ async def test_a_token_of_client_credentials_that_is_refused_is_replaced_unnotic
 
 async def test_the_scope_of_the_configuration_is_asked_for_and_no_other(guarded: Guarded) -> None:
     for scope, expected in (("more", "more"), (None, "tools more")):
-        async with open_tool_plane([guarded.machine(scope=scope)], pace=QUICK) as plane:
+        async with open_tool_plane([guarded.machine(scope=scope)], timing=QUICK) as plane:
             await until(plane, "ready")
         assert (await guarded.told())["forms"][-1]["scope"] == expected
 
 
 async def test_a_secret_that_is_refused_is_said_and_not_tried_again_at_once(guarded: Guarded) -> None:
-    async with open_tool_plane([guarded.machine(client_secret="wrong-s3cr3t")], pace=QUICK) as plane:
+    async with open_tool_plane([guarded.machine(client_secret="wrong-s3cr3t")], timing=QUICK) as plane:
         await until(plane, "down")
         await failed_attempts(plane, 5)
         assert last_error(plane) == "its authorization server refuses: invalid_client"
@@ -58,7 +58,7 @@ async def test_a_secret_that_is_refused_is_said_and_not_tried_again_at_once(guar
 
 async def test_a_secret_goes_to_no_authorization_server_but_the_configured_one(guarded: Guarded) -> None:
     # Without an issuer, the server's own origin is meant; this one names another.
-    async with open_tool_plane([guarded.machine(issuer=None)], pace=QUICK) as plane:
+    async with open_tool_plane([guarded.machine(issuer=None)], timing=QUICK) as plane:
         await until(plane, "down")
         assert f"the server names {guarded.login}/ as its authorization server" in last_error(plane)
         assert "set auth.issuer" in last_error(plane)
@@ -68,7 +68,7 @@ async def test_a_secret_goes_to_no_authorization_server_but_the_configured_one(g
 async def test_an_authorization_server_that_is_gone_is_named(guarded: Guarded) -> None:
     gone = f"http://127.0.0.1:{free_port()}"
     await guarded.tell(set={"authorization_server": gone})
-    async with open_tool_plane([guarded.machine(issuer=gone)], pace=QUICK) as plane:
+    async with open_tool_plane([guarded.machine(issuer=gone)], timing=QUICK) as plane:
         await until(plane, "down")
         assert last_error(plane) == f"{gone} cannot be reached for its authorization (ConnectError)"
         await guarded.tell(set={"authorization_server": ""})
@@ -78,7 +78,7 @@ async def test_a_person_signs_in_once_and_the_tokens_outlive_the_process(guarded
     place = file_place(tmp_path)
     await signed_in(guarded.config(), place)
     for _ in range(2):
-        async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+        async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
             await until(plane, "ready")
             assert text_of(await call(plane, "echo", text="hello")) == "hello"
     assert (await guarded.asked("register"), await guarded.asked("refresh_token")) == (1, 0)
@@ -86,7 +86,7 @@ async def test_a_person_signs_in_once_and_the_tokens_outlive_the_process(guarded
 
 async def test_without_a_sign_in_nobody_is_asked_and_a_later_one_is_taken_up(guarded: Guarded, tmp_path: Path) -> None:
     place = file_place(tmp_path)
-    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
         await until(plane, "down")
         await failed_attempts(plane, 5)
         assert last_error(plane) == "needs a sign-in: run `toolweave servers login peer`"
@@ -98,7 +98,7 @@ async def test_without_a_sign_in_nobody_is_asked_and_a_later_one_is_taken_up(gua
 
 
 async def test_a_plane_without_a_place_for_tokens_leaves_signed_in_servers_down(guarded: Guarded) -> None:
-    async with open_tool_plane([guarded.config()], pace=QUICK) as plane:
+    async with open_tool_plane([guarded.config()], timing=QUICK) as plane:
         await until(plane, "down")
         assert "needs a sign-in" in last_error(plane)
         result = await call(plane, "echo", text="hello")
@@ -113,7 +113,7 @@ async def test_a_refused_token_is_renewed_once_for_all_calls_and_those_in_flight
     await signed_in(guarded.config(), place)
     first = kept(guarded.config(), place)
     config = guarded.config(timeout_s=BOUND_S)
-    async with open_tool_plane([config], pace=QUICK, token_place=place) as plane:
+    async with open_tool_plane([config], timing=QUICK, token_place=place) as plane:
         await until(plane, "ready")
         held = asyncio.create_task(call(plane, "hold"))
         await guarded.until_asked("hold")
@@ -132,7 +132,7 @@ async def test_a_token_whose_time_is_over_is_renewed_before_it_is_sent(guarded: 
     place = file_place(tmp_path)
     await signed_in(guarded.config(), place)
     old = kept(guarded.config(), place, expires_at=1.0)
-    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
         await until(plane, "ready")
     seen = (await guarded.told())["seen"]
     assert await guarded.asked("refresh_token") == 1
@@ -143,7 +143,7 @@ async def test_a_refresh_token_that_is_not_repeated_stays_in_use(guarded: Guarde
     place = file_place(tmp_path)
     await signed_in(guarded.config(), place)
     await guarded.tell(set={"rotate": False, "repeat_refresh": False, "expires_in": None})
-    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
         await until(plane, "ready")
         for _ in range(3):
             await guarded.tell(revoke="access")
@@ -156,7 +156,7 @@ async def test_a_sign_in_that_is_over_is_said_once_asked_about_and_replaced_by_a
 ) -> None:
     place = file_place(tmp_path)
     await signed_in(guarded.config(), place)
-    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
         await until(plane, "ready")
         await guarded.tell(revoke="all")
         assert failure_kind(await call(plane, "echo", text="hello"))
@@ -174,7 +174,7 @@ async def test_an_authorization_server_in_trouble_costs_no_tokens(guarded: Guard
     place = file_place(tmp_path)
     await signed_in(guarded.config(), place)
     await guarded.tell(revoke="access", set={"token_status": 503})
-    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
         await until(plane, "down")
         assert last_error(plane) == "its authorization server has trouble (HTTP 503 Service Unavailable)"
         await guarded.tell(set={"token_status": 0})
@@ -187,7 +187,7 @@ async def test_a_server_that_refuses_what_it_has_just_been_given_is_left_in_peac
     place = file_place(tmp_path)
     await signed_in(guarded.config(), place)
     await guarded.tell(set={"refuse_all": True})
-    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
         await until(plane, "down")
         await failed_attempts(plane, 5)
         assert last_error(plane) == "it refuses the token that its authorization server has just given"
@@ -199,7 +199,7 @@ async def test_a_server_that_refuses_what_it_has_just_been_given_is_left_in_peac
 async def test_a_caller_who_leaves_does_not_cut_off_a_renewal(guarded: Guarded, tmp_path: Path) -> None:
     place = file_place(tmp_path)
     await signed_in(guarded.config(), place)
-    async with open_tool_plane([guarded.config(timeout_s=BOUND_S)], pace=QUICK, token_place=place) as plane:
+    async with open_tool_plane([guarded.config(timeout_s=BOUND_S)], timing=QUICK, token_place=place) as plane:
         await until(plane, "ready")
         await guarded.tell(revoke="access", set={"hold_token": True})
         leaving = asyncio.create_task(call(plane, "echo", text="hello"))
@@ -218,7 +218,7 @@ async def test_closing_the_plane_lets_a_renewal_end_so_that_its_tokens_are_kept(
     place = file_place(tmp_path)
     await signed_in(guarded.config(), place)
     first = kept(guarded.config(), place)
-    async with open_tool_plane([guarded.config(timeout_s=BOUND_S)], pace=QUICK, token_place=place) as plane:
+    async with open_tool_plane([guarded.config(timeout_s=BOUND_S)], timing=QUICK, token_place=place) as plane:
         await until(plane, "ready")
         await guarded.tell(revoke="access", set={"hold_token": True})
         late = asyncio.create_task(call(plane, "echo", text="hello"))
@@ -233,7 +233,7 @@ async def test_closing_the_plane_lets_a_renewal_end_so_that_its_tokens_are_kept(
 async def test_after_a_sign_out_a_reconnect_finds_nothing(guarded: Guarded, tmp_path: Path) -> None:
     place = file_place(tmp_path)
     await signed_in(guarded.config(), place)
-    async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
         await until(plane, "ready")
         assert await sign_out(guarded.config(), place)
         assert not await sign_out(guarded.config(), place)
@@ -246,13 +246,13 @@ async def test_tokens_are_not_sent_to_another_url_or_by_another_client(guarded: 
     await signed_in(guarded.config(), place)
     async with eavesdropper() as (origin, heard):
         moved = guarded.config(url=f"{origin}/mcp")
-        async with open_tool_plane([moved], pace=QUICK, token_place=place) as plane:
+        async with open_tool_plane([moved], timing=QUICK, token_place=place) as plane:
             await until(plane, "down")
             await failed_attempts(plane, 2)
             assert "needs a sign-in" in last_error(plane)
         assert heard == []
     other_client = guarded.config(guarded.config().auth.model_copy(update={"client_id": "fixed-client"}))  # type: ignore[union-attr]
-    async with open_tool_plane([other_client], pace=QUICK, token_place=place) as plane:
+    async with open_tool_plane([other_client], timing=QUICK, token_place=place) as plane:
         await until(plane, "down")
         assert "needs a sign-in" in last_error(plane)
 
@@ -260,7 +260,7 @@ async def test_tokens_are_not_sent_to_another_url_or_by_another_client(guarded: 
 async def test_answers_without_a_stream_hold_up_no_other_call() -> None:
     async with guarded_server("http", "--json") as guarded:
         config = guarded.machine()
-        async with open_tool_plane([config], pace=QUICK) as plane:
+        async with open_tool_plane([config], timing=QUICK) as plane:
             await until(plane, "ready")
             held = asyncio.create_task(call(plane, "hold"))
             await guarded.until_asked("hold")
@@ -273,7 +273,7 @@ async def test_it_is_the_same_over_sse(tmp_path: Path) -> None:
     place = file_place(tmp_path)
     async with guarded_server("sse") as guarded:
         await signed_in(guarded.config(), place)
-        async with open_tool_plane([guarded.config()], pace=QUICK, token_place=place) as plane:
+        async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
             await until(plane, "ready")
             await guarded.tell(revoke="access")
             assert text_of(await call(plane, "echo", text="hello")) == "hello"

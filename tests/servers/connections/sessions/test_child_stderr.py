@@ -28,7 +28,7 @@ def said(records: list[dict[str, object]]) -> list[str]:
 @pytest.mark.parametrize("kind", ["lines", "line", "bytes"])
 async def test_a_flood_on_stderr_holds_up_no_call_and_fills_neither_memory_nor_log(kind: str) -> None:
     with log_records() as records:
-        async with open_tool_plane([misbehaving(timeout_s=NEVER_S)], pace=QUICK) as plane:
+        async with open_tool_plane([misbehaving(timeout_s=NEVER_S)], timing=QUICK) as plane:
             await call(plane, "echo")
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             shouting = asyncio.create_task(call(plane, "shout", kind=kind, megabytes=30, end="the last words"))
@@ -97,7 +97,7 @@ def test_a_budget_admits_a_burst_and_then_so_many_a_second() -> None:
 
 async def test_pieces_of_a_line_are_logged_as_one() -> None:
     with log_records() as records:
-        async with open_tool_plane([misbehaving(env={"KEY": SECRET})], pace=QUICK) as plane:
+        async with open_tool_plane([misbehaving(env={"KEY": SECRET})], timing=QUICK) as plane:
             async with asyncio.timeout(BOUND_S):
                 await call(plane, "whisper", pieces=["the key ", SECRET[:5], SECRET[5:], " is bad\n"])
     assert "peer: the key *** is bad" in said(records)

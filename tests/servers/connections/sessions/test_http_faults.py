@@ -26,7 +26,7 @@ from tests.servers.connections.peers import (
 )
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
-from toolweave.servers.connections.status import Pace
+from toolweave.servers.connections.status import Timing
 
 
 @pytest_asyncio.fixture
@@ -44,8 +44,8 @@ async def gathering() -> AsyncIterator[HttpMcpServer]:
 @pytest_asyncio.fixture
 async def plane(peer: HttpMcpServer) -> AsyncIterator[ToolPlane]:
     # No call in these tests may be answered by its deadline.
-    async with open_tool_plane([replace(peer.config, timeout_s=600)], pace=QUICK) as plane:
-        await plane.settle()
+    async with open_tool_plane([replace(peer.config, timeout_s=600)], timing=QUICK) as plane:
+        await plane.wait_for_servers()
         yield plane
 
 
@@ -92,7 +92,7 @@ async def test_a_server_that_dies_while_idle_is_down_and_its_successor_on_the_po
     async with asyncio.timeout(BOUND_S):
         # What is noticed first may be the end of a stream that was open.
         while "ConnectError" not in str(plane.health()["peer"]["last_error"]):
-            await connection(plane).status.change()
+            await connection(plane).status.wait_for_change()
     assert failure_kind(await call(plane, "echo")) == "transport"
     await peer.start()
     await until(plane, "ready")
@@ -108,7 +108,7 @@ async def test_nobody_listening_is_down_with_the_reason() -> None:
     server = McpServerConfig(
         name="peer", transport="http", url=f"http://127.0.0.1:{free_port()}/mcp?key=hunter2hunter2"
     )
-    async with open_tool_plane([server], pace=QUICK) as plane:
+    async with open_tool_plane([server], timing=QUICK) as plane:
         await until(plane, "down")
         error = str(plane.health()["peer"]["last_error"])
     assert "ConnectError" in error
@@ -116,23 +116,23 @@ async def test_nobody_listening_is_down_with_the_reason() -> None:
 
 
 async def test_a_server_that_wants_other_credentials_is_down_with_the_status() -> None:
-    async with misbehaving_http("unauthorized") as peer, open_tool_plane([peer.config], pace=QUICK) as plane:
+    async with misbehaving_http("unauthorized") as peer, open_tool_plane([peer.config], timing=QUICK) as plane:
         await until(plane, "down")
         assert plane.health()["peer"]["last_error"] == "HTTP 401 Unauthorized"
 
 
 async def test_closing_the_plane_is_not_held_up_by_a_frozen_server(peer: HttpMcpServer) -> None:
     # Nothing but the end of the DELETE may let go of the session: leaving it is given more time than the test has.
-    pace = Pace(first_wait_s=BOUND_S, leave_s=600)
-    async with asyncio.timeout(BOUND_S), open_tool_plane([peer.config], pace=pace) as plane:
-        await plane.settle()
+    timing = Timing(connect_wait_s=BOUND_S, close_timeout_s=600)
+    async with asyncio.timeout(BOUND_S), open_tool_plane([peer.config], timing=timing) as plane:
+        await plane.wait_for_servers()
         os.kill(peer.pid, signal.SIGSTOP)
     os.kill(peer.pid, signal.SIGCONT)
 
 
 async def test_a_frozen_server_is_found_by_the_ping(peer: HttpMcpServer) -> None:
-    async with open_tool_plane([peer.config], pace=replace(QUICK, ping_limit_s=2.0)) as plane:
-        await plane.settle()
+    async with open_tool_plane([peer.config], timing=replace(QUICK, ping_timeout_s=2.0)) as plane:
+        await plane.wait_for_servers()
         os.kill(peer.pid, signal.SIGSTOP)
         await until(plane, "down")
         assert plane.health()["peer"]["last_error"] == "it did not answer a ping within 2 s"
@@ -142,8 +142,8 @@ async def test_a_frozen_server_is_found_by_the_ping(peer: HttpMcpServer) -> None
 
 async def test_a_server_is_told_of_many_cancelled_calls_at_once(gathering: HttpMcpServer) -> None:
     config = replace(gathering.config, timeout_s=600)
-    async with open_tool_plane([config], pace=QUICK) as plane:
-        await plane.settle()
+    async with open_tool_plane([config], timing=QUICK) as plane:
+        await plane.wait_for_servers()
         waiting = [asyncio.create_task(call(plane, "wait")) for _ in range(TOGETHER)]
         await call(plane, "entered", calls=TOGETHER)
         for each in waiting:

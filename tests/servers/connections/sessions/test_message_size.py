@@ -136,7 +136,7 @@ async def test_an_answer_of_too_many_values_is_refused_and_the_session_goes_on(t
         if transport != "stdio":
             remote = await stack.enter_async_context(misbehaving_http(transport=transport))
             config = McpServerConfig(name="peer", transport=transport, url=remote.url, timeout_s=BOUND_S)
-        plane = await stack.enter_async_context(open_tool_plane([config], pace=QUICK))
+        plane = await stack.enter_async_context(open_tool_plane([config], timing=QUICK))
         await until(plane, "ready")
         refused = await call(plane, "intricate", values=MOST_VALUES + 50_000)
         assert "too large to be read" in text_of(refused)

@@ -49,8 +49,8 @@ def spawned(transport: Transport, *behave: str, port: int | None = None, **confi
 @over_both
 @pytest.mark.requirement("T-07")
 async def test_a_server_is_started_used_and_ended_with_the_plane(transport: Transport) -> None:
-    async with open_tool_plane([spawned(transport, command=REAL_PYTHON)], pace=QUICK) as plane:
-        await plane.settle()
+    async with open_tool_plane([spawned(transport, command=REAL_PYTHON)], timing=QUICK) as plane:
+        await plane.wait_for_servers()
         [pid] = child_pids(MISBEHAVING)
         assert await pid_of(plane) == pid
     assert not is_running(pid)
@@ -58,7 +58,7 @@ async def test_a_server_is_started_used_and_ended_with_the_plane(transport: Tran
 
 @over_both
 async def test_a_server_that_dies_fails_its_calls_at_once_and_is_started_again(transport: Transport) -> None:
-    async with open_tool_plane([spawned(transport, timeout_s=600)], pace=QUICK) as plane:
+    async with open_tool_plane([spawned(transport, timeout_s=600)], timing=QUICK) as plane:
         pid = await pid_of(plane)
         waiting = asyncio.create_task(call(plane, "wait"))
         await call(plane, "entered", calls=1)
@@ -71,7 +71,7 @@ async def test_a_server_that_dies_fails_its_calls_at_once_and_is_started_again(t
 
 
 async def test_a_reconnect_that_is_asked_for_starts_the_server_anew() -> None:
-    async with open_tool_plane([spawned("http")], pace=QUICK) as plane:
+    async with open_tool_plane([spawned("http")], timing=QUICK) as plane:
         pid = await pid_of(plane)
         await plane.reconnect("peer")
         assert await pid_of(plane) != pid
@@ -80,8 +80,8 @@ async def test_a_reconnect_that_is_asked_for_starts_the_server_anew() -> None:
 
 @over_both
 async def test_a_server_that_ends_at_once_is_down_with_its_reason_and_rests(transport: Transport) -> None:
-    pace = replace(QUICK, exits_before_rest=2, rest_s=600, steady_s=1.0)
-    async with open_tool_plane([spawned(transport, "exit-at-once")], pace=pace) as plane:
+    timing = replace(QUICK, max_quick_exits=2, long_delay_s=600, stable_s=1.0)
+    async with open_tool_plane([spawned(transport, "exit-at-once")], timing=timing) as plane:
         with log_records() as records:
             await until(plane, "down")
         error = str(plane.health()["peer"]["last_error"])
@@ -89,21 +89,21 @@ async def test_a_server_that_ends_at_once_is_down_with_its_reason_and_rests(tran
         assert [r for r in records if r["message"] == "peer: no key: set MISBEHAVING_KEY"]
         connection = plane._connections["peer"]
         async with asyncio.timeout(BOUND_S):
-            while not connection._backoff.is_resting:
-                await connection.status.change()
+            while not connection._backoff.is_crash_looping:
+                await connection.status.wait_for_change()
         assert failure_kind(await call(plane, "echo")) == "transport"
         assert child_pids(MISBEHAVING) == []
 
 
 async def test_a_program_that_does_not_exist_is_named() -> None:
-    async with open_tool_plane([spawned("http", command="no-such-program")], pace=QUICK) as plane:
+    async with open_tool_plane([spawned("http", command="no-such-program")], timing=QUICK) as plane:
         await until(plane, "down")
         assert plane.health()["peer"]["last_error"] == "no-such-program was not found"
 
 
 async def test_a_program_that_never_serves_is_given_up_and_ended() -> None:
     idle = spawned("http", args=("-c", "import time; time.sleep(600)"))
-    async with open_tool_plane([idle], pace=replace(QUICK, connect_s=0.3)) as plane:
+    async with open_tool_plane([idle], timing=replace(QUICK, connect_timeout_s=0.3)) as plane:
         await until(plane, "down")
         assert plane.health()["peer"]["last_error"] == "it did not get ready within 0.3 s"
 
@@ -111,7 +111,7 @@ async def test_a_program_that_never_serves_is_given_up_and_ended() -> None:
 async def test_a_port_that_somebody_else_serves_is_not_taken_for_our_server() -> None:
     async with misbehaving_http(name="other") as other:
         config = spawned("http", port=other.port)
-        async with open_tool_plane([config], pace=QUICK) as plane:
+        async with open_tool_plane([config], timing=QUICK) as plane:
             await until(plane, "down")
             assert "something else serves on 127.0.0.1:" in str(plane.health()["peer"]["last_error"])
             assert child_pids(MISBEHAVING) == [other.pid]
@@ -123,7 +123,7 @@ async def test_a_port_that_somebody_else_serves_is_not_taken_for_our_server() ->
 async def test_what_it_writes_is_in_our_log_and_its_environment_is_the_configured_one(transport: Transport) -> None:
     config = spawned(transport, env={"KEY": "hunter2hunter2", "COLOUR": "ultramarine"})
     with log_records() as records:
-        async with open_tool_plane([config], pace=QUICK) as plane:
+        async with open_tool_plane([config], timing=QUICK) as plane:
             await call(plane, "say", text="the key is hunter2hunter2")
             await call(plane, "print", text="to stdout")
             env = json.loads(text_of(await call(plane, "env")))
@@ -137,23 +137,23 @@ async def test_what_it_writes_is_in_our_log_and_its_environment_is_the_configure
 @over_both
 async def test_a_stubborn_server_is_killed(transport: Transport) -> None:
     stubborn = spawned(transport, "stubborn", command=REAL_PYTHON)
-    async with open_tool_plane([stubborn], pace=replace(QUICK, leave_s=0.3)) as plane:
+    async with open_tool_plane([stubborn], timing=replace(QUICK, close_timeout_s=0.3)) as plane:
         pid = await pid_of(plane)
     assert not is_running(pid)
 
 
 @pytest.mark.parametrize(("processes", "rounds"), [(0, 0), (0, 10), (1, 0), (1, 100)])
 async def test_a_plane_that_closes_while_its_server_starts_leaves_nothing_behind(processes: int, rounds: int) -> None:
-    async with open_tool_plane([spawned("http")], pace=QUICK) as plane:
-        await plane.settle()
-    async with nothing_left(), open_tool_plane([spawned("http"), spawned("sse")], pace=QUICK):
+    async with open_tool_plane([spawned("http")], timing=QUICK) as plane:
+        await plane.wait_for_servers()
+    async with nothing_left(), open_tool_plane([spawned("http"), spawned("sse")], timing=QUICK):
         await moment(processes, rounds)
     assert child_pids(MISBEHAVING) == []
 
 
 async def test_a_plane_that_loses_its_server_again_and_again_leaves_nothing_behind() -> None:
     async def lose() -> None:
-        async with open_tool_plane([spawned("sse")], pace=QUICK) as plane:
+        async with open_tool_plane([spawned("sse")], timing=QUICK) as plane:
             for _ in range(3):
                 os.kill(await pid_of(plane), signal.SIGKILL)
                 await until(plane, "down")

@@ -1,8 +1,8 @@
-"""Keep the process's one tool plane where served graphs find it.
+"""Hold the tool plane that the graphs of this process share.
 
-A lifespan calls `expect` of the `plane_slot` first thing, then `publish` and at its end `withdraw`; a run that starts
-meanwhile waits in `plane`. Where nothing is published or expected, as in a script that imports a served graph, the
-first use opens a plane on a daemon thread, closed at exit.
+The application's lifespan calls `plane_slot.expect_plane` first, then `set_plane`, and `clear_plane` at its end. A run
+that starts before `set_plane` waits in `get_plane`. If no plane is set or expected, for example in a script that
+imports a served graph, the first `get_plane` opens one on a daemon thread, which closes it when the process exits.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ServerUnavailable
 from toolweave.files import make_data_folder
 from toolweave.servers.connections.oauth import token_place
-from toolweave.servers.connections.observation import open_call_log
+from toolweave.servers.connections.observability import open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
-CLOSING_LIMIT_S = 8.0
+CLOSE_TIMEOUT_S = 8.0
 
 
 @asynccontextmanager
-async def open_served_plane(settings: Settings) -> AsyncIterator[ToolPlane]:
+async def open_configured_plane(settings: Settings) -> AsyncIterator[ToolPlane]:
     """Open the plane, and close it with the block: first its servers, then the log, which has their last calls.
 
     Raises:
@@ -57,41 +57,41 @@ def _log_config(config: McpConfig, place: str) -> None:
             )
 
 
-class Slot:
+class PlaneSlot:
     """Room for one plane, used from any thread and any event loop."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._plane: ToolPlane | None = None
-        self._expected = False
-        self._release: Callable[[], None] | None = None
+        self._is_expected = False
+        self._stop_background: Callable[[], None] | None = None
         """Ends the plane on the daemon thread, where there is one."""
-        self._waiting: list[Future[ToolPlane]] = []
+        self._waiters: list[Future[ToolPlane]] = []
 
-    def expect(self) -> None:
+    def expect_plane(self) -> None:
         """Note that a plane is about to be published."""
-        self._expected = True
+        self._is_expected = True
 
-    def publish(self, plane: ToolPlane) -> None:
+    def set_plane(self, plane: ToolPlane) -> None:
         """Fill the slot and let everybody who waits have the plane; one opened in the background is closed."""
         with self._lock:
-            release, self._release = self._release, None
+            release, self._stop_background = self._stop_background, None
         if release is not None:
             release()
-        self._fill(plane)
+        self._resolve_waiters(plane)
 
-    def withdraw(self, plane: ToolPlane) -> None:
-        """Empty the slot if it holds `plane`; nothing is expected any more."""
+    def clear_plane(self, plane: ToolPlane) -> None:
+        """Empty the slot if it holds `get_plane`; nothing is expected any more."""
         with self._lock:
-            self._expected = False
+            self._is_expected = False
             if self._plane is plane:
                 self._plane = None
 
-    def holds(self, plane: ToolPlane) -> bool:
-        """Return whether it is `plane` that is in the slot."""
+    def is_current(self, plane: ToolPlane) -> bool:
+        """Return whether it is `get_plane` that is in the slot."""
         return self._plane is plane
 
-    async def plane(self, timeout_s: float = 2.0) -> ToolPlane:
+    async def get_plane(self, timeout_s: float = 2.0) -> ToolPlane:
         """Return the process's tool plane, waiting at most `timeout_s` for it to open.
 
         Raises:
@@ -102,8 +102,8 @@ class Slot:
         with self._lock:
             if self._plane is not None:
                 return self._plane
-            self._waiting.append(waiter)
-            if not self._expected and self._release is None:
+            self._waiters.append(waiter)
+            if not self._is_expected and self._stop_background is None:
                 self._open_in_background()
         try:
             return await asyncio.wait_for(asyncio.wrap_future(waiter), timeout_s)
@@ -122,9 +122,9 @@ class Slot:
                 loop.call_soon_threadsafe(released.set)
 
         async def serve() -> None:
-            async with open_served_plane(load_settings()) as plane:
-                if self._release is release:
-                    self._fill(plane)
+            async with open_configured_plane(load_settings()) as plane:
+                if self._stop_background is release:
+                    self._resolve_waiters(plane)
                 await released.wait()
 
         def run() -> None:
@@ -132,28 +132,28 @@ class Slot:
                 with asyncio.Runner(loop_factory=lambda: loop) as runner:
                     runner.run(serve())
             except Exception as error:  # noqa: BLE001 - the top-level handler of this thread
-                self._release = None
-                for waiter in self._taken_waiters():
+                self._stop_background = None
+                for waiter in self._pop_waiters():
                     waiter.set_exception(error)
 
         def stop() -> None:
             release()
-            thread.join(CLOSING_LIMIT_S)
+            thread.join(CLOSE_TIMEOUT_S)
 
         thread = threading.Thread(target=run, name="toolweave-tool-plane", daemon=True)
-        self._release = release
+        self._stop_background = release
         atexit.register(stop)
         thread.start()
 
-    def _fill(self, plane: ToolPlane) -> None:
+    def _resolve_waiters(self, plane: ToolPlane) -> None:
         self._plane = plane
-        for waiter in self._taken_waiters():
+        for waiter in self._pop_waiters():
             waiter.set_result(plane)
 
-    def _taken_waiters(self) -> list[Future[ToolPlane]]:
+    def _pop_waiters(self) -> list[Future[ToolPlane]]:
         with self._lock:
-            waiting, self._waiting = self._waiting, []
+            waiting, self._waiters = self._waiters, []
         return [waiter for waiter in waiting if waiter.set_running_or_notify_cancel()]
 
 
-plane_slot = Slot()
+plane_slot = PlaneSlot()

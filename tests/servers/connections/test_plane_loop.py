@@ -6,7 +6,7 @@ import pytest
 
 from tests.servers.connections.peers import BOUND_S, QUICK, call, failure_kind, misbehaving
 from toolweave.errors import ServerUnavailable
-from toolweave.servers.connections.plane import HomeLoop, open_tool_plane
+from toolweave.servers.connections.plane import PlaneLoop, open_tool_plane
 
 
 async def elsewhere(work: Callable[[], Awaitable[object]]) -> object:
@@ -19,7 +19,7 @@ async def elsewhere(work: Callable[[], Awaitable[object]]) -> object:
 
 
 async def test_work_runs_on_the_loop_it_is_carried_to_and_its_result_and_error_come_back() -> None:
-    home, here = HomeLoop(), asyncio.get_running_loop()
+    home, here = PlaneLoop(), asyncio.get_running_loop()
 
     async def work(fail: bool) -> object:
         if fail:
@@ -33,7 +33,7 @@ async def test_work_runs_on_the_loop_it_is_carried_to_and_its_result_and_error_c
 
 
 async def test_a_caller_that_is_cancelled_on_another_loop_cancels_its_work_here() -> None:
-    home, begun, cancelled = HomeLoop(), threading.Event(), asyncio.Event()
+    home, begun, cancelled = PlaneLoop(), threading.Event(), asyncio.Event()
 
     async def work() -> None:
         begun.set()
@@ -56,7 +56,7 @@ async def test_a_caller_that_is_cancelled_on_another_loop_cancels_its_work_here(
 
 
 async def test_a_closed_loop_takes_nothing_more_from_others_and_waits_for_what_it_has() -> None:
-    home, begun, end = HomeLoop(), asyncio.Event(), asyncio.Event()
+    home, begun, end = PlaneLoop(), asyncio.Event(), asyncio.Event()
 
     async def work() -> str:
         begun.set()
@@ -77,7 +77,7 @@ async def test_a_closed_loop_takes_nothing_more_from_others_and_waits_for_what_i
 
 
 async def test_draining_ends_at_its_limit() -> None:
-    home, begun = HomeLoop(), asyncio.Event()
+    home, begun = PlaneLoop(), asyncio.Event()
 
     async def work() -> None:
         begun.set()
@@ -94,8 +94,8 @@ async def test_draining_ends_at_its_limit() -> None:
 
 async def test_callers_on_other_loops_are_answered_while_the_plane_closes_under_them() -> None:
     are_open = threading.Event()
-    async with open_tool_plane([misbehaving(timeout_s=600)], pace=QUICK) as plane:
-        await plane.settle()
+    async with open_tool_plane([misbehaving(timeout_s=600)], timing=QUICK) as plane:
+        await plane.wait_for_servers()
 
         async def many() -> list[str | None]:
             calling = [asyncio.create_task(call(plane, "sleep", seconds=600)) for _ in range(20)]

@@ -7,15 +7,15 @@ from typing import Any
 from tests.fixtures.loop_clock import pass_time
 from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, call, compile_checks, misbehaving, text_of
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.observation import (
-    ERRORS,
-    LATENCIES,
-    LONGEST_NAME,
-    MOST_TOOLS,
+from toolweave.servers.connections.observability import (
+    LATENCY_BUCKETS_S,
+    MAX_ERRORS,
+    MAX_LATENCIES,
+    MAX_TOOL_NAME_CHARS,
+    MAX_TOOL_NAMES,
     OTHER_TOOLS,
-    SECONDS,
+    CallMetrics,
     CallRecord,
-    Figures,
     LatencyMs,
     Outcome,
 )
@@ -38,31 +38,31 @@ def record(tool: str = "echo", outcome: Outcome = "ok", **given: Any) -> CallRec
     )
 
 
-def counted(*records: CallRecord) -> Figures:
-    figures = Figures(["peer", "other"])
+def counted(*records: CallRecord) -> CallMetrics:
+    metrics = CallMetrics(["peer", "other"])
     for each in records:
-        figures(each)
-    return figures
+        metrics(each)
+    return metrics
 
 
 async def test_calls_are_counted_by_tool_and_outcome_while_and_after_they_run() -> None:
-    async with open_tool_plane([misbehaving(timeout_s=LIMIT_S), misbehaving(name="other")], pace=QUICK) as plane:
+    async with open_tool_plane([misbehaving(timeout_s=LIMIT_S), misbehaving(name="other")], timing=QUICK) as plane:
         await compile_checks(plane)
         slow = asyncio.create_task(call(plane, "sleep", seconds=BOUND_S))
         await asyncio.sleep(0)
-        assert plane.figures.of("peer").in_flight == 1
+        assert plane.metrics.for_server("peer").in_flight == 1
         for tool in ("echo", "echo", "fail", "wrong_shape"):
             await call(plane, tool)
         pass_time(LIMIT_S)
         assert "took longer" in text_of(await slow)
-        peer, other = plane.figures.all().values()
-    assert {tool: dict(figures.outcomes) for tool, figures in peer.tools.items()} == {
+        peer, other = plane.metrics.all_servers().values()
+    assert {tool: dict(metrics.outcomes) for tool, metrics in peer.tools.items()} == {
         "echo": {"ok": 2},
         "fail": {"tool_error": 1},
         "wrong_shape": {"protocol": 1},
         "sleep": {"timeout": 1},
     }
-    assert {tool: (figures.calls, figures.failures) for tool, figures in peer.tools.items()} == {
+    assert {tool: (metrics.calls, metrics.failures) for tool, metrics in peer.tools.items()} == {
         "echo": (2, 0),
         "fail": (1, 1),
         "wrong_shape": (1, 1),
@@ -77,68 +77,66 @@ async def test_calls_are_counted_by_tool_and_outcome_while_and_after_they_run() 
 
 
 def test_a_call_its_caller_gave_up_is_no_failure() -> None:
-    peer = counted(record(outcome="cancelled")).of("peer")
+    peer = counted(record(outcome="cancelled")).for_server("peer")
     assert (peer.tools["echo"].calls, peer.tools["echo"].failures, len(peer.errors)) == (1, 0, 0)
 
 
 def test_attempts_after_the_first_are_retries_and_a_call_that_never_left_has_none() -> None:
-    figures = counted(
+    metrics = counted(
         record(attempts=4, outcome="transport"), record(attempts=2), record(attempts=0, outcome="refused")
     )
-    assert figures.of("peer").tools["echo"].retries == 4
+    assert metrics.for_server("peer").tools["echo"].retries == 4
 
 
 def test_the_latency_is_that_of_the_newest_successful_calls() -> None:
     assert counted(record(outcome="tool_error")).latency("peer") is None
-    figures = counted(*(record(duration_ms=9_999.0) for _ in range(LATENCIES)))
-    assert figures.latency("peer") == LatencyMs(p50=9_999.0, p99=9_999.0)
-    for number in range(LATENCIES):
-        figures(record(duration_ms=float(number)))
-        figures(record(duration_ms=70_000.0, outcome="timeout"))
-    assert figures.latency("peer") == LatencyMs(p50=255.0, p99=506.0)
-    assert figures.latency("other") is None
+    metrics = counted(*(record(duration_ms=9_999.0) for _ in range(MAX_LATENCIES)))
+    assert metrics.latency("peer") == LatencyMs(p50=9_999.0, p99=9_999.0)
+    for number in range(MAX_LATENCIES):
+        metrics(record(duration_ms=float(number)))
+        metrics(record(duration_ms=70_000.0, outcome="timeout"))
+    assert metrics.latency("peer") == LatencyMs(p50=255.0, p99=506.0)
+    assert metrics.latency("other") is None
 
 
 def test_answered_calls_fall_into_the_bucket_of_their_time() -> None:
-    times = {0.5: 0, 1.0: 0, 1.1: 1, 60_000.0: len(SECONDS) - 1, 60_001.0: len(SECONDS)}
+    times = {0.5: 0, 1.0: 0, 1.1: 1, 60_000.0: len(LATENCY_BUCKETS_S) - 1, 60_001.0: len(LATENCY_BUCKETS_S)}
     for duration_ms, bucket in times.items():
-        tool = (
-            counted(record(duration_ms=duration_ms), record(duration_ms=1.0, outcome="timeout"))
-            .of("peer")
-            .tools["echo"]
-        )
+        metrics = counted(record(duration_ms=duration_ms), record(duration_ms=1.0, outcome="timeout"))
+        tool = metrics.for_server("peer").tools["echo"]
         assert (tool.buckets.index(1), sum(tool.buckets), tool.seconds) == (bucket, 1, duration_ms / 1000)
 
 
 def test_names_without_end_are_counted_together_and_long_ones_cut() -> None:
-    figures = counted(*(record(f"tool-{number}") for number in range(MOST_TOOLS + 5)), record("x" * 1_000_000))
-    tools = figures.of("peer").tools
-    assert len(tools) == MOST_TOOLS + 1
+    metrics = counted(*(record(f"tool-{number}") for number in range(MAX_TOOL_NAMES + 5)), record("x" * 1_000_000))
+    tools = metrics.for_server("peer").tools
+    assert len(tools) == MAX_TOOL_NAMES + 1
     assert tools[OTHER_TOOLS].calls == 6
-    assert max(len(name) for name in counted(record("x" * 1_000_000)).of("peer").tools) == LONGEST_NAME
+    assert max(len(name) for name in counted(record("x" * 1_000_000)).for_server("peer").tools) == MAX_TOOL_NAME_CHARS
 
 
 def test_only_the_newest_errors_are_kept() -> None:
-    figures = counted(*(record(outcome="timeout", reason=str(number)) for number in range(ERRORS + 3)))
-    assert [error["reason"] for error in figures.of("peer").errors] == [str(number) for number in range(3, ERRORS + 3)]
+    metrics = counted(*(record(outcome="timeout", reason=str(n)) for n in range(MAX_ERRORS + 3)))
+    errors = metrics.for_server("peer").errors
+    assert [error["reason"] for error in errors] == [str(n) for n in range(3, MAX_ERRORS + 3)]
 
 
 def test_figures_are_read_from_another_thread_while_calls_are_counted() -> None:
-    figures = Figures(["peer"])
+    metrics = CallMetrics(["peer"])
     done = threading.Event()
     read: list[int] = []
 
     def watch() -> None:
         while not done.is_set():
-            peer = figures.of("peer")
+            peer = metrics.for_server("peer")
             read.append(sum(tool.calls for tool in peer.tools.values()))
             peer.latency()
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     for number in range(5_000):
-        figures(record(f"tool-{number % 300}", duration_ms=float(number)))
+        metrics(record(f"tool-{number % 300}", duration_ms=float(number)))
     done.set()
     watcher.join()
     assert read == sorted(read)
-    assert sum(tool.calls for tool in figures.of("peer").tools.values()) == 5_000
+    assert sum(tool.calls for tool in metrics.for_server("peer").tools.values()) == 5_000
