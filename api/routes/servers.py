@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from toolweave.api.errors import json_response
 from toolweave.api.langgraph_client import require_known_caller
 from toolweave.servers.connections.breaker import BreakerState
-from toolweave.servers.connections.observability import LATENCY_BUCKETS_S, ServerMetrics
+from toolweave.servers.connections.observability import LATENCY_BUCKETS_S, ServerCallMetrics
 from toolweave.servers.connections.plane import ToolPlane
 from toolweave.servers.connections.plane_slot import plane_slot
 from toolweave.servers.connections.status import ServerDetails, ServerHealth, ServerState, ServerSummary
@@ -83,7 +83,7 @@ def _states(servers: dict[str, ServerHealth]) -> Iterator[Metric]:
     yield from (state, breaker, tools)
 
 
-def _calls(servers: dict[str, ServerMetrics]) -> Iterator[Metric]:
+def _calls(servers: dict[str, ServerCallMetrics]) -> Iterator[Metric]:
     calls = CounterMetricFamily(
         f"{PREFIX}_calls", "Calls that have ended, by how.", labels=["server", "tool", "outcome"]
     )

@@ -126,7 +126,7 @@ class LatencyMs(TypedDict):
 
 
 @dataclass(slots=True)
-class ToolMetrics:
+class ToolCallMetrics:
     """The calls of one tool since the start; `buckets` and `seconds` are the histogram and sum of answered calls."""
 
     outcomes: Counter[Outcome] = field(default_factory=Counter)
@@ -146,10 +146,10 @@ class ToolMetrics:
 
 
 @dataclass(slots=True)
-class ServerMetrics:
+class ServerCallMetrics:
     """The calls of one server by the tools' own names, and how many are under way."""
 
-    tools: dict[str, ToolMetrics] = field(default_factory=dict)
+    tools: dict[str, ToolCallMetrics] = field(default_factory=dict)
     in_flight: int = 0
     errors: deque[ServerError] = field(default_factory=lambda: deque(maxlen=MAX_ERRORS))
     _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_LATENCIES))
@@ -167,7 +167,7 @@ class ServerMetrics:
         tool = self.tools.get(name)
         if tool is None:
             name = name if len(self.tools) < MAX_TOOL_NAMES else OTHER_TOOLS
-            tool = self.tools.setdefault(name, ToolMetrics())
+            tool = self.tools.setdefault(name, ToolCallMetrics())
         tool.outcomes[record.outcome] += 1
         tool.retries += max(record.attempts - 1, 0)
         if record.outcome in ANSWERED_OUTCOMES:
@@ -186,7 +186,7 @@ class CallMetrics:
 
     def __init__(self, servers: Iterable[str]) -> None:
         self._lock = threading.Lock()
-        self._servers = {name: ServerMetrics() for name in servers}
+        self._servers = {name: ServerCallMetrics() for name in servers}
 
     def __call__(self, record: CallRecord) -> None:
         """Take in a call that has ended."""
@@ -204,7 +204,7 @@ class CallMetrics:
             with self._lock:
                 self._servers[server].in_flight -= 1
 
-    def for_server(self, server: str) -> ServerMetrics:
+    def for_server(self, server: str) -> ServerCallMetrics:
         """Return the figures of one server at this moment."""
         with self._lock:
             return deepcopy(self._servers[server])
@@ -214,7 +214,7 @@ class CallMetrics:
         with self._lock:
             return self._servers[server].latency()
 
-    def all_servers(self) -> dict[str, ServerMetrics]:
+    def all_servers(self) -> dict[str, ServerCallMetrics]:
         """Return the figures of every server at this moment, in configuration order."""
         with self._lock:
             return deepcopy(self._servers)

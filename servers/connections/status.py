@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import Transport
 from toolweave.servers.connections.breaker import BreakerState
-from toolweave.servers.connections.observability import LatencyMs, ServerError, ServerMetrics, ToolMetrics
+from toolweave.servers.connections.observability import LatencyMs, ServerCallMetrics, ServerError, ToolCallMetrics
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import ListedTool, ToolsByName, requires_approval
 
@@ -185,7 +185,7 @@ def server_details(
     config: McpServerConfig,
     health: ServerHealth,
     offer: ToolsByName,
-    metrics: ServerMetrics,
+    metrics: ServerCallMetrics,
     lost: Iterable[ServerError],
     redaction: Redaction,
 ) -> ServerDetails:
@@ -219,8 +219,8 @@ def server_target(config: McpServerConfig, redaction: Redaction) -> str:
     return redaction.sanitize(f"{url.scheme}://{host}")
 
 
-def _details(config: McpServerConfig, name: str, spec: ListedTool, calls: Mapping[str, ToolMetrics]) -> ToolDetails:
-    counted = calls.get(spec.name) or ToolMetrics()
+def _details(config: McpServerConfig, name: str, spec: ListedTool, calls: Mapping[str, ToolCallMetrics]) -> ToolDetails:
+    counted = calls.get(spec.name) or ToolCallMetrics()
     return ToolDetails(
         name=name,
         own_name=spec.name,

@@ -120,7 +120,7 @@ HOST = """
     async def main():
         server = McpServerConfig(name="peer", command=sys.executable, **json.loads(sys.argv[1]))
         async with open_tool_plane([server]) as plane:
-            await plane.settle(timeout_s=60)
+            await plane.wait_for_servers(timeout_s=60)
             print((await plane.call("peer", "pid", {{}}, CallContext())).content[0].text, flush=True)
             await asyncio.Event().wait()
 

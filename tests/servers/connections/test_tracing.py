@@ -99,7 +99,7 @@ trace.set_tracer_provider(provider)
 async def main():
     config = McpServerConfig(name="peer", transport="stdio", command=sys.executable, args=(sys.argv[1],))
     async with open_tool_plane([config]) as plane:
-        await plane.settle(timeout_s=60)
+        await plane.wait_for_servers(timeout_s=60)
         with trace.get_tracer("test").start_as_current_span("agent") as agent:
             result = await plane.call("peer", "meta", {"title": "secret-text"}, CallContext())
         await plane.call("peer", "fail", {}, CallContext())
