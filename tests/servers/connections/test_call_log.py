@@ -292,7 +292,7 @@ async def test_the_file_is_rotated_and_only_the_newest_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observability, "ROTATION_BYTES", 5_000)
-    monkeypatch.setattr(observability, "LOOK_S", 0.0)
+    monkeypatch.setattr(observability, "CHECK_INTERVAL_S", 0.0)
     files: list[Path] = []
     async with open_call_log(tmp_path, "full") as (observe,), asyncio.timeout(BOUND_S):
         while len(files) <= observability.MAX_ROTATED_FILES:

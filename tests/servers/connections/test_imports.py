@@ -13,7 +13,7 @@ BEHIND_THE_SESSION = {f"sessions.{name}" for name in ("client", "faults", "http"
 def test_importing_the_tool_plane_loads_neither_mcp_nor_a_web_stack() -> None:
     parts = [path.relative_to(ROOM).with_suffix("").parts for path in ROOM.rglob("*.py") if path.stem != "__init__"]
     modules = sorted({".".join(names) for names in parts if names[0] != "oauth"} - BEHIND_THE_SESSION)
-    assert {"plane", "current", "connection", "tool"} <= set(modules)
+    assert {"plane", "plane_slot", "connection", "tool"} <= set(modules)
     code = (
         "import sys\n"
         + "".join(f"import toolweave.servers.connections.{module}\n" for module in modules)
