@@ -1,8 +1,7 @@
-"""Compose our own routes into the application that langgraph.json names as http.app.
+"""Create the FastAPI application of our own routes, which langgraph.json names as http.app.
 
-An ordinary FastAPI application: it runs inside our server, under the official one, or alone. Its lifespan opens
-what these routes need: the tool plane and the tool registry. They call the LangGraph API as a client
-(api/langgraph_client.py).
+It runs inside our server, inside the official server, or alone. Its lifespan opens the tool plane and the tool
+registry. Its routes call the LangGraph API as a client (api/langgraph_client.py).
 """
 
 import re
@@ -30,7 +29,7 @@ ROUTERS = (chat.router, health.router, servers.router, workflow.router, openapi_
 IMPORT = re.compile("^/tools/import(/openapi)?$")
 IMPORT_LIMIT = BodyLimit(16 * MIB, openapi_import.MOST_VALUES)
 CORE = re.compile(f"^{MOUNT_PATH}{MCP_PATH}/?$")
-# The MCP SDK itself refuses what has more than 4 MiB.
+# The MCP SDK itself refuses bodies over 4 MiB.
 CORE_LIMIT = BodyLimit(32 * MIB)
 
 
@@ -60,11 +59,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(
         BodyLimiter, limits={IMPORT: IMPORT_LIMIT, CORE: CORE_LIMIT, **dict.fromkeys(ours, BodyLimit(MIB))}
     )
-    # Around the limit: strangers learn nothing of what a body may be.
+    # Outside the body limit: unknown callers must not learn the limits.
     app.add_middleware(KnownCallerMiddleware, paths=ours)
     for router in ROUTERS:
         app.include_router(router)
-    # Routes of ours under the same path come before it.
+    # Mounted last: our own routes under the same path take precedence.
     app.mount(MOUNT_PATH, core)
     return app
 

@@ -1,4 +1,4 @@
-"""Serve the core tools at /ai/mcp (C-01, D-8): opened by the first request, guarded, and never in the way (T-08)."""
+"""Serve the core tools at /ai/mcp (C-01, D-8): opened by the first request, with access checks (T-08)."""
 
 import asyncio
 import re
@@ -27,20 +27,20 @@ from toolweave.servers.core.credentials import CALLER_SCOPE_KEY, read_core_crede
 OPEN_TIMEOUT_S = 15.0
 INTERNAL_ERROR = -32603
 REQUEST_REFUSED = -32001
-# Where proxies write for whom they speak, beside `Forwarded` (RFC 7239).
+# Headers in which proxies send their client's address, beside `Forwarded` (RFC 7239).
 PROXY_HEADERS = (
     *("x-forwarded-for", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip"),
     *("fly-client-ip", "x-cluster-client-ip", "x-envoy-external-address", "x-original-forwarded-for"),
 )
 ADDRESS_WITH_PORT = re.compile(r"\[(?P<v6>[0-9A-Fa-f:.]+)\](?::[0-9]+)?|(?P<v4>[0-9.]+)(?::[0-9]+)?")
 NO_CREDENTIALS = (
-    "The core tools read databases and files of this machine: where others can reach them, callers must show a token. "
-    "Set TOOLWEAVE_CORE_TOKEN, or TOOLWEAVE_CORE_JWKS_URL or TOOLWEAVE_CORE_JWT_PUBLIC_KEY with "
+    "The core tools read databases and files of this machine. If other machines can reach them, callers need a token: "
+    "set TOOLWEAVE_CORE_TOKEN, or TOOLWEAVE_CORE_JWKS_URL or TOOLWEAVE_CORE_JWT_PUBLIC_KEY with "
     "TOOLWEAVE_CORE_JWT_ISSUER and TOOLWEAVE_CORE_JWT_AUDIENCE."
 )
 ORIGIN_NOT_LISTED = (
-    "Pages of just any origin may not use the core tools without a token: name this page's in TOOLWEAVE_CORS_ORIGINS, "
-    "where * does not count for them, or set TOOLWEAVE_CORE_TOKEN."
+    "This page's origin may not use the core tools without a token. Add the origin to TOOLWEAVE_CORS_ORIGINS "
+    "(* is not enough here) or set TOOLWEAVE_CORE_TOKEN."
 )
 REOPEN_DELAY_S = 1.0
 MOUNT_PATH = "/ai"
@@ -48,10 +48,10 @@ MCP_PATH = "/mcp"
 
 
 class LazyCoreServer:
-    """ASGI application that is the core server from the first request on.
+    """ASGI application that opens the core server at the first request.
 
-    Loading it takes half a second and few need it: that is done on a thread, and the requests wait. While the server
-    cannot be opened they are answered with 503 and the reason; at most every second it is tried again, on request.
+    Loading it takes half a second and few deployments use it, so a thread loads it while the requests wait. If the
+    server cannot be opened, requests get 503 with the reason, and a request retries it, at most once a second.
     """
 
     def __init__(self, path: str, settings: Settings) -> None:
@@ -64,10 +64,10 @@ class LazyCoreServer:
         self._closing = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request to the server."""
+        """Pass a request to the core server; answer 503 while it is not open."""
         if self._task is None or self._task.done():
             self._opened_or_failed.clear()
-            # It outlives the request: the caller of this one must not be the current caller of all others.
+            # An empty context: the task outlives this request, whose caller must not become the caller of all others.
             self._task = asyncio.create_task(self._run(), name="core-server", context=Context())
         with suppress(TimeoutError):
             async with asyncio.timeout(OPEN_TIMEOUT_S):
@@ -77,31 +77,31 @@ class LazyCoreServer:
         await _send_complete_response(answer, scope, receive, send)
 
     async def close(self) -> None:
-        """Close the server, if it was opened."""
+        """Close the server if it is open."""
         self._closing.set()
         if self._task is not None:
             await self._task
 
     async def _run(self) -> None:
-        """Open the server, hold it to the end and close it, all in this task."""
+        """Open the server, wait for `close` and close it, all in one task."""
         try:
             await asyncio.to_thread(loading.import_core_server)
             async with loading.open_http_app(self._settings, self._path) as self._app:
                 self._opened_or_failed.set()
                 await self._closing.wait()
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing else may suffer from it
-            self._failure = str(error) if isinstance(error, ToolweaveError) else "The log says why."
+        except Exception as error:  # noqa: BLE001 - a broken core server must not affect the other routes
+            self._failure = str(error) if isinstance(error, ToolweaveError) else "See the log for the reason."
             logger.opt(exception=error).error("the core server cannot be used")
         self._app = None
         self._opened_or_failed.set()
-        # Meanwhile requests are refused at once.
+        # During this delay requests are refused at once.
         with suppress(TimeoutError):
             async with asyncio.timeout(REOPEN_DELAY_S):
                 await self._closing.wait()
 
 
 async def _send_complete_response(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer, and end what the library leaves half-said: its event streams, when the server is told to stop."""
+    """Run `app`, and end a response that it leaves incomplete: the MCP SDK's event streams when the server stops."""
     is_incomplete = False
 
     async def track_end(message: Message) -> None:
@@ -115,20 +115,20 @@ async def _send_complete_response(app: ASGIApp, scope: Scope, receive: Receive, 
 
 
 def rpc_error(status: int, code: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Answer with a JSON-RPC error that belongs to no request, as MCP servers do."""
+    """Return a response with a JSON-RPC error that belongs to no request, as MCP servers send it."""
     error = {"jsonrpc": "2.0", "id": "server-error", "error": {"code": code, "message": message}}
     return json_response(error, status, headers)
 
 
 class CoreServerGuard:
-    """ASGI middleware before the core server.
+    """ASGI middleware that checks access to the core server.
 
-    Where the operator has set credentials, the core server itself asks for them. Without any it is open to callers on
-    this machine whom the API knows, and closed to others, whatever else an insecure bind may allow; of pages only those
-    are let in whose origin somebody has named. A session is then for the credentials that it was opened with.
+    If the operator has set credentials, the core server itself checks them. Without credentials only callers on this
+    machine that the API accepts may use it, even if an insecure bind allows others; pages in browsers only if their
+    origin is listed. Each session is then bound to the API credentials with which it was opened.
 
     Raises:
-        ConfigError: a `core_…` setting cannot be used.
+        ConfigError: a `core_…` setting is invalid.
     """
 
     def __init__(self, settings: Settings, app: ASGIApp) -> None:
@@ -140,7 +140,7 @@ class CoreServerGuard:
         self._public_guard = HttpGuard(self._admit, replace(self._rules, host_names=None))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check Host and Origin by the rules of our server, in which that has been done already."""
+        """Check Host and Origin unless our server has done so, then check access."""
         if SERVER_APP_KEY in scope:
             await self._admit(scope, receive, send)
             return
@@ -156,7 +156,7 @@ class CoreServerGuard:
         await answer({**scope, CALLER_SCOPE_KEY: _caller_id(scope)}, receive, send)
 
     def _local_refusal(self, scope: Scope) -> Response | None:
-        # What is bound may differ from our setting, and a proxy on this machine tells whom it speaks for.
+        # The bound address may differ from the setting, and a proxy on this machine names its client in headers.
         is_local = _is_loopback_end(scope, "server") and (not scope.get("client") or _is_loopback_end(scope, "client"))
         if not (self._is_bound_to_loopback and is_local):
             return rpc_error(403, REQUEST_REFUSED, NO_CREDENTIALS)
@@ -178,51 +178,51 @@ class CoreServerGuard:
 
 
 def _forwarded_addresses(headers: Headers) -> list[str]:
-    """Return the addresses that proxies say they speak for; what is no address stands for itself."""
-    given = [each for name in PROXY_HEADERS for value in headers.getlist(name) for each in value.split(",")]
+    """Return the client addresses that proxies name in headers; text that is no address is returned unchanged."""
+    addresses = [each for name in PROXY_HEADERS for value in headers.getlist(name) for each in value.split(",")]
     for element in (each for value in headers.getlist("forwarded") for each in value.split(",")):
         pairs = [pair.partition("=") for pair in element.split(";")]
-        # A proxy that does not say for whom it speaks does not speak for this machine.
-        given += [value for name, _, value in pairs if name.strip().lower() == "for"] or [""]
-    return [_strip_port(each) for each in given]
+        # Without a "for" the client is unknown, so it does not count as local.
+        addresses += [value for name, _, value in pairs if name.strip().lower() == "for"] or [""]
+    return [_strip_port(each) for each in addresses]
 
 
 def _strip_port(text: str) -> str:
-    """Take the address out of one with a port, such as `127.0.0.1:5000` or `"[::1]:5000"`."""
+    """Return the address without its port, as of `127.0.0.1:5000` or `"[::1]:5000"`."""
     found = ADDRESS_WITH_PORT.fullmatch(text.strip().strip('"'))
     return found["v6"] or found["v4"] if found else text.strip()
 
 
 def _caller_id(scope: Scope) -> str | None:
-    """Tell a caller whom the API lets in from others: by a digest of the credentials; None where it asks for none."""
+    """Return a digest of the caller's API credentials, None if the API has no authentication."""
     if not may_identify_callers(scope):
         return None
     headers = Headers(scope=scope)
     keys = [headers.get(name, "") for name in ("authorization", "x-api-key")]
-    # Pages set cookies for other reasons, too.
-    shown = keys if any(keys) else [headers.get("cookie", "")]
-    return sha256("\n".join(shown).encode()).hexdigest()
+    # Cookies count only without the other two: pages set them for other reasons, too.
+    sent = keys if any(keys) else [headers.get("cookie", "")]
+    return sha256("\n".join(sent).encode()).hexdigest()
 
 
 def _is_loopback_end(scope: Scope, end: str) -> bool:
-    """Say whether the connection's end, server or client, is an address of loopback."""
+    """Return whether one end of the connection ("server" or "client") has a loopback address."""
     address: tuple[str, int] | None = scope.get(end)
     return address is not None and is_loopback(address[0])
 
 
 class CoreServerMount:
-    """ASGI application to be mounted at /ai, whose one path is /mcp."""
+    """ASGI application to mount at /ai; its only path is /mcp."""
 
     def __init__(self) -> None:
-        # Two servers in one process may serve the same application.
+        # By event loop: two servers in one process may serve the same application.
         self._servers: dict[asyncio.AbstractEventLoop, ASGIApp] = {}
 
     @asynccontextmanager
     async def serve(self, settings: Settings) -> AsyncIterator[None]:
-        """Answer the requests on this event loop until the block ends; the core server is closed then.
+        """Serve requests on this event loop until the block ends, then close the core server.
 
         Raises:
-            ConfigError: a `core_…` setting cannot be used.
+            ConfigError: a `core_…` setting is invalid.
         """
         server, loop = LazyCoreServer(MCP_PATH, settings), asyncio.get_running_loop()
         self._servers[loop] = CoreServerGuard(settings, server)
@@ -233,15 +233,15 @@ class CoreServerMount:
             await server.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request to the server's path."""
+        """Serve a request to the MCP path; answer 404 to any other."""
         root = scope.get("root_path", "")
         if scope["type"] != "http" or scope["path"].removeprefix(root).rstrip("/") != MCP_PATH:
             await detail_response(404, "Not Found")(scope, receive, send)
             return
-        # Where requests are counted, they are under this path.
+        # The route under which the metrics count these requests.
         scope["route"] = METRICS_ROUTE
         answer = self._servers.get(asyncio.get_running_loop()) or NOT_STARTED
-        # With a slash at its end it is the same path: a redirect would name whatever Host the request had.
+        # A trailing slash is removed here: a redirect would repeat any Host that the request names.
         await answer({**scope, "path": f"{root}{MCP_PATH}"}, receive, send)
 
 

@@ -1,4 +1,4 @@
-"""Translate exceptions to HTTP answers: one table for every route, ours and the compatible API's."""
+"""Translate exceptions to HTTP responses: one table for our own routes and the compatible API."""
 
 import re
 from collections.abc import Mapping
@@ -40,22 +40,22 @@ _JSON_CONTENT_TYPE = re.compile(r"application/(?:[^;\s]+\+)?json\s*(?:;|$)", re.
 
 
 def status_of(error: errors.ToolweaveError) -> int:
-    """Give the HTTP status of an error: that of the nearest class in the table."""
+    """Return the HTTP status of an error: that of its nearest class in the table."""
     return next(ERROR_STATUSES[cls] for cls in type(error).__mro__ if cls in ERROR_STATUSES)
 
 
 def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Answer a value as JSON; it may hold what FastAPI's encoder refuses."""
+    """Return a JSON response; the value may contain objects that FastAPI's encoder refuses."""
     return Response(dumps(value), status, dict(headers or {}), media_type="application/json")
 
 
 def detail_response(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Answer `{"detail": "<text>"}`, the only error body of the API (langgraph_api.md section 3)."""
+    """Return a response `{"detail": "<text>"}`, the only error body of the API (langgraph_api.md section 3)."""
     return json_response({"detail": detail}, status, headers)
 
 
 async def answer_error(request: Request, error: Exception) -> Response:
-    """Answer one of our own errors by the table."""
+    """Answer one of our own errors with its status in the table; log it from 500 on."""
     status = status_of(cast("errors.ToolweaveError", error))
     if status >= 500:
         logger.opt(exception=error).error("{} {} failed: {}", request.method, request.url.path, error)
@@ -63,17 +63,17 @@ async def answer_error(request: Request, error: Exception) -> Response:
 
 
 async def answer_http_exception(_request: Request, error: Exception) -> Response:
-    """Answer an HTTPException of ours or of the router (404, 405) in the API's form."""
+    """Answer an HTTPException of a handler or of the router (404, 405) in the API's error format."""
     refused = cast("HTTPException", error)
     return detail_response(refused.status_code, str(refused.detail), refused.headers)
 
 
 async def answer_disconnect(_request: Request, _error: Exception) -> None:
-    """Answer nobody: the client went away while its request was being read."""
+    """Send no response: the client disconnected while its request was being read."""
 
 
 async def answer_invalid_body(request: Request, error: Exception) -> Response:
-    """Answer 422 and name each wrong field, without repeating what was sent: it may be huge, or not valid text."""
+    """Answer 422 and name each wrong field, but not its value: that may be huge, or not valid text."""
     refused = cast("RequestValidationError", error)
     if any(problem["type"] in _NOT_AN_OBJECT for problem in refused.errors()) and not _JSON_CONTENT_TYPE.match(
         request.headers.get("content-type", "")
@@ -84,7 +84,7 @@ async def answer_invalid_body(request: Request, error: Exception) -> Response:
 
 
 async def answer_unexpected(request: Request | WebSocket, error: Exception) -> Response:
-    """Log what nothing below caught, and answer 500; a WebSocket breaks off."""
+    """Log an exception that no other handler caught, and answer 500; on a WebSocket raise it again."""
     if isinstance(request, WebSocket):
         raise error
     logger.opt(exception=error).error("{} {} failed", request.method, request.url.path)
@@ -96,5 +96,5 @@ EXCEPTION_HANDLERS: Mapping[type[Exception], ExceptionHandler] = {
     HTTPException: answer_http_exception,
     ClientDisconnect: answer_disconnect,  # type: ignore[dict-item]
 }
-# Outside of all middleware of the application.
+# Used outside all middleware of the application.
 OUTERMOST_HANDLERS: Mapping[type[Exception], ExceptionHandler] = {**EXCEPTION_HANDLERS, Exception: answer_unexpected}

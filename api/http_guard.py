@@ -1,4 +1,4 @@
-"""Decide which browsers and which host names may talk to the server: CORS, Origin and Host checks (T-08)."""
+"""Check Origin and Host of requests, and answer CORS (T-08)."""
 
 import re
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ EXPOSED_HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """Who may talk to this server.
+    """Which browser origins and Host headers this server accepts.
 
-    `origins` are allowed beside loopback ones and LangSmith Studio; `any_origin` allows all. `host_names` are the
-    names this server answers to; None means any, for a server that other machines may reach. `cors` is what
-    langgraph.json wants of `http.cors`: its origins come on top, the rest is for all.
+    `origins` are allowed in addition to loopback origins and LangSmith Studio; `any_origin` allows all. `host_names`
+    are the accepted Host names; None accepts any, for a server that other machines may reach. `cors` is `http.cors`
+    of langgraph.json: its origins are added to `origins`, its other options apply to all origins.
     """
 
     origins: frozenset[str]
@@ -37,19 +37,19 @@ class AccessRules:
 
     @classmethod
     def from_settings(cls, settings: Settings, cors: CorsRules | None = None) -> Self:
-        """Derive the rules from the settings: a loopback bind answers to loopback names only."""
+        """Build the rules from the settings; a server bound to loopback accepts loopback names only."""
         names = frozenset({settings.host.lower()}) if is_loopback(settings.host) else None
         cors = cors or CorsRules()
-        wanted = (*settings.cors_origins, *cors.allow_origins)
-        origins = frozenset({STUDIO_ORIGIN, *(origin.rstrip("/").lower() for origin in wanted)})
-        return cls(origins, "*" in wanted, names, cors)
+        configured = (*settings.cors_origins, *cors.allow_origins)
+        origins = frozenset({STUDIO_ORIGIN, *(origin.rstrip("/").lower() for origin in configured)})
+        return cls(origins, "*" in configured, names, cors)
 
     def allows_origin(self, origin: str, host: str) -> bool:
-        """Allow listed and loopback origins, and pages that this server itself served."""
+        """Return whether an origin may send requests: a listed or loopback origin, or one of this server."""
         return self.any_origin or self.lists_origin(origin, host)
 
     def lists_origin(self, origin: str, host: str) -> bool:
-        """Say whether an origin is allowed by more than a `*` that allows all."""
+        """Return whether an origin is allowed by name, regex, loopback or as our own, not only by a `*`."""
         if origin.lower() in self.origins:
             return True
         if self.cors.allow_origin_regex is not None and re.fullmatch(self.cors.allow_origin_regex, origin):
@@ -58,7 +58,7 @@ class AccessRules:
         return parts is not None and (is_loopback(parts[0]) or parts[1] == host.lower())
 
     def allows_host(self, host: str) -> bool:
-        """Allow loopback names and the bind address; a name that merely resolves to us is DNS rebinding."""
+        """Accept loopback names and the bind address; another name that resolves to us may be DNS rebinding."""
         if self.host_names is None:
             return True
         name = host_name(host)
@@ -66,7 +66,7 @@ class AccessRules:
 
 
 class HttpGuard:
-    """ASGI middleware that refuses strangers and gives the browsers of friends their CORS headers."""
+    """ASGI middleware that refuses other origins and hosts, and adds CORS headers to responses."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._rules = rules
@@ -76,7 +76,7 @@ class HttpGuard:
             return CORSMiddleware(
                 app,
                 allow_origins=origins,
-                # Other origins have been refused already.
+                # Matches all: __call__ has refused other origins already.
                 allow_origin_regex=".*",
                 allow_methods=("*",) if cors.allow_methods is None else cors.allow_methods,
                 allow_headers=("*",) if cors.allow_headers is None else cors.allow_headers,
@@ -90,7 +90,7 @@ class HttpGuard:
         self._any_origin_cors = cors_middleware(("*",), credentials=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check Host and Origin, answer preflights, and mark every other response for CORS."""
+        """Check Host and Origin, answer preflight requests, and add CORS headers to all other responses."""
         if scope["type"] not in ("http", "websocket"):
             await self._listed_origin_cors(scope, receive, send)
             return
@@ -101,7 +101,7 @@ class HttpGuard:
             await refusal(scope, receive, send)
             return
         rules = self._rules
-        # The `*` of TOOLWEAVE_CORS_ORIGINS lets every page in, but not with the credentials that langgraph.json allows.
+        # The `*` of TOOLWEAVE_CORS_ORIGINS allows all pages, but without the credentials that langgraph.json allows.
         is_listed = "*" in rules.cors.allow_origins or (origin is not None and rules.lists_origin(origin, host))
         if rules.any_origin and not (rules.cors.allow_credentials and is_listed):
             await self._any_origin_cors(scope, receive, send)
@@ -110,7 +110,7 @@ class HttpGuard:
 
     def _refusal(self, host: str, origin: str | None) -> Response | None:
         if not self._rules.allows_host(host):
-            return detail_response(421, f"This server answers on loopback names only, not as {host[:200]!r}.")
+            return detail_response(421, f"This server accepts requests to loopback names only, not to {host[:200]!r}.")
         if origin is not None and not self._rules.allows_origin(origin, host):
             text = f"Origin {origin[:200]!r} is not allowed. Add it to TOOLWEAVE_CORS_ORIGINS to allow it."
             return detail_response(403, text, {"vary": "Origin"})

@@ -1,4 +1,4 @@
-"""Call the LangGraph API from our own routes, wherever they are served, and let in only whom it knows."""
+"""Call the LangGraph API from our own routes in any server, and refuse callers that this API refuses."""
 
 import asyncio
 import re
@@ -14,38 +14,38 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolweave.api.errors import detail_response
 from toolweave.api.request_bodies import matching_pattern, replay_body
 
-# How long a closed response waits for the application to notice before its task is cancelled.
+# After the client closes a response, the application has this long to stop before its task is cancelled.
 CLOSE_TIMEOUT_S = 3.0
 MAX_UNREAD_MESSAGES = 256
-# Set by our server on every request: the whole application, LangGraph API included.
+# Scope key that our server sets on every request: the whole application, including the LangGraph API.
 SERVER_APP_KEY = "toolweave.asgi"
-# The path below which it serves everything, when langgraph.json gives one.
+# Scope key of the `http.mount_prefix` of langgraph.json, if it has one.
 MOUNT_PREFIX_KEY = "toolweave.prefix"
-# Loaded where the official server runs us: its application, and the path below which it serves everything.
+# Modules that are loaded when the official server runs this application: its own application and its mount prefix.
 OFFICIAL_SERVER, OFFICIAL_CONFIG = "langgraph_api.server", "langgraph_api.config"
-# Who asks us asks the API behind us: by these headers it knows whom to let.
+# The caller's credentials, with which our routes call the API on the caller's behalf.
 CREDENTIAL_HEADERS = ("authorization", "x-api-key", "cookie")
-# And it stays in their trace.
+# The trace headers keep these calls in the caller's trace.
 FORWARDED_HEADERS = (*CREDENTIAL_HEADERS, "traceparent", "tracestate")
 CONNECT_TIMEOUT_S = 5.0
 CONNECT_RETRIES = 5
 ANSWER_TIMEOUT_S = 5.0
-# No assistant has such an id: whom the API knows is told so, without its database and the handlers of its resources.
+# "search" is no assistant id: known callers get a 422 before the database and the resource auth handlers are used.
 CALLER_CHECK_PATH = "/assistants/search"
 REFUSAL_TEXTS = {
-    401: "These pages are for callers that the LangGraph API knows: send its credentials.",
-    403: "The LangGraph API does not let you in.",
+    401: "These routes need the same credentials as the LangGraph API. Send them with the request.",
+    403: "The LangGraph API does not allow you to use this server.",
 }
-# In the scope of a request that `KnownCallerMiddleware` has asked about: the refusal, or None.
+# Scope key of the refusal, or None, that `KnownCallerMiddleware` received.
 REFUSAL_KEY = "toolweave.caller_refusal"
-CHECK_FAILED = "Whether you may be let in cannot be told right now. Please try again later."
+CHECK_FAILED = "The LangGraph API could not check your credentials. Please try again later."
 
 
 class StreamingAsgiTransport(httpx.AsyncBaseTransport):
     """Carry httpx requests into an ASGI application; body chunks arrive as the application sends them.
 
-    Closing the response early tells the application `http.disconnect`. An exception of the application becomes
-    httpx.RemoteProtocolError.
+    When the client closes the response early, the application receives `http.disconnect`. An exception in the
+    application becomes httpx.RemoteProtocolError.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -57,18 +57,18 @@ class StreamingAsgiTransport(httpx.AsyncBaseTransport):
         # None follows the application's last message.
         messages: asyncio.Queue[Message | None] = asyncio.Queue(MAX_UNREAD_MESSAGES)
 
-        async def gone() -> Message:
+        async def receive_disconnect() -> Message:
             await disconnected.wait()
             return {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:
-            # After the client has disconnected, messages are dropped.
+            # Drop messages after the client has disconnected.
             if not disconnected.is_set():
                 await messages.put(message)
 
         async def run() -> None:
             try:
-                await self._app(_scope(request), replay_body(body, gone), send)
+                await self._app(_scope(request), replay_body(body, receive_disconnect), send)
             finally:
                 if not disconnected.is_set():
                     await messages.put(None)
@@ -77,7 +77,7 @@ class StreamingAsgiTransport(httpx.AsyncBaseTransport):
         try:
             start = await messages.get()
         except asyncio.CancelledError:
-            # Whoever asked has a limit of time and has gone: nobody else would ever end the application's task.
+            # The caller timed out: nothing else would end the application's task.
             disconnected.set()
             answer.task.cancel()
             raise
@@ -88,7 +88,7 @@ class StreamingAsgiTransport(httpx.AsyncBaseTransport):
 
 
 class _ResponseBody(httpx.AsyncByteStream):
-    """The rest of a response; closing it tells the application that the client is gone."""
+    """The body of a response; closing it sends the application a disconnect."""
 
     def __init__(self, messages: asyncio.Queue[Message | None], ended: asyncio.Event, task: asyncio.Task[None]) -> None:
         self._messages = messages
@@ -106,7 +106,7 @@ class _ResponseBody(httpx.AsyncByteStream):
             raise httpx.RemoteProtocolError("the application ended in the middle of a response")
 
     async def aclose(self) -> None:
-        """End the application when it does not notice."""
+        """Send the disconnect, and cancel the application if it does not stop within `CLOSE_TIMEOUT_S`."""
         self._ended.set()
         while not self._messages.empty():
             self._messages.get_nowait()
@@ -141,11 +141,10 @@ def _raise_no_api(request: httpx.Request) -> httpx.Response:
 
 
 def api_client(request: Request) -> LangGraphClient:
-    """Make a client of the LangGraph API for one request.
+    """Return a client of the LangGraph API that sends the credentials of this request's caller, never our own.
 
-    It asks with the credentials of who asked us, never with ours. With TOOLWEAVE_API_URL it calls that server; in our
-    server, and in the official one, the same process without a socket. Where there is none of them, requests fail like
-    those to a server that is down.
+    With TOOLWEAVE_API_URL it calls that server. In our server and in the official one it calls the same process
+    without a socket. Without any of them its requests fail as if the server were down.
     """
     credentials = {name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers}
     url: str | None = request.app.state.settings.api_url
@@ -154,21 +153,21 @@ def api_client(request: Request) -> LangGraphClient:
     else:
         served_by, prefix = request.scope.get(SERVER_APP_KEY), request.scope.get(MOUNT_PREFIX_KEY, "")
         if served_by is None and OFFICIAL_SERVER in sys.modules:
-            # The client that it has for this itself goes past its authentication, whoever asked us.
+            # The official server's own in-process client would bypass its authentication.
             served_by = sys.modules[OFFICIAL_SERVER].app
             prefix = getattr(sys.modules[OFFICIAL_CONFIG], "MOUNT_PREFIX", None) or ""
         transport = httpx.MockTransport(_raise_no_api) if served_by is None else StreamingAsgiTransport(served_by)
         url = f"http://127.0.0.1{prefix}"
     timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
-    # The SDK would add a key of ours that it finds in the environment: everybody would be known by it.
+    # Not get_client(): it would add an API key from our environment, and every caller would have its rights.
     return LangGraphClient(httpx.AsyncClient(transport=transport, base_url=url, headers=credentials, timeout=timeout))
 
 
 class KnownCallerMiddleware:
-    """ASGI middleware: refuse a caller whom the API does not know (401, 403) before the body is read or checked.
+    """ASGI middleware: refuse a caller that the API does not accept (401, 403) before the body is read.
 
-    It looks at requests to `paths`, patterns of whole paths. Where the API cannot judge, the request goes on: a
-    guarded route refuses it with 503, the others ask the API themselves.
+    It checks requests to `paths`, patterns of whole paths. If the API cannot check the caller, the request continues:
+    routes with `require_known_caller` answer 503, the others call the API themselves.
     """
 
     def __init__(self, app: ASGIApp, paths: tuple[re.Pattern[str], ...]) -> None:
@@ -176,7 +175,7 @@ class KnownCallerMiddleware:
         self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Ask the API about the caller, then pass the request on, or refuse it."""
+        """Check the caller, then pass the request on or refuse it."""
         if scope["type"] == "http" and matching_pattern(scope, self._paths) is not None:
             scope[REFUSAL_KEY] = refused = await caller_refusal(Request(scope))
             if refused is not None and refused.status_code in REFUSAL_TEXTS:
@@ -187,23 +186,23 @@ class KnownCallerMiddleware:
 
 
 async def require_known_caller(request: Request) -> None:
-    """Raise the HTTPException of `caller_refusal`, if any: a dependency of routes."""
+    """Raise the HTTPException that `caller_refusal` returns, if any: a FastAPI dependency."""
     refused = request.scope[REFUSAL_KEY] if REFUSAL_KEY in request.scope else await caller_refusal(request)
     if refused is not None:
         raise refused
 
 
 def may_identify_callers(scope: Scope) -> bool:
-    """Say whether the API behind us may tell callers apart; elsewhere than in our server nobody knows."""
+    """Return whether the API may have authentication: as configured in our server, True in any other."""
     served_by = scope.get(SERVER_APP_KEY)
     return served_by is None or bool(served_by.state.has_auth)
 
 
 async def caller_refusal(request: Request) -> HTTPException | None:
-    """Ask the API behind us about a caller; returns the refusal: 401, 403, or 503 when the API cannot judge.
+    """Ask the API whether it accepts a caller, and return the refusal: 401, 403, or 503 if it cannot check.
 
-    None lets the caller in: without an auth handler the API knows everybody. Where there is no API, as when these
-    routes run alone, nobody is there to ask, and an operator needs them most.
+    None accepts the caller. That is also the result for an API without an auth handler, and where no API is reachable:
+    operators need these routes most when they run alone.
     """
     if not may_identify_callers(request.scope):
         return None
@@ -213,9 +212,9 @@ async def caller_refusal(request: Request) -> HTTPException | None:
     except httpx.ConnectError:
         return None
     except (httpx.HTTPError, TimeoutError) as error:
-        logger.error("the LangGraph API does not say whom it knows: {}", type(error).__name__)
+        logger.error("the LangGraph API could not check a caller: {}", type(error).__name__)
         return HTTPException(503, CHECK_FAILED)
     if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        logger.error("the LangGraph API does not say whom it knows: it answered with status {}", status)
+        logger.error("the LangGraph API could not check a caller: it answered with status {}", status)
         return HTTPException(503, CHECK_FAILED)
     return HTTPException(status, REFUSAL_TEXTS[status]) if status in REFUSAL_TEXTS else None

@@ -1,4 +1,4 @@
-"""Bound the bodies of requests to our own routes, and read JSON that says one thing only: no field twice."""
+"""Limit the size of request bodies, read them again, and parse JSON that names no field twice."""
 
 import asyncio
 import json
@@ -23,16 +23,16 @@ BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class BodyLimit(NamedTuple):
-    """The most bytes of a body, and the most JSON values in it."""
+    """The limits of a body: bytes, and JSON values in it."""
 
     max_bytes: int
     max_values: int = MAX_VALUES
 
 
 class BodyLimiter:
-    """ASGI middleware: a body over its path's limit is answered with 413, whether its length was announced or not.
+    """ASGI middleware: answer 413 to a body over its path's limit, with or without a content-length.
 
-    `limits` are by patterns of whole paths, of which the first that matches counts; other paths have none.
+    `limits` maps patterns of whole paths to limits; the first match applies. Other paths have no limit.
     """
 
     def __init__(self, app: ASGIApp, limits: Mapping[re.Pattern[str], BodyLimit]) -> None:
@@ -40,7 +40,7 @@ class BodyLimiter:
         self._limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Collect the body up to the limit, then pass the request on, or refuse it."""
+        """Read the body up to the limit, then pass the request on or refuse it."""
         pattern = matching_pattern(scope, self._limits) if scope["type"] == "http" else None
         if pattern is None:
             await self._app(scope, receive, send)
@@ -57,11 +57,11 @@ class BodyLimiter:
 
 
 async def read_limited(request: Request, limit: BodyLimit) -> bytes:
-    """Read a body.
+    """Return the body of a request.
 
     Raises:
-        HTTPException: 413, it has more bytes or values than the limit allows.
-        ClientDisconnect: the client has left before its end.
+        HTTPException: 413, the body has more bytes or values than the limit allows.
+        ClientDisconnect: the client disconnected before the end of the body.
     """
     too_large = HTTPException(
         413,
@@ -69,7 +69,7 @@ async def read_limited(request: Request, limit: BodyLimit) -> bytes:
         "elsewhere and send its address.",
     )
     announced = request.headers.get("content-length", "")
-    # More digits than any body has bytes: Python refuses to read thousands of them.
+    # Enough digits for any real length: Python refuses to parse thousands of them.
     if announced.isdecimal() and int(announced[:MAX_LENGTH_DIGITS]) > limit.max_bytes:
         raise too_large
     body = bytearray()
@@ -84,7 +84,7 @@ async def read_limited(request: Request, limit: BodyLimit) -> bytes:
 
 
 def matching_pattern(scope: Scope, paths: Iterable[re.Pattern[str]]) -> re.Pattern[str] | None:
-    """Find the pattern of a request that may have a body; most of the server's requests have none."""
+    """Return the first pattern that matches the path; None for methods without a body."""
     if scope["method"] in BODILESS_METHODS:
         return None
     path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -92,28 +92,28 @@ def matching_pattern(scope: Scope, paths: Iterable[re.Pattern[str]]) -> re.Patte
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Give a body again that has been read, then whatever comes."""
-    given = False
+    """Return a `receive` that yields a body already read, then the messages of the original `receive`."""
+    is_replayed = False
 
     async def replay() -> Message:
-        nonlocal given
-        if given:
+        nonlocal is_replayed
+        if is_replayed:
             return await receive()
-        given = True
+        is_replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
-    """Wait until the client is gone."""
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 @asynccontextmanager
 async def run_until_first(*work: Coroutine[Any, Any, Any]) -> AsyncIterator[list[asyncio.Task[Any]]]:
-    """Do several things until one has ended, and give their tasks; what has not ended is cancelled after the block."""
+    """Run coroutines until the first ends, and yield their tasks; cancel the others after the block."""
     tasks = [asyncio.create_task(each) for each in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -124,16 +124,16 @@ async def run_until_first(*work: Coroutine[Any, Any, Any]) -> AsyncIterator[list
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-# What is kept is read by others, too: they need not be able to go deeper than this.
+# Stored values are read by other programs, too, which may not support deeper nesting.
 MAX_DEPTH = 100
 _LARGE_BYTES = 65_536
 
 
 class StrictJsonRoute(APIRoute):
-    """A route whose JSON bodies are read by `strict_json`."""
+    """A route that parses JSON bodies with `strict_json`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Give the handler, with requests that read their JSON strictly."""
+        """Return the handler, with requests that parse their JSON strictly."""
         handler = super().get_route_handler()
 
         async def strict(request: Request) -> Response:
@@ -144,16 +144,16 @@ class StrictJsonRoute(APIRoute):
 
 class _StrictRequest(Request):
     async def json(self) -> Any:
-        """Read the body as JSON, a large one on a thread."""
+        """Parse the body as JSON, a large one on a thread."""
         body = await self.body()
         return strict_json(body) if len(body) < _LARGE_BYTES else await asyncio.to_thread(strict_json, body)
 
 
 def strict_json(data: bytes) -> Any:
-    """Decode a JSON body.
+    """Parse a JSON body.
 
     Raises:
-        HTTPException: 422 for what is not JSON in UTF-8, nested too deeply, or names a field of an object twice.
+        HTTPException: 422, the body is not JSON in UTF-8, is nested too deeply, or names a field of an object twice.
     """
     try:
         value = loads(data)
@@ -161,7 +161,7 @@ def strict_json(data: bytes) -> Any:
         raise HTTPException(422, "The body is not JSON in UTF-8.") from None
     if is_deeper_than(value, data, MAX_DEPTH):
         raise HTTPException(422, f"The body is nested more than {MAX_DEPTH} levels deep.")
-    # Who checked a body with another parser than ours may have seen the other one of two.
+    # Of two fields with one name, a parser that checked the body before us may have used the other.
     with collecting_later():
         json.loads(data, object_pairs_hook=_object_without_duplicates, parse_int=str, parse_float=str)
     return value
@@ -175,7 +175,7 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def is_deeper_than(value: Any, data: bytes, levels: int) -> bool:
-    """Say whether a value is nested more deeply; `data` is its JSON, which mostly shows at once that it is not."""
+    """Return whether a value is nested deeper than `levels`; few brackets in its JSON `data` exclude that at once."""
     if data.count(b"[") + data.count(b"{") <= levels:
         return False
     layer = [value]

@@ -1,6 +1,6 @@
-"""Read, store and show the ToolConfigs of requests: all or none, with their secrets hidden (W-01, W-08).
+"""Validate, store and return the ToolConfigs of requests: all or none, with secrets masked (W-01, W-08).
 
-A secret is shown as `***`. What refers to variables only, such as `{env:TOOL_KEY}`, holds none and is shown as it is.
+A secret is returned as `***`. Text that only refers to variables, such as `{env:TOOL_KEY}`, is no secret.
 """
 
 import asyncio
@@ -29,18 +29,17 @@ from toolweave.tool_config import ToolConfig, ToolId, is_secret_header, within
 JsonPath = tuple[str | int, ...]
 JsonObject = dict[str, Any]
 _REFERENCE = re.compile(r"\$?\{env:[A-Za-z_][A-Za-z0-9_]*\}")
-# What stands between references without being a secret: the name of a scheme, the colon of name:password.
+# Text beside references that is no secret: the name of a scheme, the colon of name:password.
 _SCHEME_OR_SEPARATOR = re.compile(r"(?:(?:basic|bearer|digest|token|apikey|key)\s)?[\s:]*", re.IGNORECASE)
 _VALUE_KEYWORDS = ("default", "const")
-NO_STORED_SECRET = "*** stands for a secret that is stored already, and there is none: write it, or {env:TOOL_NAME}"  # noqa: S105
-OTHER_HOST = "a kept secret (***) goes to the host it was written for only: write it again to send it to this one"
+NO_STORED_SECRET = "*** keeps a stored secret, but none is stored here: send the secret, or {env:TOOL_NAME}"  # noqa: S105
+OTHER_HOST = "a stored secret (***) is sent to its own host only: send the secret again to use it for this host"
 WRONG_TOOL_ID = "the tool_id must be the one in the path, or left out"
 MAX_PROBLEMS = 100
 Problem = tuple[JsonPath, str]
 T = TypeVar("T")
 P = ParamSpec("P")
-# Imports compute for seconds. On several threads together they would end no sooner, and the event loop, which takes
-# turns with them, would run more slowly.
+# Imports compute for seconds. More threads would not finish sooner (GIL) and would slow the event loop down.
 _IMPORT_EXECUTOR = ThreadPoolExecutor(1, thread_name_prefix="tool-import")
 MAX_IMPORTS = 20
 _IMPORT_SLOTS = BoundedSemaphore(MAX_IMPORTS)
@@ -48,12 +47,12 @@ TOOL_ID_TAKEN = "there is a tool of this tool_id already"
 
 
 def config_json(tool: ToolConfig) -> JsonObject:
-    """Give a configuration as JSON values, secrets included: not to be shown."""
+    """Return a configuration as JSON values, including secrets: never send it to a caller."""
     return tool.model_dump(mode="json")
 
 
 def masked_json(tool: ToolConfig) -> JsonObject:
-    """Give a configuration as JSON values, with `***` in the place of each secret."""
+    """Return a configuration as JSON values, with `***` in place of each secret."""
     config = config_json(tool)
     for path in secret_paths(config):
         _set_at(config, path, HIDDEN)
@@ -61,12 +60,12 @@ def masked_json(tool: ToolConfig) -> JsonObject:
 
 
 def masked_paths(config: JsonObject) -> list[JsonPath]:
-    """List the places where a configuration has `***` instead of a secret."""
+    """Return the paths at which a configuration has `***` instead of a secret."""
     return [path for path in secret_paths(config) if _value_at(config, path) == HIDDEN]
 
 
 def restore_secrets(config: JsonObject, stored: JsonObject) -> bool:
-    """Replace each `***` by the secret that `stored` has in the same place; say whether there was one."""
+    """Replace each `***` by the secret at the same path of `stored`; return whether there was one."""
     paths = set(masked_paths(config)).intersection(secret_paths(stored))
     for path in paths:
         _set_at(config, path, _value_at(stored, path))
@@ -74,7 +73,7 @@ def restore_secrets(config: JsonObject, stored: JsonObject) -> bool:
 
 
 def secret_paths(config: JsonObject) -> list[JsonPath]:
-    """Find where secrets are written in a configuration."""
+    """Return the paths of all secrets in a configuration."""
     api = config["api"]
     found: list[JsonPath] = [
         ("api", "headers", name) for name, text in api["headers"].items() if _is_secret(name, text)
@@ -89,7 +88,7 @@ def secret_paths(config: JsonObject) -> list[JsonPath]:
 def _is_secret(header: str, text: str) -> bool:
     if _is_reference(text):
         return False
-    # A variable's name shows that there is a secret; what stands beside it may belong to it.
+    # Masked even beside a variable reference: the literal text may be part of the secret.
     return text == HIDDEN or is_secret_header(header, text)
 
 
@@ -99,7 +98,7 @@ def _is_reference(text: str) -> bool:
 
 
 def _schema_secret_paths(schema: Any, path: JsonPath) -> Iterator[JsonPath]:
-    """Find the fixed values of fields whose names name secrets, at any depth."""
+    """Yield the paths of fixed values of fields with secret names, at any depth."""
     if isinstance(schema, list):
         for position, item in enumerate(schema):
             yield from _schema_secret_paths(item, (*path, position))
@@ -121,20 +120,20 @@ def _set_at(config: JsonObject, path: JsonPath, text: str) -> None:
 
 
 class ToolRequest(ToolConfig):
-    """A ToolConfig as it is sent to us: without a `tool_id` it is named after its name (W-01)."""
+    """A ToolConfig in a request; without a `tool_id` it gets one from its name (W-01)."""
 
-    # Null is absent.
-    tool_id: Annotated[ToolId, WrapValidator(lambda given, check: "" if given is None else check(given))] = ""
+    # Null counts as absent.
+    tool_id: Annotated[ToolId, WrapValidator(lambda value, check: "" if value is None else check(value))] = ""
 
 
 UnvalidatedTool = SkipValidation[ToolRequest]
-"""A ToolRequest to whoever reads our document; JSON values until they are read here."""
+"""A ToolRequest in the OpenAPI document; not validated until `validate_tools`."""
 _TOOL: TypeAdapter[ToolRequest] = TypeAdapter(ToolRequest)
 _TOOLS: TypeAdapter[list[ToolRequest]] = TypeAdapter(list[ToolRequest])
 
 
 async def run_in_import_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run the computing of an import on the thread of the imports, one after the other.
+    """Run the computation of an import on the single import thread.
 
     Raises:
         HTTPException: 503, `MAX_IMPORTS` are waiting or running.
@@ -142,56 +141,56 @@ async def run_in_import_thread(work: Callable[P, T], *args: P.args, **kwargs: P.
     if not _IMPORT_SLOTS.acquire(blocking=False):
         raise HTTPException(503, f"{MAX_IMPORTS} imports of tools are waiting already. Try again later.")
     future = asyncio.get_running_loop().run_in_executor(_IMPORT_EXECUTOR, partial(work, *args, **kwargs))
-    # When its thread is through, not when the caller goes: the work of a client that is gone still takes its turn.
+    # Released when the work ends, not when the client disconnects: the thread still does that work.
     future.add_done_callback(lambda _: _IMPORT_SLOTS.release())
     return await asyncio.shield(future)
 
 
-async def validate_tools(given: Sequence[object]) -> list[ToolRequest]:
-    """Read the `tools` of a body. Raises RequestValidationError, which names what is wrong with them."""
-    return await run_in_import_thread(_validate, _TOOLS, given, ("body", "tools"))
+async def validate_tools(tools: Sequence[object]) -> list[ToolRequest]:
+    """Validate the `tools` of a body. Raises RequestValidationError, which names the invalid fields."""
+    return await run_in_import_thread(_validate, _TOOLS, tools, ("body", "tools"))
 
 
 async def _validate_tool(tool: Annotated[UnvalidatedTool, Body()]) -> ToolRequest:
-    # On a thread: to look at the form of a large schema takes up to a second.
+    # On a thread: validating a large schema takes up to a second.
     return await asyncio.to_thread(_validate, _TOOL, tool, ("body",))
 
 
 ValidatedTool = Annotated[ToolRequest, Depends(_validate_tool)]
 
 
-def _validate(adapter: TypeAdapter[T], given: object, path: JsonPath) -> T:
+def _validate(adapter: TypeAdapter[T], value: object, path: JsonPath) -> T:
     try:
-        return adapter.validate_python(given, context=within([FORM_STEPS]))
+        return adapter.validate_python(value, context=within([FORM_STEPS]))
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)[:MAX_PROBLEMS]
-        raise RequestValidationError([{**each, "loc": (*path, *each["loc"])} for each in found]) from None
+        problems = error.errors(include_url=False, include_context=False, include_input=False)[:MAX_PROBLEMS]
+        raise RequestValidationError([{**each, "loc": (*path, *each["loc"])} for each in problems]) from None
 
 
-def new_tool(given: ToolConfig, tool_id: str, variables: ToolVariables) -> ToolConfig:
-    """Make the configuration of a tool that is not there yet. Raises RequestValidationError."""
-    return _checked_tool(config_json(given) | {"tool_id": tool_id}, [], variables)
+def new_tool(tool: ToolConfig, tool_id: str, variables: ToolVariables) -> ToolConfig:
+    """Return the configuration of a new tool. Raises RequestValidationError."""
+    return _checked_tool(config_json(tool) | {"tool_id": tool_id}, [], variables)
 
 
-def updated_tool(given: ToolConfig, stored: ToolConfig, variables: ToolVariables) -> ToolConfig:
-    """Make the configuration that takes the place of `stored`; `***` keeps the secret that is stored there.
+def updated_tool(tool: ToolConfig, stored: ToolConfig, variables: ToolVariables) -> ToolConfig:
+    """Return the configuration that replaces `stored`; `***` keeps the secret stored at that path.
 
     Raises:
-        RequestValidationError: what is wrong with it. A kept secret does not go to another host, or whoever may change
-            a tool could read it there.
+        RequestValidationError: the fields that are invalid. A stored secret is not sent to another host: a caller who
+            may change tools could read it there.
     """
     problems: list[Problem] = []
-    if given.tool_id not in ("", stored.tool_id):
+    if tool.tool_id not in ("", stored.tool_id):
         problems.append((("tool_id",), WRONG_TOOL_ID))
-    config = config_json(given) | {"tool_id": stored.tool_id}
-    moves = read_target(given.api.base_url).origin != read_target(stored.api.base_url).origin
-    if restore_secrets(config, config_json(stored)) and moves:
+    config = config_json(tool) | {"tool_id": stored.tool_id}
+    changes_host = read_target(tool.api.base_url).origin != read_target(stored.api.base_url).origin
+    if restore_secrets(config, config_json(stored)) and changes_host:
         problems.append((("api", "base_url"), OTHER_HOST))
     return _checked_tool(config, problems, variables)
 
 
 def validation_error(problems: Iterable[Problem]) -> RequestValidationError:
-    """Make the answer 422 that names each field and what is wrong with it, and repeats no value."""
+    """Return the error for a 422 response that names each invalid field and its problem, but no value."""
     return RequestValidationError(
         [{"type": "value_error", "loc": ("body", *path), "msg": problem} for path, problem in problems]
     )
@@ -200,7 +199,7 @@ def validation_error(problems: Iterable[Problem]) -> RequestValidationError:
 def _checked_tool(config: JsonObject, problems: list[Problem], variables: ToolVariables) -> ToolConfig:
     problems += [(path, NO_STORED_SECRET) for path in sorted(masked_paths(config), key=str)]
     try:
-        # The form of the schemas, which takes longest, was looked at when the request was read.
+        # Not validated again: the schemas, which take longest, were validated with the request.
         tool = ToolConfig.stored(config)
     except ValidationError as error:
         raise validation_error(problems + [(each["loc"], each["msg"]) for each in error.errors()]) from None
@@ -211,7 +210,7 @@ def _checked_tool(config: JsonObject, problems: list[Problem], variables: ToolVa
 
 
 def reference_problems(tool: ToolConfig, variables: ToolVariables) -> list[Problem]:
-    """List the references to variables whose values may not go to the tool's host."""
+    """Return the references to variables whose values may not be sent to the tool's host."""
     texts: list[tuple[JsonPath, str]] = [(("api", "headers", name), text) for name, text in tool.api.headers.items()]
     texts.append((("api", "auth", "value"), tool.api.auth.value or ""))
     authority = read_target(tool.api.base_url).authority
@@ -224,19 +223,19 @@ def reference_problems(tool: ToolConfig, variables: ToolVariables) -> list[Probl
 
 @dataclass(frozen=True, slots=True)
 class _CheckedTools:
-    """Tools that may be stored, those that are to be left as they are, and what is wrong with others by position.
+    """Checked tools: `tools` to store, `unchanged` stored ones to skip, and `invalid` ones, errors by position.
 
-    `revisions` names those that got secrets of stored ones: these must still be the same when they are replaced.
+    `revisions` are those of stored tools whose secrets were kept: they must not change before they are replaced.
     """
 
     tools: list[ToolConfig] = field(default_factory=list)
-    left: list[ToolConfig] = field(default_factory=list)
-    wrong: dict[int, Sequence[Any]] = field(default_factory=dict)
+    unchanged: list[ToolConfig] = field(default_factory=list)
+    invalid: dict[int, Sequence[Any]] = field(default_factory=dict)
     revisions: dict[str, int] = field(default_factory=dict)
 
 
 class StoredTools(BaseModel):
-    """What became of the tools: those stored as they are shown, and the ids of new and of replaced ones."""
+    """The result of storing tools: the stored ones with masked secrets, and the ids of new and replaced ones."""
 
     tools: list[ToolConfig]
     created: list[str]
@@ -247,36 +246,37 @@ class StoredTools(BaseModel):
 
 async def store_tools(
     registry: ToolRepository,
-    given: Sequence[ToolConfig],
+    tools: Sequence[ToolConfig],
     variables: ToolVariables,
     on_conflict: OnConflict,
     *,
     usable_only: bool = False,
 ) -> JsonObject:
-    """Store tools, all or none, and return `StoredTools`; to replace one, `***` keeps its secrets.
+    """Store tools, all or none, and return the JSON of `StoredTools`; `***` keeps the secret of a replaced tool.
 
-    With `usable_only` the tools that may not be stored are skipped, with the reason.
+    With `usable_only`, invalid tools are skipped and reported with the reason.
 
     Raises:
-        RequestValidationError: what is wrong with all of them.
-        Conflict: ids are taken, and `on_conflict` is "error"; or tools whose secrets are kept were changed meanwhile.
+        RequestValidationError: the invalid fields of all tools.
+        Conflict: ids are taken, and `on_conflict` is "error"; or a tool whose secrets are kept was changed meanwhile.
     """
-    ids = [tool.tool_id or make_tool_id(tool.name) for tool in given]
-    there = await registry.find_registered(ids)
-    if there and on_conflict == "error":
-        raise Conflict(f"There are tools registered already as {format_ids(list(there))}.")
-    # On a thread: thousands of tools would keep everybody else from the event loop.
-    read = await asyncio.to_thread(_check_tools, list(zip(ids, given, strict=True)), there, variables, on_conflict)
-    if read.wrong and not usable_only:
-        found = [
-            (("tools", number, *each["loc"][1:]), each["msg"]) for number in read.wrong for each in read.wrong[number]
+    ids = [tool.tool_id or make_tool_id(tool.name) for tool in tools]
+    known = await registry.find_registered(ids)
+    if known and on_conflict == "error":
+        raise Conflict(f"There are tools registered already as {format_ids(list(known))}.")
+    # On a thread: thousands of tools would block the event loop.
+    checked = await asyncio.to_thread(_check_tools, list(zip(ids, tools, strict=True)), known, variables, on_conflict)
+    if checked.invalid and not usable_only:
+        problems = [
+            (("tools", n, *each["loc"][1:]), each["msg"]) for n in checked.invalid for each in checked.invalid[n]
         ]
-        raise validation_error(found[:MAX_PROBLEMS])
-    report = await registry.import_all(read.tools, on_conflict=on_conflict, revisions=read.revisions)
+        raise validation_error(problems[:MAX_PROBLEMS])
+    report = await registry.import_all(checked.tools, on_conflict=on_conflict, revisions=checked.revisions)
     late = set(report.skipped)
-    stored = [tool for tool in read.tools if tool.tool_id not in late]
-    skipped = [(tool, TOOL_ID_TAKEN) for tool in (*read.left, *(each for each in read.tools if each.tool_id in late))]
-    skipped += [(given[number], " ".join(each["msg"] for each in problems)) for number, problems in read.wrong.items()]
+    stored = [tool for tool in checked.tools if tool.tool_id not in late]
+    taken = [*checked.unchanged, *(tool for tool in checked.tools if tool.tool_id in late)]
+    skipped = [(tool, TOOL_ID_TAKEN) for tool in taken]
+    skipped += [(tools[n], " ".join(each["msg"] for each in errors)) for n, errors in checked.invalid.items()]
     return {
         "tools": await asyncio.to_thread(lambda: [masked_json(tool) for tool in stored]),
         "created": report.created,
@@ -287,23 +287,23 @@ async def store_tools(
 
 
 def _check_tools(
-    given: Sequence[tuple[str, ToolConfig]],
-    there: Mapping[str, RegisteredTool],
+    tools: Sequence[tuple[str, ToolConfig]],
+    known: Mapping[str, RegisteredTool],
     variables: ToolVariables,
     on_conflict: OnConflict,
 ) -> _CheckedTools:
-    read = _CheckedTools()
-    for number, (tool_id, tool) in enumerate(given):
-        stored = there.get(tool_id)
+    checked = _CheckedTools()
+    for number, (tool_id, tool) in enumerate(tools):
+        stored = known.get(tool_id)
         try:
             if stored is None:
-                read.tools.append(new_tool(tool, tool_id, variables))
+                checked.tools.append(new_tool(tool, tool_id, variables))
             elif on_conflict == "skip":
-                read.left.append(stored.config)
+                checked.unchanged.append(stored.config)
             else:
-                read.tools.append(updated_tool(tool, stored.config, variables))
+                checked.tools.append(updated_tool(tool, stored.config, variables))
                 if masked_paths(config_json(tool)):
-                    read.revisions[tool_id] = stored.revision
+                    checked.revisions[tool_id] = stored.revision
         except RequestValidationError as error:
-            read.wrong[number] = error.errors()
-    return read
+            checked.invalid[number] = error.errors()
+    return checked

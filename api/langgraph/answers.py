@@ -1,4 +1,4 @@
-"""Make the API's answers: compact JSON, pages of searches, event streams with heartbeats, JSON that takes long."""
+"""Responses of the API: compact JSON, pages of searches, event streams with heartbeats, JSON of long waits."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,40 +26,40 @@ STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
 }
 JSON_HEADERS = {"content-type": "application/json"}
-# Whoever reads slowly has events waiting, which all listeners share, rather than a copy of them on its way.
+# Small chunks: for a slow client, events wait in the log that all listeners share, not as a copy in its buffer.
 CHUNK_BYTES = 256 * 1024
 OnDisconnect = Callable[[], Awaitable[None]]
 
 
 def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Answer a value as JSON; a large one is encoded and sent in pieces, so that others are served between them."""
+    """Return a JSON response; a large value is encoded and sent in chunks, with other requests served in between."""
     if is_large(value):
         return LargeJson(value, status, headers or {})
     return json_response(value, status, headers)
 
 
 class LargeJson(Response):
-    """A JSON answer that is encoded when it is sent."""
+    """A JSON response that is encoded while it is sent."""
 
     def __init__(self, value: object, status: int, headers: Mapping[str, str]) -> None:
         super().__init__(None, status, dict(headers), media_type="application/json")
         self._slices = dumps_slices(value)
 
     async def encoded_chunks(self) -> list[bytes]:
-        """Encode the value, once, with a break after each piece."""
-        found: list[bytes] = []
-        for piece in self._slices:
-            found.append(piece)
+        """Encode the value (once only), with a pause for other tasks after each chunk."""
+        chunks: list[bytes] = []
+        for chunk in self._slices:
+            chunks.append(chunk)
             await asyncio.sleep(0)
-        return found
+        return chunks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's signature
-        """Encode and send."""
-        pieces = await self.encoded_chunks()
-        self.headers["content-length"] = str(sum(map(len, pieces)))
+        """Encode the value and send it."""
+        chunks = await self.encoded_chunks()
+        self.headers["content-length"] = str(sum(map(len, chunks)))
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for piece in _merge_chunks(pieces):
-            await send(_body_message(piece))
+        for chunk in _merge_chunks(chunks):
+            await send(_body_message(chunk))
         await send(_body_message(b"", more=False))
 
 
@@ -67,13 +67,13 @@ async def page_answer(
     body: Body,
     search: Callable[..., Awaitable[Sequence[Row]]],
     count: Callable[[], Awaitable[int]],
-    shown: Callable[[Row], JsonObject],
+    to_json: Callable[[Row], JsonObject],
     *,
     extract: Mapping[str, str] | None = None,
 ) -> Response:
-    """Search as the body pages, sorts and selects, with the pagination headers (langgraph_api.md section 3).
+    """Return a page of a search as the body requests it, with pagination headers (langgraph_api.md section 3).
 
-    The total is that of the matches seen so far; only a page beyond the end has to count them.
+    The total counts the matches up to this page; only a page beyond the end calls `count`.
     """
     limit, offset = body.get("limit", 10), body.get("offset", 0)
     found = await search(limit=limit + 1, offset=offset, sort_by=body.get("sort_by"), sort_order=body.get("sort_order"))
@@ -82,7 +82,7 @@ async def page_answer(
     if len(found) > limit:
         headers["x-pagination-next"] = str(offset + limit)
     rows = []
-    for row in map(shown, found[:limit]):
+    for row in map(to_json, found[:limit]):
         rows.append(select_fields(row, body.get("select")))
         if extract:
             rows[-1]["extracted"] = extract_values(row, extract)
@@ -90,12 +90,12 @@ async def page_answer(
 
 
 def select_fields(row: JsonObject, select: Sequence[str] | None) -> JsonObject:
-    """Keep the selected keys, in the order asked for; all of them without a selection, or with an empty one."""
+    """Return the selected keys of a row in the requested order; without a selection all of them."""
     return row if not select else {name: row[name] for name in select if name in row}
 
 
 def extract_values(row: JsonObject, paths: Mapping[str, str]) -> dict[str, Any]:
-    """Read paths such as `values.log[-1]` out of a row; what is not there is null, empty steps are skipped."""
+    """Return the values at paths such as `values.log[-1]`; missing values are null, empty steps are skipped."""
     return {alias: _value_at(row, path) for alias, path in paths.items()}
 
 
@@ -110,7 +110,7 @@ def _value_at(row: JsonObject, path: str) -> Any:
 
 
 class KeepAliveResponse:
-    """An ASGI response whose body is written while the client stays; `when_gone` is called if it leaves first."""
+    """An ASGI response that sends keep-alives until it is complete; calls `on_disconnect` if the client disconnects."""
 
     keep_alive_interval_s = HEARTBEAT_SECONDS
 
@@ -120,14 +120,14 @@ class KeepAliveResponse:
         self._on_disconnect = on_disconnect
 
     async def write(self, send: Send) -> bytes:
-        """Send the body; what is returned is its end."""
+        """Send the body except its end, and return the end."""
         raise NotImplementedError
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or stop as soon as the client has gone.
+        """Send the response until it is complete or the client disconnects.
 
-        A server that stops cancels what takes too long. The answer then breaks off without its end, so that the client
-        sees that there is more; the run goes on at the next start (S-05).
+        A server that stops cancels slow responses. They then end incomplete, so that the client detects it; the run
+        continues at the next start (S-05).
         """
         with suppress(asyncio.CancelledError):
             await send({"type": "http.response.start", "status": 200, "headers": self._headers})
@@ -138,15 +138,15 @@ class KeepAliveResponse:
                     await self._on_disconnect()
 
     async def _write(self, send: Send) -> None:
-        beating = asyncio.create_task(self._send_keep_alives(send))
+        keep_alives = asyncio.create_task(self._send_keep_alives(send))
         try:
             end = await self.write(send)
         finally:
-            beating.cancel()
+            keep_alives.cancel()
         await send(_body_message(end, more=False))
 
     async def _send_keep_alives(self, send: Send) -> None:
-        # A fixed ticker from the start of the connection: clients learn the cadence and reconnect when it fails.
+        # At fixed times from the start of the connection: clients rely on the interval and reconnect without it.
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
@@ -156,18 +156,18 @@ class KeepAliveResponse:
 
 
 def run_filter(modes: Collection[str], namespaces: Collection[str] = ()) -> EventFilter:
-    """Build the filter of a run's stream; no modes or namespaces are all of them.
+    """Return the filter of a run's stream; empty modes or namespaces select all.
 
-    An `error` is always shown, and a whole message in both modes of messages. A namespace is what follows the event's
-    name: "" is the root graph, `child:<task id>` a subgraph, without the subgraphs that it starts.
+    The filter always passes `error` events, and complete messages in both message modes. A namespace is the part after
+    the event name: "" is the root graph, `child:<task id>` a subgraph without its own subgraphs.
     """
     channels = frozenset({*modes, "error", *(("messages-tuple",) if "messages" in modes else ())})
-    places = frozenset(tuple(steps.split("|")) if steps else () for steps in namespaces)
-    return EventFilter(channels if modes else None, places, exact=True)
+    paths = frozenset(tuple(steps.split("|")) if steps else () for steps in namespaces)
+    return EventFilter(channels if modes else None, paths, exact=True)
 
 
 class EventStream(KeepAliveResponse):
-    """Send a run's events as they happen, those that the filter shows."""
+    """An SSE response with the events of a run, as they occur, that pass the filter `shown`."""
 
     def __init__(
         self,
@@ -182,17 +182,17 @@ class EventStream(KeepAliveResponse):
         self._shown = shown
 
     async def write(self, send: Send) -> bytes:
-        """Send one frame per event; those that are there at the same time go out together."""
+        """Send one SSE frame per event; events of one batch are sent together."""
         async with aclosing(self._batches) as batches:
             async for batch in batches:
                 events = (event for event in batch if self._shown is None or self._shown.shows(event))
-                for piece in _merge_chunks(sse_frame(event.event, event.data, event.id) for event in events):
-                    await send(_body_message(piece))
+                for chunk in _merge_chunks(sse_frame(event.event, event.data, event.id) for event in events):
+                    await send(_body_message(chunk))
         return b""
 
 
 class KeepAliveJson(KeepAliveResponse):
-    """Send JSON when it is there; until then a line break every 5 s keeps the connection open."""
+    """A JSON response that sends a line break every 5 s until the result exists."""
 
     def __init__(
         self, result: Awaitable[bytes], headers: Mapping[str, str], *, on_disconnect: OnDisconnect | None = None
@@ -200,15 +200,15 @@ class KeepAliveJson(KeepAliveResponse):
         super().__init__({**JSON_HEADERS, **headers}, keep_alive=KEEP_ALIVE, on_disconnect=on_disconnect)
         self._result = result
 
-    async def write(self, send: Send) -> bytes:  # noqa: ARG002 - the whole body is its end
+    async def write(self, send: Send) -> bytes:  # noqa: ARG002 - nothing is sent before the end
         """Wait for the result."""
         return await self._result
 
 
 def sse_frame(event: str, data: bytes, event_id: str | None = None) -> bytes:
-    r"""Frame one event: `event`, `data`, then `id` when there is one, with CRLF line ends.
+    r"""Return the SSE frame of an event: `event`, `data` and, if there is one, `id`, with CRLF line ends.
 
-    `data` is compact JSON and so has no line breaks of its own.
+    `data` is compact JSON, so it contains no line breaks.
     """
     head = b"event: " + event.encode() + b"\r\ndata: " + data + b"\r\n"
     if event_id is None:
@@ -220,13 +220,13 @@ def _body_message(body: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": body, "more_body": more}
 
 
-def _merge_chunks(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Join parts of a body to pieces of a size to send."""
+def _merge_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Join chunks until they have at least `CHUNK_BYTES`."""
     group: list[bytes] = []
     size = 0
-    for part in parts:
-        group.append(part)
-        size += len(part)
+    for chunk in chunks:
+        group.append(chunk)
+        size += len(chunk)
         if size >= CHUNK_BYTES:
             yield b"".join(group)
             group, size = [], 0

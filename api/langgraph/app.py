@@ -1,4 +1,4 @@
-"""Compose the LangGraph-compatible server for one langgraph.json."""
+"""Create the application of the LangGraph-compatible server for one langgraph.json."""
 
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -51,15 +51,15 @@ from toolweave.runtime.models import JsonObject
 
 
 class LifespanErrorReport:
-    """ASGI middleware around the lifespan: a failure becomes `lifespan.startup.failed` with a readable message."""
+    """ASGI middleware that reports a failed start or stop of the lifespan with a readable message."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on; hold back the router's traceback of a failed start or stop."""
+        """Pass requests on; replace the traceback that the router sends after a failed start or stop."""
         if scope["type"] != "lifespan":
-            # The application's own middleware and routes see it as the application in the scope.
+            # Under its own key: scope["app"] may become the application of http.app.
             scope[SERVER_APP_KEY] = scope["app"]
             await self._app(scope, receive, send)
             return
@@ -85,19 +85,19 @@ def _failure_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error} (the traceback is in the log at level DEBUG)"
 
 
-# Whoever watches the process asks here and knows no prefix.
+# Health checks call this path without the prefix.
 UNPREFIXED_PATH = "/ok"
 
 
 class MountPrefix:
-    """ASGI middleware: the prefix becomes the root path, and what is outside of it is not found."""
+    """ASGI middleware that moves the prefix into the root path and answers 404 to paths outside of it."""
 
     def __init__(self, app: ASGIApp, prefix: str) -> None:
         self._app = app
         self._prefix = prefix
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is below the prefix."""
+        """Pass on a request below the prefix."""
         if scope["type"] not in ("http", "websocket") or scope["path"] == UNPREFIXED_PATH:
             await self._app(scope, receive, send)
             return
@@ -122,15 +122,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *mcp.endpoints,
     *a2a.endpoints,
 )
-# Answered to anybody like the endpoints without a rule, as in the official server.
+# Open to all callers, like endpoints without a rule, as in the official server.
 DOCUMENTATION_PATHS = ("/openapi.json", "/docs")
 
 
 def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette:
-    """Create the server's application: the API, and beside it the application that langgraph.json names.
+    """Create the server's application: the API, and the application that langgraph.json names as http.app.
 
-    Nothing is opened before its lifespan starts; that one opens the data folder and the graphs (`app.state.services`)
-    and runs the named application's lifespan inside. Loading that application imports its module here.
+    This imports the module of http.app. The data folder and the graphs (`app.state.services`) open when the lifespan
+    starts; the lifespan of http.app runs inside.
 
     Raises:
         ConfigError: http.app or auth.path cannot be loaded.
@@ -146,7 +146,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
             app.state.services = services
             async with custom_lifespan(custom) as state:
                 try:
-                    # Only now: the graphs of unfinished runs may need what the named application has opened.
+                    # Not earlier: the graphs of unfinished runs may need resources that http.app has opened.
                     await services.engine.recover()
                     with metrics.observe_engine(services.engine):
                         async with (
@@ -156,7 +156,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
                         ):
                             yield state
                 finally:
-                    # Runs stop before what they use is closed: they go on at the next start, instead of failing.
+                    # Before the resources of runs close: stopped runs continue at the next start, instead of failing.
                     await services.engine.stop()
 
     published = enabled_endpoints(ENDPOINTS, config.http)
@@ -181,16 +181,16 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
         lifespan=lifespan,
     )
     app.state.metrics = metrics
-    # For applications beside the API: one would otherwise ask it about every caller, or about none.
+    # Read by http.app, to skip the API's check of callers if it has none, and to apply the same access rules.
     app.state.has_auth, app.state.access_rules = auth is not None, rules
     return app
 
 
 def make_importable(config: LangGraphJson) -> None:
-    """Set what the application's modules expect to find when they are imported: its environment and its folders."""
+    """Set the environment variables and import paths that the application's modules need."""
     config.apply_env()
     folders = [config.path.absolute().parent, *map(Path, config.dependencies)]
-    # A package that lies in `src` is installed from there where images are built; here it is found there.
+    # Builds of images install packages from `src`; here they are imported from there.
     for folder in (*folders, *(folder / "src" for folder in folders)):
         if folder.is_dir() and str(folder) not in sys.path:
             sys.path.append(str(folder))

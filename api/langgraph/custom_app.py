@@ -1,4 +1,4 @@
-"""Serve the application that langgraph.json names beside the API: its routes win, and keep their middleware."""
+"""Serve the application of http.app beside the API: its routes take precedence and keep their middleware."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -18,10 +18,10 @@ from toolweave.runtime.models import JsonObject
 
 
 def load_custom_app(config: LangGraphJson) -> Starlette | None:
-    """Load http.app; None when langgraph.json names none.
+    """Load the application of http.app; return None if langgraph.json has none.
 
     Raises:
-        ConfigError: it cannot be loaded, or is neither a FastAPI nor a Starlette application.
+        ConfigError: the application cannot be loaded, or is neither a FastAPI nor a Starlette application.
     """
     target = config.http.app
     if target is None:
@@ -37,11 +37,11 @@ def load_custom_app(config: LangGraphJson) -> Starlette | None:
 
 
 class CustomRoutes(BaseRoute):
-    """Everything under the application's own routes, as one route of ours.
+    """All routes of the application, as one route of ours.
 
-    A request that one of them matches goes through the whole application, middleware included. Its generated
-    documentation pages stay out: ours describe both. A mount at "/" would swallow the API, so it comes last:
-    make one object with `last=False` and one with `last=True`.
+    A request that matches one of them passes through the whole application and its middleware. The application's
+    generated documentation pages are not served: ours describe both. Add one object with `last=False` before the API
+    and one with `last=True` after it: the latter has the mounts at "/", which would match every request.
     """
 
     def __init__(self, app: Starlette, *, last: bool) -> None:
@@ -50,7 +50,7 @@ class CustomRoutes(BaseRoute):
         self._generated = _generated_paths(app)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match as the best of the application's routes does."""
+        """Return the best match among the application's routes."""
         if (
             scope["type"] not in ("http", "websocket")
             or scope["path"].removeprefix(scope.get(MOUNT_PREFIX_KEY, "")) in self._generated
@@ -60,20 +60,20 @@ class CustomRoutes(BaseRoute):
         return max(matches, key=lambda match: match.value, default=Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request to the application, which finds the whole server under its own key in the scope."""
+        """Pass the request to the application."""
         scope.pop("router", None)
         await self._app(scope, receive, send)
 
 
 class CustomAppScope:
-    """ASGI middleware before the application's own: that looks for the application in the scope, with its state."""
+    """ASGI middleware that sets scope["app"] to the application for its own middleware, which may read its state."""
 
     def __init__(self, app: ASGIApp, application: Starlette) -> None:
         self._app = app
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on as one to the application."""
+        """Set the application, then pass the request on."""
         if scope["type"] in ("http", "websocket"):
             scope["app"] = self._application
         await self._app(scope, receive, send)
@@ -82,9 +82,9 @@ class CustomAppScope:
 def ordered_middleware(
     custom: Starlette | None, authentication: Middleware, order: Literal["auth_first", "middleware_first"]
 ) -> list[Middleware]:
-    """Give what stands around all routes: the application's middleware, and authentication inside or outside of it.
+    """Return the middleware of all routes: the application's own, with authentication before or after it.
 
-    The application itself is left without its middleware: it would do its work twice.
+    Remove the middleware from the application itself, where it would run a second time.
     """
     if custom is None:
         return [authentication]
@@ -92,13 +92,13 @@ def ordered_middleware(
     custom.user_middleware = []
     custom.middleware_stack = custom.build_middleware_stack()
     custom.user_middleware = own
-    around = [Middleware(CustomAppScope, application=custom), *own]
-    return [authentication, *around] if order == "auth_first" else [*around, authentication]
+    custom_middleware = [Middleware(CustomAppScope, application=custom), *own]
+    return [authentication, *custom_middleware] if order == "auth_first" else [*custom_middleware, authentication]
 
 
 @asynccontextmanager
 async def custom_lifespan(app: Starlette | None) -> AsyncIterator[Mapping[str, Any]]:
-    """Run the application's lifespan; gives the state that its requests see."""
+    """Run the application's lifespan, and yield the state for its requests."""
     if app is None:
         yield {}
         return
@@ -107,7 +107,7 @@ async def custom_lifespan(app: Starlette | None) -> AsyncIterator[Mapping[str, A
 
 
 def custom_openapi(app: Starlette | None) -> JsonObject:
-    """Give the application's own OpenAPI document; empty when it makes none."""
+    """Return the application's own OpenAPI document; empty if it has none."""
     return app.openapi() if isinstance(app, FastAPI) and app.openapi_url else {}
 
 
@@ -115,8 +115,8 @@ def _generated_paths(app: Starlette) -> frozenset[str]:
     if not isinstance(app, FastAPI):
         return frozenset()
     urls = {app.openapi_url, app.docs_url, app.redoc_url, app.swagger_ui_oauth2_redirect_url}
-    written = {getattr(route, "path", None) for route in app.routes if getattr(route, "include_in_schema", True)}
-    return frozenset(url for url in urls - written if url is not None)
+    own_paths = {getattr(route, "path", None) for route in app.routes if getattr(route, "include_in_schema", True)}
+    return frozenset(url for url in urls - own_paths if url is not None)
 
 
 def _is_root_mount(route: BaseRoute) -> bool:

@@ -1,4 +1,4 @@
-"""Describe each operation once: the router serves it, authorization asks its rule, /openapi.json publishes it."""
+"""Endpoint definitions: the router, authorization and /openapi.json all use the same one."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -30,13 +30,13 @@ AnyHandler = TypeVar("AnyHandler", bound=Callable[..., Awaitable[ASGIApp]])
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One operation: its method and path, who answers it and who may ask for it, what it takes and gives.
+    """One operation: its method, path, handler, authorization rule, request and responses.
 
-    `rule` asks the application's auth handlers; None opens the endpoint to anybody, as in the official server.
-    `body` and `answer` name components, "X[]" a list of them; `answer` None means that a success has no JSON body;
-    with a `media_type` of another kind the client may ask for either. `errors` are the statuses beside `status` (which
-    is that of a success); `error_answers` names the component of those whose body is not the usual `{"detail": …}`.
-    `switch` names the `http.disable_…` that removes the endpoint.
+    `rule` calls the application's auth handlers; None opens the endpoint to all callers, as in the official server.
+    `body` and `answer` name components, "X[]" a list of them; with `answer` None a success has no JSON body. With a
+    `media_type` other than JSON the client may request either. `status` is that of a success, `errors` are the others;
+    `error_answers` names the components of errors whose body is not the usual `{"detail": …}`. `switch` is the
+    `http.disable_…` option that removes the endpoint.
     """
 
     method: str
@@ -56,7 +56,7 @@ class Endpoint:
 
 
 class Endpoints:
-    """The endpoints of one resource in the order of their handlers, which it decorates."""
+    """The endpoints of one resource in the order of their handlers; calling it returns a decorator that adds one."""
 
     def __init__(self, tag: str, switch: str | None = None) -> None:
         self._tag = tag
@@ -78,11 +78,11 @@ class Endpoints:
         errors: tuple[int, ...] | None = None,
         **more: Any,
     ) -> Callable[[AnyHandler], AnyHandler]:
-        """Add an endpoint: `operation` is its method and path, the others are fields of `Endpoint`.
+        """Return a decorator that adds an endpoint: `operation` is "METHOD path", the rest are `Endpoint` fields.
 
-        The handler takes the UUIDs of the path by their names and `body`, checked, and the answer names the fields that
-        the body's schema does not have; without `read` the handler does that itself.
-        The first line of its docstring is the summary. What has an id in its path may be 404.
+        The handler receives the UUIDs of the path by their names, and the checked `body`; the response then names
+        fields that the body's schema does not have. With `read=False` the handler receives the request only. The first
+        line of its docstring is the default summary. Endpoints with an id in the path get 404 in their errors.
         """
         method, path = operation.split()
         if errors is None:
@@ -90,9 +90,9 @@ class Endpoints:
         shared: JsonObject = {"tag": self._tag, "switch": self._switch, **more}
 
         def add(handler: AnyHandler) -> AnyHandler:
-            called = _with_arguments(path, body, handler) if read else handler
+            adapted = _with_arguments(path, body, handler) if read else handler
             title = summary or (handler.__doc__ or "").partition("\n")[0].removesuffix(".")
-            self._endpoints.append(Endpoint(method, path, called, title, rule, body, answer, errors, **shared))
+            self._endpoints.append(Endpoint(method, path, adapted, title, rule, body, answer, errors, **shared))
             return handler
 
         return add
@@ -103,25 +103,25 @@ def _with_arguments(path: str, body: str | None, handler: Callable[..., Awaitabl
     ids = [name for name in _path_parameter_names(path) if name in UUID_IDS]
 
     async def answer(request: Request) -> ASGIApp:
-        checked: dict[str, Any] = {name: path_uuid(request, name.removesuffix("_id")) for name in ids}
+        arguments: dict[str, Any] = {name: path_uuid(request, name.removesuffix("_id")) for name in ids}
         if schema is not None:
-            checked["body"] = await read_body(request, schema)
-        answered = await handler(request, **checked)
-        if schema is not None and isinstance(answered, Response):
-            for name, text in checked["body"].headers().items():
-                answered.headers.setdefault(name, text)
-        return answered
+            arguments["body"] = await read_body(request, schema)
+        response = await handler(request, **arguments)
+        if schema is not None and isinstance(response, Response):
+            for name, text in arguments["body"].ignored_header().items():
+                response.headers.setdefault(name, text)
+        return response
 
     return answer
 
 
 def enabled_endpoints(endpoints: Iterable[Endpoint], http: HttpEntry) -> list[Endpoint]:
-    """Leave out the endpoints that langgraph.json switches off (`http.disable_…`): they are not found."""
+    """Return the endpoints without those that langgraph.json disables (`http.disable_…`), which become 404."""
     return [each for each in endpoints if each.switch is None or not getattr(http, each.switch)]
 
 
 def authorized_endpoints(endpoints: Iterable[Endpoint], handlers: AuthHandlers | None) -> list[Endpoint]:
-    """Ask its rule before every endpoint that is not open to all; without authentication nothing changes."""
+    """Return the endpoints with handlers that apply their rules; unchanged if `handlers` is None."""
     return [
         each
         if handlers is None or each.rule is None
@@ -130,20 +130,20 @@ def authorized_endpoints(endpoints: Iterable[Endpoint], handlers: AuthHandlers |
     ]
 
 
-class Resource(Route):
-    """All methods of one path; a method it does not have is 405 with the full `Allow`."""
+class PathRoute(Route):
+    """The route of one path with all its methods; other methods get 405 with the full `Allow`."""
 
     def __init__(self, path: str, endpoints: Iterable[Endpoint]) -> None:
         self.handlers: dict[str, Handler] = {}
         for endpoint in endpoints:
             self.handlers[endpoint.method] = endpoint.handler
-            # A HEAD of a stream would wait for its end.
+            # Not for streams: a HEAD would wait for their end.
             if endpoint.method == "GET" and endpoint.media_type == JSON:
                 self.handlers["HEAD"] = endpoint.handler
         super().__init__(path, _never_called, methods=list(self.handlers))
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the method's handler and send what it answers."""
+        """Call the handler of the method and send its response."""
         handler = self.handlers.get(scope["method"])
         if handler is None:
             raise HTTPException(405, headers={"allow": ", ".join(sorted(self.handlers))})
@@ -151,12 +151,12 @@ class Resource(Route):
         await answer(scope, receive, send)
 
 
-def group_by_path(endpoints: Iterable[Endpoint]) -> list[Resource]:
-    """Group endpoints by path, in order of first appearance."""
+def group_by_path(endpoints: Iterable[Endpoint]) -> list[PathRoute]:
+    """Return one route for each path, in order of first appearance."""
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in endpoints:
         by_path.setdefault(endpoint.path, []).append(endpoint)
-    return [Resource(path, group) for path, group in by_path.items()]
+    return [PathRoute(path, group) for path, group in by_path.items()]
 
 
 async def _never_called(_request: Request) -> Response:
@@ -164,7 +164,7 @@ async def _never_called(_request: Request) -> Response:
 
 
 def openapi_document(endpoints: Iterable[Endpoint], custom: Mapping[str, Any]) -> JsonObject:
-    """Describe the API; the application's own document gives title, version and its paths, which win."""
+    """Return the OpenAPI document; title, version and paths of `custom`, that of http.app, take precedence."""
     paths: dict[str, JsonObject] = {}
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
@@ -181,7 +181,7 @@ def openapi_document(endpoints: Iterable[Endpoint], custom: Mapping[str, Any]) -
 
 
 def docs_page(document: JsonObject) -> str:
-    """List a document's operations as an HTML page that needs no network and no script."""
+    """Return an HTML page of a document's operations, without scripts or external resources."""
     title = escape(f"{document['info']['title']} {document['info']['version']}")
     rows = "".join(
         f"<li><code>{escape(method.upper())}</code> <code>{escape(path)}</code> "
@@ -196,12 +196,12 @@ def docs_page(document: JsonObject) -> str:
 
 
 def _operation(endpoint: Endpoint) -> JsonObject:
-    queried = ({"name": each.name, "in": each.where, "schema": each.schema} for each in endpoint.query)
+    query = ({"name": each.name, "in": each.where, "schema": each.schema} for each in endpoint.query)
     operation: JsonObject = {
         "tags": [endpoint.tag],
         "summary": endpoint.summary,
         "operationId": re.sub(r"\W+", "_", f"{endpoint.method.lower()}{endpoint.path}").strip("_"),
-        "parameters": [*_path_parameters(endpoint.path), *queried],
+        "parameters": [*_path_parameters(endpoint.path), *query],
         "responses": _responses(endpoint),
     }
     if endpoint.body is not None:
@@ -210,13 +210,13 @@ def _operation(endpoint: Endpoint) -> JsonObject:
 
 
 def _path_parameters(path: str) -> list[JsonObject]:
-    drawing = path.endswith("/graph")
+    by_name = path.endswith("/graph")
     return [
         {
             "name": name,
             "in": "path",
             "required": True,
-            "schema": {"type": "string", "format": "uuid"} if name in UUID_IDS and not drawing else {"type": "string"},
+            "schema": {"type": "string", "format": "uuid"} if name in UUID_IDS and not by_name else {"type": "string"},
         }
         for name in _path_parameter_names(path)
     ]
@@ -237,8 +237,8 @@ def _responses(endpoint: Endpoint) -> JsonObject:
     if content:
         success["content"] = content
     responses: JsonObject = {str(endpoint.status): success}
-    refused = (413,) if endpoint.body is not None else ()
-    for status in (*endpoint.errors, *refused):
+    too_large = (413,) if endpoint.body is not None else ()
+    for status in (*endpoint.errors, *too_large):
         responses[str(status)] = {"description": HTTPStatus(status).phrase}
         if status >= 300:
             responses[str(status)]["content"] = {
@@ -252,7 +252,7 @@ def _with_titles(components: Mapping[str, Any]) -> JsonObject:
 
 
 def add_security(document: JsonObject, config: LangGraphJson) -> JsonObject:
-    """Add the security schemes and requirements that langgraph.json gives, and 401 and 403 where they are answered."""
+    """Return the document with the security schemes and requirements of langgraph.json, and with 401 and 403."""
     if config.auth is None:
         return document
     rules = config.auth.openapi

@@ -1,4 +1,4 @@
-"""Describe a graph to clients: its drawing and the JSON Schemas of its input, output, state and context."""
+"""Describe a graph for clients: its drawing, and the JSON Schemas of its input, output, state and context."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from toolweave.api.langgraph.services import ApiServices
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject
 
-# LangGraph draws the error handler of a node, and that of all nodes, as a box that nothing leads to.
+# LangGraph draws the error handlers of one node and of all nodes as nodes without incoming edges.
 _ERROR_HANDLERS = ("__error_handler__", "__default_error_handler__")
 
 
 async def graph_drawing(graph: Graph, *, xray: bool | int) -> JsonObject:
-    """Give nodes and edges; `xray` opens subgraphs, to the depth of an integer. Says nothing of Python classes."""
+    """Return nodes and edges without Python class names; `xray` expands subgraphs, an integer to that depth."""
     drawing: JsonObject = without_error_handlers(await graph.aget_graph(xray=xray)).to_json()
     for node in drawing["nodes"]:
         data = node.get("data")
@@ -29,14 +29,14 @@ async def graph_drawing(graph: Graph, *, xray: bool | int) -> JsonObject:
     return drawing
 
 
-def without_error_handlers(drawn: Drawing) -> Drawing:
-    """Leave out the boxes of error handlers; where they lead is told by the nodes they belong to."""
-    nodes = {key: node for key, node in drawn.nodes.items() if not any(name in node.name for name in _ERROR_HANDLERS)}
-    return Drawing(nodes, [edge for edge in drawn.edges if edge.source in nodes and edge.target in nodes])
+def without_error_handlers(drawing: Drawing) -> Drawing:
+    """Return a drawing without error handlers; the nodes they belong to have edges to the same targets."""
+    nodes = {key: node for key, node in drawing.nodes.items() if not any(name in node.name for name in _ERROR_HANDLERS)}
+    return Drawing(nodes, [edge for edge in drawing.edges if edge.source in nodes and edge.target in nodes])
 
 
 def graph_schemas(graph: Graph) -> JsonObject:
-    """Give a graph's JSON Schemas, null where none can be made of its types."""
+    """Return a graph's JSON Schemas, null for types that have none."""
     context = _schema_or_none(graph, "context", graph.get_context_jsonschema)
     return {
         "input_schema": _schema_or_none(graph, "input", graph.get_input_jsonschema),
@@ -48,14 +48,14 @@ def graph_schemas(graph: Graph) -> JsonObject:
 
 
 async def input_schema(services: ApiServices, graph_id: str) -> JsonObject | None:
-    """Give the JSON Schema of a graph's input, None where none can be made of its type."""
+    """Return the JSON Schema of a graph's input, None if its type has none."""
     async with services.graphs.open(graph_id, access="assistants.read") as graph:
-        # Making schemas takes pydantic longer than the event loop has.
+        # On a thread: pydantic takes too long for the event loop.
         return await asyncio.to_thread(_schema_or_none, graph, "input", graph.get_input_jsonschema)
 
 
 def subgraph_schemas(graph: Graph, *, namespace: str | None, recurse: bool) -> JsonObject:
-    """Give the schemas of subgraphs by namespace; an unknown namespace has none."""
+    """Return the schemas of subgraphs by namespace; none for an unknown namespace."""
     found = graph.get_subgraphs(namespace=namespace, recurse=recurse or (namespace is not None and "|" in namespace))
     return {name: graph_schemas(subgraph) for name, subgraph in found if isinstance(subgraph, Pregel)}
 
@@ -69,9 +69,9 @@ def _state_schema(graph: Graph) -> JsonObject:
     return model.model_json_schema()
 
 
-def _schema_or_none(graph: Graph, what: str, make: Callable[[], JsonObject | None]) -> JsonObject | None:
+def _schema_or_none(graph: Graph, kind: str, make: Callable[[], JsonObject | None]) -> JsonObject | None:
     try:
         return make()
     except (PydanticUserError, NameError, TypeError, ValueError) as error:
-        logger.warning("graph {} has no {} schema: {}", graph.name, what, str(error).partition("\n")[0])
+        logger.warning("graph {} has no {} schema: {}", graph.name, kind, str(error).partition("\n")[0])
         return None

@@ -1,4 +1,4 @@
-"""Read and answer JSON-RPC 2.0 messages, for the protocols that speak it: MCP and A2A (langgraph_api.md section 8)."""
+"""Parse and answer JSON-RPC 2.0 messages for MCP and A2A (langgraph_api.md section 8)."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 
-# What a request may be named by, and an answer names it by.
+# The id of a request, which its response repeats.
 RequestId = str | int | float | None
 
 
 class RpcError(RequestError):
-    """A call is refused: `code` and text become the answer's `error`."""
+    """A refused call; `code` and text become the `error` of the response."""
 
     def __init__(self, code: int, message: str) -> None:
         self.code = code
@@ -29,23 +29,23 @@ class RpcError(RequestError):
 
 
 def result_message(request_id: RequestId, result: object) -> bytes:
-    """Encode a result; orjson fragments in it are taken as they are."""
+    """Encode the response of a successful call; orjson fragments in `result` are copied unchanged."""
     return dumps({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
 def rpc_answer(body: bytes) -> Response:
-    """Answer with an encoded message."""
+    """Return an HTTP response with an encoded message."""
     return Response(body, media_type="application/json")
 
 
 def error_answer(request_id: RequestId, error: RequestError, *, status: int = 200) -> Response:
-    """Answer with a refusal; one without a code of its own is about the params."""
+    """Return the error response of a call; an error without a code of its own means invalid params."""
     code = error.code if isinstance(error, RpcError) else INVALID_PARAMS
     return json_response({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": str(error)}}, status)
 
 
 async def read_message(request: Request) -> JsonObject:
-    """Read a message, one and no batch. Raises RpcError when the body is no JSON object."""
+    """Parse the body as one message. Raises RpcError if it is not a JSON object, for example a batch."""
     try:
         message = await read_json(request)
     except InvalidRequest as error:
@@ -56,13 +56,13 @@ async def read_message(request: Request) -> JsonObject:
 
 
 def require_version(message: JsonObject) -> None:
-    """Accept a message of JSON-RPC 2.0. Raises RpcError."""
+    """Raise RpcError unless the message is of JSON-RPC 2.0."""
     if message.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC message: missing or invalid jsonrpc version")
 
 
 def params_of(message: JsonObject) -> JsonObject:
-    """Give a call's params, {} when there are none. Raises RpcError when they are not an object."""
+    """Return a call's params, {} if it has none. Raises RpcError if they are not an object."""
     params: Any = message.get("params")
     if params is None:
         return {}
@@ -72,7 +72,7 @@ def params_of(message: JsonObject) -> JsonObject:
 
 
 def request_id_of(message: JsonObject) -> RequestId:
-    """Give a message's id, None for a notification. Raises RpcError when it is neither text nor a number."""
+    """Return a message's id, None for a notification. Raises RpcError if it is neither a string nor a number."""
     request_id: Any = message.get("id")
     if isinstance(request_id, bool) or not isinstance(request_id, str | int | float | None):
         raise RpcError(INVALID_REQUEST, "Invalid JSON-RPC request: 'id' must be a string, number, or null")

@@ -1,8 +1,8 @@
-"""Check request bodies against JSON Schemas, the very ones that /openapi.json publishes.
+"""Check request bodies against the JSON Schemas that /openapi.json publishes.
 
-The reference server checks with the same library, so the messages have its wording. Unknown properties pass; null
-passes only where the schema lists it. An integer has 64 bits at most: databases hold no larger ones. Values that are
-stored as JSON have no type in their schemas, and keep integers of any size.
+The official server uses the same library, so messages have the same wording. Unknown properties are accepted; null is
+accepted only if the schema lists it. Integers have at most 64 bits, as in databases. Values that are stored as JSON
+have no type in their schemas, so their integers may have any size.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from toolweave.errors import InvalidRequest
 from toolweave.runtime.codec import is_large
 
 Definition = Mapping[str, Any]
-# The integers that a database column or a bound parameter holds.
+# The largest integer of a database column or a bound parameter.
 MAX_INTEGER = 2**63 - 1
 INT64_BOUNDS: Definition = {"minimum": -(2**63), "maximum": MAX_INTEGER}
 MAX_MESSAGE_CHARS = 2000
 
 
 class BodySchema:
-    """One request body's schema, compiled."""
+    """The compiled schema of a request body."""
 
     def __init__(self, name: str, components: Mapping[str, Definition]) -> None:
         self.name = name
@@ -33,10 +33,10 @@ class BodySchema:
         self._validator = Draft202012Validator(root, validate_formats=False)
 
     def check(self, value: object) -> None:
-        """Accept a decoded body, whose depth is bounded. Raises InvalidRequest, which says where and what.
+        """Raise InvalidRequest, with place and reason, if a decoded body of limited depth does not match the schema.
 
-        The library's error holds a copy of the value that it is about: it takes 0.9 s for 200 000 members, with the
-        GIL held. So a large body gets a message without details (R-03).
+        The library's error contains a copy of the invalid value: for 200 000 members that takes 0.9 s with the GIL
+        held. So a large body gets a message without details (R-03).
         """
         if self._validator.is_valid(value):
             return
@@ -46,13 +46,13 @@ class BodySchema:
                 self._validator.validate(value)
             except ValidationError as error:
                 text = str(error)
-                # A message begins with the value and ends with the rule.
+                # The message begins with the value and ends with the rule that it breaks.
                 problem = text if len(text) <= MAX_MESSAGE_CHARS else f"{problem} …{error.message[-200:]}"
         raise InvalidRequest(problem)
 
 
 def _with_integer_bounds(schema: Any) -> Any:
-    """Copy schemas, with the bounds of integers that name none."""
+    """Copy schemas, and add 64-bit bounds to integers without bounds."""
     if isinstance(schema, list):
         return [_with_integer_bounds(part) for part in schema]
     if not isinstance(schema, Mapping):
@@ -65,7 +65,7 @@ Schema = dict[str, Any]
 OBJECT: Schema = {"type": "object"}
 STRING: Schema = {"type": "string"}
 BOOLEAN: Schema = {"type": "boolean"}
-# A query parameter that is absent is false.
+# For query parameters, whose absence means false.
 FLAG: Schema = {"type": "boolean", "default": False}
 ANY: Schema = {}
 UUID: Schema = {"type": "string", "format": "uuid"}
@@ -75,32 +75,32 @@ NULLABLE_STRING: Schema = {"type": ["string", "null"]}
 MAX_LIMIT = 1000
 # A hundred years.
 MAX_TTL_MINUTES = 52_560_000
-# Matched in the database with what is stored under the same name.
+# Compared in the database with the stored values of the same names.
 SQL_FILTER: Schema = {"type": "object", "additionalProperties": INT64_BOUNDS}
 
 
 def one_of(*choices: str) -> Schema:
-    """Describe a string out of a closed set."""
+    """Return the schema of a string that is one of the choices."""
     return {"type": "string", "enum": list(choices)}
 
 
 def list_of(item: Schema) -> Schema:
-    """Describe an array."""
+    """Return the schema of an array."""
     return {"type": "array", "items": item}
 
 
 def nullable(schema: Schema) -> Schema:
-    """Let null stand for "not given"."""
+    """Return the schema that also accepts null, for an absent value."""
     return {"anyOf": [schema, {"type": "null"}]}
 
 
 def ref(name: str) -> Schema:
-    """Point at a component."""
+    """Return a reference to a component."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def page_fields() -> Schema:
-    """Describe the properties that choose one page of results."""
+    """Return the properties `limit` and `offset` of a page of results."""
     return {
         "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 10},
         "offset": {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER, "default": 0},
@@ -108,7 +108,7 @@ def page_fields() -> Schema:
 
 
 def search_fields(*sort_fields: str, select: tuple[str, ...]) -> Schema:
-    """Describe the properties that page, sort and trim the results of a search."""
+    """Return the properties that page, sort and select the results of a search."""
     return {
         **page_fields(),
         "sort_by": one_of(*sort_fields),
@@ -118,7 +118,7 @@ def search_fields(*sort_fields: str, select: tuple[str, ...]) -> Schema:
 
 
 def object_of(properties: Schema, *, required: tuple[str, ...] = (), description: str) -> Schema:
-    """Describe a JSON object."""
+    """Return the schema of a JSON object."""
     schema: Schema = {"type": "object", "description": description, "properties": properties}
     if required:
         schema["required"] = list(required)

@@ -1,6 +1,6 @@
-"""Measure requests and collect what /metrics shows, in a registry of the application's own.
+"""Measure requests and collect the figures of /metrics, in a registry of this application.
 
-Names and labels are those of the official server, where it has them, so that its dashboards work here.
+Names and labels are those of the official server where it has them, so that its dashboards work.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from toolweave.runtime.models import TERMINAL, JsonObject
 from toolweave.runtime.runs.engine import EmbeddedEngine, load_of
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
-# For a path that no route has: a label made of the path itself would let strangers fill the memory.
+# The label of all paths without a route: with the paths themselves as labels, callers could fill the memory.
 UNMATCHED_PATH = "unmatched"
 OTHER_METHOD = "OTHER"
 CLIENT_CLOSED_REQUEST = 499
@@ -26,7 +26,7 @@ LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 
 
 class ServerMetrics:
-    """What one application counts; `watching` adds the figures of the engine that it runs."""
+    """The metrics of one application; `observe_engine` adds those of its run engine."""
 
     def __init__(self, *, workers: int) -> None:
         self.registry = CollectorRegistry()
@@ -39,7 +39,7 @@ class ServerMetrics:
         )
         self._seconds = Histogram(
             "lg_api_http_requests_latency_seconds",
-            "Seconds from a request to the end of its answer; streams last as long as their runs.",
+            "Seconds from a request to the end of its response; streams last as long as their runs.",
             ("method", "path"),
             buckets=LATENCY_BUCKETS,
             registry=self.registry,
@@ -47,7 +47,7 @@ class ServerMetrics:
 
     @contextmanager
     def observe_engine(self, engine: EmbeddedEngine) -> Iterator[None]:
-        """Show an engine's figures while the block runs."""
+        """Include the figures of an engine until the block ends."""
         figures = _EngineCollector(engine, self.workers)
         self.registry.register(figures)
         try:
@@ -56,10 +56,10 @@ class ServerMetrics:
             self.registry.unregister(figures)
 
     def prometheus_text(self) -> bytes:
-        """Give all figures in the text format of Prometheus, of the type `CONTENT_TYPE_LATEST`.
+        """Return all metrics in the text format of Prometheus (media type `CONTENT_TYPE_LATEST`).
 
-        The default registry of prometheus_client is among them: the process, its platform and its garbage collector,
-        and what the application has registered itself.
+        They include the default registry of prometheus_client: process, platform, garbage collector and the metrics
+        that http.app has registered.
         """
         return generate_latest(REGISTRY) + generate_latest(self.registry)
 
@@ -70,9 +70,9 @@ class ServerMetrics:
         self._seconds.labels(method, path).observe(seconds)
 
     def as_json(self, engine: EmbeddedEngine) -> JsonObject:
-        """Give the figures in the form of `?format=json`."""
+        """Return the figures in the JSON form of `?format=json`."""
         load = load_of(engine, datetime.now(UTC))
-        counted = (sample for metric in self._requests.collect() for sample in metric.samples)
+        samples = (sample for metric in self._requests.collect() for sample in metric.samples)
         return {
             "queue": {
                 "n_pending": load.pending,
@@ -90,7 +90,7 @@ class ServerMetrics:
                         "status": int(sample.labels["status"]),
                         "count": int(sample.value),
                     }
-                    for sample in counted
+                    for sample in samples
                     if sample.name.endswith("_total")
                 ]
             },
@@ -99,25 +99,25 @@ class ServerMetrics:
 
 
 class _EngineCollector(Collector):
-    """Read an engine whenever the registry is asked."""
+    """Collector that reads the figures of an engine at each scrape."""
 
     def __init__(self, engine: EmbeddedEngine, workers: int) -> None:
         self._engine = engine
         self._workers = workers
 
     def collect(self) -> Iterator[Metric]:
-        """Give the figures of this moment."""
+        """Yield the current figures."""
         load = load_of(self._engine, datetime.now(UTC))
         figures: dict[str, tuple[str, float]] = {
-            "lg_api_num_pending_runs": ("Runs that wait for their turn or their time.", load.pending),
+            "lg_api_num_pending_runs": ("Runs that wait for other runs or for their start time.", load.pending),
             "lg_api_num_running_runs": ("Runs that execute.", load.running),
             "lg_api_pending_runs_wait_time_max": (
-                "Seconds that the longest waiting run waits.",
+                "Seconds that the oldest waiting run has waited.",
                 load.longest_wait_s or 0,
             ),
-            "lg_api_workers_max": ("Runs that may execute at once.", self._workers),
+            "lg_api_workers_max": ("Runs that may execute at the same time.", self._workers),
             "lg_api_workers_active": ("Runs that execute.", load.running),
-            "lg_api_workers_available": ("Runs that could start at once.", max(0, self._workers - load.running)),
+            "lg_api_workers_available": ("Runs that could start immediately.", max(0, self._workers - load.running)),
         }
         for name, (meaning, value) in figures.items():
             yield GaugeMetricFamily(name, meaning, value=value)
@@ -130,18 +130,18 @@ class _EngineCollector(Collector):
 
 
 class MeasureRequests:
-    """ASGI middleware that measures every HTTP request under its route's template."""
+    """ASGI middleware that measures every HTTP request under the path of its route."""
 
     def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
         self._app = app
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and count it when it has ended."""
+        """Pass the request on, and record it when it has ended."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # Errors are answered below here: without an answer the client has gone.
+        # Inner middleware answers errors, so no response means that the client disconnected.
         status = CLIENT_CLOSED_REQUEST
 
         async def note_status(message: Message) -> None:
@@ -158,7 +158,7 @@ class MeasureRequests:
 
 
 def _route_template(scope: Scope) -> str:
-    """Name the route that answered, ours or the application's."""
+    """Return the path of the route that answered, ours or one of http.app."""
     route: Any = scope.get("route")
     path = getattr(route, "path", None)
     return path if isinstance(path, str) and path else UNMATCHED_PATH

@@ -1,4 +1,4 @@
-"""Read requests: JSON bodies of bounded size and depth, checked and with typos named; ids; query parameters."""
+"""Parse requests: JSON bodies of limited size and depth, ids and query parameters."""
 
 import asyncio
 import re
@@ -21,30 +21,30 @@ from toolweave.runtime.models import JsonObject
 
 Handler = Callable[[Request], Awaitable[ASGIApp]]
 BODY_LIMIT = BodyLimit(32 * MIB)
-# What is stored and sent back wraps a value in a few objects more; beyond 254 levels it cannot be encoded.
+# orjson encodes at most 254 levels; stored and returned values get a few more around them.
 MAX_DEPTH = 200
 MAX_SHOWN_IGNORED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A checked body: the known fields (absent and null ones alike missing), the names it ignored, and all as given."""
+    """A checked body: known fields without null ones, names of ignored fields, and `given`, the whole JSON value."""
 
     fields: JsonObject
     ignored: tuple[str, ...] = ()
     given: Any = None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Give a field or its default."""
+        """Return a field or the default."""
         return self.fields.get(name, default)
 
-    def headers(self, *also: str) -> dict[str, str]:
-        """Name what had no effect in `x-ignored-fields`, so that a typo is found; no header when all counted."""
+    def ignored_header(self, *also: str) -> dict[str, str]:
+        """Return the header `x-ignored-fields` with the ignored fields and `also`, so that clients notice typos."""
         return ignored_header((*self.ignored, *also))
 
 
 def ignored_header(names: Sequence[str]) -> dict[str, str]:
-    """Name fields without effect in `x-ignored-fields`; no header when there are none."""
+    """Return the header `x-ignored-fields` with these names; no header without names."""
     if not names:
         return {}
     shown = ", ".join(quote(name, safe="$_-.", errors="replace")[:64] for name in names[:MAX_SHOWN_IGNORED])
@@ -52,17 +52,17 @@ def ignored_header(names: Sequence[str]) -> dict[str, str]:
 
 
 async def read_json(request: Request) -> Any:
-    """Decode the body, whatever its content type says. Raises InvalidRequest for anything that is not JSON."""
+    """Parse the body as JSON, whatever its content type is. Raises InvalidRequest if it is not JSON."""
     data = await read_limited(request, BODY_LIMIT)
     value = parse_json(data)
     if len(data) >= LARGE_BYTES:
-        # What handlers do with a large value takes its time, too: others come in between.
+        # Let other tasks run: handling a large value takes long, too.
         await asyncio.sleep(0)
     return value
 
 
 def parse_json(data: bytes) -> Any:
-    """Decode a body. Raises InvalidRequest for what is not JSON, or nested too deeply."""
+    """Parse a body. Raises InvalidRequest if it is not JSON or nested too deeply."""
     try:
         value = loads(data)
     except ValueError:
@@ -73,14 +73,14 @@ def parse_json(data: bytes) -> Any:
 
 
 async def read_body(request: Request, schema: BodySchema) -> Body:
-    """Read, decode and check a body."""
+    """Return the body of a request, parsed and checked."""
     value = await read_json(request)
     schema.check(value)
     return checked_body(value, schema) if isinstance(value, dict) else Body({}, given=value)
 
 
 def checked_body(value: JsonObject, schema: BodySchema) -> Body:
-    """Split a checked object into what is known and the names of what is not."""
+    """Split a checked object into known fields and names of ignored ones."""
     fields = {name: item for name, item in value.items() if item is not None and name in schema.field_names}
     for name in schema.integer_fields & fields.keys():
         fields[name] = int(fields[name])
@@ -92,7 +92,7 @@ INTEGER_PATTERN = re.compile("-?[0-9]{1,19}")
 
 
 def is_uuid(text: str) -> bool:
-    """Say whether a text is a UUID in the usual form."""
+    """Return whether a text is a UUID in the canonical form, in any case."""
     try:
         return len(text) == 36 and str(UUID(text)) == text.lower()
     except ValueError:
@@ -100,27 +100,27 @@ def is_uuid(text: str) -> bool:
 
 
 def parse_uuid(text: str, what: str) -> str:
-    """Give a UUID in lower case. Raises InvalidRequest naming what it should identify."""
+    """Return a UUID in lower case. Raises InvalidRequest, which names `what` the id should identify."""
     if not is_uuid(text):
         raise InvalidRequest(f"Invalid {what} ID: must be a UUID")
     return text.lower()
 
 
 def path_uuid(request: Request, what: str) -> str:
-    """Read the id `{what}_id` from the path."""
+    """Return the id `{what}_id` of the path."""
     return parse_uuid(request.path_params[f"{what}_id"], what)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryParam:
-    """A query parameter or header of an endpoint, published and read by its schema."""
+    """A query parameter or header of an endpoint, with the schema that is published and checked."""
 
     name: str
     schema: Schema
     where: str = "query"
 
     def read(self, request: Request) -> Any:
-        """Read a parameter or its default. Raises InvalidRequest when it does not fit the schema."""
+        """Return the parameter's value or its default. Raises InvalidRequest if it does not match the schema."""
         text = request.query_params.get(self.name)
         if text is None:
             return self.schema.get("default")
@@ -143,7 +143,7 @@ LIMIT_PARAM, OFFSET_PARAM = (QueryParam(name, schema) for name, schema in page_f
 
 
 def query_list(request: Request, name: str, *, keep_empty: bool = False) -> tuple[str, ...]:
-    """Read a list: repeated parameters, a JSON list (what the JS SDK 2.0 sends) or both."""
+    """Return a list parameter: repeated parameters, a JSON list (as the JS SDK 2.0 sends it) or both."""
     words: list[str] = []
     for text in request.query_params.getlist(name):
         words.extend(_json_list(text) if text.startswith("[") else [text])

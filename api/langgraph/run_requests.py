@@ -1,4 +1,4 @@
-"""Turn a checked RunCreate body into the run to create (langgraph_api.md section 4.1)."""
+"""Build the run to create from a checked RunCreate body (langgraph_api.md section 4.1)."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,30 +20,30 @@ from toolweave.runtime.runs.engine import EmbeddedEngine
 
 STATEFUL = body_schema("RunCreateStateful")
 STATELESS = body_schema("RunCreateStateless")
-# Checked like every field, and without effect: they belong to LangSmith.
+# LangSmith fields, which are checked like all others but have no effect.
 IGNORED_FIELDS = ("feedback_keys", "langsmith_tracer")
-# LangGraph's own switch: an answer that fits no waiting question fails the run before anything is written.
+# LangGraph's own key: a resume value for no pending interrupt fails the run before anything is written.
 STRICT_RESUME_KEY = "__pregel_strict_resume"
 CONTEXT_CONFLICT = (
     "Cannot specify both configurable and context. Give the values as context; configurable is the older way."
 )
 NO_THREAD_TO_RESUME = "You must provide a thread_id when resuming."
-# LangGraph keeps its own working parts under such names; a client must not reach them.
+# LangGraph uses such keys internally; clients must not set them.
 RESERVED_PREFIX = "__"
-# All but one: with it RemoteGraph says that the graph around it resumes, so the run goes on instead of starting over.
+# Except this one: RemoteGraph sends it when the graph around it resumes, so that the run continues.
 RESUMING_KEY = "__pregel_resuming"
 CONFIG_FIELDS = frozenset(RUNS["Config"]["properties"])
 THREAD_CONFIG_FIELDS = CONFIG_FIELDS - {"configurable"}
 CHECKPOINT_FIELDS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
-# What tells a run where it is; the graph's context has no part of it.
+# Keys of configurable that identify the run or its checkpoint, which the graph's context does not contain.
 RUN_KEYS = frozenset({*IDENTITY, "user_id", RESUMING_KEY, *CHECKPOINT_FIELDS})
-# What a webhook hears, in the reference server's words: receivers tell the cases apart by them.
+# The official server's text in webhooks, by which receivers distinguish the cases.
 CLIENT_DISCONNECTED = "client disconnected from the run stream (on_disconnect=cancel)"
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A run to create, and what the connection that asked for it wants."""
+    """A run to create, with the options of its connection and the names of ignored fields."""
 
     new_run: NewRun
     cancel_on_disconnect: bool
@@ -51,15 +51,15 @@ class RunRequest:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Name the fields that had no effect."""
+        """Return the header that names the ignored fields."""
         return ignored_header(self.ignored)
 
 
 def check_run_fields(body: Body, *, stateless: bool) -> None:
-    """Check what the schema cannot express; endpoints call it before they look up what the fields name.
+    """Check the rules that the schema cannot express, before the endpoint looks anything up.
 
     Raises:
-        BadRequest: both `context` and `config.configurable` are given, or an answer without the thread that asked.
+        BadRequest: the body has both `context` and `config.configurable`, or resumes without a thread.
         InvalidRequest: `checkpoint_id` is not a UUID.
     """
     if stateless and body.get("command", {}).get("resume") is not None:
@@ -70,18 +70,18 @@ def check_run_fields(body: Body, *, stateless: bool) -> None:
 
 
 def run_request(services: ApiServices, body: Body, assistant: Assistant, thread_id: str | None) -> RunRequest:
-    """Build the run; without a thread it gets one of its own, temporary unless it is to be kept.
+    """Build the run; without a `thread_id` it gets its own thread, temporary unless `on_completion` is `keep`.
 
-    Its metadata is what the graph says of itself, then the assistant's, then the caller's (in the config and beside
-    it), then the authorization's.
+    Its metadata is merged in this order: the graph's, the assistant's, the caller's (of the config, then of the body),
+    the authorization's.
     """
     stateless = thread_id is None
     now = datetime.now(UTC)
     identity = {"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id}
-    shown = {"assistant_id": assistant.assistant_id} if stateless else identity
-    given = {**body.get("metadata", {}), **current_caller().run_metadata}
+    run_ids = {"assistant_id": assistant.assistant_id} if stateless else identity
+    own = {**body.get("metadata", {}), **current_caller().run_metadata}
     in_config: JsonObject = body.get("config", {}).get("metadata") or {}
-    metadata = {**services.graphs.metadata(assistant.graph_id), **assistant.metadata, **in_config, **given, **shown}
+    metadata = {**services.graphs.metadata(assistant.graph_id), **assistant.metadata, **in_config, **own, **run_ids}
     temporary = stateless and body.get("on_completion") != "keep"
     after = max(0, body.get("after_seconds", 0))
     new = NewRun(
@@ -96,7 +96,7 @@ def run_request(services: ApiServices, body: Body, assistant: Assistant, thread_
         created_at=now,
         not_before=now + timedelta(seconds=after) if after else None,
         temporary=temporary,
-        thread_metadata={**in_config, **given} if stateless else {**in_config, **given, **identity},
+        thread_metadata={**in_config, **own} if stateless else {**in_config, **own, **identity},
         on_threads=current_caller().run_threads,
         credentials=current_caller().credentials(),
         thread_config={name: item for name, item in body.get("config", {}).items() if name in THREAD_CONFIG_FIELDS},
@@ -109,10 +109,9 @@ def _run_kwargs(body: Body, assistant: Assistant, metadata: JsonObject, temporar
     config, context = _config_and_context(body, assistant)
     strict = {STRICT_RESUME_KEY: True} if body.get("strict_resume") else {}
     caller = current_caller()
-    theirs = AUTH_KEYS | caller.headers.keys()
-    configured = {name: value for name, value in config["configurable"].items() if name not in theirs}
-    known = caller.configurable()
-    config["configurable"] = {**configured, **known, **_checkpoint_config(body), **strict}
+    server_keys = AUTH_KEYS | caller.headers.keys()
+    configured = {name: value for name, value in config["configurable"].items() if name not in server_keys}
+    config["configurable"] = {**configured, **caller.configurable(), **_checkpoint_config(body), **strict}
     config["metadata"] = metadata
     durability = body.get("durability") or ("async" if body.get("checkpoint_during", True) else "exit")
     modes = body.get("stream_mode") or ["values"]
@@ -135,11 +134,11 @@ def _run_kwargs(body: Body, assistant: Assistant, metadata: JsonObject, temporar
 
 
 def _config_and_context(body: Body, assistant: Assistant) -> tuple[JsonObject, JsonObject]:
-    """Lay the request's config and context over the assistant's; each of configurable and context shows the other."""
-    given: JsonObject = body.get("config", {})
-    configurable: JsonObject = given.get("configurable") or {}
+    """Merge the request's config and context into the assistant's; configurable and context each contain both."""
+    requested: JsonObject = body.get("config", {})
+    configurable: JsonObject = requested.get("configurable") or {}
     context: JsonObject = body.get("context", {})
-    known = {name: value for name, value in given.items() if value is not None and name in CONFIG_FIELDS}
+    known = {name: value for name, value in requested.items() if value is not None and name in CONFIG_FIELDS}
     overlaid = configurable or context
     config = {**assistant.config, **known}
     config["configurable"] = {
@@ -152,9 +151,9 @@ def _config_and_context(body: Body, assistant: Assistant) -> tuple[JsonObject, J
 
 
 def _checkpoint_config(body: Body) -> JsonObject:
-    """Name the checkpoint to go on from, as the graph's config does."""
-    given: Mapping[str, Any] = body.get("checkpoint", {})
-    chosen = {name: given[name] for name in CHECKPOINT_FIELDS if given.get(name) is not None}
+    """Return the checkpoint to start from, as keys of the graph's config."""
+    requested: Mapping[str, Any] = body.get("checkpoint", {})
+    chosen = {name: requested[name] for name in CHECKPOINT_FIELDS if requested.get(name) is not None}
     if "checkpoint_id" in body.fields:
         chosen["checkpoint_id"] = parse_uuid(body.fields["checkpoint_id"], "checkpoint")
     return chosen
@@ -175,7 +174,7 @@ def _is_reserved(name: str, value: object) -> bool:
 
 
 def disconnect_callback(engine: EmbeddedEngine, run: Run, *, wanted: bool = True) -> OnDisconnect | None:
-    """Cancel the run when its client leaves, if wanted; a run that has ended meanwhile is left alone (5.10)."""
+    """Return a callback that cancels a run that has not ended when its client disconnects (5.10), if `wanted`."""
 
     async def cancel() -> None:
         with suppress(NotFound):

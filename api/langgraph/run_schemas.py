@@ -1,4 +1,4 @@
-"""Schemas of runs and crons; every field of RunCreate is checked (langgraph_api.md section 4.1)."""
+"""JSON Schemas of runs and crons; all fields of RunCreate are checked (langgraph_api.md section 4.1)."""
 
 from toolweave.api.langgraph.json_schema import (
     ANY,
@@ -38,7 +38,7 @@ _NODES: Schema = {"anyOf": [one_of("*"), list_of(STRING)]}
 _STRATEGY = one_of("reject", "rollback", "interrupt", "enqueue")
 _COMMON: Schema = {
     "assistant_id": {**STRING, "description": "An assistant's UUID or the name of a graph."},
-    "input": {**ANY, "description": "What the graph is given."},
+    "input": {**ANY, "description": "The input of the graph."},
     "command": nullable(ref("Command")),
     "metadata": OBJECT,
     "config": ref("Config"),
@@ -58,11 +58,11 @@ _COMMON: Schema = {
     "durability": one_of("sync", "async", "exit"),
     "strict_resume": {
         "type": ["boolean", "null"],
-        "description": "Fail, leaving the thread as it is, when the answer fits no question.",
+        "description": "Fail without a change to the thread if the resume value matches no pending interrupt.",
     },
     "langsmith_tracer": NULLABLE_OBJECT,
 }
-# What means little without a thread may be null there, as in the official server.
+# Stateless runs accept null in fields that concern threads, as in the official server.
 _NULL_WITHOUT_A_THREAD = {
     name: nullable(_COMMON[name])
     for name in ("interrupt_before", "interrupt_after", "multitask_strategy", "if_not_exists")
@@ -85,7 +85,7 @@ RUNS: Schema = {
     "Send": object_of(
         {"node": STRING, "input": ANY},
         required=("node", "input"),
-        description="A node to run next, with an input of its own.",
+        description="A node to run next, with its own input.",
     ),
     "Command": object_of(
         {
@@ -93,7 +93,7 @@ RUNS: Schema = {
             "resume": ANY,
             "goto": {"anyOf": [STRING, ref("Send"), list_of({"anyOf": [STRING, ref("Send")]}), {"type": "null"}]},
         },
-        description="Answers an interrupt, updates the state, says where to go on.",
+        description="Resumes an interrupt, updates the state, or selects the next nodes.",
     ),
     "Config": object_of(
         {
@@ -104,7 +104,7 @@ RUNS: Schema = {
             "configurable": OBJECT,
             "metadata": OBJECT,
         },
-        description="How the graph is run.",
+        description="The config of the graph's run.",
     ),
     "RunCreateStateful": object_of(
         {**_COMMON, "checkpoint": ref("CheckpointConfig"), "checkpoint_id": NULLABLE_STRING},
@@ -114,18 +114,18 @@ RUNS: Schema = {
     "RunCreateStateless": object_of(
         {**_COMMON, **_NULL_WITHOUT_A_THREAD, "on_completion": nullable(one_of("delete", "keep"))},
         required=("assistant_id",),
-        description="A run on a thread of its own, deleted afterwards unless `on_completion` is `keep`.",
+        description="A run on its own thread, which is deleted afterwards unless `on_completion` is `keep`.",
     ),
     "RunBatchCreate": {
         **list_of(ref("RunCreateStateless")),
         "minItems": 1,
         "maxItems": MAX_BATCH,
-        "description": "Runs, each on a thread of its own; none is created unless all are valid.",
+        "description": "Runs, each on its own thread; none is created unless all are valid.",
     },
     "RunsCancel": {
         **object_of(
             {"status": one_of("pending", "running", "all"), "thread_id": UUID, "run_ids": list_of(UUID)},
-            description="Which runs to cancel: some of a thread, or all of a status.",
+            description="The runs to cancel: some of a thread, or all with a status.",
         ),
         "oneOf": [
             {"required": ["status"], "properties": {"thread_id": False, "run_ids": False}},
@@ -134,7 +134,7 @@ RUNS: Schema = {
     },
     "Run": object_of(_RUN, description="One execution of an assistant's graph."),
 }
-# The fields of RunCreate that every firing's run is given as they are.
+# The fields of RunCreate that each run of a cron gets unchanged.
 CRON_RUN_FIELDS = (
     "input",
     "config",
@@ -157,11 +157,11 @@ _CRON: Schema = {
         "description": "Minute, hour, day of month, month, day of week; seconds may follow.",
     },
     "timezone": {**STRING, "maxLength": 256, "description": "An IANA time zone; UTC when absent."},
-    "end_time": {"type": "string", "description": "ISO 8601; nothing fires after it."},
+    "end_time": {"type": "string", "description": "ISO 8601; the cron starts no runs after it."},
     "enabled": BOOLEAN,
     "metadata": OBJECT,
     **{name: RUNS["RunCreateStateful"]["properties"][name] for name in CRON_RUN_FIELDS},
-    # Narrower than for runs, as in the official server.
+    # Fewer types than for runs, as in the official server.
     "input": {"anyOf": [list_of(OBJECT), OBJECT]},
 }
 _NEW: Schema = {"assistant_id": {**STRING, "description": "An assistant's UUID or the name of a graph."}, **_CRON}
@@ -187,14 +187,14 @@ CRONS: Schema = {
     "CronCreate": object_of(
         {**_NEW, "on_run_completed": _COMPLETION},
         required=("assistant_id", "schedule"),
-        description="Runs at set times, each on a thread of its own, deleted afterwards unless it is to be kept.",
+        description="Runs at scheduled times, each on its own thread, deleted unless `on_run_completed` is `keep`.",
     ),
     "ThreadCronCreate": object_of(
-        _NEW, required=("assistant_id", "schedule"), description="Runs on one thread at set times."
+        _NEW, required=("assistant_id", "schedule"), description="Runs on one thread at scheduled times."
     ),
     "CronPatch": object_of(
         {**_CRON, "end_time": {**_CRON["end_time"], "type": ["string", "null"]}, "on_run_completed": _COMPLETION},
-        description="What to change; metadata is merged, everything else replaced. A null `end_time` clears it.",
+        description="Fields to change: metadata is merged, others are replaced, a null `end_time` removes it.",
     ),
     "CronSearch": object_of(
         {
@@ -211,8 +211,8 @@ CRONS: Schema = {
                 select=tuple(_SHOWN_CRON),
             ),
         },
-        description="Filter crons; `metadata` must be contained.",
+        description="Filter crons; `metadata` matches crons whose metadata contains it.",
     ),
     "CronCountRequest": object_of(_CRON_FILTER, description="Filter the crons to count."),
-    "Cron": object_of(_SHOWN_CRON, description="Runs at set times, and when the next is due."),
+    "Cron": object_of(_SHOWN_CRON, description="A schedule of runs, and the time of the next one."),
 }

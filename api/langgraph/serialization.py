@@ -1,4 +1,4 @@
-"""Give assistants, crons, threads and their states their JSON form (langgraph_api.md section 4)."""
+"""JSON forms of assistants, crons, threads and thread states (langgraph_api.md section 4)."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,20 +15,20 @@ VALUES_PREFIX = "values."
 
 
 def row_json(row: object, *names: str) -> JsonObject:
-    """Give the JSON form of a row's attributes, in the order of the reference server."""
+    """Return the named attributes of a row as JSON, in the order of `names`."""
     values = ((name, getattr(row, name)) for name in names)
     return {name: timestamp(value) if isinstance(value, datetime) else value for name, value in values}
 
 
 def assistant_json(assistant: Assistant) -> JsonObject:
-    """Give the JSON form of an assistant, or of one of its versions, which have no `updated_at`."""
-    changed = () if assistant.updated_at is None else ("updated_at",)
-    names = ("assistant_id", "graph_id", "config", "context", "metadata", "name", "created_at", *changed)
+    """Return the JSON form of an assistant, or of one of its versions, which have no `updated_at`."""
+    updated = () if assistant.updated_at is None else ("updated_at",)
+    names = ("assistant_id", "graph_id", "config", "context", "metadata", "name", "created_at", *updated)
     return row_json(assistant, *names, "version", "description")
 
 
 def cron_json(cron: Cron) -> JsonObject:
-    """Give a cron's JSON form; moments that schedules and people name have no microseconds."""
+    """Return a cron's JSON form; times that come from a schedule or a caller have no microseconds."""
     return {
         **row_json(cron, "cron_id", "assistant_id", "thread_id", "user_id"),
         "end_time": cron.end_time and cron.end_time.isoformat(),
@@ -39,14 +39,14 @@ def cron_json(cron: Cron) -> JsonObject:
 
 
 def thread_json(thread: Thread) -> JsonObject:
-    """Give a thread's JSON form; `error` and `interrupts` appear with the end of its first run."""
+    """Return a thread's JSON form; `error` and `interrupts` are absent until its first run has ended."""
     ended = () if thread.interrupts is None else ("error", "interrupts")
     names = ("thread_id", "created_at", "updated_at", "state_updated_at", "metadata", "status", "config", "values")
     return row_json(thread, *names, *ended)
 
 
 def thread_state_json(snapshot: StateSnapshot) -> JsonObject:
-    """Give the state's JSON form; values stay as they are, the encoder knows messages."""
+    """Return the JSON form of a state; its values stay unchanged, the JSON encoder converts messages."""
     checkpoint = _checkpoint(snapshot.config)
     parent, metadata = _checkpoint(snapshot.parent_config), snapshot.metadata
     return {
@@ -64,7 +64,7 @@ def thread_state_json(snapshot: StateSnapshot) -> JsonObject:
 
 
 def select_state_fields(state: JsonObject, select: Sequence[str]) -> JsonObject:
-    """Keep some fields of a ThreadState, and of its values those named as `values.<key>`; nothing selected is all.
+    """Return the selected fields of a ThreadState, `values.<key>` for a single value; without a selection all.
 
     Raises:
         InvalidRequest: a state has no such field.

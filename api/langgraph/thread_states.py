@@ -1,4 +1,4 @@
-"""Read, search and write the states of threads through their graphs."""
+"""Read, search and update the states of threads through their graphs."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -31,14 +31,14 @@ NO_GRAPH = (
 async def read_state(
     services: ApiServices, thread_id: str, checkpoint: Mapping[str, Any] | None = None, *, subgraphs: bool = False
 ) -> JsonObject:
-    """Give a thread's newest state, or the one at a checkpoint. Raises NotFound for an unknown thread."""
+    """Return a thread's newest state, or that of a checkpoint. Raises NotFound for an unknown thread."""
     thread = await services.persistence.threads.get(thread_id)
     if graph_id_of(thread) is None:
         return EMPTY_STATE
     config = state_config(thread_id, checkpoint)
     async with open_graph(services, thread) as graph:
         if subgraphs:
-            # A subgraph that failed because it refused what a node wrote cannot be read until it has run again.
+            # After a subgraph refused the values of a node, its state cannot be read until it has run again.
             with suppress(Exception):
                 return thread_state_json(await graph.aget_state(config, subgraphs=True))
         return thread_state_json(await graph.aget_state(config))
@@ -53,7 +53,7 @@ async def read_history(
     metadata: JsonObject | None = None,
     checkpoint: Mapping[str, Any] | None = None,
 ) -> list[JsonObject]:
-    """Give a thread's states, newest first. Raises NotFound for an unknown thread."""
+    """Return a thread's states, newest first. Raises NotFound for an unknown thread."""
     thread = await services.persistence.threads.get(thread_id)
     if graph_id_of(thread) is None:
         return []
@@ -73,35 +73,35 @@ async def write_states(
     supersteps: Sequence[Sequence[StateUpdate]],
     checkpoint: Mapping[str, Any] | None = None,
 ) -> JsonObject:
-    """Write into a thread's state as if nodes had, step by step; gives the ids of the last new checkpoint (5.15).
+    """Apply super-steps of node updates to a thread, and return the ids of the last new checkpoint (5.15).
 
     Raises:
-        NotFound: the thread is unknown, or the checkpoint to write on top of.
-        Conflict: a run is pending or running on it.
-        BadRequest: it has no graph.
-        HTTPException: 400, the graph does not take an update.
+        NotFound: the thread or the checkpoint to start from is unknown.
+        Conflict: a run is pending or running on the thread.
+        BadRequest: the thread has no graph.
+        HTTPException: 400, the graph rejects an update.
     """
-    made: JsonObject = {"checkpoint_ns": "", **(checkpoint or {})}
+    newest: JsonObject = {"checkpoint_ns": "", **(checkpoint or {})}
     async with services.engine.claimed(thread_id) as claim:
         thread = await services.persistence.threads.get(thread_id)
         metadata: JsonObject = {"graph_id": graph_id_of(thread)}
-        if made.get("checkpoint_id"):
-            metadata[FORKED_FROM] = made["checkpoint_id"]
-            await require_checkpoint(services, state_config(thread_id, made))
+        if newest.get("checkpoint_id"):
+            metadata[FORKED_FROM] = newest["checkpoint_id"]
+            await require_checkpoint(services, state_config(thread_id, newest))
         async with open_graph(services, thread, access="threads.update") as graph, _translate_update_errors():
             for step in supersteps:
-                config = state_config(thread_id, made, metadata=metadata, claim=claim)
-                made = (await _update(services, graph, config, step))["configurable"]
-                # As on the official server: the first checkpoint names the graph, each later one its origin only.
-                metadata = {FORKED_FROM: made["checkpoint_id"]}
+                config = state_config(thread_id, newest, metadata=metadata, claim=claim)
+                newest = (await _update(services, graph, config, step))["configurable"]
+                # As on the official server: only the first checkpoint names the graph, later ones their origin.
+                metadata = {FORKED_FROM: newest["checkpoint_id"]}
             await _store_thread_state(services, thread_id, await graph.aget_state(state_config(thread_id)))
-    return made
+    return newest
 
 
 async def _update(
     services: ApiServices, graph: Graph, config: RunnableConfig, updates: Sequence[StateUpdate]
 ) -> RunnableConfig:
-    """Write one super-step of updates; nothing stays of it if the graph cannot take it."""
+    """Write one super-step of updates; delete its checkpoint again if the graph cannot read it."""
     saver = services.persistence.checkpointer.for_update()
     written = await graph.copy(update={"checkpointer": saver}).abulk_update_state(config, [updates])
     await saver.store_writes()
@@ -114,7 +114,7 @@ async def _update(
 
 
 def graph_id_of(thread: Thread) -> str | None:
-    """Name the graph whose state a thread holds: that of its last run, or the one set in its metadata."""
+    """Return the id of the thread's graph: that of its last run, or the one set in its metadata."""
     graph_id = thread.metadata.get("graph_id")
     return graph_id if isinstance(graph_id, str) else None
 
@@ -126,9 +126,9 @@ def state_config(
     metadata: JsonObject | None = None,
     claim: ThreadClaim | None = None,
 ) -> RunnableConfig:
-    """Point at a thread's newest checkpoint or the given one; a thread_id inside a checkpoint does not count.
+    """Return the config of a thread's newest checkpoint or of `checkpoint`, whose own thread_id is ignored.
 
-    To write there, a config needs the `claim` on the thread.
+    A config for writing needs the `claim` on the thread.
     """
     chosen = {name: item for name, item in (checkpoint or {}).items() if name in CHECKPOINT_FIELDS and item is not None}
     config: RunnableConfig = {"configurable": {**chosen, "thread_id": thread_id}}
@@ -143,7 +143,7 @@ def state_config(
 async def open_graph(
     services: ApiServices, thread: Thread, *, access: AccessContext = "threads.read"
 ) -> AsyncIterator[Graph]:
-    """Open a thread's graph. Raises NotFound when it is not served any more, BadRequest when there is none."""
+    """Open a thread's graph. Raises BadRequest if the thread has none, NotFound if the graph is no longer served."""
     graph_id = graph_id_of(thread)
     if graph_id is None:
         raise BadRequest(NO_GRAPH.format(thread_id=thread.thread_id))
@@ -153,16 +153,16 @@ async def open_graph(
 
 
 async def require_checkpoint(services: ApiServices, config: RunnableConfig) -> None:
-    """Raise NotFound for a checkpoint that is not there.
+    """Raise NotFound if the checkpoint does not exist.
 
-    Running or writing "on top of" a mistyped one would start the thread's state over from nothing.
+    With a mistyped checkpoint LangGraph would start from an empty state.
     """
     if await services.persistence.checkpointer.aget_tuple(config) is None:
         raise NotFound(f"Checkpoint {config['configurable']['checkpoint_id']} not found")
 
 
 async def require_start_checkpoint(services: ApiServices, new: NewRun) -> None:
-    """Raise NotFound when the checkpoint that a run is to start from is not there."""
+    """Raise NotFound if a run starts from a checkpoint that does not exist."""
     start = new.kwargs["config"]["configurable"]
     if start.get("checkpoint_id"):
         checkpoint = {name: str(start.get(name) or "") for name in ("checkpoint_id", "checkpoint_ns")}
@@ -178,7 +178,7 @@ async def _store_thread_state(services: ApiServices, thread_id: str, state: Stat
 
 
 def parse_state_update(update: Mapping[str, Any]) -> StateUpdate:
-    """Read one update of a super-step."""
+    """Parse one update of a super-step."""
     command = update.get("command")
     values: Any = build_command(command) if command else update.get("values")
     return StateUpdate(values, update["as_node"])
@@ -193,6 +193,6 @@ async def _translate_update_errors() -> AsyncIterator[None]:
     except (InvalidUpdateError, ValueError) as error:
         raise HTTPException(400, str(error) or type(error).__name__) from error
     except Exception as error:
-        # A reducer, a conditional edge or a state class of the graph: any exception is about the values.
+        # Code of the graph (a reducer, a conditional edge or a state class) rejected the values.
         text = f"The graph refused the state update: {type(error).__name__}: {loads(dumps(error))['message']}"
         raise HTTPException(400, text) from error

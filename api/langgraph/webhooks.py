@@ -1,4 +1,4 @@
-"""Check and send webhooks: to other servers under the outbound policy, to a path of our own without a socket (W-09)."""
+"""Check and send webhooks: to other servers under the outbound policy, to own paths without a socket (W-09)."""
 
 import asyncio
 import ssl
@@ -29,17 +29,17 @@ LOOPBACK_DISABLED = (
     "inside. Where everyone who may create runs may do that, set webhooks.url.disable_loopback to false in "
     "langgraph.json."
 )
-# What a path is appended to when it is read; no request goes there.
+# Base URL for parsing paths; no request is sent there.
 OWN_APP_URL = "http://127.0.0.1"
 
 
 class WebhookRuleError(OutboundRefused):
-    """A rule of langgraph.json does not let a webhook go to its URL."""
+    """A rule of langgraph.json does not allow this webhook URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookRules:
-    """The rules of one langgraph.json and its server's settings; `headers` go with every webhook."""
+    """The webhook rules of langgraph.json and the settings; `headers` are sent with every webhook."""
 
     rules: WebhookUrlRules
     policy: OutboundPolicy
@@ -47,10 +47,10 @@ class WebhookRules:
 
     @classmethod
     def from_config(cls, config: LangGraphJson, settings: Settings) -> "WebhookRules":
-        """Take the operator's rules; who allows loopback paths allows this machine's addresses as well.
+        """Build the rules; if they allow loopback paths, they also allow the loopback addresses.
 
         Raises:
-            ConfigError: a header cannot be sent, or needs a variable that is not set.
+            ConfigError: a header is invalid or needs a variable that is not set.
         """
         rules = config.webhooks.url
         allow = settings.outbound_allow if rules.disable_loopback else (*settings.outbound_allow, *LOOPBACK_RANGES)
@@ -58,10 +58,10 @@ class WebhookRules:
         return cls(rules, OutboundPolicy(allow=allow, https_only=rules.require_https, limits=LIMITS), headers)
 
     async def check_url(self, url: str | None) -> None:
-        """Check the webhook of a run that is about to be created.
+        """Check the webhook URL of a new run.
 
         Raises:
-            InvalidRequest: it may not be delivered there, or the host's name has no address now.
+            InvalidRequest: the rules do not allow the URL, or its host name has no address.
         """
         if url is None:
             return
@@ -74,7 +74,7 @@ class WebhookRules:
             raise InvalidRequest(f"Webhook refused: {error}") from error
 
     def target_of(self, url: str) -> OutboundTarget | None:
-        """Check what can be seen in the URL; None stands for a path of our own. Raises OutboundRefused."""
+        """Check the URL without DNS, and return its target, None for an own path. Raises OutboundRefused."""
         if len(url) > self.rules.max_url_length:
             raise WebhookRuleError(f"Webhook URL too long: it may have {self.rules.max_url_length} characters.")
         if url.startswith("/"):
@@ -112,12 +112,12 @@ def _matches(host: str, pattern: str) -> bool:
 async def sending_webhooks(
     app: ASGIApp, deliveries: WebhookRepository, rules: WebhookRules, config: LangGraphJson, settings: Settings
 ) -> AsyncIterator[None]:
-    """Deliver webhooks while the block runs, as langgraph.json and the settings say."""
+    """Deliver webhooks until the block ends, as langgraph.json and the settings configure."""
     secret = settings.webhook_secret
     keys = () if secret is None else webhook_keys(secret.get_secret_value())
     async with open_webhook_sender(app, rules, root=OWN_APP_URL + config.http.mount_prefix) as send:
-        chosen = _discard if config.http.disable_webhooks else send
-        async with delivering_webhooks(deliveries, chosen, keys=keys):
+        deliver = _discard if config.http.disable_webhooks else send
+        async with delivering_webhooks(deliveries, deliver, keys=keys):
             yield
 
 
@@ -125,36 +125,36 @@ async def sending_webhooks(
 async def open_webhook_sender(
     app: ASGIApp, rules: WebhookRules, *, root: str = OWN_APP_URL, trust: ssl.SSLContext | None = None
 ) -> AsyncIterator[Send]:
-    """Open what sends a webhook's body and gives the status of the answer; paths begin at `root`."""
-    fixed = {"content-type": "application/json", "user-agent": f"Toolweave/{__version__}", **rules.headers}
+    """Yield a function that sends a webhook and returns the response status; `root` is the base URL of paths."""
+    fixed_headers = {"content-type": "application/json", "user-agent": f"Toolweave/{__version__}", **rules.headers}
     transport = StreamingAsgiTransport(app)
     own_app = httpx.AsyncClient(transport=transport, timeout=httpx.Timeout(None), trust_env=False)
     async with own_app, open_outbound_client(rules.policy, trust=trust) as client:
 
         async def send(url: str, signature: dict[str, str], body: bytes) -> int:
-            # The rules may have changed since the run was created.
+            # Checked again: the rules may have changed since the run was created.
             target = rules.target_of(url)
-            every = {**fixed, **signature}
+            headers = {**fixed_headers, **signature}
             if target is None:
-                return await _to_own_app(own_app, root + url, every, body, rules.policy.limits.total_seconds)
-            request = OutboundRequest("POST", url, tuple(every.items()), body)
+                return await _post_local(own_app, root + url, headers, body, rules.policy.limits.total_seconds)
+            request = OutboundRequest("POST", url, tuple(headers.items()), body)
             return (await client.send(request, body_wanted=False)).status
 
         yield send
 
 
 async def _discard(_url: str, _headers: dict[str, str], _body: bytes) -> int:
-    """Take every webhook for heard: langgraph.json has switched them off."""
+    """Count a webhook as delivered without sending it: langgraph.json has disabled webhooks."""
     return 204
 
 
-async def _to_own_app(client: httpx.AsyncClient, url: str, headers: dict[str, str], body: bytes, seconds: float) -> int:
-    """Post to a path of this server; the request passes its guards, and brings no credentials but `headers`."""
+async def _post_local(client: httpx.AsyncClient, url: str, headers: dict[str, str], body: bytes, seconds: float) -> int:
+    """Post to a path of this server; the request passes its access checks with `headers` as its only credentials."""
     try:
         async with asyncio.timeout(seconds):
             answer = await client.post(read_target(url).url, headers=headers, content=body)
     except TimeoutError as error:
         raise OutboundFailed(f"The application did not answer within {seconds:g} s.", reason="timeout") from error
     except httpx.TransportError as error:
-        raise OutboundFailed(f"The application broke off: {error}", reason="transfer") from error
+        raise OutboundFailed(f"The application closed the connection: {error}", reason="transfer") from error
     return answer.status_code

@@ -1,1 +1,1 @@
-"""Authenticate callers and authorize what they ask for, by the `langgraph_sdk.Auth` that langgraph.json names."""
+"""Authenticate and authorize requests with the `langgraph_sdk.Auth` object that langgraph.json names."""

@@ -1,4 +1,4 @@
-"""Find out who sends a request, by the Auth object of the application, before its routes have seen it."""
+"""Authenticate the user of each request with the application's Auth object, before any route runs."""
 
 import asyncio
 import inspect
@@ -31,7 +31,7 @@ from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.search import MetadataFilter, check_filter
 
 HANDLER_PARAMETERS = ("request", "body", "path", "method", "path_params", "query_params", "headers", "authorization")
-# Credentials are for the server: no pattern lets them through.
+# Headers that no include pattern copies into configurable.
 CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key", "x-service-key", "x-tenant-id"})
 
 USER_PROPERTIES = ("identity", "display_name", "is_authenticated", "permissions")
@@ -39,36 +39,36 @@ USER_PROPERTIES = ("identity", "display_name", "is_authenticated", "permissions"
 
 @dataclass(frozen=True, slots=True)
 class AuthHandlers:
-    """The handlers of one Auth object; `wanted` names the parameters that its authenticate handler takes."""
+    """The handlers of one Auth object; `parameters` are those of its authenticate handler."""
 
     auth: Auth
     authenticate: Callable[..., Any]
     parameters: tuple[str, ...]
 
     async def identify_user(self, arguments: Mapping[str, Any]) -> User:
-        """Ask who sent a request.
+        """Call the authenticate handler and return the user.
 
         Raises:
-            HTTPException: what the handler raised, with its status, detail and headers; 401, it found nobody.
+            HTTPException: the handler's own, with its status, detail and headers; 401, it returned no user.
         """
-        given = {name: arguments[name] for name in self.parameters}
+        selected = {name: arguments[name] for name in self.parameters}
         try:
             if inspect.iscoroutinefunction(self.authenticate):
-                found = await self.authenticate(**given)
+                found = await self.authenticate(**selected)
             else:
-                found = await asyncio.to_thread(self.authenticate, **given)
+                found = await asyncio.to_thread(self.authenticate, **selected)
                 found = await found if inspect.isawaitable(found) else found
         except AuthHTTPException as error:
             raise HTTPException(error.status_code, error.detail, dict(error.headers or {})) from error
         return _parse_user(found)
 
     async def permit(self, user: User, resource: str, action: str, value: dict[str, Any]) -> MetadataFilter | None:
-        """Ask whether a user may do this; the handler may change `value`. Gives the filter it returned, if any.
+        """Call the handler of an action, which may change `value`, and return its filter, if any.
 
         Raises:
-            Forbidden: the handler says no, or an assertion of its does.
-            HTTPException: what the handler raised.
-            WrongFilterError: it returned a filter that means nothing.
+            Forbidden: the handler returned False or raised AssertionError.
+            HTTPException: the handler's own.
+            WrongFilterError: the handler returned an invalid filter.
         """
         handler = self._handler(resource, action)
         if handler is None:
@@ -79,7 +79,7 @@ class AuthHandlers:
         except AuthHTTPException as error:
             raise HTTPException(error.status_code, error.detail, dict(error.headers or {})) from error
         except AssertionError as error:
-            # As the official server's documentation writes handlers: `assert namespace[0] == user, "Not authorized"`.
+            # The official documentation has handlers with `assert namespace[0] == user, "Not authorized"`.
             raise Forbidden(str(error) or "Forbidden") from error
         if answer is None or answer is True:
             return None
@@ -89,20 +89,20 @@ class AuthHandlers:
         return answer or None
 
     def _handler(self, resource: str, action: str) -> Callable[..., Any] | None:
-        """Choose the most specific handler: of the action, of the resource, of the action anywhere, of everything."""
+        """Return the most specific handler: of resource and action, of the resource, of the action, of all."""
         registered = self.auth._handlers  # noqa: SLF001 - the SDK's promise to servers
         for key in ((resource, action), (resource, "*"), ("*", action)):
             if registered.get(key):
                 return registered[key][-1]
-        everything = self.auth._global_handlers  # noqa: SLF001 - the SDK's promise to servers
-        return everything[-1] if everything else None
+        catch_all = self.auth._global_handlers  # noqa: SLF001 - the SDK's promise to servers
+        return catch_all[-1] if catch_all else None
 
 
 def load_auth(config: LangGraphJson) -> AuthHandlers | None:
-    """Load `auth.path`; None when langgraph.json names none.
+    """Load the handlers of `auth.path`; return None if langgraph.json has none.
 
     Raises:
-        ConfigError: it cannot be loaded, is no Auth object, or cannot authenticate.
+        ConfigError: `auth.path` cannot be loaded, is no Auth object, or has no authenticate handler.
     """
     if config.auth is None:
         return None
@@ -110,7 +110,7 @@ def load_auth(config: LangGraphJson) -> AuthHandlers | None:
     auth = load_target(target, config.path.parent, what="auth", source=source)
     if not isinstance(auth, Auth):
         fix = "Name an object of langgraph_sdk.Auth."
-        raise ConfigError(f"auth: {target!r} is a {type(auth).__name__}, no Auth.", source=source, fix=fix)
+        raise ConfigError(f"auth: {target!r} is a {type(auth).__name__}, not an Auth object.", source=source, fix=fix)
     handler = auth._authenticate_handler  # noqa: SLF001 - the SDK's promise to servers
     if handler is None:
         fix = "Decorate a function with @auth.authenticate."
@@ -124,7 +124,7 @@ def _parameter_names(handler: Callable[..., Any], source: str) -> tuple[str, ...
     for item in named:
         if item.name not in HANDLER_PARAMETERS and item.default is item.empty:
             raise ConfigError(
-                f"auth: the authenticate handler wants {item.name!r}, which no request has.",
+                f"auth: the authenticate handler has the unknown parameter {item.name!r}.",
                 source=source,
                 fix=f"It may take {', '.join(HANDLER_PARAMETERS)}.",
             )
@@ -132,7 +132,7 @@ def _parameter_names(handler: Callable[..., Any], source: str) -> tuple[str, ...
 
 
 def _parse_user(found: Any) -> User:
-    """Read a user in any of the SDK's forms: an identity, a mapping, an object with properties."""
+    """Parse a user in any of the SDK's forms: an identity, a mapping, an object with properties."""
     if isinstance(found, str):
         members: Mapping[str, Any] = {"identity": found}
     elif isinstance(found, Mapping):
@@ -146,29 +146,29 @@ def _parse_user(found: Any) -> User:
 
 
 def configurable_headers(scope: Scope, rules: HeaderRules | None) -> JsonObject:
-    """Give the headers that are included and not excluded, in lower case.
+    """Return the included and not excluded headers, with names in lower case.
 
-    Those that say which trace a request belongs to are included anyway, so that a run can go on with it (T-03).
+    Trace headers are always included, so that a run continues the trace of its request (T-03).
     """
     includes, excludes = (rules.includes or (), rules.excludes or ()) if rules else ((), ())
     chosen: JsonObject = {}
     for raw, value in scope["headers"]:
         name = raw.decode("latin-1").lower()
-        wanted = name in TRACE or (name not in CREDENTIALS and _matches_any(name, includes))
-        if wanted and not _matches_any(name, excludes):
+        included = name in TRACE or (name not in CREDENTIALS and _matches_any(name, includes))
+        if included and not _matches_any(name, excludes):
             chosen[name] = value.decode("latin-1")
     return chosen
 
 
 def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:
-    # Only * is a wildcard: brackets and question marks stand for themselves.
+    # Only * is a wildcard: brackets and question marks are literal.
     return any(fnmatchcase(name, pattern.lower().replace("[", "[[]").replace("?", "[?]")) for pattern in patterns)
 
 
 class Authentication:
-    """ASGI middleware: says in the scope and in `current_caller` who asks, and answers for who may not.
+    """ASGI middleware that sets the user of each request in the scope and in `current_caller`, or refuses it.
 
-    Only the paths `open_to_all`, and those of the application unless it wants otherwise, are served to anybody.
+    `public_paths` need no user, nor do the routes of http.app unless `enable_custom_route_auth` is set.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Authentication:
         self._user_cache = UserCache(config.auth.cache) if config.auth and config.auth.cache else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Authenticate, then pass the request on with its user."""
+        """Authenticate the request, then pass it on with its user."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -215,15 +215,15 @@ class Authentication:
         return isinstance(route, Route) and route.path in self._public_paths
 
     def _route(self, scope: Scope) -> BaseRoute | None:
-        """Find the route that will answer, exactly as the router does; None when none will."""
-        partly = None
+        """Return the route that the router will choose, None if there is none."""
+        partial = None
         for route in self._routes:
             match, _ = route.matches(scope)
             if match is Match.FULL:
                 return route
-            if match is Match.PARTIAL and partly is None:
-                partly = route
-        return partly
+            if match is Match.PARTIAL and partial is None:
+                partial = route
+        return partial
 
     async def _user(self, handlers: AuthHandlers, scope: Scope, receive: Receive) -> tuple[User, Receive]:
         connection = HTTPConnection(scope)
@@ -254,23 +254,23 @@ class Authentication:
 
 
 class UserCache:
-    """Remember users for a while, by the headers that the configuration names."""
+    """A cache of users by the headers that `auth.cache` names, with expiry and a maximum size."""
 
     def __init__(self, cache: AuthCache) -> None:
         self._cache = cache
         self._users: OrderedDict[tuple[tuple[str, ...], ...], tuple[float, User]] = OrderedDict()
 
     def find(self, connection: HTTPConnection) -> User | None:
-        """Give the user who sent these headers a short while ago."""
+        """Return the cached user of these headers, None if there is none or it has expired."""
         key = self._key(connection)
-        until, user = self._users.get(key, (0.0, None))
-        if until > monotonic():
+        expires_at, user = self._users.get(key, (0.0, None))
+        if expires_at > monotonic():
             return user
         self._users.pop(key, None)
         return None
 
     def store(self, connection: HTTPConnection, user: User) -> None:
-        """Remember a user; a request with none of the headers is nobody's."""
+        """Cache a user, unless the request has none of the headers."""
         key = self._key(connection)
         if any(key):
             self._users.pop(key, None)
@@ -279,7 +279,7 @@ class UserCache:
                 self._users.popitem(last=False)
 
     def _key(self, connection: HTTPConnection) -> tuple[tuple[str, ...], ...]:
-        # All values of a header that is there twice: which one the handler goes by is not known here.
+        # All values of a repeated header: the handler may use any of them.
         return tuple(tuple(connection.headers.getlist(name)) for name in self._cache.cache_keys)
 
 

@@ -1,4 +1,4 @@
-"""Ask an application's auth handlers about a request before its endpoint answers."""
+"""Authorize requests with the application's auth handlers before their endpoints run."""
 
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
@@ -26,11 +26,10 @@ Resource = Literal["threads", "assistants"]
 
 @dataclass(slots=True)
 class AuthRequest:
-    """One request while it is being authorized.
+    """A request during its authorization.
 
-    `body` is its JSON, None when it has none or cannot be read; handlers change it in place. `filters` are in force
-    for the searches of the endpoint, `run_metadata` for every run that it creates, `run_threads` says which threads
-    runs may be created on.
+    `body` is its JSON, None if it has none or is invalid; rules change it in place. `filters` apply to the searches of
+    the endpoint, `run_metadata` to every run that it creates, `run_threads` to the threads on which it creates runs.
     """
 
     request: Request
@@ -44,19 +43,19 @@ class AuthRequest:
 
     @property
     def fields(self) -> JsonObject:
-        """Give the body if it is an object; whatever else it is, the endpoint refuses."""
+        """The body if it is an object, else {}; the endpoint refuses other bodies."""
         return self.body if isinstance(self.body, dict) else {}
 
     def id_in_path(self, what: str) -> str | None:
-        """Give the id `{what}_id` of the path; None when it is none, which the endpoint refuses."""
+        """Return the id `{what}_id` of the path, None if it is no UUID; the endpoint refuses that."""
         return parse_id(self.request.path_params.get(f"{what}_id"))
 
     async def permit(self, resource: str, action: str, value: dict[str, Any]) -> MetadataFilter | None:
-        """Ask the handler; raises Forbidden or what it raises."""
+        """Call the auth handler and return its filter. Raises Forbidden or the handler's exception."""
         return await self.handlers.permit(self.user, resource, action, value)
 
     async def permit_with_changes(self, resource: str, action: str, value: dict[str, Any]) -> MetadataFilter | None:
-        """Ask the handler, and write what it changed in `value` into the body's fields of the same names."""
+        """Call the auth handler, and copy its changes of `value` into the body's fields of the same names."""
         before = deepcopy(value)
         row_filter = await self.permit(resource, action, value)
         for name, item in value.items():
@@ -73,7 +72,7 @@ class AuthRequest:
         *,
         error: Exception | None = None,
     ) -> MetadataFilter | None:
-        """Ask about one thread or assistant; raises `hidden`, else NotFound, when it is there and not for this user."""
+        """Authorize one thread or assistant; raise `error`, else NotFound, if it exists but is not visible."""
         arguments = {f"{resource.removesuffix('s')}_id": row_id and UUID(row_id)} if value is None else value
         row_filter = await self.permit(resource, action, arguments)
         await self.require_visible(row_filter, resource, row_id, error)
@@ -82,12 +81,12 @@ class AuthRequest:
     async def require_visible(
         self, row_filter: MetadataFilter | None, resource: Resource, row_id: str | None, error: Exception | None = None
     ) -> None:
-        """Raise `hidden`, else NotFound, when a filter does not let a thread or an assistant through."""
+        """Raise `error`, else NotFound, if a filter excludes a thread or an assistant."""
         if not await self.is_visible(row_filter, resource, row_id):
             raise error or NotFound(f"Thread with ID {row_id} not found" if resource == "threads" else "Not Found")
 
     async def is_visible(self, row_filter: MetadataFilter | None, resource: Resource, row_id: str | None) -> bool:
-        """Tell whether a filter lets a thread or an assistant through; one that is not there is for its endpoint."""
+        """Return whether a filter includes a thread or assistant; True if it does not exist."""
         if row_filter is None or row_id is None:
             return True
         repository = getattr(self.services.persistence, resource)
@@ -97,7 +96,7 @@ class AuthRequest:
             return True
 
     async def may_run_assistant(self, row_filter: MetadataFilter | None, name_or_id: object) -> bool:
-        """Tell whether a user may run an assistant: every graph's own is for all, others go by the filter."""
+        """Return whether a user may run an assistant: all may run system assistants, the filter decides on others."""
         if not isinstance(name_or_id, str) or name_or_id in self.services.graphs.names():
             return True
         assistant_id = parse_id(name_or_id)
@@ -107,24 +106,24 @@ class AuthRequest:
 
 
 def parse_id(text: object) -> str | None:
-    """Give a UUID as it is stored; None for anything else."""
+    """Return a UUID in its stored form, None for anything else."""
     return text.lower() if isinstance(text, str) and is_uuid(text) else None
 
 
 def as_uuid(text: object) -> UUID | None:
-    """Give the form in which handlers get ids."""
-    known = parse_id(text)
-    return None if known is None else UUID(known)
+    """Return an id as a UUID object, as handlers receive it; None for anything else."""
+    row_id = parse_id(text)
+    return None if row_id is None else UUID(row_id)
 
 
-# Their endpoints refuse bodies in ways of their own.
+# Components whose endpoints refuse invalid bodies in their own protocols.
 UNCHECKED_BODIES = frozenset({"JsonRpcMessage", "ProtocolCommand", "EventStreamRequest"})
 
 Rule = Callable[[AuthRequest], Awaitable[None]]
 
 
 def authorized_handler(handler: Handler, rule: Rule, body: str | None, handlers: AuthHandlers) -> Handler:
-    """Ask a rule before a handler: nobody gets to it without a user and the rule's permission."""
+    """Return a handler that first requires a user and applies a rule."""
     schema = body_schema(body) if body is not None and body not in UNCHECKED_BODIES else None
 
     async def answer(request: Request) -> ASGIApp:
@@ -132,14 +131,14 @@ def authorized_handler(handler: Handler, rule: Rule, body: str | None, handlers:
         if not isinstance(user, User):
             raise Unauthenticated("Unauthorized")
         data = b"" if request.method in ("GET", "HEAD") else await read_limited(request, BODY_LIMIT)
-        given = _parse_or_none(data)
-        if schema is not None and given is not None:
-            # Before the handlers see it: they rely on metadata that is an object.
-            schema.check(given)
-        # The handlers get values of their own, parsed anew: a deep copy takes twenty times as long.
+        original = _parse_or_none(data)
+        if schema is not None and original is not None:
+            # Checked first: auth handlers rely on metadata being an object.
+            schema.check(original)
+        # Parsed again for the auth handlers, which may change it: a deep copy takes twenty times as long.
         auth = AuthRequest(request, handlers, user, get_services(request), _parse_or_none(data))
         await rule(auth)
-        changed = data if auth.body == given else dumps(auth.body)
+        changed = data if auth.body == original else dumps(auth.body)
         caller = replace(current_caller(), run_metadata=auth.run_metadata, run_threads=auth.run_threads)
         with showing_only(auth.filters), calling(caller):
             return await handler(Request(request.scope, replay_body(changed, request.receive)))
@@ -148,7 +147,7 @@ def authorized_handler(handler: Handler, rule: Rule, body: str | None, handlers:
 
 
 def _parse_or_none(data: bytes) -> object:
-    """Decode a body; what is no JSON, or too deep for it, the endpoint refuses itself."""
+    """Parse a body; return None for an invalid one, which the endpoint refuses itself."""
     try:
         return parse_json(data) if data else None
     except InvalidRequest:

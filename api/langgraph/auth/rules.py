@@ -1,4 +1,4 @@
-"""Ask the application's auth handlers about an endpoint; every action is the official server's."""
+"""Authorization rules of endpoints; resources and actions are those of the official server."""
 
 import re
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ RUN_ARGUMENTS = (
     *("checkpoint", "checkpoint_id", "durability"),
 )
 UUID_PATTERN = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-# What a user says; ids in there are text.
+# Fields with content of users; ids in them are plain text.
 CONTENT_FIELDS = frozenset({"parts", "input", "values", "update", "response", "responses"})
 MAX_NAMED_IDS = 1000
 
 
 async def create_thread(auth: AuthRequest) -> None:
-    """threads.create; an existing thread of somebody else's is only said to exist."""
+    """Require threads.create; another user's existing thread only leads to 409."""
     fields = auth.fields
     fields.setdefault("thread_id", str(uuid7()))
     value: dict[str, Any] = {
@@ -42,7 +42,7 @@ async def create_thread(auth: AuthRequest) -> None:
 
 
 async def search_threads(auth: AuthRequest) -> None:
-    """threads.search; the filter applies to what is found and counted."""
+    """Require threads.search; the filter applies to searches and counts."""
     fields = auth.fields
     value = {
         "metadata": fields.get("metadata") or {},
@@ -56,9 +56,9 @@ async def search_threads(auth: AuthRequest) -> None:
 
 
 async def prune_threads(auth: AuthRequest) -> None:
-    """threads.delete, for all of them or none."""
-    given = auth.fields.get("thread_ids")
-    ids = [known for known in map(parse_id, given if isinstance(given, list) else ()) if known is not None]
+    """Require threads.delete of all threads or none."""
+    listed = auth.fields.get("thread_ids")
+    ids = [row_id for row_id in map(parse_id, listed if isinstance(listed, list) else ()) if row_id is not None]
     row_filter = await auth.permit("threads", "delete", {"thread_ids": [UUID(thread_id) for thread_id in ids]})
     for thread_id in ids:
         error = NotFound("At least one thread not found or not authorized")
@@ -66,17 +66,17 @@ async def prune_threads(auth: AuthRequest) -> None:
 
 
 async def read_thread(auth: AuthRequest) -> None:
-    """threads.read."""
+    """Require threads.read."""
     await auth.permit_row("threads", "read", auth.id_in_path("thread"))
 
 
-async def listen(auth: AuthRequest) -> None:
-    """threads.read; the filter applies once more to a thread that is yet to be created."""
+async def read_events(auth: AuthRequest) -> None:
+    """Require threads.read; the filter also applies to a thread that is created later."""
     auth.filters["threads"] = await auth.permit_row("threads", "read", auth.id_in_path("thread"))
 
 
 async def update_thread(auth: AuthRequest) -> None:
-    """threads.update with the metadata to merge."""
+    """Require threads.update with the metadata to merge."""
     fields, thread_id = auth.fields, auth.id_in_path("thread")
     value = {"thread_id": as_uuid(thread_id), "metadata": fields.get("metadata") or {}}
     row_filter = await auth.permit_with_changes("threads", "update", value)
@@ -84,36 +84,36 @@ async def update_thread(auth: AuthRequest) -> None:
 
 
 async def update_state(auth: AuthRequest) -> None:
-    """threads.update: a state is part of its thread."""
+    """Require threads.update, as a state is part of its thread."""
     await auth.permit_row("threads", "update", auth.id_in_path("thread"))
 
 
 async def delete_thread(auth: AuthRequest) -> None:
-    """threads.delete."""
+    """Require threads.delete."""
     await auth.permit_row("threads", "delete", auth.id_in_path("thread"))
 
 
 async def copy_thread(auth: AuthRequest) -> None:
-    """threads.read of the one, threads.create of the other, which has the same metadata."""
+    """Require threads.read of the original, threads.create of the copy, which has the same metadata."""
     await auth.permit_row("threads", "read", auth.id_in_path("thread"), error=Conflict("Conflict"))
     await auth.permit("threads", "create", {"thread_id": None})
 
 
 async def list_runs(auth: AuthRequest) -> None:
-    """threads.read, and threads.search as in the official server."""
+    """Require threads.read, and threads.search, as in the official server."""
     await read_thread(auth)
     thread_id = auth.id_in_path("thread")
     await auth.permit_row("threads", "search", thread_id, {"thread_id": as_uuid(thread_id), "metadata": {}})
 
 
 async def read_run(auth: AuthRequest) -> None:
-    """threads.read."""
+    """Require threads.read."""
     value = {"thread_id": as_uuid(auth.id_in_path("thread")), "run_id": as_uuid(auth.id_in_path("run"))}
     await auth.permit_row("threads", "read", auth.id_in_path("thread"), value)
 
 
 async def read_stateless_run(auth: AuthRequest) -> None:
-    """threads.read of the run's temporary thread; of one that is gone, its run said the same of itself."""
+    """Require threads.read of the run's temporary thread; after its deletion the filter applies to the run."""
     run_id, error = auth.id_in_path("run"), NotFound("Run not found")
     run = None if run_id is None else await auth.services.persistence.runs.find(run_id)
     thread_id = None if run is None else run.thread_id
@@ -128,7 +128,7 @@ async def read_stateless_run(auth: AuthRequest) -> None:
 
 
 async def join_run(auth: AuthRequest) -> None:
-    """threads.read, and threads.update when leaving is to cancel the run."""
+    """Require threads.read, and threads.update if a disconnect cancels the run."""
     await read_run(auth)
     if auth.request.query_params.get("cancel_on_disconnect"):
         thread_id = auth.id_in_path("thread")
@@ -136,18 +136,18 @@ async def join_run(auth: AuthRequest) -> None:
 
 
 async def delete_run(auth: AuthRequest) -> None:
-    """threads.delete."""
+    """Require threads.delete."""
     value = {"run_id": as_uuid(auth.id_in_path("run")), "thread_id": as_uuid(auth.id_in_path("thread"))}
     await auth.permit_row("threads", "delete", auth.id_in_path("thread"), value, error=NotFound("Not Found"))
 
 
 async def cancel_run(auth: AuthRequest) -> None:
-    """threads.update with the action."""
+    """Require threads.update with the action."""
     await _permit_cancel(auth, auth.id_in_path("thread"), [auth.id_in_path("run")], None)
 
 
 async def cancel_runs(auth: AuthRequest) -> None:
-    """threads.update with the action; by status, only the threads that the filter lets through."""
+    """Require threads.update with the action; a cancel by status applies to threads that the filter includes."""
     fields = auth.fields
     run_ids, status = fields.get("run_ids"), fields.get("status")
     await _permit_cancel(
@@ -166,19 +166,19 @@ async def _permit_cancel(auth: AuthRequest, thread_id: str | None, run_ids: list
 
 
 async def create_run(auth: AuthRequest) -> None:
-    """threads.create_run on the thread of the path, or on one of the run's own."""
+    """Require threads.create_run on the thread of the path, or on the run's own thread."""
     await permit_run(auth, auth.fields, auth.id_in_path("thread"))
 
 
 async def create_runs(auth: AuthRequest) -> None:
-    """threads.create_run for each."""
+    """Require threads.create_run of each run."""
     for fields in auth.body if isinstance(auth.body, list) else ():
         if isinstance(fields, dict):
             await permit_run(auth, fields, None)
 
 
 async def permit_run(auth: AuthRequest, fields: JsonObject, thread_id: str | None) -> None:
-    """Ask for a run; the handler's metadata becomes the run's, and that of a thread made for it."""
+    """Authorize a run; metadata that the handler sets applies to the run and to a thread created for it."""
     if not isinstance(fields.get("metadata"), dict | None):
         raise InvalidRequest("metadata must be an object")
     arguments: dict[str, Any] = {name: fields.get(name) for name in RUN_ARGUMENTS}
@@ -206,7 +206,7 @@ async def permit_run(auth: AuthRequest, fields: JsonObject, thread_id: str | Non
 
 
 def _write_metadata(fields: JsonObject, value: JsonObject) -> None:
-    """Write the metadata that a handler leaves in `value` into the body's fields."""
+    """Copy the metadata that a handler set in `value` into the body's fields."""
     if value.get("metadata") or "metadata" in fields:
         fields["metadata"] = value.get("metadata") or {}
 
@@ -216,38 +216,38 @@ def _page_fields(fields: JsonObject) -> JsonObject:
 
 
 async def search_assistants(auth: AuthRequest) -> None:
-    """assistants.search; the filter applies to what is found and counted."""
+    """Require assistants.search; the filter applies to searches and counts."""
     fields = auth.fields
     value = {"graph_id": fields.get("graph_id"), "metadata": fields.get("metadata") or {}, **_page_fields(fields)}
     auth.filters["assistants"] = await auth.permit_with_changes("assistants", "search", value)
 
 
 async def create_assistant(auth: AuthRequest) -> None:
-    """assistants.create; an existing assistant of somebody else's stays unseen."""
+    """Require assistants.create; another user's existing assistant only leads to 409."""
     fields = auth.fields
     value = _assistant_value(fields, parse_id(fields.get("assistant_id")))
     if "if_exists" in fields:
         value["if_exists"] = fields["if_exists"]
     row_filter = await auth.permit_with_changes("assistants", "create", value)
     if not await auth.is_visible(row_filter, "assistants", parse_id(fields.get("assistant_id"))):
-        # Refused as taken, whatever was to happen then: do_nothing would show it.
+        # Always refused: do_nothing would return the other user's assistant.
         fields["if_exists"] = "raise"
 
 
 async def read_assistant(auth: AuthRequest) -> None:
-    """assistants.read, by id or by the name of a graph."""
-    given = auth.request.path_params.get("assistant_id", "")
-    known = given in auth.services.graphs.names()
-    await auth.permit_row("assistants", "read", system_assistant_id(given) if known else parse_id(given))
+    """Require assistants.read, by id or by the name of a graph."""
+    name_or_id = auth.request.path_params.get("assistant_id", "")
+    is_graph = name_or_id in auth.services.graphs.names()
+    await auth.permit_row("assistants", "read", system_assistant_id(name_or_id) if is_graph else parse_id(name_or_id))
 
 
 async def read_interface(auth: AuthRequest) -> None:
-    """assistants.read of the graph's own assistant."""
+    """Require assistants.read of the graph's system assistant."""
     await auth.permit_row("assistants", "read", system_assistant_id(str(auth.request.path_params.get("graph", ""))))
 
 
 async def update_assistant(auth: AuthRequest) -> None:
-    """assistants.update with what is to change."""
+    """Require assistants.update with the changes."""
     fields, assistant_id = auth.fields, auth.id_in_path("assistant")
     value = _assistant_value(fields, assistant_id)
     row_filter = await auth.permit_with_changes("assistants", "update", value)
@@ -266,21 +266,21 @@ def _assistant_value(fields: JsonObject, assistant_id: str | None) -> JsonObject
 
 
 async def set_version(auth: AuthRequest) -> None:
-    """assistants.update with the version."""
+    """Require assistants.update with the version."""
     assistant_id = auth.id_in_path("assistant")
     value = {"assistant_id": as_uuid(assistant_id), "version": auth.fields.get("version")}
     await auth.permit_row("assistants", "update", assistant_id, value)
 
 
 async def delete_assistant(auth: AuthRequest) -> None:
-    """assistants.delete; its threads, if they go too, are those that threads.delete lets through."""
+    """Require assistants.delete; `delete_threads` applies to threads that the filter of threads.delete includes."""
     await auth.permit_row("assistants", "delete", auth.id_in_path("assistant"))
     if auth.request.query_params.get("delete_threads"):
         auth.filters["threads"] = await auth.permit("threads", "delete", {"thread_id": None})
 
 
 async def create_cron(auth: AuthRequest) -> None:
-    """crons.create, on a thread that threads.read shows, for an assistant the user may run."""
+    """Require crons.create, on a thread that the user may read, for an assistant that the user may run."""
     fields, thread_id = auth.fields, auth.id_in_path("thread")
     value: dict[str, Any] = {
         "payload": {name: item for name, item in fields.items() if name != "metadata"},
@@ -301,7 +301,7 @@ async def create_cron(auth: AuthRequest) -> None:
 
 
 async def search_crons(auth: AuthRequest) -> None:
-    """crons.search; crons of threads that threads.search hides are hidden too."""
+    """Require crons.search; the filter of threads.search applies to the threads of crons."""
     fields = auth.fields
     value = {
         "assistant_id": as_uuid(fields.get("assistant_id")),
@@ -316,19 +316,19 @@ async def search_crons(auth: AuthRequest) -> None:
 
 
 async def read_cron(auth: AuthRequest) -> None:
-    """crons.read."""
+    """Require crons.read."""
     await _permit_cron(auth, "read")
 
 
 async def update_cron(auth: AuthRequest) -> None:
-    """crons.update with what is to change."""
+    """Require crons.update with the changes."""
     fields = auth.fields
     changes = {name: fields.get(name) for name in ("schedule", "end_time", "enabled", "on_run_completed")}
     await _permit_cron(auth, "update", **changes, payload=dict(fields))
 
 
 async def delete_cron(auth: AuthRequest) -> None:
-    """crons.delete."""
+    """Require crons.delete."""
     await _permit_cron(auth, "delete")
 
 
@@ -351,36 +351,36 @@ async def _permit_cron(auth: AuthRequest, action: str, **more: object) -> None:
 
 
 async def put_item(auth: AuthRequest) -> None:
-    """store.put."""
+    """Require store.put."""
     await _permit_store(auth, "put", "namespace", "key", "value", "index", "ttl")
 
 
 async def delete_item(auth: AuthRequest) -> None:
-    """store.delete."""
+    """Require store.delete."""
     await _permit_store(auth, "delete", "namespace", "key")
 
 
 async def search_items(auth: AuthRequest) -> None:
-    """store.search."""
+    """Require store.search."""
     await _permit_store(auth, "search", "namespace_prefix", "filter", "limit", "offset", "query", "refresh_ttl")
 
 
 async def list_namespaces(auth: AuthRequest) -> None:
-    """store.list_namespaces."""
+    """Require store.list_namespaces."""
     await _permit_store(auth, "list_namespaces", "prefix", "suffix", "max_depth", "limit", "offset")
 
 
 async def get_item(auth: AuthRequest) -> None:
-    """store.get; the namespace that the handler chooses replaces the one in the query."""
+    """Require store.get; a namespace or key that the handler sets replaces that of the query."""
     query = auth.request.query_params
-    given = tuple(label for label in query.get("namespace", "").split(".") if label)
-    value: dict[str, Any] = {"namespace": given, "key": query.get("key"), "refresh_ttl": query.get("refresh_ttl")}
+    requested = tuple(label for label in query.get("namespace", "").split(".") if label)
+    value: dict[str, Any] = {"namespace": requested, "key": query.get("key"), "refresh_ttl": query.get("refresh_ttl")}
     await auth.permit("store", "get", value)
-    if tuple(value["namespace"] or ()) != given or value["key"] != query.get("key"):
+    if tuple(value["namespace"] or ()) != requested or value["key"] != query.get("key"):
         pairs = [(name, item) for name, item in query.multi_items() if name not in ("namespace", "key")]
         chosen: tuple[str, ...] = tuple(value["namespace"] or ())
         for label in chosen:
-            # In the query it would be two labels, and those may be somebody else's.
+            # In the query a period separates labels, so the namespace might become another user's.
             if "." in label:
                 raise InvalidRequest(f"Namespace label '{label[:200]}' must be a non-empty string without periods")
         pairs += [("namespace", ".".join(chosen)), ("key", str(value["key"] or ""))]
@@ -388,10 +388,10 @@ async def get_item(auth: AuthRequest) -> None:
 
 
 async def _permit_store(auth: AuthRequest, action: str, field: str, *others: str) -> None:
-    """Ask about a namespace and other fields, and use what the handler leaves in `value`."""
+    """Authorize access to the store; a namespace and fields that the handler sets replace those of the body."""
     fields = auth.fields
-    given, more = fields.get(field), {name: fields.get(name) for name in others}
-    namespace = tuple(given) if isinstance(given, list | tuple) else given
+    labels, more = fields.get(field), {name: fields.get(name) for name in others}
+    namespace = tuple(labels) if isinstance(labels, list | tuple) else labels
     value: dict[str, Any] = {"namespace": namespace, **more}
     await auth.permit("store", action, value)
     if (chosen := value.pop("namespace", None)) != namespace:
@@ -400,12 +400,12 @@ async def _permit_store(auth: AuthRequest, action: str, field: str, *others: str
 
 
 async def send_command(auth: AuthRequest) -> None:
-    """threads.create_run for what makes a thread run on, threads.read for what looks, threads.update for the rest."""
+    """Require threads.create_run for commands that start or resume runs, else threads.read or threads.update."""
     thread_id, command = auth.id_in_path("thread"), auth.fields
     await auth.permit_row("threads", "read", thread_id)
     await permit_named_threads(auth, "read", command)
-    given = command.get("params")
-    params: JsonObject = given if isinstance(given, dict) else {}
+    value = command.get("params")
+    params: JsonObject = value if isinstance(value, dict) else {}
     if command.get("method") in ("run.start", "input.respond", "input.inject"):
         await permit_run(auth, params, thread_id)
         auth.run_metadata = params.get("metadata") or {}
@@ -414,14 +414,14 @@ async def send_command(auth: AuthRequest) -> None:
 
 
 async def permit_named_threads(auth: AuthRequest, action: str, message: object = None) -> list[str]:
-    """Ask about every thread and run that a message names, wherever it does: it must be this user's. Gives threads."""
-    named = dict.fromkeys(_find_ids(auth.body if message is None else message))
-    if len(named) > MAX_NAMED_IDS:
+    """Authorize access to the threads of all thread and run ids anywhere in a message, and return these threads."""
+    ids = dict.fromkeys(_find_ids(auth.body if message is None else message))
+    if len(ids) > MAX_NAMED_IDS:
         raise NotFound("Not Found")
     thread_ids: dict[str, None] = {}
-    for named_id in named:
-        run = await auth.services.persistence.runs.find(named_id)
-        thread_id = named_id if run is None else run.thread_id
+    for row_id in ids:
+        run = await auth.services.persistence.runs.find(row_id)
+        thread_id = row_id if run is None else run.thread_id
         await auth.permit_row("threads", action, thread_id, {"thread_id": thread_id})
         thread_ids[thread_id] = None
     return list(thread_ids)
@@ -429,7 +429,7 @@ async def permit_named_threads(auth: AuthRequest, action: str, message: object =
 
 def _find_ids(value: object) -> Iterator[str]:
     if isinstance(value, str):
-        yield from (found.lower() for found in UUID_PATTERN.findall(value))
+        yield from (row_id.lower() for row_id in UUID_PATTERN.findall(value))
     elif isinstance(value, dict):
         for name, item in value.items():
             if name not in CONTENT_FIELDS:

@@ -334,7 +334,7 @@ async def command(request: Request) -> Response:
         return json_answer(refused(given, error))
 
 
-@endpoints(f"POST {EVENTS}", rules.listen, "EventStreamRequest", read=False, media_type=SSE, errors=(400, 422))
+@endpoints(f"POST {EVENTS}", rules.read_events, "EventStreamRequest", read=False, media_type=SSE, errors=(400, 422))
 async def events(request: Request) -> EventStream:
     """Stream a thread's protocol events.
 
@@ -376,7 +376,7 @@ async def _shows(wanted: MetadataFilter, services: ApiServices, thread_id: str) 
         return False
 
 
-@sockets(f"GET {EVENTS}", rules.listen, read=False, status=101)
+@sockets(f"GET {EVENTS}", rules.read_events, read=False, status=101)
 async def admit(_request: Request) -> Response:
     """Speak the protocol over a WebSocket.
 

@@ -85,7 +85,7 @@ async def create(request: Request, body: Body) -> Response:
     thread = await threads.create(
         thread_id, metadata=body.get("metadata", {}), if_exists=body.get("if_exists", "raise"), ttl=ttl
     )
-    headers = body.headers(*without_effect(body, ttl))
+    headers = body.ignored_header(*without_effect(body, ttl))
     if body.get("supersteps"):
         return await _with_supersteps(services, thread_id, body.fields["supersteps"], headers)
     return json_answer(thread_json(thread), headers=headers)
@@ -148,7 +148,7 @@ async def patch(request: Request, thread_id: str, body: Body) -> Response:
     threads = get_services(request).persistence.threads
     ttl = requested_ttl(body, threads.default_ttl)
     thread = await threads.patch(thread_id, body.get("metadata", {}), ttl)
-    headers = body.headers(*without_effect(body, ttl))
+    headers = body.ignored_header(*without_effect(body, ttl))
     if "return=minimal" in request.headers.get("prefer", ""):
         return Response(None, 204, headers)
     return json_answer(thread_json(thread), headers=headers)
