@@ -217,7 +217,7 @@ def reference_problems(tool: ToolConfig, variables: ToolVariables) -> list[Probl
     return [
         (path, problem)
         for path, text in texts
-        for problem in variables.refused({".".join(map(str, path)): text}, authority)
+        for problem in variables.reference_problems({".".join(map(str, path)): text}, authority)
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from toolweave.config.langgraph_json import GraphEntry, HttpEntry, LangGraphJson, load_langgraph_json, read_dotenv
-from toolweave.config.settings import Settings, load_settings, publish_settings
+from toolweave.config.settings import Settings, export_settings, load_settings
 
 LANGGRAPH_JSON = Path("langgraph.json")
 DOTENV = ".env"
@@ -69,7 +69,7 @@ def read_configuration(config: Path | None = None, **options: Any) -> Configurat
     langgraph_json.apply_env()
     provided = {name: value for name, value in options.items() if value is not None}
     settings = load_settings(**provided)
-    publish_settings(settings, provided)
+    export_settings(settings, provided)
     return Configuration(langgraph_json, settings)
 
 

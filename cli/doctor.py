@@ -29,11 +29,11 @@ from toolweave.cli.servers import ServersConfig, probe
 from toolweave.cli.terminal import stdout_console, styled
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
-from toolweave.config.mcp import mcp_place, served_mcp_config
-from toolweave.config.script_job import named_mcp_config, named_script_settings
+from toolweave.config.mcp import find_mcp_config, served_mcp_config
+from toolweave.config.script_job import env_mcp_config, env_script_settings
 from toolweave.config.settings import Settings, load_settings, unknown_variables
 from toolweave.errors import ConfigError, DataFolderLocked, OutboundRefused, ToolweaveError
-from toolweave.nodes.chat_models import script_endpoint
+from toolweave.nodes.chat_models import settings_for_script
 from toolweave.nodes.http_tools.api_calls import resolve_credentials
 from toolweave.nodes.model_endpoint import ModelEndpoint, chosen_endpoint
 from toolweave.outbound import OutboundPolicy
@@ -348,13 +348,13 @@ def _tool_problems(tool: ToolConfig, settings: Settings) -> Iterator[tuple[str, 
 def check_script_settings(settings: Settings) -> Iterator[Finding]:
     """Say whether the script settings that are named can be used; a server starts in any case, but jobs would fail."""
     if settings.config_path is not None:
-        script_endpoint(settings, named_script_settings(settings))
+        settings_for_script(settings, env_script_settings(settings))
         yield Finding("ok", "script settings", f"{settings.config_path}.")
 
 
 def check_script_servers(settings: Settings) -> Iterator[Finding]:
     """Say whether the servers of script jobs that are named can be used."""
-    if config := named_mcp_config(settings):
+    if config := env_mcp_config(settings):
         enabled = ", ".join(server.name for server in config.servers if server.enabled)
         yield Finding("ok", "script servers", f"{settings.mcp_config_path} enables {enabled}.")
 
@@ -365,7 +365,7 @@ def check_servers(settings: Settings) -> Iterator[Finding]:
     for warning in servers.mcp.warnings:
         yield Finding("warn", "mcp.jsonc", f"{warning}.")
     found = probe(servers)
-    yield Finding("ok", "mcp.jsonc", f"{mcp_place(settings).in_words()}.")
+    yield Finding("ok", "mcp.jsonc", f"{find_mcp_config(settings).describe()}.")
     for server in found:
         if server.state == "ready":
             tools = f"{len(server.tools)} tools in {server.ready_ms} ms."

@@ -29,7 +29,7 @@ from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli import gc_disabled
 from toolweave.cli.configuration import Configuration, read_configuration
 from toolweave.config.logs import configure_logging
-from toolweave.config.mcp import mcp_place
+from toolweave.config.mcp import find_mcp_config
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.origins import is_loopback
@@ -275,7 +275,7 @@ def local_server() -> Iterator[str]:
         ToolweaveError: it cannot start; as `toolweave serve`.
     """
     settings = read_configuration().settings
-    place = mcp_place(settings)
+    place = find_mcp_config(settings)
     with tempfile.TemporaryDirectory(prefix="toolweave-", ignore_cleanup_errors=True) as folder:
         _link_programs(settings.data_dir, Path(folder))
         configuration = read_configuration(

@@ -14,7 +14,7 @@ from rich.table import Column
 from toolweave.cli.configuration import read_configuration
 from toolweave.cli.terminal import sanitize, sanitized_json, script_paragraphs, stdout_console
 from toolweave.config.logs import configure_logging
-from toolweave.config.script_job import ScriptJob, job_mcp_config, named_mcp_config, named_script_settings
+from toolweave.config.script_job import ScriptJob, env_mcp_config, env_script_settings, load_job_mcp_config
 from toolweave.config.script_settings import load_script_settings
 from toolweave.config.settings import Settings
 from toolweave.errors import ScriptNotKept
@@ -94,8 +94,8 @@ def script(
 def _read_job(settings: Settings, config: Path | None, mcp_config: Path | None) -> ScriptJob:
     """Read what is to be done: the files that are named here, else those that the environment names (A-05)."""
     return ScriptJob(
-        settings=load_script_settings(config) if config else named_script_settings(settings),
-        mcp=job_mcp_config(mcp_config, settings) if mcp_config else named_mcp_config(settings),
+        settings=load_script_settings(config) if config else env_script_settings(settings),
+        mcp=load_job_mcp_config(mcp_config, settings) if mcp_config else env_mcp_config(settings),
     )
 
 

@@ -31,8 +31,8 @@ from toolweave.cli.configuration import (
 from toolweave.cli.http_server import listening_socket, run_until_signal, socket_url, stop_with_parent
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
-from toolweave.config.mcp import mcp_place
-from toolweave.config.settings import environment, unknown_variables
+from toolweave.config.mcp import find_mcp_config
+from toolweave.config.settings import copy_environment, unknown_variables
 from toolweave.errors import ConfigError
 from toolweave.files import raise_open_files_limit
 from toolweave.nodes.model_endpoint import model_label
@@ -222,7 +222,7 @@ def dev(
     is_restart: RestartedOption = False,
 ) -> None:
     """Serve as `toolweave serve` does, with readable logs and the URLs to open; changes start the server again."""
-    environ = environment()
+    environ = copy_environment()
     options = {"host": host, "port": port, "data_dir": data_dir, "allow_insecure_bind": allow_insecure_bind or None}
     configuration = read_configuration(config, **options)
     settings = configuration.settings
@@ -258,7 +258,7 @@ def _dev_with_reload(
 
 def _watched_files(config: Path | None, configuration: Configuration) -> Callable[[], WatchedFiles]:
     """Give what says which files belong to the application now; those of before while langgraph.json is wrong."""
-    mcp_file = mcp_place(configuration.settings).own
+    mcp_file = find_mcp_config(configuration.settings).edit_path
     last = WatchedFiles.from_config(configuration.langgraph_json, mcp_file)
 
     def current_files() -> WatchedFiles:

@@ -20,9 +20,9 @@ from toolweave.cli.terminal import styled
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpConfig, McpServerConfig, mcp_variables, served_mcp_config
-from toolweave.config.mcp_editing import ready_made
+from toolweave.config.mcp_editing import ready_made_servers
 from toolweave.config.settings import PREFIX, Settings, load_settings
-from toolweave.config.variables import find_references, resolve
+from toolweave.config.variables import fill_references, find_unresolved
 from toolweave.errors import ConfigError, ServerUnavailable
 from toolweave.servers.connections.oauth import TokenPlace, token_place
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
@@ -112,7 +112,7 @@ class ServersConfig:
             return
         nearest = difflib.get_close_matches(name, known, n=1)
         fix = f"Did you mean {nearest[0]!r}?" if nearest else f"Known: {', '.join(known) or 'none'}."
-        if name in ready_made():
+        if name in ready_made_servers():
             fix = f"Add it: toolweave servers add {name}."
         raise ConfigError(f"there is no server {name!r}.", source=str(self.mcp.path), fix=fix)
 
@@ -124,12 +124,12 @@ class ServersConfig:
         """Say what an entry lacks, by default the configured one of this name; nothing is started."""
         written = dict(self.server(name).raw if raw is None else raw)
         variables = mcp_variables(self.settings)
-        missing = find_references(written, variables).missing
-        referenced = find_references(written, {}).missing
+        missing = find_unresolved(written, variables).missing
+        referenced = find_unresolved(written, {}).missing
         provided = tuple(each for each in referenced if each not in missing and not each.startswith(PREFIX))
-        command = resolve(written.get("command", ""), variables)
+        command = fill_references(written.get("command", ""), variables)
         folder = self.settings.data_dir
-        for known in (name, *ready_made()):
+        for known in (name, *ready_made_servers()):
             program = installation_of(known)
             if program is not None and command == str(folder.absolute() / "servers" / program.program):
                 return Needs(missing, provided, known, program, is_installed(program, folder))
@@ -184,7 +184,7 @@ def probe(
     with tempfile.TemporaryDirectory(prefix="toolweave-", ignore_cleanup_errors=True) as folder:
         database = settings.todo_database_url or f"sqlite+aiosqlite:///{Path(folder, 'todo.db')}"
         trial = settings.model_copy(update={"todo_database_url": database})
-        configured = served_mcp_config(trial, tried=names).servers
+        configured = served_mcp_config(trial, enable=names).servers
         selected = [each for each in configured if not names or each.name in names]
         return asyncio.run(_probe_all(selected, token_place(settings), timeout_s=timeout_s, with_pings=with_pings))
 

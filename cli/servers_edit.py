@@ -13,14 +13,14 @@ from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ServersConfig,
 from toolweave.cli.servers_state import check_json, run_checks, server_listings, show_check, show_listings
 from toolweave.cli.terminal import compact_json, stdout_console
 from toolweave.config.documents import ConfigDocument
-from toolweave.config.mcp import mcp_place
+from toolweave.config.mcp import find_mcp_config
 from toolweave.config.mcp_editing import (
+    create_file,
     edit_file,
-    make_file,
-    names_in,
-    ready_made,
-    shipped_text,
-    switched,
+    entry_names,
+    ready_made_servers,
+    shipped_config_text,
+    with_enabled,
     with_entry,
     without_entry,
 )
@@ -42,13 +42,13 @@ def apply_edit(servers: ServersConfig, edit: Callable[[str], str]) -> bool:
     Raises:
         ConfigError: it cannot be read, edited or written; it is as before then.
     """
-    file = mcp_place(servers.settings)
+    file = find_mcp_config(servers.settings)
     if file.is_shipped:
-        if edit(shipped_text()) == shipped_text():
+        if edit(shipped_config_text()) == shipped_config_text():
             return False
-        if make_file(file.own, shipped_text()):
-            _print_note(f"Made {file.own}, a copy of the file that comes with Toolweave.")
-    return edit_file(file.own, edit)
+        if create_file(file.edit_path, shipped_config_text()):
+            _print_note(f"Made {file.edit_path}, a copy of the file that comes with Toolweave.")
+    return edit_file(file.edit_path, edit)
 
 
 ERROR_SOURCE = "servers add"
@@ -166,7 +166,7 @@ def add(
     servers = read_servers(config, data_dir)
     entry = _build_entry(name or "x", url, command or (), transport, header or (), env or (), oauth=oauth)
     if name is None:
-        show_listings([each for each in server_listings(servers) if each.name in ready_made()], as_json=as_json)
+        show_listings([each for each in server_listings(servers) if each.name in ready_made_servers()], as_json=as_json)
         return
     if entry is None:
         changed = _add_ready_made(servers, name, replace=replace, no_install=no_install)
@@ -180,15 +180,15 @@ def add(
 
 
 def _add_entry(text: str, name: str, entry: Mapping[str, Any], *, replace: bool) -> str:
-    if name in names_in(text) and not replace:
+    if name in entry_names(text) and not replace:
         raise ConfigError(f"there is a server {name!r} already.", fix="Choose another name, or give --replace.")
     return with_entry(text, name, entry)
 
 
 def _add_ready_made(servers: ServersConfig, name: str, *, replace: bool, no_install: bool) -> bool:
     """Install the program of an entry and enable it; one that the file has is taken as it is there."""
-    servers.require_known(name, dict.fromkeys([*servers.names, *ready_made()]))
-    known = ready_made().get(name)
+    servers.require_known(name, dict.fromkeys([*servers.names, *ready_made_servers()]))
+    known = ready_made_servers().get(name)
     if replace and known is None:
         raise ConfigError(f"{name!r} is no ready-made server.", source=ERROR_SOURCE, fix="Give --url or a command.")
     needs = servers.needs(name, known.raw if known and (replace or name not in servers.names) else None)
@@ -196,9 +196,9 @@ def _add_ready_made(servers: ServersConfig, name: str, *, replace: bool, no_inst
         install(needs.program, servers.settings.data_dir, _print_note)
 
     def edit(text: str) -> str:
-        if known is not None and (replace or name not in names_in(text)):
+        if known is not None and (replace or name not in entry_names(text)):
             text = with_entry(text, name, known)
-        return switched(text, name, on=True)
+        return with_enabled(text, name, enabled=True)
 
     return apply_edit(servers, edit)
 
@@ -247,18 +247,18 @@ def remove(
     """
     servers = read_servers(config, data_dir)
     servers.require_known(name)
-    known = ready_made().get(name)
+    known = ready_made_servers().get(name)
 
     def edit(text: str) -> str:
-        if name not in names_in(text):
+        if name not in entry_names(text):
             return text
         if keep_entry:
-            return switched(text, name, on=False)
-        return without_entry(text, name, above=known.above if known else "")
+            return with_enabled(text, name, enabled=False)
+        return without_entry(text, name, comment=known.comment if known else "")
 
     changed = apply_edit(servers, edit)
     hint = RESTART_HINT if changed else None
-    file = str(mcp_place(servers.settings).path)
+    file = str(find_mcp_config(servers.settings).path)
     if as_json:
         print(compact_json({"name": name, "file": file, "changed": changed, "restart": hint}))
         return

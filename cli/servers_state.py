@@ -24,7 +24,7 @@ from toolweave.cli.servers import (
 from toolweave.cli.terminal import compact_json, sanitize, shorten, stdout_console, styled
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG, McpServerConfig, load_mcp_config, mcp_variables
-from toolweave.config.mcp_editing import ready_made
+from toolweave.config.mcp_editing import ready_made_servers
 from toolweave.errors import ConfigError, SignInFailed, TokenStoreError
 from toolweave.servers.connections.oauth import token_place
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault
@@ -104,7 +104,7 @@ def _listing_notes(each: ServerListing) -> Iterator[str]:
 
 
 def _listing(server: McpServerConfig, servers: ServersConfig, *, configured: bool = True) -> ServerListing:
-    needs, known = servers.needs(server.name, server.raw), ready_made().get(server.name)
+    needs, known = servers.needs(server.name, server.raw), ready_made_servers().get(server.name)
     is_ready_made = known and {**known.raw, "enabled": None} == {**server.raw, "enabled": None}
     return ServerListing(
         name=server.name,
@@ -116,7 +116,7 @@ def _listing(server: McpServerConfig, servers: ServersConfig, *, configured: boo
         configured=configured,
         missing=needs.missing,
         installed=needs.installed,
-        about=known.about if known and is_ready_made else "",
+        about=known.description if known and is_ready_made else "",
     )
 
 

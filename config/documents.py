@@ -17,14 +17,14 @@ from pydantic_core import ErrorDetails
 
 from toolweave.errors import ConfigError, StageFailed
 
-MAX_BYTES = 262_144
-PATIENCE_S = 10.0
+MAX_CONFIG_BYTES = 262_144
+PIPE_TIMEOUT_S = 10.0
 """How long what writes into a pipe may take; a shell makes one of `<(command)`."""
 # Else the opening of a named pipe would wait for ever for somebody who writes into it.
-_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+_NON_BLOCKING = getattr(os, "O_NONBLOCK", 0)
 JsonPath = tuple[str | int, ...]
-Checked = TypeVar("Checked", bound=BaseModel)
-MOST_PROBLEMS = 10
+InputModel = TypeVar("InputModel", bound=BaseModel)
+MAX_PROBLEMS = 10
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -35,7 +35,7 @@ class ConfigDocument:
     lines: Mapping[JsonPath, int]
     source: str
 
-    def at(self, path: JsonPath) -> Any:
+    def value_at(self, path: JsonPath) -> Any:
         """Return the value at `path`; None if there is none."""
         value = self.value
         for step in path:
@@ -47,7 +47,7 @@ class ConfigDocument:
                 return None
         return value
 
-    def place(self, path: JsonPath) -> str:
+    def locate(self, path: JsonPath) -> str:
         """Name file and line of `path`, or of its nearest parent; what was never text has no lines."""
         if not self.lines:
             return self.source
@@ -56,7 +56,7 @@ class ConfigDocument:
         return f"{self.source}:{self.lines.get(path, 1)}"
 
 
-def configuration_text(path: Path) -> str:
+def read_config_text(path: Path) -> str:
     """Read a file of UTF-8.
 
     Raises:
@@ -65,15 +65,15 @@ def configuration_text(path: Path) -> str:
     """
     source = str(path)
     try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NON_BLOCKING)) as file:
             regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            data = file.read(MAX_BYTES + 1) if regular else _from_pipe(file)
+            data = file.read(MAX_CONFIG_BYTES + 1) if regular else _read_pipe(file)
     except FileNotFoundError:
         raise ConfigError("the file does not exist.", source=source, fix="Create it or correct the path.") from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ConfigError(f"cannot be read ({reason}).", source=source, fix="Make it a readable file.") from None
-    if len(data) > MAX_BYTES:
+    if len(data) > MAX_CONFIG_BYTES:
         raise ConfigError("is larger than 256 KiB.", source=source, fix="Point to a configuration file.")
     try:
         return data.decode("utf-8-sig")
@@ -82,18 +82,18 @@ def configuration_text(path: Path) -> str:
         raise ConfigError("is not UTF-8 text.", source=f"{source}:{line}", fix="Save it as UTF-8.") from None
 
 
-def _from_pipe(file: IO[bytes]) -> bytes:
+def _read_pipe(file: IO[bytes]) -> bytes:
     """Read what is written into a pipe until its writers have ended.
 
     Raises:
         TimeoutError: they have not within PATIENCE_S; an OSError.
     """
-    data, patience = b"", time.monotonic() + PATIENCE_S
-    while len(data) <= MAX_BYTES:
+    data, patience = b"", time.monotonic() + PIPE_TIMEOUT_S
+    while len(data) <= MAX_CONFIG_BYTES:
         ready, _, _ = select.select([file], [], [], max(patience - time.monotonic(), 0.0))
         if not ready:
-            raise TimeoutError(errno.ETIMEDOUT, f"a pipe whose end did not come within {PATIENCE_S:g} s")
-        part = os.read(file.fileno(), MAX_BYTES)
+            raise TimeoutError(errno.ETIMEDOUT, f"a pipe whose end did not come within {PIPE_TIMEOUT_S:g} s")
+        part = os.read(file.fileno(), MAX_CONFIG_BYTES)
         if not part:
             break
         data += part
@@ -101,26 +101,26 @@ def _from_pipe(file: IO[bytes]) -> bytes:
 
 
 # A file that is none of ours may hold anything where keys are expected, such as passwords: only names are shown.
-_NAME = re.compile(r"[\w$.-]{1,64}")
+_KEY_NAME = re.compile(r"[\w$.-]{1,64}")
 
 
-def ignored_keys(document: ConfigDocument, path: JsonPath, known: Collection[str], *, owner: str = "") -> list[str]:
+def unknown_keys(document: ConfigDocument, path: JsonPath, known: Collection[str], *, owner: str = "") -> list[str]:
     """Write one warning for each key of the object at `path` that is not in `known`; none if there is no object.
 
     `owner` is put before the key, such as "server 'git': ". No value is shown.
     """
-    members = document.at(path)
+    members = document.value_at(path)
     unknown = [key for key in members if key not in known] if isinstance(members, dict) else []
     warnings = []
     for key in unknown:
-        shown = f"{key!r} " if _NAME.fullmatch(key) else ""
+        shown = f"{key!r} " if _KEY_NAME.fullmatch(key) else ""
         nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
         hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
-        warnings.append(f"{document.place((*path, key))}: {owner}unknown key {shown}is ignored{hint}")
+        warnings.append(f"{document.locate((*path, key))}: {owner}unknown key {shown}is ignored{hint}")
     return warnings
 
 
-def ignored_members(
+def unknown_fields(
     document: ConfigDocument,
     path: JsonPath,
     model: type[BaseModel],
@@ -138,15 +138,15 @@ def ignored_members(
     for field in model.model_fields.values():
         if isinstance(field.validation_alias, AliasChoices):
             names |= {str(choice) for choice in field.validation_alias.choices}
-    shown = f"{shown_path(inside)}: " if inside else ""
-    warnings = ignored_keys(document, (*path, *inside), names, owner=f"{owner}{shown}")
-    value = document.at((*path, *inside))
+    shown = f"{format_path(inside)}: " if inside else ""
+    warnings = unknown_keys(document, (*path, *inside), names, owner=f"{owner}{shown}")
+    value = document.value_at((*path, *inside))
     for name, item in value.items() if isinstance(value, dict) else ():
         kind = model.model_fields[name].annotation if name in model.model_fields else None
         for part in (kind, *get_args(kind)):
             if isinstance(part, type) and issubclass(part, BaseModel):
                 for step in [(name, place) for place in range(len(item))] if isinstance(item, list) else [(name,)]:
-                    warnings += ignored_members(document, path, part, owner=owner, inside=(*inside, *step))
+                    warnings += unknown_fields(document, path, part, owner=owner, inside=(*inside, *step))
     return warnings
 
 
@@ -181,13 +181,13 @@ _EXPECTATIONS = {
 }
 
 
-def sentences(error: ValidationError) -> list[tuple[JsonPath, str]]:
+def problems_in(error: ValidationError) -> list[tuple[JsonPath, str]]:
     """List (location, what was expected) for each problem, in the order of the fields."""
     details = error.errors(include_url=False, include_input=False)
-    return [(detail["loc"], expectation(detail)) for detail in details]
+    return [(detail["loc"], problem_text(detail)) for detail in details]
 
 
-def checked_input(kind: type[Checked], state: Mapping[str, Any], refusal: str) -> Checked:
+def validate_graph_input(kind: type[InputModel], state: Mapping[str, Any], refusal: str) -> InputModel:
     """Read the input of a graph, which is checked by nobody else; null counts as absent.
 
     Raises:
@@ -196,17 +196,17 @@ def checked_input(kind: type[Checked], state: Mapping[str, Any], refusal: str) -
     try:
         return kind.model_validate({name: state[name] for name in kind.model_fields if state.get(name) is not None})
     except ValidationError as error:
-        found = [f"{'.'.join(map(str, place))} {problem}" for place, problem in sentences(error)[:MOST_PROBLEMS]]
+        found = [f"{'.'.join(map(str, place))} {problem}" for place, problem in problems_in(error)[:MAX_PROBLEMS]]
         raise StageFailed(f"{refusal}: {'; '.join(found)}.") from None
 
 
-def shown_path(location: JsonPath) -> str:
+def format_path(location: JsonPath) -> str:
     """Write a path inside a value as one would in code: args[0], env.NAME."""
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location if step != "[key]"]
     return "".join(steps).removeprefix(".")
 
 
-def expectation(detail: ErrorDetails) -> str:
+def problem_text(detail: ErrorDetails) -> str:
     """Say of one problem what was expected; the text of a ValueError is taken as it is."""
     kind = detail["type"]
     if kind == "value_error":

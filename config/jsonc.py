@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import json5
 
-from toolweave.config.documents import ConfigDocument, JsonPath, configuration_text
+from toolweave.config.documents import ConfigDocument, JsonPath, read_config_text
 from toolweave.errors import ConfigError
 
 _TOKEN = re.compile(
@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _LINE_ENDS = "\n\r\u2028\u2029"
-_REST_OF_LINE = re.compile(
+_BLANK_TO_LINE_END = re.compile(
     rf"[^\S{_LINE_ENDS}]*(?:/\*[^{_LINE_ENDS}]*?\*/[^\S{_LINE_ENDS}]*)*(?://[^{_LINE_ENDS}]*)?(?:\r\n|[{_LINE_ENDS}])"
 )
 _SPACES = re.compile(rf"[^\S{_LINE_ENDS}]*")
@@ -46,12 +46,12 @@ class Member:
     key: Token
     start: int
     end: int
-    whole_end: int
+    end_with_comma: int
 
     @property
     def has_comma(self) -> bool:
         """Say whether a comma follows it."""
-        return self.whole_end > self.end
+        return self.end_with_comma > self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Members:
     """An object's members in the order of the text; `start` is its opening brace, `close` the closing one."""
 
     start: int
-    close: int
-    each: Mapping[str, Member]
+    end: int
+    by_name: Mapping[str, Member]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -81,7 +81,7 @@ def read_jsonc(path: Path) -> JsoncDocument:
     Raises:
         ConfigError: the file is absent, unreadable, over 256 KiB, not UTF-8 or not JSON5; names file, line and fix.
     """
-    return parse_jsonc(configuration_text(path), source=str(path))
+    return parse_jsonc(read_config_text(path), source=str(path))
 
 
 def parse_jsonc(text: str, *, source: str) -> JsoncDocument:
@@ -93,7 +93,7 @@ def parse_jsonc(text: str, *, source: str) -> JsoncDocument:
     if not text.strip():
         raise ConfigError("the file is empty.", source=source, fix="Write at least {}.")
     try:
-        pairs, problem, position = _parsed(text)
+        pairs, problem, position = _parse_json5(text)
     except RecursionError:
         raise ConfigError("is nested too deeply.", source=source, fix="Remove the needless nesting.") from None
     if problem is not None:
@@ -104,7 +104,7 @@ def parse_jsonc(text: str, *, source: str) -> JsoncDocument:
 
 
 @lru_cache(maxsize=8)
-def _parsed(text: str) -> tuple[Any, str | None, int]:
+def _parse_json5(text: str) -> tuple[Any, str | None, int]:
     """Parse text; an edit reads the same one several times, and the library takes 20 ms for each kB."""
     parsed: tuple[Any, str | None, int] = json5.parse(text, object_pairs_hook=_Pairs)
     return parsed
@@ -129,13 +129,13 @@ class _Locator:
     def __init__(self, text: str, source: str) -> None:
         self.lines: dict[JsonPath, int] = {}
         self.members: dict[JsonPath, Members] = {}
-        self._tokens = list(_tokens(text))
+        self._tokens = list(_tokenize(text))
         self._next = 0
         self._source = source
 
     def locate(self, value: Any, path: JsonPath) -> Any:
         """Note the places of `value` and all it holds; return it with dicts for objects."""
-        first = self._take()
+        first = self._take_token()
         self.lines.setdefault(path, first.line)
         if isinstance(value, _Pairs):
             return self._object(value, path, first)
@@ -143,16 +143,16 @@ class _Locator:
             items = []
             for index, item in enumerate(value):
                 items.append(self.locate(item, (*path, index)))
-                self._past_comma()
-            self._take()
+                self._skip_comma()
+            self._take_token()
             return items
-        return _joined_surrogates(value) if isinstance(value, str) else value
+        return _join_surrogates(value) if isinstance(value, str) else value
 
     def _object(self, pairs: _Pairs, path: JsonPath, opening: Token) -> dict[str, Any]:
         value: dict[str, Any] = {}
         each: dict[str, Member] = {}
         for written, item in pairs:
-            name, key = _joined_surrogates(written), self._take()
+            name, key = _join_surrogates(written), self._take_token()
             if name in each:
                 raise ConfigError(
                     f"the key {name!r} is there twice, first on line {each[name].key.line}.",
@@ -160,33 +160,33 @@ class _Locator:
                     fix="Keep one of the two.",
                 )
             self.lines[*path, name] = key.line
-            self._take()  # the colon
+            self._take_token()  # the colon
             start = self._tokens[self._next].start
             value[name] = self.locate(item, (*path, name))
-            each[name] = Member(key, start, self._tokens[self._next - 1].end, self._past_comma())
-        self.members[path] = Members(opening.start, self._take().start, each)
+            each[name] = Member(key, start, self._tokens[self._next - 1].end, self._skip_comma())
+        self.members[path] = Members(opening.start, self._take_token().start, each)
         return value
 
-    def _take(self) -> Token:
+    def _take_token(self) -> Token:
         token = self._tokens[self._next]
         self._next += 1
         return token
 
-    def _past_comma(self) -> int:
+    def _skip_comma(self) -> int:
         """Take a comma if there is one; return the end of what was taken last."""
         if self._tokens[self._next].text == ",":
             self._next += 1
         return self._tokens[self._next - 1].end
 
 
-def _joined_surrogates(text: str) -> str:
+def _join_surrogates(text: str) -> str:
     """Make one character of the two escapes JSON needs beyond U+FFFF; json5 leaves them apart."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-def _tokens(text: str) -> Iterator[Token]:
+def _tokenize(text: str) -> Iterator[Token]:
     """Take apart a text that is valid JSON5; what is between two tokens is white space and comments."""
     line = 1
     for match in _TOKEN.finditer(text):
@@ -196,7 +196,7 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
+class ObjectStyle:
     """How to write what is new: in the way of what is there.
 
     `indent` begins the line of a member and `unit` is what each deeper level adds.
@@ -205,15 +205,15 @@ class Style:
     indent: str
     unit: str
     newline: str
-    on_one_line: bool
+    is_single_line: bool
 
 
-Write = Callable[[Style], str]
+Writer = Callable[[ObjectStyle], str]
 """Write a value; its first line is not indented. It must be valid JSON5."""
 
 
 def with_member(
-    document: JsoncDocument, path: JsonPath, name: str, value: Any, write: Write | None = None, *, above: str = ""
+    document: JsoncDocument, path: JsonPath, name: str, value: Any, write: Writer | None = None, *, comment: str = ""
 ) -> str:
     """Write a member of the object at `path`: in the place of its value, or at the end if there is none of that name.
 
@@ -221,40 +221,40 @@ def with_member(
     on one line, or by `write` where the object has lines. `above` is a comment for the line above the member.
     """
     text, members = document.text, document.members[path]
-    style = _style_of(text, members)
-    written = write(style) if write and not style.on_one_line else json.dumps(value, ensure_ascii=False)
-    if there := members.each.get(name):
+    style = _object_style(text, members)
+    written = write(style) if write and not style.is_single_line else json.dumps(value, ensure_ascii=False)
+    if there := members.by_name.get(name):
         return text[: there.start] + written + text[there.end :]
-    last = list(members.each.values())[-1] if members.each else None
+    last = list(members.by_name.values())[-1] if members.by_name else None
     member = f"{json.dumps(name)}: {written}{',' if last and last.has_comma else ''}"
-    if style.on_one_line:
-        end = last.whole_end if last else members.start + 1
+    if style.is_single_line:
+        end = last.end_with_comma if last else members.start + 1
         head, new, tail = text[:end], f" {member}", text[end:]
     else:
-        head, tail = text[: members.close].rstrip(" \t"), text[members.close :]
-        lines = [f"{style.indent}{above}"] if above else []
-        lines += [f"{style.indent}{member}", _indent(text, members.start)]
+        head, tail = text[: members.end].rstrip(" \t"), text[members.end :]
+        lines = [f"{style.indent}{comment}"] if comment else []
+        lines += [f"{style.indent}{member}", _line_indent(text, members.start)]
         new = ("" if head[-1] in _LINE_ENDS else style.newline) + style.newline.join(lines)
     if last and not last.has_comma:
         head = f"{head[: last.end]},{head[last.end :]}"
     return head + new + tail
 
 
-def without_member(document: JsoncDocument, path: JsonPath, name: str, *, above: str = "") -> str:
+def without_member(document: JsoncDocument, path: JsonPath, name: str, *, comment: str = "") -> str:
     """Take a member of the object at `path` away, and its lines if nothing else is on them but a comment behind it.
 
     The line before goes with it if it is `above`; other comments there may be about anything.
     """
-    text, each = document.text, document.members[path].each
+    text, each = document.text, document.members[path].by_name
     member = each[name]
-    start, end = member.key.start, member.whole_end
+    start, end = member.key.start, member.end_with_comma
     line = _line_start(text, start)
-    rest = _REST_OF_LINE.match(text, end)
+    rest = _BLANK_TO_LINE_END.match(text, end)
     has_lines = rest is not None and not text[line:start].strip()
     if rest and has_lines:
         start, end = line, rest.end()
         before_it = _line_start(text, max(line - (2 if text[:line].endswith("\r\n") else 1), 0))
-        if above and text[before_it:line].strip() == above:
+        if comment and text[before_it:line].strip() == comment:
             start = before_it
     elif member.has_comma:
         found = _SPACES.match(text, end)
@@ -264,29 +264,29 @@ def without_member(document: JsoncDocument, path: JsonPath, name: str, *, above:
     if before is None or not before.has_comma:
         return text[:start] + text[end:]
     # What is the last one now has no comma behind it either.
-    between = text[before.whole_end : start]
-    return text[: before.whole_end - 1] + (between if has_lines or between.strip() else "") + text[end:]
+    between = text[before.end_with_comma : start]
+    return text[: before.end_with_comma - 1] + (between if has_lines or between.strip() else "") + text[end:]
 
 
-def _style_of(text: str, members: Members) -> Style:
-    outer = _indent(text, members.start)
+def _object_style(text: str, members: Members) -> ObjectStyle:
+    outer = _line_indent(text, members.start)
     indent, unit = "", "\t" if "\t" in outer else "  "
-    on_one_line = bool(members.each) and not any(end in text[members.start : members.close] for end in _LINE_ENDS)
-    if members.each:
-        first = next(iter(members.each.values())).key
+    on_one_line = bool(members.by_name) and not any(end in text[members.start : members.end] for end in _LINE_ENDS)
+    if members.by_name:
+        first = next(iter(members.by_name.values())).key
         if not text[_line_start(text, first.start) : first.start].strip():
-            indent = _indent(text, first.start)
+            indent = _line_indent(text, first.start)
     if indent.startswith(outer) and indent != outer:
         unit = indent.removeprefix(outer)
     newline = "\r\n" if "\r\n" in text else "\n"
-    return Style(indent or outer + unit, unit, newline, on_one_line)
+    return ObjectStyle(indent or outer + unit, unit, newline, on_one_line)
 
 
 def _line_start(text: str, position: int) -> int:
     return max(text.rfind(end, 0, position) for end in _LINE_ENDS) + 1
 
 
-def _indent(text: str, position: int) -> str:
+def _line_indent(text: str, position: int) -> str:
     """Return the white space that begins the line of a position."""
     found = _SPACES.match(text, _line_start(text, position))
     return found.group() if found else ""

@@ -23,20 +23,20 @@ from pydantic import (
     model_validator,
 )
 
-from toolweave.config.documents import ConfigDocument, ignored_keys, ignored_members, sentences
+from toolweave.config.documents import ConfigDocument, problems_in, unknown_fields, unknown_keys
 from toolweave.config.jsonc import read_jsonc
 from toolweave.errors import ConfigError
 
 Minutes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_OTHER_LANGUAGES = (".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx")
+_NON_PYTHON_SUFFIXES = (".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx")
 
 
 # The context of a validation is the folder of langgraph.json, where relative paths start; without one they stay.
-def _import_target(value: str, info: ValidationInfo) -> str:
+def _check_import_target(value: str, info: ValidationInfo) -> str:
     file_or_module, _, attribute = value.rpartition(":")
     if not file_or_module or not attribute.isidentifier():
         raise ValueError("must be of the form ./file.py:name or package.module:name")
-    if file_or_module.endswith(_OTHER_LANGUAGES):
+    if file_or_module.endswith(_NON_PYTHON_SUFFIXES):
         raise ValueError("must name Python code: graphs in other languages cannot be served")
     return _absolute_target(value, info)
 
@@ -48,20 +48,20 @@ def _absolute_target(target: str, info: ValidationInfo) -> str:
     return target
 
 
-def _embedding(value: str, info: ValidationInfo) -> str:
+def _check_embedding(value: str, info: ValidationInfo) -> str:
     # `provider:family/model:tag` is no path.
     return _absolute_target(value, info) if ".py:" in value else value
 
 
-def _dependency(value: str, info: ValidationInfo) -> str:
+def _resolve_dependency(value: str, info: ValidationInfo) -> str:
     return str((info.context / value).resolve()) if info.context and value.startswith((".", "/")) else value
 
 
 # `package.module:name` or `path/to/file.py:name`.
-ImportTarget = Annotated[str, AfterValidator(_import_target)]
+ImportTarget = Annotated[str, AfterValidator(_check_import_target)]
 
 
-class Section(BaseModel):
+class ConfigSection(BaseModel):
     """A part of langgraph.json; a member that is null has its default."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True, populate_by_name=True)
@@ -74,7 +74,7 @@ class Section(BaseModel):
         return {key: item for key, item in value.items() if item is not None}
 
 
-class AuthCache(Section):
+class AuthCache(ConfigSection):
     """Remember who a caller is: one answer per combination of the headers `cache_keys`."""
 
     cache_keys: tuple[str, ...] = Field(min_length=1)
@@ -82,7 +82,7 @@ class AuthCache(Section):
     max_size: int = Field(default=1000, ge=1)
 
 
-class AuthOpenApi(Section):
+class AuthOpenApi(ConfigSection):
     """What openapi.json says of the authentication; each member has the form the OpenAPI specification gives it."""
 
     securitySchemes: dict[str, dict[str, Any]] = Field(default_factory=dict)  # noqa: N815 - the file's spelling
@@ -90,7 +90,7 @@ class AuthOpenApi(Section):
     paths: dict[str, dict[str, list[dict[str, list[str]]]]] = Field(default_factory=dict)
 
 
-class AuthEntry(Section):
+class AuthEntry(ConfigSection):
     """The `auth` section: `path` is the target of a `langgraph_sdk.Auth`."""
 
     path: ImportTarget
@@ -99,7 +99,7 @@ class AuthEntry(Section):
     cache: AuthCache | None = None
 
 
-def _compiled(value: str) -> str:
+def _check_regex(value: str) -> str:
     try:
         re.compile(value)
     except re.error as error:
@@ -107,18 +107,18 @@ def _compiled(value: str) -> str:
     return value
 
 
-def _prefix(value: str) -> str:
+def _check_mount_prefix(value: str) -> str:
     value = value.rstrip("/")
     if value and (not value.startswith("/") or any(mark in value for mark in "?#{} ")):
         raise ValueError("must be a path that begins with /, such as /api")
     return value
 
 
-class CorsRules(Section):
+class CorsRules(ConfigSection):
     """Which pages of other origins may use the server, beside those that always may."""
 
     allow_origins: tuple[str, ...] = ()
-    allow_origin_regex: Annotated[str, AfterValidator(_compiled)] | None = None
+    allow_origin_regex: Annotated[str, AfterValidator(_check_regex)] | None = None
     allow_methods: tuple[str, ...] | None = None
     allow_headers: tuple[str, ...] | None = None
     allow_credentials: bool = False
@@ -126,14 +126,14 @@ class CorsRules(Section):
     max_age: int = Field(default=600, ge=0)
 
 
-class HeaderRules(Section):
+class HeaderRules(ConfigSection):
     """Which request headers are taken, by patterns with `*`; what is excluded stays out."""
 
     includes: tuple[str, ...] | None = Field(default=None, validation_alias=AliasChoices("includes", "include"))
     excludes: tuple[str, ...] | None = Field(default=None, validation_alias=AliasChoices("excludes", "exclude"))
 
 
-class HttpEntry(Section):
+class HttpEntry(ConfigSection):
     """The `http` section: `app` is the target of a user's own ASGI application, `mount_prefix` is "" or "/path"."""
 
     app: ImportTarget | None = None
@@ -151,22 +151,22 @@ class HttpEntry(Section):
     logging_headers: HeaderRules | None = None
     middleware_order: Literal["auth_first", "middleware_first"] = "middleware_first"
     enable_custom_route_auth: bool = False
-    mount_prefix: Annotated[str, AfterValidator(_prefix)] = ""
+    mount_prefix: Annotated[str, AfterValidator(_check_mount_prefix)] = ""
 
 
-class StoreIndexEntry(Section):
+class StoreIndexEntry(ConfigSection):
     """Semantic search in the store.
 
     `embed` is `provider:model` or `path/to/file.py:name` (absolute once loaded); `dims` the length of its vectors;
     `fields` the paths in a value that are embedded, None for the whole value.
     """
 
-    embed: Annotated[str, AfterValidator(_embedding)] = Field(min_length=1)
+    embed: Annotated[str, AfterValidator(_check_embedding)] = Field(min_length=1)
     dims: int = Field(gt=0)
     fields: tuple[str, ...] | None = None
 
 
-class StoreTtl(Section):
+class StoreTtl(ConfigSection):
     """How long store items live; `default_ttl` None keeps items that ask for nothing, no interval means our own."""
 
     default_ttl: Minutes | None = None
@@ -174,14 +174,14 @@ class StoreTtl(Section):
     sweep_interval_minutes: Minutes | None = None
 
 
-class StoreEntry(Section):
+class StoreEntry(ConfigSection):
     """The `store` section."""
 
     index: StoreIndexEntry | None = None
     ttl: StoreTtl | None = None
 
 
-class CheckpointerTtl(Section):
+class CheckpointerTtl(ConfigSection):
     """How long threads live after their last change, and what happens then; at most `sweep_limit` in one sweep."""
 
     strategy: Literal["delete", "keep_latest"] = "delete"
@@ -190,7 +190,7 @@ class CheckpointerTtl(Section):
     sweep_limit: int = Field(default=1000, ge=1)
 
 
-class CheckpointerEntry(Section):
+class CheckpointerEntry(ConfigSection):
     """The `checkpointer` section."""
 
     ttl: CheckpointerTtl | None = None
@@ -199,7 +199,7 @@ class CheckpointerEntry(Section):
 _ENV_TEMPLATE = re.compile(r"\$\{\{\s*env\.(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
-class WebhookUrlRules(Section):
+class WebhookUrlRules(ConfigSection):
     """What a webhook URL must be like.
 
     `allowed_domains` holds hosts and `*.domain` patterns (subdomains only), `allowed_ports` ports; empty allows every
@@ -213,25 +213,25 @@ class WebhookUrlRules(Section):
     disable_loopback: bool = True
 
 
-class WebhooksEntry(Section):
+class WebhooksEntry(ConfigSection):
     """The `webhooks` section; `headers` may hold `${{ env.NAME }}`, for names that begin with `env_prefix`."""
 
     url: WebhookUrlRules = WebhookUrlRules()
     headers: dict[str, str] = Field(default_factory=dict, repr=False)
     env_prefix: str = Field(default="LG_WEBHOOK_", min_length=1)
 
-    def filled_headers(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    def resolved_headers(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Give the headers with the values of `environ` (default: the process's) filled in.
 
         Raises:
             ConfigError: a variable is not set or lacks the prefix; names header and variable, shows no value.
         """
         return {
-            header: _ENV_TEMPLATE.sub(partial(self._value, header, environ), text)
+            header: _ENV_TEMPLATE.sub(partial(self._variable_value, header, environ), text)
             for header, text in self.headers.items()
         }
 
-    def _value(self, header: str, environ: Mapping[str, str], reference: re.Match[str]) -> str:
+    def _variable_value(self, header: str, environ: Mapping[str, str], reference: re.Match[str]) -> str:
         name = reference["name"]
         if not name.startswith(self.env_prefix):
             fix = f"Rename the variable, or set webhooks.env_prefix (now {self.env_prefix!r})."
@@ -269,7 +269,7 @@ _BUILD_KEYS = (
     "_INTERNAL_docker_tag",
 )
 # Known to the official tools, and of no effect here: (path, what happens instead).
-_WITHOUT_EFFECT: tuple[tuple[tuple[str, ...], str], ...] = (
+_INEFFECTIVE_KEYS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("priority",), "runs start in the order in which they come"),
     (("ui",), "user interface components are not served"),
     (("checkpointer", "path"), "checkpoints are kept in the data folder"),
@@ -297,7 +297,7 @@ class LangGraphJson(BaseModel):
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True, coerce_numbers_to_str=True)
 
     graphs: dict[str, GraphEntry] = Field(min_length=1)
-    dependencies: tuple[Annotated[str, AfterValidator(_dependency)], ...] = ()
+    dependencies: tuple[Annotated[str, AfterValidator(_resolve_dependency)], ...] = ()
     env: dict[str, str] = Field(default_factory=dict, repr=False)
     env_file: Path | None = None
     http: HttpEntry = HttpEntry()
@@ -324,16 +324,16 @@ def load_langgraph_json(path: Path) -> LangGraphJson:
     """
     document = read_jsonc(path)
     if not isinstance(document.value, dict):
-        raise ConfigError("must be an object.", source=document.place(()), fix='Write {"graphs": {…}}.')
+        raise ConfigError("must be an object.", source=document.locate(()), fix='Write {"graphs": {…}}.')
     if document.value.get("encryption"):
         # Serving without it would expose what the file's author meant to protect.
         raise ConfigError(
             "'encryption' is not supported by this version.",
-            source=document.place(("encryption",)),
+            source=document.locate(("encryption",)),
             fix="Remove 'encryption' to serve without it.",
         )
     folder = path.absolute().parent
-    env, warnings = _variables(document, folder)
+    env, warnings = _read_env(document, folder)
     env_file = document.value.get("env")
     known = {key: item for key, item in document.value.items() if key in _READ_KEYS and item is not None}
     try:
@@ -343,17 +343,17 @@ def load_langgraph_json(path: Path) -> LangGraphJson:
                 "env": env,
                 "env_file": folder / env_file if isinstance(env_file, str) else None,
                 "path": path.absolute(),
-                "warnings": (*_ignored(document), *warnings),
+                "warnings": (*_ignored_warnings(document), *warnings),
             },
             context=folder,
         )
     except ValidationError as error:
-        location, expected = sentences(error)[0]
+        location, expected = problems_in(error)[0]
         shown = ".".join(str(step) for step in location)
-        raise ConfigError(f"{shown} {expected}.", source=document.place(location), fix="Correct the entry.") from None
+        raise ConfigError(f"{shown} {expected}.", source=document.locate(location), fix="Correct the entry.") from None
 
 
-def _variables(document: ConfigDocument, folder: Path) -> tuple[Any, tuple[str, ...]]:
+def _read_env(document: ConfigDocument, folder: Path) -> tuple[Any, tuple[str, ...]]:
     written = document.value.get("env")
     if not isinstance(written, str):
         return written or {}, ()
@@ -361,7 +361,7 @@ def _variables(document: ConfigDocument, folder: Path) -> tuple[Any, tuple[str, 
     if not file.is_file():
         if file.name == ".env":
             return {}, ()
-        return {}, (f"{document.place(('env',))}: the env file {written!r} does not exist",)
+        return {}, (f"{document.locate(('env',))}: the env file {written!r} does not exist",)
     return read_dotenv(file), ()
 
 
@@ -378,15 +378,15 @@ def read_dotenv(file: Path) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _ignored(document: ConfigDocument) -> list[str]:
-    warnings = ignored_keys(document, (), (*_READ_KEYS, *_BUILD_KEYS, *(path[0] for path, _ in _WITHOUT_EFFECT)))
-    for path, instead in _WITHOUT_EFFECT:
+def _ignored_warnings(document: ConfigDocument) -> list[str]:
+    warnings = unknown_keys(document, (), (*_READ_KEYS, *_BUILD_KEYS, *(path[0] for path, _ in _INEFFECTIVE_KEYS)))
+    for path, instead in _INEFFECTIVE_KEYS:
         if path in document.lines:
-            warnings.append(f"{document.place(path)}: {'.'.join(path)!r} has no effect: {instead}")
+            warnings.append(f"{document.locate(path)}: {'.'.join(path)!r} has no effect: {instead}")
     for name, section in _SECTIONS.items():
-        known = [path[1] for path, _ in _WITHOUT_EFFECT if path[0] == name]
-        warnings += ignored_members(document, (), section, inside=(name,), known=known)
+        known = [path[1] for path, _ in _INEFFECTIVE_KEYS if path[0] == name]
+        warnings += unknown_fields(document, (), section, inside=(name,), known=known)
     graphs = document.value.get("graphs")
     for name in graphs if isinstance(graphs, dict) else ():
-        warnings += ignored_keys(document, ("graphs", name), ("path", "description"), owner=f"graph {name!r}: ")
+        warnings += unknown_keys(document, ("graphs", name), ("path", "description"), owner=f"graph {name!r}: ")
     return warnings

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from loguru import Record
 
 # What these say below the level is noise or quotes requests, answers, statements and environment values.
-_QUIET = {
+_LOGGER_LEVELS = {
     "aiosqlite": logging.WARNING,
     "alembic": logging.WARNING,
     "asyncio": logging.INFO,
@@ -32,13 +32,13 @@ _QUIET = {
     "sse_starlette": logging.WARNING,
 }
 # The MCP SDK's session has no logger of its own to lower; what follows the colon quotes what a server sent.
-_QUOTES_MESSAGES = "mcp/shared/session.py"
+_MCP_SESSION_FILE = "mcp/shared/session.py"
 _COLOURS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "1;31", "SUCCESS": "32", "DEBUG": "2", "TRACE": "2"}
 # Line feeds and tabs stay; an escape sequence from a server's text must not reach the terminal.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _FIELDS = ("time", "level", "logger", "message", "exception")
 # The sink that is there before anybody adds one has this number; afterwards, the one that was added here last.
-_ours = [0]
+_sink_id = [0]
 
 
 def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> None:
@@ -52,18 +52,18 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
     human = settings.log_format == "human" or (settings.log_format == "auto" and target.isatty())
     render = partial(_human_line, colour=target.isatty()) if human else _json_line
     with suppress(ValueError):  # somebody else has removed it
-        logger.remove(_ours[0])
-    _ours[0] = logger.add(
+        logger.remove(_sink_id[0])
+    _sink_id[0] = logger.add(
         lambda message: _write(target, render(message.record)),
         level=settings.log_level,
         format=lambda _record: "",
         backtrace=False,
         diagnose=False,
     )
-    _intercept(settings.log_level)
+    _redirect_standard_loggers(settings.log_level)
 
 
-class _ToLoguru(logging.Handler):
+class _LoguruHandler(logging.Handler):
     """Hand standard-library records over under their own logger's name."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -72,7 +72,7 @@ class _ToLoguru(logging.Handler):
         except (TypeError, ValueError, KeyError):
             message = str(record.msg)
         exc_info = record.exc_info
-        if record.name == "root" and record.pathname.endswith(_QUOTES_MESSAGES):
+        if record.name == "root" and record.pathname.endswith(_MCP_SESSION_FILE):
             message, exc_info = message.partition(":")[0], None
         try:
             level: str | int = logger.level(record.levelname).name
@@ -85,14 +85,14 @@ class _ToLoguru(logging.Handler):
         logger.patch(rename).opt(exception=exc_info).log(level, "{}", message)
 
 
-def _intercept(level: str) -> None:
+def _redirect_standard_loggers(level: str) -> None:
     for known in logging.root.manager.loggerDict.values():
         if isinstance(known, logging.Logger):
             known.handlers.clear()
             known.propagate = True
-    for name, quiet in _QUIET.items():
+    for name, quiet in _LOGGER_LEVELS.items():
         logging.getLogger(name).setLevel(quiet)
-    logging.root.handlers = [_ToLoguru()]
+    logging.root.handlers = [_LoguruHandler()]
     logging.root.setLevel(logger.level(level).no)
     logging.captureWarnings(True)
 
@@ -127,10 +127,10 @@ def _human_line(record: "Record", *, colour: bool) -> str:
     if exception := _exception_text(record):
         text += f"\n{exception}"
     time = record["time"].isoformat(timespec="milliseconds")[11:23]
-    return f"{time} {level} {_CONTROL.sub(_visible, text)}"
+    return f"{time} {level} {_CONTROL_CHARS.sub(_escape_control, text)}"
 
 
-def _visible(match: re.Match[str]) -> str:
+def _escape_control(match: re.Match[str]) -> str:
     return f"\\x{ord(match.group()):02x}"
 
 

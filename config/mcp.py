@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from toolweave.config.documents import ConfigDocument, shown_path
+from toolweave.config.documents import ConfigDocument, format_path
 from toolweave.config.jsonc import read_jsonc
 from toolweave.config.mcp_entry import (
     BreakerRules,
@@ -18,51 +18,51 @@ from toolweave.config.mcp_entry import (
     ServerEntry,
     Transport,
     WrittenServer,
-    check_document,
-    check_resolved,
+    check_mcp_document,
+    check_resolved_entry,
 )
 from toolweave.config.settings import Settings, load_settings
-from toolweave.config.variables import HeaderTemplate, filled_in_values, find_references, header_templates, resolve
+from toolweave.config.variables import HeaderTemplate, env_values, fill_references, find_unresolved, header_templates
 from toolweave.errors import ConfigError, MissingVariable
 
 SHIPPED_MCP_CONFIG = Path(__file__).parent / "mcp.servers.jsonc"
 # In the data folder; `toolweave servers add` makes it.
-OWN_MCP_CONFIG = "mcp.jsonc"
+MCP_CONFIG_FILE_NAME = "mcp.jsonc"
 
 
 @dataclass(frozen=True, slots=True)
-class McpPlace:
+class McpConfigLocation:
     """The mcp file that counts and why; `own` is where a file of one's own is, or would be made.
 
     `is_shipped` says that it is the file that comes with Toolweave, which nobody edits.
     """
 
     path: Path
-    own: Path
+    edit_path: Path
     reason: str
     is_shipped: bool = False
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """Name the file and say why it counts."""
         return f"{self.path} ({self.reason})"
 
 
-def mcp_place(settings: Settings) -> McpPlace:
+def find_mcp_config(settings: Settings) -> McpConfigLocation:
     """Choose the file: TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder if it is there, else ours (C-09).
 
     One that was named counts whether it exists or not, and so does a link in the data folder that leads nowhere: to
     serve something else instead would hide the mistake.
     """
-    named, own = settings.mcp_config, settings.data_dir / OWN_MCP_CONFIG
+    named, own = settings.mcp_config, settings.data_dir / MCP_CONFIG_FILE_NAME
     if named is not None:
-        return McpPlace(named, named, "as TOOLWEAVE_MCP_CONFIG or --config says")
+        return McpConfigLocation(named, named, "as TOOLWEAVE_MCP_CONFIG or --config says")
     if os.path.lexists(own):
-        return McpPlace(own, own, "because it is in the data folder")
-    return McpPlace(SHIPPED_MCP_CONFIG, own, "the one that comes with Toolweave", is_shipped=True)
+        return McpConfigLocation(own, own, "because it is in the data folder")
+    return McpConfigLocation(SHIPPED_MCP_CONFIG, own, "the one that comes with Toolweave", is_shipped=True)
 
 
 # How messages call servers that were given by a caller of ours, not by a file.
-_GIVEN = "mcp_config"
+_INLINE = "mcp_config"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class McpServerConfig:
 
     `prefix` None stands for `<name>_`. `raw` has the known keys of the entry as written. `misconfigured` says why the
     server cannot be used (its values are then as written in the file); it never holds a value. A disabled server is not
-    resolved either. `filled_in` has the values of the variables the entry refers to, wherever in it: they must not be
+    resolved either. `secret_values` are the values of all variables that the entry refers to: they must not be
     logged. `caller_headers` are those headers whose values depend on who calls; they are not in `headers`. A `builtin`
     server runs in this process, by `settings`.
     """
@@ -102,7 +102,7 @@ class McpServerConfig:
     max_result_chars: int = 40_000
     auth: OAuth | None = field(default=None, repr=False)
     misconfigured: str | None = None
-    filled_in: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    secret_values: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def load_mcp_config(
     *,
     strict: bool = False,
     settings: Settings | None = None,
-    tried: Collection[str] = (),
+    enable: Collection[str] = (),
 ) -> McpConfig:
     """Load an mcp.jsonc file, filling {env:VAR} references from `environ`.
 
@@ -132,10 +132,10 @@ def load_mcp_config(
         ConfigError: the file is absent, not JSON5 or breaks the schema; names file, line and fix, no value.
         MissingVariable: strict only; names every variable without a value.
     """
-    return _loaded(read_jsonc(path), environ, strict=strict, settings=settings, tried=tried)
+    return _build_config(read_jsonc(path), environ, strict=strict, settings=settings, enable=enable)
 
 
-def mcp_config_of(
+def mcp_from_dict(
     written: Mapping[str, Any], environ: Mapping[str, str], *, settings: Settings | None = None
 ) -> McpConfig:
     """Make of what an mcp.jsonc file would hold what a strict load gives; relative paths count from here.
@@ -147,25 +147,25 @@ def mcp_config_of(
     try:
         plain = json.loads(json.dumps(written))
     except (TypeError, ValueError, RecursionError):
-        raise ConfigError("holds what JSON cannot.", source=_GIVEN, fix="Give what an mcp.jsonc file holds.") from None
-    return _loaded(ConfigDocument(plain, {}, _GIVEN), environ, strict=True, settings=settings)
+        raise ConfigError("is not valid JSON.", source=_INLINE, fix="Give what an mcp.jsonc file holds.") from None
+    return _build_config(ConfigDocument(plain, {}, _INLINE), environ, strict=True, settings=settings)
 
 
-def _loaded(
+def _build_config(
     document: ConfigDocument,
     environ: Mapping[str, str],
     *,
     strict: bool,
     settings: Settings | None,
-    tried: Collection[str] = (),
+    enable: Collection[str] = (),
 ) -> McpConfig:
     path = Path(document.source)
     folder = path.absolute().parent
-    written, warnings = check_document(document)
-    servers = tuple(_resolved(each, environ, folder, settings, tried=each.name in tried) for each in written)
-    bad = [(server, each.place) for server, each in zip(servers, written, strict=True) if server.misconfigured]
+    written, warnings = check_mcp_document(document)
+    servers = tuple(_resolve_server(each, environ, folder, settings, enable=each.name in enable) for each in written)
+    bad = [(server, each.location) for server, each in zip(servers, written, strict=True) if server.misconfigured]
     if strict and bad:
-        missing = {name: None for server, _ in bad for name in find_references(server.raw, environ).missing}
+        missing = {name: None for server, _ in bad for name in find_unresolved(server.raw, environ).missing}
         if missing:
             raise MissingVariable(tuple(missing), source=str(path))
         server, place = bad[0]
@@ -174,9 +174,9 @@ def _loaded(
 
 
 def served_mcp_config(
-    settings: Settings, environ: Mapping[str, str] = os.environ, *, tried: Collection[str] = ()
+    settings: Settings, environ: Mapping[str, str] = os.environ, *, enable: Collection[str] = ()
 ) -> McpConfig:
-    """Load the mcp file that counts (`mcp_place`), with the `TOOLWEAVE_TODO_…` overrides applied (T-01).
+    """Load the mcp file that counts (`find_mcp_config`), with the `TOOLWEAVE_TODO_…` overrides applied (T-01).
 
     Servers that are `tried` count as enabled.
 
@@ -184,7 +184,7 @@ def served_mcp_config(
         ConfigError: as `load_mcp_config`.
     """
     filled = mcp_variables(settings, environ)
-    config = load_mcp_config(mcp_place(settings).path, filled, settings=settings, tried=tried)
+    config = load_mcp_config(find_mcp_config(settings).path, filled, settings=settings, enable=enable)
     servers = tuple(_with_overrides(server, settings) if server.name == "todo" else server for server in config.servers)
     return replace(config, servers=servers)
 
@@ -209,32 +209,32 @@ def _with_overrides(todo: McpServerConfig, settings: Settings) -> McpServerConfi
     return replace(todo, env={**todo.env, **settings.todo_env}, timeout_s=timeout_s)
 
 
-def _resolved(
-    written: WrittenServer, environ: Mapping[str, str], folder: Path, settings: Settings | None, *, tried: bool
+def _resolve_server(
+    written: WrittenServer, environ: Mapping[str, str], folder: Path, settings: Settings | None, *, enable: bool
 ) -> McpServerConfig:
     unresolved, raw = _server_config(written, written.entry), written.raw
-    if tried:
+    if enable:
         raw = {**{key: item for key, item in raw.items() if key != "disabled"}, "enabled": True}
     switches = {key: raw[key] for key in ("enabled", "disabled") if key in raw}
-    problem = find_references(switches, environ).problem
+    problem = find_unresolved(switches, environ).problem
     if problem is None:
-        switched, _ = check_resolved({"command": "-", **resolve(switches, environ)})
+        switched, _ = check_resolved_entry({"command": "-", **fill_references(switches, environ)})
         if not switched.is_enabled():
             return replace(unresolved, enabled=False)
-        problem = find_references(raw, environ).problem
+        problem = find_unresolved(raw, environ).problem
     if problem is not None:
         return replace(unresolved, misconfigured=problem)
-    entry, wrong = check_resolved(resolve(raw, environ))
+    entry, wrong = check_resolved_entry(fill_references(raw, environ))
     if wrong is not None:
         location, expected = wrong
-        subject = f"{shown_path(location)} {expected}" if location else f"the entry {expected}"
+        subject = f"{format_path(location)} {expected}" if location else f"the entry {expected}"
         return replace(unresolved, misconfigured=f"with its variables filled in, {subject}.")
     templates = header_templates(raw, environ)
     server = replace(
         _server_config(written, entry),
         headers={header: text for header, text in entry.headers.items() if header not in templates},
         caller_headers=templates,
-        filled_in=filled_in_values(raw, environ),
+        secret_values=env_values(raw, environ),
     )
     return _with_paths(server, folder) if server.builtin is None else _with_settings(server, environ, settings)
 

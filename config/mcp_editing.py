@@ -13,8 +13,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from toolweave.config.documents import MAX_BYTES
-from toolweave.config.jsonc import JsoncDocument, Member, Style, Write, parse_jsonc, with_member, without_member
+from toolweave.config.documents import MAX_CONFIG_BYTES
+from toolweave.config.jsonc import JsoncDocument, Member, ObjectStyle, Writer, parse_jsonc, with_member, without_member
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG
 from toolweave.config.mcp_entry import SERVER_KEYS
 from toolweave.errors import ConfigError
@@ -31,89 +31,89 @@ class EntryText:
         *lines, line = text[: member.key.start].splitlines() or [""]
         self._indent = line[: len(line) - len(line.lstrip())]
         before = lines[-1].strip() if lines and not line.strip() else ""
-        self.above = before if before.startswith("//") else ""
+        self.comment = before if before.startswith("//") else ""
 
     @property
-    def about(self) -> str:
+    def description(self) -> str:
         """What the comment above it says."""
-        return self.above.removeprefix("//").strip()
+        return self.comment.removeprefix("//").strip()
 
-    def write(self, style: Style) -> str:
+    def write(self, style: ObjectStyle) -> str:
         """Write it with the indentation of its new place."""
-        return style.newline.join([self._lines[0], *(self._moved(line, style) for line in self._lines[1:])])
+        return style.newline.join([self._lines[0], *(self._reindent(line, style) for line in self._lines[1:])])
 
-    def _moved(self, line: str, style: Style) -> str:
+    def _reindent(self, line: str, style: ObjectStyle) -> str:
         bare = line.lstrip()
         depth = len(line) - len(bare) - len(self._indent)
         return (style.indent + style.unit * (depth // 2) + bare) if bare else ""
 
 
-def shipped_text() -> str:
+def shipped_config_text() -> str:
     """Read the file that we ship."""
     return SHIPPED_MCP_CONFIG.read_text(encoding="utf-8")
 
 
 @cache
-def ready_made() -> Mapping[str, EntryText]:
+def ready_made_servers() -> Mapping[str, EntryText]:
     """Return the entries of the file that we ship, by name, in its order."""
-    return entry_texts(shipped_text())
+    return parse_entries(shipped_config_text())
 
 
-def entry_texts(text: str) -> dict[str, EntryText]:
+def parse_entries(text: str) -> dict[str, EntryText]:
     """Return the entries of a file, by name."""
-    document, top = _parsed(text)
+    document, top = _parse_document(text)
     entries: dict[str, Any] = document.value[top]
-    return {name: EntryText(name, entries[name], text, at) for name, at in document.members[top,].each.items()}
+    return {name: EntryText(name, entries[name], text, at) for name, at in document.members[top,].by_name.items()}
 
 
-def names_in(text: str) -> list[str]:
+def entry_names(text: str) -> list[str]:
     """Name the entries, in their order."""
-    document, top = _parsed(text)
+    document, top = _parse_document(text)
     return list(document.value[top])
 
 
-def switched(text: str, name: str, *, on: bool) -> str:
+def with_enabled(text: str, name: str, *, enabled: bool) -> str:
     """Write `enabled` (or `disabled`, where the entry has that) as wanted; the same text where it says so already."""
-    document, top = _parsed(text)
+    document, top = _parse_document(text)
     entry: dict[str, Any] = document.value[top][name]
     key = "disabled" if "disabled" in entry else "enabled"
-    wanted = on if key == "enabled" else not on
+    wanted = enabled if key == "enabled" else not enabled
     if entry.get(key, key == "enabled") is wanted:
         return text
     edited = with_member(document, (top, name), key, wanted)
-    return _checked(edited, document, {name: {**entry, key: wanted}})
+    return _verify_edit(edited, document, {name: {**entry, key: wanted}})
 
 
 def with_entry(text: str, name: str, entry: Mapping[str, Any] | EntryText) -> str:
     """Put an entry in the place of the one of that name, or at the end; one of another file with its comments."""
-    document, top = _parsed(text)
+    document, top = _parse_document(text)
     raw = entry.raw if isinstance(entry, EntryText) else dict(entry)
-    write: Write = partial(_in_lines, raw)
+    write: Writer = partial(_multiline_entry, raw)
     above = ""
-    if isinstance(entry, EntryText) and not _is_strict(text):
-        write, above = entry.write, entry.above
-    return _checked(with_member(document, (top,), name, raw, write, above=above), document, {name: raw})
+    if isinstance(entry, EntryText) and not _is_plain_json(text):
+        write, above = entry.write, entry.comment
+    return _verify_edit(with_member(document, (top,), name, raw, write, comment=above), document, {name: raw})
 
 
-def without_entry(text: str, name: str, *, above: str = "") -> str:
+def without_entry(text: str, name: str, *, comment: str = "") -> str:
     """Take an entry out, with the comments in it and behind it on its line; those above it stay, but for this one."""
-    document, top = _parsed(text)
-    return _checked(without_member(document, (top,), name, above=above), document, {name: None})
+    document, top = _parse_document(text)
+    return _verify_edit(without_member(document, (top,), name, comment=comment), document, {name: None})
 
 
-def _parsed(text: str) -> tuple[JsoncDocument, str]:
+def _parse_document(text: str) -> tuple[JsoncDocument, str]:
     document = parse_jsonc(text, source="mcp.jsonc")
     return document, next(key for key in SERVER_KEYS if key in document.value)
 
 
-def _in_lines(entry: Mapping[str, Any], style: Style) -> str:
+def _multiline_entry(entry: Mapping[str, Any], style: ObjectStyle) -> str:
     """Write an entry with one member a line."""
     inner = style.indent + style.unit
     members = [f"{inner}{json.dumps(key)}: {json.dumps(item, ensure_ascii=False)}" for key, item in entry.items()]
     return style.newline.join(("{", f",{style.newline}".join(members), f"{style.indent}}}"))
 
 
-def _is_strict(text: str) -> bool:
+def _is_plain_json(text: str) -> bool:
     """Say whether a text is plain JSON, which some clients read only."""
     try:
         json.loads(text)
@@ -122,7 +122,7 @@ def _is_strict(text: str) -> bool:
     return True
 
 
-def _checked(edited: str, document: JsoncDocument, change: Mapping[str, Any]) -> str:
+def _verify_edit(edited: str, document: JsoncDocument, change: Mapping[str, Any]) -> str:
     """Return the edited text if it means what the document does with these entries changed; None removes one.
 
     Raises:
@@ -156,14 +156,14 @@ def edit_file(path: Path, edit: Callable[[str], str]) -> bool:
         ConfigError: the file cannot be read or written, or would be too large; it is as before then.
     """
     target = Path(os.path.realpath(path))
-    with _explained(path), locked_folder(target.parent):
+    with _as_config_errors(path), locked_folder(target.parent):
         before = target.read_bytes()
         text = before.decode("utf-8")
         mark = _BOM if text.startswith(_BOM) else ""
         after = (mark + edit(text.removeprefix(mark))).encode("utf-8")
         if after == before:
             return False
-        if len(after) > MAX_BYTES:
+        if len(after) > MAX_CONFIG_BYTES:
             raise ConfigError("would be larger than 256 KiB.", source=str(path), fix="Remove what is not needed.")
         if not os.access(target, os.W_OK):
             raise PermissionError("it is read-only")
@@ -171,13 +171,13 @@ def edit_file(path: Path, edit: Callable[[str], str]) -> bool:
         return True
 
 
-def make_file(path: Path, text: str) -> bool:
+def create_file(path: Path, text: str) -> bool:
     """Write a new file, for its owner only, and the folders to it; say whether there was none.
 
     Raises:
         ConfigError: it cannot be written.
     """
-    with _explained(path):
+    with _as_config_errors(path):
         make_folder(path.parent)
         with locked_folder(path.parent):
             if os.path.lexists(path):
@@ -187,7 +187,7 @@ def make_file(path: Path, text: str) -> bool:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _as_config_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from toolweave.config.documents import ConfigDocument, JsonPath, ignored_keys, ignored_members, sentences, shown_path
+from toolweave.config.documents import ConfigDocument, JsonPath, format_path, problems_in, unknown_fields, unknown_keys
 from toolweave.config.outbound_allow import HEADER_NAME
 from toolweave.config.settings import is_http_url
 from toolweave.config.variables import holds_reference, malformed_references, template_problem
@@ -20,13 +20,13 @@ from toolweave.errors import ConfigError
 Transport = Literal["stdio", "http", "sse", "in_process"]
 Builtin = Literal["core"]
 WrittenTransport = Literal["stdio", "http", "streamable_http", "streamable-http", "streamableHttp", "sse"]
-Problem = tuple[JsonPath, str]
+EntryProblem = tuple[JsonPath, str]
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 _SSE_PATH = re.compile(r"/sse/?$")
-_OF_ANOTHER_PROCESS = ("type", "transport", "command", "args", "env", "cwd", "url", "headers", "spawn", "auth")
+_CONNECTION_KEYS = ("type", "transport", "command", "args", "env", "cwd", "url", "headers", "spawn", "auth")
 
 
-def _refused(wrong: Callable[[str], Any], message: str) -> AfterValidator:
+def _reject(wrong: Callable[[str], Any], message: str) -> AfterValidator:
     """Make the check that refuses a text which is `wrong`."""
 
     def check(text: str) -> str:
@@ -37,13 +37,13 @@ def _refused(wrong: Callable[[str], Any], message: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _number(value: Any) -> Any:
+def _reject_boolean(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError("must be a number")  # noqa: TRY004 - pydantic reports ValueErrors
     return value
 
 
-def _oauth(value: Any) -> Any:
+def _expand_oauth(value: Any) -> Any:
     if isinstance(value, str):
         if value == "oauth":
             return {}
@@ -51,27 +51,27 @@ def _oauth(value: Any) -> Any:
     return value
 
 
-def is_protected(url: str) -> bool:
+def is_protected_url(url: str) -> bool:
     """Tell whether what is sent to `url` cannot be read on the way: HTTPS, or this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or parts.hostname in LOOPBACK_HOSTS
 
 
-_PLAIN = (
-    _refused(re.compile("\0").search, "must not contain a NUL character"),
-    _refused(re.compile("[\ud800-\udfff]").search, "must be valid Unicode text"),
+_UNICODE = (
+    _reject(re.compile("\0").search, "must not contain a NUL character"),
+    _reject(re.compile("[\ud800-\udfff]").search, "must be valid Unicode text"),
 )
-Text = Annotated[str, *_PLAIN]
-NonEmpty = Annotated[str, _refused(lambda text: not text.strip(), "must not be empty"), *_PLAIN]
+Text = Annotated[str, *_UNICODE]
+NonEmpty = Annotated[str, _reject(lambda text: not text.strip(), "must not be empty"), *_UNICODE]
 VariableName = Annotated[
-    str, _refused(lambda text: not text or "=" in text, "is not a name for an environment variable"), *_PLAIN
+    str, _reject(lambda text: not text or "=" in text, "is not a name for an environment variable"), *_UNICODE
 ]
-HeaderName = Annotated[str, _refused(lambda text: not HEADER_NAME.fullmatch(text), "is not a name for an HTTP header")]
-HeaderValue = Annotated[str, _refused(re.compile("[\r\n\0]").search, "must not contain a line break"), *_PLAIN]
+HeaderName = Annotated[str, _reject(lambda text: not HEADER_NAME.fullmatch(text), "is not a name for an HTTP header")]
+HeaderValue = Annotated[str, _reject(re.compile("[\r\n\0]").search, "must not contain a line break"), *_UNICODE]
 ProtectedUrl = Annotated[
     str,
-    _refused(
-        lambda url: not (is_http_url(url) and is_protected(url)),
+    _reject(
+        lambda url: not (is_http_url(url) and is_protected_url(url)),
         "must be an https:// URL (http:// only on this machine)",
     ),
 ]
@@ -91,8 +91,8 @@ class BreakerRules(BaseModel):
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
-    failures: Annotated[int, BeforeValidator(_number), Field(ge=1, le=1_000)] = 3
-    recovery_s: Annotated[float, BeforeValidator(_number), Field(gt=0, le=3_600)] = 2.0
+    failures: Annotated[int, BeforeValidator(_reject_boolean), Field(ge=1, le=1_000)] = 3
+    recovery_s: Annotated[float, BeforeValidator(_reject_boolean), Field(gt=0, le=3_600)] = 2.0
 
 
 class OAuth(BaseModel):
@@ -111,7 +111,7 @@ class OAuth(BaseModel):
     client_secret: NonEmpty | None = Field(default=None, repr=False)
     scope: NonEmpty | None = None
     issuer: ProtectedUrl | None = None
-    redirect_port: Annotated[int, BeforeValidator(_number), Field(ge=1, le=65535)] | None = None
+    redirect_port: Annotated[int, BeforeValidator(_reject_boolean), Field(ge=1, le=65535)] | None = None
 
 
 class ServerEntry(BaseModel):
@@ -132,15 +132,15 @@ class ServerEntry(BaseModel):
     disabled: bool | None = None
     tools: ToolFilter = ToolFilter()
     prefix: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.-]{0,64}$")
-    timeout_s: Annotated[float, BeforeValidator(_number), Field(gt=0, le=86_400)] = 5.0
-    max_concurrency: Annotated[int, BeforeValidator(_number), Field(ge=1)] | None = None
+    timeout_s: Annotated[float, BeforeValidator(_reject_boolean), Field(gt=0, le=86_400)] = 5.0
+    max_concurrency: Annotated[int, BeforeValidator(_reject_boolean), Field(ge=1)] | None = None
     approve: tuple[str, ...] = ()
     elicit: bool = False
     spawn: bool = False
     approve_destructive: bool = False
     breaker: BreakerRules = BreakerRules()
-    max_result_chars: Annotated[int, BeforeValidator(_number), Field(ge=200)] = 40_000
-    auth: Annotated[OAuth | None, BeforeValidator(_oauth)] = None
+    max_result_chars: Annotated[int, BeforeValidator(_reject_boolean), Field(ge=200)] = 40_000
+    auth: Annotated[OAuth | None, BeforeValidator(_expand_oauth)] = None
 
     def is_enabled(self) -> bool:
         """Tell whether the server is wanted; `disabled` is how some clients write it."""
@@ -158,7 +158,7 @@ class ServerEntry(BaseModel):
         return "http" if written not in {"stdio", "sse"} else written
 
 
-def check_written(raw: dict[str, Any]) -> tuple[ServerEntry, Problem | None]:
+def check_written_entry(raw: dict[str, Any]) -> tuple[ServerEntry, EntryProblem | None]:
     """Validate an entry as the file has it; what holds a reference is judged when that is filled in.
 
     Returns the entry (empty when there is a problem) and the problem: (path inside the entry, expectation).
@@ -166,7 +166,7 @@ def check_written(raw: dict[str, Any]) -> tuple[ServerEntry, Problem | None]:
     known = {key: item for key, item in raw.items() if key in ServerEntry.model_fields}
     for path in malformed_references(known):
         return ServerEntry(), (path, "contains a reference that is not of the form {env:NAME} or {env:NAME:-default}")
-    problem: Problem | None = None
+    problem: EntryProblem | None = None
     try:
         entry = ServerEntry.model_validate(raw)
     except ValidationError as error:
@@ -175,7 +175,7 @@ def check_written(raw: dict[str, Any]) -> tuple[ServerEntry, Problem | None]:
             for detail in error.errors(include_url=False)
             if isinstance(detail["input"], str) and holds_reference(detail["input"])
         }
-        for path, expected in sentences(error):
+        for path, expected in problems_in(error):
             if path[0] not in unresolved:
                 return ServerEntry(), (path, expected)
         entry = ServerEntry.model_validate({key: raw[key] for key in raw if key not in unresolved})
@@ -184,22 +184,22 @@ def check_written(raw: dict[str, Any]) -> tuple[ServerEntry, Problem | None]:
     return entry, problem or template_problem(known, has_headers=entry.resolved_transport() in {"http", "sse"})
 
 
-def check_resolved(filled: dict[str, Any]) -> tuple[ServerEntry, Problem | None]:
-    """Validate an entry whose references are filled in; returns as `check_written`."""
+def check_resolved_entry(filled: dict[str, Any]) -> tuple[ServerEntry, EntryProblem | None]:
+    """Validate an entry whose references are filled in; returns as `check_written_entry`."""
     try:
         entry = ServerEntry.model_validate(filled)
     except ValidationError as error:
-        return ServerEntry(), sentences(error)[0]
+        return ServerEntry(), problems_in(error)[0]
     return entry, _contradiction(entry, url_known=True)
 
 
-def _contradiction(entry: ServerEntry, *, url_known: bool) -> Problem | None:
+def _contradiction(entry: ServerEntry, *, url_known: bool) -> EntryProblem | None:
     if entry.enabled is not None and entry.disabled is not None:
         return ("disabled",), "says the same as enabled: keep one of them"
     if entry.type and entry.transport and entry.type != entry.transport:
         return ("transport",), "differs from type: keep one of them"
     if entry.builtin is not None:
-        given = next((key for key in _OF_ANOTHER_PROCESS if getattr(entry, key)), None)
+        given = next((key for key in _CONNECTION_KEYS if getattr(entry, key)), None)
         return ((given,), "does not go with builtin, a server that runs in this process") if given else None
     problem = _target_problem(entry)
     if problem is None and entry.url is not None and url_known:
@@ -209,7 +209,7 @@ def _contradiction(entry: ServerEntry, *, url_known: bool) -> Problem | None:
     return problem
 
 
-def _target_problem(entry: ServerEntry) -> Problem | None:
+def _target_problem(entry: ServerEntry) -> EntryProblem | None:
     transport = entry.resolved_transport()
     if entry.command is None and entry.url is None:
         return (), "needs a command (a program to start) or a url (a server to reach)"
@@ -225,7 +225,7 @@ def _target_problem(entry: ServerEntry) -> Problem | None:
     return None
 
 
-def _auth_problem(entry: ServerEntry, auth: OAuth, *, url_known: bool) -> Problem | None:
+def _auth_problem(entry: ServerEntry, auth: OAuth, *, url_known: bool) -> EntryProblem | None:
     if entry.resolved_transport() == "stdio":
         return ("auth",), "does not go with the transport stdio: a program that we start gets its secrets in env"
     for name in entry.headers:
@@ -235,12 +235,12 @@ def _auth_problem(entry: ServerEntry, auth: OAuth, *, url_known: bool) -> Proble
         return ("auth",), "needs client_id and client_secret for the grant client_credentials"
     if auth.client_secret and not auth.client_id:
         return ("auth", "client_secret"), "does not go without client_id"
-    if url_known and entry.url is not None and not is_protected(entry.url):
+    if url_known and entry.url is not None and not is_protected_url(entry.url):
         return ("url",), "must be https:// for a server with auth (http:// only on this machine)"
     return None
 
 
-def _url_problem(url: str, *, spawn: bool) -> Problem | None:
+def _url_problem(url: str, *, spawn: bool) -> EntryProblem | None:
     if not is_http_url(url):
         return ("url",), "must be an http:// or https:// URL"
     if spawn and urlsplit(url).hostname not in LOOPBACK_HOSTS:
@@ -249,7 +249,7 @@ def _url_problem(url: str, *, spawn: bool) -> Problem | None:
 
 
 SERVER_KEYS = ("mcpServers", "servers")
-_QUIET_KEYS = ("inputs", "$schema")
+_FOREIGN_KEYS = ("inputs", "$schema")
 _SERVER_NAME = re.compile(r"(?!metrics\Z)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -260,10 +260,10 @@ class WrittenServer:
     name: str
     raw: dict[str, Any]
     entry: ServerEntry
-    place: str
+    location: str
 
 
-def check_document(document: ConfigDocument) -> tuple[list[WrittenServer], list[str]]:
+def check_mcp_document(document: ConfigDocument) -> tuple[list[WrittenServer], list[str]]:
     """Check the form of every entry; return the entries in their order and a sentence for each key that is ignored.
 
     Raises:
@@ -271,7 +271,7 @@ def check_document(document: ConfigDocument) -> tuple[list[WrittenServer], list[
     """
     top, entries = _server_entries(document)
     servers = [check_server(name, raw, document, (top, name)) for name, raw in entries.items()]
-    warnings = ignored_keys(document, (), (*SERVER_KEYS, *_QUIET_KEYS))
+    warnings = unknown_keys(document, (), (*SERVER_KEYS, *_FOREIGN_KEYS))
     for server in servers:
         warnings += _entry_warnings(document, (top, server.name), server)
     return servers, warnings
@@ -279,14 +279,14 @@ def check_document(document: ConfigDocument) -> tuple[list[WrittenServer], list[
 
 def _server_entries(document: ConfigDocument) -> tuple[str, dict[str, Any]]:
     if not isinstance(document.value, dict):
-        raise ConfigError("must be an object.", source=document.place(()), fix='Write {"mcpServers": {}} at least.')
+        raise ConfigError("must be an object.", source=document.locate(()), fix='Write {"mcpServers": {}} at least.')
     found = [key for key in SERVER_KEYS if key in document.value]
     if len(found) != 1:
         problem = "has both mcpServers and servers." if found else "has neither mcpServers nor servers."
-        raise ConfigError(problem, source=document.place(()), fix='Keep the servers under one "mcpServers" key.')
+        raise ConfigError(problem, source=document.locate(()), fix='Keep the servers under one "mcpServers" key.')
     entries = document.value[found[0]]
     if not isinstance(entries, dict):
-        place = document.place((found[0],))
+        place = document.locate((found[0],))
         raise ConfigError(f"{found[0]} must be an object.", source=place, fix='Write {"name": {…}, …}.')
     return found[0], entries
 
@@ -297,7 +297,7 @@ def check_server(name: str, raw: Any, document: ConfigDocument, path: JsonPath) 
     Raises:
         ConfigError: the name or the entry breaks the schema; names the place and the fix.
     """
-    place = document.place(path)
+    place = document.locate(path)
     if not _SERVER_NAME.fullmatch(name):
         raise ConfigError(
             f"{name!r} is not a name for a server.",
@@ -307,22 +307,22 @@ def check_server(name: str, raw: Any, document: ConfigDocument, path: JsonPath) 
         )
     if not isinstance(raw, dict):
         raise ConfigError(f"server {name!r} must be an object.", source=place, fix="Write {…} with command or url.")
-    entry, problem = check_written(raw)
+    entry, problem = check_written_entry(raw)
     if problem is not None:
-        location, expected = problem
-        subject = f"server {name!r}: {shown_path(location)}" if location else f"server {name!r}"
-        raise ConfigError(f"{subject} {expected}.", source=document.place((*path, *location)), fix="Correct the entry.")
+        inside, expected = problem
+        subject = f"server {name!r}: {format_path(inside)}" if inside else f"server {name!r}"
+        raise ConfigError(f"{subject} {expected}.", source=document.locate((*path, *inside)), fix="Correct the entry.")
     known = {key: item for key, item in raw.items() if key in ServerEntry.model_fields}
     return WrittenServer(name, known, entry, place)
 
 
 def _entry_warnings(document: ConfigDocument, path: JsonPath, server: WrittenServer) -> list[str]:
     owner = f"server {server.name!r}: "
-    warnings = ignored_members(document, path, ServerEntry, owner=owner)
+    warnings = unknown_fields(document, path, ServerEntry, owner=owner)
     if not server.entry.spawn:
         unused = ("headers",) if server.entry.resolved_transport() == "stdio" else ("args", "env", "cwd")
         warnings += [
-            f"{document.place((*path, key))}: {owner}{key} is ignored by this transport"
+            f"{document.locate((*path, key))}: {owner}{key} is ignored by this transport"
             for key in unused
             if key in server.raw
         ]

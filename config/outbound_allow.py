@@ -18,7 +18,7 @@ from pydantic import SecretStr
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 HOST_NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*")
 # The last label of a name: a host that ends in such a one is taken for an IPv4 address by some programs.
-NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _HOST = re.compile(r"(?P<place>\[[^\]]*\]|[^:]*|.*:.*:.*?)(?::(?P<port>[0-9]{1,5}))?")
 
 
@@ -26,16 +26,16 @@ _HOST = re.compile(r"(?P<place>\[[^\]]*\]|[^:]*|.*:.*:.*?)(?::(?P<port>[0-9]{1,5
 class AllowedTarget:
     """A host by name, or a network of addresses; `port` None stands for every port."""
 
-    place: str | IPv4Network | IPv6Network
+    host: str | IPv4Network | IPv6Network
     port: int | None = None
 
     def covers(self, host: str, port: int, address: IPv4Address | IPv6Address | None) -> bool:
         """Say whether this names the host, in lower case, or holds the address, at this port."""
         if self.port not in (None, port):
             return False
-        if isinstance(self.place, str):
-            return self.place == host
-        return address is not None and address in self.place
+        if isinstance(self.host, str):
+            return self.host == host
+        return address is not None and address in self.host
 
 
 def comma_separated(read: Callable[[str], Any]) -> Callable[[Any], Any]:
@@ -51,30 +51,30 @@ def comma_separated(read: Callable[[str], Any]) -> Callable[[Any], Any]:
     return read_all
 
 
-def allowed_target(text: str) -> AllowedTarget:
+def parse_allowed_target(text: str) -> AllowedTarget:
     """Read one entry; raises ValueError, without repeating it."""
     entry = text.lower()
-    network = _network(entry)
+    network = _parse_network(entry)
     if network is not None:
         return AllowedTarget(network)
     found = _HOST.fullmatch(entry)
     port = None if found is None or found["port"] is None else int(found["port"])
     if found is None or (port is not None and not 0 < port < 65536):
-        raise _wrong_host()
+        raise _host_error()
     place = found["place"]
     if place.startswith("[") and place.endswith("]"):
-        return AllowedTarget(_address(place[1:-1]), port)
+        return AllowedTarget(_parse_address(place[1:-1]), port)
     name = place.removesuffix(".")
     if not HOST_NAME.fullmatch(name) or ":" in place:
-        raise _wrong_host()
-    return AllowedTarget(_address(name) if NUMBER.fullmatch(name.rpartition(".")[2]) else name, port)
+        raise _host_error()
+    return AllowedTarget(_parse_address(name) if NUMERIC_LABEL.fullmatch(name.rpartition(".")[2]) else name, port)
 
 
 # Each part is a host or an address, also with a port, or a network such as `10.0.0.0/8`.
-allowed_targets = comma_separated(allowed_target)
+allowed_targets = comma_separated(parse_allowed_target)
 
 
-def _network(text: str) -> IPv4Network | IPv6Network | None:
+def _parse_network(text: str) -> IPv4Network | IPv6Network | None:
     if "/" not in text and text.count(":") < 2:
         return None
     try:
@@ -83,14 +83,14 @@ def _network(text: str) -> IPv4Network | IPv6Network | None:
         return None
 
 
-def _address(text: str) -> IPv4Network | IPv6Network:
+def _parse_address(text: str) -> IPv4Network | IPv6Network:
     try:
         return ip_network(ip_address(text if "%" not in text else ""))
     except ValueError:
-        raise _wrong_host() from None
+        raise _host_error() from None
 
 
-def _wrong_host() -> ValueError:
+def _host_error() -> ValueError:
     return ValueError(
         "each entry must be a host, host:port, an address such as 10.0.0.5 or [fd00::1]:8080, or a network such as "
         "10.0.0.0/8, separated by commas; hosts with other than ASCII letters in their xn-- form"
@@ -102,19 +102,19 @@ DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
 _URL = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#@\\\s]+)(?P<path>/[^?#\\\s]*)?", re.IGNORECASE)
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Servers and proxies read these in different ways, or take them for a step in the path.
-_TRICKS = re.compile(r"[/\\%?#\x00-\x1f\x7f]")
-_TWO_WAYS = "A segment of its path is empty or a dot segment, or holds an encoded character that paths are read by."
+_AMBIGUOUS_CHARS = re.compile(r"[/\\%?#\x00-\x1f\x7f]")
+_AMBIGUOUS = "A segment of its path is empty, a dot segment, or contains an encoded separator or control character."
 # What an HTTP client decides: a request must not be taken for another host's or for two.
 _CONNECTION_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "expect", "host"}
     | {"keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-_HEADERS_OF_JOBS = frozenset({"accept", "content-type", "idempotency-key"})
-ENTRY = (
+_RESERVED_JOB_HEADERS = frozenset({"accept", "content-type", "idempotency-key"})
+JOB_ENDPOINT_FORMAT = (
     "each entry must be an http:// or https:// URL without credentials, query, fragment, empty or dot segments, "
     "such as https://jobs.example.org/v1"
 )
-HEADERS = (
+JOB_HEADERS_FORMAT = (
     "must be a JSON object that gives headers to URLs of TOOLWEAVE_JOB_ENDPOINTS, "
     'such as {"https://jobs.example.org/v1": {"Authorization": "Bearer value"}}'
 )
@@ -125,15 +125,15 @@ class JobEndpoint:
     """A URL that jobs may be run at, or below; `segments` are those of its path, decoded."""
 
     scheme: Scheme
-    place: AllowedTarget
+    allowed_target: AllowedTarget
     segments: tuple[str, ...]
-    shown: str
+    url: str
 
     def covers(
         self, scheme: str, host: str, port: int, address: IPv4Address | IPv6Address | None, segments: tuple[str, ...]
     ) -> bool:
         """Say whether a URL, taken apart, is this one or below it; `host` is lower-case."""
-        there = scheme == self.scheme and self.place.covers(host, port, address)
+        there = scheme == self.scheme and self.allowed_target.covers(host, port, address)
         return there and segments[: len(self.segments)] == self.segments
 
 
@@ -145,25 +145,25 @@ class JobHeaders:
     headers: tuple[tuple[str, SecretStr], ...] = field(repr=False)
 
 
-def job_endpoint(text: str) -> JobEndpoint:
+def parse_job_endpoint(text: str) -> JobEndpoint:
     """Read one entry; raises ValueError, without repeating it."""
     found = _URL.fullmatch(text)
     if found is None or not text.isprintable():
-        raise ValueError(ENTRY)
+        raise ValueError(JOB_ENDPOINT_FORMAT)
     scheme = cast("Scheme", found["scheme"].lower())
     authority = found["authority"].lower()
     with_port = authority if re.search(r":[0-9]*$", authority) else f"{authority}:{DEFAULT_PORTS[scheme]}"
     try:
-        place = allowed_target(with_port)
+        place = parse_allowed_target(with_port)
         segments = path_segments(found["path"] or "/")
     except ValueError:
-        raise ValueError(ENTRY) from None
+        raise ValueError(JOB_ENDPOINT_FORMAT) from None
     path = "".join(f"/{quote(segment, safe='')}" for segment in segments)
     return JobEndpoint(scheme, place, segments, f"{scheme}://{authority}{path}")
 
 
 # Each part is a URL; everything below it is allowed too.
-read_job_endpoints = comma_separated(job_endpoint)
+parse_job_endpoints = comma_separated(parse_job_endpoint)
 
 
 def path_segments(path: str) -> tuple[str, ...]:
@@ -177,33 +177,33 @@ def path_segments(path: str) -> tuple[str, ...]:
     try:
         segments = tuple(unquote(segment, errors="strict") for segment in path[1:].removesuffix("/").split("/"))
     except UnicodeDecodeError:
-        raise ValueError(_TWO_WAYS) from None
+        raise ValueError(_AMBIGUOUS) from None
     for segment in segments:
         # Some servers read `..;x` as a dot segment too.
-        if segment.split(";")[0] in ("", ".", "..") or _TRICKS.search(segment):
-            raise ValueError(_TWO_WAYS)
+        if segment.split(";")[0] in ("", ".", "..") or _AMBIGUOUS_CHARS.search(segment):
+            raise ValueError(_AMBIGUOUS)
     return segments
 
 
-def belongs_to_connection(name: str) -> bool:
+def is_client_header(name: str) -> bool:
     """Say whether the HTTP client itself sets this header."""
     return name.lower() in _CONNECTION_HEADERS or name.lower().startswith("proxy-")
 
 
-def read_job_headers(value: Any) -> Any:
+def parse_job_headers(value: Any) -> Any:
     """Parse a JSON object of endpoints, each with an object of headers; raises ValueError, without repeating any."""
     if isinstance(value, tuple):
         return value
     try:
         given = json.loads(value) if isinstance(value, str) else value
-        return tuple(JobHeaders(job_endpoint(url), _headers(headers)) for url, headers in given.items())
+        return tuple(JobHeaders(parse_job_endpoint(url), _parse_headers(headers)) for url, headers in given.items())
     except (ValueError, AttributeError, TypeError):
-        raise ValueError(HEADERS) from None
+        raise ValueError(JOB_HEADERS_FORMAT) from None
 
 
-def _headers(given: Any) -> tuple[tuple[str, SecretStr], ...]:
+def _parse_headers(given: Any) -> tuple[tuple[str, SecretStr], ...]:
     for name, value in given.items():
-        ours = belongs_to_connection(name) or name.lower() in _HEADERS_OF_JOBS
+        ours = is_client_header(name) or name.lower() in _RESERVED_JOB_HEADERS
         if ours or not HEADER_NAME.fullmatch(name) or not (value.isascii() and value.isprintable() and value.strip()):
             raise ValueError
     if len({name.lower() for name in given}) < len(given):

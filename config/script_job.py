@@ -36,20 +36,20 @@ def read_script_job(environ: Mapping[str, str] = os.environ) -> ScriptJob:
         MissingVariable: the MCP file refers to variables that are not set.
     """
     settings = load_settings(environ)
-    return ScriptJob(settings=named_script_settings(settings, environ), mcp=named_mcp_config(settings, environ))
+    return ScriptJob(settings=env_script_settings(settings, environ), mcp=env_mcp_config(settings, environ))
 
 
-def named_script_settings(settings: Settings, environ: Mapping[str, str] = os.environ) -> ScriptSettings:
+def env_script_settings(settings: Settings, environ: Mapping[str, str] = os.environ) -> ScriptSettings:
     """Load the script settings that CONFIG_PATH names; unset, give the documented defaults.
 
     Raises:
         ConfigError: as `read_script_job`.
     """
-    with _naming("config_path"):
+    with _variable_in_errors("config_path"):
         return load_script_settings(settings.config_path and settings.config_path.absolute(), environ)
 
 
-def named_mcp_config(settings: Settings, environ: Mapping[str, str] = os.environ) -> McpConfig | None:
+def env_mcp_config(settings: Settings, environ: Mapping[str, str] = os.environ) -> McpConfig | None:
     """Load the MCP servers that MCP_CONFIG_PATH names; unset, there are none.
 
     Raises:
@@ -57,11 +57,11 @@ def named_mcp_config(settings: Settings, environ: Mapping[str, str] = os.environ
     """
     if settings.mcp_config_path is None:
         return None
-    with _naming("mcp_config_path"):
-        return job_mcp_config(settings.mcp_config_path.absolute(), settings, environ)
+    with _variable_in_errors("mcp_config_path"):
+        return load_job_mcp_config(settings.mcp_config_path.absolute(), settings, environ)
 
 
-def job_mcp_config(path: Path, settings: Settings, environ: Mapping[str, str] = os.environ) -> McpConfig:
+def load_job_mcp_config(path: Path, settings: Settings, environ: Mapping[str, str] = os.environ) -> McpConfig:
     """Load the MCP servers of a job: every variable that the enabled ones refer to has to be set.
 
     Raises:
@@ -77,7 +77,7 @@ def job_mcp_config(path: Path, settings: Settings, environ: Mapping[str, str] = 
 
 
 @contextmanager
-def _naming(setting: str) -> Iterator[None]:
+def _variable_in_errors(setting: str) -> Iterator[None]:
     """Name in errors the variable that names the file."""
     variable = variable_name(setting)
     try:

@@ -27,16 +27,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from toolweave.config.documents import (
     ConfigDocument,
     JsonPath,
-    configuration_text,
-    ignored_members,
-    sentences,
-    shown_path,
+    format_path,
+    problems_in,
+    read_config_text,
+    unknown_fields,
 )
-from toolweave.config.settings import http_url
-from toolweave.config.variables import find_references, malformed_references, resolve
+from toolweave.config.settings import check_http_url
+from toolweave.config.variables import fill_references, find_unresolved, malformed_references
 from toolweave.errors import ConfigError
 
-_NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
+_NULL_TEXTS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 def read_yaml(path: Path) -> ConfigDocument:
@@ -49,13 +49,13 @@ def read_yaml(path: Path) -> ConfigDocument:
         ConfigError: not readable, empty, not YAML, or more than settings need: a repeated key, an alias, several
             documents, a key that is no text; names file, line and fix, and never shows the text.
     """
-    text, source = configuration_text(path), str(path)
+    text, source = read_config_text(path), str(path)
     if not text.strip():
         raise ConfigError("the file is empty.", source=source, fix="Write at least {}.")
     lines: dict[JsonPath, int] = {}
     try:
         node = yaml.compose(text, Loader=yaml.BaseLoader)
-        value = {} if node is None else _Walk(lines, source).value(node, ())
+        value = {} if node is None else _NodeReader(lines, source).value(node, ())
     except yaml.YAMLError as error:
         raise _yaml_error(text, error, source) from None
     except RecursionError:
@@ -63,7 +63,7 @@ def read_yaml(path: Path) -> ConfigDocument:
     return ConfigDocument(value=value, lines=lines, source=source)
 
 
-class _Walk:
+class _NodeReader:
     """Turn nodes into values, and note their lines."""
 
     def __init__(self, lines: dict[JsonPath, int], source: str) -> None:
@@ -75,9 +75,9 @@ class _Walk:
         if id(node) in self._seen:
             raise self._error(node, "an alias (*name) is not read here.", "Write the value out.")
         self._seen.add(id(node))
-        self._lines.setdefault(path, _line(node))
+        self._lines.setdefault(path, _node_line(node))
         if isinstance(node, yaml.ScalarNode):
-            return None if node.style is None and node.value in _NOTHING else node.value
+            return None if node.style is None and node.value in _NULL_TEXTS else node.value
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, place)) for place, item in enumerate(node.value)]
         members: dict[str, Any] = {}
@@ -87,16 +87,16 @@ class _Walk:
             place = (*path, key.value)
             if place in self._lines:
                 raise self._error(key, "this key is given twice.", "Keep one of them.")
-            self._lines[place] = _line(key)
+            self._lines[place] = _node_line(key)
             if (value := self.value(item, place)) is not None:
                 members[key.value] = value
         return members
 
     def _error(self, node: yaml.Node, problem: str, fix: str) -> ConfigError:
-        return ConfigError(problem, source=f"{self._source}:{_line(node)}", fix=fix)
+        return ConfigError(problem, source=f"{self._source}:{_node_line(node)}", fix=fix)
 
 
-def _line(node: yaml.Node) -> int:
+def _node_line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
@@ -118,18 +118,18 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2_000)
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
 
 
-class _Part(BaseModel):
+class _SettingsPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 
-class NarrationVoice(_Part):
+class NarrationVoice(_SettingsPart):
     """Who tells the script and how; empty texts leave it to the model."""
 
     character: Text = ""
     style: Text = ""
 
 
-class Persona(_Part):
+class Persona(_SettingsPart):
     """One of the speakers of a script; narrations name it by `id`."""
 
     id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
@@ -137,7 +137,7 @@ class Persona(_Part):
     character: Text = ""
 
 
-class SectionCount(_Part):
+class SectionCount(_SettingsPart):
     """How many sections a script has."""
 
     min: int = Field(default=3, ge=1, le=50)
@@ -150,14 +150,14 @@ class SectionCount(_Part):
         return self
 
 
-def _endpoint(text: str) -> str:
+def _check_endpoint(text: str) -> str:
     """Accept a URL without credentials: the settings of a job go into its thread's state."""
-    if urlsplit(http_url(text)).username is not None:
+    if urlsplit(check_http_url(text)).username is not None:
         raise ValueError("must hold no credentials: keys are read from the environment, such as OPENAI_API_KEY")
     return text
 
 
-class ScriptSettings(_Part):
+class ScriptSettings(_SettingsPart):
     """What scripts are to be like; `ScriptSettings()` holds the documented defaults (A-05).
 
     `model` and `base_url` None stand for those of the process. `target_length_s` is the spoken length in seconds,
@@ -165,7 +165,7 @@ class ScriptSettings(_Part):
     """
 
     model: Name | None = None
-    base_url: Annotated[str, AfterValidator(_endpoint)] | None = Field(default=None, repr=False)
+    base_url: Annotated[str, AfterValidator(_check_endpoint)] | None = Field(default=None, repr=False)
     language: Name = PAGE_LANGUAGE
     narration: NarrationVoice = NarrationVoice()
     personas: tuple[Persona, ...] = Field(default=(), max_length=20)
@@ -197,33 +197,33 @@ def load_script_settings(path: Path | None, environ: Mapping[str, str] = os.envi
         return ScriptSettings()
     document = read_yaml(path)
     if not isinstance(document.value, dict):
-        raise ConfigError("must be a mapping.", source=document.place(()), fix="Write lines such as language: auto.")
+        raise ConfigError("must be a mapping.", source=document.locate(()), fix="Write lines such as language: auto.")
     if document.value and not document.value.keys() & ScriptSettings.model_fields.keys():
         raise ConfigError(
             "holds none of the keys of script settings.",
-            source=document.place(()),
+            source=document.locate(()),
             fix=f"Name the file that has them: {', '.join(ScriptSettings.model_fields)}.",
         )
-    for warning in ignored_members(document, (), ScriptSettings):
+    for warning in unknown_fields(document, (), ScriptSettings):
         logger.warning("script settings: {}", warning)
-    values = _resolved(document, environ)
+    values = _fill_references(document, environ)
     try:
         return ScriptSettings.model_validate(values)
     except ValidationError as error:
-        location, expected = sentences(error)[0]
-        subject = f"{shown_path(location)} {expected}" if location else f"the file {expected}"
-        raise ConfigError(f"{subject}.", source=document.place(location), fix=_FIX) from None
+        location, expected = problems_in(error)[0]
+        subject = f"{format_path(location)} {expected}" if location else f"the file {expected}"
+        raise ConfigError(f"{subject}.", source=document.locate(location), fix=_FIX) from None
 
 
-def _resolved(document: ConfigDocument, environ: Mapping[str, str]) -> dict[str, Any]:
+def _fill_references(document: ConfigDocument, environ: Mapping[str, str]) -> dict[str, Any]:
     for key, item in document.value.items():
         if malformed := malformed_references(item, (key,)):
             raise ConfigError(
-                f"{shown_path(malformed[0])} holds a reference that cannot be read.",
-                source=document.place(malformed[0]),
+                f"{format_path(malformed[0])} holds a reference that cannot be read.",
+                source=document.locate(malformed[0]),
                 fix="Write {env:NAME} or {env:NAME:-default}.",
             )
-        if problem := find_references(item, environ).problem:
-            raise ConfigError(f"{key}: {problem}", source=document.place((key,)))
-    resolved: dict[str, Any] = resolve(document.value, environ)
+        if problem := find_unresolved(item, environ).problem:
+            raise ConfigError(f"{key}: {problem}", source=document.locate((key,)))
+    resolved: dict[str, Any] = fill_references(document.value, environ)
     return resolved

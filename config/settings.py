@@ -25,24 +25,24 @@ from pydantic import (
     ValidationError,
 )
 
-from toolweave.config.documents import sentences
+from toolweave.config.documents import problems_in
 from toolweave.config.outbound_allow import (
     AllowedTarget,
     JobEndpoint,
     JobHeaders,
     allowed_targets,
     comma_separated,
-    read_job_endpoints,
-    read_job_headers,
+    parse_job_endpoints,
+    parse_job_headers,
 )
-from toolweave.config.variables import ToolVariables, tool_variables
+from toolweave.config.variables import ToolVariables, parse_tool_variables
 from toolweave.errors import ConfigError
 
 PREFIX = "TOOLWEAVE_"
 # Set by us for the configuration files we ship, never a setting of their own.
 _ONLY_IN_CONFIGURATION_FILES = ("TOOLWEAVE_PYTHON",)
 _KEY_PREFIX = "whsec_"
-_LEAST_BYTES, _MOST_BYTES = 24, 64
+_MIN_KEY_BYTES, _MAX_KEY_BYTES = 24, 64
 
 
 def is_http_url(text: str) -> bool:
@@ -56,14 +56,14 @@ def is_http_url(text: str) -> bool:
         return False
 
 
-def http_url(text: str) -> str:
+def check_http_url(text: str) -> str:
     """Accept an http or https URL with a host."""
     if not is_http_url(text):
         raise ValueError("must be an http:// or https:// URL")
     return text
 
 
-def webhook_keys(text: str) -> tuple[bytes, ...]:
+def decode_webhook_keys(text: str) -> tuple[bytes, ...]:
     """Decode the keys, separated by spaces: all of them sign, so that a receiver can change from one to the next.
 
     Their form is that of the Standard Webhooks specification.
@@ -77,15 +77,15 @@ def webhook_keys(text: str) -> tuple[bytes, ...]:
     except ValueError:
         keys = ()
     prefixed = all(word.startswith(_KEY_PREFIX) for word in words)
-    if not keys or not prefixed or not all(_LEAST_BYTES <= len(key) <= _MOST_BYTES for key in keys):
+    if not keys or not prefixed or not all(_MIN_KEY_BYTES <= len(key) <= _MAX_KEY_BYTES for key in keys):
         raise ValueError(
-            f"must be {_KEY_PREFIX} and then {_LEAST_BYTES} to {_MOST_BYTES} random bytes in base64, such as "
+            f"must be {_KEY_PREFIX} and then {_MIN_KEY_BYTES} to {_MAX_KEY_BYTES} random bytes in base64, such as "
             f'"{_KEY_PREFIX}$(openssl rand -base64 32)" gives'
         )
     return keys
 
 
-def _origin(text: str) -> str:
+def _check_origin(text: str) -> str:
     """Accept `*` or scheme://host[:port]."""
     origin = text.rstrip("/")
     if text != "*" and (not is_http_url(origin) or origin.count("/") != 2):
@@ -93,7 +93,7 @@ def _origin(text: str) -> str:
     return origin
 
 
-def _object_of_strings(value: Any) -> Any:
+def _parse_string_object(value: Any) -> Any:
     """Parse a JSON object whose values are strings, such as `{"NAME": "value"}`."""
     if isinstance(value, str):
         try:
@@ -105,7 +105,7 @@ def _object_of_strings(value: Any) -> Any:
     return value
 
 
-def _expanded(path: Path) -> Path:
+def _expand_home(path: Path) -> Path:
     """Expand a leading `~`: no shell has done it for a variable that came from a file. As there, `~nobody` stays."""
     try:
         return path.expanduser()
@@ -113,18 +113,18 @@ def _expanded(path: Path) -> Path:
         return path
 
 
-def _usable_in_urls(path: Path) -> Path:
+def _check_data_dir(path: Path) -> Path:
     if "?" in str(path.absolute()):
         raise ValueError("must be a folder without '?' in its path, which ends the path in a database URL")
     return path
 
 
-def _with_signing_keys(secret: SecretStr) -> SecretStr:
-    webhook_keys(secret.get_secret_value())
+def _check_webhook_secret(secret: SecretStr) -> SecretStr:
+    decode_webhook_keys(secret.get_secret_value())
     return secret
 
 
-def _command_line(value: str) -> str:
+def _check_command_line(value: str) -> str:
     """Accept what a shell would split into a program and its arguments."""
     try:
         words = shlex.split(value)
@@ -137,8 +137,8 @@ def _command_line(value: str) -> str:
 
 LogLevel = Literal["TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL"]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Url = Annotated[str, AfterValidator(http_url)]
-FilePath = Annotated[Path, AfterValidator(_expanded)]
+Url = Annotated[str, AfterValidator(check_http_url)]
+FilePath = Annotated[Path, AfterValidator(_expand_home)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(comma_separated(str))]
 
 
@@ -160,15 +160,15 @@ class Settings(BaseModel):
     openai_base_url: Url | None = Field(default=None, validation_alias="OPENAI_BASE_URL", repr=False)
     model_timeout_s: Seconds = 60.0
 
-    data_dir: Annotated[FilePath, AfterValidator(_usable_in_urls)] = Path(".toolweave")
+    data_dir: Annotated[FilePath, AfterValidator(_check_data_dir)] = Path(".toolweave")
     mcp_config: FilePath | None = None
-    todo_command: Annotated[str, AfterValidator(_command_line)] | None = Field(default=None, repr=False)
-    todo_env: Annotated[dict[str, str], BeforeValidator(_object_of_strings)] = Field(default_factory=dict, repr=False)
+    todo_command: Annotated[str, AfterValidator(_check_command_line)] | None = Field(default=None, repr=False)
+    todo_env: Annotated[dict[str, str], BeforeValidator(_parse_string_object)] = Field(default_factory=dict, repr=False)
     todo_timeout_s: Seconds | None = None
     todo_database_url: str | None = Field(default=None, repr=False)
 
     tools_database_url: str | None = Field(default=None, repr=False)
-    tool_env: Annotated[ToolVariables, BeforeValidator(tool_variables)] = ToolVariables()
+    tool_env: Annotated[ToolVariables, BeforeValidator(parse_tool_variables)] = ToolVariables()
 
     query_database_url: str | None = Field(default=None, repr=False)
     query_tables: str = Field(default="todos", repr=False)
@@ -177,10 +177,10 @@ class Settings(BaseModel):
     query_role: str | None = Field(default=None, repr=False)
     query_forbidden: str | None = Field(default=None, repr=False)
     query_guardrail: str | None = Field(default=None, repr=False)
-    job_endpoints: Annotated[tuple[JobEndpoint, ...], BeforeValidator(read_job_endpoints)] = Field(
+    job_endpoints: Annotated[tuple[JobEndpoint, ...], BeforeValidator(parse_job_endpoints)] = Field(
         default=(), repr=False
     )
-    job_headers: Annotated[tuple[JobHeaders, ...], BeforeValidator(read_job_headers)] = Field(default=(), repr=False)
+    job_headers: Annotated[tuple[JobHeaders, ...], BeforeValidator(parse_job_headers)] = Field(default=(), repr=False)
     # Below the limit of every tool, so that it is the job's endpoint that is named.
     job_timeout_s: float = Field(default=3.5, gt=0, le=3.8, allow_inf_nan=False)
     file_roots: Texts = Field(default=(), repr=False)
@@ -200,12 +200,12 @@ class Settings(BaseModel):
 
     host: str = Field(default="127.0.0.1", min_length=1)
     port: int = Field(default=2024, ge=0, le=65535)
-    cors_origins: Annotated[tuple[str, ...], BeforeValidator(comma_separated(_origin))] = ()
+    cors_origins: Annotated[tuple[str, ...], BeforeValidator(comma_separated(_check_origin))] = ()
     allow_insecure_bind: bool = False
     api_url: Url | None = Field(default=None, repr=False)
 
     outbound_allow: Annotated[tuple[AllowedTarget, ...], BeforeValidator(allowed_targets)] = ()
-    webhook_secret: Annotated[SecretStr, AfterValidator(_with_signing_keys)] | None = None
+    webhook_secret: Annotated[SecretStr, AfterValidator(_check_webhook_secret)] | None = None
 
     log_level: Annotated[LogLevel, BeforeValidator(lambda value: str(value).upper())] = "INFO"
     log_format: Literal["auto", "human", "json"] = "auto"
@@ -237,18 +237,18 @@ def load_settings(environ: Mapping[str, str] = os.environ, **overrides: Any) -> 
     except ValidationError as error:
         shown = names | {name: name for name in given}
         raise ConfigError(
-            " ".join(f"{shown[str(location[0])]} {expected}." for location, expected in sentences(error)),
+            " ".join(f"{shown[str(location[0])]} {expected}." for location, expected in problems_in(error)),
             source="settings",
             fix="Correct the value, or unset it to use the default.",
         ) from None
 
 
-def publish_settings(settings: Settings, fields: Iterable[str]) -> None:
+def export_settings(settings: Settings, fields: Iterable[str]) -> None:
     """Set the variables of `fields` in the process's environment, for code that reads its own settings later."""
     os.environ.update({variable_name(field): str(getattr(settings, field)) for field in fields})
 
 
-def environment() -> dict[str, str]:
+def copy_environment() -> dict[str, str]:
     """Copy the process's environment, for another process that is to start as this one did."""
     return dict(os.environ)
 
@@ -263,13 +263,13 @@ def unknown_variables(environ: Mapping[str, str] = os.environ) -> tuple[str, ...
     """List the `TOOLWEAVE_` variables that set nothing, each with the nearest known name; never a value."""
     known = [variable_name(field) for field in Settings.model_fields]
     return tuple(
-        _with_nearest(name, known)
+        _with_suggestion(name, known)
         for name in sorted(environ)
         if name.upper().startswith(PREFIX) and name.upper() not in (*known, *_ONLY_IN_CONFIGURATION_FILES)
     )
 
 
-def _with_nearest(name: str, known: list[str]) -> str:
+def _with_suggestion(name: str, known: list[str]) -> str:
     nearest = difflib.get_close_matches(name.upper(), known, n=1, cutoff=0.75)
     return f"{name} (did you mean {nearest[0]}?)" if nearest else name
 
@@ -279,7 +279,7 @@ _TABLES_FIX = 'Write tables as in: todos, customers(id, name), sales.orders, "Or
 _NAME = r'(?:"(?:[^"]|"")+"|[^\s",.()]+)'
 _COLUMNS = rf"\(\s*(?P<columns>{_NAME}(?:\s*,\s*{_NAME})*)\s*,?\s*\)"
 _TABLE = re.compile(rf"\s*(?:(?P<schema>{_NAME})\.)?(?P<name>{_NAME})\s*(?:{_COLUMNS})?\s*(?:,\s*|$)")
-_MOST_SHOWN = 40
+_MAX_SHOWN_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ class AllowedTable:
         return f"{self.schema}.{self.name}" if self.schema else self.name
 
 
-def query_tables(text: str) -> tuple[AllowedTable, ...]:
+def parse_query_tables(text: str) -> tuple[AllowedTable, ...]:
     """Split at commas; each part is `table`, `schema.table` or either with `(column, …)`, odd names in double quotes.
 
     Raises:
@@ -307,26 +307,26 @@ def query_tables(text: str) -> tuple[AllowedTable, ...]:
     while place < len(text) and text[place:].strip(" \t\r\n,"):
         found = _TABLE.match(text, place)
         if found is None:
-            raise _wrong_tables(f"this is no list of tables from {text[place:].strip()[:_MOST_SHOWN]!r} on.")
-        table = _table(found)
+            raise _tables_error(f"this is no list of tables from {text[place:].strip()[:_MAX_SHOWN_CHARS]!r} on.")
+        table = _parse_table(found)
         if table.label in tables:
-            raise _wrong_tables(f"it names the table {table.label} twice.")
+            raise _tables_error(f"it names the table {table.label} twice.")
         tables[table.label] = table
         place = found.end()
     return tuple(tables.values())
 
 
-def _table(found: re.Match[str]) -> AllowedTable:
-    name, schema = _unquoted(found["name"]), found["schema"]
-    columns = tuple(_unquoted(part) for part in re.findall(_NAME, found["columns"])) if found["columns"] else None
+def _parse_table(found: re.Match[str]) -> AllowedTable:
+    name, schema = _unquote(found["name"]), found["schema"]
+    columns = tuple(_unquote(part) for part in re.findall(_NAME, found["columns"])) if found["columns"] else None
     if columns and len(set(columns)) < len(columns):
-        raise _wrong_tables(f"it names a column of {name} twice.")
-    return AllowedTable(name, _unquoted(schema) if schema else None, columns)
+        raise _tables_error(f"it names a column of {name} twice.")
+    return AllowedTable(name, _unquote(schema) if schema else None, columns)
 
 
-def _unquoted(name: str) -> str:
+def _unquote(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-def _wrong_tables(what: str) -> ConfigError:
+def _tables_error(what: str) -> ConfigError:
     return ConfigError(what, source=_TABLES_SETTING, fix=_TABLES_FIX)

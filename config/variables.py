@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from toolweave.config.documents import JsonPath
-from toolweave.config.outbound_allow import AllowedTarget, allowed_target, comma_separated
+from toolweave.config.outbound_allow import AllowedTarget, comma_separated, parse_allowed_target
 from toolweave.errors import ConfigError, MissingVariable
 
 _REFERENCE = re.compile(r"\$?\{env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}")
@@ -27,11 +27,11 @@ _OPENING = re.compile(r"\{env:|\$\{input:")
 
 
 @dataclass(frozen=True, slots=True)
-class References:
+class UnresolvedReferences:
     """What a value refers to: variables without a value or default, and what only an editor has."""
 
     missing: tuple[str, ...] = ()
-    editor: tuple[str, ...] = ()
+    editor_only: tuple[str, ...] = ()
 
     @property
     def problem(self) -> str | None:
@@ -43,7 +43,7 @@ class References:
                 f"environment variable {', '.join(self.missing)} {verb} not set: "
                 f"set it, or give a default with {{env:{example}:-default}}."
             )
-        parts += [f"{name} is known to editors only: write the value or {{env:NAME}}." for name in self.editor]
+        parts += [f"{name} is known to editors only: write the value or {{env:NAME}}." for name in self.editor_only]
         return " ".join(parts) or None
 
 
@@ -70,7 +70,7 @@ def malformed_references(value: Any, path: JsonPath = ()) -> list[JsonPath]:
     ]
 
 
-def find_references(value: Any, environ: Mapping[str, str]) -> References:
+def find_unresolved(value: Any, environ: Mapping[str, str]) -> UnresolvedReferences:
     """Collect what cannot be resolved, in order of appearance; an empty variable counts as unset (A-06)."""
     missing: dict[str, None] = {}
     editor: dict[str, None] = {}
@@ -79,20 +79,20 @@ def find_references(value: Any, environ: Mapping[str, str]) -> References:
             if match["default"] is None and not environ.get(match["variable"]):
                 missing[match["variable"]] = None
         editor |= dict.fromkeys(_EDITOR_VARIABLE.findall(text))
-    return References(tuple(missing), tuple(editor))
+    return UnresolvedReferences(tuple(missing), tuple(editor))
 
 
-def resolve(value: Any, environ: Mapping[str, str]) -> Any:
+def fill_references(value: Any, environ: Mapping[str, str]) -> Any:
     """Replace every {env:VAR} reference in the strings of a parsed value; the result is not resolved again.
 
-    Only for values without problems (`find_references`); what is not a string stays as it is.
+    Only for values without problems (`find_unresolved`); what is not a string stays as it is.
     """
     if isinstance(value, str):
         return _REFERENCE.sub(lambda match: environ.get(match["variable"]) or match["default"] or "", value)
     if isinstance(value, dict):
-        return {key: resolve(item, environ) for key, item in value.items()}
+        return {key: fill_references(item, environ) for key, item in value.items()}
     if isinstance(value, list):
-        return [resolve(item, environ) for item in value]
+        return [fill_references(item, environ) for item in value]
     return value
 
 
@@ -102,20 +102,20 @@ def variable_names(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def filled_in_values(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
+def env_values(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
     """List the values that `resolve` takes from `environ`; a default stands in the file and is not among them."""
     return tuple(environ[name] for name in variable_names(value) if environ.get(name))
 
 
 Source = Literal["user", "configurable"]
 _ENV = r"\$?\{env:[A-Za-z_][A-Za-z0-9_]*(?::-[^{}]*)?\}"
-_FIELD = re.compile(
+_CALLER_FIELD = re.compile(
     r"\$?\{(?P<source>user|configurable):(?P<path>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)"
     rf"(?::-(?P<default>(?:[^{{}}]|{_ENV})*))?\}}"
 )
 _CALLER_OPENING = re.compile(r"\{(?:user|configurable):")
-FORM = "contains a template that is not of the form {user:field}, {configurable:name} or {user:field:-default}"
-PLACE = "holds a template of who calls, which only headers of a remote server may"
+TEMPLATE_FORM_PROBLEM = "contains a template other than {user:field}, {configurable:name} or {user:field:-default}"
+TEMPLATE_PLACE_PROBLEM = "contains a caller template, which is allowed only in headers of a remote server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +143,15 @@ def parse_template(text: str, environ: Mapping[str, str]) -> HeaderTemplate | No
     """Take a value apart, its variables filled in; None when nothing in it depends on the caller."""
     parts: list[str | CallerField] = []
     end = 0
-    for match in _FIELD.finditer(text):
+    for match in _CALLER_FIELD.finditer(text):
         default = match["default"]
         source: Source = "user" if match["source"] == "user" else "configurable"
-        parts += [resolve(text[end : match.start()], environ)]
-        parts += [CallerField(source, match["path"], None if default is None else resolve(default, environ))]
+        parts += [fill_references(text[end : match.start()], environ)]
+        parts += [CallerField(source, match["path"], None if default is None else fill_references(default, environ))]
         end = match.end()
     if not parts:
         return None
-    parts.append(resolve(text[end:], environ))
+    parts.append(fill_references(text[end:], environ))
     return HeaderTemplate(tuple(part for part in parts if part != ""))
 
 
@@ -173,17 +173,17 @@ def template_problem(raw: Mapping[str, Any], *, has_headers: bool) -> tuple[Json
     """
     for path, text in strings_in(raw):
         if _CALLER_OPENING.search(text) and (path[0] != "headers" or not has_headers):
-            return path, PLACE
-        if _CALLER_OPENING.search(_FIELD.sub("", text)):
-            return path, FORM
+            return path, TEMPLATE_PLACE_PROBLEM
+        if _CALLER_OPENING.search(_CALLER_FIELD.sub("", text)):
+            return path, TEMPLATE_FORM_PROBLEM
     return None
 
 
-DEFAULT = "TOOL_*"
-SETTING = "TOOLWEAVE_TOOL_ENV"
+DEFAULT_ALLOWED = "TOOL_*"
+TOOL_ENV_SETTING = "TOOLWEAVE_TOOL_ENV"
 _VARIABLE = re.compile(r"(?P<names>[A-Za-z_*?][A-Za-z0-9_*?]*)(?:@(?P<host>[^/]+))?")
 # A host is written without the port that its scheme has anyway.
-_USUAL_PORTS = (80, 443)
+_DEFAULT_PORTS = (80, 443)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,23 +198,23 @@ class AllowedVariable:
 
     def covers(self, name: str, authority: str) -> bool:
         """Say whether a variable's value may go to `authority`: a host with its port unless that is the usual one."""
-        return fnmatchcase(name, self.names) and (self.host is None or _place(self.host) == _place(authority))
+        return fnmatchcase(name, self.names) and (self.host is None or _parse_host(self.host) == _parse_host(authority))
 
 
 @dataclass(frozen=True, slots=True)
 class ToolVariables:
     """The setting: which variables tool configurations may refer to."""
 
-    allowed: tuple[AllowedVariable, ...] = (AllowedVariable(DEFAULT),)
+    allowed: tuple[AllowedVariable, ...] = (AllowedVariable(DEFAULT_ALLOWED),)
 
-    def refused(self, texts: Mapping[str, str], authority: str) -> list[str]:
+    def reference_problems(self, texts: Mapping[str, str], authority: str) -> list[str]:
         """List what is wrong with references in `texts`, by where they stand; the tool's host is `authority`."""
         problems = []
         for place, text in texts.items():
             if malformed_references(text) or "${input:" in text:
                 problems.append(f"{place} holds a reference that is not of the form {{env:NAME}}.")
             problems += [
-                f"{place} refers to {name}, which {SETTING} does not allow for {authority}."
+                f"{place} refers to {name}, which {TOOL_ENV_SETTING} does not allow for {authority}."
                 for name in variable_names(text)
                 if not any(entry.covers(name, authority) for entry in self.allowed)
             ]
@@ -227,36 +227,36 @@ class ToolVariables:
             ConfigError: one may not be referred to for this host.
             MissingVariable: one has neither a value nor a default.
         """
-        if problems := self.refused({"The tool's configuration": text}, authority):
-            raise ConfigError(" ".join(problems), fix=f"The operator of this server adds it to {SETTING}.")
-        if missing := find_references(text, environ).missing:
+        if problems := self.reference_problems({"The tool's configuration": text}, authority):
+            raise ConfigError(" ".join(problems), fix=f"The operator of this server adds it to {TOOL_ENV_SETTING}.")
+        if missing := find_unresolved(text, environ).missing:
             raise MissingVariable(missing)
-        return str(resolve(text, environ))
+        return str(fill_references(text, environ))
 
-    def filled_in(self, text: str, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    def env_values(self, text: str, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
         """List the values that `resolve` takes from the environment for a text."""
-        return filled_in_values(text, environ)
+        return env_values(text, environ)
 
 
-def _allowed_variable(text: str) -> AllowedVariable:
+def _parse_allowed_variable(text: str) -> AllowedVariable:
     """Read one entry: a glob of names, also with `@host`; raises ValueError, without repeating it."""
     found = _VARIABLE.fullmatch(text)
     if found is None:
         raise ValueError("must be names of variables with * and ?, each also with @host, separated by commas")
     if found["host"] is not None:
-        _place(found["host"])
+        _parse_host(found["host"])
     return AllowedVariable(found["names"], found["host"])
 
 
-def tool_variables(value: Any) -> Any:
+def parse_tool_variables(value: Any) -> Any:
     """Read the setting."""
-    return ToolVariables(comma_separated(_allowed_variable)(value)) if isinstance(value, str) else value
+    return ToolVariables(comma_separated(_parse_allowed_variable)(value)) if isinstance(value, str) else value
 
 
-def _place(host: str) -> AllowedTarget:
+def _parse_host(host: str) -> AllowedTarget:
     """Read a host as `TOOLWEAVE_OUTBOUND_ALLOW` has them, so that every spelling of one is the same."""
     try:
-        place = allowed_target(host)
+        place = parse_allowed_target(host)
     except ValueError:
         raise ValueError("what follows an @ must be one host, with its port unless that is the usual one") from None
-    return AllowedTarget(place.place) if place.port in _USUAL_PORTS else place
+    return AllowedTarget(place.host) if place.port in _DEFAULT_PORTS else place

@@ -22,11 +22,11 @@ from toolweave.nodes.agent import (
     summarize_node,
     tools_node,
 )
-from toolweave.nodes.chat_models import ChatModel, as_lazy
-from toolweave.nodes.dialogue import requested_calls
+from toolweave.nodes.chat_models import ModelSource, as_lazy_chat_model
 from toolweave.nodes.human_in_the_loop import answer_questions_node, approve_node
+from toolweave.nodes.tool_calls import requested_calls
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
-from toolweave.nodes.tool_selection import MAX_TOOLS, OfferedTools
+from toolweave.nodes.tool_selection import DEFAULT_MAX_TOOLS, ToolSelector
 
 AgentBuilder = StateGraph[AgentState, None, AgentInput, AgentOutput]
 AgentGraph = CompiledStateGraph[AgentState, None, AgentInput, AgentOutput]
@@ -50,13 +50,13 @@ _STEPS_TO_FINISH = 6
 def build_agent_loop(
     *,
     tools: Tools,
-    model: ChatModel,
+    model: ModelSource,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     max_iterations: int = 10,
     on_iteration_limit: OnIterationLimit = "end",
     system_prompt: SystemPrompt = None,
-    max_tools: int = MAX_TOOLS,
+    max_tools: int = DEFAULT_MAX_TOOLS,
 ) -> AgentGraph:
     """Compile the agent loop into a Runnable, async only because MCP tools are (S-04).
 
@@ -100,11 +100,11 @@ def build_agent_loop(
 def agent_loop_graph(
     *,
     catalog: ToolCatalog,
-    model: ChatModel,
+    model: ModelSource,
     max_iterations: int,
     on_iteration_limit: OnIterationLimit,
     system_prompt: SystemPrompt,
-    max_tools: int = MAX_TOOLS,
+    max_tools: int = DEFAULT_MAX_TOOLS,
 ) -> AgentBuilder:
     """Return the uncompiled loop, from `call_model` on; the caller adds the entry.
 
@@ -113,8 +113,8 @@ def agent_loop_graph(
     """
     if max_iterations < 1:
         raise ValueError("max_iterations must be at least 1")
-    lazy_model = as_lazy(model)
-    offered = OfferedTools(catalog, max_tools)
+    lazy_model = as_lazy_chat_model(model)
+    offered = ToolSelector(catalog, max_tools)
 
     def next_step(state: AgentState) -> list[Send] | NextStep:
         if state.get("waiting_calls"):
@@ -129,10 +129,10 @@ def agent_loop_graph(
         return [Send("tools", [call]) for call in calls]
 
     graph: AgentBuilder = StateGraph(AgentState, input_schema=AgentInput, output_schema=AgentOutput)
-    call_model = call_model_node(lazy_model, offered, system_prompt, steps_to_an_end=_STEPS_TO_FINISH)
+    call_model = call_model_node(lazy_model, offered, system_prompt, min_remaining_steps=_STEPS_TO_FINISH)
     graph.add_node("call_model", call_model)
     graph.add_node("approve", approve_node(catalog), destinations={"tools": "approved", "call_model": "none to run"})
-    graph.add_node("tools", tools_node(catalog, offered.own_tools))
+    graph.add_node("tools", tools_node(catalog, offered.internal_tools))
     graph.add_node("answer_questions", answer_questions_node(), destinations={"tools": "answered"})
     graph.add_node("iteration_cap", iteration_cap_node(on_iteration_limit))
     graph.add_conditional_edges("call_model", next_step, _NEXT_NODES)

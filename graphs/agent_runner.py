@@ -11,9 +11,9 @@ from toolweave.errors import ModelError
 from toolweave.graphs.agent_loop import Tools, build_agent_loop
 from toolweave.graphs.background_loop import background_loop, require_no_event_loop
 from toolweave.graphs.plane_tools import open_task_tools
-from toolweave.nodes.agent import UNATTENDED, SystemPrompt
-from toolweave.nodes.chat_models import ChatModel, as_lazy
-from toolweave.nodes.model_turn import CUT_SHORT
+from toolweave.nodes.agent import UNATTENDED_KEY, SystemPrompt
+from toolweave.nodes.chat_models import ModelSource, as_lazy_chat_model
+from toolweave.nodes.model_turn import CUT_ANSWER_PROBLEMS
 from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
 
 McpServers = McpConfig | Mapping[str, McpServerConfig] | Sequence[McpServerConfig]
@@ -31,12 +31,12 @@ class AgentLoop:
     def __init__(
         self,
         tools: Tools | McpServers,
-        model: ChatModel,
+        model: ModelSource,
         max_iterations: int = 10,
         *,
         system_prompt: SystemPrompt = None,
     ) -> None:
-        self._model = as_lazy(model)
+        self._model = as_lazy_chat_model(model)
         self._max_iterations = max_iterations
         self._system_prompt = system_prompt
         self._tool_source = _tool_source(tools)
@@ -76,9 +76,9 @@ class AgentLoop:
             on_iteration_limit="error",
             system_prompt=self._system_prompt,
         )
-        unattended: RunnableConfig = {"configurable": {UNATTENDED: True}}
+        unattended: RunnableConfig = {"configurable": {UNATTENDED_KEY: True}}
         result = await graph.ainvoke({"messages": [HumanMessage(task)]}, unattended)
-        if problem := CUT_SHORT.get(result["status"]):
+        if problem := CUT_ANSWER_PROBLEMS.get(result["status"]):
             raise ModelError(f"{problem} Ask for less at once." if result["status"] == "length" else problem)
         return str(result["messages"][-1].text)
 

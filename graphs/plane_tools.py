@@ -13,7 +13,7 @@ from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError, ServerUnavailable
 from toolweave.nodes.http_tools.api_calls import ApiCalls, ApiTool, http_tools
-from toolweave.nodes.tool_catalog import ToolCatalog, ToolRegistry, absent_tools, registered
+from toolweave.nodes.tool_catalog import ToolCatalog, ToolRegistry, registered_tools, unavailable_tools
 from toolweave.servers.connections.oauth import token_place
 from toolweave.servers.connections.observability import CallObserver, open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
@@ -175,7 +175,7 @@ class CatalogWithRegisteredTools:
         requested = requested_tool_ids()
         if not requested:
             return others
-        found = await registered(self._registry, requested)
+        found = await registered_tools(self._registry, requested)
         taken = {tool.name for tool in others}
         self._warn_once(taken.intersection(requested))
         configs = [config for tool_id, config in found.items() if tool_id not in taken]
@@ -183,7 +183,7 @@ class CatalogWithRegisteredTools:
 
     async def unavailable_tools(self) -> Sequence[BaseTool]:
         """Return the other catalogue's unavailable tools (D-5)."""
-        return await absent_tools(self._catalog)
+        return await unavailable_tools(self._catalog)
 
     def _build_tools(self, configs: Sequence[ToolConfig]) -> list[ApiTool]:
         """Return a tool per configuration; equal ones return the same object, because tool lists are indexed once."""

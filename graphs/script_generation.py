@@ -11,15 +11,15 @@ from typing import Any, ParamSpec
 from langchain_core.runnables import RunnableConfig
 from loguru import logger
 
-from toolweave.config.mcp import McpConfig, mcp_config_of, mcp_variables
-from toolweave.config.script_job import ScriptJob, job_mcp_config
+from toolweave.config.mcp import McpConfig, mcp_from_dict, mcp_variables
+from toolweave.config.script_job import ScriptJob, load_job_mcp_config
 from toolweave.config.script_settings import ScriptSettings, load_script_settings
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError
 from toolweave.graphs.background_loop import background_loop, require_no_event_loop
 from toolweave.graphs.script_writer import build_script_writer
-from toolweave.nodes.agent import UNATTENDED
-from toolweave.nodes.chat_models import ChatModel, build_chat_model, close_chat_model, script_endpoint
+from toolweave.nodes.agent import UNATTENDED_KEY
+from toolweave.nodes.chat_models import ModelSource, build_chat_model, close_chat_model, settings_for_script
 from toolweave.nodes.script.fetching.fetch_plain import PlainFetch
 from toolweave.nodes.script.script_file import ScriptFile, VideoScript
 
@@ -34,7 +34,7 @@ async def run_script_writer(
     *,
     job: ScriptJob,
     settings: Settings,
-    model: ChatModel | None = None,
+    model: ModelSource | None = None,
     language: str | None = None,
     output_dir: Folder | None = None,
     on_progress: OnProgress | None = None,
@@ -55,7 +55,7 @@ async def run_script_writer(
     report = _progress_reporter(on_progress)
     async with _open_model(model, settings, job.settings) as writing:
         graph = build_script_writer(model=writing, read_job=lambda: job, fetch=PlainFetch(settings.outbound_allow))
-        unattended: RunnableConfig = {"configurable": {UNATTENDED: True}}
+        unattended: RunnableConfig = {"configurable": {UNATTENDED_KEY: True}}
         state: dict[str, Any] = {}
         event: dict[str, Any] = {}
         given: Any = {"url": url, "language": language}
@@ -75,12 +75,12 @@ async def run_script_writer(
 
 
 @asynccontextmanager
-async def _open_model(model: ChatModel | None, settings: Settings, wanted: ScriptSettings) -> AsyncIterator[ChatModel]:
+async def _open_model(model: ModelSource | None, settings: Settings, job: ScriptSettings) -> AsyncIterator[ModelSource]:
     """Yield the model that writes; close it afterwards if it was created here."""
     if model is not None:
         yield model
         return
-    made = await asyncio.to_thread(lambda: build_chat_model(script_endpoint(settings, wanted)))
+    made = await asyncio.to_thread(lambda: build_chat_model(settings_for_script(settings, job)))
     try:
         yield made
     finally:
@@ -119,7 +119,7 @@ async def generate_script_from_url(
     config: ScriptConfig | None = None,
     output_dir: Folder | None = None,
     on_progress: OnProgress | None = None,
-    model: ChatModel | None = None,
+    model: ModelSource | None = None,
 ) -> VideoScript:
     """Fetch a page by plain HTTP and write the script of a video about its article (A-04).
 
@@ -155,7 +155,7 @@ async def generate_script_from_url_with_agent(
     config: ScriptConfig | None = None,
     output_dir: Folder | None = None,
     on_progress: OnProgress | None = None,
-    model: ChatModel | None = None,
+    model: ModelSource | None = None,
 ) -> VideoScript:
     """Have an agent fetch a page with the tools of MCP servers, and write the script of a video about it (A-04).
 
@@ -213,8 +213,8 @@ async def _script_settings(config: ScriptConfig | None) -> ScriptSettings:
 def _load_servers(mcp: McpServerSource, settings: Settings) -> McpConfig:
     """Load the servers; raise ConfigError if one is misconfigured or none is enabled."""
     if isinstance(mcp, str | Path):
-        return job_mcp_config(Path(mcp).expanduser(), settings)
-    config = mcp if isinstance(mcp, McpConfig) else mcp_config_of(mcp, mcp_variables(settings), settings=settings)
+        return load_job_mcp_config(Path(mcp).expanduser(), settings)
+    config = mcp if isinstance(mcp, McpConfig) else mcp_from_dict(mcp, mcp_variables(settings), settings=settings)
     for server in config.servers:
         if server.enabled and server.misconfigured:
             raise ConfigError(f"server {server.name!r}: {server.misconfigured}", source=str(config.path))

@@ -25,27 +25,27 @@ from toolweave.errors import ConfigError, FetchFailed, IterationLimitError, Mode
 from toolweave.graphs.agent_loop import AgentGraph, build_agent_loop
 from toolweave.graphs.plane_tools import PlaneTools, ToolsOpener, open_task_tools, server_states
 from toolweave.nodes.agent import AgentInput
-from toolweave.nodes.chat_models import ChatModel, LazyChatModel, ScriptModels, as_script_models
+from toolweave.nodes.chat_models import LazyChatModel, ModelSource, ScriptModels, as_script_models
 from toolweave.nodes.model_turn import ModelUsage, model_usage
 from toolweave.nodes.script.fetching.fetch_plain import (
-    BEGUN_PERCENT,
     DONE_PERCENT,
-    LONGEST_TOLD,
+    MAX_TITLE_CHARS,
+    START_PERCENT,
     PlainFetch,
     fetch_plain_node,
 )
-from toolweave.nodes.script.fetching.tool_pages import (
-    CAME_PERCENT,
+from toolweave.nodes.script.fetching.pages_from_tools import (
     CONNECTED_PERCENT,
     FETCH_PROMPT,
     FETCH_TASK,
-    MOST_CHARACTERS,
-    FetchDialogue,
-    page_of_results,
+    FETCHED_PERCENT,
+    MAX_PAGE_CHARS,
+    FetchMonitor,
+    page_from_results,
 )
 from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.script.state import (
-    FetchWay,
+    FetchMethod,
     ReadJob,
     ScriptInput,
     ScriptNode,
@@ -53,13 +53,13 @@ from toolweave.nodes.script.state import (
     ScriptState,
     ScriptUpdate,
     begin_node,
-    shown_url,
-    source_of,
-    tell_progress,
+    report_progress,
+    safe_url,
+    script_source,
 )
 from toolweave.nodes.script.validate import validate_node
 from toolweave.nodes.script.write import write_node
-from toolweave.nodes.tool_selection import MAX_TOOLS
+from toolweave.nodes.tool_selection import DEFAULT_MAX_TOOLS
 from toolweave.servers.connections.tool import McpTool
 
 ScriptBuilder = StateGraph[ScriptState, None, ScriptInput, ScriptOutput]
@@ -79,13 +79,13 @@ class AgentFetch:
     """How agents fetch pages: the limits of their loop, and how the MCP servers of a job are opened."""
 
     max_iterations: int = 10
-    max_tools: int = MAX_TOOLS
+    max_tools: int = DEFAULT_MAX_TOOLS
     open_tools: ToolsOpener = open_task_tools
 
 
 def build_script_writer(
     *,
-    model: ChatModel | ScriptModels,
+    model: ModelSource | ScriptModels,
     read_job: ReadJob = read_script_job,
     fetch: PlainFetch | None = None,
     agent: AgentFetch | None = None,
@@ -124,7 +124,7 @@ def build_script_writer(
     return graph.compile(checkpointer=checkpointer, store=store, name="script_writer")
 
 
-def _route_after_begin(state: ScriptState) -> FetchWay:
+def _route_after_begin(state: ScriptState) -> FetchMethod:
     return state["fetch_way"]
 
 
@@ -158,32 +158,32 @@ def agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> Sc
             raise ConfigError(_MCP_FILE_GONE, source="MCP_CONFIG_PATH", fix="Set it again, or start a new job.")
         servers = config.servers
         model = models.model_for(ScriptSettings.model_validate(state.get("settings") or {}))
-        dialogue = FetchDialogue(state["url"], fetch.max_iterations)
-        tell_progress(BEGUN_PERCENT, f"Connecting to {', '.join(server.name for server in servers if server.enabled)}")
+        dialogue = FetchMonitor(state["url"], fetch.max_iterations)
+        report_progress(START_PERCENT, f"Connecting to {', '.join(each.name for each in servers if each.enabled)}")
         try:
             async with fetch.open_tools(servers) as tools:
                 # LangGraph draws the loop as a subgraph because this closure refers to it.
                 page = await _run_fetch_agent(loop, _FetchJob(tools, model), dialogue)
         except ServerUnavailable as error:
             raise dialogue.failure(str(error), ()) from error
-        tell_progress(DONE_PERCENT, f"Fetched “{page['title'][:LONGEST_TOLD]}”")
-        return {"page": page, "source": source_of(page), "model_usage": await _fetch_usage(dialogue, model)}
+        report_progress(DONE_PERCENT, f"Fetched “{page['title'][:MAX_TITLE_CHARS]}”")
+        return {"page": page, "source": script_source(page), "model_usage": await _fetch_usage(dialogue, model)}
 
     return fetch_with_agent
 
 
-async def _run_fetch_agent(loop: AgentGraph, job: _FetchJob, dialogue: FetchDialogue) -> ArticlePage:
-    tell_progress(CONNECTED_PERCENT, f"An agent fetches {shown_url(dialogue.url)}")
+async def _run_fetch_agent(loop: AgentGraph, job: _FetchJob, dialogue: FetchMonitor) -> ArticlePage:
+    report_progress(CONNECTED_PERCENT, f"An agent fetches {safe_url(dialogue.url)}")
     task: AgentInput = {"messages": [HumanMessage(FETCH_TASK.format(url=dialogue.url))]}
     token = _current_job.set(job)
     try:
         states: Any = loop.astream(task, stream_mode="values")
         async with aclosing(states):
             async for values in states:
-                dialogue.follow(values["messages"])
-        dialogue.check()
-        tell_progress(CAME_PERCENT, "Content received; extracting the article")
-        return await page_of_results(dialogue.url, dialogue.messages)
+                dialogue.observe(values["messages"])
+        dialogue.require_results()
+        report_progress(FETCHED_PERCENT, "Content received; extracting the article")
+        return await page_from_results(dialogue.url, dialogue.messages)
     except (FetchFailed, IterationLimitError, ModelError, ConfigError) as error:
         usage = await _fetch_usage(dialogue, job.model)
         raise dialogue.failure(str(error), server_states(job.tools.plane), usage) from error
@@ -216,10 +216,10 @@ def _raise_no_model() -> NoReturn:
 
 
 def _with_whole_results(tool: BaseTool) -> BaseTool:
-    return tool.with_whole_result(MOST_CHARACTERS) if isinstance(tool, McpTool) else tool
+    return tool.with_whole_result(MAX_PAGE_CHARS) if isinstance(tool, McpTool) else tool
 
 
-async def _fetch_usage(dialogue: FetchDialogue, model: LazyChatModel) -> list[ModelUsage]:
+async def _fetch_usage(dialogue: FetchMonitor, model: LazyChatModel) -> list[ModelUsage]:
     answers = [message for message in dialogue.messages if isinstance(message, AIMessage)]
     if not answers:
         return []

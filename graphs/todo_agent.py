@@ -15,7 +15,7 @@ from toolweave.nodes.agent import (
     todo_prompt,
     tools_missing,
 )
-from toolweave.nodes.chat_models import ChatModel
+from toolweave.nodes.chat_models import ModelSource
 from toolweave.nodes.tool_catalog import SelectedTools, as_catalog
 
 TODO_TOOLS = ("create_todo", "list_todos", "update_todo", "search_todos", "delete_todo")
@@ -24,7 +24,7 @@ TODO_TOOLS = ("create_todo", "list_todos", "update_todo", "search_todos", "delet
 def build_todo_agent(
     *,
     tools: Tools,
-    model: ChatModel,
+    model: ModelSource,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     max_iterations: int = 10,

@@ -9,10 +9,10 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, RetryPolicy
 
 from toolweave.errors import ApiCallFailed, PersistenceError
-from toolweave.nodes.chat_models import ChatModel, as_lazy
+from toolweave.nodes.chat_models import ModelSource, as_lazy_chat_model
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.tool_catalog import ToolRegistry, as_registry
-from toolweave.nodes.tool_selection import MAX_TOOLS
+from toolweave.nodes.tool_selection import DEFAULT_MAX_TOOLS
 from toolweave.nodes.workflow.failure import failure_handler, record_seconds, report_failure
 from toolweave.nodes.workflow.prompts import WorkflowPrompts
 from toolweave.nodes.workflow.select import select_node
@@ -44,11 +44,11 @@ _NEXT_NODES: dict[Hashable, str] = {"format requested": "format", "done": END}
 def build_workflow(
     *,
     tools: Sequence[ToolConfig] | ToolRegistry,
-    model: ChatModel,
+    model: ModelSource,
     api_calls: ApiCalls | None = None,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
-    max_tools: int = MAX_TOOLS,
+    max_tools: int = DEFAULT_MAX_TOOLS,
 ) -> WorkflowGraph:
     """Compile the workflow into a Runnable, async only.
 
@@ -69,7 +69,7 @@ def build_workflow(
     """
     if max_tools < 1:
         raise ValueError("max_tools must be at least 1")
-    prompts = WorkflowPrompts(as_lazy(model))
+    prompts = WorkflowPrompts(as_lazy_chat_model(model))
     graph = _workflow_graph(as_registry(tools), prompts, api_calls or ApiCalls(), max_tools)
     return graph.compile(checkpointer=checkpointer, store=store, name="workflow")
 

@@ -22,25 +22,25 @@ from typing_extensions import TypedDict
 
 from toolweave.errors import InvalidRequest, IterationLimitError, ToolError
 from toolweave.nodes.chat_models import LazyChatModel
-from toolweave.nodes.dialogue import (
+from toolweave.nodes.large_results import tool_with_result_store
+from toolweave.nodes.model_turn import ModelRunnable, answer_status, local_today, model_turn
+from toolweave.nodes.tool_calls import (
     QUESTIONS_KEY,
-    AskingTool,
+    ElicitingTool,
     RequestedCall,
     ToolTask,
     WaitingCall,
-    for_model,
-    requested_call,
+    as_tool_call,
+    prompt_messages,
     requested_calls,
     requires_approval,
-    result_of,
+    result_message,
     with_unique_call_ids,
 )
-from toolweave.nodes.large_results import keeping_tool
-from toolweave.nodes.model_turn import ModelRunnable, answer_status, local_today, model_turn
-from toolweave.nodes.tool_catalog import SelectedTools, ToolCatalog, absent_tools, find_tool
-from toolweave.nodes.tool_selection import OfferedTools, no_such_tool
+from toolweave.nodes.tool_catalog import SelectedTools, ToolCatalog, find_tool, unavailable_tools
+from toolweave.nodes.tool_selection import ToolSelector, unknown_tool_text
 
-Status = Literal["running", "done", "iteration_limit", "length", "content_filter", "tools_missing", "no_tools"]
+AgentStatus = Literal["running", "done", "iteration_limit", "length", "content_filter", "tools_missing", "no_tools"]
 """How a run stands or ended. `length` and `content_filter` are the model's own finish reasons for a cut answer."""
 
 
@@ -54,10 +54,10 @@ class AgentOutput(AgentInput):
     """What a run leaves: the dialogue, the number of model calls since the last input, and how it ended."""
 
     iterations: int
-    status: Status
+    status: AgentStatus
 
 
-def collected(waiting: list[WaitingCall], more: list[WaitingCall]) -> list[WaitingCall]:
+def merge_waiting_calls(waiting: list[WaitingCall], more: list[WaitingCall]) -> list[WaitingCall]:
     """Gather what the tasks of a turn write; an empty list says that all is answered."""
     return [*waiting, *more] if more else []
 
@@ -70,7 +70,7 @@ class AgentState(AgentOutput):
     """
 
     to_approve: dict[str, str]
-    waiting_calls: Annotated[list[WaitingCall] | None, collected]
+    waiting_calls: Annotated[list[WaitingCall] | None, merge_waiting_calls]
     remaining_steps: RemainingSteps
 
 
@@ -108,8 +108,8 @@ def todo_prompt(today: Callable[[], date] = local_today) -> str:
     return TODO_PROMPT.format(today=today().strftime("%A, %Y-%m-%d"))
 
 
-UNDECIDED = "Not executed: the user was asked about the calls of this turn and went on without a decision."
-UNANSWERED = "Not finished: the tool's server asked the user something, who went on without an answer."
+UNDECIDED_TEXT = "Not executed: the user was asked about the calls of this turn and went on without a decision."
+UNANSWERED_TEXT = "Not finished: the tool's server asked the user something, who went on without an answer."
 
 
 def accept_input(state: AgentState) -> AgentUpdate:
@@ -122,11 +122,11 @@ def accept_input(state: AgentState) -> AgentUpdate:
         raise InvalidRequest('There is nothing to answer: the input needs {"messages": [...]} with at least one.')
     begun: AgentUpdate = {"iterations": 0, "status": "running"}
     if state.get("to_approve") or state.get("waiting_calls"):
-        begun |= {"messages": _left_behind(state), "to_approve": {}, "waiting_calls": []}
+        begun |= {"messages": _unresolved_call_results(state), "to_approve": {}, "waiting_calls": []}
     return begun
 
 
-def _left_behind(state: AgentState) -> list[AnyMessage]:
+def _unresolved_call_results(state: AgentState) -> list[AnyMessage]:
     """Answer the calls of a turn for which a person was asked, who wrote something new instead."""
     waiting = {each["call"]["id"] for each in state.get("waiting_calls") or []}
     asked = {*waiting, *state.get("to_approve", ())}
@@ -136,14 +136,14 @@ def _left_behind(state: AgentState) -> list[AnyMessage]:
     )
     answered = {message.tool_call_id for message in state["messages"] if isinstance(message, ToolMessage)}
     return [
-        result_of(call, UNANSWERED if call["id"] in waiting else UNDECIDED)
+        result_message(call, UNANSWERED_TEXT if call["id"] in waiting else UNDECIDED_TEXT)
         for call in left
         if call["id"] not in answered
     ]
 
 
 def call_model_node(
-    model: LazyChatModel, offered: OfferedTools, system_prompt: SystemPrompt, *, steps_to_an_end: int
+    model: LazyChatModel, tool_selector: ToolSelector, system_prompt: SystemPrompt, *, min_remaining_steps: int
 ) -> AgentNode:
     """Return the node; it asks the catalogue at every turn, so tools come and go with their servers (A-02).
 
@@ -157,13 +157,13 @@ def call_model_node(
             # Calls of this turn wait for a person's answers: the edge out of here leads to the questions first.
             return {}
         messages = state["messages"]
-        tools = await offered.catalog.tools()
-        bare, chosen = await model.get(), await offered.offer(tools, messages)
+        tools = await tool_selector.catalog.tools()
+        bare, chosen = await model.get(), await tool_selector.select(tools, messages)
         asked: ModelRunnable = bare.bind_tools(chosen) if chosen else bare
         prompt = system_prompt() if callable(system_prompt) else system_prompt
-        answer = await model_turn(asked, for_model(prompt, messages), config)
+        answer = await model_turn(asked, prompt_messages(prompt, messages), config)
         answer = with_unique_call_ids(answer, messages)
-        status: Status = "running" if state["remaining_steps"] >= steps_to_an_end else "iteration_limit"
+        status: AgentStatus = "running" if state["remaining_steps"] >= min_remaining_steps else "iteration_limit"
         update: AgentUpdate = {
             "messages": [answer],
             "iterations": state.get("iterations", 0) + 1,
@@ -184,10 +184,10 @@ def iteration_cap_node(on_limit: OnIterationLimit) -> AgentNode:
     def iteration_cap(state: AgentState) -> AgentUpdate:
         limit = state["iterations"]
         refused: list[AnyMessage] = [
-            result_of(call, f"Not executed: the limit of {limit} model calls is reached.")
+            result_message(call, f"Not executed: the limit of {limit} model calls is reached.")
             for call in requested_calls(state["messages"][-1])
         ]
-        note: list[AnyMessage] = [AIMessage(_note(limit))] if on_limit == "end" else []
+        note: list[AnyMessage] = [AIMessage(_iteration_limit_text(limit))] if on_limit == "end" else []
         return {"messages": [*refused, *note], "status": "iteration_limit"}
 
     return iteration_cap
@@ -206,32 +206,32 @@ def summarize_node(model: LazyChatModel) -> AgentNode:
     """Return the node that asks the model once more, without tools, for what it knows so far."""
 
     async def summarize(state: AgentState, config: RunnableConfig) -> AgentUpdate:
-        answer = await model_turn(await model.get(), for_model(SUMMARY_PROMPT, state["messages"]), config)
-        text = answer.text or _note(state["iterations"])
+        answer = await model_turn(await model.get(), prompt_messages(SUMMARY_PROMPT, state["messages"]), config)
+        text = answer.text or _iteration_limit_text(state["iterations"])
         summary = answer.model_copy(update={"content": text, "tool_calls": [], "invalid_tool_calls": []})
         return {"messages": [summary], "iterations": state["iterations"] + 1}
 
     return summarize
 
 
-def _note(limit: int) -> str:
+def _iteration_limit_text(limit: int) -> str:
     return (
         f"I stopped at the iteration limit: {limit} model calls without a final answer. "
         "Ask for less at once, or raise the limit."
     )
 
 
-NO_DATABASE = "Unable to access todo database. Please try again later."
-NO_TOOLS = f"No MCP tools available. {NO_DATABASE}"
+NO_DATABASE_TEXT = "Unable to access todo database. Please try again later."
+NO_TOOLS_TEXT = f"No MCP tools available. {NO_DATABASE_TEXT}"
 
 
-def check_tools_node(needed: SelectedTools) -> AgentNode:
+def check_tools_node(required: SelectedTools) -> AgentNode:
     """Return the node that starts a run and notes whether any of the needed tools can be called."""
 
     async def check_tools(state: AgentState) -> AgentUpdate:
         begun = accept_input(state)
-        available = await needed.catalog.tools()
-        if needed.among(available):
+        available = await required.catalog.tools()
+        if required.select(available):
             return begun
         return {**begun, "status": "tools_missing" if available else "no_tools"}
 
@@ -240,7 +240,7 @@ def check_tools_node(needed: SelectedTools) -> AgentNode:
 
 def tools_missing(state: AgentState) -> AgentUpdate:
     """Give the fixed answer and tell the operator."""
-    text = NO_TOOLS if state["status"] == "no_tools" else NO_DATABASE
+    text = NO_TOOLS_TEXT if state["status"] == "no_tools" else NO_DATABASE_TEXT
     logger.critical("the todo tools are not available, a request was answered without them: {}", text)
     return {"messages": [AIMessage(text)]}
 
@@ -255,70 +255,70 @@ def calls_to_approve(message: AnyMessage, tools: Sequence[BaseTool]) -> dict[str
     }
 
 
-UNATTENDED = "unattended"
+UNATTENDED_KEY = "unattended"
 """The key of a run's `configurable` that says that nobody can answer: no thread is kept, or nobody watches it."""
 
 
 def is_unattended(config: RunnableConfig) -> bool:
     """Say whether the run is one whose questions nobody could answer."""
-    return bool((config.get("configurable") or {}).get(UNATTENDED))
+    return bool((config.get("configurable") or {}).get(UNATTENDED_KEY))
 
 
-MOST_ANSWERS = 20
+MAX_ANSWERS_PER_CALL = 20
 
 
-def with_answers(tool: BaseTool, task: ToolTask, config: RunnableConfig) -> BaseTool:
+def tool_with_answers(tool: BaseTool, task: ToolTask, config: RunnableConfig) -> BaseTool:
     """Give a tool the answers that its call has got so far; where nobody can answer, the tool says so itself."""
-    if isinstance(tool, AskingTool) and not is_unattended(config):
+    if isinstance(tool, ElicitingTool) and not is_unattended(config):
         return tool.with_answers(task.get("answers", []))
     return tool
 
 
-def waiting_for_answers(task: ToolTask, result: ToolMessage | Command[Any]) -> Command[Any] | ToolMessage | None:
+def waiting_call_update(task: ToolTask, result: ToolMessage | Command[Any]) -> Command[Any] | ToolMessage | None:
     """Keep the call and what is asked in the state, if the tool came back with questions, unless they never end."""
     artifact = result.artifact if isinstance(result, ToolMessage) else None
     questions = artifact.get(QUESTIONS_KEY) if isinstance(artifact, dict) else None
     if not questions:
         return None
-    if len(task.get("answers", [])) >= MOST_ANSWERS:
-        text = f"Given up: after {MOST_ANSWERS} answers of the user the tool's server still asks for more."
-        return result_of(task, text)
+    if len(task.get("answers", [])) >= MAX_ANSWERS_PER_CALL:
+        text = f"Given up: after {MAX_ANSWERS_PER_CALL} answers of the user the tool's server still asks for more."
+        return result_message(task, text)
     waiting: WaitingCall = {"call": task, "questions": questions}
     return Command(update={"waiting_calls": [waiting]})
 
 
-LONGEST_ERROR = 2_000
-NOT_APPROVED = "Not executed: this tool needs a person's approval. Call it again, and the person will be asked."
-ABSENT = "Not executed: the server of this tool is not available right now. Please try again later."
-Result = ToolMessage | Command[Any]
-Execute = Callable[[ToolCallRequest], Awaitable[Result]]
+MAX_ERROR_CHARS = 2_000
+NOT_APPROVED_TEXT = "Not executed: this tool needs a person's approval. Call it again, and the person will be asked."
+UNAVAILABLE_TEXT = "Not executed: the server of this tool is not available right now. Please try again later."
+ToolCallResult = ToolMessage | Command[Any]
+ExecuteToolCall = Callable[[ToolCallRequest], Awaitable[ToolCallResult]]
 
 
-def tools_node(catalog: ToolCatalog, own_tools: Sequence[BaseTool] = ()) -> ToolNode:
+def tools_node(catalog: ToolCatalog, internal_tools: Sequence[BaseTool] = ()) -> ToolNode:
     """Return the node; its input is a list with the one call, as `Send("tools", [call])` gives it (A-02, A-08).
 
     `own_tools` are carried out beside those of the catalogue.
     """
 
-    async def carry_out(request: ToolCallRequest, execute: Execute) -> Result:
+    async def carry_out(request: ToolCallRequest, execute: ExecuteToolCall) -> ToolCallResult:
         call = cast("ToolTask", request.tool_call)
         arguments = call["args"]
         if isinstance(arguments, str):
-            return result_of(call, f"The arguments are not a JSON object: {arguments[:LONGEST_ERROR]}")
+            return result_message(call, f"The arguments are not a JSON object: {arguments[:MAX_ERROR_CHARS]}")
         tools = await catalog.tools()
-        present = find_tool([*tools, *own_tools], call["name"])
+        present = find_tool([*tools, *internal_tools], call["name"])
         # The model was offered it, and perhaps a person approved it, before its server was lost.
-        tool = present or find_tool(await absent_tools(catalog), call["name"])
+        tool = present or find_tool(await unavailable_tools(catalog), call["name"])
         if tool is None:
-            return result_of(call, no_such_tool(call["name"], tools))
+            return result_message(call, unknown_tool_text(call["name"], tools))
         if requires_approval(tool) and call.get("approved_tool") != tool.name:
-            return result_of(call, NOT_APPROVED if present else ABSENT)
+            return result_message(call, NOT_APPROVED_TEXT if present else UNAVAILABLE_TEXT)
         with logger.contextualize(tool=tool.name, tool_call_id=call["id"]):
-            answering = with_answers(tool, call, request.runtime.config)
-            answering = keeping_tool(answering, call["id"], request.runtime)
-            requested = requested_call(call, tool.name)
+            answering = tool_with_answers(tool, call, request.runtime.config)
+            answering = tool_with_result_store(answering, call["id"], request.runtime)
+            requested = as_tool_call(call, tool.name)
             result = await execute(request.override(tool=answering, tool_call=requested))
-            return waiting_for_answers(call, result) or _plain_text(result)
+            return waiting_call_update(call, result) or _join_text_blocks(result)
 
     return ToolNode([], handle_tool_errors=explain_tool_failure, awrap_tool_call=carry_out)
 
@@ -328,16 +328,16 @@ def explain_tool_failure(error: Exception) -> str:
     if isinstance(error, ToolInvocationError):
         problems = error.filtered_errors or error.source.errors()
         listed = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
-        return f"The arguments do not fit: {listed}. Correct them and call the tool again."[:LONGEST_ERROR]
+        return f"The arguments do not fit: {listed}. Correct them and call the tool again."[:MAX_ERROR_CHARS]
     if isinstance(error, ToolException | ToolError):
-        return str(error)[:LONGEST_ERROR] or "The tool failed and gave no reason."
+        return str(error)[:MAX_ERROR_CHARS] or "The tool failed and gave no reason."
     if isinstance(error, TimeoutError):
         return "The tool did not answer in time and was stopped. Please try again later."
     logger.opt(exception=error).error("a tool failed with an internal error")
     return "The tool failed because of an internal error. Please try again later."
 
 
-def _plain_text(result: Result) -> Result:
+def _join_text_blocks(result: ToolCallResult) -> ToolCallResult:
     """Join text blocks: MCP results are lists of them, which not every endpoint takes from a tool."""
     if not isinstance(result, ToolMessage) or isinstance(result.content, str):
         return result

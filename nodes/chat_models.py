@@ -76,20 +76,20 @@ class LazyChatModel:
         """Return this loop's model; it is built off the loop, because making a client reads certificates."""
         loop = asyncio.get_running_loop()
         model = self._models.get(loop)
-        return await asyncio.to_thread(self._built_for, loop) if model is None else model
+        return await asyncio.to_thread(self._get_or_build, loop) if model is None else model
 
-    def _built_for(self, loop: asyncio.AbstractEventLoop) -> BaseChatModel:
+    def _get_or_build(self, loop: asyncio.AbstractEventLoop) -> BaseChatModel:
         with self._lock:
             if loop not in self._models:
                 self._models[loop] = self._build()
             return self._models[loop]
 
 
-ChatModel = BaseChatModel | Callable[[], BaseChatModel] | LazyChatModel
+ModelSource = BaseChatModel | Callable[[], BaseChatModel] | LazyChatModel
 """What graphs take as their model."""
 
 
-def as_lazy(model: ChatModel) -> LazyChatModel:
+def as_lazy_chat_model(model: ModelSource) -> LazyChatModel:
     """Wrap a model or a recipe; a LazyChatModel is returned as it is, so that graphs can share one."""
     if isinstance(model, LazyChatModel):
         return model
@@ -110,27 +110,27 @@ class ScriptModels:
         model: what writes every script, whatever its settings say.
     """
 
-    def __init__(self, settings: Settings | None = None, *, model: ChatModel | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, *, model: ModelSource | None = None) -> None:
         self._settings = settings or Settings()
-        self._fixed = None if model is None else as_lazy(model)
+        self._fixed = None if model is None else as_lazy_chat_model(model)
         self._models: dict[tuple[str | None, str | None], LazyChatModel] = {}
 
-    def model_for(self, wanted: ScriptSettings) -> LazyChatModel:
+    def model_for(self, script: ScriptSettings) -> LazyChatModel:
         """Return the model; whether there is such a one shows when it is first asked for."""
         if self._fixed is not None:
             return self._fixed
-        named = (wanted.model, wanted.base_url)
-        if named not in self._models:
-            self._models[named] = LazyChatModel(lambda: build_chat_model(script_endpoint(self._settings, wanted)))
-        return self._models[named]
+        key = (script.model, script.base_url)
+        if key not in self._models:
+            self._models[key] = LazyChatModel(lambda: build_chat_model(settings_for_script(self._settings, script)))
+        return self._models[key]
 
 
-def as_script_models(model: ChatModel | ScriptModels) -> ScriptModels:
+def as_script_models(model: ModelSource | ScriptModels) -> ScriptModels:
     """Wrap a model that writes every script."""
     return model if isinstance(model, ScriptModels) else ScriptModels(model=model)
 
 
-def script_endpoint(settings: Settings, wanted: ScriptSettings) -> Settings:
+def settings_for_script(settings: Settings, wanted: ScriptSettings) -> Settings:
     """Give the settings of the process with the model and the endpoint that a script's settings name.
 
     An endpoint of theirs gets the key that is meant for it: OpenRouter's and Gemini's own, any other OPENAI_API_KEY.

@@ -10,7 +10,7 @@ from pydantic import PrivateAttr
 
 from toolweave.message_chunks import ChunkJoiner, with_calls
 
-NOTHING = AIMessageChunk(content="")
+EMPTY_CHUNK = AIMessageChunk(content="")
 
 
 class EndpointChatOpenAI(ChatOpenAI):
@@ -19,8 +19,8 @@ class EndpointChatOpenAI(ChatOpenAI):
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         joiner = ChunkJoiner()
         async for generation in super()._astream(*args, **kwargs):
-            if isinstance(generation, Piece):
-                generation.belongs_to(joiner)
+            if isinstance(generation, StreamedGenerationChunk):
+                generation.set_joiner(joiner)
             yield generation
             # Only now: LangChain has given the chunk its id.
             if isinstance(generation.message, AIMessageChunk):
@@ -29,7 +29,7 @@ class EndpointChatOpenAI(ChatOpenAI):
     def _convert_chunk_to_generation_chunk(
         self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None
     ) -> ChatGenerationChunk | None:
-        arguments = _taken_arguments(chunk)
+        arguments = _pop_arguments(chunk)
         made = super()._convert_chunk_to_generation_chunk(chunk, default_chunk_class, base_generation_info)
         if made is None:
             return None
@@ -38,15 +38,15 @@ class EndpointChatOpenAI(ChatOpenAI):
             for call, text in zip(message.tool_call_chunks, arguments, strict=True):
                 call["args"] = text or call["args"]
             with_calls(message, message.tool_call_chunks)
-        return Piece(message=message, generation_info=made.generation_info)
+        return StreamedGenerationChunk(message=message, generation_info=made.generation_info)
 
 
-class Piece(ChatGenerationChunk):
+class StreamedGenerationChunk(ChatGenerationChunk):
     """A chunk of an answer; the sum of all chunks is made while they come."""
 
     _joiner: ChunkJoiner | None = PrivateAttr(None)
 
-    def belongs_to(self, joiner: ChunkJoiner) -> None:
+    def set_joiner(self, joiner: ChunkJoiner) -> None:
         """Note what joins the chunks of its answer."""
         self._joiner = joiner
 
@@ -62,11 +62,11 @@ class Piece(ChatGenerationChunk):
             for message in messages:
                 joiner.add(message)
         informed = [one.generation_info for one in (self, *others) if one.generation_info]
-        first, *rest = [ChatGenerationChunk(message=NOTHING, generation_info=info) for info in informed or ({},)]
+        first, *rest = [ChatGenerationChunk(message=EMPTY_CHUNK, generation_info=info) for info in informed or ({},)]
         return ChatGenerationChunk(message=joiner.whole(), generation_info=(first + rest).generation_info)
 
 
-def _taken_arguments(chunk: dict[str, Any]) -> list[str]:
+def _pop_arguments(chunk: dict[str, Any]) -> list[str]:
     """Take the arguments out of a chunk's tool calls, so that LangChain does not parse them; gives them in order."""
     choices = chunk.get("choices") or chunk.get("chunk", {}).get("choices") or [{}]
     taken = []

@@ -20,24 +20,24 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from toolweave.nodes.agent import AgentState, RoutingNode, is_unattended
-from toolweave.nodes.dialogue import (
-    Answer,
+from toolweave.nodes.tool_calls import (
+    AnsweredQuestion,
     RequestedCall,
     ServerQuestion,
     ToolTask,
     WaitingCall,
-    as_object,
+    args_dict,
     requested_calls,
-    result_of,
-    task_of,
-    with_calls,
+    result_message,
+    tool_task,
+    with_executed_calls,
 )
 from toolweave.nodes.tool_catalog import ToolCatalog, find_tool
 from toolweave.schema import Schema
 
 T = TypeVar("T")
-Kind = Literal["approve", "edit", "reject", "respond"]
-_KINDS: dict[object, Kind] = {
+ResponseKind = Literal["approve", "edit", "reject", "respond"]
+_KIND_BY_TYPE: dict[object, ResponseKind] = {
     "accept": "approve",
     "approve": "approve",
     "edit": "edit",
@@ -46,7 +46,7 @@ _KINDS: dict[object, Kind] = {
     "response": "respond",
     "respond": "respond",
 }
-_FORM = '{"type": "approve" | "edit" | "reject" | "respond", "args": …}'
+_RESPONSE_FORMAT = '{"type": "approve" | "edit" | "reject" | "respond", "args": …}'
 
 
 class HumanInterrupt(TypedDict):
@@ -61,29 +61,29 @@ class HumanInterrupt(TypedDict):
 class HumanResponse:
     """One answer, in the words of our API; `args` is as given."""
 
-    kind: Kind
+    kind: ResponseKind
     args: Any = None
 
 
-class Unusable(ValueError):
+class InvalidAnswer(ValueError):
     """An answer that does not say what to do; the text tells the person why."""
 
 
-def ask(requests: Sequence[HumanInterrupt], understand: Callable[[list[HumanResponse]], T]) -> T:
+def interrupt_until_valid(requests: Sequence[HumanInterrupt], interpret: Callable[[list[HumanResponse]], T]) -> T:
     """Interrupt the run until the answers make sense, one for each request; return what they mean.
 
     Args:
         requests: what is asked.
-        understand: makes sense of as many answers; raises `Unusable` where it cannot.
+        interpret: makes sense of as many answers; raises `Unusable` where it cannot.
     """
     problem = ""
     while requests:
         answer = interrupt([{**request, "description": problem + request["description"]} for request in requests])
         try:
-            return understand(_responses(answer, len(requests)))
-        except Unusable as error:
+            return interpret(_parse_responses(answer, len(requests)))
+        except InvalidAnswer as error:
             problem = f"The answer could not be used: {error}\n\n"
-    return understand([])
+    return interpret([])
 
 
 def _request(
@@ -93,32 +93,32 @@ def _request(
     return {"action_request": {"action": tool, "args": args}, "config": allowed, "description": description}
 
 
-def _responses(answer: object, expected: int) -> list[HumanResponse]:
+def _parse_responses(answer: object, expected: int) -> list[HumanResponse]:
     given = [answer] if expected == 1 and isinstance(answer, dict | str) else answer
     if not isinstance(given, list) or len(given) != expected:
-        raise Unusable(f"resume with a list of {expected} answers, in the order of the requests; each is {_FORM}.")
-    return [_response(item) for item in given]
+        raise InvalidAnswer(f"resume with a list of {expected} answers, in request order; each is {_RESPONSE_FORMAT}.")
+    return [_parse_response(item) for item in given]
 
 
-def _response(item: object) -> HumanResponse:
+def _parse_response(item: object) -> HumanResponse:
     written = {"type": item} if isinstance(item, str) else item
     if not isinstance(written, dict):
-        raise Unusable(f"an answer is {_FORM}.")
+        raise InvalidAnswer(f"an answer is {_RESPONSE_FORMAT}.")
     word = written.get("type")
-    if not isinstance(word, str) or word not in _KINDS:
-        raise Unusable(f"its type is {str(word)[:50]!r}; an answer is {_FORM}.")
-    return HumanResponse(_KINDS[word], written.get("args"))
+    if not isinstance(word, str) or word not in _KIND_BY_TYPE:
+        raise InvalidAnswer(f"its type is {str(word)[:50]!r}; an answer is {_RESPONSE_FORMAT}.")
+    return HumanResponse(_KIND_BY_TYPE[word], written.get("args"))
 
 
-MOST_SHOWN = 20
-SHOWN_CHOICES = 500
-_PLAIN: TypeAdapter[object] = TypeAdapter(
+MAX_SHOWN_FIELDS = 20
+MAX_CHOICES_CHARS = 500
+_PLAIN_VALUE: TypeAdapter[object] = TypeAdapter(
     str | bool | int | float | list[str] | None, config=ConfigDict(strict=True, allow_inf_nan=False)
 )
-_TRUTH = {"yes": True, "true": True, "no": False, "false": False}
+_BOOLEAN_WORDS = {"yes": True, "true": True, "no": False, "false": False}
 
 
-def answer_to(question: ServerQuestion, response: HumanResponse) -> Answer:
+def answer_question(question: ServerQuestion, response: HumanResponse) -> AnsweredQuestion:
     """Read one answer: approve takes the defaults, respond gives an object or its text, reject declines.
 
     Raises:
@@ -127,22 +127,22 @@ def answer_to(question: ServerQuestion, response: HumanResponse) -> Answer:
     if response.kind == "reject":
         return {**question, "action": "decline", "content": None}
     if response.kind == "edit":
-        raise Unusable("there is nothing to edit: respond with the answer.")
-    given = {} if response.kind == "approve" else _content(response.args, _fields(question["requestedSchema"]))
+        raise InvalidAnswer("there is nothing to edit: respond with the answer.")
+    given = {} if response.kind == "approve" else _parse_content(response.args, _fields(question["requestedSchema"]))
     content = _defaults(question["requestedSchema"]) | given
     if problems := _problems(content, question["requestedSchema"]):
-        raise Unusable("; ".join(problems))
+        raise InvalidAnswer("; ".join(problems))
     return {**question, "action": "accept", "content": content}
 
 
-def described_fields(schema: Mapping[str, Any]) -> str:
+def describe_fields(schema: Mapping[str, Any]) -> str:
     """List the fields of an answer for a person to read, each on a line."""
     required = schema.get("required")
     lines = []
-    for name, field in list(_fields(schema).items())[:MOST_SHOWN]:
+    for name, field in list(_fields(schema).items())[:MAX_SHOWN_FIELDS]:
         needed = "" if isinstance(required, list) and name in required else ", optional"
         words = field.get("description") or field.get("title") or ""
-        choices = f" of {_json(field['enum'])[:SHOWN_CHOICES]}" if isinstance(field.get("enum"), list) else ""
+        choices = f" of {_json(field['enum'])[:MAX_CHOICES_CHARS]}" if isinstance(field.get("enum"), list) else ""
         lines.append(f"\n- {name} ({field.get('type', 'any')}{choices}{needed}) {words}".rstrip())
     return "".join(lines)
 
@@ -157,25 +157,25 @@ def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {name: field["default"] for name, field in _fields(schema).items() if "default" in field}
 
 
-def _content(args: Any, fields: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def _parse_content(args: Any, fields: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """Take an object as it is, a text as JSON for one, and a plain text as the value of the only field."""
-    read = _read_json(args) if isinstance(args, str) else args
+    read = _json_or_text(args) if isinstance(args, str) else args
     if isinstance(read, dict):
         return read
     if len(fields) != 1:
-        raise Unusable(f"respond with an object with the fields {', '.join(fields) or '(none)'}.")
+        raise InvalidAnswer(f"respond with an object with the fields {', '.join(fields) or '(none)'}.")
     [(name, field)] = fields.items()
     if not isinstance(args, str):
         return {name: args}
     if field.get("type") == "boolean":
-        return {name: _TRUTH.get(args.strip().lower(), args)}
+        return {name: _BOOLEAN_WORDS.get(args.strip().lower(), args)}
     return {name: read if field.get("type") in ("integer", "number", "array") else args}
 
 
 def _problems(content: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
     fields = _fields(schema)
     unknown = [f"there is no field {name[:100]!r}" for name in content if name not in fields]
-    unsendable = [f"{name} is no plain value" for name, value in content.items() if not _is_plain(value)]
+    unsendable = [f"{name} is no plain value" for name, value in content.items() if not _is_plain_value(value)]
     if unknown or unsendable:
         return [*unknown, *unsendable]
     try:
@@ -185,27 +185,27 @@ def _problems(content: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str
         return []
 
 
-def _is_plain(value: object) -> bool:
+def _is_plain_value(value: object) -> bool:
     """Say whether MCP can carry a value: text, number, truth value, nothing, or a list of texts."""
     try:
-        _PLAIN.validate_python(value)
+        _PLAIN_VALUE.validate_python(value)
     except ValidationError:
         return False
     return True
 
 
-def _read_json(text: str) -> Any:
+def _json_or_text(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text
 
 
-SHOWN_ARGUMENTS = 1_000
-SHORTEST_PART = 40
-MOST_PARTS = 100
-NOBODY_TO_ASK = "Not executed: this tool needs a person's approval, and nobody can be asked in this run."
-Verdict = ToolTask | ToolMessage
+MAX_ARGUMENTS_CHARS = 1_000
+MIN_PART_CHARS = 40
+MAX_SHOWN_ARGUMENTS = 100
+NO_APPROVER_TEXT = "Not executed: this tool needs a person's approval, and nobody can be asked in this run."
+CallDecision = ToolTask | ToolMessage
 """What becomes of a call: it runs, perhaps edited, or this message is its result."""
 
 
@@ -217,45 +217,44 @@ def approve_node(catalog: ToolCatalog) -> RoutingNode:
         meant = state.get("to_approve", {})
         gated = [call for call in requested_calls(asked) if call["id"] in meant]
         if is_unattended(config):
-            verdicts: list[Verdict] = [result_of(call, NOBODY_TO_ASK) for call in gated]
+            verdicts: list[CallDecision] = [result_message(call, NO_APPROVER_TEXT) for call in gated]
         else:
             tools = await catalog.tools()
-            verdicts = ask(
-                [_approval_of(call["name"], as_object(call["args"])) for call in gated],
+            verdicts = interrupt_until_valid(
+                [_approval_request(call["name"], args_dict(call["args"])) for call in gated],
                 lambda answers: [
-                    _verdict(call, answer, meant[call["id"]], tools)
-                    for call, answer in zip(gated, answers, strict=True)
+                    _decide(call, answer, meant[call["id"]], tools) for call, answer in zip(gated, answers, strict=True)
                 ],
             )
         decided = iter(verdicts)
-        return _carried_out(
-            asked, [next(decided) if call in gated else task_of(call) for call in requested_calls(asked)]
+        return _dispatch_calls(
+            asked, [next(decided) if call in gated else tool_task(call) for call in requested_calls(asked)]
         )
 
     return approve
 
 
-def _carried_out(asked: AnyMessage, outcome: Sequence[Verdict]) -> Command[Any]:
+def _dispatch_calls(asked: AnyMessage, outcome: Sequence[CallDecision]) -> Command[Any]:
     """Send each call that may run to the tool node; the message that asked for it then says what really runs."""
     tasks = [each for each in outcome if not isinstance(each, ToolMessage)]
     messages: list[AnyMessage] = [each for each in outcome if isinstance(each, ToolMessage)]
     goto: list[Send] | str = [Send("tools", [task]) for task in tasks] or "call_model"
-    return Command(update={"messages": [*with_calls(asked, tasks), *messages], "to_approve": {}}, goto=goto)
+    return Command(update={"messages": [*with_executed_calls(asked, tasks), *messages], "to_approve": {}}, goto=goto)
 
 
-def _approval_of(tool: str, arguments: dict[str, Any]) -> HumanInterrupt:
-    return _request(tool, arguments, f"The agent wants to call {tool} with {_shown(arguments)}")
+def _approval_request(tool: str, arguments: dict[str, Any]) -> HumanInterrupt:
+    return _request(tool, arguments, f"The agent wants to call {tool} with {_arguments_text(arguments)}")
 
 
-def _shown(arguments: Mapping[str, Any]) -> str:
+def _arguments_text(arguments: Mapping[str, Any]) -> str:
     """Write arguments for a person to read; of long ones each a part, so that none hides behind another."""
     whole = _json(arguments)
-    if len(whole) <= SHOWN_ARGUMENTS:
+    if len(whole) <= MAX_ARGUMENTS_CHARS:
         return whole
-    most = max(SHORTEST_PART, SHOWN_ARGUMENTS // len(arguments))
+    most = max(MIN_PART_CHARS, MAX_ARGUMENTS_CHARS // len(arguments))
     parts = [f"{_cut(_json(name), most)}: {_cut(_json(value), most)}" for name, value in arguments.items()]
-    more = f" and {len(parts) - MOST_PARTS} more" if len(parts) > MOST_PARTS else ""
-    return f"{{{', '.join(parts[:MOST_PARTS])}{more}}}"
+    more = f" and {len(parts) - MAX_SHOWN_ARGUMENTS} more" if len(parts) > MAX_SHOWN_ARGUMENTS else ""
+    return f"{{{', '.join(parts[:MAX_SHOWN_ARGUMENTS])}{more}}}"
 
 
 def _json(value: Any) -> str:
@@ -266,41 +265,41 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
-def _verdict(call: RequestedCall, answer: HumanResponse, meant: str, tools: Sequence[BaseTool]) -> Verdict:
+def _decide(call: RequestedCall, answer: HumanResponse, meant: str, tools: Sequence[BaseTool]) -> CallDecision:
     match answer.kind:
         case "approve":
-            return task_of(call, approved_tool=meant)
+            return tool_task(call, approved_tool=meant)
         case "edit":
-            name, arguments = _edited(call, answer.args)
-            tool = meant if name == call["name"] else _known(name, tools)
-            return task_of({**call, "name": name, "args": arguments}, approved_tool=tool)
+            name, arguments = _parse_edit(call, answer.args)
+            tool = meant if name == call["name"] else _own_tool_name(name, tools)
+            return tool_task({**call, "name": name, "args": arguments}, approved_tool=tool)
         case "respond":
-            return result_of(call, _text(answer.args), status="success")
+            return result_message(call, _require_text(answer.args), status="success")
         case "reject":
-            reason = _text(answer.args) if answer.args else ""
-            return result_of(call, f"The user rejected this call; it was not executed. {reason}".rstrip())
+            reason = _require_text(answer.args) if answer.args else ""
+            return result_message(call, f"The user rejected this call; it was not executed. {reason}".rstrip())
 
 
-def _edited(call: RequestedCall, args: Any) -> tuple[str, dict[str, Any]]:
+def _parse_edit(call: RequestedCall, args: Any) -> tuple[str, dict[str, Any]]:
     """Read an edit: an action with its arguments, or the arguments alone."""
     name, arguments = call["name"], args
     if isinstance(args, dict) and args.keys() == {"action", "args"} and isinstance(args["action"], str):
         name, arguments = args["action"], args["args"]
     if not isinstance(arguments, dict):
-        raise Unusable(f"the edited arguments of {call['name']} are not an object.")
+        raise InvalidAnswer(f"the edited arguments of {call['name']} are not an object.")
     return name, arguments
 
 
-def _known(name: str, tools: Sequence[BaseTool]) -> str:
+def _own_tool_name(name: str, tools: Sequence[BaseTool]) -> str:
     tool = find_tool(tools, name)
     if tool is None:
-        raise Unusable(f"there is no tool {name[:100]!r}.")
+        raise InvalidAnswer(f"there is no tool {name[:100]!r}.")
     return tool.name
 
 
-def _text(args: Any) -> str:
+def _require_text(args: Any) -> str:
     if not isinstance(args, str) or not args.strip():
-        raise Unusable("the args of respond, and of reject if there are any, are a text.")
+        raise InvalidAnswer("the args of respond, and of reject if there are any, are a text.")
     return args
 
 
@@ -310,29 +309,29 @@ def answer_questions_node() -> RoutingNode:
     async def answer_questions(state: AgentState, config: RunnableConfig) -> Command[Any]:
         waiting = state.get("waiting_calls") or []
         questions = [question for call in waiting for question in call["questions"]]
-        requests = [_form_of(each["call"]["name"], question) for each in waiting for question in each["questions"]]
+        requests = [_elicitation(each["call"]["name"], question) for each in waiting for question in each["questions"]]
         if is_unattended(config):
-            answers = [answer_to(question, HumanResponse("reject")) for question in questions]
+            answers = [answer_question(question, HumanResponse("reject")) for question in questions]
         else:
-            answers = ask(requests, lambda given: _answers(questions, given))
-        return Command(update={"waiting_calls": []}, goto=_issued_anew(waiting, answers))
+            answers = interrupt_until_valid(requests, lambda given: _answer_all(questions, given))
+        return Command(update={"waiting_calls": []}, goto=_reissue_calls(waiting, answers))
 
     return answer_questions
 
 
-def _answers(questions: Sequence[ServerQuestion], given: Sequence[HumanResponse]) -> list[Answer]:
+def _answer_all(questions: Sequence[ServerQuestion], given: Sequence[HumanResponse]) -> list[AnsweredQuestion]:
     problems, answers = [], []
     for number, (question, response) in enumerate(zip(questions, given, strict=True), 1):
         try:
-            answers.append(answer_to(question, response))
-        except Unusable as error:
+            answers.append(answer_question(question, response))
+        except InvalidAnswer as error:
             problems.append(f"{number}. {error}" if len(questions) > 1 else str(error))
     if problems:
-        raise Unusable("\n".join(problems))
+        raise InvalidAnswer("\n".join(problems))
     return answers
 
 
-def _issued_anew(waiting: Sequence[WaitingCall], answers: Sequence[Answer]) -> list[Send]:
+def _reissue_calls(waiting: Sequence[WaitingCall], answers: Sequence[AnsweredQuestion]) -> list[Send]:
     left = iter(answers)
     tasks = []
     for each in waiting:
@@ -341,9 +340,9 @@ def _issued_anew(waiting: Sequence[WaitingCall], answers: Sequence[Answer]) -> l
     return tasks
 
 
-def _form_of(tool: str, question: ServerQuestion) -> HumanInterrupt:
+def _elicitation(tool: str, question: ServerQuestion) -> HumanInterrupt:
     schema = question["requestedSchema"]
     args = {"message": question["message"], "requestedSchema": schema}
-    description = f"{tool} asks: {question['message']}{described_fields(schema)}"
+    description = f"{tool} asks: {question['message']}{describe_fields(schema)}"
     # A mere yes answers it if no field is required that has no default.
     return _request(tool, args, description, allow_edit=False, allow_accept=not _problems(_defaults(schema), schema))

@@ -12,7 +12,7 @@ OFFLINE = "offline"
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
 GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta/openai/"
 OPENAI_URL = "https://api.openai.com/v1"
-KEYLESS = SecretStr("not-needed")
+NO_KEY = SecretStr("not-needed")
 
 
 class ModelEndpoint(NamedTuple):
@@ -74,7 +74,7 @@ def chosen_endpoint(settings: Settings) -> ModelEndpoint | None:
                 source="settings",
                 fix="Set TOOLWEAVE_MODEL to a model of that endpoint, or to offline.",
             )
-        return ModelEndpoint(settings.model, settings.openai_base_url or OPENAI_URL, settings.openai_api_key or KEYLESS)
+        return ModelEndpoint(settings.model, settings.openai_base_url or OPENAI_URL, settings.openai_api_key or NO_KEY)
     if settings.model:
         raise ConfigError(
             f"The model is {settings.model!r}, but no endpoint is configured.",

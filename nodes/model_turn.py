@@ -34,15 +34,15 @@ from toolweave.errors import ConfigError, ModelError, StageFailed
 from toolweave.message_chunks import ChunkJoiner
 from toolweave.nodes.chat_models import LazyChatModel
 
-LONGEST_DETAIL = 300
-_BY_STATUS = {
+MAX_DETAIL_CHARS = 300
+_ADVICE_BY_STATUS = {
     401: "The model endpoint rejected the API key. Check the key and that it belongs to this endpoint.",
     402: "The model endpoint asks for payment. Check the account's credit.",
     403: "The model endpoint refused access. Check what the API key is allowed to use.",
     404: "The model endpoint does not know the model or the path. Check TOOLWEAVE_MODEL and OPENAI_BASE_URL.",
     429: "The model endpoint is out of quota or asked too often. Wait, or check the account's limits.",
 }
-_KEY_IN_TEXT = frozenset({401, 403})
+_KEY_STATUSES = frozenset({401, 403})
 
 
 def explain_model_failure(error: Exception) -> str:
@@ -52,12 +52,12 @@ def explain_model_failure(error: Exception) -> str:
     class name.
     """
     status = getattr(error, "status_code", None)
-    detail = _without_key(error)[:LONGEST_DETAIL]
+    detail = _text_without_key(error)[:MAX_DETAIL_CHARS]
     if isinstance(status, int):
-        advice = _BY_STATUS.get(status)
-        if advice and status in _KEY_IN_TEXT:
+        advice = _ADVICE_BY_STATUS.get(status)
+        if advice and status in _KEY_STATUSES:
             return advice
-        return f"{advice or _by_class(status)} It said: {detail}"
+        return f"{advice or _status_text(status)} It said: {detail}"
     names = [kind.__name__ for kind in type(error).__mro__]
     if any("Timeout" in name for name in names):
         return "The model endpoint did not answer in time (TOOLWEAVE_MODEL_TIMEOUT_S)."
@@ -66,28 +66,28 @@ def explain_model_failure(error: Exception) -> str:
     return f"The model failed: {type(error).__name__}: {detail}"
 
 
-def _without_key(error: Exception) -> str:
+def _text_without_key(error: Exception) -> str:
     request = getattr(getattr(error, "response", None), "request", None)
     key = request.headers.get("authorization", "").partition(" ")[2] if request is not None else ""
     return str(error).replace(key, "***") if key else str(error)
 
 
-def _by_class(status: int) -> str:
+def _status_text(status: int) -> str:
     if status >= 500:
         return f"The model endpoint failed with status {status}. Please try again."
     return f"The model endpoint refused the request with status {status}."
 
 
 ModelRunnable = Runnable[LanguageModelInput, AIMessage]
-Ending = Literal["done", "length", "content_filter"]
+AnswerStatus = Literal["done", "length", "content_filter"]
 """How an answer ended; the latter two are finish reasons of one that is cut."""
-_CUT_BY: dict[str, Ending] = {
+_STATUS_BY_REASON: dict[str, AnswerStatus] = {
     "length": "length",
     "max_tokens": "length",
     "content_filter": "content_filter",
     "safety": "content_filter",
 }
-CUT_SHORT: dict[str, str] = {
+CUT_ANSWER_PROBLEMS: dict[str, str] = {
     "length": "The model's answer was cut off at its length limit (finish_reason length).",
     "content_filter": "The model endpoint's content filter withheld the answer (finish_reason content_filter).",
 }
@@ -101,7 +101,7 @@ async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config:
         ModelError: the endpoint refused, failed, timed out, or ended in the middle of its answer.
     """
     try:
-        answer = await _streamed(model, prompt, config)
+        answer = await _stream(model, prompt, config)
     except (GraphBubbleUp, ModelError):
         raise
     except Exception as error:
@@ -111,10 +111,10 @@ async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config:
             # An endpoint's refusal can quote the key, and the log shows a cause with its text.
             raise failure from None
         raise failure from error
-    return _checked(answer)
+    return _require_complete(answer)
 
 
-async def _streamed(model: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig) -> AIMessage | None:
+async def _stream(model: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig) -> AIMessage | None:
     joiner, first = ChunkJoiner(), None
     stream: Any = model.astream(list(prompt), config)
     async with aclosing(stream):
@@ -126,15 +126,15 @@ async def _streamed(model: ModelRunnable, prompt: Sequence[AnyMessage], config: 
             if task is not None and task.cancelling():
                 # Clients wait for each piece by wait_for, which on Python 3.11 drops a cancellation that comes with it.
                 raise asyncio.CancelledError
-    return _merged(joiner.whole()) if joiner.count else first
+    return _as_message(joiner.whole()) if joiner.count else first
 
 
-def answer_status(answer: AIMessage) -> Ending:
+def answer_status(answer: AIMessage) -> AnswerStatus:
     """Tell from the finish reason how an answer without tool calls ended."""
-    return _CUT_BY.get(_finish_reason(answer).lower(), "done")
+    return _STATUS_BY_REASON.get(_finish_reason(answer).lower(), "done")
 
 
-def _checked(answer: AIMessage | None) -> AIMessage:
+def _require_complete(answer: AIMessage | None) -> AIMessage:
     if answer is None:
         raise ModelError("The model endpoint sent an empty answer.")
     reason = _finish_reason(answer)
@@ -143,10 +143,10 @@ def _checked(answer: AIMessage | None) -> AIMessage:
     return answer
 
 
-def _merged(merged: AIMessageChunk) -> AIMessage:
-    calls, invalid = _parse_strictly(merged.tool_call_chunks)
+def _as_message(merged: AIMessageChunk) -> AIMessage:
+    calls, invalid = _parse_calls(merged.tool_call_chunks)
     return AIMessage(
-        content=_well_formed(merged.content) if isinstance(merged.content, str) else merged.content,
+        content=_join_surrogates(merged.content) if isinstance(merged.content, str) else merged.content,
         id=merged.id,
         name=merged.name,
         additional_kwargs=merged.additional_kwargs,
@@ -157,12 +157,12 @@ def _merged(merged: AIMessageChunk) -> AIMessage:
     )
 
 
-def _parse_strictly(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], list[InvalidToolCall]]:
+def _parse_calls(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], list[InvalidToolCall]]:
     """Parse whole arguments only: LangChain completes cut-off JSON, and half a title is not what was asked for."""
     calls: list[ToolCall] = []
     invalid: list[InvalidToolCall] = []
     for chunk in chunks:
-        raw = _well_formed(chunk["args"] or "{}")
+        raw = _join_surrogates(chunk["args"] or "{}")
         try:
             args = json.loads(raw, strict=False)
             json.dumps(args, ensure_ascii=False).encode()  # an escaped half of a character cannot be sent on
@@ -177,7 +177,7 @@ def _parse_strictly(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], li
     return calls, invalid
 
 
-def _well_formed(text: str) -> str:
+def _join_surrogates(text: str) -> str:
     """Join characters that came in halves, as from endpoints that cut their stream between them; mark lone halves."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -196,7 +196,7 @@ class ModelUsage(TypedDict):
     output_tokens: int
 
 
-def gathered(calls: list[ModelUsage], more: list[ModelUsage] | None) -> list[ModelUsage]:
+def merge_model_usage(calls: list[ModelUsage], more: list[ModelUsage] | None) -> list[ModelUsage]:
     """Gather what the nodes of a graph write; None begins anew."""
     return [] if more is None else [*calls, *more]
 
@@ -220,10 +220,10 @@ def usage_summary(calls: Sequence[ModelUsage]) -> dict[str, Any]:
     }
 
 
-_OF_FUNCTIONS = re.compile(
+_FUNCTION_WORDS = re.compile(
     r"\b(tools?|tool_choice|functions?|function_declarations|schema|grammar|jinja)\b", re.IGNORECASE
 )
-_REFUSALS = frozenset({400, 404, 422, 500, 501})
+_REFUSAL_STATUSES = frozenset({400, 404, 422, 500, 501})
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,25 +234,25 @@ class Function:
     """
 
     schema: dict[str, Any]
-    as_json: str
-    if_cut: str = ""
+    json_prompt: str
+    cut_advice: str = ""
 
 
-class Answered(NamedTuple):
+class ModelAnswer(NamedTuple):
     """A whole answer and what it has used."""
 
     message: AIMessage
     usage: ModelUsage
 
 
-async def ask(
+async def ask_model(
     source: LazyChatModel,
     stage: str,
     system: str,
-    said: Sequence[AnyMessage],
+    messages: Sequence[AnyMessage],
     config: RunnableConfig,
     function: Function | None = None,
-) -> Answered:
+) -> ModelAnswer:
     """Ask for a call of `function`, or without one for a text, which streams through `config`.
 
     Raises:
@@ -261,25 +261,25 @@ async def ask(
     try:
         model = await source.get()
         answer = await (
-            _counted(model, model, [SystemMessage(system), *said], config)
+            _turn_with_usage(model, model, [SystemMessage(system), *messages], config)
             if function is None
-            else _choice(model, function, system, said, config)
+            else _request_function_call(model, function, system, messages, config)
         )
     except (ConfigError, ModelError) as error:
         raise StageFailed(str(error)) from error
     usage = model_usage(stage, model, answer)
     called = answer.tool_calls or answer.invalid_tool_calls
-    problem = CUT_SHORT.get(answer_status(answer))
+    problem = CUT_ANSWER_PROBLEMS.get(answer_status(answer))
     if problem is None and not (called and function) and not answer.text.strip():
         problem = "The model gave an empty answer."
     if problem:
-        advice = f" {function.if_cut}" if function and answer_status(answer) == "length" else ""
+        advice = f" {function.cut_advice}" if function and answer_status(answer) == "length" else ""
         raise StageFailed(f"{problem}{advice}".rstrip(), model_usage=[usage])
-    return Answered(answer, usage)
+    return ModelAnswer(answer, usage)
 
 
-async def _choice(
-    model: BaseChatModel, function: Function, system: str, said: Sequence[AnyMessage], config: RunnableConfig
+async def _request_function_call(
+    model: BaseChatModel, function: Function, system: str, messages: Sequence[AnyMessage], config: RunnableConfig
 ) -> AIMessage:
     """Bind the function; a model or endpoint that refuses it is asked for JSON.
 
@@ -290,56 +290,56 @@ async def _choice(
         # "any" is what the ways of demanding a call have in common. with_structured_output would send
         # parallel_tool_calls, too, which not every endpoint takes.
         bound = model.bind_tools([function.schema], tool_choice="any")
-        return await _counted(model, bound.with_config(hidden), [SystemMessage(system), *said], config)
+        return await _turn_with_usage(model, bound.with_config(hidden), [SystemMessage(system), *messages], config)
     except NotImplementedError:
         pass
     except ModelError as error:
         if not _refuses_functions(error):
             raise
-    plain = [SystemMessage(f"{system}\n\n{function.as_json}"), *said]
-    return await _counted(model, model.with_config(hidden), plain, config)
+    plain = [SystemMessage(f"{system}\n\n{function.json_prompt}"), *messages]
+    return await _turn_with_usage(model, model.with_config(hidden), plain, config)
 
 
-async def _counted(
-    model: BaseChatModel, asked: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig
+async def _turn_with_usage(
+    model: BaseChatModel, runnable: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig
 ) -> AIMessage:
     """Ask for the tokens, too: LangChain does it for OpenAI's own endpoint only, and some know no such option."""
     if "stream_usage" not in type(model).model_fields:
-        return await model_turn(asked, prompt, config)
+        return await model_turn(runnable, prompt, config)
     try:
-        return await model_turn(asked.bind(stream_usage=True), prompt, config)
+        return await model_turn(runnable.bind(stream_usage=True), prompt, config)
     except ModelError as error:
-        if error.status not in _REFUSALS or "stream_options" not in str(error):
+        if error.status not in _REFUSAL_STATUSES or "stream_options" not in str(error):
             raise
-    return await model_turn(asked, prompt, config)
+    return await model_turn(runnable, prompt, config)
 
 
 def _refuses_functions(error: ModelError) -> bool:
     detail = str(error).partition("It said:")[2]
-    return error.status in _REFUSALS and bool(_OF_FUNCTIONS.search(detail))
+    return error.status in _REFUSAL_STATUSES and bool(_FUNCTION_WORDS.search(detail))
 
 
-MOST_STARTS = 50
+MAX_OBJECT_STARTS = 50
 # Up to the next beginning of one: to look for an end that never comes from each of them would take quadratic time.
-THOUGHTS = re.compile(r"<think>(?:(?!<think>).)*?</think>", re.DOTALL)
+THINKING = re.compile(r"<think>(?:(?!<think>).)*?</think>", re.DOTALL)
 
 
-def written_objects(answer: AIMessage) -> Iterator[tuple[str, dict[str, Any]]]:
+def json_objects(answer: AIMessage) -> Iterator[tuple[str, dict[str, Any]]]:
     """Give the JSON objects of an answer with the name of the function they are for."""
     for call in answer.tool_calls:
         yield call["name"], call["args"]
-    for value in _objects_in(THOUGHTS.sub("", answer.text)):
+    for value in _objects_in_text(THINKING.sub("", answer.text)):
         yield "", value
 
 
-def _objects_in(text: str) -> Iterator[dict[str, Any]]:
+def _objects_in_text(text: str) -> Iterator[dict[str, Any]]:
     """Give the object that a text is the JSON of, or else those in it, one after the other."""
-    if (whole := as_object(text)) is not None:
+    if (whole := json_object(text)) is not None:
         yield whole
         return
     decoder = json.JSONDecoder(strict=False)
     start = -1
-    for _ in range(MOST_STARTS):
+    for _ in range(MAX_OBJECT_STARTS):
         start = text.find("{", start + 1)
         if start < 0:
             return
@@ -348,11 +348,11 @@ def _objects_in(text: str) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):
             continue
         start = end - 1
-        if value and (found := as_object(value)) is not None:
+        if value and (found := json_object(value)) is not None:
             yield found
 
 
-def as_object(value: Any) -> dict[str, Any] | None:
+def json_object(value: Any) -> dict[str, Any] | None:
     """Return an object, or the one that a text is the whole JSON of; None for anything else."""
     try:
         read = json.loads(value, strict=False) if isinstance(value, str) else value

@@ -15,10 +15,10 @@ _WORD = re.compile(r"\w+(?:['’.,-]\w+)*")
 
 def spoken_seconds(texts: Iterable[str]) -> float:
     """Give seconds at the pace of a calm narrator."""
-    return sum(map(_seconds, texts))
+    return sum(map(_text_seconds, texts))
 
 
-def _seconds(text: str) -> float:
+def _text_seconds(text: str) -> float:
     rest, characters = _CHARACTER.subn(" ", text)
     rest, letters = _LETTER.subn(" ", rest)
     words = sum(1 for _ in _WORD.finditer(rest))

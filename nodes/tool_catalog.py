@@ -22,7 +22,7 @@ class ToolCatalog(Protocol):
 
 
 @runtime_checkable
-class RemembersTools(Protocol):
+class ReportsUnavailableTools(Protocol):
     """A catalogue that still knows the tools of servers that are gone for the moment."""
 
     async def unavailable_tools(self) -> Sequence[BaseTool]:
@@ -55,20 +55,20 @@ class SelectedTools:
     """The tools of another catalogue that have one of the wanted names, with or without their server's prefix."""
 
     catalog: ToolCatalog
-    wanted: tuple[str, ...]
+    names: tuple[str, ...]
 
     async def tools(self) -> Sequence[BaseTool]:
         """Return the wanted tools that can be called now."""
-        return self.among(await self.catalog.tools())
+        return self.select(await self.catalog.tools())
 
     async def unavailable_tools(self) -> Sequence[BaseTool]:
         """Return the wanted tools whose servers are gone for the moment."""
-        return self.among(await absent_tools(self.catalog))
+        return self.select(await unavailable_tools(self.catalog))
 
-    def among(self, tools: Sequence[BaseTool]) -> Sequence[BaseTool]:
+    def select(self, tools: Sequence[BaseTool]) -> Sequence[BaseTool]:
         """Pick the wanted ones out of `tools`."""
-        suffixes = tuple(f"_{name}" for name in self.wanted)
-        return [tool for tool in tools if tool.name in self.wanted or tool.name.endswith(suffixes)]
+        suffixes = tuple(f"_{name}" for name in self.names)
+        return [tool for tool in tools if tool.name in self.names or tool.name.endswith(suffixes)]
 
 
 def as_catalog(tools: Sequence[BaseTool] | ToolCatalog) -> ToolCatalog:
@@ -76,9 +76,9 @@ def as_catalog(tools: Sequence[BaseTool] | ToolCatalog) -> ToolCatalog:
     return FixedTools(tuple(tools)) if isinstance(tools, Sequence) else tools
 
 
-async def absent_tools(catalog: ToolCatalog) -> Sequence[BaseTool]:
+async def unavailable_tools(catalog: ToolCatalog) -> Sequence[BaseTool]:
     """Return the tools that a catalogue knows and does not offer now; none for one that forgets them."""
-    return await catalog.unavailable_tools() if isinstance(catalog, RemembersTools) else ()
+    return await catalog.unavailable_tools() if isinstance(catalog, ReportsUnavailableTools) else ()
 
 
 class ToolRegistry(Protocol):
@@ -104,7 +104,7 @@ class FixedToolConfigs:
         return {config.tool_id: config for config in self.configs if config.tool_id in tool_ids}
 
 
-async def registered(registry: ToolRegistry, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
+async def registered_tools(registry: ToolRegistry, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
     """Look tools up, in the order of the ids.
 
     Raises:
@@ -122,8 +122,8 @@ def as_registry(tools: Sequence[ToolConfig] | ToolRegistry) -> ToolRegistry:
     return FixedToolConfigs(tuple(tools)) if isinstance(tools, Sequence) else tools
 
 
-LONGEST_NAME = 64
-_FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
+MAX_NAME_CHARS = 64
+_FORBIDDEN_CHARS = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 @runtime_checkable
@@ -155,19 +155,19 @@ def convert_mcp_tools_to_openai(tools: AnyTool | Sequence[AnyTool]) -> OpenAIToo
     """
     if not isinstance(tools, Sequence):
         return convert_mcp_tools_to_openai([tools])[0]
-    names = _openai_names(map(_own_name, tools))
-    return [_function(name, tool) for name, tool in zip(names, tools, strict=True)]
+    names = _openai_names(map(_tool_name, tools))
+    return [_openai_function(name, tool) for name, tool in zip(names, tools, strict=True)]
 
 
-def openai_tools(tools: Sequence[BaseTool], *, among: Sequence[BaseTool]) -> list[OpenAITool]:
+def openai_tools(tools: Sequence[BaseTool], *, all_tools: Sequence[BaseTool]) -> list[OpenAITool]:
     """Convert a part of a catalogue under the names that its tools have `among` all of it."""
-    names = {own: name for name, own in openai_name_map(among).items()}
-    return [_function(names.get(tool.name, tool.name), tool) for tool in tools]
+    names = {own: name for name, own in openai_name_map(all_tools).items()}
+    return [_openai_function(names.get(tool.name, tool.name), tool) for tool in tools]
 
 
 def openai_name_map(tools: Sequence[AnyTool]) -> dict[str, str]:
     """Map each name that `convert_mcp_tools_to_openai(tools)` uses to the tool's own name (A-01)."""
-    own = [_own_name(tool) for tool in tools]
+    own = [_tool_name(tool) for tool in tools]
     return dict(zip(_openai_names(own), own, strict=True))
 
 
@@ -177,7 +177,7 @@ def find_tool(tools: Sequence[BaseTool], name: str) -> BaseTool | None:
     return next((tool for tool in tools if tool.name == own), None)
 
 
-def _function(name: str, tool: AnyTool) -> OpenAITool:
+def _openai_function(name: str, tool: AnyTool) -> OpenAITool:
     schema: object
     if isinstance(tool, BaseTool):
         description, schema = tool.description, convert_to_openai_tool(tool)["function"].get("parameters")
@@ -186,7 +186,7 @@ def _function(name: str, tool: AnyTool) -> OpenAITool:
     else:
         description, schema = getattr(tool, "description", None) or "", getattr(tool, "inputSchema", None)
     if not description.strip():
-        description = f"Tool {_own_name(tool)}"
+        description = f"Tool {_tool_name(tool)}"
     parameters = _object_schema(schema)
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
@@ -195,18 +195,18 @@ def _openai_names(own: Iterable[str]) -> list[str]:
     taken: set[str] = set()
     names = []
     for name in own:
-        base = _FORBIDDEN.sub("_", name)[:LONGEST_NAME] or "tool"
+        base = _FORBIDDEN_CHARS.sub("_", name)[:MAX_NAME_CHARS] or "tool"
         candidate, number = base, 1
         while candidate in taken:
             number += 1
             suffix = f"_{number}"
-            candidate = base[: LONGEST_NAME - len(suffix)] + suffix
+            candidate = base[: MAX_NAME_CHARS - len(suffix)] + suffix
         taken.add(candidate)
         names.append(candidate)
     return names
 
 
-def _own_name(tool: AnyTool) -> str:
+def _tool_name(tool: AnyTool) -> str:
     name = tool.get("name") if isinstance(tool, Mapping) else getattr(tool, "name", None)
     if not isinstance(name, str):
         raise TypeError(f"not a tool: {type(tool).__name__} has no name")

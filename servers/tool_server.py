@@ -24,7 +24,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import to_json
 
 from toolweave import __version__
-from toolweave.config.documents import expectation, shown_path
+from toolweave.config.documents import format_path, problem_text
 from toolweave.errors import PersistenceError
 from toolweave.servers.envelope import failure, finish_envelope
 from toolweave.servers.error_codes import (
@@ -111,11 +111,11 @@ def explain_invalid_arguments(error: pydantic.ValidationError, parameters: Itera
     for detail in relevant:
         # Beside the parameter and the places in its lists pydantic names the type that it tried.
         parameter, *inside = detail["loc"]
-        name = excerpt(shown_path((parameter, *(step for step in inside if isinstance(step, int)))))
+        name = excerpt(format_path((parameter, *(step for step in inside if isinstance(step, int)))))
         if _CODE_BY_ERROR.get(detail["type"]) is UNKNOWN_PARAMETER:
             sentences.append(f"There is no parameter '{name}'; the tool takes {', '.join(parameters)}.")
         else:
-            sentences.append(f"Parameter '{name}' {expectation(detail)}.")
+            sentences.append(f"Parameter '{name}' {problem_text(detail)}.")
     return _CODE_BY_ERROR.get(relevant[0]["type"], INVALID_PARAMETER), " ".join(sentences)
 
 

@@ -27,7 +27,7 @@ from toolweave.graphs import served
 from toolweave.graphs.script_writer import AgentFetch
 from toolweave.nodes.script import extraction
 from toolweave.nodes.script.fetching import fetch_plain
-from toolweave.nodes.script.fetching.fetch_plain import MOST_REDIRECTS
+from toolweave.nodes.script.fetching.fetch_plain import MAX_REDIRECTS
 from toolweave.nodes.script.state import ScriptOutput, ScriptSource
 
 PAGE = (Path(__file__).parent.parent / "docs" / "script-writer.md").read_text(encoding="utf-8")
@@ -83,10 +83,10 @@ def test_its_options_are_those_of_the_command_and_all_of_them() -> None:
 def test_its_limits_and_keys_are_those_of_the_code() -> None:
     outcomes = " ".join(rows("page | outcome"))
     assert (
-        f"more than {fetch_plain.MOST_BYTES // 1024**2} MB, or not there within {fetch_plain.SECONDS:g} s" in outcomes
+        f"more than {fetch_plain.MAX_BYTES // 1024**2} MB, or not there within {fetch_plain.TIMEOUT_S:g} s" in outcomes
     )
-    assert f"more than {extraction.SECONDS:g} s or {extraction.MEMORY_BYTES // 1024**3} GB to be read" in outcomes
-    assert f"at most {MOST_REDIRECTS} are followed" in PAGE
+    assert f"more than {extraction.TIMEOUT_S:g} s or {extraction.MAX_MEMORY_BYTES // 1024**3} GB to be read" in outcomes
+    assert f"at most {MAX_REDIRECTS} are followed" in PAGE
     assert f"most {AgentFetch().max_iterations} model calls" in PAGE
     output = PAGE.partition("its output ")[2].partition("A run in")[0]
     assert set(re.findall(r"`(\w+)[`.]", output)) == {*ScriptOutput.__annotations__, *ScriptSource.__annotations__}

@@ -12,8 +12,8 @@ from starlette.types import ASGIApp
 from toolweave import __version__
 from toolweave.api.langgraph_client import StreamingAsgiTransport
 from toolweave.config.langgraph_json import LangGraphJson, WebhookUrlRules
-from toolweave.config.outbound_allow import allowed_target
-from toolweave.config.settings import Settings, webhook_keys
+from toolweave.config.outbound_allow import parse_allowed_target
+from toolweave.config.settings import Settings, decode_webhook_keys
 from toolweave.errors import ConfigError, InvalidRequest, OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client, require_sendable
 from toolweave.outbound_policy import OutboundTarget, read_target
@@ -23,7 +23,7 @@ from toolweave.runtime.webhooks import Send, delivering_webhooks
 LIMITS = OutboundLimits(
     connect_seconds=5, total_seconds=15, request_bytes=100 * 1024 * 1024, response_bytes=0, redirects=0
 )
-LOOPBACK_RANGES = (allowed_target("127.0.0.0/8"), allowed_target("::1"))
+LOOPBACK_RANGES = (parse_allowed_target("127.0.0.0/8"), parse_allowed_target("::1"))
 LOOPBACK_DISABLED = (
     "Loopback webhooks (paths without a host) are disabled by default: they reach this server's own routes, from "
     "inside. Where everyone who may create runs may do that, set webhooks.url.disable_loopback to false in "
@@ -54,7 +54,7 @@ class WebhookRules:
         """
         rules = config.webhooks.url
         allow = settings.outbound_allow if rules.disable_loopback else (*settings.outbound_allow, *LOOPBACK_RANGES)
-        headers = _checked_headers(config.webhooks.filled_headers())
+        headers = _checked_headers(config.webhooks.resolved_headers())
         return cls(rules, OutboundPolicy(allow=allow, https_only=rules.require_https, limits=LIMITS), headers)
 
     async def check_url(self, url: str | None) -> None:
@@ -114,7 +114,7 @@ async def sending_webhooks(
 ) -> AsyncIterator[None]:
     """Deliver webhooks until the block ends, as langgraph.json and the settings configure."""
     secret = settings.webhook_secret
-    keys = () if secret is None else webhook_keys(secret.get_secret_value())
+    keys = () if secret is None else decode_webhook_keys(secret.get_secret_value())
     async with open_webhook_sender(app, rules, root=OWN_APP_URL + config.http.mount_prefix) as send:
         deliver = _discard if config.http.disable_webhooks else send
         async with delivering_webhooks(deliveries, deliver, keys=keys):

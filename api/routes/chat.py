@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolweave.api.langgraph_client import api_client
 from toolweave.api.request_bodies import StrictJsonRoute
-from toolweave.nodes.agent import UNATTENDED
+from toolweave.nodes.agent import UNATTENDED_KEY
 
 ChatEvent = tuple[str, dict[str, Any]]
 FAILED = "Something went wrong while answering. Please try again."
@@ -178,7 +178,7 @@ def _run(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[StreamPar
     configurable: dict[str, Any] = {} if chat.user_id is None else {"user_id": chat.user_id}
     if chat.thread_id is None:
         # Nothing is kept that an answer could go to: calls that need a person are refused instead (S-07).
-        configurable[UNATTENDED] = True
+        configurable[UNATTENDED_KEY] = True
     else:
         fields |= {"if_not_exists": "create", "multitask_strategy": "enqueue"}
     fields["config"] = {"configurable": configurable}

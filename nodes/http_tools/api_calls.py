@@ -30,7 +30,7 @@ from toolweave.nodes.http_tools.requests import (
     json_bytes,
 )
 from toolweave.nodes.http_tools.responses import EchoedSecrets, ToolOutput, mapped_output, parse_response, status_text
-from toolweave.nodes.large_results import KEPT, Keep
+from toolweave.nodes.large_results import STORED_KEY, StoreResult
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
 from toolweave.outbound_policy import OutboundTarget, Resolver, read_target, resolve
 from toolweave.redact import HIDDEN, names_a_secret
@@ -57,7 +57,7 @@ def resolve_credentials(tool: ToolConfig, variables: ToolVariables) -> Credentia
     authority = read_target(tool.api.base_url).authority
     headers = {name: variables.resolve(tool.api.headers[name], authority) for name in sorted(tool.secret_headers)}
     secrets = [part for text in headers.values() for part in (text, text.partition(" ")[2])]
-    secrets += [value for name in headers for value in variables.filled_in(tool.api.headers[name])]
+    secrets += [value for name in headers for value in variables.env_values(tool.api.headers[name])]
     query: dict[str, str] = {}
     auth = tool.api.auth
     if auth.type != "none" and auth.value is not None:
@@ -69,7 +69,7 @@ def resolve_credentials(tool: ToolConfig, variables: ToolVariables) -> Credentia
             name, shown, own = _auth_header(auth, value)
             headers = {given: text for given, text in headers.items() if given.lower() != name.lower()} | {name: shown}
             secrets += own
-        secrets += variables.filled_in(auth.value) if auth.type != "basic" else ()
+        secrets += variables.env_values(auth.value) if auth.type != "basic" else ()
     _require_sendable(headers)
     return Credentials(headers, query, tuple(dict.fromkeys(secret for secret in secrets if secret.strip())))
 
@@ -227,7 +227,7 @@ class ApiTool(BaseTool):
     operation: ToolConfig
     calls: ApiCalls = Field(exclude=True, repr=False)
     max_result_chars: int = MAX_RESULT_CHARS
-    keep: Keep | None = Field(default=None, exclude=True, repr=False)
+    keep: StoreResult | None = Field(default=None, exclude=True, repr=False)
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: bool = True
 
@@ -257,9 +257,9 @@ class ApiTool(BaseTool):
             return text + notes, {"structured_content": value} if isinstance(value, dict) else None
         how = await self.keep(text, limit) if self.keep else None
         notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {how or REDUCE_HINT}]"
-        return f"{text[:limit]}\n{notice}{notes}", {KEPT: {"characters": len(text)}} if how else None
+        return f"{text[:limit]}\n{notice}{notes}", {STORED_KEY: {"characters": len(text)}} if how else None
 
-    def with_result_store(self, keep: Keep) -> Self:
+    def with_result_store(self, keep: StoreResult) -> Self:
         """Return this tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
         return self.model_copy(update={"keep": keep})
 

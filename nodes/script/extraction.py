@@ -15,15 +15,15 @@ from loguru import logger
 
 from toolweave.errors import FetchFailed
 from toolweave.nodes.script.page import ArticlePage
-from toolweave.nodes.script.state import shown_url
+from toolweave.nodes.script.state import safe_url
 from toolweave.redact import redact_text
 
-MODULE = "toolweave.nodes.script.reading_process"
+READER_MODULE = "toolweave.nodes.script.page_reader"
 _NOT_INSTALLED = ("ImportError", "ModuleNotFoundError", "No module named")
 
 
-SECONDS = 60.0
-MEMORY_BYTES = 2 * 1024**3
+TIMEOUT_S = 60.0
+MAX_MEMORY_BYTES = 2 * 1024**3
 
 
 async def extract_page(
@@ -34,8 +34,8 @@ async def extract_page(
     final_url: str | None = None,
     title: str = "",
     language: str = "",
-    seconds: float = SECONDS,
-    memory_bytes: int = MEMORY_BYTES,
+    seconds: float = TIMEOUT_S,
+    memory_bytes: int = MAX_MEMORY_BYTES,
 ) -> ArticlePage:
     """Give the article of a page, an HTML document, markdown or plain text.
 
@@ -62,10 +62,10 @@ async def extract_page(
         "seconds": seconds,
         "memory": memory_bytes,
     }
-    subject = f"The page {shown_url(final_url or url)}"
+    subject = f"The page {safe_url(final_url or url)}"
     try:
         async with asyncio.timeout(seconds):
-            answer = await _ask(json.dumps(asked).encode() + b"\n" + body)
+            answer = await _run_reader(json.dumps(asked).encode() + b"\n" + body)
     except TimeoutError:
         raise FetchFailed(f"{subject} is too complicated: its article was not found within {seconds:g} s.") from None
     if "failed" in answer:
@@ -74,11 +74,11 @@ async def extract_page(
     return page
 
 
-async def _ask(request: bytes) -> dict[str, Any]:
+async def _run_reader(request: bytes) -> dict[str, Any]:
     """Let the process answer, or say why it gave no answer."""
     process = await asyncio.create_subprocess_exec(
         # -P: no file of the folder that this runs in is taken for a module.
-        *(sys.executable, "-P", "-m", MODULE),
+        *(sys.executable, "-P", "-m", READER_MODULE),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -93,12 +93,12 @@ async def _ask(request: bytes) -> dict[str, Any]:
             with suppress(asyncio.CancelledError):
                 await process.wait()
     if process.returncode != 0:
-        return {"failed": _ended(process.returncode, complaint)}
+        return {"failed": _exit_message(process.returncode, complaint)}
     answer: dict[str, Any] = await asyncio.to_thread(json.loads, written)
     return answer
 
 
-def _ended(code: int | None, complaint: bytes) -> str:
+def _exit_message(code: int | None, complaint: bytes) -> str:
     """Tell a page that was too much for the process, which shows in many ways, from an installation that is broken."""
     last = redact_text(complaint.decode(errors="replace").strip().rpartition("\n")[2])
     logger.warning("the process that reads pages ended with code {}: {}", code, last)

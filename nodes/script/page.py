@@ -34,15 +34,15 @@ class ArticlePage(TypedDict):
     text: str
 
 
-FEWEST_LETTERS = 60
+MIN_LETTERS = 60
 """Below it is a notice, not an article."""
 # Far more than what anybody asks about.
-_COUNTED = 20_000
+_MAX_COUNTED_CHARS = 20_000
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
-def page_of_markdown(markdown: str, url: str, *, title: str = "", site: str = "", language: str = "") -> ArticlePage:
+def page_from_markdown(markdown: str, url: str, *, title: str = "", site: str = "", language: str = "") -> ArticlePage:
     """Make a page of markdown.
 
     Args:
@@ -53,7 +53,7 @@ def page_of_markdown(markdown: str, url: str, *, title: str = "", site: str = ""
         language: as the page says.
     """
     parts = urlsplit(url)
-    first = next((block.heading for block in sections_of(markdown) if block.heading), "")
+    first = next((block.heading for block in split_sections(markdown) if block.heading), "")
     title = title or first or unquote(parts.path.rpartition("/")[2].rpartition(".")[0]) or parts.netloc
     heading = rf"^ {{0,3}}#{{1,6}}[ \t]+{re.escape(title)}[ \t#]*$"
     return ArticlePage(
@@ -66,10 +66,10 @@ def page_of_markdown(markdown: str, url: str, *, title: str = "", site: str = ""
     )
 
 
-def sections_of(markdown: str) -> list[Block]:
+def split_sections(markdown: str) -> list[Block]:
     """Split markdown at its headings; lines of code are none. Sections without heading and text are left out."""
     sections: list[tuple[str, list[str]]] = [("", [])]
-    for line, is_code in lines_of(markdown):
+    for line, is_code in markdown_lines(markdown):
         if not is_code and (found := _HEADING.fullmatch(line)):
             sections.append((found[2].strip(), []))
         else:
@@ -78,12 +78,12 @@ def sections_of(markdown: str) -> list[Block]:
     return [block for block in blocks if any(block)]
 
 
-def letters(text: str) -> int:
+def count_letters(text: str) -> int:
     """Count what a text says at least, in letters; an ideograph says as much as three."""
-    return sum(3 if "\u3040" <= letter <= "\u9fff" else 1 for letter in text[:_COUNTED] if letter.isalnum())
+    return sum(3 if "\u3040" <= letter <= "\u9fff" else 1 for letter in text[:_MAX_COUNTED_CHARS] if letter.isalnum())
 
 
-def lines_of(markdown: str) -> Iterator[tuple[str, bool]]:
+def markdown_lines(markdown: str) -> Iterator[tuple[str, bool]]:
     """Give the lines, and whether each is code, the fences included."""
     fence = ""
     for line in re.split(r"\r\n|\r|\n", markdown):
@@ -97,7 +97,7 @@ def lines_of(markdown: str) -> Iterator[tuple[str, bool]]:
             fence = ""
 
 
-def is_web_address(text: str) -> bool:
+def is_web_url(text: str) -> bool:
     """Say whether a text is the address of a page."""
     try:
         parts = urlsplit(text)

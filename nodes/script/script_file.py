@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from toolweave.errors import ConfigError, ScriptNotKept
 from toolweave.files import replace_file
 
-Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+NonEmptyText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class Narration(BaseModel):
@@ -22,7 +22,7 @@ class Narration(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    text: Words
+    text: NonEmptyText
     persona_id: str | None = None
 
 
@@ -31,7 +31,7 @@ class ScriptSection(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    title: Words
+    title: NonEmptyText
     narrations: tuple[Narration, ...] = Field(min_length=1)
     slide_prompt: str | None = None
 
@@ -41,17 +41,17 @@ class VideoScript(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    title: Words
-    description: Words
+    title: NonEmptyText
+    description: NonEmptyText
     sections: tuple[ScriptSection, ...] = Field(min_length=1)
 
 
-NAME = "script.yaml"
-WIDTH = 100
+SCRIPT_FILE_NAME = "script.yaml"
+YAML_WIDTH = 100
 # A text up to here stays on the line of its key.
-ON_ONE_LINE = 60
+MAX_INLINE_CHARS = 60
 # Blocks would lose them: a reader takes some for ends of lines, cannot read others, and counts blanks as indentation.
-_NOT_IN_BLOCKS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]|(?m:^[^\\S\n]|[^\\S\n]$)|\\A\\s|\\s\\Z")
+_NEEDS_QUOTES = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]|(?m:^[^\\S\n]|[^\\S\n]$)|\\A\\s|\\s\\Z")
 
 
 class ScriptFile:
@@ -65,14 +65,14 @@ class ScriptFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder.expanduser() / NAME
+        self.path = folder.expanduser() / SCRIPT_FILE_NAME
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.path.parent):
                 pass
         except (OSError, ValueError, RuntimeError) as error:
             raise ConfigError(
-                f"no script can be written there ({_reason(error)}).",
+                f"no script can be written there ({_error_reason(error)}).",
                 source=str(folder),
                 fix="Name a folder that can be made and written to.",
             ) from None
@@ -89,11 +89,11 @@ class ScriptFile:
             replace_file(self.path, script_yaml(script).encode(), mode=0o666)
         except OSError as error:
             raise ScriptNotKept(
-                f"The script is written, but {self.path} could not be ({_reason(error)}).", script=script
+                f"The script is written, but {self.path} could not be ({_error_reason(error)}).", script=script
             ) from error
 
 
-def _reason(error: Exception) -> str:
+def _error_reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
@@ -104,7 +104,7 @@ def script_yaml(script: VideoScript) -> str:
         Dumper=_ScriptDumper,
         sort_keys=False,
         allow_unicode=True,
-        width=WIDTH,
+        width=YAML_WIDTH,
     )
 
 
@@ -114,10 +114,10 @@ class _ScriptDumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-def _represented(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     """Choose how a text is written; YAML puts it into quotes where it would be read as something else."""
-    style = "|" if "\n" in text else ">" if len(text) > ON_ONE_LINE else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _NOT_IN_BLOCKS.search(text) else style)
+    style = "|" if "\n" in text else ">" if len(text) > MAX_INLINE_CHARS else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _NEEDS_QUOTES.search(text) else style)
 
 
-_ScriptDumper.add_representer(str, _represented)
+_ScriptDumper.add_representer(str, _represent_text)

@@ -11,28 +11,28 @@ from langgraph.config import get_stream_writer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
 from typing_extensions import TypedDict
 
-from toolweave.config.documents import checked_input
+from toolweave.config.documents import validate_graph_input
 from toolweave.config.script_job import ScriptJob
-from toolweave.nodes.model_turn import ModelUsage, gathered, usage_summary
-from toolweave.nodes.script.page import ArticlePage, is_web_address
+from toolweave.nodes.model_turn import ModelUsage, merge_model_usage, usage_summary
+from toolweave.nodes.script.page import ArticlePage, is_web_url
 from toolweave.redact import redact_text
 
 
-def tell_progress(percent: float, message: str) -> None:
+def report_progress(percent: float, message: str) -> None:
     """Write a progress event, percent and a sentence for a person, to the custom stream of the graph."""
     get_stream_writer()({"type": "progress", "progress": round(percent, 1), "message": message})
 
 
-MOST_CHARACTERS = 300
+MAX_URL_CHARS = 300
 _CREDENTIALS = re.compile(r"(?<=//)[^/?#]*@")
 
 
-def shown_url(url: str) -> str:
+def safe_url(url: str) -> str:
     """Give a URL as messages may show it: without credentials, and not too long."""
     # Cut afterwards: half of a long password would look like a host.
     bare = _CREDENTIALS.sub("", url)
-    shown = redact_text(bare[:MOST_CHARACTERS])
-    return shown if len(bare) <= MOST_CHARACTERS else f"{shown}…"
+    shown = redact_text(bare[:MAX_URL_CHARS])
+    return shown if len(bare) <= MAX_URL_CHARS else f"{shown}…"
 
 
 class ScriptDraft(TypedDict):
@@ -54,7 +54,7 @@ LANGUAGE = Field(
     description="Language of the script, such as `German` or `ja`; by default that of the settings, or the page's.",
     json_schema_extra={"default": None},
 )
-FetchWay = Literal["http", "agent"]
+FetchMethod = Literal["http", "agent"]
 
 
 class ScriptInput(TypedDict):
@@ -73,7 +73,7 @@ class ScriptSource(TypedDict):
     language: str
 
 
-def source_of(page: ArticlePage) -> ScriptSource:
+def script_source(page: ArticlePage) -> ScriptSource:
     """Tell of a page what is shown beside its script."""
     return ScriptSource(url=page["final_url"], title=page["title"], site=page["site"], language=page["language"])
 
@@ -94,11 +94,11 @@ class ScriptState(ScriptInput, ScriptOutput, total=False):
     """
 
     settings: dict[str, Any] | None
-    fetch_way: FetchWay
+    fetch_way: FetchMethod
     page: ArticlePage
     draft: ScriptDraft | None
     notes: list[dict[str, str]] | None
-    model_usage: Annotated[list[ModelUsage], gathered]
+    model_usage: Annotated[list[ModelUsage], merge_model_usage]
 
 
 ScriptUpdate = dict[str, Any]
@@ -109,8 +109,8 @@ ScriptNode = Callable[..., Awaitable[ScriptUpdate]]
 ReadJob = Callable[[], ScriptJob]
 
 
-def _address(url: str) -> str:
-    if not is_web_address(url):
+def _check_page_url(url: str) -> str:
+    if not is_web_url(url):
         raise ValueError("must be the address of a page, such as https://example.org/article")
     if "@" in urlsplit(url).netloc:
         raise ValueError("must hold no credentials (name@host): models, tools and logs would see them")
@@ -122,7 +122,7 @@ class CheckedScriptInput(BaseModel):
 
     model_config = ConfigDict(hide_input_in_errors=True, str_strip_whitespace=True)
 
-    url: Annotated[StrictStr, AfterValidator(_address), URL] = Field(min_length=1, max_length=8_192)
+    url: Annotated[StrictStr, AfterValidator(_check_page_url), URL] = Field(min_length=1, max_length=8_192)
     language: Annotated[StrictStr | None, LANGUAGE] = Field(default=None, max_length=100)
 
 
@@ -134,9 +134,9 @@ def begin_node(read_job: ReadJob) -> ScriptNode:
 
     async def begin(state: ScriptState) -> ScriptUpdate:
         # First: by this event the server knows that the run is a job, also when it fails at once.
-        tell_progress(0.0, "")
-        wanted = checked_input(CheckedScriptInput, state, "The script cannot be begun")
-        tell_progress(0.0, f"Beginning with {shown_url(wanted.url)}")
+        report_progress(0.0, "")
+        wanted = validate_graph_input(CheckedScriptInput, state, "The script cannot be begun")
+        report_progress(0.0, f"Beginning with {safe_url(wanted.url)}")
         job = await asyncio.to_thread(read_job)
         given = {"language": wanted.language} if wanted.language else {}
         return {

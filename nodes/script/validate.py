@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
-from toolweave.config.documents import sentences, shown_path
+from toolweave.config.documents import format_path, problems_in
 from toolweave.errors import ScriptFailed
-from toolweave.nodes.chat_models import ChatModel, ScriptModels, as_script_models
+from toolweave.nodes.chat_models import ModelSource, ScriptModels, as_script_models
 from toolweave.nodes.model_turn import usage_summary
 from toolweave.nodes.script.page import Block
 from toolweave.nodes.script.prompts import ScriptPlan
@@ -19,40 +19,40 @@ from toolweave.nodes.script.state import (
     ScriptNode,
     ScriptState,
     ScriptUpdate,
-    tell_progress,
+    report_progress,
 )
 from toolweave.nodes.script.write import WritingTask
 from toolweave.nodes.spoken_length import spoken_seconds
 
-MOST_PROBLEMS = 10
-LONGEST_PROBLEM = 300
+MAX_PROBLEMS = 10
+MAX_PROBLEM_CHARS = 300
 
 
-def checked_script(draft: ScriptDraft, plan: ScriptPlan) -> VideoScript | list[str]:
+def check_script(draft: ScriptDraft, plan: ScriptPlan) -> VideoScript | list[str]:
     """Read a draft; if it breaks the form or the plan, return what is wrong with it, for the model."""
     if draft["written"] is None:
         return ["The answer is no call of write_script and no whole JSON object."]
     try:
         script = VideoScript.model_validate(draft["written"])
     except ValidationError as error:
-        problems = [f"{shown_path(place) or 'The script'} {expected}." for place, expected in sentences(error)]
+        problems = [f"{format_path(place) or 'The script'} {expected}." for place, expected in problems_in(error)]
     else:
         rules = (_section_problems, _persona_problems, _length_problems)
         problems = [problem for rule in rules for problem in rule(script, plan)]
         if not problems:
             return script
-    return [problem[:LONGEST_PROBLEM] for problem in problems[:MOST_PROBLEMS]]
+    return [problem[:MAX_PROBLEM_CHARS] for problem in problems[:MAX_PROBLEMS]]
 
 
-def seconds_of(script: VideoScript) -> float:
+def length_s(script: VideoScript) -> float:
     """Estimate how long the narrations take when spoken."""
     return spoken_seconds(narration.text for section in script.sections for narration in section.narrations)
 
 
 def _section_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
     found = len(script.sections)
-    if found < plan.least_sections:
-        yield f"There must be at least {plan.least_sections} sections; there are {found}."
+    if found < plan.min_sections:
+        yield f"There must be at least {plan.min_sections} sections; there are {found}."
     if found > plan.settings.sections.max:
         yield f"There must be at most {plan.settings.sections.max} sections; there are {found}."
     for number, section in enumerate(script.sections):
@@ -74,7 +74,7 @@ def _persona_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
 
 
 def _length_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
-    seconds, settings = seconds_of(script), plan.settings
+    seconds, settings = length_s(script), plan.settings
     shortest, longest = plan.seconds / settings.length_factor, settings.target_length_s * settings.length_factor
     told = f"The narrations take about {seconds:.0f} seconds when spoken"
     if seconds < shortest:
@@ -83,10 +83,10 @@ def _length_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
         yield f"{told}, which is too long: about {plan.seconds:.0f} are wanted, at most {longest:.0f}."
 
 
-LONGEST_PROBLEMS = 2_000
+MAX_REPORT_CHARS = 2_000
 
 
-def validate_node(model: ChatModel | ScriptModels) -> ScriptNode:
+def validate_node(model: ModelSource | ScriptModels) -> ScriptNode:
     """Return the node; it writes script, metadata and model_usage, and empties draft and notes.
 
     It raises ScriptFailed when the script cannot be used, and its repair cannot either.
@@ -94,10 +94,10 @@ def validate_node(model: ChatModel | ScriptModels) -> ScriptNode:
     models = as_script_models(model)
 
     async def validate(state: ScriptState, config: RunnableConfig) -> ScriptUpdate:
-        tell_progress(92.0, "Checking the script")
+        report_progress(92.0, "Checking the script")
         writing = await asyncio.to_thread(WritingTask.of, state, models)
-        script = await _usable(state, writing, config)
-        tell_progress(100.0, f"The script is ready: {len(script.sections)} sections, about {seconds_of(script):.0f} s")
+        script = await _check_or_repair(state, writing, config)
+        report_progress(100.0, f"The script is ready: {len(script.sections)} sections, about {length_s(script):.0f} s")
         return {
             "script": script.model_dump(mode="json"),
             "draft": None,
@@ -109,17 +109,17 @@ def validate_node(model: ChatModel | ScriptModels) -> ScriptNode:
     return validate
 
 
-async def _usable(state: ScriptState, writing: WritingTask, config: RunnableConfig) -> VideoScript:
+async def _check_or_repair(state: ScriptState, writing: WritingTask, config: RunnableConfig) -> VideoScript:
     draft = state.get("draft") or ScriptDraft(written=None, text="")
-    checked = checked_script(draft, writing.plan)
+    checked = check_script(draft, writing.plan)
     if isinstance(checked, VideoScript):
         return checked
-    tell_progress(94.0, "Having the script corrected")
+    report_progress(94.0, "Having the script corrected")
     notes = [Block(**note) for note in state.get("notes") or []]
-    checked = checked_script(await writing.write(config, notes, rejected=(draft, checked)), writing.plan)
+    checked = check_script(await writing.write(config, notes, rejected=(draft, checked)), writing.plan)
     if isinstance(checked, VideoScript):
         return checked
-    told = " ".join(checked)[:LONGEST_PROBLEMS]
+    told = " ".join(checked)[:MAX_REPORT_CHARS]
     raise ScriptFailed(
         f"The model wrote no script that can be used, not at the second try either: {told}", model_usage=writing.usage
     )

@@ -13,69 +13,69 @@ from langgraph.func import task
 
 from toolweave.config.script_settings import ScriptSettings
 from toolweave.errors import ScriptFailed, StageFailed
-from toolweave.nodes.chat_models import ChatModel, LazyChatModel, ScriptModels, as_script_models
-from toolweave.nodes.model_turn import THOUGHTS, Answered, Function, ModelUsage, as_object, ask, written_objects
+from toolweave.nodes.chat_models import LazyChatModel, ModelSource, ScriptModels, as_script_models
+from toolweave.nodes.model_turn import THINKING, Function, ModelAnswer, ModelUsage, ask_model, json_object, json_objects
 from toolweave.nodes.script import prompts
-from toolweave.nodes.script.material import block_of, blocks_of, parts_of, tokens_of
+from toolweave.nodes.script.article_parts import estimate_tokens, make_block, page_blocks, split_into_parts
 from toolweave.nodes.script.page import Block
-from toolweave.nodes.script.prompts import ScriptPlan, plan_of
-from toolweave.nodes.script.state import ScriptDraft, ScriptNode, ScriptState, ScriptUpdate, tell_progress
+from toolweave.nodes.script.prompts import ScriptPlan, plan_script
+from toolweave.nodes.script.state import ScriptDraft, ScriptNode, ScriptState, ScriptUpdate, report_progress
 
-DEEPEST = 3
-LONGEST_REPEATED = 20_000
+MAX_DEPTH = 3
+MAX_DRAFT_CHARS = 20_000
 
 
-def read_draft(answer: AIMessage) -> ScriptDraft:
+def parse_draft(answer: AIMessage) -> ScriptDraft:
     """Take the first object that looks like a script, or else the first one, or only the text."""
-    objects = [_unwrapped(value) for _, value in written_objects(answer)]
+    objects = [_unwrap(value) for _, value in json_objects(answer)]
     written = next((value for value in objects if "sections" in value), objects[0] if objects else None)
     broken = [call["args"] or "" for call in answer.invalid_tool_calls]
     text = "\n".join(part for part in (answer.text, *broken) if part.strip())
-    return ScriptDraft(written=written, text=text[:LONGEST_REPEATED])
+    return ScriptDraft(written=written, text=text[:MAX_DRAFT_CHARS])
 
 
-def read_notes(answer: AIMessage) -> list[Block]:
+def parse_notes(answer: AIMessage) -> list[Block]:
     """Take the notes with their headings, or a text of notes as it is; none if there are none."""
-    for _, value in written_objects(answer):
-        entries = _unwrapped(value).get("sections")
-        if isinstance(entries, list) and (blocks := [block for block in map(_noted, entries) if block.text]):
+    for _, value in json_objects(answer):
+        entries = _unwrap(value).get("sections")
+        if isinstance(entries, list) and (blocks := [block for block in map(_notes_block, entries) if block.text]):
             return blocks
-    text = THOUGHTS.sub("", answer.text).strip()
-    called = answer.tool_calls or answer.invalid_tool_calls or as_object(text) is not None
+    text = THINKING.sub("", answer.text).strip()
+    called = answer.tool_calls or answer.invalid_tool_calls or json_object(text) is not None
     return [Block("", text)] if text and not called else []
 
 
-def _unwrapped(value: dict[str, Any], depth: int = 0) -> dict[str, Any]:
+def _unwrap(value: dict[str, Any], depth: int = 0) -> dict[str, Any]:
     """Look into objects under other keys, such as a call that was written as text, and read a list written as text."""
     if "sections" in value:
-        read = as_object(f'{{"sections": {value["sections"]}}}') if isinstance(value["sections"], str) else None
+        read = json_object(f'{{"sections": {value["sections"]}}}') if isinstance(value["sections"], str) else None
         return {**value, **(read or {})}
-    inner = (as_object(item) for item in value.values()) if depth < DEEPEST else ()
-    found = (_unwrapped(item, depth + 1) for item in inner if item is not None)
+    inner = (json_object(item) for item in value.values()) if depth < MAX_DEPTH else ()
+    found = (_unwrap(item, depth + 1) for item in inner if item is not None)
     return next((item for item in found if "sections" in item), value)
 
 
-def _noted(entry: Any) -> Block:
+def _notes_block(entry: Any) -> Block:
     heading, notes = (entry.get("heading"), entry.get("notes")) if isinstance(entry, dict) else ("", entry)
     lines = [str(note).strip() for note in (notes if isinstance(notes, list) else [notes]) if note]
-    return block_of(str(heading or ""), "\n".join(f"- {line}" for line in lines if line))
+    return make_block(str(heading or ""), "\n".join(f"- {line}" for line in lines if line))
 
 
-AT_ONCE = 4
+MAX_CONCURRENT_CALLS = 4
 """Model calls that run side by side."""
-MOST_PARTS = 300
-MOST_ROUNDS = 5
-LEAST_TOKENS = 100
+MAX_PARTS = 300
+MAX_ROUNDS = 5
+MIN_NOTES_TOKENS = 100
 """What notes of a part may always take."""
-_MUST_SHRINK_TO = 0.9
-_FILLED = 0.8
-BEGINS_AT, WRITES_AT, ENDS_AT = 40.0, 75.0, 90.0
+_MAX_SHRINK_RATIO = 0.9
+_NOTES_SHARE = 0.8
+START_PCT, WRITE_PCT, END_PCT = 40.0, 75.0, 90.0
 """Percent of a run's progress."""
-_LESS_TO_WRITE = "Ask for a shorter script (target_length_s), or use a model that may write more."
-_LESS_TO_READ = "Have it read less at once (article_tokens), or use a model that may write more."
+_OUTPUT_FIX = "Ask for a shorter script (target_length_s), or use a model that may write more."
+_INPUT_FIX = "Have it read less at once (article_tokens), or use a model that may write more."
 
 
-def write_node(model: ChatModel | ScriptModels) -> ScriptNode:
+def write_node(model: ModelSource | ScriptModels) -> ScriptNode:
     """Return the node; it writes draft, notes (where there had to be some) and model_usage.
 
     It raises ScriptFailed when the model fails, or its answer is empty, cut off or withheld.
@@ -84,10 +84,10 @@ def write_node(model: ChatModel | ScriptModels) -> ScriptNode:
 
     async def write(state: ScriptState, config: RunnableConfig) -> ScriptUpdate:
         writing = await asyncio.to_thread(WritingTask.of, state, models)
-        notes = await condensed(writing)
-        tell_progress(WRITES_AT if notes else BEGINS_AT, "Writing the script")
+        notes = await condense_article(writing)
+        report_progress(WRITE_PCT if notes else START_PCT, "Writing the script")
         draft = await writing.write(config, notes)
-        tell_progress(ENDS_AT, "The script is written")
+        report_progress(END_PCT, "The script is written")
         return {
             "draft": draft,
             "notes": [block._asdict() for block in notes] if notes else None,
@@ -115,8 +115,8 @@ class WritingTask:
     def of(cls, state: ScriptState, models: ScriptModels) -> Self:
         """Read a state; call it on a thread: a page may have some megabytes."""
         page, settings = state["page"], ScriptSettings.model_validate(state.get("settings") or {})
-        article = blocks_of(page)
-        plan = plan_of(settings, article, page_language=page["language"])
+        article = page_blocks(page)
+        plan = plan_script(settings, article, page_language=page["language"])
         return cls(page["title"], article, settings.article_tokens, plan, models.model_for(settings))
 
     async def write(
@@ -137,33 +137,33 @@ class WritingTask:
             written = draft["text"] if draft["written"] is None else json.dumps(draft["written"], ensure_ascii=False)
             said += [AIMessage(written or "(nothing)"), HumanMessage(prompts.repair_request(problems))]
         system = prompts.script_prompt(self.plan, from_notes=bool(notes))
-        function = Function(prompts.script_function(self.plan), prompts.script_as_json(self.plan), _LESS_TO_WRITE)
-        answer, used = await self._ask("write", system, said, config, function)
+        function = Function(prompts.script_function(self.plan), prompts.script_json_prompt(self.plan), _OUTPUT_FIX)
+        answer, used = await self._ask_model("write", system, said, config, function)
         self.usage.append(used)
-        return read_draft(answer)
+        return parse_draft(answer)
 
-    async def take_notes(self, part: Sequence[Block], number: int, parts: int) -> Answered:
+    async def take_notes(self, part: Sequence[Block], number: int, parts: int) -> ModelAnswer:
         """Ask for notes of a part of the article, together so long that they can be read at once.
 
         Raises:
             ScriptFailed: as `write`.
         """
-        system = prompts.notes_prompt(max(int(self.budget * _FILLED / parts), LEAST_TOKENS))
+        system = prompts.notes_prompt(max(int(self.budget * _NOTES_SHARE / parts), MIN_NOTES_TOKENS))
         said = [HumanMessage(prompts.notes_request(self.title, part, number, parts))]
-        function = Function(prompts.notes_function(), prompts.NOTES_AS_JSON, _LESS_TO_READ)
-        return await self._ask("notes", system, said, get_config(), function)
+        function = Function(prompts.notes_function(), prompts.NOTES_JSON_PROMPT, _INPUT_FIX)
+        return await self._ask_model("notes", system, said, get_config(), function)
 
-    async def _ask(
+    async def _ask_model(
         self, stage: str, system: str, said: Sequence[AnyMessage], config: RunnableConfig, function: Function
-    ) -> Answered:
+    ) -> ModelAnswer:
         try:
-            return await ask(self.model, stage, system, said, config, function)
+            return await ask_model(self.model, stage, system, said, config, function)
         except StageFailed as error:
             usage = [*self.usage, *error.model_usage]
             raise ScriptFailed(f"The script was not written: {error}", model_usage=usage) from error
 
 
-async def condensed(writing: WritingTask) -> list[Block] | None:
+async def condense_article(writing: WritingTask) -> list[Block] | None:
     """Take notes of an article that is too long to be read at once: of its parts in order, or of such notes again.
 
     For nodes of a graph only: each part is a task of it.
@@ -171,23 +171,23 @@ async def condensed(writing: WritingTask) -> list[Block] | None:
     Raises:
         ScriptFailed: a call failed, a part got no notes, or the notes do not become short enough.
     """
-    blocks, left = writing.article, tokens_of(writing.article)
+    blocks, left = writing.article, estimate_tokens(writing.article)
     if left <= writing.budget:
         return None
-    tell_progress(BEGINS_AT, "Reading the article in parts")
-    for _ in range(MOST_ROUNDS):
-        parts = await asyncio.to_thread(parts_of, blocks, writing.budget)
-        if len(parts) > MOST_PARTS:
+    report_progress(START_PCT, "Reading the article in parts")
+    for _ in range(MAX_ROUNDS):
+        parts = await asyncio.to_thread(split_into_parts, blocks, writing.budget)
+        if len(parts) > MAX_PARTS:
             raise ScriptFailed(
                 f"The article is too long: about {left} tokens, which are {len(parts)} parts of "
-                f"{writing.budget} (article_tokens), and {MOST_PARTS} are read at most.",
+                f"{writing.budget} (article_tokens), and {MAX_PARTS} are read at most.",
                 model_usage=writing.usage,
             )
-        read, blocks = left, await _notes_of(writing, parts, of_notes=blocks is not writing.article)
-        left = tokens_of(blocks)
+        read, blocks = left, await _take_all_notes(writing, parts, of_notes=blocks is not writing.article)
+        left = estimate_tokens(blocks)
         if left <= writing.budget:
             return blocks
-        if left > read * _MUST_SHRINK_TO:
+        if left > read * _MAX_SHRINK_RATIO:
             break
     raise ScriptFailed(
         "The article is too long, and the notes that the model took of it are not short enough.",
@@ -195,14 +195,14 @@ async def condensed(writing: WritingTask) -> list[Block] | None:
     )
 
 
-async def _notes_of(writing: WritingTask, parts: Sequence[Sequence[Block]], *, of_notes: bool) -> list[Block]:
+async def _take_all_notes(writing: WritingTask, parts: Sequence[Sequence[Block]], *, of_notes: bool) -> list[Block]:
     """Read the parts of a round side by side; the first that fails ends the others."""
-    free = asyncio.Semaphore(AT_ONCE)
+    free = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
     read: list[int] = []
 
     async def take_notes(place: int) -> dict[str, Any]:
         answer, used = await writing.take_notes(parts[place], place + 1, len(parts))
-        notes = read_notes(answer)
+        notes = parse_notes(answer)
         if not notes:
             raise ScriptFailed(
                 f"The model took no notes of part {place + 1} of {len(parts)} of the article.",
@@ -222,7 +222,7 @@ async def _notes_of(writing: WritingTask, parts: Sequence[Sequence[Block]], *, o
         # Nobody knows how many rounds there will be.
         share = 1.0 if of_notes else len(read) / len(parts)
         of = "of its notes" if of_notes else "of the article"
-        tell_progress(BEGINS_AT + (WRITES_AT - BEGINS_AT) * share, f"Read {len(read)} of {len(parts)} parts {of}")
+        report_progress(START_PCT + (WRITE_PCT - START_PCT) * share, f"Read {len(read)} of {len(parts)} parts {of}")
         return [Block(**note) for note in part["notes"]]
 
     try:

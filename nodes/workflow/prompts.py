@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
 from toolweave.nodes.chat_models import LazyChatModel
-from toolweave.nodes.model_turn import Answered, Function, ask, local_today
+from toolweave.nodes.model_turn import Function, ModelAnswer, ask_model, local_today
 from toolweave.nodes.workflow.state import WorkflowState
 from toolweave.nodes.workflow.tool_descriptions import selection_schema
 from toolweave.tool_config import ToolConfig
@@ -66,7 +66,7 @@ class WorkflowPrompts:
         tools: Sequence[ToolConfig],
         config: RunnableConfig,
         rejected: tuple[AIMessage, Sequence[str]] | None = None,
-    ) -> Answered:
+    ) -> ModelAnswer:
         """Ask which tool to call with which arguments; the function to call is bound to `tools` (W-05).
 
         `rejected` is an answer that could not be used, and why. Raises StageFailed as `ask` does.
@@ -82,9 +82,9 @@ class WorkflowPrompts:
             messages += [AIMessage(_choice_text(answer)), HumanMessage(REPAIR_PROMPT.format(problems=listed))]
         # On a thread: the schemas of many tools take a while to rewrite.
         function = Function(await asyncio.to_thread(selection_schema, tools), JSON_ONLY)
-        return await ask(self.model, "llm_selection", system, messages, config, function)
+        return await ask_model(self.model, "llm_selection", system, messages, config, function)
 
-    async def format(self, state: WorkflowState, config: RunnableConfig) -> Answered:
+    async def format(self, state: WorkflowState, config: RunnableConfig) -> ModelAnswer:
         """Ask for a text that tells the user what the API answered; it streams through `config` (W-07).
 
         The output is told instead of the answer's body, unless it is None. Raises StageFailed as `ask` does.
@@ -94,7 +94,7 @@ class WorkflowPrompts:
         form = f"\n\nHow to write it:\n{how[:MAX_INSTRUCTIONS_CHARS]}" if how else ""
         shown = _answer_block(state["raw_response"] or {}, state["output"])
         messages = [HumanMessage(f"I asked:\n{state['user_instructions']}{form}\n\n{shown}")]
-        return await ask(self.model, "response_formatting", FORMAT_PROMPT, messages, config)
+        return await ask_model(self.model, "response_formatting", FORMAT_PROMPT, messages, config)
 
 
 def _choice_text(answer: AIMessage) -> str:

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from toolweave.errors import SelectionFailed, StageFailed
 from toolweave.nodes.http_tools.comparison import differences, infer_arguments
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
-from toolweave.nodes.model_turn import ModelUsage, as_object, written_objects
-from toolweave.nodes.tool_catalog import ToolRegistry, registered
+from toolweave.nodes.model_turn import ModelUsage, json_object, json_objects
+from toolweave.nodes.tool_catalog import ToolRegistry, registered_tools
 from toolweave.nodes.workflow.prompts import WorkflowPrompts
 from toolweave.nodes.workflow.state import ChosenRequest, WorkflowNode, WorkflowState, WorkflowUpdate
 from toolweave.tool_config import ToolConfig
@@ -47,7 +47,7 @@ def parse_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
         WrongArguments: there is none, or it is incomplete.
     """
     problems: list[str] = []
-    for name, value in written_objects(answer):
+    for name, value in json_objects(answer):
         try:
             return _parse_object(name, value, tool_ids)
         except WrongArguments as error:
@@ -78,7 +78,7 @@ def _nested_objects(name: str, value: dict[str, Any], depth: int) -> Iterator[tu
     """Give an object and those in it, each with its key, or with the name of the call that it is the arguments of."""
     yield name, value
     for key, item in value.items() if depth and not _is_choice(value) else ():
-        if (inner := as_object(item)) is not None:
+        if (inner := json_object(item)) is not None:
             yield from _nested_objects(str(value.get("name", key)), inner, depth - 1)
 
 
@@ -98,13 +98,13 @@ def _build_choice(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
             return Choice(None, reason=reason)
     if tool_id not in tool_ids:
         raise WrongArguments([f"tool_id must be one of {', '.join(tool_ids)}, not {tool_id[:100]!r}."])
-    read = as_object(arguments)
+    read = json_object(arguments)
     return Choice(tool_id, arguments if read is None else read, _parse_spec(http_spec), reason)
 
 
 def _parse_spec(value: Any) -> HTTPRequestSpec | None:
     try:
-        return None if value is None else HTTPRequestSpec.model_validate(as_object(value) or value)
+        return None if value is None else HTTPRequestSpec.model_validate(json_object(value) or value)
     except ValidationError as error:
         problems = [f"{'.'.join(map(str, ['http_spec', *one['loc']]))}: {one['msg']}" for one in error.errors()[:5]]
         raise WrongArguments([problem[:300] for problem in problems]) from None
@@ -127,7 +127,7 @@ def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> WorkflowNod
     """
 
     async def select(state: WorkflowState, config: RunnableConfig) -> WorkflowUpdate:
-        tools = await registered(registry, [candidate["tool_id"] for candidate in state["candidates"]])
+        tools = await registered_tools(registry, [candidate["tool_id"] for candidate in state["candidates"]])
         usage: list[ModelUsage] = []
         try:
             chosen, request = await _choose_request(prompts, state, tools, usage, config)

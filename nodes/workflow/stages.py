@@ -6,13 +6,13 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
-from toolweave.config.documents import checked_input
+from toolweave.config.documents import validate_graph_input
 from toolweave.errors import StageFailed
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 from toolweave.nodes.http_tools.responses import mapped_output
 from toolweave.nodes.model_turn import usage_summary
-from toolweave.nodes.tool_catalog import ToolRegistry, registered
+from toolweave.nodes.tool_catalog import ToolRegistry, registered_tools
 from toolweave.nodes.tool_selection import ToolIndex
 from toolweave.nodes.workflow.prompts import WorkflowPrompts
 from toolweave.nodes.workflow.state import (
@@ -40,8 +40,8 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
             UnknownTools: nothing is registered under some ids; names all of them.
             PersistenceError: the registry cannot be read now.
         """
-        wanted = checked_input(CheckedWorkflowInput, state, "The workflow cannot begin")
-        found = await registered(registry, tuple(dict.fromkeys(wanted.tool_ids)))
+        wanted = validate_graph_input(CheckedWorkflowInput, state, "The workflow cannot begin")
+        found = await registered_tools(registry, tuple(dict.fromkeys(wanted.tool_ids)))
         tools = list(found.values())
         if len(tools) > max_tools:
             tools = await asyncio.to_thread(relevant_tools, tools, wanted.user_instructions, max_tools)
@@ -54,7 +54,7 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
 
 def relevant_tools(tools: Sequence[ToolConfig], instructions: str, most: int) -> list[ToolConfig]:
     """Keep the `most` tools whose words fit best, then the first ones, in the order in which they were given."""
-    return [tools[place] for place in ToolIndex(tools).best([(instructions, 1.0)], most)]
+    return [tools[place] for place in ToolIndex(tools).choose([(instructions, 1.0)], most)]
 
 
 def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> WorkflowNode:

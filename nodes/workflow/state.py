@@ -7,7 +7,7 @@ from langgraph.channels import EphemeralValue
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, field_validator
 from typing_extensions import TypedDict
 
-from toolweave.nodes.model_turn import ModelUsage, gathered, usage_summary
+from toolweave.nodes.model_turn import ModelUsage, merge_model_usage, usage_summary
 
 Stage = Literal["tool_retrieval", "llm_selection", "api_execution", "response_formatting"]
 Status = Literal["success", "error"]
@@ -90,7 +90,7 @@ class WorkflowState(WorkflowInput, WorkflowOutput):
     wanted_format: WantedFormat | None
     candidates: list[Candidate]
     selection: ChosenRequest | None
-    model_usage: Annotated[list[ModelUsage], gathered]
+    model_usage: Annotated[list[ModelUsage], merge_model_usage]
     failure: Failure | None
 
 

@@ -125,8 +125,8 @@ class CallerSessions:
             if idle is None or len(self._closing) >= self._timing.max_caller_sessions:
                 raise results.too_many_callers(config.name, tool)
             self._close(idle)
-        filled_in = (*config.filled_in, *filter(None, values.values()))
-        own = replace(config, headers=headers, caller_headers={}, filled_in=filled_in)
+        filled_in = (*config.secret_values, *filter(None, values.values()))
+        own = replace(config, headers=headers, caller_headers={}, secret_values=filled_in)
         connection = ServerConnection(own, self._timing, _log_tools, shared=self.shared)
         connection.start()
         for field, value in values.items():

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 
 from loguru import logger
 
-from toolweave.config.mcp import McpConfig, mcp_place, served_mcp_config
+from toolweave.config.mcp import McpConfig, find_mcp_config, served_mcp_config
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ServerUnavailable
 from toolweave.files import make_data_folder
@@ -36,7 +36,7 @@ async def open_configured_plane(settings: Settings) -> AsyncIterator[ToolPlane]:
     # A graph server of another project does not prepare the folder. Without it, the call log says what is wrong.
     with suppress(OSError):
         await asyncio.to_thread(make_data_folder, settings.data_dir)
-    _log_config(config, mcp_place(settings).in_words())
+    _log_config(config, find_mcp_config(settings).describe())
     async with (
         open_call_log(settings.data_dir, settings.mcp_log) as observers,
         open_tool_plane(config.servers, observers=observers, token_place=token_place(settings)) as plane,

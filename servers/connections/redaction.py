@@ -37,7 +37,7 @@ class Redaction:
         candidates = [*_credentials(config), *config.env.values(), *config.headers.values()]
         candidates += [urlsplit(config.url or "").query, *(text.partition(" ")[2] for text in config.headers.values())]
         # A variable that names a folder or an interpreter is no secret, and errors are about it.
-        candidates += [value for value in config.filled_in if not _is_path(value)]
+        candidates += [value for value in config.secret_values if not _is_path(value)]
         self._configured = {form for text in candidates for form in _secret_forms(text)}
         self._own_credentials = {form for text in _credentials(config) for form in _secret_forms(text)}
         self._added: dict[str, None] = {}
@@ -106,7 +106,7 @@ def _credentials(config: McpServerConfig) -> Iterator[str]:
     for address in (config.url or "", *config.env.values(), *_database_urls(config)):
         yield from _passwords(address)
     yield (config.auth and config.auth.client_secret) or ""
-    yield from (value for value in config.filled_in if _is_random(value) and not _is_path(value))
+    yield from (value for value in config.secret_values if _is_random(value) and not _is_path(value))
 
 
 def _database_urls(config: McpServerConfig) -> list[str]:

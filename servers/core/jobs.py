@@ -251,7 +251,7 @@ def resolve_endpoint(endpoint: str, settings: Settings) -> AllowedEndpoint:
         return entry.covers(target.scheme, target.host, target.port, target.address, segments)
 
     if not any(map(covers, allowed)):
-        shown = ", ".join(entry.shown for entry in allowed[:_MAX_LISTED_ENDPOINTS])
+        shown = ", ".join(entry.url for entry in allowed[:_MAX_LISTED_ENDPOINTS])
         more = " and others" if len(allowed) > _MAX_LISTED_ENDPOINTS else ""
         raise ToolFailed(
             FORBIDDEN_ENDPOINT,

@@ -16,7 +16,7 @@ from loguru import logger
 from pydantic import ValidationError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from toolweave.config.documents import sentences
+from toolweave.config.documents import problems_in
 from toolweave.servers.databases.engine import DatabaseKind
 from toolweave.tool_config import RESERVED_IDS, ToolConfig
 
@@ -196,7 +196,7 @@ def _parse_config(document: str) -> ToolConfig:
 def _describe_error(error: Exception) -> str:
     match error:
         case ValidationError():
-            return "; ".join(f"{'.'.join(map(str, place))} {expected}" for place, expected in sentences(error)[:5])
+            return "; ".join(f"{'.'.join(map(str, place))} {expected}" for place, expected in problems_in(error)[:5])
         case json.JSONDecodeError():
             return "it is no JSON"
         case _:

@@ -19,7 +19,7 @@ from typing import Any
 import httpcore
 import httpx
 
-from toolweave.config.outbound_allow import HEADER_NAME, belongs_to_connection
+from toolweave.config.outbound_allow import HEADER_NAME, is_client_header
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound_policy import OutboundLimits, OutboundPolicy, OutboundTarget, read_target
 
@@ -79,7 +79,7 @@ def require_sendable(request: OutboundRequest, most_bytes: int) -> None:
             raise OutboundRefused(
                 "A header's name or value holds a character that headers cannot carry (such as a line break)."
             )
-        if belongs_to_connection(name):
+        if is_client_header(name):
             raise OutboundRefused(f"The header {name} is set by the client itself; leave it out.")
 
 

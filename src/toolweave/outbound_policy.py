@@ -17,7 +17,7 @@ from typing import cast
 
 import httpx
 
-from toolweave.config.outbound_allow import DEFAULT_PORTS, HOST_NAME, NUMBER, AllowedTarget, Scheme
+from toolweave.config.outbound_allow import DEFAULT_PORTS, HOST_NAME, NUMERIC_LABEL, AllowedTarget, Scheme
 from toolweave.errors import OutboundFailed, OutboundRefused
 
 MOST_CHARACTERS = 8192
@@ -100,7 +100,7 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
         except ValueError:
             raise OutboundRefused("The URL's host in brackets is not an IPv6 address (without a zone).") from None
     ascii_host = _ascii(host)
-    if not NUMBER.fullmatch(ascii_host.rpartition(".")[2]):
+    if not NUMERIC_LABEL.fullmatch(ascii_host.rpartition(".")[2]):
         return None
     try:
         return IPv4Address(ascii_host)

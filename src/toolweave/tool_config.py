@@ -33,7 +33,7 @@ from pydantic import (
     model_validator,
 )
 
-from toolweave.config.outbound_allow import HEADER_NAME, belongs_to_connection
+from toolweave.config.outbound_allow import HEADER_NAME, is_client_header
 from toolweave.errors import OutboundRefused
 from toolweave.outbound_policy import read_target
 from toolweave.redact import names_a_secret_header, redact_text
@@ -439,7 +439,7 @@ def is_secret_header(name: str, text: str) -> bool:
 
 def is_connection_header(name: str) -> bool:
     """Say whether only the client may fill a header: it belongs to the connection, or hides the method."""
-    return belongs_to_connection(name) or name.lower() in _METHOD_HEADERS
+    return is_client_header(name) or name.lower() in _METHOD_HEADERS
 
 
 def _usual_place(name: str, placeholders: tuple[str, ...], method: Method) -> Place:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.command import Ended, toolweave
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG
-from toolweave.config.mcp_editing import ready_made, shipped_text
+from toolweave.config.mcp_editing import ready_made_servers, shipped_config_text
 
 MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 SECRET = "s3cr3t-9f8e7d"
@@ -53,7 +53,7 @@ def test_a_name_is_enough_for_a_ready_made_server_and_what_is_missing_is_said(tm
     ]
     assert f"Made {OWN}" in ended.stderr
     text = (tmp_path / OWN).read_text(encoding="utf-8")
-    before = shipped_text()
+    before = shipped_config_text()
     assert text.count("\n") == before.count("\n")
     assert {name for name, entry in entries(tmp_path / OWN).items() if entry.get("enabled", True)} == {"todo", "brave"}
     told = json.loads(servers(tmp_path, "add", "brave", "--no-install", "--json", BRAVE_API_KEY=SECRET).stdout)
@@ -66,7 +66,7 @@ def test_a_ready_made_server_comes_into_a_file_of_ones_own_and_goes_again_withou
     folder = mine.parents[1]
     assert servers(folder, "add", "time", "--no-install").code == 0
     assert mine.read_text(encoding="utf-8").startswith(MINE.removesuffix("  },\n}\n"))
-    assert entries(mine)["time"] == {**ready_made()["time"].raw, "enabled": True}
+    assert entries(mine)["time"] == {**ready_made_servers()["time"].raw, "enabled": True}
     assert servers(folder, "remove", "time", "--keep-entry").stdout.startswith(f"time is disabled in {OWN}.\n")
     assert entries(mine)["time"]["enabled"] is False
     assert servers(folder, "remove", "time").stdout.startswith(f"time is removed from {OWN}.\n")
@@ -77,10 +77,10 @@ def test_a_ready_made_server_comes_into_a_file_of_ones_own_and_goes_again_withou
 
 def test_without_a_name_the_ready_made_servers_are_listed_with_what_they_need(tmp_path: Path) -> None:
     lines = servers(tmp_path, "add").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == list(ready_made())
-    assert ready_made()["todo"].about in lines[0]
+    assert [line.split()[0] for line in lines] == list(ready_made_servers())
+    assert ready_made_servers()["todo"].description in lines[0]
     (brave,) = (line for line in lines if line.startswith("brave "))
-    assert ready_made()["brave"].about in brave
+    assert ready_made_servers()["brave"].description in brave
     assert "needs BRAVE_API_KEY" in brave
     rows = {row["name"]: row for row in json.loads(servers(tmp_path, "add", "--json", BRAVE_API_KEY="x").stdout)}
     assert rows["brave"]["missing"] == []

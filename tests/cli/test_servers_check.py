@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.command import Ended, toolweave
 from toolweave.cli.servers_state import tool_signature
-from toolweave.config.mcp_editing import ready_made
+from toolweave.config.mcp_editing import ready_made_servers
 
 MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 GOOD = {"command": sys.executable, "args": [str(MCP_SERVER)], "tools": {"include": ["echo", "pid"]}}
@@ -85,7 +85,7 @@ def test_the_list_says_what_each_server_lacks_and_which_ones_can_be_added(tmp_pa
     listed = json.loads(servers(tmp_path, "list", "--json").stdout)
     assert [each["name"] for each in listed if each["configured"]] == list(SERVERS)
     added = {each["name"]: each for each in listed if not each["configured"]}
-    assert list(added) == list(ready_made())
+    assert list(added) == list(ready_made_servers())
     assert (added["brave"]["missing"], added["brave"]["installed"]) == (["BRAVE_API_KEY"], False)
     (brave,) = (line for line in lines if line.startswith("brave "))
     assert "can be added: toolweave servers add brave, needs BRAVE_API_KEY" in brave

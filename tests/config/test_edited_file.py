@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.config.documents import MAX_BYTES
-from toolweave.config.mcp_editing import edit_file, make_file
+from toolweave.config.documents import MAX_CONFIG_BYTES
+from toolweave.config.mcp_editing import create_file, edit_file
 from toolweave.errors import ConfigError
 
 
@@ -34,7 +34,7 @@ def test_edits_at_once_follow_each_other(tmp_path: Path) -> None:
     file = tmp_path / "mcp.jsonc"
 
     def add(number: int) -> bool:
-        return make_file(file, "") | edit_file(file, lambda text: f"{text}{number}\n")
+        return create_file(file, "") | edit_file(file, lambda text: f"{text}{number}\n")
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(add, range(40)))
@@ -44,8 +44,8 @@ def test_edits_at_once_follow_each_other(tmp_path: Path) -> None:
 
 def test_a_file_is_made_once_for_its_owner_only_with_the_folder_to_it(tmp_path: Path) -> None:
     file = tmp_path / "data" / "mcp.jsonc"
-    assert make_file(file, "first")
-    assert not make_file(file, "second")
+    assert create_file(file, "first")
+    assert not create_file(file, "second")
     assert file.read_text(encoding="utf-8") == "first"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -70,9 +70,9 @@ def test_what_cannot_be_written_is_named_and_left_as_it_was(tmp_path: Path) -> N
             edit_file(path, refuse)
         assert str(raised.value).startswith(f"{path}: {reason}")
     with pytest.raises(ConfigError, match="larger than 256 KiB"):
-        edit_file(file, lambda text: text + " " * MAX_BYTES)
+        edit_file(file, lambda text: text + " " * MAX_CONFIG_BYTES)
     with pytest.raises(ConfigError, match="cannot be written"):
-        make_file(file / "below" / "mcp.jsonc", "{}")
+        create_file(file / "below" / "mcp.jsonc", "{}")
     assert file.read_text(encoding="utf-8") == "{}"
     assert names_in(tmp_path) == ["latin.jsonc", "mcp.jsonc"]
 

@@ -67,7 +67,7 @@ def test_templates_are_kept_apart_from_the_headers_that_are_always_sent(load: Lo
     field = CallerField("user", "token", "s3rvice-token")
     assert server.caller_headers == {"Authorization": HeaderTemplate(("Bearer ", field))}
     assert server.caller_headers["Authorization"].needs_caller is False
-    assert "s3rvice-token" in server.filled_in
+    assert "s3rvice-token" in server.secret_values
     assert "s3rvice-token" not in repr(server) + repr(server.caller_headers)
 
 
@@ -122,7 +122,7 @@ def test_a_default_that_holds_a_malformed_variable_is_refused(load: Load) -> Non
     ],
 )
 def test_a_template_anywhere_else_is_refused_by_name(load: Load, entry: str, path: str) -> None:
-    with pytest.raises(ConfigError, match=rf"mcp\.jsonc:2: server 'github': {path} holds a template of who calls"):
+    with pytest.raises(ConfigError, match=rf"mcp\.jsonc:2: server 'github': {path} contains a caller template"):
         load(entry, URL="https://h/mcp")
 
 

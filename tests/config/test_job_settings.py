@@ -13,7 +13,7 @@ HEADERS = "TOOLWEAVE_JOB_HEADERS"
 
 def test_endpoints_are_urls_separated_by_commas() -> None:
     given = " https://Jobs.Example.org/v1/ , http://10.0.0.5:8090,, http://[fd00::1]/a%20b"
-    assert [entry.shown for entry in load_settings({ENDPOINTS: given}).job_endpoints] == [
+    assert [entry.url for entry in load_settings({ENDPOINTS: given}).job_endpoints] == [
         "https://jobs.example.org/v1",
         "http://10.0.0.5:8090",
         "http://[fd00::1]/a%20b",

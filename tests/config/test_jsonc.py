@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.config import documents
-from toolweave.config.documents import MAX_BYTES
+from toolweave.config.documents import MAX_CONFIG_BYTES
 from toolweave.config.jsonc import parse_jsonc, read_jsonc
 from toolweave.errors import ConfigError
 
@@ -61,7 +61,7 @@ def test_every_key_is_on_the_line_where_it_is_written(value: dict[str, Any]) -> 
 @given(st.text(alphabet=NOISE, max_size=40))
 def test_any_text_is_read_or_refused_with_a_configuration_error(text: str) -> None:
     try:
-        place = parse_jsonc(text, source="noise.jsonc").place(())
+        place = parse_jsonc(text, source="noise.jsonc").locate(())
     except ConfigError as error:
         place = str(error)
     assert place.startswith("noise.jsonc:")
@@ -98,8 +98,8 @@ def test_a_syntax_error_shows_nothing_of_the_text_around_it() -> None:
 
 def test_a_place_that_has_no_line_is_that_of_its_parent() -> None:
     document = parse_jsonc('{\n"a": {\n"b": 1}}', source="x")
-    assert document.place(("a", "b", "deeper", 3)) == "x:3"
-    assert document.place(("absent",)) == "x:1"
+    assert document.locate(("a", "b", "deeper", 3)) == "x:3"
+    assert document.locate(("absent",)) == "x:1"
 
 
 def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_pipe_is_read_to_its_end_and_one_that_nobody_writes_into_is_not_waited
 ) -> None:
     pipe = tmp_path / "pipe.jsonc"
     os.mkfifo(pipe)
-    monkeypatch.setattr(documents, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(documents, "PIPE_TIMEOUT_S", 0.01)
     with pytest.raises(
         ConfigError, match=r"pipe\.jsonc: cannot be read \(a pipe whose end did not come within 0\.01 s"
     ):
@@ -131,7 +131,7 @@ def test_files_that_cannot_be_read_are_named_with_the_reason(tmp_path: Path) -> 
     broken = tmp_path / "latin1.jsonc"
     broken.write_bytes(b'{\n"a": "\xe4"}')
     huge = tmp_path / "huge.jsonc"
-    huge.write_bytes(b" " * (MAX_BYTES + 1))
+    huge.write_bytes(b" " * (MAX_CONFIG_BYTES + 1))
     looping = tmp_path / "loop.jsonc"
     looping.symlink_to(looping)
     for path, reason in [

@@ -225,12 +225,12 @@ def test_webhook_headers_are_filled_from_variables_with_the_prefix(tmp_path: Pat
     headers = {"authorization": "Bearer ${{ env.LG_WEBHOOK_TOKEN }}", "x-static": "1"}
     webhooks = load(tmp_path, webhooks={"headers": headers}).webhooks
     environ = {"LG_WEBHOOK_TOKEN": SECRET}
-    assert webhooks.filled_headers(environ) == {"authorization": f"Bearer {SECRET}", "x-static": "1"}
+    assert webhooks.resolved_headers(environ) == {"authorization": f"Bearer {SECRET}", "x-static": "1"}
     with pytest.raises(ConfigError, match="needs 'LG_WEBHOOK_TOKEN', which is not set"):
-        webhooks.filled_headers({})
+        webhooks.resolved_headers({})
     other = load(tmp_path, webhooks={"headers": {"a": "${{env.OTHER}}"}}).webhooks
     with pytest.raises(ConfigError, match="may not read 'OTHER'") as raised:
-        other.filled_headers({"OTHER": SECRET})
+        other.resolved_headers({"OTHER": SECRET})
     assert SECRET not in str(raised.value)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.config.mcp_texts import Written, mcp_texts
-from toolweave.config.mcp_editing import entry_texts, switched, with_entry, without_entry
+from toolweave.config.mcp_editing import parse_entries, with_enabled, with_entry, without_entry
 
 COMMENT = re.compile(r"""/\*.*?\*/|//[^\r\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", re.DOTALL)
 ADDED = {"command": "new", "args": ["a b", "{env:X}"], "env": {"KEY": "//"}}
@@ -32,7 +32,7 @@ def squeezed(text: str) -> str:
 def test_an_entry_is_switched_and_nothing_else_changes(written: Written, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(written.names))
     on = data.draw(st.booleans())
-    text = switched(written.text, name, on=on)
+    text = with_enabled(written.text, name, enabled=on)
     value = json5.loads(text)
     entry = value[written.top].pop(name)
     servers = dict(written.value[written.top])
@@ -42,9 +42,9 @@ def test_an_entry_is_switched_and_nothing_else_changes(written: Written, data: s
     assert json.dumps(value) == json.dumps({**written.value, written.top: servers})
     assert entry == {key: item for key, item in was.items() if key not in switches}
     assert comments_of(text) == comments_of(written.text)
-    assert switched(text, name, on=on) == text
-    other = switched(text, name, on=not on)
-    assert switched(switched(other, name, on=on), name, on=not on) == other
+    assert with_enabled(text, name, enabled=on) == text
+    other = with_enabled(text, name, enabled=not on)
+    assert with_enabled(with_enabled(other, name, enabled=on), name, enabled=not on) == other
 
 
 @settings(max_examples=30)
@@ -74,7 +74,7 @@ def test_an_entry_is_taken_out_with_its_own_comments_only(written: Written, data
 @given(mcp_texts(min_servers=1), mcp_texts(min_servers=1))
 def test_an_entry_of_another_file_is_taken_over_or_put_in_the_place_of_one(mine: Written, theirs: Written) -> None:
     name = theirs.names[0]
-    entry = entry_texts(theirs.text)[name]
+    entry = parse_entries(theirs.text)[name]
     text = with_entry(mine.text, name, entry)
     servers = {**mine.value[mine.top], name: theirs.value[theirs.top][name]}
     assert meaning(text) == json.dumps({**mine.value, mine.top: servers})
@@ -84,14 +84,14 @@ def test_an_entry_of_another_file_is_taken_over_or_put_in_the_place_of_one(mine:
 @settings(max_examples=15)
 @given(st.dictionaries(st.sampled_from("abcd"), st.just({"command": "x"})), st.sampled_from([None, 2, "\t"]))
 def test_what_is_plain_json_stays_plain_json(servers: dict[str, Any], indent: Any) -> None:
-    commented = entry_texts('{servers: {x: {command: "y", // why\n}}}')["x"]
+    commented = parse_entries('{servers: {x: {command: "y", // why\n}}}')["x"]
     text = json.dumps({"mcpServers": servers}, indent=indent)
     for edited in (with_entry(text, "new", ADDED), with_entry(text, "new", commented)):
         assert json.loads(edited)["mcpServers"].keys() == {*servers, "new"}
         json.loads(without_entry(edited, "new"))
     for name in servers:
         json.loads(without_entry(text, name))
-        json.loads(switched(text, name, on=False))
+        json.loads(with_enabled(text, name, enabled=False))
 
 
 SHIPPED = """{
@@ -110,13 +110,13 @@ SHIPPED = """{
 
 def test_an_entry_comes_with_its_comments_in_the_indentation_of_its_new_place_and_goes_with_them() -> None:
     mine = '{\n\t"servers": {\n\t\t// mine\n\t\ta: {command: "x"} // note\n\t}\n}\n'.replace("\n", "\r\n")
-    entry = entry_texts(switched(SHIPPED, "ready", on=True))["ready"]
+    entry = parse_entries(with_enabled(SHIPPED, "ready", enabled=True))["ready"]
     text = with_entry(mine, "ready", entry)
     assert text.replace("\r\n", "\n") == (
         '{\n\t"servers": {\n\t\t// mine\n\t\ta: {command: "x"}, // note\n\t\t// What it is for.\n\t\t"ready": {'
         '\n\t\t\t"enabled": true, // until wanted\n\t\t\t"args": [\n\t\t\t\t"x",\n\t\t\t],\n\t\t}\n\t}\n}\n'
     )
     assert text.count("\r\n") == text.count("\n")
-    assert without_entry(text, "ready", above=entry.above) == mine
-    assert "\t// mine\r\n\t\t// What" in without_entry(text, "a", above=entry.above)
-    assert without_entry(SHIPPED, "ready", above=entry.above) == '{\n  "mcpServers": {\n  },\n}\n'
+    assert without_entry(text, "ready", comment=entry.comment) == mine
+    assert "\t// mine\r\n\t\t// What" in without_entry(text, "a", comment=entry.comment)
+    assert without_entry(SHIPPED, "ready", comment=entry.comment) == '{\n  "mcpServers": {\n  },\n}\n'

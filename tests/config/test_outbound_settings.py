@@ -6,7 +6,7 @@ from ipaddress import ip_network
 import pytest
 
 from toolweave.config.outbound_allow import AllowedTarget
-from toolweave.config.settings import load_settings, webhook_keys
+from toolweave.config.settings import decode_webhook_keys, load_settings
 from toolweave.errors import ConfigError
 
 KEY = b"0123456789abcdef01234567"
@@ -30,7 +30,7 @@ SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
 )
 def test_an_entry_is_a_host_an_address_or_a_network(entry: str, place: object, port: int | None) -> None:
     (target,) = load_settings({"TOOLWEAVE_OUTBOUND_ALLOW": entry}).outbound_allow
-    assert (target.place, target.port) == (place, port)
+    assert (target.host, target.port) == (place, port)
 
 
 def test_entries_are_separated_by_commas() -> None:
@@ -79,7 +79,7 @@ def test_another_entry_is_an_error_that_does_not_repeat_it(entry: str) -> None:
 def test_keys_are_read_in_the_standard_form_and_never_shown() -> None:
     settings = load_settings({"TOOLWEAVE_WEBHOOK_SECRET": f"{SECRET} {SECRET}"})
     assert settings.webhook_secret is not None
-    assert webhook_keys(settings.webhook_secret.get_secret_value()) == (KEY, KEY)
+    assert decode_webhook_keys(settings.webhook_secret.get_secret_value()) == (KEY, KEY)
     assert SECRET not in repr(settings)
 
 

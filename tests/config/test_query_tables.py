@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolweave.config.settings import AllowedTable, query_tables
+from toolweave.config.settings import AllowedTable, parse_query_tables
 from toolweave.errors import ConfigError
 
 
@@ -24,7 +24,7 @@ from toolweave.errors import ConfigError
     ],
 )
 def test_tables_are_read_with_their_schemas_and_columns(text: str, tables: list[AllowedTable]) -> None:
-    assert list(query_tables(text)) == tables
+    assert list(parse_query_tables(text)) == tables
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_tables_are_read_with_their_schemas_and_columns(text: str, tables: list[
 )
 def test_a_list_that_is_none_is_refused_where_it_is_wrong(text: str, expected: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        query_tables(text)
+        parse_query_tables(text)
     assert raised.value.source == "TOOLWEAVE_QUERY_TABLES"
     assert expected in str(raised.value)
     assert len(str(raised.value)) < 250
 
 
 def test_labels_are_what_callers_use() -> None:
-    assert [table.label for table in query_tables('a, s.b, "x y"."z"')] == ["a", "s.b", "x y.z"]
+    assert [table.label for table in parse_query_tables('a, s.b, "x y"."z"')] == ["a", "s.b", "x y.z"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from toolweave.config.mcp import SHIPPED_MCP_CONFIG, McpConfig, McpServerConfig, mcp_place, served_mcp_config
+from toolweave.config.mcp import SHIPPED_MCP_CONFIG, McpConfig, McpServerConfig, find_mcp_config, served_mcp_config
 from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError
 
@@ -38,16 +38,16 @@ def test_every_shipped_server_but_ours_is_disabled() -> None:
 
 def test_the_file_that_is_named_counts_before_the_one_in_the_data_folder_and_that_before_ours(tmp_path: Path) -> None:
     settings = load_settings({}, data_dir=tmp_path)
-    shipped = mcp_place(settings)
-    assert (shipped.path, shipped.own, shipped.is_shipped) == (SHIPPED_MCP_CONFIG, tmp_path / "mcp.jsonc", True)
+    shipped = find_mcp_config(settings)
+    assert (shipped.path, shipped.edit_path, shipped.is_shipped) == (SHIPPED_MCP_CONFIG, tmp_path / "mcp.jsonc", True)
     (tmp_path / "mcp.jsonc").write_text('{mcpServers: {mine: {command: "x"}}}', encoding="utf-8")
     assert [server.name for server in served_mcp_config(settings, {}).servers] == ["mine"]
-    assert not mcp_place(settings).is_shipped
+    assert not find_mcp_config(settings).is_shipped
     named = tmp_path / "named.jsonc"
     named.write_text('{mcpServers: {named: {command: "x"}}}', encoding="utf-8")
     both = load_settings({"TOOLWEAVE_MCP_CONFIG": str(named)}, data_dir=tmp_path)
     assert [server.name for server in served_mcp_config(both, {}).servers] == ["named"]
-    assert mcp_place(both).own == named
+    assert find_mcp_config(both).edit_path == named
 
 
 def test_a_link_in_the_data_folder_that_leads_nowhere_is_an_error_and_not_our_file(tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ def allowing(setting: str) -> ToolVariables:
 
 
 def allows(setting: str, name: str, authority: str = "api.example") -> bool:
-    return not allowing(setting).refused({"auth.value": f"{{env:{name}}}"}, authority)
+    return not allowing(setting).reference_problems({"auth.value": f"{{env:{name}}}"}, authority)
 
 
 def test_without_a_setting_variables_that_begin_with_tool_may_be_used_for_every_host() -> None:
     for variables in (Settings().tool_env, load_settings({"TOOLWEAVE_TOOL_ENV": " "}).tool_env):
-        assert variables.refused({"auth.value": "{env:TOOL_KEY}"}, "any.example:81") == []
+        assert variables.reference_problems({"auth.value": "{env:TOOL_KEY}"}, "any.example:81") == []
         for name in ("OPENAI_API_KEY", "TOOLWEAVE_TOKEN_KEY", "TOOL", "tool_key", "MY_TOOL_KEY"):
-            assert variables.refused({"auth.value": f"{{env:{name}}}"}, "any.example")
+            assert variables.reference_problems({"auth.value": f"{{env:{name}}}"}, "any.example")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_another_entry_is_an_error_that_repeats_nothing_of_the_setting(entry: st
 
 
 def test_a_refusal_names_the_place_the_variable_and_the_host() -> None:
-    problems = allowing("SHOP_*@shop.example").refused(
+    problems = allowing("SHOP_*@shop.example").reference_problems(
         {"auth.value": "{env:SHOP_KEY}:{env:OTHER}:{env:OTHER}", "headers.X-A": "plain"}, "evil.example"
     )
     assert problems == [
@@ -118,7 +118,7 @@ def test_a_refusal_names_the_place_the_variable_and_the_host() -> None:
     "text", ["{env:MY-VAR}", "{env:}", "{env:TOOL_A", "${input:TOOL_A}", "x{env:1}", "{env:A:-{}}"]
 )
 def test_a_reference_of_another_form_is_a_problem(text: str) -> None:
-    (problem, *_) = ToolVariables().refused({"auth.value": text}, "api.example")
+    (problem, *_) = ToolVariables().reference_problems({"auth.value": text}, "api.example")
     assert problem == "auth.value holds a reference that is not of the form {env:NAME}."
     with pytest.raises(ConfigError, match="of the form"):
         ToolVariables().resolve(text, "api.example", {"TOOL_A": "hunter2"})
@@ -130,7 +130,7 @@ def test_variables_are_filled_in_wherever_they_stand() -> None:
     assert variables.resolve("{env:TOOL_A}:{env:TOOL_B}", "h.example", environ) == "1:{env:TOOL_A}"
     assert variables.resolve("{env:TOOL_EMPTY:-x} {env:TOOL_A:-y}", "h.example", environ) == "x 1"
     assert variables.resolve("no reference {at} all", "h.example", environ) == "no reference {at} all"
-    assert variables.filled_in("{env:TOOL_A} {env:TOOL_EMPTY:-x} {env:TOOL_B}", environ) == ("1", "{env:TOOL_A}")
+    assert variables.env_values("{env:TOOL_A} {env:TOOL_EMPTY:-x} {env:TOOL_B}", environ) == ("1", "{env:TOOL_A}")
 
 
 def test_what_is_missing_or_not_allowed_is_named_without_any_value() -> None:
@@ -145,4 +145,4 @@ def test_what_is_missing_or_not_allowed_is_named_without_any_value() -> None:
 def test_the_processs_environment_counts_unless_another_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOL_HERE", "found")
     assert ToolVariables().resolve("{env:TOOL_HERE}", "h.example") == "found"
-    assert ToolVariables().filled_in("{env:TOOL_HERE}") == ("found",)
+    assert ToolVariables().env_values("{env:TOOL_HERE}") == ("found",)

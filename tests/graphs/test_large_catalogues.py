@@ -11,7 +11,7 @@ from tests.nodes.many_tools import many_tools
 from tests.servers.connections.peers import log_records
 from toolweave.graphs import build_agent_loop
 from toolweave.nodes.tool_catalog import FixedTools
-from toolweave.nodes.tool_selection import OfferedTools
+from toolweave.nodes.tool_selection import ToolSelector
 
 TOOLS = many_tools()
 ORDER = [each.name for each in TOOLS]
@@ -68,14 +68,14 @@ async def test_what_failed_draws_in_the_tools_it_speaks_of() -> None:
         ToolMessage("The robot vacuum must clean the floor first.", tool_call_id="1", status="error"),
     ]
     tools = [complaint, *TOOLS]
-    offered = await OfferedTools(FixedTools(tuple(tools)), 5).offer(tools, messages)
+    offered = await ToolSelector(FixedTools(tuple(tools)), 5).select(tools, messages)
     names = [each["function"]["name"] for each in offered]
     assert {"complain", "home_start_vacuum"} <= set(names)
 
 
 async def test_earlier_words_of_the_user_count_less_than_the_newest() -> None:
     messages: list[AnyMessage] = [HumanMessage("play a song"), AIMessage("ok"), HumanMessage("book a hotel room")]
-    offered = await OfferedTools(FixedTools(tuple(TOOLS)), 8).offer(TOOLS, messages)
+    offered = await ToolSelector(FixedTools(tuple(TOOLS)), 8).select(TOOLS, messages)
     names = [each["function"]["name"] for each in offered]
     assert {"hotels_book", "spotify_play"} <= set(names)
 

@@ -272,7 +272,7 @@ async def test_servers_that_cannot_be_used_fail_the_job_by_their_names(wire: Wir
         ({}, "mcp_config: has neither mcpServers nor servers"),
         ({"mcpServers": {"web": {"comand": "x"}}}, "mcp_config: server 'web'"),
         ({"mcpServers": {"web": {**ENTRY, "enabled": False}}}, "mcp_config: enables no MCP server"),
-        ({"mcpServers": {"web": {**ENTRY, "cwd": Path("/")}}}, "mcp_config: holds what JSON cannot"),
+        ({"mcpServers": {"web": {**ENTRY, "cwd": Path("/")}}}, "mcp_config: is not valid JSON"),
         ("/no/such/mcp.jsonc", r"/no/such/mcp\.jsonc: the file does not exist"),
     ):
         with pytest.raises(ConfigError, match=said):

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.mcp_conformance.suite import HERE, Check, client_checks
 from toolweave.config.mcp import McpServerConfig
-from toolweave.nodes.human_in_the_loop import HumanResponse, answer_to
+from toolweave.nodes.human_in_the_loop import HumanResponse, answer_question
 from toolweave.servers.connections.context import CallContext, Elicitation, questions_in
 from toolweave.servers.connections.oauth import TokenPlace
 from toolweave.servers.connections.plane import open_tool_plane
@@ -54,7 +54,7 @@ class Client:
 
     async def call(self, config: McpServerConfig, place: TokenPlace | None = None) -> None:
         """Connect and make the call; the questions that are known already are answered with yes."""
-        answers = tuple(answer_to(question, HumanResponse("approve")) for question in self.answered)
+        answers = tuple(answer_question(question, HumanResponse("approve")) for question in self.answered)
         async with open_tool_plane([config], token_place=place) as plane:
             await plane.wait_for_servers(timeout_s=BOUND_S)
             self.state = plane.health()[SERVER]["state"]

@@ -20,7 +20,7 @@ from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from tests.nodes.model_at import model_at
 from toolweave.errors import ModelError
-from toolweave.nodes.model_endpoint import KEYLESS
+from toolweave.nodes.model_endpoint import NO_KEY
 from toolweave.nodes.model_turn import answer_status, model_turn
 
 
@@ -105,9 +105,9 @@ async def test_a_failing_endpoint_is_explained_in_a_model_error(turn: WireTurn, 
 @pytest.mark.parametrize("status", [400, 401, 429, 500])
 async def test_a_key_that_the_endpoint_quotes_is_in_no_text_of_the_error(status: int) -> None:
     with pytest.raises(ModelError) as raised:
-        await answer_to([WireTurn(status=status, error=f"your key is {KEYLESS.get_secret_value()}")])
+        await answer_to([WireTurn(status=status, error=f"your key is {NO_KEY.get_secret_value()}")])
 
-    assert KEYLESS.get_secret_value() not in "".join(traceback.format_exception(raised.value))
+    assert NO_KEY.get_secret_value() not in "".join(traceback.format_exception(raised.value))
 
 
 @pytest.mark.parametrize("silent_after", [0, 2])
@@ -239,5 +239,5 @@ async def test_the_chunks_that_clients_see_are_those_of_langchain() -> None:
 
     with openai_wire([turn, turn]) as server:
         ours = await streamed(model_at(server))
-        theirs = await streamed(ChatOpenAI(model="m", base_url=server.base_url, api_key=KEYLESS))
+        theirs = await streamed(ChatOpenAI(model="m", base_url=server.base_url, api_key=NO_KEY))
     assert ours == theirs

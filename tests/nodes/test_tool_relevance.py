@@ -68,7 +68,7 @@ REQUESTS = {
 
 
 def place_of(index: ToolIndex, request: str, name: str) -> int | None:
-    ranked = [TOOLS[place].name for place in index.ranked([(request, 1.0)])]
+    ranked = [TOOLS[place].name for place in index.rank([(request, 1.0)])]
     return ranked.index(name) if name in ranked else None
 
 
@@ -84,7 +84,7 @@ def test_most_natural_requests_have_their_tool_among_the_best_twenty() -> None:
 
 def test_the_ranking_is_always_the_same() -> None:
     request = [("send the report to the team", 1.0), ("find it first", 0.5)]
-    rankings = {tuple(ToolIndex(TOOLS).ranked(request)) for _ in range(3)}
+    rankings = {tuple(ToolIndex(TOOLS).rank(request)) for _ in range(3)}
     assert len(rankings) == 1
 
 
@@ -102,22 +102,22 @@ def test_the_ranking_is_always_the_same() -> None:
 def test_words_are_found_in_any_form_and_script(name: str, description: str, request_text: str) -> None:
     tool = StructuredTool.from_function(func=lambda: "", name=name, description=description)
     index = ToolIndex([*TOOLS, tool])
-    assert index.ranked([(request_text, 1.0)])[0] == len(TOOLS)
+    assert index.rank([(request_text, 1.0)])[0] == len(TOOLS)
 
 
 def test_a_word_of_the_same_meaning_finds_a_tool() -> None:
     index = ToolIndex(TOOLS)
-    assert TOOLS[index.ranked([("erase the todo", 1.0)])[0]].name == "todo_delete_todo"
+    assert TOOLS[index.rank([("erase the todo", 1.0)])[0]].name == "todo_delete_todo"
 
 
 def test_a_request_that_fits_nothing_ranks_nothing() -> None:
-    assert ToolIndex(TOOLS).ranked([("zzz qqq", 1.0)]) == []
-    assert ToolIndex(TOOLS).ranked([('🎉 — \x00 " …', 1.0)]) == []
-    assert ToolIndex([]).ranked([("anything", 1.0)]) == []
+    assert ToolIndex(TOOLS).rank([("zzz qqq", 1.0)]) == []
+    assert ToolIndex(TOOLS).rank([('🎉 — \x00 " …', 1.0)]) == []
+    assert ToolIndex([]).rank([("anything", 1.0)]) == []
 
 
 def test_a_question_to_a_thousand_tools_costs_little_beside_making_the_index() -> None:
     tools, index = TOOLS * 4, ToolIndex(TOOLS * 4)
     making = calls_in(lambda: ToolIndex(tools))
     for request in REQUESTS:
-        assert calls_in(partial(index.ranked, [(request, 1.0)])) < making / 100, request
+        assert calls_in(partial(index.rank, [(request, 1.0)])) < making / 100, request

@@ -14,7 +14,7 @@ from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.errors import FetchFailed, OutboundFailed, OutboundRefused
 from toolweave.nodes.script.extraction import extract_page
 from toolweave.nodes.script.page import ArticlePage
-from toolweave.nodes.script.state import ScriptNode, ScriptState, ScriptUpdate, shown_url, source_of, tell_progress
+from toolweave.nodes.script.state import ScriptNode, ScriptState, ScriptUpdate, report_progress, safe_url, script_source
 from toolweave.outbound import (
     OutboundClient,
     OutboundLimits,
@@ -26,7 +26,7 @@ from toolweave.outbound import (
 )
 
 # The rest of a larger file is ignored (RFC 9309, 2.5).
-MOST_CHARACTERS = 512 * 1024
+MAX_ROBOTS_CHARS = 512 * 1024
 _AGENT_LINE = re.compile(r"\s*user(?:-|\s+)?agent[\s:]\s*([^\s/#]*)", re.IGNORECASE)
 
 
@@ -38,13 +38,13 @@ def may_fetch(robots: str, path: str, agent: str) -> bool:
         path: as it is requested, percent-encoded.
         agent: the product name alone, such as "toolweave".
     """
-    lines = robots[:MOST_CHARACTERS].removeprefix("\ufeff").splitlines()
-    rules = Protego.parse("\n".join(_with_product_name(line, agent.lower()) for line in lines))
+    lines = robots[:MAX_ROBOTS_CHARS].removeprefix("\ufeff").splitlines()
+    rules = Protego.parse("\n".join(_normalize_agent_line(line, agent.lower()) for line in lines))
     # Without a host, a path that begins with "//" would be read as one.
     return rules.can_fetch(f"http://host{path}", agent)
 
 
-def _with_product_name(line: str, agent: str) -> str:
+def _normalize_agent_line(line: str, agent: str) -> str:
     """Write a line that begins a group with the product name alone, and all other agents as one.
 
     Protego takes "tool" for "toolweave", but not "toolweave/1.0". It copies each rule for each agent of its group:
@@ -57,13 +57,13 @@ def _with_product_name(line: str, agent: str) -> str:
     return f"User-agent: {name if name in ('*', agent) else '-'}"
 
 
-AGENT = "Toolweave"
-USER_AGENT = f"{AGENT}/{__version__}"
-MOST_REDIRECTS = 5
+PRODUCT_NAME = "Toolweave"
+USER_AGENT = f"{PRODUCT_NAME}/{__version__}"
+MAX_REDIRECTS = 5
 _ACCEPT = "text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8, */*;q=0.1"
 
 
-class Visit:
+class RobotsAwareClient:
     """The requests for one page; a site's robots.txt is asked for once.
 
     The client must follow no redirects itself: each site on the way has rules of its own.
@@ -81,17 +81,17 @@ class Visit:
             OutboundFailed: as the client does, or it is sent on too often.
             OutboundRefused: as the client does.
         """
-        answer = await self._at_the_end(url, _ACCEPT, self._require_allowed)
+        answer = await self._follow_redirects(url, _ACCEPT, self._require_allowed)
         if answer is None:
-            raise OutboundFailed(f"It redirects more than {MOST_REDIRECTS} times.", reason="redirects")
+            raise OutboundFailed(f"It redirects more than {MAX_REDIRECTS} times.", reason="redirects")
         return answer
 
-    async def _at_the_end(
+    async def _follow_redirects(
         self, url: str, accept: str, check: Callable[[str], Awaitable[None]] | None = None
     ) -> OutboundResponse | None:
         """Follow redirects, each after its check; None where they do not end."""
         request = OutboundRequest("GET", url, (("User-Agent", USER_AGENT), ("Accept", accept)))
-        for _ in range(MOST_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             if check is not None:
                 await check(request.url)
             target = self._client.policy.check_written(request.url)
@@ -105,28 +105,28 @@ class Visit:
     async def _require_allowed(self, url: str) -> None:
         target = self._client.policy.check_written(url)
         if target.origin not in self._rules:
-            robots = await self._at_the_end(f"{target.scheme}://{target.authority}/robots.txt", "text/plain")
-            self._rules[target.origin] = _rules_in(robots) if robots else ""
+            robots = await self._follow_redirects(f"{target.scheme}://{target.authority}/robots.txt", "text/plain")
+            self._rules[target.origin] = _robots_text(robots) if robots else ""
         # Off the loop: half a megabyte of a stranger's rules takes its time.
-        if not await asyncio.to_thread(may_fetch, self._rules[target.origin], target.path, AGENT):
+        if not await asyncio.to_thread(may_fetch, self._rules[target.origin], target.path, PRODUCT_NAME):
             raise FetchFailed(
                 f"the robots.txt of {target.authority} does not let programs fetch it. "
                 "Give another address, or ask the site's owner."
             )
 
 
-def _rules_in(answer: OutboundResponse) -> str:
+def _robots_text(answer: OutboundResponse) -> str:
     """Give the rules of a site that has any. Who cannot ask for them may not fetch (RFC 9309, 2.3.1.4)."""
     if answer.status >= 500:
         raise FetchFailed("the site's robots.txt, which says what programs may fetch, fails now. Try again later.")
     return answer.body.decode("utf-8", "replace") if answer.status < 300 else ""
 
 
-MOST_BYTES = 10 * 1024 * 1024
-SECONDS = 30.0
+MAX_BYTES = 10 * 1024 * 1024
+TIMEOUT_S = 30.0
 # Of a whole run; writing comes after.
-BEGUN_PERCENT, DONE_PERCENT = 2.0, 40.0
-LONGEST_TOLD = 80
+START_PERCENT, DONE_PERCENT = 2.0, 40.0
+MAX_TITLE_CHARS = 80
 _ADVICE = "Check the address, try again later, or have it fetched by an agent's tools (MCP_CONFIG_PATH)."
 
 
@@ -143,11 +143,11 @@ class PlainFetch:
         self,
         allow: Sequence[AllowedTarget] = (),
         *,
-        seconds: float = SECONDS,
+        seconds: float = TIMEOUT_S,
         trust: ssl.SSLContext | None = None,
     ) -> None:
         # Redirects are followed here: each host's robots.txt has to be asked.
-        limits = OutboundLimits(total_seconds=seconds, response_bytes=MOST_BYTES, redirects=0)
+        limits = OutboundLimits(total_seconds=seconds, response_bytes=MAX_BYTES, redirects=0)
         self._policy = OutboundPolicy(allow=tuple(allow), limits=limits)
         self._seconds = seconds
         self._trust = trust
@@ -158,13 +158,13 @@ class PlainFetch:
         Raises:
             FetchFailed: the text says why, and what to do; it shows the URL without credentials.
         """
-        subject = f"The page {shown_url(url)}"
+        subject = f"The page {safe_url(url)}"
         if self._trust is None:
             # There are many certificates, so they are read off the loop, and kept.
             self._trust = await asyncio.to_thread(httpx.create_ssl_context)
         try:
             async with asyncio.timeout(self._seconds), open_outbound_client(self._policy, trust=self._trust) as client:
-                answer = await Visit(client).get(url)
+                answer = await RobotsAwareClient(client).get(url)
         except TimeoutError:
             raise FetchFailed(f"{subject} was not fetched within {self._seconds:g} s. {_ADVICE}") from None
         except (OutboundRefused, FetchFailed) as error:
@@ -183,9 +183,9 @@ def fetch_plain_node(fetch: PlainFetch) -> ScriptNode:
     """Make the node that fetches the page at `url`; a failure ends its run (FetchFailed)."""
 
     async def fetch_page(state: ScriptState) -> ScriptUpdate:
-        tell_progress(BEGUN_PERCENT, f"Fetching {shown_url(state['url'])}")
+        report_progress(START_PERCENT, f"Fetching {safe_url(state['url'])}")
         page = await fetch.fetch(state["url"])
-        tell_progress(DONE_PERCENT, f"Fetched “{page['title'][:LONGEST_TOLD]}”")
-        return {"page": page, "source": source_of(page)}
+        report_progress(DONE_PERCENT, f"Fetched “{page['title'][:MAX_TITLE_CHARS]}”")
+        return {"page": page, "source": script_source(page)}
 
     return fetch_page

@@ -18,7 +18,7 @@ from typing import Any
 import regex  # type: ignore[import-untyped]
 from loguru import logger
 
-from toolweave.config.settings import AllowedTable, Settings, query_tables
+from toolweave.config.settings import AllowedTable, Settings, parse_query_tables
 from toolweave.errors import ConfigError
 from toolweave.servers.core.query.database import Table
 from toolweave.servers.core.query.request import TableQuery
@@ -84,7 +84,7 @@ def read_guardrails(settings: Settings) -> Guardrails:
     Raises:
         ConfigError: a setting of a guardrail cannot be used.
     """
-    tables = {table.label: table for table in query_tables(settings.query_tables)}
+    tables = {table.label: table for table in parse_query_tables(settings.query_tables)}
     for label in [label for label, table in tables.items() if is_reserved(table)]:
         logger.warning("query_database never reads {}, although {} lists it.", label, _TABLES_SETTING)
         del tables[label]

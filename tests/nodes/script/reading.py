@@ -9,7 +9,7 @@ from toolweave.nodes.script.page import ArticlePage
 with warnings.catch_warnings():
     # trafilatura opens its own settings without naming the encoding.
     warnings.simplefilter("ignore", EncodingWarning)
-    from toolweave.nodes.script.reading_process import NoArticle, read_article
+    from toolweave.nodes.script.page_reader import NoArticle, read_article
 
 __all__ = ["NoArticle", "articles", "html_page", "left_out", "page_of", "read_article", "standing_around"]
 

@@ -10,7 +10,7 @@ from tests.fixtures.web_pages import PAGES, five_megabytes, long_paragraphs, tru
 from tests.nodes.script.reading import NoArticle, articles, html_page, left_out, page_of, read_article, standing_around
 from tests.nodes.script.turns import Turns
 from toolweave.nodes.script.extraction import extract_page
-from toolweave.nodes.script.page import sections_of
+from toolweave.nodes.script.page import split_sections
 
 SHARE_KEPT = 0.95
 PARAGRAPHS = "".join(f"<p>The keeper of lamp {number} trimmed it at dusk and slept well.</p>" for number in range(8))
@@ -54,13 +54,13 @@ def test_title_language_headings_and_images_are_the_pages_own(name: str) -> None
 
     assert page["title"] == truth["title"]
     assert page["language"] == truth["language"]
-    assert [section.heading for section in sections_of(page["text"]) if section.heading] == truth["headings"]
+    assert [section.heading for section in split_sections(page["text"]) if section.heading] == truth["headings"]
     images = re.findall(r"!\[(.*?)\]\((.*?)\)", page["text"])
     assert images == [(image["alt"], image["caption"]) for image in truth["images"]]
 
 
 def test_sentences_stand_in_the_section_of_their_heading() -> None:
-    sections = dict(sections_of(page_of("news.html")["text"]))
+    sections = dict(split_sections(page_of("news.html")["text"]))
 
     assert list(sections) == ["", "A price that doubled", "What comes next"]
     assert "The first pupils crossed a gangway" in sections[""]
@@ -160,7 +160,7 @@ def test_headings_emphasis_and_raised_digits_become_words_to_read_aloud() -> Non
         "<sup>[3]</sup>.</p></article></body></html>"
     )
 
-    assert [section.heading for section in sections_of(page["text"])] == ["About oil"]
+    assert [section.heading for section in split_sections(page["text"])] == ["About oil"]
     assert "Water is H₂O, a field 10² steps, and the rest a guess." in page["text"]
 
 

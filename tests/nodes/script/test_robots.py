@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolweave.nodes.script.fetching.fetch_plain import MOST_CHARACTERS, may_fetch
+from toolweave.nodes.script.fetching.fetch_plain import MAX_ROBOTS_CHARS, may_fetch
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_rules_made_to_be_slow_are_compared_all_the_same() -> None:
     agents = "".join(f"User-agent: a{number}\n" for number in range(20_000))
     slow = "User-agent: *\n" + f"Disallow: /{'*a' * 4000}$\n" * 60
 
-    assert max(len(slow), len(agents)) < MOST_CHARACTERS
+    assert max(len(slow), len(agents)) < MAX_ROBOTS_CHARS
     assert may_fetch(agents + "Disallow: /\n" * 10_000, "/x", "Toolweave")
     assert may_fetch(slow, "/" + "a" * 3999 + "b", "Toolweave")
     assert not may_fetch(slow, "/" + "a" * 4000, "Toolweave")

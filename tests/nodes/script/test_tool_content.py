@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from tests.fixtures.web_pages import PAGES
 from tests.nodes.script.reading import articles
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.fetching.tool_pages import WHOLE, Document, likely_documents, page_of_results
+from toolweave.nodes.script.fetching.pages_from_tools import WHOLE_KEY, PageDocument, page_candidates, page_from_results
 
 URL = "https://site.example/bees"
 TEXT = "# Bees\n\nBees are small. They fly far on a warm day and bring home what the flowers give them."
@@ -37,12 +37,12 @@ def dialogue(*calls: Call, tool: str = "web_fetch", status: Any = "success") -> 
     return [*said, AIMessage(f"The page says: {LONG}")]
 
 
-def first(*calls: Call, url: str = URL) -> Document:
-    return likely_documents(url, dialogue(*calls))[0]
+def first(*calls: Call, url: str = URL) -> PageDocument:
+    return page_candidates(url, dialogue(*calls))[0]
 
 
 def none(*calls: Call) -> bool:
-    return not likely_documents(URL, dialogue(*calls))
+    return not page_candidates(URL, dialogue(*calls))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_page_is_found_in_each_form_that_tools_give(answer: Any, title: str) -
 def test_what_was_cut_for_the_model_is_taken_whole() -> None:
     cut = f"{TEXT[:30]}\n\n[The answer was cut: 30 of its {len(TEXT)} characters are shown. The whole is kept.]"
 
-    whole = first(({"url": URL}, {"content": cut, "artifact": {WHOLE: {"text": TEXT}}}))
+    whole = first(({"url": URL}, {"content": cut, "artifact": {WHOLE_KEY: {"text": TEXT}}}))
 
     assert whole.body == TEXT
 
@@ -108,7 +108,7 @@ def test_a_part_at_a_place_that_no_page_has_counts_as_the_first(place: Any) -> N
 
 
 def test_failed_calls_and_our_own_tools_give_no_page() -> None:
-    assert likely_documents(URL, dialogue(({"url": URL}, TEXT), status="error")) == []
+    assert page_candidates(URL, dialogue(({"url": URL}, TEXT), status="error")) == []
     assert none(({"query": "fetch"}, {"content": TEXT, "artifact": {"found_tools": ["web_fetch"]}}))
 
 
@@ -148,7 +148,7 @@ def test_of_several_tools_markdown_comes_before_html_and_more_before_less() -> N
     html = f"<html><body><article>{LONG * 9}</article></body></html>"
     calls = [({"url": URL, "tool": name}, text) for name, text in {"a": html, "b": TEXT, "c": TEXT + LONG}.items()]
 
-    documents = likely_documents(URL, dialogue(*calls))
+    documents = page_candidates(URL, dialogue(*calls))
 
     assert [document.body for document in documents] == [TEXT + LONG, TEXT, html]
     assert [document.is_html for document in documents] == [False, False, True]
@@ -198,7 +198,7 @@ def test_numbered_pages_of_a_document_are_joined_in_order_and_identical_ones_onc
 async def test_the_facts_a_tool_gives_become_the_pages() -> None:
     metadata = {"title": "On bees", "language": "en"}
 
-    page = await page_of_results(URL, dialogue(({"url": URL}, json.dumps({"markdown": TEXT, "metadata": metadata}))))
+    page = await page_from_results(URL, dialogue(({"url": URL}, json.dumps({"markdown": TEXT, "metadata": metadata}))))
 
     assert (page["title"], page["site"], page["language"]) == ("On bees", "site.example", "en")
     assert page["url"] == page["final_url"] == URL
@@ -208,7 +208,7 @@ async def test_the_facts_a_tool_gives_become_the_pages() -> None:
 async def test_html_is_told_from_its_navigation_as_a_page_that_we_fetch() -> None:
     html = (PAGES / "blog.html").read_text(encoding="utf-8")
 
-    page = await page_of_results(URL, dialogue(({"url": URL}, html)))
+    page = await page_from_results(URL, dialogue(({"url": URL}, html)))
 
     assert page["title"]
     assert "<" not in page["title"]
@@ -219,17 +219,17 @@ async def test_html_is_told_from_its_navigation_as_a_page_that_we_fetch() -> Non
 def test_every_page_as_html_goes_whole_to_what_reads_the_pages_that_we_fetch(name: str) -> None:
     html = (PAGES / name).read_bytes().decode("utf-8", "replace")
 
-    assert first(({"url": URL}, html)) == Document(html, url=URL)
+    assert first(({"url": URL}, html)) == PageDocument(html, url=URL)
 
 
 async def test_a_result_that_proves_to_be_no_article_gives_way_to_the_next() -> None:
     shell = (PAGES / "shell.html").read_text(encoding="utf-8")
 
-    page = await page_of_results(URL, dialogue(({"url": URL}, shell), ({"url": "https://cache.example/bees"}, TEXT)))
+    page = await page_from_results(URL, dialogue(({"url": URL}, shell), ({"url": "https://cache.example/bees"}, TEXT)))
 
     assert page["text"].endswith("what the flowers give them.")
 
 
 async def test_what_the_agent_says_itself_never_becomes_the_page() -> None:
     with pytest.raises(FetchFailed, match=r"What the tools returned for https://site\.example/bees holds no text"):
-        await page_of_results(URL, dialogue(({"url": URL}, "Not found.")))
+        await page_from_results(URL, dialogue(({"url": URL}, "Not found.")))

@@ -9,7 +9,7 @@ from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.nodes.model_at import USAGE, calling, saying
 from tests.nodes.script.reading import html_page
 from tests.nodes.script.writing import SENTENCE, Endpoint, framed, headings, page, script
-from toolweave.nodes.script.page import page_of_markdown
+from toolweave.nodes.script.page import page_from_markdown
 from toolweave.nodes.script.script_file import VideoScript
 
 PERSONAS = [{"id": "host", "name": "Mika", "character": "Curious"}, {"id": "guest", "name": "Dr Ito", "character": ""}]
@@ -178,7 +178,7 @@ async def test_a_short_article_is_asked_for_no_more_than_it_holds(endpoint: Endp
 
 async def test_a_page_as_the_extraction_leaves_it_is_read(endpoint: Endpoint) -> None:
     text = f"{SENTENCE * 3}\n\n# Food\n\n{SENTENCE * 3}\n\n### Nectar\n\n{SENTENCE * 3}"
-    given = page_of_markdown(text, "https://example.org/bees", title="Bees")
+    given = page_from_markdown(text, "https://example.org/bees", title="Bees")
 
     made = await endpoint.write(calling(script()), of=given)
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.script.writing import SENTENCE
-from toolweave.nodes.script.material import (
+from toolweave.nodes.script.article_parts import (
     CONTINUED,
-    LONGEST_HEADING,
-    block_of,
-    parts_of,
-    sentences_in,
-    tokens_of,
+    MAX_HEADING_CHARS,
+    count_sentences,
+    estimate_tokens,
+    make_block,
+    split_into_parts,
 )
 from toolweave.nodes.script.page import Block
 
@@ -43,24 +43,24 @@ BLOCKS = st.lists(st.builds(Block, st.sampled_from(["", "Heading", "見出し", 
 
 @given(BLOCKS, st.integers(500, 700))
 def test_every_part_has_room_and_joined_the_parts_are_the_article(blocks: list[Block], budget: int) -> None:
-    parts = parts_of(blocks, budget)
+    parts = split_into_parts(blocks, budget)
 
-    assert all(part and tokens_of(part) <= budget for part in parts)
+    assert all(part and estimate_tokens(part) <= budget for part in parts)
     assert _joined([block for part in parts for block in part]) == _joined(blocks)
-    assert parts == parts_of(blocks, budget)
+    assert parts == split_into_parts(blocks, budget)
 
 
 @given(BLOCKS)
 def test_parts_are_filled_as_far_as_whole_sections_go(blocks: list[Block]) -> None:
-    parts = parts_of(blocks, 600)
+    parts = split_into_parts(blocks, 600)
 
     for part, following in pairwise(parts):
-        assert tokens_of([*part, following[0]]) > 600
+        assert estimate_tokens([*part, following[0]]) > 600
 
 
 def tokens_in(text: str) -> int:
     """Estimate a text's own tokens, without what every block takes."""
-    return tokens_of([Block("", text)]) - tokens_of([Block("", "")])
+    return estimate_tokens([Block("", text)]) - estimate_tokens([Block("", "")])
 
 
 @given(TEXTS, TEXTS)
@@ -79,7 +79,7 @@ def test_other_scripts_than_latin_take_more_tokens(text: str, tokens: int) -> No
 def test_sections_stay_whole_where_they_have_room() -> None:
     blocks = [Block(f"Heading {number}", "x" * 1_000) for number in range(6)]
 
-    parts = parts_of(blocks, 600)
+    parts = split_into_parts(blocks, 600)
 
     assert [[block.heading for block in part] for part in parts] == [
         ["Heading 0", "Heading 1"],
@@ -90,7 +90,7 @@ def test_sections_stay_whole_where_they_have_room() -> None:
 
 def test_a_long_section_is_divided_between_paragraphs_and_its_heading_repeated() -> None:
     paragraph = SENTENCE * 10
-    [first], [second], [third] = parts_of([Block("Bees", "\n\n".join([paragraph] * 6))], 500)
+    [first], [second], [third] = split_into_parts([Block("Bees", "\n\n".join([paragraph] * 6))], 500)
 
     assert [first.heading, second.heading, third.heading] == ["Bees", "Bees" + CONTINUED, "Bees" + CONTINUED]
     assert first.text == second.text == paragraph + "\n\n" + paragraph + "\n\n"
@@ -98,7 +98,7 @@ def test_a_long_section_is_divided_between_paragraphs_and_its_heading_repeated()
 
 def test_a_long_paragraph_is_divided_between_sentences_in_any_script() -> None:
     for sentence in (SENTENCE, "蜂は花から花へ飛ぶ。", "「蜂は飛ぶ！」"):
-        parts = parts_of([Block("", sentence * 200)], 500)
+        parts = split_into_parts([Block("", sentence * 200)], 500)
 
         assert len(parts) > 1
         assert all(block.text.endswith(sentence) for part in parts for block in part)
@@ -108,22 +108,22 @@ def test_a_long_paragraph_is_divided_between_sentences_in_any_script() -> None:
 def test_a_text_with_no_place_to_cut_is_cut_all_the_same(character: str) -> None:
     text = character * 9_000
 
-    parts = parts_of([Block("Heading", text)], 500)
+    parts = split_into_parts([Block("Heading", text)], 500)
 
     assert len(parts) > 1
-    assert all(tokens_of(part) <= 500 for part in parts)
+    assert all(estimate_tokens(part) <= 500 for part in parts)
     assert _joined([block for part in parts for block in part]) == [("Heading", text)]
 
 
 def test_a_heading_that_is_none_is_told_whole_in_the_text() -> None:
-    block = block_of("word " * 1_000, "Text.")
+    block = make_block("word " * 1_000, "Text.")
 
-    assert len(block.heading) <= LONGEST_HEADING + 1
+    assert len(block.heading) <= MAX_HEADING_CHARS + 1
     assert block.text == ("word " * 1_000).strip() + "\n\nText."
 
 
 def test_what_goes_on_without_a_heading_gets_none() -> None:
-    parts = parts_of([Block("", "word " * 2_000)], 500)
+    parts = split_into_parts([Block("", "word " * 2_000)], 500)
 
     assert {block.heading for part in parts for block in part} == {""}
 
@@ -132,7 +132,7 @@ def test_what_goes_on_without_a_heading_gets_none() -> None:
     ("text", "count"), [("", 0), ("One. Two! Three", 3), ("一。二。三", 3), ("- a\n- b\n\n---\n", 2), ("A. " * 9, 9)]
 )
 def test_sentences_are_counted(text: str, count: int) -> None:
-    assert sentences_in(text) == count
+    assert count_sentences(text) == count
 
 
 def _joined(blocks: list[Block]) -> list[tuple[str, str]]:

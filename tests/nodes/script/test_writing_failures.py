@@ -8,7 +8,7 @@ from tests.nodes.script.writing import Endpoint, page, script, writing_graph
 from toolweave.config.script_settings import ScriptSettings
 from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError, ScriptFailed
-from toolweave.nodes.chat_models import ScriptModels, as_lazy, script_endpoint
+from toolweave.nodes.chat_models import ScriptModels, as_lazy_chat_model, settings_for_script
 from toolweave.nodes.offline_model import OfflineChatModel
 
 BROKEN = WireCall("write_script", '{"title": "Be')
@@ -93,7 +93,7 @@ async def test_the_settings_of_a_script_choose_model_and_endpoint() -> None:
 def test_an_endpoint_gets_the_key_that_is_meant_for_it(
     environ: dict[str, str], wanted: dict[str, str], expected: tuple[str | None, str | None, str | None]
 ) -> None:
-    chosen = script_endpoint(load_settings(environ), ScriptSettings(**wanted))
+    chosen = settings_for_script(load_settings(environ), ScriptSettings(**wanted))
 
     gemini = chosen.gemini_api_key.get_secret_value() if chosen.gemini_api_key else None
     assert (chosen.model, chosen.openai_base_url, gemini) == expected
@@ -103,11 +103,11 @@ def test_an_endpoint_gets_the_key_that_is_meant_for_it(
 @pytest.mark.parametrize("wanted", [{}, {"model": "m"}])
 def test_without_an_endpoint_no_model_is_made_up(wanted: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="OPENROUTER_API_KEY"):
-        script_endpoint(load_settings({}), ScriptSettings(**wanted))
+        settings_for_script(load_settings({}), ScriptSettings(**wanted))
 
 
 def test_a_model_that_is_given_writes_every_script_and_others_are_built_once() -> None:
-    given = as_lazy(OfflineChatModel())
+    given = as_lazy_chat_model(OfflineChatModel())
     models = ScriptModels()
 
     assert ScriptModels(model=given).model_for(ScriptSettings(model="m")) is given

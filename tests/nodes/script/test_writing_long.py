@@ -17,7 +17,7 @@ from tests.nodes.model_at import calling, saying
 from tests.nodes.script.writing import SENTENCE, Endpoint, framed, headings, noting, page, script, writing_graph
 from toolweave.errors import ScriptFailed
 from toolweave.nodes.script.page import ArticlePage
-from toolweave.nodes.script.write import AT_ONCE
+from toolweave.nodes.script.write import MAX_CONCURRENT_CALLS
 
 SMALL = {"article_tokens": 500, "target_length_s": 60}
 
@@ -114,7 +114,7 @@ async def test_parts_are_read_side_by_side_but_few_at_once_and_alike_each_time()
     await write(first, long_page(40), SMALL | {"article_tokens": 1_000})
     await write(second, long_page(40), SMALL | {"article_tokens": 1_000})
 
-    assert 1 < first.most_at_once <= AT_ONCE
+    assert 1 < first.most_at_once <= MAX_CONCURRENT_CALLS
     assert first.shown[-1] == second.shown[-1]
 
 

@@ -11,7 +11,7 @@ from langgraph.graph.state import CompiledStateGraph
 from tests.fixtures.openai_wire import WireRequest, WireServer, WireTurn
 from tests.nodes.model_at import calling
 from toolweave.errors import ScriptFailed
-from toolweave.nodes.chat_models import ChatModel, ScriptModels
+from toolweave.nodes.chat_models import ModelSource, ScriptModels
 from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.script.state import ScriptState
 from toolweave.nodes.script.validate import validate_node
@@ -51,7 +51,7 @@ def noting(*entries: tuple[str, str]) -> WireTurn:
     return calling({"sections": [{"heading": heading, "notes": [note]} for heading, note in entries]}, "take_notes")
 
 
-def writing_graph(model: ChatModel | ScriptModels) -> CompiledStateGraph[Any, Any, Any]:
+def writing_graph(model: ModelSource | ScriptModels) -> CompiledStateGraph[Any, Any, Any]:
     """Draw write → validate."""
     graph = StateGraph(ScriptState)
     graph.add_node("write", write_node(model))

@@ -14,7 +14,7 @@ from tests.nodes.model_at import USAGE, saying
 from tests.nodes.workflow.selecting import Endpoint, after_call, brief, choosing, select
 from toolweave.config.settings import load_settings
 from toolweave.errors import StageFailed
-from toolweave.nodes.chat_models import LazyChatModel, as_lazy, build_chat_model
+from toolweave.nodes.chat_models import LazyChatModel, as_lazy_chat_model, build_chat_model
 from toolweave.nodes.workflow.prompts import WorkflowPrompts
 from toolweave.tool_config import ToolConfig
 from toolweave.visible import visible
@@ -150,7 +150,7 @@ async def test_formatted_text_streams_as_messages_and_selections_do_not(endpoint
         }
     )
     endpoint.script(choosing(tool_id="ping", arguments={}), saying("It is up and running now."))
-    prompts = WorkflowPrompts(as_lazy(endpoint.model))
+    prompts = WorkflowPrompts(as_lazy_chat_model(endpoint.model))
 
     async def choose(state: _State) -> dict[str, Any]:
         await select(endpoint.model, [tool], state["text"])

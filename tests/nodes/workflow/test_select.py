@@ -12,7 +12,7 @@ from tests.fixtures.shop_api import ShopApi
 from tests.nodes.model_at import calling, saying
 from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, calls_to_loopback, choosing, select, send, some
 from toolweave.errors import UnknownTools
-from toolweave.nodes.chat_models import as_lazy
+from toolweave.nodes.chat_models import as_lazy_chat_model
 from toolweave.nodes.offline_model import OfflineChatModel
 from toolweave.nodes.tool_catalog import FixedToolConfigs
 from toolweave.nodes.workflow.prompts import WorkflowPrompts
@@ -224,7 +224,7 @@ async def test_sixty_four_candidates_are_all_offered(endpoint: Endpoint, shop: S
 
 async def test_a_candidate_that_was_deleted_meanwhile_is_named(shop: ShopApi) -> None:
     tools = shop.tools()
-    node = select_node(FixedToolConfigs(()), WorkflowPrompts(as_lazy(OfflineChatModel())))
+    node = select_node(FixedToolConfigs(()), WorkflowPrompts(as_lazy_chat_model(OfflineChatModel())))
     state: Any = {"user_instructions": "x", "tool_ids": ["get_order"], "candidates": tool_candidates(tools)}
 
     with pytest.raises(UnknownTools, match="get_order"):

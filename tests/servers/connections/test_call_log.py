@@ -120,7 +120,7 @@ async def test_the_lines_of_calls_without_a_run_have_the_same_fields(tmp_path: P
 
 
 async def test_no_secret_is_in_the_log_wherever_it_came_from(tmp_path: Path) -> None:
-    server = misbehaving(env={"PEER_KEY": "env-secret-1"}, filled_in=("filled-secret-1",))
+    server = misbehaving(env={"PEER_KEY": "env-secret-1"}, secret_values=("filled-secret-1",))
     secrets = {
         "password": "kept-under-a-name",
         "nested": [{"X-Api-Key": "kept-further-down"}],

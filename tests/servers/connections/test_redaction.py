@@ -49,7 +49,7 @@ def test_a_variable_does_not_appear_wherever_the_entry_has_it(tmp_path: Path, en
 
 def test_a_variable_that_names_a_folder_stays_readable_also_if_there_is_no_such_folder(tmp_path: Path) -> None:
     absent, secret = tmp_path / "absent" / "folder", "/x1Bmore+of/it+Fw=="
-    server = McpServerConfig(name="s", transport="stdio", filled_in=(str(tmp_path), str(absent), secret))
+    server = McpServerConfig(name="s", transport="stdio", secret_values=(str(tmp_path), str(absent), secret))
     assert Redaction(server).sanitize(f"{tmp_path}/x was not found") == f"{tmp_path}/x was not found"
     assert Redaction(server).sanitize(f"cannot read {absent}") == f"cannot read {absent}"
     assert Redaction(server).sanitize(f"refused {secret}") == "refused ***"
@@ -63,7 +63,7 @@ def test_a_message_of_the_wrong_form_is_described_without_quoting_it() -> None:
 
 def test_a_variable_longer_than_any_path_is_a_secret_like_others() -> None:
     token = "ey" * 2_000
-    server = McpServerConfig(name="s", transport="http", url="http://h", filled_in=(token,))
+    server = McpServerConfig(name="s", transport="http", url="http://h", secret_values=(token,))
     assert Redaction(server).sanitize(f"got {token}") == "got ***"
 
 
@@ -106,7 +106,7 @@ KEYED = McpServerConfig(
     url="https://ann:pass%2Fword-of-ann@host/mcp?api_key=query-credential&region=europe-west-4",
     headers={"Authorization": "Bearer header-credential", "X-Tenant": "the-whole-company"},
     env={"SEARCH_KEY": KEY, "MODE": "production-mode", "DATABASE_URL": "postgresql://u:database-pw-1@db/x"},
-    filled_in=("a-tenant-of-many-words", "drawn-by-lot-7f3a9c21"),
+    secret_values=("a-tenant-of-many-words", "drawn-by-lot-7f3a9c21"),
 )
 
 

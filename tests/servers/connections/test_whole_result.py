@@ -8,7 +8,7 @@ import pytest_asyncio
 from langchain_core.messages import ToolMessage
 
 from tests.servers.connections.peers import QUICK, talkative
-from toolweave.nodes.script.fetching import tool_pages
+from toolweave.nodes.script.fetching import pages_from_tools
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.results import STORED_NOTICE, WHOLE_RESULT_KEY
 from toolweave.servers.connections.tool import McpTool
@@ -76,4 +76,4 @@ async def test_media_stay_blocks_and_the_text_beside_them_is_kept(plane: ToolPla
 
 
 def test_what_writes_the_artifact_and_what_reads_it_agree() -> None:
-    assert tool_pages.WHOLE == WHOLE_RESULT_KEY
+    assert pages_from_tools.WHOLE_KEY == WHOLE_RESULT_KEY

@@ -8,7 +8,7 @@ import pytest
 
 from tests.external.shipped import shipped_entries
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG
-from toolweave.config.variables import find_references
+from toolweave.config.variables import find_unresolved
 from toolweave.servers.external_servers import PINNED_DIR, installation_of
 
 OURS = ("todo", "core")
@@ -47,7 +47,7 @@ def test_every_entry_is_introduced_by_a_comment() -> None:
     ],
 )
 def test_keys_and_folders_come_from_the_environment_without_a_default(name: str, variables: set[str]) -> None:
-    missing = set(find_references(shipped_entries()[name], {"TOOLWEAVE_DATA_DIR": "/data"}).missing)
+    missing = set(find_unresolved(shipped_entries()[name], {"TOOLWEAVE_DATA_DIR": "/data"}).missing)
     assert missing == variables
 
 
@@ -99,6 +99,6 @@ def test_the_page_has_a_section_with_its_version_and_its_variables(name: str) ->
     installation = installation_of(name)
     assert installation is not None
     assert f"`{installation.package}` {installation.version}" in section
-    for variable in find_references(shipped_entries()[name], {"TOOLWEAVE_DATA_DIR": "/data"}).missing:
+    for variable in find_unresolved(shipped_entries()[name], {"TOOLWEAVE_DATA_DIR": "/data"}).missing:
         assert f"`{variable}`" in section
     assert f"| [{name}](#" in text

@@ -9,7 +9,7 @@ from tests.graphs.script_agent import BEES, fetching, job_with
 from toolweave.errors import FetchFailed
 from toolweave.graphs.script_writer import build_script_writer
 from toolweave.nodes.offline_model.model import OfflineChatModel
-from toolweave.nodes.script.fetching.tool_pages import FETCH_PROMPT, FETCH_TASK
+from toolweave.nodes.script.fetching.pages_from_tools import FETCH_PROMPT, FETCH_TASK
 
 PAGE = "https://example.com/blog/bees_(insects)?a=1&b=2."
 CONTENT = "# Bees\n\nBees fly far on a warm day and bring home what the flowers give."

@@ -242,7 +242,7 @@ async def test_an_own_function_that_cannot_be_loaded_closes_the_tool_and_nothing
 
 @pytest.mark.requirement("C-03")
 def test_our_own_tables_stay_closed_whoever_lists_them() -> None:
-    from toolweave.config.settings import query_tables
+    from toolweave.config.settings import parse_query_tables
     from toolweave.runtime.persistence import schema
     from toolweave.servers.registry.stored_tools import METADATA as REGISTRY
     from toolweave.servers.todo.database import METADATA as TODO
@@ -250,7 +250,7 @@ def test_our_own_tables_stay_closed_whoever_lists_them() -> None:
     ours = {*schema.metadata.tables, *REGISTRY.tables, *TODO.tables} - {"todos"}
     assert len(ours) > 10
     named = ", ".join(ours)
-    assert all(is_reserved(table) for table in query_tables(f"{named}, {named.upper()}"))
+    assert all(is_reserved(table) for table in parse_query_tables(f"{named}, {named.upper()}"))
     others = "sqlite_master, pg_catalog.x, information_schema.tables, pg_class, alembic_version, todos_fts"
-    assert all(is_reserved(table) for table in query_tables(others))
-    assert not any(is_reserved(table) for table in query_tables("todos, public.todos, sales.orders"))
+    assert all(is_reserved(table) for table in parse_query_tables(others))
+    assert not any(is_reserved(table) for table in parse_query_tables("todos, public.todos, sales.orders"))

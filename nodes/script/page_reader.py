@@ -21,7 +21,7 @@ from lxml.html import HtmlElement, HTMLParser, document_fromstring  # type: igno
 from trafilatura.metadata import extract_metadata
 from trafilatura.utils import decode_file
 
-from toolweave.nodes.script.page import FEWEST_LETTERS, ArticlePage, letters, lines_of, page_of_markdown
+from toolweave.nodes.script.page import MIN_LETTERS, ArticlePage, count_letters, markdown_lines, page_from_markdown
 from toolweave.visible import visible
 
 
@@ -29,17 +29,17 @@ class NoArticle(Exception):  # not of the tree: extraction makes a FetchFailed o
     """A page gives no article; the text goes on after "The page …" and ends with what to do."""
 
 
-_HTML = ("text/html", "application/xhtml+xml")
-_TEXT = ("text/plain", "text/markdown", "text/x-markdown")
-_ANYTHING = ("", "application/octet-stream", "binary/octet-stream", "unknown/unknown")
-_BINARY = (b"%PDF-", b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"PK\x03\x04", b"\x1f\x8b\x08")
-_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_HTML_TYPES = ("text/html", "application/xhtml+xml")
+_TEXT_TYPES = ("text/plain", "text/markdown", "text/x-markdown")
+_GENERIC_TYPES = ("", "application/octet-stream", "binary/octet-stream", "unknown/unknown")
+_BINARY_SIGNATURES = (b"%PDF-", b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"PK\x03\x04", b"\x1f\x8b\x08")
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 # A comment ends at its first end: otherwise there are as many ways to read a row of them as strangers like.
-_MARKUP = re.compile(
+_HTML_START = re.compile(
     rb"\s*(?:<!--(?:(?!-->).){0,2000}-->\s*)*<(?:!doctype\s+html|html|head|body|article|div|p|h1)\b",
     re.IGNORECASE | re.DOTALL,
 )
-_FIRST_BYTES = 8192
+_SNIFFED_BYTES = 8192
 
 
 def is_html(body: bytes, content_type: str) -> bool:
@@ -49,11 +49,11 @@ def is_html(body: bytes, content_type: str) -> bool:
         NoArticle: it is no page of text.
     """
     media = content_type.partition(";")[0].strip().lower()
-    begun = body[:_FIRST_BYTES].removeprefix(codecs.BOM_UTF8)
-    is_known = media in (*_HTML, *_TEXT, *_ANYTHING)
-    is_markup = media in _HTML or bool(_MARKUP.match(begun))
-    has_zeros = b"\x00" in begun and not begun.startswith(tuple(_MARKS))
-    if not is_known or begun.startswith(_BINARY) or (has_zeros and not is_markup):
+    begun = body[:_SNIFFED_BYTES].removeprefix(codecs.BOM_UTF8)
+    is_known = media in (*_HTML_TYPES, *_TEXT_TYPES, *_GENERIC_TYPES)
+    is_markup = media in _HTML_TYPES or bool(_HTML_START.match(begun))
+    has_zeros = b"\x00" in begun and not begun.startswith(tuple(_BYTE_ORDER_MARKS))
+    if not is_known or begun.startswith(_BINARY_SIGNATURES) or (has_zeros and not is_markup):
         raise NoArticle(
             f"is {'binary data' if is_known else media}, not a page of text. Give the address of an HTML, markdown or "
             "text page, or have it fetched by an agent whose tools can read it (MCP_CONFIG_PATH)."
@@ -62,19 +62,19 @@ def is_html(body: bytes, content_type: str) -> bool:
 
 
 _CHARSET = r"(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]+)"
-_IN_PAGE = re.compile(rf"<(?:meta|\?xml)\b[^>]{{0,300}}?\b{_CHARSET}", re.IGNORECASE)
+_CHARSET_IN_PAGE = re.compile(rf"<(?:meta|\?xml)\b[^>]{{0,300}}?\b{_CHARSET}", re.IGNORECASE)
 
 
-def decoded(body: bytes, content_type: str) -> str:
+def decode_page(body: bytes, content_type: str) -> str:
     """Give a page's text.
 
     A header or a page that names the wrong character set is common: bytes that are UTF-8 are read as that.
     """
     named = [
-        *(name for mark, name in _MARKS.items() if body.startswith(mark)),
+        *(name for mark, name in _BYTE_ORDER_MARKS.items() if body.startswith(mark)),
         *([] if body.isascii() else ["utf-8"]),
         *re.findall(_CHARSET, content_type, re.IGNORECASE),
-        *_IN_PAGE.findall(body[:_FIRST_BYTES].decode("latin-1")),
+        *_CHARSET_IN_PAGE.findall(body[:_SNIFFED_BYTES].decode("latin-1")),
     ]
     for name in named:
         with suppress(LookupError, UnicodeError):
@@ -83,15 +83,15 @@ def decoded(body: bytes, content_type: str) -> str:
     return decode_file(body, len(body) + 1)
 
 
-_EMPTY = (
+_NO_ARTICLE_TEXT = (
     "holds no article, or next to no text. Give the address of the article itself; if scripts fill it in, which are "
     "not run here, have it fetched by an agent whose tools run a browser (MCP_CONFIG_PATH)."
 )
-_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-_REFERENCE = re.compile(r"&#(?:0*([0-9]{1,7})|[xX]0*([0-9A-Fa-f]{1,6}));?")
+_INVALID_XML_CHARS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_CHAR_REFERENCE = re.compile(r"&#(?:0*([0-9]{1,7})|[xX]0*([0-9A-Fa-f]{1,6}));?")
 
 
-def parsed(html: str) -> HtmlElement:
+def parse_html(html: str) -> HtmlElement:
     """Parse a document, well-formed or not.
 
     Raises:
@@ -99,31 +99,31 @@ def parsed(html: str) -> HtmlElement:
     """
     parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, collect_ids=False, huge_tree=True)
     # One that is written as a number would lose the whole article.
-    plain = _REFERENCE.sub(_without_not_xml, _NOT_XML.sub("", html))
+    plain = _CHAR_REFERENCE.sub(_drop_invalid_reference, _INVALID_XML_CHARS.sub("", html))
     try:
         return document_fromstring(plain.encode("utf-8", "replace"), parser=parser)
     except (ParserError, ValueError):
-        raise NoArticle(_EMPTY) from None
+        raise NoArticle(_NO_ARTICLE_TEXT) from None
 
 
-def _without_not_xml(found: re.Match[str]) -> str:
+def _drop_invalid_reference(found: re.Match[str]) -> str:
     code = int(found[1]) if found[1] else int(found[2], 16)
-    return "" if code <= 0xFFFF and _NOT_XML.match(chr(code)) else found[0]
+    return "" if code <= 0xFFFF and _INVALID_XML_CHARS.match(chr(code)) else found[0]
 
 
 _CAPTION = (
     "(ancestor::figure[1]//figcaption"
     "|ancestor::div[contains(@class, 'wp-caption')][1]//*[contains(@class, 'wp-caption-text')])[1]"
 )
-_NUMBERED = re.compile(r"!\[\]\(https://image\.invalid/\d+\.png\)")
+_NUMBERED_IMAGE = re.compile(r"!\[\]\(https://image\.invalid/\d+\.png\)")
 
 
-def numbered_images(tree: HtmlElement) -> dict[str, str]:
+def number_images(tree: HtmlElement) -> dict[str, str]:
     """Give every image that has words an address that trafilatura accepts; return what to write for each of them."""
     addresses: dict[str, str] = {}
     for image in list(tree.iter("img")):
         caption = next((found.text_content() for found in image.xpath(_CAPTION)), image.get("title") or "")
-        words = f"![{_line(image.get('alt') or '')}]({_line(caption)})"
+        words = f"![{_one_line(image.get('alt') or '')}]({_one_line(caption)})"
         if words == "![]()":
             image.drop_tree()
             continue
@@ -134,12 +134,12 @@ def numbered_images(tree: HtmlElement) -> dict[str, str]:
     return {f"![]({address})": words for words, address in addresses.items()}
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
 # Stands in empty lines of code, which would be lost otherwise.
-_EMPTY_LINE = "\u2424"
+_EMPTY_LINE_MARK = "\u2424"
 _NEVER_ARTICLE = (
     ".//nav|.//dialog|.//template|.//button|.//select"
     "|.//*[@role='navigation' or @role='dialog' or @role='alertdialog' or @role='search' or @role='menu'"
@@ -153,11 +153,11 @@ _NEVER_ARTICLE = (
     "|.//*[self::h1 or self::h2 or self::h3 or self::h4]//a[starts-with(@href, '#')][string-length(.) < 2]"
 )
 _FOOTNOTE = re.compile(r"\s*\[.{1,12}\]\s*|\s*[*†‡]\s*")
-_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-_LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
-def prepare(tree: HtmlElement) -> None:
+def prepare_tree(tree: HtmlElement) -> None:
     """Change a tree in place, so that trafilatura finds all that is to be read aloud; images are numbered already."""
     for found in tree.xpath(_NEVER_ARTICLE):
         found.drop_tree()
@@ -170,11 +170,11 @@ def prepare(tree: HtmlElement) -> None:
     for caption in tree.xpath(".//table/caption"):
         caption.tag = "p"
         caption.getparent().addprevious(caption)
-    _keep_code(tree)
-    _plain_words(tree)
+    _flatten_code(tree)
+    _remove_inline_markup(tree)
 
 
-def _plain_words(tree: HtmlElement) -> None:
+def _remove_inline_markup(tree: HtmlElement) -> None:
     """Leave out emphasis and footnote marks, which nobody reads aloud, and write raised digits as such."""
     for raised in list(tree.iter("sup", "sub")):
         text = raised.text_content()
@@ -182,16 +182,16 @@ def _plain_words(tree: HtmlElement) -> None:
             raised.drop_tree()
             continue
         if len(raised) == 0 and text.isdecimal():
-            raised.text = text.translate(_RAISED if raised.tag == "sup" else _LOWERED)
+            raised.text = text.translate(_SUPERSCRIPTS if raised.tag == "sup" else _SUBSCRIPTS)
         raised.drop_tag()
     for emphasis in list(tree.iter("b", "strong", "i", "em", "u", "mark", "small", "font")):
         emphasis.drop_tag()
 
 
-def _keep_code(tree: HtmlElement) -> None:
+def _flatten_code(tree: HtmlElement) -> None:
     """Make every `pre` one plain text, since blank lines, line breaks and markup in it mean something."""
     for table in tree.xpath(".//table[count(.//pre) = 1]"):
-        if _line(table.text_content()) == _line(table.find(".//pre").text_content()):
+        if _one_line(table.text_content()) == _one_line(table.find(".//pre").text_content()):
             for part in list(table.iter("table", "tbody", "tr", "td", "th")):
                 part.tag = "div"
     for pre in list(tree.iter("pre")):
@@ -202,13 +202,13 @@ def _keep_code(tree: HtmlElement) -> None:
         strip_elements(pre, "*", with_tail=True)
         pre.tail, pre.text = tail, None
         # One element inside tells that it is code, and a second line that it is a block.
-        kept = [line if line.strip() else _EMPTY_LINE for line in lines]
-        SubElement(pre, "span").text = "\n".join([*kept, _EMPTY_LINE])
+        kept = [line if line.strip() else _EMPTY_LINE_MARK for line in lines]
+        SubElement(pre, "span").text = "\n".join([*kept, _EMPTY_LINE_MARK])
 
 
 # An article is longer than its first lines, which is all that others get.
-_MOST_LETTERS_OF_A_TEASER = 1500
-_GATES = ".//*[{}]".format(
+_MAX_TEASER_LETTERS = 1500
+_PAYWALL_ELEMENTS = ".//*[{}]".format(
     " or ".join(
         f"contains(@class, '{word}') or contains(@id, '{word}')"
         for word in ("paywall", "regwall", "subscriber-only", "subscribe-wall", "premium-wall", "metered-content-gate")
@@ -218,9 +218,9 @@ _NOT_FREE = re.compile(r"(?:https?://schema\.org/)?false", re.IGNORECASE)
 _ARTICLE_TYPES = re.compile("Article|BlogPosting|WebPage|Report|Recipe|Review|CreativeWork")
 _LANGUAGES = "/html/@lang|//body/@lang|//article/@lang|//meta[@property='og:locale']/@content"
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？؟।]['\"”»’）)]*\Z")
-_MUCH_TEXT = 500_000
-_FOR_SUBSCRIBERS = "Give the address of a page that everybody may read."
-_ESCAPE = re.compile(r"\\([*_`~\[\]<])")
+_FAST_MODE_CHARS = 500_000
+_SUBSCRIBERS_FIX = "Give the address of a page that everybody may read."
+_ESCAPED_MARK = re.compile(r"\\([*_`~\[\]<])")
 _IMAGE = re.compile(
     r"!\[((?:[^\[\]\\\n]|\\.)*)\]\((?:<[^<>\n]*>|(?:[^()<\s]|\([^()\s]*\))*)"
     r"(?:[ \t]+\"((?:[^\"\\\n]|\\.)*)\")?[ \t]*\)"
@@ -233,36 +233,36 @@ def read_html(html: str, url: str) -> ArticlePage:
     Raises:
         NoArticle: it is empty, or for subscribers only.
     """
-    tree = parsed(html)
+    tree = parse_html(html)
     if _is_for_subscribers(tree):
-        raise NoArticle(f"says that it is for subscribers only (isAccessibleForFree is false). {_FOR_SUBSCRIBERS}")
+        raise NoArticle(f"says that it is for subscribers only (isAccessibleForFree is false). {_SUBSCRIBERS_FIX}")
     language = next(iter(tree.xpath(_LANGUAGES)), "")
-    is_gated = bool(tree.xpath(_GATES))
-    images = numbered_images(tree)
-    prepare(tree)
+    is_gated = bool(tree.xpath(_PAYWALL_ELEMENTS))
+    images = number_images(tree)
+    prepare_tree(tree)
     facts = extract_metadata(tree, url, extensive=False)
     found = trafilatura.extract(
         tree,
         url=url,
         # Comparing ways of extraction is for pages with little text.
-        fast=len(tree.text_content()) > _MUCH_TEXT,
+        fast=len(tree.text_content()) > _FAST_MODE_CHARS,
         output_format="markdown",
         include_images=True,
         include_comments=False,
         include_tables=True,
     )
-    markdown = replaced_lines(found or "", _ESCAPE, r"\1").replace(_EMPTY_LINE, "")
+    markdown = replace_outside_code(found or "", _ESCAPED_MARK, r"\1").replace(_EMPTY_LINE_MARK, "")
     for paragraph in reversed(tree.xpath("(//header[.//h1])[last()]//p")):
-        text = _line(paragraph.text_content())
+        text = _one_line(paragraph.text_content())
         if _ENDS_SENTENCE.search(text) and text not in markdown:
             markdown = f"{text}\n\n{markdown}"
-    links = {_line(link.text_content()) for link in tree.iter("a")}
-    if letters("".join(line for line in markdown.splitlines() if line.strip(" -") not in links)) < FEWEST_LETTERS:
-        raise NoArticle(_EMPTY)
-    if is_gated and letters(markdown) < _MOST_LETTERS_OF_A_TEASER:
-        raise NoArticle(f"shows only the beginning of an article that is for subscribers. {_FOR_SUBSCRIBERS}")
-    markdown = _NUMBERED.sub(lambda image: images.pop(image[0], ""), markdown)
-    return page_of_markdown(
+    links = {_one_line(link.text_content()) for link in tree.iter("a")}
+    if count_letters("".join(line for line in markdown.splitlines() if line.strip(" -") not in links)) < MIN_LETTERS:
+        raise NoArticle(_NO_ARTICLE_TEXT)
+    if is_gated and count_letters(markdown) < _MAX_TEASER_LETTERS:
+        raise NoArticle(f"shows only the beginning of an article that is for subscribers. {_SUBSCRIBERS_FIX}")
+    markdown = _NUMBERED_IMAGE.sub(lambda image: images.pop(image[0], ""), markdown)
+    return page_from_markdown(
         visible(markdown),
         url,
         title=visible(facts.title or ""),
@@ -281,9 +281,9 @@ def _is_for_subscribers(tree: HtmlElement) -> bool:
     return any(_NOT_FREE.fullmatch(str(node.get("isAccessibleForFree"))) for node in articles)
 
 
-def replaced_lines(markdown: str, pattern: re.Pattern[str], written: str) -> str:
+def replace_outside_code(markdown: str, pattern: re.Pattern[str], written: str) -> str:
     """Replace what a pattern finds in lines that are no code."""
-    return "\n".join(line if is_code else pattern.sub(written, line) for line, is_code in lines_of(markdown))
+    return "\n".join(line if is_code else pattern.sub(written, line) for line, is_code in markdown_lines(markdown))
 
 
 def read_article(
@@ -294,16 +294,16 @@ def read_article(
     Raises:
         NoArticle: says why there is none.
     """
-    text = decoded(body, content_type)
+    text = decode_page(body, content_type)
     if is_html(body, content_type):
         page = read_html(text, final_url)
     else:
-        markdown = replaced_lines(visible(text), _IMAGE, r"![\1](\2)")
-        page = page_of_markdown(markdown, final_url, title=visible(title), language=visible(language))
+        markdown = replace_outside_code(visible(text), _IMAGE, r"![\1](\2)")
+        page = page_from_markdown(markdown, final_url, title=visible(title), language=visible(language))
     page["url"] = url
     page["title"], page["final_url"] = visible(page["title"]), visible(page["final_url"])
-    if letters(page["text"]) < FEWEST_LETTERS:
-        raise NoArticle(_EMPTY)
+    if count_letters(page["text"]) < MIN_LETTERS:
+        raise NoArticle(_NO_ARTICLE_TEXT)
     return page
 
 
@@ -312,7 +312,7 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 _PR_SET_PDEATHSIG = 1
-_SPARE_S = 2
+_CPU_MARGIN_S = 2
 _NICENESS = 10
 
 
@@ -323,8 +323,8 @@ def main() -> None:
     asked = json.loads(sys.stdin.buffer.readline())
     seconds, memory = asked.pop("seconds"), asked.pop("memory")
     if resource is not None:
-        _bound(resource.RLIMIT_CPU, int(seconds) + _SPARE_S)
-        _bound(resource.RLIMIT_AS, memory)
+        _lower_limit(resource.RLIMIT_CPU, int(seconds) + _CPU_MARGIN_S)
+        _lower_limit(resource.RLIMIT_AS, memory)
         # Pages that are read side by side must not keep the server, which started them, from answering.
         os.nice(_NICENESS)
     answer: dict[str, Any]
@@ -335,7 +335,7 @@ def main() -> None:
     sys.stdout.buffer.write(json.dumps(answer).encode())
 
 
-def _bound(kind: int, most: int) -> None:
+def _lower_limit(kind: int, most: int) -> None:
     """Lower a limit, unless it is lower already: it cannot be raised."""
     allowed = resource.getrlimit(kind)[1]
     least = most if allowed == resource.RLIM_INFINITY else min(most, allowed)

@@ -26,7 +26,7 @@ class RequestedCall(TypedDict):
     type: Literal["tool_call"]
 
 
-def for_model(system_prompt: str | None, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def prompt_messages(system_prompt: str | None, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the system prompt and the dialogue with each tool call followed by its result."""
     results = {found.tool_call_id: found for found in messages if isinstance(found, ToolMessage)}
     prompt: list[AnyMessage] = [SystemMessage(system_prompt)] if system_prompt else []
@@ -34,7 +34,7 @@ def for_model(system_prompt: str | None, messages: Sequence[AnyMessage]) -> list
         if isinstance(message, AIMessage):
             prompt.append(_with_json_arguments(message))
             prompt.extend(
-                results.get(call["id"], result_of(call, UNKNOWN_OUTCOME)) for call in requested_calls(message)
+                results.get(call["id"], result_message(call, UNKNOWN_OUTCOME)) for call in requested_calls(message)
             )
         elif not isinstance(message, ToolMessage):
             prompt.append(message)
@@ -45,8 +45,8 @@ def requested_calls(message: AnyMessage) -> list[RequestedCall]:
     """List the calls that a message asks for, valid ones first."""
     if not isinstance(message, AIMessage):
         return []
-    valid = [_requested(call["name"], call["args"], call["id"]) for call in message.tool_calls]
-    invalid = [_requested(call["name"], call["args"] or "", call["id"]) for call in message.invalid_tool_calls]
+    valid = [_requested_call(call["name"], call["args"], call["id"]) for call in message.tool_calls]
+    invalid = [_requested_call(call["name"], call["args"] or "", call["id"]) for call in message.invalid_tool_calls]
     return [*valid, *invalid]
 
 
@@ -57,18 +57,18 @@ def with_unique_call_ids(answer: AIMessage, earlier: Sequence[AnyMessage]) -> AI
     them to be unique.
     """
     used = {call["id"] for message in earlier for call in requested_calls(message)}
-    calls = list(_unique(answer.tool_calls, used))
+    calls = list(_with_unique_ids(answer.tool_calls, used))
     return answer.model_copy(
-        update={"tool_calls": calls, "invalid_tool_calls": list(_unique(answer.invalid_tool_calls, used))}
+        update={"tool_calls": calls, "invalid_tool_calls": list(_with_unique_ids(answer.invalid_tool_calls, used))}
     )
 
 
-def with_calls(message: AnyMessage, ran: Sequence[RequestedCall]) -> list[AnyMessage]:
+def with_executed_calls(message: AnyMessage, executed: Sequence[RequestedCall]) -> list[AnyMessage]:
     """Return the message with its calls as they really run, to take its place; nothing if that is what it says."""
-    by_id = {call["id"]: call for call in ran}
+    by_id = {call["id"]: call for call in executed}
     if not isinstance(message, AIMessage):
         return []
-    calls = [{**call, **_shown(by_id.get(call["id"] or ""))} for call in message.tool_calls]
+    calls = [{**call, **_name_and_args(by_id.get(call["id"] or ""))} for call in message.tool_calls]
     if calls == message.tool_calls:
         return []
     kept = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
@@ -79,15 +79,15 @@ def with_calls(message: AnyMessage, ran: Sequence[RequestedCall]) -> list[AnyMes
     return [message.model_copy(update={"tool_calls": calls, "additional_kwargs": kept, "content": content})]
 
 
-def _shown(call: RequestedCall | None) -> dict[str, Any]:
+def _name_and_args(call: RequestedCall | None) -> dict[str, Any]:
     return {"name": call["name"], "args": call["args"]} if call else {}
 
 
-def _requested(name: str | None, args: dict[str, Any] | str, call_id: str | None) -> RequestedCall:
+def _requested_call(name: str | None, args: dict[str, Any] | str, call_id: str | None) -> RequestedCall:
     return {"name": name or "", "args": args, "id": call_id or "", "type": "tool_call"}
 
 
-def _unique(calls: Sequence[Any], used: set[str]) -> Iterator[Any]:
+def _with_unique_ids(calls: Sequence[Any], used: set[str]) -> Iterator[Any]:
     for call in calls:
         call_id = call["id"] if call["id"] and call["id"] not in used else f"call_{uuid.uuid4().hex}"
         used.add(call_id)
@@ -101,7 +101,7 @@ def _with_json_arguments(message: AIMessage) -> AIMessage:
     return message.model_copy(update={"tool_calls": [*message.tool_calls, *mended], "invalid_tool_calls": []})
 
 
-def result_of(call: RequestedCall, text: str, status: Literal["success", "error"] = "error") -> ToolMessage:
+def result_message(call: RequestedCall, text: str, status: Literal["success", "error"] = "error") -> ToolMessage:
     """Answer a call in its tool's stead."""
     return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status=status)
 
@@ -117,7 +117,7 @@ class ServerQuestion(TypedDict):
     requestedSchema: dict[str, Any]
 
 
-class Answer(ServerQuestion):
+class AnsweredQuestion(ServerQuestion):
     """A question with its answer; `content` fits the schema, and is None for a question declined."""
 
     action: Literal["accept", "decline"]
@@ -132,7 +132,7 @@ class ToolTask(RequestedCall, total=False):
     """
 
     approved_tool: str
-    answers: list[Answer]
+    answers: list[AnsweredQuestion]
 
 
 class WaitingCall(TypedDict):
@@ -143,26 +143,26 @@ class WaitingCall(TypedDict):
 
 
 @runtime_checkable
-class AskingTool(Protocol):
+class ElicitingTool(Protocol):
     """A tool whose server may ask a person in the middle of a call, as MCP's elicitation has it."""
 
-    def with_answers(self, answers: list[Answer]) -> Self:
+    def with_answers(self, answers: list[AnsweredQuestion]) -> Self:
         """Return the tool for one call with these answers; other questions become its message's artifact."""
         ...
 
 
-def task_of(call: RequestedCall, *, approved_tool: str | None = None) -> ToolTask:
+def tool_task(call: RequestedCall, *, approved_tool: str | None = None) -> ToolTask:
     """Make the task of a call as it was requested."""
     task: ToolTask = {"name": call["name"], "args": call["args"], "id": call["id"], "type": "tool_call"}
     return task | {"approved_tool": approved_tool} if approved_tool else task
 
 
-def requested_call(task: ToolTask, name: str) -> ToolCall:
+def as_tool_call(task: ToolTask, name: str) -> ToolCall:
     """Return the call that a task is about, without what persons have said to it, under the tool's own name."""
-    return {"name": name, "args": as_object(task["args"]), "id": task["id"], "type": "tool_call"}
+    return {"name": name, "args": args_dict(task["args"]), "id": task["id"], "type": "tool_call"}
 
 
-def as_object(arguments: dict[str, Any] | str) -> dict[str, Any]:
+def args_dict(arguments: dict[str, Any] | str) -> dict[str, Any]:
     """Return the arguments of a call; none for those that are no JSON object."""
     return arguments if isinstance(arguments, dict) else {}
 

@@ -4,21 +4,21 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.messages.tool import invalid_tool_call
 
 from tests.fixtures.scripted_model import calling
-from toolweave.nodes.dialogue import UNKNOWN_OUTCOME, for_model, requested_calls, with_unique_call_ids
+from toolweave.nodes.tool_calls import UNKNOWN_OUTCOME, prompt_messages, requested_calls, with_unique_call_ids
 
 
 def test_the_system_prompt_comes_first_and_only_when_there_is_one() -> None:
     messages: list[AnyMessage] = [HumanMessage("hi")]
 
-    assert for_model("be brief", messages) == [SystemMessage("be brief"), HumanMessage("hi")]
-    assert for_model(None, messages) == messages
+    assert prompt_messages("be brief", messages) == [SystemMessage("be brief"), HumanMessage("hi")]
+    assert prompt_messages(None, messages) == messages
 
 
 def test_a_call_left_without_a_result_is_answered_with_unknown_outcome() -> None:
     asked = calling(("create_todo", {"title": "a"}, "c1"), ("create_todo", {"title": "b"}, "c2"))
     done = ToolMessage("ok", tool_call_id="c2")
 
-    prompt = for_model(None, [HumanMessage("one"), asked, done, HumanMessage("two")])
+    prompt = prompt_messages(None, [HumanMessage("one"), asked, done, HumanMessage("two")])
 
     assert [(message.type, message.text) for message in prompt] == [
         ("human", "one"),
@@ -32,20 +32,20 @@ def test_a_call_left_without_a_result_is_answered_with_unknown_outcome() -> None
 def test_a_late_result_moves_behind_its_call() -> None:
     asked, late = calling(("t", {}, "c1")), ToolMessage("late", tool_call_id="c1")
 
-    assert for_model(None, [asked, HumanMessage("impatient"), late]) == [asked, late, HumanMessage("impatient")]
+    assert prompt_messages(None, [asked, HumanMessage("impatient"), late]) == [asked, late, HumanMessage("impatient")]
 
 
 def test_a_result_without_its_call_is_left_out() -> None:
     orphan = ToolMessage("orphan", tool_call_id="gone")
 
-    assert for_model(None, [orphan, HumanMessage("hi")]) == [HumanMessage("hi")]
+    assert prompt_messages(None, [orphan, HumanMessage("hi")]) == [HumanMessage("hi")]
 
 
 def test_arguments_that_are_not_json_are_not_sent_back_to_the_model() -> None:
     broken = AIMessage("", invalid_tool_calls=[invalid_tool_call(name="t", args='{"a": ', id="c1", error="cut")])
     refused = ToolMessage("not JSON", tool_call_id="c1", status="error")
 
-    first, second = for_model(None, [broken, refused])
+    first, second = prompt_messages(None, [broken, refused])
 
     assert isinstance(first, AIMessage)
     assert [(call["name"], call["args"], call["id"]) for call in first.tool_calls] == [("t", {}, "c1")]

@@ -17,7 +17,7 @@ from tests.fixtures.web_pages import PAGES, five_megabytes
 from tests.nodes.script.reading import read_article
 from tests.nodes.script.turns import Turns
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.extraction import MODULE, extract_page
+from toolweave.nodes.script.extraction import READER_MODULE, extract_page
 
 HANDED_OVER = 5_000_000
 """So much that the process has its page, and the one that asks waits for the answer."""
@@ -84,7 +84,7 @@ async def test_a_reading_ends_with_its_process_however_often_it_is_cancelled(mon
     async with asyncio.timeout(60):
         while not readers:
             await asyncio.sleep(0)
-            readers = [pid for pid in child_pids(MODULE) if bytes_read(str(pid)) > HANDED_OVER]
+            readers = [pid for pid in child_pids(READER_MODULE) if bytes_read(str(pid)) > HANDED_OVER]
     # As a node is whose run is cancelled, and then by the end of the loop that it runs in.
     while not reading.done():
         reading.cancel()
