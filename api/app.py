@@ -26,9 +26,9 @@ from toolweave.nodes.model_endpoint import warn_if_offline
 from toolweave.servers.connections.plane_slot import open_configured_plane, plane_slot
 
 ROUTERS = (chat.router, health.router, servers.router, workflow.router, openapi_import.router, tools.router)
-IMPORT = re.compile("^/tools/import(/openapi)?$")
+IMPORT_PATHS = re.compile("^/tools/import(/openapi)?$")
 IMPORT_LIMIT = BodyLimit(16 * MIB, openapi_import.MOST_VALUES)
-CORE = re.compile(f"^{MOUNT_PATH}{MCP_PATH}/?$")
+CORE_PATH = re.compile(f"^{MOUNT_PATH}{MCP_PATH}/?$")
 # The MCP SDK itself refuses bodies over 4 MiB.
 CORE_LIMIT = BodyLimit(32 * MIB)
 
@@ -55,12 +55,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
     app.add_exception_handler(RequestValidationError, answer_invalid_body)
     app.add_exception_handler(ToolweaveError, answer_error)
-    ours = tuple(route.path_regex for each in ROUTERS for route in each.routes if isinstance(route, Route))
+    paths = tuple(route.path_regex for each in ROUTERS for route in each.routes if isinstance(route, Route))
     app.add_middleware(
-        BodyLimiter, limits={IMPORT: IMPORT_LIMIT, CORE: CORE_LIMIT, **dict.fromkeys(ours, BodyLimit(MIB))}
+        BodyLimiter, limits={IMPORT_PATHS: IMPORT_LIMIT, CORE_PATH: CORE_LIMIT, **dict.fromkeys(paths, BodyLimit(MIB))}
     )
     # Outside the body limit: unknown callers must not learn the limits.
-    app.add_middleware(KnownCallerMiddleware, paths=ours)
+    app.add_middleware(KnownCallerMiddleware, paths=paths)
     for router in ROUTERS:
         app.include_router(router)
     # Mounted last: our own routes under the same path take precedence.

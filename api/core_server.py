@@ -38,7 +38,7 @@ NO_CREDENTIALS = (
     "set TOOLWEAVE_CORE_TOKEN, or TOOLWEAVE_CORE_JWKS_URL or TOOLWEAVE_CORE_JWT_PUBLIC_KEY with "
     "TOOLWEAVE_CORE_JWT_ISSUER and TOOLWEAVE_CORE_JWT_AUDIENCE."
 )
-ORIGIN_NOT_LISTED = (
+ORIGIN_NOT_TRUSTED = (
     "This page's origin may not use the core tools without a token. Add the origin to TOOLWEAVE_CORS_ORIGINS "
     "(* is not enough here) or set TOOLWEAVE_CORE_TOKEN."
 )
@@ -165,8 +165,8 @@ class CoreServerGuard:
             return rpc_error(403, REQUEST_REFUSED, NO_CREDENTIALS)
         origin = headers.get("origin")
         access_rules: AccessRules = scope[SERVER_APP_KEY].state.access_rules if SERVER_APP_KEY in scope else self._rules
-        if origin is not None and not access_rules.lists_origin(origin, headers.get("host", "")):
-            return rpc_error(403, REQUEST_REFUSED, ORIGIN_NOT_LISTED)
+        if origin is not None and not access_rules.is_trusted_origin(origin, headers.get("host", "")):
+            return rpc_error(403, REQUEST_REFUSED, ORIGIN_NOT_TRUSTED)
         return None
 
     async def _api_refusal(self, scope: Scope) -> Response | None:

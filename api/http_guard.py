@@ -46,9 +46,9 @@ class AccessRules:
 
     def allows_origin(self, origin: str, host: str) -> bool:
         """Return whether an origin may send requests: a listed or loopback origin, or one of this server."""
-        return self.any_origin or self.lists_origin(origin, host)
+        return self.any_origin or self.is_trusted_origin(origin, host)
 
-    def lists_origin(self, origin: str, host: str) -> bool:
+    def is_trusted_origin(self, origin: str, host: str) -> bool:
         """Return whether an origin is allowed by name, regex, loopback or as our own, not only by a `*`."""
         if origin.lower() in self.origins:
             return True
@@ -86,13 +86,13 @@ class HttpGuard:
                 max_age=cors.max_age,
             )
 
-        self._listed_origin_cors = cors_middleware((), credentials=cors.allow_credentials)
+        self._trusted_cors = cors_middleware((), credentials=cors.allow_credentials)
         self._any_origin_cors = cors_middleware(("*",), credentials=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check Host and Origin, answer preflight requests, and add CORS headers to all other responses."""
         if scope["type"] not in ("http", "websocket"):
-            await self._listed_origin_cors(scope, receive, send)
+            await self._trusted_cors(scope, receive, send)
             return
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
@@ -102,11 +102,11 @@ class HttpGuard:
             return
         rules = self._rules
         # The `*` of TOOLWEAVE_CORS_ORIGINS allows all pages, but without the credentials that langgraph.json allows.
-        is_listed = "*" in rules.cors.allow_origins or (origin is not None and rules.lists_origin(origin, host))
-        if rules.any_origin and not (rules.cors.allow_credentials and is_listed):
+        is_trusted = "*" in rules.cors.allow_origins or (origin is not None and rules.is_trusted_origin(origin, host))
+        if rules.any_origin and not (rules.cors.allow_credentials and is_trusted):
             await self._any_origin_cors(scope, receive, send)
         else:
-            await self._listed_origin_cors(scope, receive, send)
+            await self._trusted_cors(scope, receive, send)
 
     def _refusal(self, host: str, origin: str | None) -> Response | None:
         if not self._rules.allows_host(host):

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 import typer
 from rich.console import Console
 
-from toolweave.api.langgraph.app import make_importable
+from toolweave.api.langgraph.app import prepare_imports
 from toolweave.api.langgraph.auth.authentication import load_auth
 from toolweave.api.langgraph.custom_app import load_custom_app
 from toolweave.cli.configuration import ConfigOption, DataDirOption, find_langgraph_json
@@ -126,7 +126,7 @@ def check_langgraph_json(config: Path | None) -> tuple[list[Finding], LangGraphJ
 
 def check_graphs(langgraph_json: LangGraphJson) -> Iterator[Finding]:
     """Import every graph and the application beside them."""
-    make_importable(langgraph_json)
+    prepare_imports(langgraph_json)
     for name in langgraph_json.graphs:
         yield from catch_errors("graphs", _check_graph(langgraph_json, name))
     for subject, load in (("http.app", load_custom_app), ("auth", load_auth)):

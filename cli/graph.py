@@ -8,7 +8,7 @@ from langchain_core.runnables.graph import Graph
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from toolweave.api.langgraph.app import make_importable
+from toolweave.api.langgraph.app import prepare_imports
 from toolweave.api.langgraph.graph_description import without_error_handlers
 from toolweave.cli.configuration import ConfigOption, read_configuration
 from toolweave.cli.terminal import stdout_console
@@ -60,6 +60,6 @@ def single_graph_registry(langgraph_json: LangGraphJson, name: str) -> GraphRegi
 
 
 async def _load_drawing(langgraph_json: LangGraphJson, name: str) -> Graph:
-    make_importable(langgraph_json)
+    prepare_imports(langgraph_json)
     async with single_graph_registry(langgraph_json, name).open(name, access="assistants.read") as opened:
         return await opened.aget_graph()

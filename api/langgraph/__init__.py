@@ -1,1 +1,1 @@
-"""Serve the LangGraph-compatible API for any langgraph.json; knows no graph of ours."""
+"""Serve the LangGraph-compatible API for any langgraph.json; it depends on no graph of ours."""

@@ -167,25 +167,25 @@ def run_filter(modes: Collection[str], namespaces: Collection[str] = ()) -> Even
 
 
 class EventStream(KeepAliveResponse):
-    """An SSE response with the events of a run, as they occur, that pass the filter `shown`."""
+    """An SSE response with the events of a run, as they occur, that pass the `only`."""
 
     def __init__(
         self,
         batches: AsyncGenerator[Sequence[StreamEvent]],
         headers: Mapping[str, str],
         *,
-        shown: EventFilter | None = None,
+        only: EventFilter | None = None,
         on_disconnect: OnDisconnect | None = None,
     ) -> None:
         super().__init__({**STREAM_HEADERS, **headers}, keep_alive=HEARTBEAT, on_disconnect=on_disconnect)
         self._batches = batches
-        self._shown = shown
+        self._only = only
 
     async def write(self, send: Send) -> bytes:
         """Send one SSE frame per event; events of one batch are sent together."""
         async with aclosing(self._batches) as batches:
             async for batch in batches:
-                events = (event for event in batch if self._shown is None or self._shown.shows(event))
+                events = (event for event in batch if self._only is None or self._only.shows(event))
                 for chunk in _merge_chunks(sse_frame(event.event, event.data, event.id) for event in events):
                     await send(_body_message(chunk))
         return b""

@@ -135,7 +135,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
     Raises:
         ConfigError: http.app or auth.path cannot be loaded.
     """
-    make_importable(config)
+    prepare_imports(config)
     custom, auth = load_custom_app(config), load_auth(config)
     metrics = ServerMetrics(workers=settings.max_concurrent_runs)
     rules = AccessRules.from_settings(settings, config.http.cors)
@@ -186,7 +186,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
     return app
 
 
-def make_importable(config: LangGraphJson) -> None:
+def prepare_imports(config: LangGraphJson) -> None:
     """Set the environment variables and import paths that the application's modules need."""
     config.apply_env()
     folders = [config.path.absolute().parent, *map(Path, config.dependencies)]

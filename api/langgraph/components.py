@@ -1,4 +1,4 @@
-"""Gather all schemas under the names by which requests, /openapi.json and $refs know them."""
+"""All JSON Schemas by the names that endpoints, /openapi.json and $refs use."""
 
 from toolweave.api.langgraph.json_schema import (
     ANY,
@@ -57,7 +57,7 @@ ASSISTANTS: Schema = {
     ),
     "AssistantPatch": object_of(
         _ASSISTANT_CONTENT,
-        description="What a new version changes: metadata is merged, a new config or context replaces the old one.",
+        description="The changes of a new version: metadata is merged, a new config or context replaces the old one.",
     ),
     "AssistantVersionsSearchRequest": object_of(
         {"metadata": OBJECT, **page_fields()}, description="Filter an assistant's versions."
@@ -68,13 +68,13 @@ ASSISTANTS: Schema = {
             **_ASSISTANT_FILTER,
             **search_fields("assistant_id", "created_at", "updated_at", "name", "graph_id", select=tuple(_ASSISTANT)),
         },
-        description="Filter assistants; `metadata` must be contained, `name` is a part of the name in any case.",
+        description="Filter assistants; their metadata contains `metadata`, their name contains `name` in any case.",
     ),
     "AssistantCountRequest": object_of(_ASSISTANT_FILTER, description="Filter the assistants to count."),
     "Assistant": object_of(_ASSISTANT, description="A graph together with a configuration."),
     "AssistantVersion": object_of(
         {name: part for name, part in _ASSISTANT.items() if name != "updated_at"},
-        description="An assistant as one change left it.",
+        description="A version of an assistant.",
     ),
     "Graph": object_of(
         {"nodes": list_of(OBJECT), "edges": list_of(OBJECT)},
@@ -90,7 +90,7 @@ ASSISTANTS: Schema = {
             "config_schema": NULLABLE_OBJECT,
             "context_schema": NULLABLE_OBJECT,
         },
-        description="JSON Schemas of what a graph takes, gives and keeps; null where none can be made.",
+        description="JSON Schemas of the graph's types; null for types that have none.",
     ),
     "Subgraphs": {
         "type": "object",
@@ -137,17 +137,17 @@ JSON_RPC: Schema = {
                     "taskId": NULLABLE_STRING,
                 },
                 required=("messageId", "role", "parts"),
-                description="Texts and data.",
+                description="A message of text and data parts.",
             ),
             "configuration": {"type": ["object", "null"], "properties": {"historyLength": _LENGTH}},
         },
         required=("message",),
-        description="What the A2A methods that send a message take.",
+        description="Params of the A2A methods that send a message.",
     ),
     "A2aTaskParams": object_of(
         {"id": STRING, "contextId": NULLABLE_STRING, "historyLength": _LENGTH},
         required=("id",),
-        description="What the A2A methods about one task take.",
+        description="Params of the A2A methods on one task.",
     ),
     "A2aTaskListParams": object_of(
         {
@@ -157,7 +157,7 @@ JSON_RPC: Schema = {
             "pageToken": {**NULLABLE_STRING, "pattern": "^[0-9]{0,9}$"},
             "historyLength": _LENGTH,
         },
-        description="What the A2A method ListTasks takes.",
+        description="Params of the A2A method ListTasks.",
     ),
 }
 INTEGER: Schema = {"type": "integer"}
@@ -183,11 +183,11 @@ PROTOCOL: Schema = {
             "meta": OBJECT,
         },
         required=("type", "id"),
-        description="What came of a command: its result, or the code and text of an error.",
+        description="The result of a command, or the code and text of an error.",
     ),
     "ProtocolRefusal": object_of(
         {"type": one_of("error"), "id": ANY, "error": STRING, "message": STRING, "detail": STRING},
-        description="What is no command; `detail` alone when it is not even JSON.",
+        description="The error of an invalid command; only `detail` if the message is not JSON.",
     ),
     "EventStreamRequest": object_of(
         {
@@ -197,11 +197,11 @@ PROTOCOL: Schema = {
             "since": {**INTEGER, "minimum": 0},
         },
         required=("channels",),
-        description="Which of a thread's events to send, and after which one.",
+        description="The events of a thread to send, and the event after which to start.",
     ),
 }
 _LABELS = list_of(STRING)
-_NUMBER: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER}
+_NON_NEGATIVE: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER}
 _ITEM: Schema = {"namespace": _LABELS, "key": STRING, "value": OBJECT, "created_at": TIMESTAMP, "updated_at": TIMESTAMP}
 STORE: Schema = {
     "StorePutRequest": object_of(
@@ -217,7 +217,7 @@ STORE: Schema = {
                 "type": ["number", "null"],
                 "minimum": 0,
                 "maximum": MAX_TTL_MINUTES,
-                "description": "Minutes after which the item is gone.",
+                "description": "Minutes until the item expires.",
             },
         },
         required=("namespace", "key", "value"),
@@ -231,32 +231,32 @@ STORE: Schema = {
             "namespace_prefix": {
                 **_LABELS,
                 "type": ["array", "null"],
-                "description": "Where to search; everywhere when absent.",
+                "description": "The namespace to search; all namespaces when absent.",
             },
             "filter": {
                 "type": ["object", "null"],
-                "description": "Top-level fields and what they must be: a value, or operators ($eq, $ne, $gt, $gte, "
-                "$lt, $lte). An item without the field fits no ordering.",
+                "description": "Conditions on top-level fields: a value, or operators ($eq, $ne, $gt, $gte, $lt, "
+                "$lte). Ordering operators do not match items without the field.",
             },
-            "limit": {**_NUMBER, "default": 10},
-            "offset": {**_NUMBER, "default": 0},
+            "limit": {**_NON_NEGATIVE, "default": 10},
+            "offset": {**_NON_NEGATIVE, "default": 0},
             "query": {
                 **NULLABLE_STRING,
-                "description": "What to search for by meaning, where an embedding is configured.",
+                "description": "Text for semantic search, if an embedding is configured.",
             },
-            "refresh_ttl": {"type": ["boolean", "null"], "description": "Whether finding items prolongs their lives."},
+            "refresh_ttl": {"type": ["boolean", "null"], "description": "Whether found items get their `ttl` renewed."},
         },
-        description="Which items to find.",
+        description="The items to find.",
     ),
     "StoreNamespacesRequest": object_of(
         {
-            "prefix": {**_LABELS, "description": "How they begin; `*` stands for any label."},
-            "suffix": {**_LABELS, "description": "How they end; `*` stands for any label."},
-            "max_depth": {**_NUMBER, "description": "Cut namespaces to so many labels."},
-            "limit": {**_NUMBER, "default": 100},
-            "offset": {**_NUMBER, "default": 0},
+            "prefix": {**_LABELS, "description": "The first labels; `*` matches any label."},
+            "suffix": {**_LABELS, "description": "The last labels; `*` matches any label."},
+            "max_depth": {**_NON_NEGATIVE, "description": "The number of labels to which namespaces are cut."},
+            "limit": {**_NON_NEGATIVE, "default": 100},
+            "offset": {**_NON_NEGATIVE, "default": 0},
         },
-        description="Which namespaces to list.",
+        description="The namespaces to list.",
     ),
     "StoreItem": {
         **object_of(_ITEM, required=tuple(_ITEM), description="A stored item; null when there is none."),
@@ -265,7 +265,7 @@ STORE: Schema = {
     "StoreFoundItem": object_of(
         {**_ITEM, "score": {"type": ["number", "null"]}},
         required=tuple(_ITEM),
-        description="A stored item and how near it is to what was searched for.",
+        description="A stored item, and its similarity to the query.",
     ),
     "StoreSearchResponse": object_of(
         {"items": list_of(ref("StoreFoundItem"))}, required=("items",), description="The items found."
@@ -273,9 +273,9 @@ STORE: Schema = {
     "StoreNamespaces": object_of(
         {"namespaces": list_of(_LABELS)}, required=("namespaces",), description="The namespaces found."
     ),
-    "PlainError": object_of({"error": ANY}, required=("error",), description="What went wrong."),
+    "PlainError": object_of({"error": ANY}, required=("error",), description="The error."),
 }
-# SQLite takes 32 766 parameters in a statement.
+# Below the 32 766 parameters that SQLite accepts in a statement.
 MAX_IDS = 10_000
 _MINUTES: Schema = {"type": "number", "minimum": 0, "maximum": MAX_TTL_MINUTES}
 _STRATEGY = one_of("delete", "keep_latest")
@@ -286,7 +286,7 @@ _TTL: Schema = {
     "description": "Minutes from the thread's last change until it is deleted, or until its history is.",
 }
 _BYTES: Schema = {"type": "integer", "minimum": 0}
-_COUNTED: Schema = {"type": "object", "required": ["count", "bytes"], "properties": {"count": _BYTES, "bytes": _BYTES}}
+_SIZE: Schema = {"type": "object", "required": ["count", "bytes"], "properties": {"count": _BYTES, "bytes": _BYTES}}
 _STATE_VALUES: Schema = {"type": ["object", "array", "null"]}
 _THREAD: Schema = {
     "thread_id": UUID,
@@ -315,12 +315,12 @@ THREADS: Schema = {
                 }
             ),
         },
-        description="A new thread; `supersteps` are state updates to begin with.",
+        description="A new thread; `supersteps` are its first state updates.",
     ),
     "ThreadSuperstepUpdate": object_of(
         {"values": _STATE_VALUES, "command": NULLABLE_OBJECT, "as_node": STRING},
         required=("as_node",),
-        description="One state update, as if `as_node` had made it.",
+        description="A state update, applied as if node `as_node` had returned it.",
     ),
     "ThreadPatch": object_of(
         {"metadata": OBJECT, "ttl": _TTL}, description="Metadata to merge into the thread's, and its time to live."
@@ -345,19 +345,19 @@ THREADS: Schema = {
     "ThreadPruneRequest": object_of(
         {"thread_ids": {**list_of(UUID), "maxItems": MAX_IDS}, "strategy": _STRATEGY},
         required=("thread_ids",),
-        description="Threads to delete, or to keep only the newest state of (`keep_latest`; busy ones are left alone).",
+        description="Threads to delete, or to reduce to their newest state (`keep_latest`, which skips busy threads).",
     ),
-    "ThreadsPruned": object_of({"pruned_count": _BYTES}, description="How many of the threads there were."),
+    "ThreadsPruned": object_of({"pruned_count": _BYTES}, description="The number of threads that were pruned."),
     "ThreadStorage": object_of(
         {
             "thread_id": UUID,
             "total_bytes": _BYTES,
-            "checkpoints": _COUNTED,
+            "checkpoints": _SIZE,
             "channel_values": {
                 "type": "object",
                 "required": ["count", "bytes", "by_channel"],
                 "properties": {
-                    **_COUNTED["properties"],
+                    **_SIZE["properties"],
                     "by_channel": {
                         "type": "object",
                         "additionalProperties": {
@@ -368,26 +368,26 @@ THREADS: Schema = {
                     },
                 },
             },
-            "pending_writes": _COUNTED,
+            "pending_writes": _SIZE,
         },
-        description="Bytes that a thread takes up: checkpoint rows without, and with, channel values; pending writes.",
+        description="Bytes that a thread occupies; those of `checkpoints` do not include `channel_values`.",
     ),
     "CheckpointConfig": object_of(
         {"thread_id": STRING, "checkpoint_ns": STRING, "checkpoint_id": STRING, "checkpoint_map": OBJECT},
-        description="Names a checkpoint; without `checkpoint_id` the newest of its namespace.",
+        description="A checkpoint; without `checkpoint_id` the newest of its namespace.",
     ),
     "ThreadStateUpdate": object_of(
         {"values": _STATE_VALUES, "checkpoint": ref("CheckpointConfig"), "checkpoint_id": STRING, "as_node": STRING},
-        description="Values to write into the state, as if `as_node` had returned them.",
+        description="Values to write into the state, as if node `as_node` had returned them.",
     ),
     "ThreadStateUpdated": object_of(
         {"checkpoint": OBJECT, "configurable": OBJECT, "checkpoint_id": STRING},
-        description="The checkpoint that an update made.",
+        description="The checkpoint that an update created.",
     ),
     "ThreadStateCheckpointRequest": object_of(
         {"checkpoint": ref("CheckpointConfig"), "subgraphs": BOOLEAN, "select": list_of(STRING)},
         required=("checkpoint",),
-        description="The checkpoint whose state is wanted.",
+        description="The checkpoint whose state to return.",
     ),
     "ThreadStateSearch": object_of(
         {
@@ -397,7 +397,7 @@ THREADS: Schema = {
             "checkpoint": ref("CheckpointConfig"),
             "select": list_of(STRING),
         },
-        description="Which states of the history: those before a checkpoint, with this metadata, of this subgraph.",
+        description="Filter the states of the history: before a checkpoint, with this metadata, of this subgraph.",
     ),
     "Thread": object_of(
         {
@@ -440,12 +440,12 @@ COMPONENTS: Schema = {
     "Ok": object_of({"ok": BOOLEAN, "services": OBJECT}, description="The server is up."),
     "Info": object_of(
         {"version": STRING, "langgraph_py_version": STRING, "flags": OBJECT, "host": OBJECT},
-        description="What this server is and can do.",
+        description="Version and features of the server.",
     ),
     "Metrics": object_of(
-        {"queue": OBJECT, "api": OBJECT, "workers": OBJECT}, description="What the server has done and has to do."
+        {"queue": OBJECT, "api": OBJECT, "workers": OBJECT}, description="Figures of runs, requests and workers."
     ),
-    "ErrorResponse": object_of({"detail": STRING}, required=("detail",), description="What went wrong."),
+    "ErrorResponse": object_of({"detail": STRING}, required=("detail",), description="The error."),
 }
 
 

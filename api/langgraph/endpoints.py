@@ -196,7 +196,7 @@ def docs_page(document: JsonObject) -> str:
 
 
 def _operation(endpoint: Endpoint) -> JsonObject:
-    query = ({"name": each.name, "in": each.where, "schema": each.schema} for each in endpoint.query)
+    query = ({"name": each.name, "in": each.location, "schema": each.schema} for each in endpoint.query)
     operation: JsonObject = {
         "tags": [endpoint.tag],
         "summary": endpoint.summary,

@@ -28,11 +28,11 @@ MAX_SHOWN_IGNORED = 20
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A checked body: known fields without null ones, names of ignored fields, and `given`, the whole JSON value."""
+    """A checked body: known fields without null ones, names of ignored fields, and the whole JSON `value`."""
 
     fields: JsonObject
     ignored: tuple[str, ...] = ()
-    given: Any = None
+    value: Any = None
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a field or the default."""
@@ -76,7 +76,7 @@ async def read_body(request: Request, schema: BodySchema) -> Body:
     """Return the body of a request, parsed and checked."""
     value = await read_json(request)
     schema.check(value)
-    return checked_body(value, schema) if isinstance(value, dict) else Body({}, given=value)
+    return checked_body(value, schema) if isinstance(value, dict) else Body({}, value=value)
 
 
 def checked_body(value: JsonObject, schema: BodySchema) -> Body:
@@ -117,7 +117,7 @@ class QueryParam:
 
     name: str
     schema: Schema
-    where: str = "query"
+    location: str = "query"
 
     def read(self, request: Request) -> Any:
         """Return the parameter's value or its default. Raises InvalidRequest if it does not match the schema."""

@@ -18,8 +18,8 @@ from toolweave.runtime.caller import AUTH_KEYS, current_caller
 from toolweave.runtime.models import IDENTITY, Assistant, JsonObject, NewRun, Run, run_identity
 from toolweave.runtime.runs.engine import EmbeddedEngine
 
-STATEFUL = body_schema("RunCreateStateful")
-STATELESS = body_schema("RunCreateStateless")
+STATEFUL_RUN = body_schema("RunCreateStateful")
+STATELESS_RUN = body_schema("RunCreateStateless")
 # LangSmith fields, which are checked like all others but have no effect.
 IGNORED_FIELDS = ("feedback_keys", "langsmith_tracer")
 # LangGraph's own key: a resume value for no pending interrupt fails the run before anything is written.
@@ -173,11 +173,11 @@ def _is_reserved(name: str, value: object) -> bool:
     return name.startswith(RESERVED_PREFIX) and not (name == RESUMING_KEY and isinstance(value, bool))
 
 
-def disconnect_callback(engine: EmbeddedEngine, run: Run, *, wanted: bool = True) -> OnDisconnect | None:
-    """Return a callback that cancels a run that has not ended when its client disconnects (5.10), if `wanted`."""
+def disconnect_callback(engine: EmbeddedEngine, run: Run, *, enabled: bool = True) -> OnDisconnect | None:
+    """Return a callback that cancels a run that has not ended when its client disconnects (5.10), if `enabled`."""
 
     async def cancel() -> None:
         with suppress(NotFound):
             await engine.cancel(run.thread_id, run.run_id, "interrupt", wait=False, why=CLIENT_DISCONNECTED)
 
-    return cancel if wanted else None
+    return cancel if enabled else None

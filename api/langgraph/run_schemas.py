@@ -63,7 +63,7 @@ _COMMON: Schema = {
     "langsmith_tracer": NULLABLE_OBJECT,
 }
 # Stateless runs accept null in fields that concern threads, as in the official server.
-_NULL_WITHOUT_A_THREAD = {
+_STATELESS_NULLABLE = {
     name: nullable(_COMMON[name])
     for name in ("interrupt_before", "interrupt_after", "multitask_strategy", "if_not_exists")
 }
@@ -112,7 +112,7 @@ RUNS: Schema = {
         description="A run on a thread.",
     ),
     "RunCreateStateless": object_of(
-        {**_COMMON, **_NULL_WITHOUT_A_THREAD, "on_completion": nullable(one_of("delete", "keep"))},
+        {**_COMMON, **_STATELESS_NULLABLE, "on_completion": nullable(one_of("delete", "keep"))},
         required=("assistant_id",),
         description="A run on its own thread, which is deleted afterwards unless `on_completion` is `keep`.",
     ),
@@ -164,9 +164,9 @@ _CRON: Schema = {
     # Fewer types than for runs, as in the official server.
     "input": {"anyOf": [list_of(OBJECT), OBJECT]},
 }
-_NEW: Schema = {"assistant_id": {**STRING, "description": "An assistant's UUID or the name of a graph."}, **_CRON}
+_NEW_CRON: Schema = {"assistant_id": {**STRING, "description": "An assistant's UUID or the name of a graph."}, **_CRON}
 _CRON_FILTER: Schema = {"assistant_id": STRING, "thread_id": STRING, "metadata": OBJECT}
-_SHOWN_CRON: Schema = {
+_CRON_ROW: Schema = {
     "cron_id": UUID,
     "assistant_id": UUID,
     "thread_id": NULLABLE_STRING,
@@ -185,12 +185,12 @@ _SHOWN_CRON: Schema = {
 
 CRONS: Schema = {
     "CronCreate": object_of(
-        {**_NEW, "on_run_completed": _COMPLETION},
+        {**_NEW_CRON, "on_run_completed": _COMPLETION},
         required=("assistant_id", "schedule"),
         description="Runs at scheduled times, each on its own thread, deleted unless `on_run_completed` is `keep`.",
     ),
     "ThreadCronCreate": object_of(
-        _NEW, required=("assistant_id", "schedule"), description="Runs on one thread at scheduled times."
+        _NEW_CRON, required=("assistant_id", "schedule"), description="Runs on one thread at scheduled times."
     ),
     "CronPatch": object_of(
         {**_CRON, "end_time": {**_CRON["end_time"], "type": ["string", "null"]}, "on_run_completed": _COMPLETION},
@@ -208,11 +208,11 @@ CRONS: Schema = {
                 "end_time",
                 "created_at",
                 "updated_at",
-                select=tuple(_SHOWN_CRON),
+                select=tuple(_CRON_ROW),
             ),
         },
         description="Filter crons; `metadata` matches crons whose metadata contains it.",
     ),
     "CronCountRequest": object_of(_CRON_FILTER, description="Filter the crons to count."),
-    "Cron": object_of(_SHOWN_CRON, description="A schedule of runs, and the time of the next one."),
+    "Cron": object_of(_CRON_ROW, description="A schedule of runs, and the time of the next one."),
 }

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from tests.fixtures.logged import logged
-from toolweave.api.langgraph.app import make_importable
+from toolweave.api.langgraph.app import prepare_imports
 from toolweave.config.langgraph_json import GraphEntry, LangGraphJson
 from toolweave.errors import ConfigError, NotFound
 from toolweave.runtime.caller import USER, Caller, User, calling
@@ -262,5 +262,5 @@ def test_a_package_in_the_src_folder_of_a_dependency_is_found(tmp_path: Path, mo
     (package / "__init__.py").touch()
     (package / "words.py").write_text("graph = 'found'\n", encoding="utf-8")
     served = config(tmp_path, "from package_in_src.words import graph\n")
-    make_importable(served)
+    prepare_imports(served)
     assert load_graph(served, "mine") == "found"

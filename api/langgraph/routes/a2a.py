@@ -21,7 +21,7 @@ from toolweave.api.langgraph.json_schema import STRING, one_of
 from toolweave.api.langgraph.requests import QueryParam, checked_body, is_uuid, parse_uuid
 from toolweave.api.langgraph.routes import a2a_tasks as tasks
 from toolweave.api.langgraph.routes.system import API_VERSION
-from toolweave.api.langgraph.run_requests import STATEFUL, run_request
+from toolweave.api.langgraph.run_requests import STATEFUL_RUN, run_request
 from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.errors import InvalidRequest, NotFound, RequestError
 from toolweave.runtime.codec import loads
@@ -175,7 +175,7 @@ async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
     marks = {"message_id": message["messageId"], **({} if task is None else {"task_id": task.name.task_id})}
     fields["metadata"] = {"a2a": marks}
     new = run_request(
-        call.services, checked_body(fields, STATEFUL), call.assistant, parse_uuid(context_id, "thread")
+        call.services, checked_body(fields, STATEFUL_RUN), call.assistant, parse_uuid(context_id, "thread")
     ).new_run
     name = tasks.TaskName(call.later, new.thread_id, new.run_id) if task is None else task.name
     begun_by = message["messageId"] if task is None else task.first_message_id

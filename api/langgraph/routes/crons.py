@@ -193,10 +193,10 @@ async def patch(request: Request, cron_id: str, body: Body) -> Response:
 
     What is refused of a run is refused here.
     """
-    if not body.given:
+    if not body.value:
         raise BadRequest("Request body cannot be empty")
     # The one field where null means something.
-    fields = {**body.fields, "end_time": None} if body.given.get("end_time", ...) is None else body.fields
+    fields = {**body.fields, "end_time": None} if body.value.get("end_time", ...) is None else body.fields
     services, now = get_services(request), datetime.now(UTC)
     await services.webhooks.check_url(body.get("webhook"))
     cron = await services.persistence.crons.get(cron_id)

@@ -18,7 +18,7 @@ from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.graph_description import input_schema
 from toolweave.api.langgraph.requests import checked_body
 from toolweave.api.langgraph.routes.system import API_VERSION
-from toolweave.api.langgraph.run_requests import STATELESS, disconnect_callback, run_request
+from toolweave.api.langgraph.run_requests import STATELESS_RUN, disconnect_callback, run_request
 from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, loads
@@ -234,7 +234,7 @@ async def _call_tool(services: ApiServices, request_id: json_rpc.RequestId, para
         raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "Invalid arguments: must be an object")
     taken = tool_input(await input_schema(services, assistant.graph_id))
     fields = {"assistant_id": assistant.assistant_id, "input": taken.graph_input(arguments or {})}
-    wanted = run_request(services, checked_body(fields, STATELESS), assistant, None)
+    wanted = run_request(services, checked_body(fields, STATELESS_RUN), assistant, None)
     started = await services.engine.start(wanted.new_run)
     result = _result(request_id, started.result())
     return KeepAliveJson(result, {}, on_disconnect=disconnect_callback(services.engine, started.run))

@@ -16,7 +16,7 @@ from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.components import COMPONENTS
 from toolweave.api.langgraph.endpoints import SSE, Endpoints
 from toolweave.api.langgraph.requests import checked_body, path_uuid, read_json
-from toolweave.api.langgraph.run_requests import STATEFUL, check_run_fields, run_request
+from toolweave.api.langgraph.run_requests import STATEFUL_RUN, check_run_fields, run_request
 from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.api.langgraph.thread_states import require_start_checkpoint
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
@@ -162,8 +162,8 @@ async def respond(services: ApiServices, thread_id: str, params: JsonObject) -> 
 
 async def _new_run(services: ApiServices, thread_id: str, given: JsonObject) -> NewRun:
     fields = {name: item for name, item in given.items() if item is not None}
-    STATEFUL.check(fields)
-    body = checked_body(fields, STATEFUL)
+    STATEFUL_RUN.check(fields)
+    body = checked_body(fields, STATEFUL_RUN)
     check_run_fields(body, stateless=False)
     assistant = await services.find_assistant(fields["assistant_id"])
     new = run_request(services, body, assistant, thread_id).new_run

@@ -25,8 +25,8 @@ from toolweave.api.langgraph.requests import (
     read_body,
 )
 from toolweave.api.langgraph.run_requests import (
-    STATEFUL,
-    STATELESS,
+    STATEFUL_RUN,
+    STATELESS_RUN,
     RunRequest,
     check_run_fields,
     disconnect_callback,
@@ -126,8 +126,8 @@ async def stream(request: Request) -> EventStream:
     headers = {**_located(_path(request, started.run), "stream"), **wanted.headers}
     # `namespace`, repeated or a JSON list; `stream_mode` is in the body.
     shown = run_filter((), _namespaces(request))
-    on_disconnect = disconnect_callback(services.engine, started.run, wanted=wanted.cancel_on_disconnect)
-    return EventStream(started.events.batches(), headers, shown=shown, on_disconnect=on_disconnect)
+    on_disconnect = disconnect_callback(services.engine, started.run, enabled=wanted.cancel_on_disconnect)
+    return EventStream(started.events.batches(), headers, only=shown, on_disconnect=on_disconnect)
 
 
 @stateless("POST /runs/batch", rules.create_runs, "RunBatchCreate", "Run[]", errors=_CREATED_STATELESS)
@@ -137,7 +137,7 @@ async def batch(request: Request, body: Body) -> Response:
     None is created when one of them is not valid.
     """
     services = get_services(request)
-    checked = [await _checked(checked_body(one, STATELESS), services, stateless=True) for one in body.given]
+    checked = [await _checked(checked_body(one, STATELESS_RUN), services, stateless=True) for one in body.value]
     wanted = [await _found(one, services, None) for one in checked]
     runs = [(await services.engine.start(one.new_run)).run for one in wanted]
     ignored = dict.fromkeys(name for one in wanted for name in one.ignored)
@@ -156,7 +156,7 @@ async def wait(request: Request) -> KeepAliveJson:
     services = get_services(request)
     wanted = await _wanted(request, services)
     started = await services.engine.start(wanted.new_run)
-    on_disconnect = disconnect_callback(services.engine, started.run, wanted=wanted.cancel_on_disconnect)
+    on_disconnect = disconnect_callback(services.engine, started.run, enabled=wanted.cancel_on_disconnect)
     headers = {**_located(run_path(started.run), "join"), **wanted.headers}
     return KeepAliveJson(_or_unknown(started.result()), headers, on_disconnect=on_disconnect)
 
@@ -189,7 +189,7 @@ async def join(request: Request, thread_id: str, run_id: str) -> KeepAliveJson:
         run = await services.persistence.runs.get(thread_id, run_id)
     except NotFound:
         return KeepAliveJson(_unknown(), headers)
-    on_disconnect = disconnect_callback(services.engine, run, wanted=_CANCEL_ON_DISCONNECT.read(request))
+    on_disconnect = disconnect_callback(services.engine, run, enabled=_CANCEL_ON_DISCONNECT.read(request))
     return KeepAliveJson(_or_unknown(services.engine.wait(run)), headers, on_disconnect=on_disconnect)
 
 
@@ -225,7 +225,7 @@ async def join_stateless_stream(request: Request, run_id: str) -> EventStream:
     # What is left of a stream whose run is gone.
     _, after = _position(request)
     left = () if after is None else [event for event in ended.events if event.seq > after]
-    return EventStream(_only(*left), _located(path, "stream"), shown=_joined_filter(request))
+    return EventStream(_only(*left), _located(path, "stream"), only=_joined_filter(request))
 
 
 @endpoints(
@@ -276,10 +276,10 @@ async def _wanted(request: Request, services: ApiServices) -> RunRequest:
     """Read the run to create: on the thread of the path, or on one of its own."""
     if "thread_id" not in request.path_params:
         return await _found(
-            await _checked(await read_body(request, STATELESS), services, stateless=True), services, None
+            await _checked(await read_body(request, STATELESS_RUN), services, stateless=True), services, None
         )
     thread_id = path_uuid(request, "thread")
-    body = await _checked(await read_body(request, STATEFUL), services, stateless=False)
+    body = await _checked(await read_body(request, STATEFUL_RUN), services, stateless=False)
     wanted = await _found(body, services, thread_id)
     await require_start_checkpoint(services, wanted.new_run)
     return wanted
@@ -320,8 +320,8 @@ def _joined(request: Request, services: ApiServices, run: Run, path: str) -> Eve
     """
     last_id, after = _position(request)
     events = _only() if last_id is not None and after is None else services.engine.event_batches(run, after)
-    on_disconnect = disconnect_callback(services.engine, run, wanted=_CANCEL_ON_DISCONNECT.read(request))
-    return EventStream(events, _located(path, "stream"), shown=_joined_filter(request), on_disconnect=on_disconnect)
+    on_disconnect = disconnect_callback(services.engine, run, enabled=_CANCEL_ON_DISCONNECT.read(request))
+    return EventStream(events, _located(path, "stream"), only=_joined_filter(request), on_disconnect=on_disconnect)
 
 
 def _joined_filter(request: Request) -> EventFilter:

@@ -192,7 +192,7 @@ async def delete(request: Request, thread_id: str) -> Response:
     query=(
         QueryParam("stream_modes", list_of(one_of(*MODES))),
         QueryParam("stream_mode", list_of(one_of(*MODES))),
-        QueryParam("Last-Event-ID", STRING, where="header"),
+        QueryParam("Last-Event-ID", STRING, location="header"),
     ),
 )
 async def stream(request: Request, thread_id: str) -> ASGIApp:

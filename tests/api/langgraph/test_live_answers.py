@@ -110,7 +110,7 @@ async def test_events_that_are_there_together_go_out_together() -> None:
 async def test_a_stream_shows_the_modes_asked_for(modes: set[str], shown: list[str]) -> None:
     client = Client()
     names = ("metadata", "values", "updates", "values|inner:1", "messages", "messages/partial")
-    await client.read(EventStream(events(*names), {}, shown=run_filter(modes)))
+    await client.read(EventStream(events(*names), {}, only=run_filter(modes)))
     assert [body.split(b"\r\n")[0].decode() for body in client.bodies[:-1]] == [f"event: {name}" for name in shown]
 
 
