@@ -1,1 +1,1 @@
-"""Call the operations of HTTP APIs that ToolConfigs describe: build a request, send it, read the answer."""
+"""Call the HTTP APIs that ToolConfigs describe: build a request, send it, parse the response."""

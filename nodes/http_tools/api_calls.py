@@ -1,6 +1,6 @@
 """Call the APIs of registered tools, and offer their operations as LangChain tools (W-06, W-08, W-09).
 
-Credentials are resolved at the last moment: they go into the one request that is being sent, and nowhere else.
+Credentials are resolved immediately before a request is sent; they are part of that request only.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from toolweave.visible import visible
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Headers and query parameters that show who asks, and every text that must not be seen in what comes back."""
+    """Headers and query parameters that authenticate, and every text to hide in the response."""
 
     headers: dict[str, str] = field(repr=False)
     query: dict[str, str] = field(repr=False)
@@ -48,11 +48,11 @@ class Credentials:
 
 
 def resolve_credentials(tool: ToolConfig, variables: ToolVariables) -> Credentials:
-    """Fill in a tool's references to variables; the values may go to its own host only.
+    """Resolve a tool's references to variables; the values may be sent to its own host only.
 
     Raises:
-        ConfigError: a variable may not be used for this host or is not set, or a value cannot be sent. The text names
-            the variable or the place, never a value.
+        ConfigError: a variable is not allowed for this host or not set, or a value cannot be sent. The text names the
+            variable or the place, never a value.
     """
     authority = read_target(tool.api.base_url).authority
     headers = {name: variables.resolve(tool.api.headers[name], authority) for name in sorted(tool.secret_headers)}
@@ -75,7 +75,7 @@ def resolve_credentials(tool: ToolConfig, variables: ToolVariables) -> Credentia
 
 
 def _auth_header(auth: ApiAuth, value: str) -> tuple[str, str, list[str]]:
-    """Give the header's name and value, and what of it is secret."""
+    """Return the header's name and value, and the secrets in it."""
     if auth.type == "api_key":
         return auth.name or "", value, [value]
     if auth.type == "bearer":
@@ -84,7 +84,7 @@ def _auth_header(auth: ApiAuth, value: str) -> tuple[str, str, list[str]]:
     if not colon:
         raise ConfigError("The value of basic auth is not of the form name:password.")
     encoded = b64encode(value.encode("utf-8", "surrogateescape")).decode()
-    # Some APIs take a key as the name, and no password.
+    # Some APIs take a key as the name, without a password.
     return "Authorization", f"Basic {encoded}", [encoded, value, password or name]
 
 
@@ -92,7 +92,7 @@ def _require_sendable(headers: dict[str, str]) -> None:
     for name, text in headers.items():
         if not text.isascii() or not text.isprintable():
             raise ConfigError(
-                f"What is configured for the header {name} holds a character that headers cannot carry, "
+                f"The configured value of the header {name} has a character that headers cannot carry, "
                 "such as the line break at the end of a file."
             )
 
@@ -102,10 +102,10 @@ DEFAULT_HEADERS = {"Accept": "application/json, */*", "User-Agent": f"Toolweave/
 
 
 def build_outbound_request(spec: HTTPRequestSpec, credentials: Credentials) -> OutboundRequest:
-    """Encode a request. What is configured as a credential takes the place of whatever else has its name.
+    """Encode a request. Configured credentials replace headers and query values of the same name.
 
     Raises:
-        ValueError: the body has NaN, an infinity or half a character.
+        ValueError: the body has NaN, an infinity or a lone surrogate.
     """
     content = b"" if spec.body is None else json_bytes(spec.body)
     headers = {**DEFAULT_HEADERS, **({"Content-Type": "application/json"} if content else {})}
@@ -118,7 +118,7 @@ def build_outbound_request(spec: HTTPRequestSpec, credentials: Credentials) -> O
 
 
 def display_url(spec: HTTPRequestSpec) -> str:
-    """Give the request's URL for people: without what stands under the name of a secret in its query, and not long."""
+    """Return the request's URL for people: shortened, and without the values of query parameters named like secrets."""
     try:
         plain = read_target(spec.url).url.partition("?")[0]
     except OutboundRefused:
@@ -131,15 +131,15 @@ MAX_RESPONSE_BYTES = 5 * 1024 * 1024
 
 
 class ApiCalls:
-    """Call operations of HTTP APIs; nothing is kept between calls but the certificates that count.
+    """Call operations of HTTP APIs, from any event loop and concurrently.
 
-    It can be used from any event loop, for any number of calls at once.
+    Only TLS certificates are stored between calls.
 
     Args:
-        allow: exceptions from the outbound policy.
-        variables: which variables tool configurations may refer to, and for which hosts.
-        trust: which certificates count; by default those that other HTTPS clients here trust.
-        resolver: looks names up.
+        allow: Exceptions from the outbound policy.
+        variables: The variables that tool configurations may refer to, and for which hosts.
+        trust: The trusted certificates; by default those of other HTTPS clients on this machine.
+        resolver: Resolves host names.
     """
 
     def __init__(
@@ -153,18 +153,18 @@ class ApiCalls:
         self._allow = tuple(allow)
         self._variables = variables or ToolVariables()
         self._trust = trust
-        # No certificate satisfies this one: for operations that are called without TLS.
+        # Accepts no certificate: for operations that are called without TLS.
         self._no_trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._resolver = resolver
 
     async def call(self, tool: ToolConfig, request: HTTPRequestSpec) -> HTTPResponseSpec:
-        """Send a request to a tool's API, adding its credentials; give what the API answered.
+        """Send a request with the tool's credentials to its API and return the response.
 
-        Credentials that the API repeats are hidden in whatever this returns or raises.
+        Credentials that the API repeats are hidden in the result and in errors.
 
         Raises:
-            ApiCallFailed: no answer came, or one with a status from 400 on, which is its `response`; `executed` is
-                False only if the API surely did not get the request.
+            ApiCallFailed: no response came, or one with a status from 400 on, which is its `response`; `executed` is
+                False only if the API certainly did not receive the request.
         """
         subject = f"{request.method} {display_url(request)}"
         try:
@@ -177,7 +177,7 @@ class ApiCalls:
         try:
             answer = await self._send(tool, request, credentials)
         except (OutboundRefused, OutboundFailed) as error:
-            # Not with its cause: that would quote, in logs, what the API sent.
+            # Without the cause, which would show in logs what the API sent.
             passing = isinstance(error, OutboundFailed) and not error.sent
             message = f"{subject} failed: {echoes.hide(str(error))}"
             raise ApiCallFailed(message, executed=error.sent, passing=passing) from None
@@ -193,9 +193,9 @@ class ApiCalls:
         request = build_outbound_request(spec, credentials)
         own = read_target(tool.api.base_url)
         if read_target(request.url).origin != own.origin:
-            raise OutboundRefused(f"It would not go to the tool's own host, {own.scheme}://{own.authority}.")
+            raise OutboundRefused(f"It would not reach the tool's own host, {own.scheme}://{own.authority}.")
         if own.scheme == "https" and self._trust is None:
-            # There are many certificates, so they are read off the loop, and kept.
+            # Loading the many certificates takes time: on a thread, and once.
             self._trust = await asyncio.to_thread(httpx.create_ssl_context)
         trust = self._trust if own.scheme == "https" else self._no_trust
         async with open_outbound_client(self._policy(tool, own), trust=trust) as client:
@@ -206,22 +206,22 @@ class ApiCalls:
         return OutboundPolicy(allow=self._allow, only=(own.place,), limits=limits, resolver=self._resolver)
 
 
-def api_calls(settings: Settings) -> ApiCalls:
-    """Make what calls APIs as the settings of this process say."""
+def build_api_calls(settings: Settings) -> ApiCalls:
+    """Return the ApiCalls that the settings of this process configure."""
     return ApiCalls(settings.outbound_allow, settings.tool_env)
 
 
 MAX_RESULT_CHARS = 40_000
 REDUCE_HINT = "Ask for less at once, for example with a filter, a smaller limit or the next page."
-MAY_HAVE_RUN_HINT = "The API may have carried it out all the same: find out before you call the tool again."
+MAY_HAVE_RUN_HINT = "The API may have executed the request: check this before you call the tool again."
 _SAFE_METHODS: frozenset[Method] = frozenset({"GET", "HEAD"})
 
 
 class ApiTool(BaseTool):
-    """One registered operation; its name is the tool_id, its result what the response mappings leave of the answer.
+    """One registered operation; its name is the tool_id, its result the response after the response mappings.
 
-    A call that fails becomes an error ToolMessage that says what to do about it, never an exception. Only asynchronous
-    invocation is possible. Results longer than `max_result_chars` are cut, unless the tool was got from `keeping`.
+    A failed call returns an error ToolMessage with a hint, never an exception. The tool is async only. Results longer
+    than `max_result_chars` are cut, unless `with_result_store` returned the tool.
     """
 
     operation: ToolConfig
@@ -236,7 +236,7 @@ class ApiTool(BaseTool):
         tool_input: str | dict[str, Any],
         tool_call_id: str | None,  # noqa: ARG002 - the interface of BaseTool
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        # Positional, so that no argument of a tool can collide with a parameter of ours.
+        # Positional, so that no tool argument collides with a parameter of _arun.
         return (tool_input,), {}
 
     async def _arun(self, arguments: str | dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
@@ -260,7 +260,7 @@ class ApiTool(BaseTool):
         return f"{text[:limit]}\n{notice}{notes}", {STORED_KEY: {"characters": len(text)}} if how else None
 
     def with_result_store(self, keep: StoreResult) -> Self:
-        """Return this tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
+        """Return this tool for one call that passes its whole result to `keep` if the result is cut."""
         return self.model_copy(update={"keep": keep})
 
     def _failure_text(self, error: ApiCallFailed) -> str:
@@ -268,7 +268,7 @@ class ApiTool(BaseTool):
         return f"{error} {MAY_HAVE_RUN_HINT}" if lost else str(error)
 
     def _output_and_text(self, response: HTTPResponseSpec) -> tuple[ToolOutput, str]:
-        """Return the output, which is for programs, and the text of it that a model reads."""
+        """Return the output, for programs, and its text, for the model."""
         output = mapped_output(self.operation, response)
         value = output.value
         return output, visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
@@ -278,11 +278,11 @@ class ApiTool(BaseTool):
 
 
 def http_tools(configs: Iterable[ToolConfig], calls: ApiCalls | None = None) -> list[ApiTool]:
-    """Make LangChain tools of operations of HTTP APIs, for `build_agent_loop(tools=...)` and any other agent.
+    """Return LangChain tools for operations of HTTP APIs, for `build_agent_loop(tools=...)` and any other agent.
 
     Args:
-        configs: the operations.
-        calls: what sends requests; by default to public addresses only, with variables `TOOL_*`.
+        configs: The operations.
+        calls: Sends the requests; by default to public addresses only, with variables `TOOL_*`.
     """
     sending = calls or ApiCalls()
     return [

@@ -1,7 +1,7 @@
-"""Compare the request a model has written with the one its arguments make, in words that help it to repair them (W-05).
+"""Compare the request that a model wrote with the one its arguments make, and describe how to repair it (W-05).
 
-Only what the arguments make is ever sent, so a text may stand for a number here, and headers are not looked at.
-Where a model writes a request only, the arguments that make it are read from it.
+Only the request made from arguments is sent. So a text may replace a number here, and headers are ignored. If a model
+wrote only a request, its arguments are inferred from it.
 """
 
 import re
@@ -22,15 +22,15 @@ MAX_DIFFERENCES = 8
 _MAX_VALUE_CHARS = 300
 _DEFINITION_KEYS = ("$schema", "$defs", "definitions")
 MAX_CHECK_STEPS = 20_000
-"""What checking all readings of one request against the tool's input_schema may cost."""
+"""Cost limit of checking all readings of one request against the tool's input_schema."""
 _PATH_ONLY = re.compile(r"/(?!/)")
 
 
 def differences(built: HTTPRequestSpec, written: HTTPRequestSpec) -> list[str]:
-    """Name in what `written` is another request than `built`: method, URL, query and body; [] if it is the same.
+    """Return how `written` differs from `built` in method, URL, query and body; [] if they are the same request.
 
-    A query within the URL counts as query, and a URL may begin with its path. Null counts as absent; "5" equals 5.
-    At most `MOST_DIFFERENCES` are named.
+    A query in the URL counts as query, and a URL may start with its path. Null counts as absent; "5" equals 5. At most
+    `MAX_DIFFERENCES` are returned.
     """
     own = read_target(built.url)
     try:
@@ -50,13 +50,13 @@ def _display_value(text: str | None) -> str:
 
 
 def _flatten_request(request: HTTPRequestSpec, target: OutboundTarget) -> dict[str, str]:
-    """Write every value of a request as text under its place; what is null or empty has none."""
+    """Return every value of a request as text, by its place; null and empty values are left out."""
     query = {name: ",".join(texts) for name, texts in _query_texts(request, target).items()}
     url = f"{target.scheme}://{target.authority}{_comparable_path(target)}"
     body = None if request.body == "" else request.body
     left: list[tuple[str, Any]] = [("method", request.method), ("url", url), ("query", query), ("body", body)]
     found: dict[str, str] = {}
-    for place, given in left:  # which grows meanwhile
+    for place, given in left:  # the loop appends to it
         value = _parse_json(given) if isinstance(given, str) and given.lstrip()[:1] in ("{", "[") else given
         if isinstance(value, dict):
             left += [(f"{place}.{name}"[:_MAX_VALUE_CHARS], item) for name, item in value.items()]
@@ -68,35 +68,35 @@ def _flatten_request(request: HTTPRequestSpec, target: OutboundTarget) -> dict[s
 
 
 def _parse_url(own: OutboundTarget, url: str) -> OutboundTarget:
-    """Read a URL, which may begin with its path; raises OutboundRefused."""
+    """Parse a URL, which may start with its path; raises OutboundRefused."""
     return read_target(f"{own.scheme}://{own.authority}{url}" if _PATH_ONLY.match(url) else url)
 
 
 def _query_texts(request: HTTPRequestSpec, target: OutboundTarget) -> dict[str, list[str]]:
-    """Give the texts of a request's query by name, those within its URL and the others; null is none."""
+    """Return the texts of a request's query by name, from its URL and its query field, without null."""
     found: dict[str, list[str]] = {}
     for name, text in parse_qsl(target.path.partition("?")[2], keep_blank_values=True):
         found.setdefault(name, []).append(text)
     for name, value in request.query.items():
         texts = [value_text(item) for item in (value if isinstance(value, list) else [value]) if item is not None]
-        # The same parameter in both places is still one.
+        # A parameter in both places counts once.
         if texts != found.get(name, []):
             found[name] = found.get(name, []) + texts
     return found
 
 
 def _comparable_path(target: OutboundTarget) -> str:
-    """Give a path as it is compared: a slash at its end comes from the configuration alone."""
+    """Return a path for comparison: without the trailing slash, which only the configuration decides."""
     return _normalize_path(target.path.partition("?")[0].removesuffix("/"))
 
 
 def _normalize_path(path: str) -> str:
-    """Encode the characters of a path in one of the ways in which it can be written."""
+    """Return a path in one of its possible encodings."""
     return "/".join(quote(unquote(segment), safe="") for segment in path.split("/"))
 
 
 def _parse_json(text: str) -> Any:
-    """Read a text as the JSON in it; as it is if there is none."""
+    """Return the JSON in a text, or the text if it is not JSON."""
     try:
         return orjson.loads(text)
     except ValueError:
@@ -104,12 +104,13 @@ def _parse_json(text: str) -> Any:
 
 
 def infer_arguments(tool: ToolConfig, written: HTTPRequestSpec) -> dict[str, Any]:
-    """Return the arguments that make the request a model has written.
+    """Return the arguments that make the request a model wrote.
 
-    Of its headers only those are read that the configuration maps fields to. Null counts as absent.
+    Headers are read only if the configuration maps fields to them. Null counts as absent.
 
     Raises:
-        WrongArguments: no arguments make it: it goes elsewhere, or has what the tool's configuration does not name.
+        WrongArguments: no arguments make it: it has another target, or values that the tool's configuration does not
+            name.
     """
     own = read_target(tool.api.base_url)
     try:
@@ -119,7 +120,7 @@ def infer_arguments(tool: ToolConfig, written: HTTPRequestSpec) -> dict[str, Any
     in_path = _placeholder_values(own.path.removesuffix("/") + tool.api.path, _comparable_path(target))
     if in_path is None:
         raise WrongArguments([f"url must be {tool.api.base_url}{tool.api.path} with values for the placeholders"])
-    # References lead to the definitions of the whole.
+    # References in fields need the definitions of the whole schema.
     shared = {key: tool.input_schema[key] for key in _DEFINITION_KEYS if key in tool.input_schema}
     schema, steps = Schema(shared | {"properties": tool.input_fields}, well_formed=True), [MAX_CHECK_STEPS]
     found = {
@@ -152,10 +153,10 @@ def _written_values(
 
 
 def _placeholder_values(template: str, path: str) -> dict[str, str] | None:
-    """Give what a path has in the place of a template's placeholders; None when it has another form."""
+    """Return the values of a template's placeholders in a path; None if the path does not match."""
     parts = PLACEHOLDER.split(template.removesuffix("/"))
     names, literals = parts[1::2], [re.escape(_normalize_path(literal)) for literal in parts[::2]]
-    # Each value is as short as it can be and is read once: many placeholders in one segment do not make it slow.
+    # Shortest match in atomic groups: no backtracking when one segment has many placeholders.
     inner = [f"(?>([^/]+?){literal})" for literal in literals[1:-1]]
     last = [f"([^/]+){literals[-1]}"] if names else []
     found = re.fullmatch("".join([literals[0], *inner, *last]), path)
@@ -163,7 +164,7 @@ def _placeholder_values(template: str, path: str) -> dict[str, str] | None:
 
 
 def _value_at(body: Any, steps: Steps) -> Any:
-    """Give what steps lead to in a body; None where they lead nowhere."""
+    """Return the value at the end of `steps` in a body; None if there is none."""
     try:
         for step in steps:
             body = body[step]
@@ -173,9 +174,9 @@ def _value_at(body: Any, steps: Steps) -> Any:
 
 
 def _first_valid_reading(schema: Schema, steps: list[int], name: str, written: Any) -> Any:
-    """Return the first reading of a written value that the field's schema takes; as written when it takes none.
+    """Return the first reading of a written value that the field's schema accepts; the value itself if there is none.
 
-    A text is taken as it is where the schema has texts, else as the JSON in it: 5 of "5", true of "true".
+    A text stays a text if the schema accepts it, else it is read as JSON: 5 from "5", true from "true".
     """
     items = written if isinstance(written, list) else [written]
     for read in (lambda item: item, lambda item: _parse_json(item) if isinstance(item, str) else item, value_text):

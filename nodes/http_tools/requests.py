@@ -1,7 +1,7 @@
-"""Build the request of a tool's operation from checked arguments: what is sent is always what this says (W-05).
+"""Build the request of a tool's operation from checked arguments; nothing else is ever sent (W-05).
 
-Credentials are added where it is sent, so the secret headers of a configuration are not in it. Query and body are
-encoded here, too. No value may leave its segment of the path (W-09).
+It has no credentials and no secret headers: these are added when it is sent. Query and body are encoded here, too. No
+value can leave its segment of the path (W-09).
 """
 
 import json
@@ -19,7 +19,7 @@ from toolweave.tool_config import PLACEHOLDER, WITHOUT_BODY, Place, Steps, ToolC
 
 
 class HTTPRequestSpec(BaseModel):
-    """A request without its credentials; `query` has what follows the URL: scalars, or lists for repeated names."""
+    """A request without its credentials; values of `query` are scalars, or lists for repeated names."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -36,7 +36,7 @@ class HTTPRequestSpec(BaseModel):
 
 
 class HTTPResponseSpec(BaseModel):
-    """An answer: header names in lower case; `body` is parsed JSON, text, or base64 where `body_encoding` says so."""
+    """A response: header names in lower case; `body` is parsed JSON, text, or base64 if `body_encoding` is "base64"."""
 
     status_code: int
     headers: dict[str, str] = Field(default_factory=dict)
@@ -50,7 +50,7 @@ MAX_NAME_CHARS = 60
 
 
 class WrongArguments(ValueError):
-    """Arguments that no request of the tool can be made from; `problems` says what is wrong in words to repair it."""
+    """Arguments that make no valid request of the tool; `problems` describes for the model what to correct."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
@@ -58,19 +58,19 @@ class WrongArguments(ValueError):
 
 
 def display_name(name: Any) -> str:
-    """Give a name that a model has made up as it can stand in a text: not long, and without half characters."""
+    """Return a name that a model wrote for use in messages: cut, and without lone surrogates."""
     return str(name)[:MAX_NAME_CHARS].encode(errors="replace").decode()
 
 
 def check_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that the tool's input_schema allows.
 
-    A placeholder that is not given takes its schema's default. Null for an optional field that cannot be null means
-    that it is not given; nothing else is changed or invented. Fields that input_schema does not name are refused
-    whatever its additionalProperties say, because the configuration does not say where they go.
+    A missing placeholder takes its schema's default. Null for an optional field that cannot be null counts as missing;
+    nothing else is changed or added. Fields that input_schema does not name are refused, whatever its
+    additionalProperties allow, because the configuration has no place for them.
 
     Raises:
-        WrongArguments: they do not fit, or hold what no request can carry.
+        WrongArguments: they do not match, or have a value that cannot be sent.
     """
     if not isinstance(arguments, Mapping):
         raise WrongArguments(["the arguments must be an object"])
@@ -102,7 +102,7 @@ def _unknown_fields(tool: ToolConfig, arguments: Mapping[str, Any]) -> list[str]
 
 
 def _unsendable_arguments(arguments: Mapping[str, Any]) -> list[str]:
-    """Name the first argument that is too large or no JSON."""
+    """Return a problem for the first argument that is too large or not JSON."""
     room = MAX_ARGUMENTS_CHARS
     for name, value in arguments.items():
         try:
@@ -120,14 +120,14 @@ _MAX_EXACT_INTEGER = 1 << 53
 
 
 def query_value(value: Any) -> Any:
-    """Give a value as a query holds it: scalars or a list of them; objects, and lists in a list, become JSON."""
+    """Return a value as the query has it: scalars or a list of them; objects, and lists in a list, become JSON."""
     if isinstance(value, list | tuple):
         return [_to_scalar(item) for item in value if item is not None]
     return _to_scalar(value)
 
 
 def value_text(value: Any) -> str:
-    """Write a value as a text: true, 5 (also for 5.0), a text as it is, JSON for objects and lists."""
+    """Return a value as text: true, 5 (also for 5.0), a text unchanged, JSON for objects and lists."""
     scalar = _to_scalar(value)
     return scalar if isinstance(scalar, str) else _json_text(scalar)
 
@@ -135,7 +135,7 @@ def value_text(value: Any) -> str:
 def _to_scalar(value: Any) -> Any:
     if isinstance(value, dict | list | tuple):
         return _json_text(value)
-    # To a schema 5.0 is an integer, to many an API it is none.
+    # Schemas accept 5.0 as an integer, many APIs do not.
     whole = isinstance(value, float) and value.is_integer() and abs(value) < _MAX_EXACT_INTEGER
     return int(value) if whole else value
 
@@ -154,16 +154,16 @@ _PATH_FORBIDDEN = re.compile(r"[/\\\x00-\x1f\x7f-\x9f]")
 
 
 def fill_path(template: str, values: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:
-    """Return the path with the values percent-encoded, and what is wrong with values, each with its placeholder.
+    """Return the path with its values percent-encoded, and the problems of values, each with its placeholder.
 
-    Nothing a value says may change which operation is called, whatever decodes it: a value is refused when it is empty
-    or holds a slash, a backslash or a control character, written plainly or encoded once or more, because servers and
-    what stands before them decode paths before they choose. So is one that makes a segment `.` or `..`.
+    No value can change which operation is called. Servers and proxies decode paths before they route, so a value is
+    refused when it is empty or has a slash, a backslash or a control character, plain or encoded once or more, or when
+    it makes a segment `.` or `..`.
     """
     names = PLACEHOLDER.findall(template)
     problems = [(name, problem) for name in names if (problem := _segment_problem(values.get(name, "")))]
     for segment in template.split("/"):
-        # Literal texts and values together make the segment that a server sees.
+        # The server sees literal text and values as one segment.
         filled = PLACEHOLDER.sub(lambda found: values.get(found[1], ""), segment)
         if filled != segment and _is_dot_segment(filled):
             problems.append((PLACEHOLDER.findall(segment)[0], f"would make {filled!r} of a part of the path"))
@@ -185,7 +185,7 @@ def _is_dot_segment(segment: str) -> bool:
 
 
 def _decodings(text: str) -> list[str]:
-    """Give a text as it is, and as it is after each decoding that changes it."""
+    """Return a text, and its form after each decoding that changes it."""
     forms = [text]
     while len(forms) <= _MAX_DECODINGS and (decoded := unquote(forms[-1])) != forms[-1]:
         forms.append(decoded)
@@ -206,12 +206,12 @@ MAX_HEADER_CHARS = 4_000
 def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequestSpec:
     """Return the request that the tool's configuration makes of arguments.
 
-    Path and header values are scalars. In the query lists repeat their name, objects are written as JSON, null is left
-    out. A body is JSON; tools whose fields go to one always have one, an empty object at least. A field mapped to
-    `body.$` is the whole body.
+    Path and header values are scalars. In the query, lists repeat their name, objects become JSON, and null is left
+    out. A body is JSON; tools with body fields always send one, at least an empty object. A field mapped to `body.$` is
+    the whole body.
 
     Raises:
-        WrongArguments: the arguments do not fit the input_schema, or a value cannot stand where it goes.
+        WrongArguments: the arguments do not match the input_schema, or a value is invalid at its place.
     """
     given = check_arguments(tool, arguments)
     places = tool.places
@@ -278,7 +278,7 @@ def _build_body(tool: ToolConfig, places: Mapping[str, Place], given: Mapping[st
 
 
 def _set_at(body: Any, steps: Steps, value: Any) -> None:
-    """Put a value where steps lead to; what lies between is made, and list items before it are null."""
+    """Set a value at the end of `steps`; create missing containers, and fill lists up with null."""
     for step, following in zip(steps, (*steps[1:], None), strict=True):
         if isinstance(step, int):
             body.extend([None] * (step + 1 - len(body)))
@@ -291,12 +291,12 @@ def _set_at(body: Any, steps: Steps, value: Any) -> None:
 
 
 def json_bytes(value: Any) -> bytes:
-    """Write compact JSON; raises ValueError for NaN, infinities and halves of a character."""
+    """Return compact JSON; raise ValueError for NaN, infinities and lone surrogates."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def add_query(url: str, query: Mapping[str, Any]) -> str:
-    """Put a query behind a URL; lists repeat their name, None is left out."""
+    """Append a query to a URL; lists repeat their name, None is left out."""
     pairs = [(name, text) for name, value in query.items() for text in _query_texts(value)]
     if not pairs:
         return url

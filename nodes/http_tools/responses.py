@@ -1,11 +1,11 @@
-"""Read what an API answered, without credentials, and make the tool's output of it (W-06, W-08).
+"""Parse API responses without credentials, and map them to tool outputs (W-06, W-08).
 
-Checkpoints and streams take neither integers of more than 64 bits, nor NaN, nor lone halves of a character, nor very
-deep nesting, and millions of values hold up everybody. Here such integers become texts, NaN and infinities null, halves
-a question mark, and what is nested too deeply or has too many values stays text.
+Checkpoints and streams accept neither integers of more than 64 bits, nor NaN, nor lone surrogates, nor very deep
+nesting, and millions of values block the event loop. Here such integers become texts, NaN and infinities null, lone
+surrogates a question mark; a body with too deep nesting or too many values stays text.
 
-Some APIs repeat the request, above all in their errors. Credentials are looked for in the forms that URLs, JSON, HTML
-and base64 give them, and in mixtures, as encoders differ in what they encode; only those that were really sent.
+Some APIs repeat the request, above all in errors. Sent credentials are hidden in the forms that URLs, JSON, HTML and
+base64 give them, and in mixtures, as encoders differ in what they encode.
 """
 
 import json
@@ -30,33 +30,33 @@ from toolweave.outbound import OutboundResponse
 from toolweave.redact import HIDDEN, KnownSecrets, longest_first, names_a_secret, redact_text, usual_forms
 from toolweave.tool_config import ToolConfig, answer_path
 
-# Shorter ones could be a part of any word; they are hidden where they stand alone.
+# Shorter secrets could be part of any word; they are hidden only as whole words.
 MIN_EMBEDDED_LENGTH = 8
-# Making the expressions for many characters that have several forms would take long.
+# Patterns for many characters with several forms take long to compile.
 MAX_ENCODED_CHARS = 100
-# All other characters have one form everywhere. Several backslashes are looked for as one.
+# Characters with several forms; a run of backslashes counts as one.
 _ENCODABLE = re.compile(r"\\+|[^A-Za-z0-9_-]")
 
 
 class EchoedSecrets(KnownSecrets):
-    """The credentials of one request."""
+    """The credentials of one request, to hide where a response repeats them."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = longest_first(secrets, 1)
         super().__init__([*_patterns(self._secrets), *(form for one in self._secrets for form in _base64_forms(one))])
 
     def hide_bytes(self, data: bytes) -> bytes:
-        """Return bytes without them."""
+        """Return bytes without the secrets."""
         text = data.decode("utf-8", "surrogateescape")
         return self.hide(text).encode("utf-8", "surrogateescape") if self.found_in(text) else data
 
     def hide_number(self, number: float) -> float | str:
-        """Return a number, unless it is one of them."""
+        """Return a number, or the placeholder if it is a secret."""
         text = str(number)
         return HIDDEN if text in self._secrets else number
 
     def hide_in(self, value: Any) -> Any:
-        """Return JSON values without them, well-formed, in numbers too."""
+        """Return JSON values without the secrets, also in numbers, and without lone surrogates."""
         if isinstance(value, str):
             return self.hide(_replace_surrogates(value))
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -78,10 +78,9 @@ def _patterns(secrets: Iterable[str]) -> Iterator[str | re.Pattern[str]]:
 
 
 def _encoded_pattern(found: re.Match[str]) -> str:
-    """Match a character as it is, percent-encoded, or escaped for JSON or HTML.
+    """Return a pattern for a character as it is, percent-encoded, or escaped for JSON or HTML.
 
-    Every repetition has an end, and one of backslashes never gives back what it has taken, or long runs of them would
-    take quadratic time.
+    Every repetition is bounded, and those of backslashes are possessive: long runs would take quadratic time.
     """
     character = found[0][0]
     percent = "".join(f"%(?:25){{0,3}}{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
@@ -91,12 +90,12 @@ def _encoded_pattern(found: re.Match[str]) -> str:
     plain = re.escape(character)
     forms = [unicode, percent, html, re.escape(escape(character)), rf"\\{{1,8}}+{plain}", plain]
     forms += [r"\+"] if character == " " else []
-    # Without one twice: each run of a character would be tried in every combination.
+    # Duplicates would make each run of a character backtrack through every combination.
     return f"(?i:{'|'.join(dict.fromkeys(forms))})" + ("{1,16}+" if character == "\\" else "")
 
 
 def _base64_forms(secret: str) -> Iterator[str]:
-    """Give what base64 makes of a secret, whatever stands around it: of its first and last bytes that is not known."""
+    """Yield the base64 of a secret inside any text, without the outer characters that depend on that text."""
     data = secret.encode("utf-8", "surrogateescape")
     for before in range(3) if len(data) >= MIN_EMBEDDED_LENGTH else ():
         end = (before + len(data)) * 8 // 6
@@ -120,7 +119,7 @@ class DecodedBody(NamedTuple):
 
 
 def decode_body(data: bytes, content_type: str, echoes: EchoedSecrets) -> DecodedBody:
-    """Read a body as what it is: its content counts more than its type. It is without credentials afterwards."""
+    """Decode a body as JSON, text or base64, by its content before its content type, and hide the secrets in it."""
     if not data:
         return DecodedBody(None)
     kind, charset = _content_type(content_type)
@@ -128,7 +127,7 @@ def decode_body(data: bytes, content_type: str, echoes: EchoedSecrets) -> Decode
         try:
             return DecodedBody(_decode_json(data, charset, echoes))
         except (ValueError, RecursionError):
-            pass  # text, then
+            pass  # it is text
     text = _decode_text(data, charset, certain=kind.startswith("text/") or kind.endswith("+xml") or kind in _TEXT_TYPES)
     if text is None:
         return DecodedBody(b64encode(echoes.hide_bytes(data)).decode(), "base64")
@@ -143,13 +142,13 @@ def _content_type(content_type: str) -> tuple[str, str | None]:
 
 
 def _decode_json(data: bytes, charset: str | None, echoes: EchoedSecrets) -> Any:
-    # Reading millions of values would hold up everybody; texts may have some commas and brackets, too.
+    # Parsing millions of values would block other runs. The factor 2 allows for commas and brackets in texts.
     if sum(map(data.count, (b",", b"[", b"{"))) > 2 * MAX_VALUES:
         raise ValueError("it has too many values")
     text = data.decode(_known_charset(charset) or json.detect_encoding(data)).removeprefix("\ufeff")
     value = json.loads(text, parse_int=_parse_integer, parse_float=_parse_float, parse_constant=lambda _name: None)
     _require_storable(value)
-    # Without escapes, texts stand in JSON as they are.
+    # Without escapes, JSON has texts unchanged.
     return echoes.hide_in(value) if "\\" in text or echoes.found_in(text) else value
 
 
@@ -177,7 +176,7 @@ def _require_storable(value: Any) -> None:
 
 
 def _decode_text(data: bytes, charset: str | None, *, certain: bool) -> str | None:
-    """Decode a text; None for what is none. Only what says that it is a text may have errors in it."""
+    """Decode a text; None for binary data. Only a declared text may have invalid bytes."""
     known = _known_charset(charset)
     try:
         text = data.decode(known or "utf-8-sig", "replace" if certain or known else "strict")
@@ -191,7 +190,7 @@ def _replace_surrogates(text: str) -> str:
 
 
 def _known_charset(charset: str | None) -> str | None:
-    """Give a charset's name; None for unknown ones, and for codecs that are no charsets or take quadratic time."""
+    """Return a charset's codec; None for unknown ones, and for codecs that are no charsets or take quadratic time."""
     try:
         name = lookup(charset).name if charset else ""
     except (LookupError, ValueError):
@@ -203,7 +202,7 @@ MAX_EXCERPT_CHARS = 500
 
 
 def parse_response(answer: OutboundResponse, echoes: EchoedSecrets, milliseconds: float) -> HTTPResponseSpec:
-    """Read an answer; a large one takes so long that it is to be read on a thread."""
+    """Parse a response; call it on a thread, because large ones take long."""
     body = decode_body(answer.body, ", ".join(answer.all("content-type")), echoes)
     return HTTPResponseSpec(
         status_code=answer.status,
@@ -215,7 +214,7 @@ def parse_response(answer: OutboundResponse, echoes: EchoedSecrets, milliseconds
 
 
 def status_text(response: HTTPResponseSpec) -> str:
-    """Say in one line what an API answered: the status, and how its body begins."""
+    """Return a response in one line: the status, and the start of its body."""
     try:
         phrase = f" {HTTPStatus(response.status_code).phrase}"
     except ValueError:
@@ -239,7 +238,7 @@ def _response_headers(answer: OutboundResponse, echoes: EchoedSecrets) -> dict[s
 
 
 def _decode_header(text: str) -> str:
-    """Give a header as it was meant: on the wire it is bytes."""
+    """Return a header decoded as UTF-8 if possible; HTTP clients decode its bytes as latin-1."""
     try:
         return text.encode("latin-1").decode()
     except UnicodeError:
@@ -247,15 +246,15 @@ def _decode_header(text: str) -> str:
 
 
 MAX_SEARCH_STEPS = 200_000
-"""What all paths into an answer may cost together: a few tenths of a second."""
+"""Cost limit of all paths into one response together: a few tenths of a second."""
 MAX_RESULTS = 10_000
 _CHARS_PER_STEP = 4
 
 
 class PathSearch:
-    """Find what paths lead to in one answer; all of them share its steps.
+    """Find the values of JSON paths in one response; all paths share its steps.
 
-    `complete` turns False when an answer has more than could be looked through or given.
+    `complete` becomes False when the response has more than could be searched or returned.
     """
 
     def __init__(self, answer: Any) -> None:
@@ -264,9 +263,9 @@ class PathSearch:
         self._steps = MAX_SEARCH_STEPS
 
     def find(self, path: str) -> Any:
-        """Give the value, or None, for a path that can match only once, and a list for any other.
+        """Return the value, or None, for a path that can match only once, and a list for any other.
 
-        What was found before the steps ran out is given all the same.
+        Values found before the steps ran out are returned, too.
         """
         compiled = answer_path(path)
         nodes: Iterable[JSONPathMatch] = [_BareMatch(self._answer, self._answer)]
@@ -294,7 +293,7 @@ class PathSearch:
 
 
 class _BareMatch(JSONPathMatch):
-    """A match that keeps neither its path nor its children: with long names they would fill the memory."""
+    """A match that stores neither its path nor its children: with long names they would fill the memory."""
 
     __slots__ = ()
 
@@ -309,7 +308,7 @@ class _BareMatch(JSONPathMatch):
 
 
 def _containers(value: Any) -> Iterator[dict[str, Any] | list[Any]]:
-    """Give every object and list in a value, each before what it holds, without recursion."""
+    """Yield every object and list in a value, each before its content, without recursion."""
     left = [value]
     while left:
         part = left.pop()
@@ -319,31 +318,31 @@ def _containers(value: Any) -> Iterator[dict[str, Any] | list[Any]]:
 
 
 def _selector_cost(selector: JSONPathSelector) -> int:
-    """Say what a selector costs for each item: a filter's expression is evaluated, which takes as long as it is."""
+    """Return a selector's cost per item: evaluating a filter takes as long as its expression."""
     if isinstance(selector, NameSelector | IndexSelector):
         return 0
     return 1 + len(str(selector)) // _CHARS_PER_STEP
 
 
 MAX_OUTPUT_CHARS = 10_000_000
-"""How much the mapped fields may hold together, in characters; parts of an answer may be mapped many times over."""
+"""Characters of all mapped fields together; parts of a response may be mapped many times."""
 _CHARS_PER_VALUE = 10
 _EMPTY_STATUSES = (204, 205, 304)
 
 
 @dataclass(frozen=True)
 class ToolOutput:
-    """What a call has given: the body, or an object with the mapped fields, and what is wrong with it."""
+    """The output of a call, the body or an object with the mapped fields, and warnings about it."""
 
     value: Any
     warnings: list[str] = field(default_factory=list)
 
 
 def mapped_output(tool: ToolConfig, response: HTTPResponseSpec) -> ToolOutput:
-    """Return the answer's body, or what the tool's response mappings find in it, by output field.
+    """Return the response body, or the values that the tool's response mappings select from it, by output field.
 
-    A path that can match only once, of names and indexes, gives the value there or null; any other path gives a list,
-    an empty one at least. What does not fit the output_schema is a warning, never a failure.
+    A path that can match only once, of names and indexes, gives the value or null; any other path gives a list,
+    possibly empty. A mismatch with the output_schema is a warning, never a failure.
     """
     paths = tool.field_mappings.response
     value, warnings = _map_fields(paths, response.body) if paths else (response.body, [])
@@ -359,14 +358,14 @@ def _map_fields(paths: dict[str, str], body: Any) -> tuple[dict[str, Any], list[
     found = {name: search.find(path) for name, path in paths.items()}
     warnings = []
     if not search.complete:
-        warnings.append("The answer is too large to be searched through: the output lacks some of it.")
+        warnings.append("The response is too large to be searched completely: the output lacks some of it.")
     if all(value is None or value == [] for value in found.values()):
-        warnings.append("None of the tool's field mappings finds anything in the answer.")
+        warnings.append("None of the tool's field mappings matches the response.")
     sizes = accumulate(map(_output_size, found.values()))
     fitting = list(takewhile(lambda size: size <= MAX_OUTPUT_CHARS, sizes))
     if cut := list(found)[len(fitting) :]:
         found |= dict.fromkeys(cut)
-        warnings.append(f"The output lacks {', '.join(cut)}: the mapped fields hold too much.")
+        warnings.append(f"The output lacks {', '.join(cut)}: the mapped fields are too large.")
     return found, warnings
 
 
@@ -381,5 +380,5 @@ def _output_size(value: Any) -> int:
 
 
 def _output_problem(problem: str) -> str:
-    # A schema speaks of arguments where it has no name for the place.
+    # Without a field name, the checker writes "the arguments".
     return problem.replace("the arguments", "the output", 1) if problem.startswith("the arguments ") else problem

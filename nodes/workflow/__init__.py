@@ -1,1 +1,1 @@
-"""Hold the nodes of the workflow graph: retrieve, select, execute, format, and the one node for their failures."""
+"""The nodes of the workflow graph: retrieve, select, execute, format, and one node for all their failures."""

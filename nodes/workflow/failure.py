@@ -1,4 +1,4 @@
-"""Route a stage's failure to the one error node, and say there what the answer may tell of it (W-02, D-11, W-10)."""
+"""Route a stage's failure to the one error node, which writes what users may read of it (W-02, D-11, W-10)."""
 
 import time
 import traceback
@@ -20,7 +20,7 @@ _SECONDS_ATTRIBUTE = "_toolweave_seconds"
 
 
 def record_seconds(node: Node) -> Node:
-    """Wrap a node; what it raises can be asked with `seconds_of`."""
+    """Wrap a node so that `seconds_until_failure` can read from its exception how long it ran."""
 
     @wraps(node)
     async def run(*args: Any, **kwargs: Any) -> Any:
@@ -35,25 +35,25 @@ def record_seconds(node: Node) -> Node:
 
 
 def seconds_until_failure(error: object) -> float | None:
-    """Give how long a node had run when it failed; None where nobody knows, as after a crash."""
+    """Return how long a node ran before it failed; None if unknown, as after a crash."""
     return error.elapsed if isinstance(error, NodeTimeoutError) else getattr(error, _SECONDS_ATTRIBUTE, None)
 
 
-# LangGraph finds the parameter for the failure by its type, which its own types do not say.
+# LangGraph finds the error parameter by its annotation; its own types do not show that.
 ErrorHandler = Callable[..., Awaitable[Command[Literal["error"]]]]
 _STAGE_MESSAGES: dict[Stage, str] = {
     "tool_retrieval": "The tools could not be looked up.",
     "llm_selection": "The model could not choose a request.",
     "api_execution": "The request could not be carried out.",
-    "response_formatting": "The answer could not be put into words.",
+    "response_formatting": "The answer could not be formatted.",
 }
 
 
 def failure_handler(stage: Stage) -> ErrorHandler:
-    """Make the error handler of a stage's node: it logs the failure and goes on at the error node."""
+    """Return the error handler of a stage's node: it logs the failure and continues at the error node."""
 
     async def handle(state: WorkflowState, error: NodeError) -> Command[Literal["error"]]:
-        # A process that ended before the handler had run leaves the exception's text only.
+        # After a crash before the handler ran, only the exception's text is stored.
         raised: BaseException | str = error.error
         _log_failure(stage, state, raised)
         update: WorkflowUpdate = new_state() if stage == "tool_retrieval" else {}
@@ -68,7 +68,7 @@ def failure_handler(stage: Stage) -> ErrorHandler:
 
 
 async def report_failure(state: WorkflowState) -> WorkflowUpdate:
-    """Turn a failure into the answer: what could not be formatted is a success with a warning, all else an error."""
+    """Write the outcome of a failure: "success" with a warning if only formatting failed, else "error"."""
     failure = state["failure"] or Failure(stage="tool_retrieval", message=_STAGE_MESSAGES["tool_retrieval"])
     usage = WorkflowMetadata(usage=usage_summary(state["model_usage"]))
     ended: WorkflowUpdate = {"error_stage": failure["stage"], "metadata": usage}
@@ -79,7 +79,7 @@ async def report_failure(state: WorkflowState) -> WorkflowUpdate:
 
 
 def failure_message(stage: Stage, raised: BaseException | str) -> str:
-    """Give the sentences that an answer may tell of a failure; what nobody foresaw is named by its stage alone."""
+    """Return the text that users may read about a failure; an unexpected one is described by its stage only."""
     if isinstance(raised, StageFailed):
         return str(raised)
     if isinstance(raised, NodeTimeoutError):
@@ -98,6 +98,6 @@ def _log_failure(stage: Stage, state: WorkflowState, raised: BaseException | str
 
 
 def _format_trace(raised: BaseException | str) -> str:
-    """Write the stack trace out: loguru's own would show, unless told otherwise, what variables hold."""
+    """Format the stack trace: loguru's own would by default show the values of variables."""
     lines = [raised] if isinstance(raised, str) else traceback.format_exception(raised)
     return "".join(redact_text(line) for line in lines).rstrip()

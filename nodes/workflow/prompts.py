@@ -1,4 +1,4 @@
-"""Ask the model in the workflow's two modes, select and format; all its model calls are made here (W-10)."""
+"""Call the model in the workflow's two modes, select and format; the workflow has no other model calls (W-10)."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ _TAG = re.compile(r"<(?=\s*/?\s*api_answer)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class WorkflowPrompts:
-    """The prompts of the workflow with the model that answers them."""
+    """The prompts of the workflow, and the model that answers them."""
 
     model: LazyChatModel
     today: Callable[[], date] = field(default=local_today)
@@ -67,9 +67,9 @@ class WorkflowPrompts:
         config: RunnableConfig,
         rejected: tuple[AIMessage, Sequence[str]] | None = None,
     ) -> ModelAnswer:
-        """Ask which tool to call with which arguments; the function to call is bound to `tools` (W-05).
+        """Request the choice of a tool and its arguments, as a call of the one function made from `tools` (W-05).
 
-        `rejected` is an answer that could not be used, and why. Raises StageFailed as `ask` does.
+        `rejected` is an unusable answer and its problems. Raises StageFailed as `ask` does.
         """
         today = self.today().strftime("%A, %Y-%m-%d")
         described = "\n".join(candidate["description"] for candidate in state["candidates"])
@@ -78,16 +78,16 @@ class WorkflowPrompts:
         if rejected is not None:
             answer, problems = rejected
             listed = "\n".join(f"- {problem}" for problem in problems[:MAX_PROBLEMS])
-            # As text, because endpoints differ in what they want to know of calls that were made before.
+            # As text, because endpoints differ in the fields that they require of earlier calls.
             messages += [AIMessage(_choice_text(answer)), HumanMessage(REPAIR_PROMPT.format(problems=listed))]
-        # On a thread: the schemas of many tools take a while to rewrite.
+        # On a thread: rewriting the schemas of many tools is slow.
         function = Function(await asyncio.to_thread(selection_schema, tools), JSON_ONLY)
         return await ask_model(self.model, "llm_selection", system, messages, config, function)
 
     async def format(self, state: WorkflowState, config: RunnableConfig) -> ModelAnswer:
-        """Ask for a text that tells the user what the API answered; it streams through `config` (W-07).
+        """Request a text that presents the API's response to the user; it streams through `config` (W-07).
 
-        The output is told instead of the answer's body, unless it is None. Raises StageFailed as `ask` does.
+        The model reads the mapped output, or the response body if the output is None. Raises StageFailed as `ask` does.
         """
         wanted = state["wanted_format"]
         how = wanted["instructions"] if wanted else None
@@ -105,7 +105,7 @@ def _choice_text(answer: AIMessage) -> str:
 
 
 def _answer_block(response: dict[str, Any], output: Any) -> str:
-    """Put the API's answer between marks that nothing in it can end, also nothing with invisible characters in it."""
+    """Put the API's response between tags that its content cannot close, not even with invisible characters."""
     content = response.get("body") if output is None else output
     if response.get("body_encoding") and output is None:
         kind = (response.get("headers") or {}).get("content-type", "unknown type")

@@ -1,7 +1,6 @@
-"""Make the select node: the model chooses a tool and arguments, and the request is made from these by us (W-05).
+"""Build the select node: the model chooses a tool and arguments, and our code builds the request from them (W-05).
 
-What the model writes of a request is compared with ours and never sent. A choice that cannot be sent gets one repair
-turn.
+A request that the model writes is only compared with ours, never sent. An invalid choice gets one repair attempt.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +28,9 @@ _NO_TOOL_IDS = frozenset({"", "none", "null"})
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a model chose, unchecked; `tool_id` is None where it declines for a `reason`.
+    """The model's unchecked choice; `tool_id` is None if it declines for a `reason`.
 
-    `arguments` is None where it wrote a request only.
+    `arguments` is None if it wrote only a request.
     """
 
     tool_id: str | None
@@ -41,7 +40,7 @@ class Choice:
 
 
 def parse_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
-    """Read the first thing in an answer that is a choice.
+    """Parse the first choice in an answer.
 
     Raises:
         WrongArguments: there is none, or it is incomplete.
@@ -54,13 +53,13 @@ def parse_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
             problems += error.problems
     for call in answer.invalid_tool_calls[:1]:
         problems.append(f"The arguments of the call {call['name'] or ''} are not one whole JSON object.")
-    raise WrongArguments(problems or ["The answer is no call of the function and no JSON object."])
+    raise WrongArguments(problems or ["The answer is neither a call of the function nor a JSON object."])
 
 
 def _parse_object(name: str, written: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
     for called, value in _nested_objects(name, written, MAX_DEPTH):
         if called in tool_ids and not {"tool_id", "http_spec"} & value.keys():
-            # The tool itself was called, with its own arguments.
+            # The model called the tool itself, with its arguments.
             return Choice(called, value["arguments"] if value.keys() == {"arguments"} else value)
         if _is_choice(value):
             return _build_choice(value, tool_ids)
@@ -70,12 +69,12 @@ def _parse_object(name: str, written: dict[str, Any], tool_ids: Sequence[str]) -
 
 
 def _is_choice(value: dict[str, Any]) -> bool:
-    """Tell a choice from a call that was written as text, and from any other object."""
+    """Return whether an object is a choice, not a call that was written as text or another object."""
     return not CHOICE_KEYS.isdisjoint(value) and ("tool_id" in value or not {"name", "arguments"} <= value.keys())
 
 
 def _nested_objects(name: str, value: dict[str, Any], depth: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give an object and those in it, each with its key, or with the name of the call that it is the arguments of."""
+    """Yield an object and those inside it, each with its key, or with the name of the call whose arguments it is."""
     yield name, value
     for key, item in value.items() if depth and not _is_choice(value) else ():
         if (inner := json_object(item)) is not None:
@@ -89,7 +88,7 @@ def _build_choice(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
         beside = {key: item for key, item in value.items() if key not in CHOICE_KEYS}
         if reason and not beside:
             return Choice(None, reason=reason)
-        # Written beside tool_id instead of under arguments; a reason could then be either.
+        # The model wrote them beside tool_id, not under arguments; `reason` could then be an argument.
         arguments = beside if beside and not reason else None
     if tool_id.lower() in _NO_TOOL_IDS:
         if len(tool_ids) == 1 and (arguments or http_spec):
@@ -115,15 +114,15 @@ def _text(value: Any) -> str:
 
 
 MAX_ATTEMPTS = 2
-"""The first one and the one that repairs it."""
+"""The first attempt and one repair."""
 MAX_PROBLEMS_CHARS = 2_000
 
 
 def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> WorkflowNode:
-    """Return the node; it writes selection, selected_tool, http_spec (without credentials) and model_usage.
+    """Return the node that writes selection, selected_tool, http_spec (without credentials) and model_usage.
 
-    It raises SelectionFailed when the model fails, declines, or twice chooses what cannot be sent, and UnknownTools
-    when a candidate is no longer registered.
+    It raises SelectionFailed when the model fails, declines, or makes an invalid choice twice, and UnknownTools when a
+    candidate is no longer registered.
     """
 
     async def select(state: WorkflowState, config: RunnableConfig) -> WorkflowUpdate:
@@ -151,7 +150,7 @@ async def _choose_request(
     usage: list[ModelUsage],
     config: RunnableConfig,
 ) -> tuple[ChosenRequest, HTTPRequestSpec]:
-    """Ask, and ask once more if the choice cannot be sent; `usage` gets what each turn has used."""
+    """Call the model, once more if its choice is invalid; append each attempt's usage to `usage`."""
     rejected: tuple[AIMessage, Sequence[str]] | None = None
     for _ in range(MAX_ATTEMPTS):
         try:
@@ -165,15 +164,15 @@ async def _choose_request(
         except WrongArguments as error:
             rejected = answer, error.problems
     problems = "; ".join(rejected[1])[:MAX_PROBLEMS_CHARS] if rejected else ""
-    raise SelectionFailed(f"The model chose no request that can be sent, not at the second try either: {problems}")
+    raise SelectionFailed(f"The model did not choose a valid request after two attempts: {problems}")
 
 
 def _check_choice(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[ChosenRequest, HTTPRequestSpec]:
-    """Make the request of a choice.
+    """Build the request of a choice.
 
     Raises:
-        SelectionFailed: the model declines.
-        WrongArguments: no request can be made of the choice, or the model's own request differs from it.
+        SelectionFailed: the model declined.
+        WrongArguments: the arguments make no valid request, or the model's own request differs from it.
     """
     if choice.tool_id is None:
         raise SelectionFailed(f"The model chose no tool: {choice.reason}")
@@ -183,7 +182,7 @@ def _check_choice(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[Chos
         request = build_request(tool, arguments)
     except WrongArguments:
         if choice.reason and not choice.arguments and spec is None:
-            # Asked to fill everything in, some models name the tool that lacks a value, too.
+            # Some models fill in every field, so they name the tool that lacks a value, too.
             raise SelectionFailed(f"The model chose no request: {choice.reason}") from None
         raise
     if spec is not None and (found := differences(request, spec)):

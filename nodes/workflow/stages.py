@@ -1,4 +1,4 @@
-"""Make the nodes of the workflow that look up, send and format: retrieve, execute, format (W-03, W-04, W-06, W-07)."""
+"""Build the workflow nodes that look up, send and format: retrieve, execute, format (W-03, W-04, W-06, W-07)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,17 +30,17 @@ from toolweave.tool_config import ToolConfig
 
 
 def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
-    """Make the node that looks the ids up; of more than `max_tools` tools it keeps those that fit the instructions."""
+    """Return the node that looks up the tool ids; of more than `max_tools` tools it selects the relevant ones."""
 
     async def retrieve(state: WorkflowState) -> WorkflowUpdate:
         """Write the candidates.
 
         Raises:
-            StageFailed: the input is not what a workflow takes.
-            UnknownTools: nothing is registered under some ids; names all of them.
+            StageFailed: the input is invalid.
+            UnknownTools: some ids are not registered; names all of them.
             PersistenceError: the registry cannot be read now.
         """
-        wanted = validate_graph_input(CheckedWorkflowInput, state, "The workflow cannot begin")
+        wanted = validate_graph_input(CheckedWorkflowInput, state, "The workflow cannot start")
         found = await registered_tools(registry, tuple(dict.fromkeys(wanted.tool_ids)))
         tools = list(found.values())
         if len(tools) > max_tools:
@@ -52,20 +52,20 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
     return retrieve
 
 
-def relevant_tools(tools: Sequence[ToolConfig], instructions: str, most: int) -> list[ToolConfig]:
-    """Keep the `most` tools whose words fit best, then the first ones, in the order in which they were given."""
-    return [tools[place] for place in ToolIndex(tools).choose([(instructions, 1.0)], most)]
+def relevant_tools(tools: Sequence[ToolConfig], instructions: str, limit: int) -> list[ToolConfig]:
+    """Return the `limit` tools whose words match choose, then the first ones, in their given order."""
+    return [tools[place] for place in ToolIndex(tools).choose([(instructions, 1.0)], limit)]
 
 
 def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> WorkflowNode:
-    """Make the node that calls the API."""
+    """Return the node that calls the API."""
 
     async def execute(state: WorkflowState) -> WorkflowUpdate:
-        """Write the answer and its output.
+        """Write the response and the output.
 
         Raises:
             StageFailed: the tool was changed or removed meanwhile; nothing was sent.
-            ApiCallFailed: no answer, or one with a status of 400 or more.
+            ApiCallFailed: no response, or one with a status of 400 or more.
             PersistenceError: the registry cannot be read now.
         """
         chosen = state["selection"]
@@ -78,7 +78,7 @@ def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> WorkflowNode:
                 f"The tool {chosen['tool_id']} was changed or removed while the request was prepared; nothing was sent."
             )
         response = await api_calls.call(tool, request)
-        # On a thread: an answer's paths and schema may take some tenths of a second.
+        # On a thread: mapping and checking a response may take some tenths of a second.
         output = await asyncio.to_thread(mapped_output, tool, response)
         return {
             "status": None if state["wanted_format"] else "success",
@@ -92,7 +92,7 @@ def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> WorkflowNode:
 
 
 def _rebuild(tool: ToolConfig | None, chosen: ChosenRequest, checked: dict[str, Any] | None) -> HTTPRequestSpec | None:
-    """Build the request once more; None unless it is the very one that was checked."""
+    """Build the request again; return None unless it equals the checked one."""
     try:
         request = build_request(tool, chosen["arguments"]) if tool else None
     except WrongArguments:
@@ -101,13 +101,13 @@ def _rebuild(tool: ToolConfig | None, chosen: ChosenRequest, checked: dict[str, 
 
 
 def format_node(prompts: WorkflowPrompts) -> WorkflowNode:
-    """Make the node that formats."""
+    """Return the node that formats the response for the user."""
 
     async def format_answer(state: WorkflowState, config: RunnableConfig) -> WorkflowUpdate:
         """Write the formatted response.
 
         Raises:
-            StageFailed: the model gave no text.
+            StageFailed: the model returned no text.
         """
         answer, usage = await prompts.format(state, config)
         return {

@@ -1,4 +1,4 @@
-"""Define what a workflow takes and leaves, and what its nodes read and write: plain JSON, never a credential (W-02)."""
+"""Define the input, output and state of a workflow: plain JSON, without credentials (W-02)."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal, NotRequired
@@ -11,23 +11,23 @@ from toolweave.nodes.model_turn import ModelUsage, merge_model_usage, usage_summ
 
 Stage = Literal["tool_retrieval", "llm_selection", "api_execution", "response_formatting"]
 Status = Literal["success", "error"]
-# What schemas say of the input: forms, documents and models that call the workflow as a tool read it.
-INSTRUCTIONS = Field(description="What is to be done, in plain words, with the values that the request needs.")
-TOOL_IDS = Field(description="Ids of the registered tools that may be chosen.")
-FORMAT = Field(description="Whether the answer is told in words, too.", json_schema_extra={"default": False})
+# Descriptions in the input schema, for forms, documents and models that call the workflow as a tool.
+INSTRUCTIONS = Field(description="The task in plain words, with the values that the request needs.")
+TOOL_IDS = Field(description="Ids of the registered tools to choose from.")
+FORMAT = Field(description="Whether the answer is also formatted as text.", json_schema_extra={"default": False})
 FORMAT_INSTRUCTIONS = Field(
-    description="How to tell it, such as language, length and layout.", json_schema_extra={"default": None}
+    description="How to format it, such as language, length and layout.", json_schema_extra={"default": None}
 )
 
 
 class WorkflowMetadata(TypedDict):
-    """What a run has used: `usage` sums the tokens of its model calls."""
+    """A run's usage: `usage` sums the tokens of its model calls."""
 
     usage: dict[str, Any]
 
 
 class Candidate(TypedDict):
-    """A tool that the model may choose, as it is told of it (W-04)."""
+    """A tool that the model may choose, as it is described to the model (W-04)."""
 
     tool_id: str
     name: str
@@ -35,27 +35,27 @@ class Candidate(TypedDict):
 
 
 class ChosenRequest(TypedDict):
-    """The model's choice after it was checked."""
+    """The model's choice after its check."""
 
     tool_id: str
     arguments: dict[str, Any]
 
 
 class Failure(TypedDict):
-    """How a stage failed: what the answer may say of it."""
+    """The stage that failed, and the message for users."""
 
     stage: Stage
     message: str
 
 
 class WantedFormat(TypedDict):
-    """How the answer is to be put into words."""
+    """How the answer is to be formatted."""
 
     instructions: str | None
 
 
 class WorkflowInput(TypedDict):
-    """What a caller gives (W-02); a thread's next run does not inherit what is not given again."""
+    """The caller's input (W-02); the next run of a thread does not inherit optional values."""
 
     user_instructions: Annotated[str, INSTRUCTIONS]
     tool_ids: Annotated[list[str], TOOL_IDS]
@@ -64,9 +64,9 @@ class WorkflowInput(TypedDict):
 
 
 class WorkflowOutput(TypedDict):
-    """What a run leaves (W-02); `output` is the answer's body after its field mappings, `http_spec` what was sent."""
+    """The outcome of a run (W-02); `output` is the body after its field mappings, `http_spec` the sent request."""
 
-    status: Annotated[Status, Field(description="An answer that could not be told in words is a success, too.")]
+    status: Annotated[Status, Field(description="An answer that could not be formatted is a success, too.")]
     selected_tool: Annotated[str | None, Field(description="Name of the chosen tool.")]
     http_spec: Annotated[
         dict[str, Any] | None,
@@ -74,18 +74,18 @@ class WorkflowOutput(TypedDict):
     ]
     raw_response: Annotated[
         dict[str, Any] | None,
-        Field(description="What came back: status_code, headers, body, execution_time_ms and body_encoding."),
+        Field(description="The response: status_code, headers, body, execution_time_ms and body_encoding."),
     ]
-    output: Annotated[Any, Field(description="The body, or what the tool's response mappings find in it.")]
-    formatted_response: Annotated[str | None, Field(description="The answer in words.")]
-    warning: Annotated[str | None, Field(description="What is odd about an answer that is there.")]
-    error: Annotated[str | None, Field(description="What went wrong.")]
-    error_stage: Annotated[Stage | None, Field(description="Where it went wrong.")]
+    output: Annotated[Any, Field(description="The body, or the values that the tool's response mappings select.")]
+    formatted_response: Annotated[str | None, Field(description="The answer as text.")]
+    warning: Annotated[str | None, Field(description="A problem of an answer that was received.")]
+    error: Annotated[str | None, Field(description="The reason of a failure.")]
+    error_stage: Annotated[Stage | None, Field(description="The stage that failed.")]
     metadata: WorkflowMetadata
 
 
 class WorkflowState(WorkflowInput, WorkflowOutput):
-    """The input, the output, and what the nodes tell each other; without `wanted_format` nothing is formatted."""
+    """The input, the output, and what nodes pass to each other; nothing is formatted if `wanted_format` is None."""
 
     wanted_format: WantedFormat | None
     candidates: list[Candidate]
@@ -95,15 +95,15 @@ class WorkflowState(WorkflowInput, WorkflowOutput):
 
 
 WorkflowUpdate = dict[str, Any]
-"""What a node writes; absent keys stay as they are. Until a run has ended its status is None."""
+"""State keys that a node writes; the others stay unchanged. The status is None until the run ends."""
 WorkflowNode = Callable[..., Awaitable[WorkflowUpdate]]
-"""A node; one that calls the model also takes the config, which carries the stream its tokens go to."""
+"""A node; if it calls the model, it also takes the config, through which tokens are streamed."""
 
 MAX_TOOL_IDS = 500
 
 
 class CheckedWorkflowInput(BaseModel):
-    """What is to be done, with which tools, and whether the answer is to be told in words; `WorkflowInput`, checked."""
+    """`WorkflowInput` after validation: the task, the tools, and whether the answer is formatted as text."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -125,7 +125,7 @@ class CheckedWorkflowInput(BaseModel):
 
 
 def new_state() -> WorkflowUpdate:
-    """Give the state of a workflow that has done nothing yet, whatever its thread did before."""
+    """Return the state of a workflow that has done nothing yet, whatever its thread did before."""
     unset: WorkflowUpdate = {
         name: None for name in WorkflowState.__annotations__ if name not in WorkflowInput.__annotations__
     }

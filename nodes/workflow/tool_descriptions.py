@@ -1,11 +1,11 @@
 """Describe tools to a model: as text (W-04), and as the schema of the one function that chooses a request (W-05).
 
-Configurations come from users and from documents of others. So each text of theirs is one line that cannot end the
-block it stands in, its length is bounded, and credentials are no part of it (W-08).
+Tool configurations come from users and third-party documents. So each of their texts becomes one line of bounded length
+that cannot close its block, and credentials are left out (W-08).
 
-The function's schema has the names and types of the arguments only, in keywords that all endpoints take: some know no
-`$ref`. Words, choices and limits are in the descriptions, and what the model writes is checked against the
-configuration's own schema.
+The function's schema has only the arguments' names and types, in keywords that all endpoints accept: some do not know
+`$ref`. Descriptions, choices and limits are in the texts. The model's arguments are checked against the configuration's
+own schema.
 """
 
 import json
@@ -20,14 +20,14 @@ from toolweave.tool_config import Method, ToolConfig
 
 _VARIABLE_REFERENCE = re.compile(r"\{env:[^{}\n]{0,200}\}?")
 MIN_SECRET_LENGTH = 4
-"""What is shorter stands in ordinary words, too, and is no secret worth the name."""
+"""Shorter texts occur in ordinary words, too; hiding them would spoil descriptions."""
 
 
 def tool_secrets(tool: ToolConfig) -> KnownSecrets:
     """Return the literal secrets of `tool`, and its references to variables."""
     auth = tool.api.auth.value or ""
     texts = [tool.api.headers[name] for name in tool.secret_headers]
-    # "Bearer abc" and "name:password" hold more than one text that must not be told.
+    # "Bearer abc" and "name:password" have more than one text to hide.
     parts = [part for text in [auth, *texts] for part in (text, *re.split(r"[\s:]+", text, maxsplit=1))]
     literal = (part.strip() for part in parts if "{env:" not in part)
     return KnownSecrets([*longest_first(literal, MIN_SECRET_LENGTH), _VARIABLE_REFERENCE])
@@ -51,15 +51,15 @@ MAX_ALL_OF_PARTS = 50
 
 
 def tool_candidates(tools: Sequence[ToolConfig]) -> list[Candidate]:
-    """Describe tools for a model; the more there are, the shorter each description may be."""
+    """Describe tools for a model; the more tools, the shorter each description."""
     limit = max(MIN_TOOL_CHARS, min(MAX_TOOL_CHARS, MAX_TOTAL_CHARS // max(len(tools), 1)))
     return [Candidate(tool_id=tool.tool_id, name=tool.name, description=describe_tool(tool, limit)) for tool in tools]
 
 
 def describe_tool(tool: ToolConfig, max_chars: int = MAX_TOOL_CHARS) -> str:
-    """Describe one tool: name, tool_id, description, endpoint, parameters, expected output; at most `room` characters.
+    """Describe one tool in at most `max_chars`: name, tool_id, description, endpoint, parameters, expected output.
 
-    It stands in a block of its own, `<tool>` to `</tool>`, in which no text of the configuration can end it.
+    The text is a block of its own, `<tool>` to `</tool>`, which no text of the configuration can close.
     """
     secrets = tool_secrets(tool)
     lines = [
@@ -74,7 +74,7 @@ def describe_tool(tool: ToolConfig, max_chars: int = MAX_TOOL_CHARS) -> str:
 
 
 def one_line(text: str, max_chars: int) -> str:
-    """Return a text as one line that cannot end a block of descriptions, cut where it is too long."""
+    """Return a text as one line that cannot close a description block, cut to `max_chars`."""
     printable = "".join(character if character.isprintable() else " " for character in text[: max_chars * 2])
     escaped = _TOOL_TAG.sub("‹", " ".join(printable.split()))
     return escaped if len(escaped) <= max_chars and len(text) <= max_chars * 2 else escaped[:max_chars] + "…"
@@ -112,7 +112,7 @@ def _output_lines(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
 
 
 def _bounded_schema(schema: Mapping[str, Any], secrets: KnownSecrets) -> dict[str, Any]:
-    """Return a schema without secrets and without the rest of long texts and lists, which many fields may refer to."""
+    """Return a schema without secrets, its long texts and lists cut once for all fields that refer to them."""
 
     def cut(value: Any) -> Any:
         if isinstance(value, dict):
@@ -126,7 +126,7 @@ def _bounded_schema(schema: Mapping[str, Any], secrets: KnownSecrets) -> dict[st
 
 
 def _field_lines(name: str, schema: Any, tags: Sequence[str], root: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
-    """Write one field, `- limit (integer, query, optional, maximum 50): how many`, and below it those inside it."""
+    """Yield a field, `- limit (integer, query, optional, maximum 50): how many`, then its inner fields, indented."""
     field = resolve_schema(schema, root)
     rules = [f"{rule} {json.dumps(field[rule], ensure_ascii=False)}" for rule in _SCHEMA_RULES if rule in field]
     facts = one_line(", ".join([_type_text(field), *tags, *rules]), MAX_TEXT_CHARS)
@@ -145,7 +145,7 @@ def _type_text(field: Mapping[str, Any]) -> str:
 
 
 def resolve_schema(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
-    """Follow references to definitions of the same document, and join what `allOf` says of the same value."""
+    """Resolve references to definitions of the same document, and merge the parts of `allOf`."""
     whole = _follow_references(schema, root)
     for part in [_follow_references(part, root) for part in whole.get("allOf", ())[:MAX_ALL_OF_PARTS]]:
         properties = {**whole.get("properties", {}), **part.get("properties", {})}
@@ -155,7 +155,7 @@ def resolve_schema(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _follow_references(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
-    """Follow a few references; what leads nowhere is an empty schema."""
+    """Return the schema at the end of a few references; an empty schema for a broken reference."""
     for _ in range(8):
         if not isinstance(schema, dict):
             return {}
@@ -169,14 +169,14 @@ def _follow_references(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MAX_SUBSCHEMAS = 400
-"""Schemas inside one schema; what comes after so many is left open."""
+"""Schemas inside one schema; those beyond become `{}`."""
 MAX_SCHEMA_DEPTH = 8
 MAX_CHOICE_CHARS = 100
 MAX_CHOICES = 200
 
 
 def plain_schema(root: Mapping[str, Any], *, words: bool = True) -> dict[str, Any]:
-    """Return the shape of an object without references, of bounded size and depth; `words` are its descriptions."""
+    """Return an object's schema without references, of bounded size and depth; `words` keeps the descriptions."""
     left = MAX_SUBSCHEMAS
 
     def plain(schema: Any, depth: int) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def plain_schema(root: Mapping[str, Any], *, words: bool = True) -> dict[str, An
         )
         shaped = shape(found, depth)
         if "anyOf" in shaped:
-            # Beside anyOf some endpoints take no other keyword.
+            # Some endpoints accept no other keyword beside anyOf.
             return {
                 "anyOf": [{"type": "null"} if each.get("type") == "null" else about | each for each in shaped["anyOf"]]
             }
@@ -220,7 +220,7 @@ def plain_schema(root: Mapping[str, Any], *, words: bool = True) -> dict[str, An
 
 
 def _text_choices(found: Mapping[str, Any]) -> list[str]:
-    """Give the choices where all of them are short texts: the only ones that all endpoints take."""
+    """Return the choices if all are short texts, the only kind that all endpoints accept."""
     choices = [found["const"]] if "const" in found else found.get("enum", [])
     given = [choice for choice in choices if choice is not None]
     fit = all(isinstance(choice, str) and 0 < len(choice) <= MAX_CHOICE_CHARS for choice in given)
@@ -228,9 +228,9 @@ def _text_choices(found: Mapping[str, Any]) -> list[str]:
 
 
 FUNCTION_NAME = "choose_request"
-"""The function's name."""
+"""Name of the function that the model calls."""
 MAX_SCHEMA_CHARS = 60_000
-"""Characters of all input schemas; above it they go without words, and then the tools' descriptions alone must do."""
+"""Characters of all input schemas. Larger ones lose their descriptions; if still larger, they are left out."""
 _PURPOSE = (
     "Choose the tool and the request that does what the user asks for. Give tool_id and arguments; or, if no tool "
     "fits or a value that is needed is missing, give only reason."
@@ -254,7 +254,7 @@ _REASON_SCHEMA = {
 
 
 def selection_schema(tools: Sequence[ToolConfig]) -> dict[str, Any]:
-    """Return an OpenAI function: `tool_id`, `arguments`, `http_spec`, `reason`; none of them alone is required."""
+    """Return an OpenAI function with `tool_id`, `arguments`, `http_spec` and `reason`; none of them is required."""
     ids = [tool.tool_id for tool in tools]
     properties = {
         "tool_id": {"type": "string", "enum": ids, "description": "The tool_id of the chosen tool."},
@@ -270,7 +270,7 @@ def selection_schema(tools: Sequence[ToolConfig]) -> dict[str, Any]:
 
 
 def _arguments_schema(tools: Sequence[ToolConfig]) -> dict[str, Any]:
-    """Allow the arguments of any of the tools; each form is titled with the id of its tool."""
+    """Allow the arguments of any of the tools; each schema's title is the id of its tool."""
     for words in (True, False):
         forms = [_tool_arguments_schema(tool, words=words) for tool in tools]
         if len(json.dumps(forms)) <= MAX_SCHEMA_CHARS:

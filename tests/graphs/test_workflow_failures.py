@@ -97,7 +97,7 @@ async def test_an_input_that_is_none_is_explained(shop: ShopApi, given: dict[str
         answer = await ask.graph.ainvoke(wanted)
 
     assert answer.keys() == KEYS
-    assert failed(answer, "tool_retrieval").startswith(f"The workflow cannot begin: {told}")
+    assert failed(answer, "tool_retrieval").startswith(f"The workflow cannot start: {told}")
     assert ask.prompts == []
 
 
@@ -107,7 +107,7 @@ async def test_an_input_without_anything_is_explained(shop: ShopApi, given: Any)
         answer = await ask.graph.ainvoke(given)
 
     assert failed(answer, "tool_retrieval") == (
-        "The workflow cannot begin: user_instructions is required; tool_ids is required."
+        "The workflow cannot start: user_instructions is required; tool_ids is required."
     )
 
 
@@ -187,7 +187,7 @@ async def test_one_answer_that_cannot_be_used_is_repaired(shop: ShopApi) -> None
 @pytest.mark.parametrize(
     ("turn", "told"),
     [
-        (GARBAGE, "no call of the function"),
+        (GARBAGE, "neither a call of the function"),
         (WireTurn(calls=(WireCall("choose_request", '{"tool_id": "get_product", "argum'),)), "JSON"),
         (chosen("delete_everything", {}), "delete_everything"),
         (chosen("place_order", {"customer_id": 17, "items": [{"product_id": 1}]}), "place_order"),

@@ -17,7 +17,7 @@ from tests.outbound.peers import Names, Received, certificates, text
 from toolweave import __version__
 from toolweave.config.settings import Settings
 from toolweave.errors import ApiCallFailed
-from toolweave.nodes.http_tools.api_calls import api_calls
+from toolweave.nodes.http_tools.api_calls import build_api_calls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec
 
 HERE = [["127.0.0.1"]]
@@ -25,10 +25,9 @@ HERE = [["127.0.0.1"]]
 
 @pytest.mark.requirement("W-06")
 async def test_the_shop_is_asked_and_answers(shop: ShopApi) -> None:
-    tool = operation(shop.url)
     began = time.perf_counter()
-    answer = await api_calls(Settings(outbound_allow="127.0.0.1")).call(
-        tool, HTTPRequestSpec(method="GET", url=f"{shop.url}/products", query={"category": "books"})
+    answer = await build_api_calls(Settings(outbound_allow="127.0.0.1")).call(
+        operation(shop.url), HTTPRequestSpec(method="GET", url=f"{shop.url}/products", query={"category": "books"})
     )
     took = (time.perf_counter() - began) * 1000
     assert answer.status_code == 200
@@ -40,8 +39,9 @@ async def test_the_shop_is_asked_and_answers(shop: ShopApi) -> None:
 
 async def test_a_loopback_api_is_refused_unless_the_setting_allows_it(shop: ShopApi) -> None:
     shop.clear()
+    tool = operation(shop.url)
     with pytest.raises(ApiCallFailed, match=r"is a loopback address.*TOOLWEAVE_OUTBOUND_ALLOW") as raised:
-        await api_calls(Settings()).call(operation(shop.url), HTTPRequestSpec(method="GET", url=f"{shop.url}/products"))
+        await build_api_calls(Settings()).call(tool, HTTPRequestSpec(method="GET", url=f"{shop.url}/products"))
     assert (raised.value.executed, raised.value.response, shop.requests) == (False, None, [])
 
 
@@ -197,7 +197,7 @@ async def test_an_answer_of_more_than_five_mebibytes_is_not_taken_packed_or_not(
 )
 async def test_a_request_to_another_host_than_the_tools_is_not_sent(url: str) -> None:
     async with serving_operation(json_answer({})) as api:
-        with pytest.raises(ApiCallFailed, match="not go to the tool's own host") as raised:
+        with pytest.raises(ApiCallFailed, match="not reach the tool's own host") as raised:
             await api.call(calls("127.0.0.0/8,other.example"), url=url)
     assert (raised.value.executed, api.peer.requests) == (False, [])
 

@@ -82,8 +82,8 @@ async def test_headers_that_are_credentials_are_added_and_win_over_others() -> N
         ({"auth": key(value="{env:OTHER_KEY}")}, "OTHER_KEY, which TOOLWEAVE_TOOL_ENV does not allow for 127.0.0.1"),
         ({"headers": {"X-Token": "{env:OTHER_KEY}{env:TOOL_KEY}"}}, "OTHER_KEY, which TOOLWEAVE_TOOL_ENV"),
         ({"auth": key(value="{env:BAD-NAME}{env:TOOL_KEY}")}, "not of the form"),
-        ({"auth": key(value="{env:TOOL_LINE}")}, "X-Api-Key holds a character that headers cannot carry"),
-        ({"auth": key(value="{env:TOOL_ODD}")}, "X-Api-Key holds a character that headers cannot carry"),
+        ({"auth": key(value="{env:TOOL_LINE}")}, "X-Api-Key has a character that headers cannot carry"),
+        ({"auth": key(value="{env:TOOL_ODD}")}, "X-Api-Key has a character that headers cannot carry"),
         ({"auth": {"type": "basic", "value": "{env:TOOL_KEY}"}}, "not of the form name:password"),
     ],
 )

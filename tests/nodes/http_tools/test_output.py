@@ -72,7 +72,7 @@ def test_texts_are_not_looked_into() -> None:
 @pytest.mark.parametrize("body", [{}, [], None, "oops", {"error": "no"}])
 def test_mappings_that_find_nothing_at_all_are_a_warning(body: Any) -> None:
     assert output(body, total="$.total", ids="$.items[*].id") == ToolOutput(
-        {"total": None, "ids": []}, ["None of the tool's field mappings finds anything in the answer."]
+        {"total": None, "ids": []}, ["None of the tool's field mappings matches the response."]
     )
 
 
@@ -123,7 +123,7 @@ def test_a_huge_answer_is_searched_as_far_as_it_is_cheap_and_that_is_said(path: 
     assert not spent.complete
     assert spent.find("$.items[0].id") in (0, None)
     assert output(HUGE, found=path).warnings[0] == (
-        "The answer is too large to be searched through: the output lacks some of it."
+        "The response is too large to be searched completely: the output lacks some of it."
     )
 
 
@@ -140,7 +140,7 @@ def test_paths_that_give_the_same_over_and_over_do_not_multiply_a_large_answer()
     found = output(large, a="$", b="$.text", c="$..text", d="$.text", e="$.none")
 
     assert [name for name, value in found.value.items() if value is not None] == ["a", "b"]
-    assert found.warnings == ["The output lacks c, d, e: the mapped fields hold too much."]
+    assert found.warnings == ["The output lacks c, d, e: the mapped fields are too large."]
     twice = ",".join("0" * 24)
     assert output([[[1] * 2_000_000]], all=f"$[{twice}][{twice}]").value == {"all": None}
 
