@@ -1,4 +1,4 @@
-"""A deterministic chat model made of rules, for a machine without a key (O-01 to O-04)."""
+"""A deterministic chat model made of rules, for a machine without an API key (O-01 to O-04)."""
 
 from toolweave.nodes.offline_model.model import OfflineChatModel
 

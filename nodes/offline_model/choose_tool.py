@@ -37,7 +37,7 @@ from toolweave.nodes.offline_model.fill_tool import (
 from toolweave.nodes.offline_model.titles import stated_topic, states_topic
 from toolweave.nodes.offline_model.tools import ToolSpec, all_nouns
 
-# What is read of one message: enough for any request a person types, and little enough for a pasted book.
+# Longer messages are cut: typed requests are shorter, and reading a pasted book would take long.
 MAX_MESSAGE_CHARS = 4000
 MAX_CLAUSES = 50
 _OPENING_DATE_WINDOW = 80
@@ -51,7 +51,7 @@ _ANOTHER = pattern(r"(?:and |also )*(?:another|one)(?: one| more)? (?:to|for|abo
 
 @dataclass(frozen=True)
 class Context:
-    """What it takes to read a message: the tools, the day, and the tool used in the turn before."""
+    """The context of a message: the tools, the day, and the tool used in the turn before."""
 
     tools: tuple[ToolSpec, ...]
     today: date
@@ -60,14 +60,14 @@ class Context:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a message asks for, in its order; `cut` says that it was too long to be read whole."""
+    """The calls that a message requests, in order; `cut` means it was too long to be read completely."""
 
     intents: tuple[Intent, ...] = ()
     cut: bool = False
 
 
 def plan_message(text: str, context: Context) -> Plan:
-    """Read what a message asks for; nothing when it asks for nothing that a tool does."""
+    """Return the calls that a message requests; none if it requests nothing that a tool does."""
     hidden, literals = hide_literals(text[:MAX_MESSAGE_CHARS])
     intents: list[Intent] = []
     unused = ""
@@ -87,7 +87,10 @@ def plan_message(text: str, context: Context) -> Plan:
 def _read_clause(
     clause: Clause, before: str, intents: list[Intent], literals: Literals, context: Context
 ) -> list[Intent] | None:
-    """Read one clause; None when it asks for nothing by itself. An afterthought changes the last intent in place."""
+    """Return the calls that a clause requests; None if it requests none by itself.
+
+    An afterthought changes the last of `intents` in place.
+    """
     text = _move_date_last(clause.text, context.today)
     cue = find_cue(text, all_nouns(context.tools))
     if intents and intents[-1].tool.action == "create" and (cue.strength < LIKELY or cue.action == "update"):
@@ -113,7 +116,7 @@ def _read_clause(
 
 
 def _move_date_last(text: str, today: date) -> str:
-    """Move a date that opens an order behind it: "tomorrow remind me to …"."""
+    """Move a date at the start of an order to its end: "tomorrow remind me to …"."""
     dates = find_dates(text[:_OPENING_DATE_WINDOW], today)
     if not dates or dates[0].start or text.endswith("?"):
         return text
@@ -121,7 +124,7 @@ def _move_date_last(text: str, today: date) -> str:
 
 
 def _read_ellipsis(text: str, cue: Cue, tool: ToolSpec, literals: Literals, context: Context) -> list[Intent]:
-    """Read "and the finished ones?" or "and one to buy jam" as asking once more for what was asked before."""
+    """Read "and the finished ones?" or "and one to buy jam" as a variation of the last request."""
     another = _ANOTHER.fullmatch(text)
     if tool.action == "create" and another and tool.main:
         return fill_new(tool, another["rest"], literals, context.today)
@@ -133,7 +136,7 @@ def _read_ellipsis(text: str, cue: Cue, tool: ToolSpec, literals: Literals, cont
 
 
 def _fill_tool(tool: ToolSpec, cue: Cue, text: str, before: str, literals: Literals, context: Context) -> list[Intent]:
-    """Fill the chosen tool; `before` is the part of the message before this clause that needs no tool."""
+    """Fill the chosen tool; `before` is the preceding text of the message, which requested no tool."""
     spoken_of = cue.body.strip(" .,;:!?")
     if before and tool.action != "update" and (not spoken_of or _PRONOUN_ONLY.fullmatch(spoken_of)):
         text = before
@@ -153,7 +156,7 @@ def _fill_tool(tool: ToolSpec, cue: Cue, text: str, before: str, literals: Liter
 
 
 def _resolve_antecedent(intent: Intent, before: str, cue: Cue, literals: Literals, context: Context) -> Intent:
-    """Let "that task" stand for what the clause before it spoke of."""
+    """Resolve "that task" to the subject of the clause before it."""
     if not before or intent.target is None or intent.target.kind != "pronoun":
         return intent
     stated = find_cue(before, all_nouns(context.tools))
@@ -164,7 +167,7 @@ def _resolve_antecedent(intent: Intent, before: str, cue: Cue, literals: Literal
 
 
 def _list_and_search(tool: ToolSpec, tools: Sequence[ToolSpec]) -> tuple[ToolSpec | None, ToolSpec | None]:
-    """Return the listing and the finding tool of the same things."""
+    """Return the tools that list and that search the same things."""
     related = [tool, *(other for other in tools if other.shares_noun(tool) and other is not tool)]
     listing = next((one for one in related if one.action == "list"), None)
     finding = next((one for one in related if one.action == "search" and one.main is not None), None)
@@ -172,7 +175,7 @@ def _list_and_search(tool: ToolSpec, tools: Sequence[ToolSpec]) -> tuple[ToolSpe
 
 
 MIN_SCORE = 2.0
-"""A tool with a lower score is not called: the message is no request for it."""
+"""A tool with a lower score is not called: the message does not request it."""
 _OWN = pattern(r"\b(?:i|i've|i'd|my|we|our)\b|^(?:(?:is there |are there )?any(?:thing)?|where(?:'?s| is| are))\b")
 _HAVING = pattern(
     r"(?:what|which|all) (?:i|we)(?:'ve| have)(?: got)?(?! to\b)|do you have"
@@ -185,7 +188,7 @@ _IN_MY_LIST = pattern(rf"\b(?:my|the|this|our) (?:[\w-]+ )?{CONTAINER}\b")
 def rank_tools(
     tools: Sequence[ToolSpec], cue: Cue, text: str, literals: Literals, today: date
 ) -> list[tuple[float, ToolSpec]]:
-    """List the tools with their scores, best first; equal ones stay in the order in which they were bound."""
+    """Return the tools with their scores, best first; equal ones in the order in which they were bound."""
     text = text[:MAX_CLAUSE_CHARS]
     scored = [
         (
@@ -201,7 +204,7 @@ def rank_tools(
 
 
 def _action_score(tool: ToolSpec, cue: Cue) -> float:
-    """Compare what the clause asks for with what the tool does; never let one kind of change pass for another."""
+    """Score the clause's action against the tool's; different kinds of change never match."""
     if cue.action is None or tool.action is None:
         return 0.0
     if cue.action == tool.action:
@@ -214,7 +217,7 @@ def _action_score(tool: ToolSpec, cue: Cue) -> float:
 
 
 def _words_score(tool: ToolSpec, cue: Cue, text: str) -> float:
-    """Count the words that the clause shares with the tool's name, description and parameters."""
+    """Score the words that the clause shares with the tool's name, description and parameters."""
     forms = (rf"(?<![\w-]){any_of_nouns(noun_synonyms(noun))}(?![\w-])" for noun in tool.nouns)
     matched = [form for form in forms if pattern(form).search(text)]
     known = {*stems(tool.description[:400]), *(stem(word) for one in tool.parameters for word in one.words)}
@@ -228,7 +231,7 @@ def _words_score(tool: ToolSpec, cue: Cue, text: str) -> float:
 
 
 def _evidence_score(tool: ToolSpec, text: str, literals: Literals) -> float:
-    """Count what the clause brings for the tool's parameters: addresses and numbers."""
+    """Score the addresses and numbers in the clause that the tool's parameters accept."""
     roles = {parameter.role for parameter in tool.parameters}
     found = literals.in_text(text, "url", "email", "path")
     score = sum(2.0 if literal_role(literal.kind, literal.value) in roles else -0.5 for _, literal in found)
@@ -239,7 +242,7 @@ def _evidence_score(tool: ToolSpec, text: str, literals: Literals) -> float:
 
 
 def _aim_score(tool: ToolSpec, cue: Cue, draft: Draft) -> float:
-    """Count what makes a vague request one for this tool: a filter, a topic of one's own, a new value."""
+    """Score the signs that a vague request is for this tool: a filter, the user's own topic, a new value."""
     text = draft.text
     if cue.action in READ_ACTIONS and tool.action in ("list", "search"):
         filters = extract_filters(draft)

@@ -1,4 +1,4 @@
-"""Split a message into clauses and read what each one asks for: the action, how surely, and about what."""
+"""Split a message into clauses and find what each one requests: the action, with what certainty, and about what."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from toolweave.nodes.offline_model.english import (
     strip_courtesy,
 )
 
-# How much a clause says by itself: a weak one counts only beside the noun of a tool.
+# The certainty of an action: a weak one counts only beside the noun of a tool.
 WEAK, LIKELY, SURE = 1, 2, 3
 
 Manner = Literal["order", "question", "statement", "deed", "obligation", "noun", "none"]
@@ -32,7 +32,7 @@ OBLIGATION = (
     r"|has to|got to|must(?: not)?|should(?: not)?|ought to|want to|supposed to|going to|gonna|gotta|plan to)"
     r"|gotta|gonna|need to|have to|must)(?: really| also| probably| still)*(?! you\b)"
 )
-# Past forms that describe a state of mind, not a deed that could tick something off.
+# Past forms that describe a state of mind, not a completed task.
 _NO_DEED = (
     r"(?!(?:need|want|think|forg|chang|decid|wonder|lik|lov|hop|tri|believ|mean|got|heard|saw|told|said|knew|tir|excit"
     r"|interest|worri|bor|annoy|relat|suppos|us|left|had|lost|felt|been|set|red|bed|inde|hundr)\w*)"
@@ -46,9 +46,9 @@ _LATELY = r"(?: (?:already|just|finally|now))*"
 _IS = r"(?:is|are|has been|have been|was|were|got)(?: (?:now|already|finally|all))*"
 _NOT = r"(?:don't|do not|dont)"
 
-# Ways to ask for something without its verb, or to report it. In a form `{N}` stands for the nouns of the bound tools,
-# `{L}` for those and the places where things are kept; the group `body` is what it is about, `tail` is added to it.
-# The narrower ones come before the wider ones that would match, too.
+# Phrases that request something without its verb, or report it as done. `{N}` stands for the nouns of the bound tools,
+# `{L}` for those and for containers; the group `body` is the subject, `tail` is appended to it. Narrower forms precede
+# wider ones that match, too.
 _Idioms = dict[tuple[Action, Manner, int], tuple[str, ...]]
 _ORDERS: _Idioms = {
     ("create", "order", SURE): (
@@ -136,7 +136,7 @@ _REPORTS: _Idioms = {
 }
 
 ITEM_MARK = "\u2029"
-"""What stands before each item of a bulleted list."""
+"""Replaces the bullet of each item of a list."""
 _BULLET = re.compile(r"[:;,.]?[ \t]*\n[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+")
 NOT_AFTER_ABBREVIATION = r"(?<!\b[a-zA-Z])(?<!\b(?:Dr|Mr|Ms|St|vs|No|no|nr))(?<!\b(?:Mrs|e\.g|i\.e|etc))"
 _SENTENCE_END = re.compile(rf"{NOT_AFTER_ABBREVIATION}[.!?;](?=\s)\s*|\n+")
@@ -148,7 +148,7 @@ _THEN = pattern(
 _ANOTHER = pattern(
     r"\s*,?\s*(?:\band|,) (?:also )?(?=(?:another|one more|one)(?: one| \w+)? (?:to|for|about|called|named)\b)"
 )
-# "and", a comma or a dash before an order that speaks of the tools' things, or "and" before a question.
+# "and", a comma or a dash before an order that names the tools' things, or "and" before a question.
 _ORDER = (
     r"\s*(?:,\s*(?:and |but |so )?|\s(?:and|but|so) |\s[–—-]\s)(?:also )?"
     rf"(?={_COURTESY}(?:{ANY_VERB})\b(?:(?! and ).){{0,80}}?(?:\b{{T}}))"
@@ -160,14 +160,14 @@ _QUESTION_WORD = pattern(r"(?:what|which|how|where|when|who|tell|show)\b")
 
 @dataclass(frozen=True)
 class Clause:
-    """One piece of a message, courtesies dropped; `after` tells that it must wait for the piece before."""
+    """One piece of a message without courtesies; `after` means that it must wait for the piece before."""
 
     text: str
     after: bool = False
 
 
 def split_clauses(text: str, noun: str) -> Iterator[Clause]:
-    """List the clauses of a message whose literals are hidden; courtesies alone make no clause."""
+    """Yield the clauses of a message with hidden literals; courtesies alone make no clause."""
     for sentence in _split_sentences(_BULLET.sub(ITEM_MARK, text)):
         for number, part in enumerate(_THEN.split(sentence)):
             for place, piece in enumerate(_split_orders(part, noun)):
@@ -178,7 +178,7 @@ def split_clauses(text: str, noun: str) -> Iterator[Clause]:
 
 
 def _split_sentences(text: str) -> Iterator[str]:
-    """Cut at the ends of sentences; a question keeps its mark."""
+    """Split at the ends of sentences; a question keeps its mark."""
     start = 0
     for match in _SENTENCE_END.finditer(text):
         yield text[start : match.start() + match.group().startswith("?")].strip()
@@ -208,7 +208,7 @@ _FIRST_WORD = pattern(r"([a-z]+)(?:-| |$|[:,])(.*)")
 
 @dataclass(frozen=True)
 class Cue:
-    """What a clause asks for: `body` is what it asks it about; a weak one needs the noun of a tool."""
+    """The request of a clause: `body` is its subject; a weak one needs the noun of a tool."""
 
     action: Action | None
     strength: int
@@ -218,7 +218,7 @@ class Cue:
 
 
 def find_cue(clause: str, noun: str) -> Cue:
-    """Read the cue of one clause that has no courtesies left; `noun` is the alternative of the tools' nouns."""
+    """Return the cue of a clause without courtesies; `noun` is the expression for the tools' nouns."""
     text, rest = clause[:MAX_CLAUSE_CHARS], clause[MAX_CLAUSE_CHARS:]
     cue = (
         _idiom_cue(text, noun, reports=False)
@@ -266,14 +266,14 @@ def _base_verb(word: str) -> str:
 
 
 def _is_typo(word: str, verb: str) -> bool:
-    """Say whether two letters of a verb are swapped, or one is missing or too many."""
+    """Return whether two letters of a verb are swapped, or one is missing or extra."""
     longer, shorter = sorted((word, verb), key=len, reverse=True)
     missing = any(longer[:place] + longer[place + 1 :] == shorter for place in range(1, len(longer)))
     return word[:1] == verb[:1] and (sorted(word) == sorted(verb) or (missing and len(shorter) > 3))
 
 
 def _obligation_cue(text: str, noun: str) -> Cue | None:
-    """Read "I need to …": an order if what follows is one about the tools' things, else something to remember."""
+    """Read "I need to …" as an order if it is about the tools' things, else as something to remember."""
     match = pattern(rf"{OBLIGATION} (?P<body>.+)").match(text)
     if not match:
         return None

@@ -23,7 +23,7 @@ _LEAD = (
 
 @dataclass(frozen=True)
 class FoundDate:
-    """A date expression: the day it names, the last day of the span it names, and where it stands."""
+    """A date expression: its day, the last day of its span, and its position."""
 
     day: date
     last: date
@@ -56,11 +56,11 @@ def _near_day(match: re.Match[str], today: date) -> tuple[date, date]:
 
 
 def _weekday(match: re.Match[str], today: date) -> tuple[date, date]:
-    wanted = next(number for number, name in enumerate(WEEKDAYS) if name.startswith(match["weekday"].lower()[:3]))
+    weekday = next(number for number, name in enumerate(WEEKDAYS) if name.startswith(match["weekday"].lower()[:3]))
     if (match["which"] or "").lower().startswith("next"):
-        day = today + timedelta(days=7 - today.weekday() + wanted)
+        day = today + timedelta(days=7 - today.weekday() + weekday)
     else:
-        day = today + timedelta(days=(wanted - today.weekday() - 1) % 7 + 1)
+        day = today + timedelta(days=(weekday - today.weekday() - 1) % 7 + 1)
     return day, day
 
 
@@ -118,7 +118,7 @@ _FORMS: tuple[tuple[re.Pattern[str], _Resolver], ...] = tuple(
 
 
 def find_dates(text: str, today: date) -> list[FoundDate]:
-    """List the dates of a text in order; what is no real day (2026-02-31) is left alone."""
+    """Return the dates of a text in order; invalid days (2026-02-31) are ignored."""
     found: list[FoundDate] = []
     for form, resolve in _FORMS:
         for match in form.finditer(text):

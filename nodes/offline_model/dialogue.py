@@ -1,6 +1,6 @@
-"""Follow a conversation: which records it is about, what a reply to a question means, what to call, ask or answer next.
+"""Decide the next step of a conversation: which records it is about, what a reply means, what to call, ask or answer.
 
-Nothing is stored between calls of the model: what was already done is read from the messages.
+Nothing is stored between calls of the model: earlier calls are read from the messages.
 """
 
 import re
@@ -60,7 +60,7 @@ class NextCall:
 
 @dataclass(frozen=True)
 class FinishedIntent:
-    """An intent whose call was answered, well or not; a failed lookup counts, too."""
+    """An intent whose call or lookup has a result, successful or not."""
 
     intent: Intent
     result: ToolResult
@@ -68,7 +68,7 @@ class FinishedIntent:
 
 @dataclass(frozen=True)
 class Question:
-    """An intent that only the user can bring further."""
+    """An intent that needs an answer from the user."""
 
     intent: Intent
     reason: QuestionReason
@@ -77,7 +77,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Focus:
-    """What the conversation is about: the records last changed or found, and the list last shown."""
+    """The records last changed or found, and the list last shown."""
 
     things: tuple[Record, ...] = ()
     listing: tuple[Record, ...] = ()
@@ -88,7 +88,7 @@ _RecordOrId = Record | int | str
 
 
 class _SearchStopped(Exception):
-    """The search for a record halts at a step: a lookup that is due or has failed, or a question."""
+    """The search for a record stopped at a step: a lookup that is due or has failed, or a question."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -96,7 +96,7 @@ class _SearchStopped(Exception):
 
 @dataclass(frozen=True)
 class DialogueState:
-    """What an intent is resolved against; `claimed` collects the results that some intent needs."""
+    """The tools, results and focus that resolve an intent; `claimed` collects the results that intents used."""
 
     tools: tuple[ToolSpec, ...]
     results: Mapping[CallKey, ToolResult]
@@ -104,7 +104,7 @@ class DialogueState:
     claimed: set[CallKey] = field(default_factory=set)
 
     def next_step(self, intent: Intent, call: NextCall) -> NextCall | FinishedIntent:
-        """Return the call if it is due, else how it ended in this turn."""
+        """Return the call if it is due, else its result in this turn."""
         key = call_key(call.tool.name, call.arguments)
         if key not in self.results:
             return call
@@ -112,7 +112,7 @@ class DialogueState:
         return FinishedIntent(intent, self.results[key])
 
     def look_up(self, intent: Intent, call: NextCall | None) -> tuple[Record, ...]:
-        """Return the records that a lookup found; halt when there is none to make, or it is due or has failed."""
+        """Return the records of a lookup; raise _SearchStopped if it is impossible, due, or has failed."""
         step = self.next_step(intent, call) if call else Question(intent, "missing")
         if isinstance(step, FinishedIntent) and step.result.ok:
             return step.result.records
@@ -120,7 +120,7 @@ class DialogueState:
 
 
 def next_steps(intent: Intent, state: DialogueState) -> list[Step]:
-    """Return the next steps of an intent: calls that are due, or how it ended; several for several records."""
+    """Return the next steps of an intent, one per record: calls that are due, or their results."""
     if intent.too_long is not None or intent.missing or intent.unused:
         return [Question(intent, "missing")]
     key = intent.tool.key
@@ -136,7 +136,7 @@ def next_steps(intent: Intent, state: DialogueState) -> list[Step]:
 
 
 def distinctive_stems(target: Target, tool: ToolSpec) -> list[str]:
-    """Return the stems that tell one record from another: not those of the noun that they all share."""
+    """Return the target's stems, without those of the noun that all records share."""
     common = {stem(noun) for noun in tool.nouns_and_synonyms}
     return [one for one in target.stems if one not in common] or target.stems
 
@@ -144,7 +144,7 @@ def distinctive_stems(target: Target, tool: ToolSpec) -> list[str]:
 def _step_for(intent: Intent, key: str, thing: _RecordOrId, state: DialogueState) -> Step:
     arguments: dict[str, Any] = {key: thing.id if isinstance(thing, Record) else thing, **intent.arguments}
     for name in intent.added:
-        # What the record has is extended and not replaced.
+        # Extend the record's list; do not replace it.
         known = [thing] if isinstance(thing, Record) else state.look_up(intent, _list_call(intent.tool, state.tools))
         present = next((record.data.get(name) for record in known if record.id == arguments[key]), None)
         if isinstance(present, list):
@@ -155,7 +155,7 @@ def _step_for(intent: Intent, key: str, thing: _RecordOrId, state: DialogueState
 
 
 def _find_targets(intent: Intent, target: Target, state: DialogueState) -> Sequence[_RecordOrId]:
-    """Find what a target names: in the list last shown if there is one and it is meant, else by lookups."""
+    """Return the records or ids that a target names, from the list last shown if it refers to that, else by lookups."""
     if target.kind == "ids":
         return target.ids
     if target.kind == "phrase":
@@ -173,21 +173,21 @@ def _find_targets(intent: Intent, target: Target, state: DialogueState) -> Seque
         records = state.look_up(intent, _list_call(intent.tool, state.tools))
     if target.place >= len(records):
         raise _SearchStopped(Question(intent, "none"))
-    # "Both" can mean no others; anything wider is done only after a yes.
+    # "Both" is unambiguous; anything wider needs a confirmation.
     if target.kind == "everything" and (not pointing or len(records) > 2):
         raise _SearchStopped(Question(intent, "confirm", records))
     return records if target.kind == "everything" else [records[target.place]]
 
 
 def _find_by_words(intent: Intent, target: Target, state: DialogueState) -> Sequence[_RecordOrId]:
-    wanted = distinctive_stems(target, intent.tool)
+    distinctive = distinctive_stems(target, intent.tool)
     possible: tuple[Record, ...] = ()
-    for call in (_search_call(intent.tool, target, wanted, state.tools), _list_call(intent.tool, state.tools)):
+    for call in (_search_call(intent.tool, target, distinctive, state.tools), _list_call(intent.tool, state.tools)):
         records = state.look_up(intent, call) if call else ()
-        match = match_records(target.text, wanted, records)
+        match = match_records(target.text, distinctive, records)
         if isinstance(match, Record):
             return [match]
-        if len(match) > 1 and all(record.match_score(wanted) >= 1 for record in match):
+        if len(match) > 1 and all(record.match_score(distinctive) >= 1 for record in match):
             raise _SearchStopped(Question(intent, "ambiguous", match))
         possible = possible or match
         if several := _find_each_part(target, intent, records):
@@ -197,16 +197,16 @@ def _find_by_words(intent: Intent, target: Target, state: DialogueState) -> Sequ
 
 
 def _find_each_part(target: Target, intent: Intent, records: Sequence[Record]) -> list[_RecordOrId]:
-    """Find the records of "buy bread and buy milk", when every part names one for sure."""
+    """Return the records of "buy bread and buy milk" if every part clearly names one."""
     parts = [] if target.quoted else re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", target.text)
     named = [match_records(part, distinctive_stems(replace(target, text=part), intent.tool), records) for part in parts]
     sure: list[_RecordOrId] = [match for match in named if isinstance(match, Record)]
     return sure if len(sure) == len(parts) > 1 else []
 
 
-def _search_call(tool: ToolSpec, target: Target, wanted: Sequence[str], tools: Sequence[ToolSpec]) -> NextCall | None:
-    """Search among the things that a tool acts on for the words of a target."""
-    query = [lemma(word) for word in words(target.text) if stem(word) in wanted and word not in STOP_WORDS]
+def _search_call(tool: ToolSpec, target: Target, stems: Sequence[str], tools: Sequence[ToolSpec]) -> NextCall | None:
+    """Return a search for the target's words among the things that a tool acts on."""
+    query = [lemma(word) for word in words(target.text) if stem(word) in stems and word not in STOP_WORDS]
     short = " ".join(dict.fromkeys(query[:_MAX_SEARCH_WORDS]))
     for finding in tools:
         main = finding.main
@@ -218,7 +218,7 @@ def _search_call(tool: ToolSpec, target: Target, wanted: Sequence[str], tools: S
 
 
 def _list_call(tool: ToolSpec, tools: Sequence[ToolSpec]) -> NextCall | None:
-    """List as much as there is of the things that a tool acts on."""
+    """Return a listing of as many as possible of the things that a tool acts on."""
     for listing in tools:
         if listing.action == "list" and listing.shares_noun(tool):
             everything = {one.name: value_synonyms(one).get("all") for one in listing.parameters if one.choices}
@@ -244,10 +244,10 @@ _ALL = pattern(r"(?:both|all|everything|all of them|both of them)\W*")
 
 @dataclass(frozen=True)
 class TurnProgress:
-    """How far a turn has come: the next steps of every intent, in order.
+    """The next steps of all intents of a turn, in order.
 
-    `withdrawn` says that the user took back what was open, `cut` that the message was too long to be read whole.
-    `unclaimed` are results of calls that no intent needs: somebody edited a call, or another model made it.
+    `withdrawn`: the user took back the open request. `cut`: the message was too long to be read completely.
+    `unclaimed`: results of calls that no intent needs, because a call was edited or made by another model.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -257,11 +257,11 @@ class TurnProgress:
 
 
 def next_reply(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date, *, may_call: bool) -> Reply:
-    """Decide the reply to the last turn: the calls that are due, or an answer."""
+    """Return the reply to the last turn: the calls that are due, or an answer."""
     turn = turns[-1]
     progress = read_dialogue(turns, tools, today) if tools and may_call else TurnProgress()
-    # An unclaimed result stands for one call of its tool: whoever changed the call had a reason, and making the same
-    # call again could go on for ever.
+    # An unclaimed result replaces one call of its tool: that call was edited, and repeating the original could loop
+    # forever.
     unclaimed = Counter(result.name for result in progress.unclaimed)
     due: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
     for step in progress.steps:
@@ -273,7 +273,7 @@ def next_reply(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date, 
 
 
 def _answer_text(turn: Turn, progress: TurnProgress, tools: Sequence[ToolSpec]) -> str:
-    # Without tools there are no steps, and yet there may be results to describe.
+    # Without tools there are no steps, but there may be results to describe.
     results = [step.result for step in progress.steps if isinstance(step, FinishedIntent)] + list(progress.unclaimed)
     results = results if progress.steps else list(turn.results.values())
     remarks = [question_text(step) for step in progress.steps if isinstance(step, Question)]
@@ -288,7 +288,7 @@ def _answer_text(turn: Turn, progress: TurnProgress, tools: Sequence[ToolSpec]) 
 
 
 def read_dialogue(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date) -> TurnProgress:
-    """Read the last turn in the light of those before it."""
+    """Return the progress of the last turn, given the turns before it."""
     *before, turn = turns
     focus = _find_focus(before, tools)
     question = _open_question(before, tools, today)
@@ -302,7 +302,7 @@ def read_dialogue(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: dat
 
 
 def _advance_intents(intents: Sequence[Intent], turn: Turn, tools: tuple[ToolSpec, ...], focus: Focus) -> TurnProgress:
-    """Advance the intents; what reads, refers back or says "then" waits for the changes before it."""
+    """Advance the intents; those that read, refer back or start with "then" wait for earlier changes."""
     state = DialogueState(tools, turn.results, focus)
     steps: list[Step] = []
     changing = False
@@ -326,7 +326,7 @@ def _open_question(before: Sequence[Turn], tools: tuple[ToolSpec, ...], today: d
 
 
 def _find_focus(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> Focus:
-    """Find the records the last turns were about; a turn without results changes nothing."""
+    """Return the focus of the last turn with results."""
     actions = {tool.name: tool.action for tool in tools}
     for turn in reversed(before):
         answered = [result for result in turn.results.values() if result.ok]
@@ -343,7 +343,7 @@ def _find_focus(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> Focus:
 
 
 def _read_reply(text: str, question: Question, today: date) -> list[Intent] | None:
-    """Read a reply to our question: intents, an empty list for "no", None when it speaks of something else."""
+    """Read a reply to our question: intents, an empty list for "no", None if it has another subject."""
     plain = strip_courtesy_tail(text[:MAX_MESSAGE_CHARS]).strip()
     if not plain:
         return None
@@ -377,7 +377,7 @@ def _complete_intent(intent: Intent, text: str, literals: Literals, today: date)
 
 
 def _chosen_records(plain: str, bare: str, literals: Literals, question: Question) -> Sequence[Record]:
-    """Find the candidates that a reply names: by number, place, title, or all of them."""
+    """Return the candidates that a reply names: by number, place, title, or all of them."""
     candidates = question.candidates
     if _YES.fullmatch(plain):
         return candidates if len(candidates) == 1 or question.reason == "confirm" else []
@@ -403,7 +403,7 @@ _MAX_PURPOSE_CHARS = 120
 
 
 def question_text(question: Question) -> str:
-    """Put the question that brings the intent further."""
+    """Return the question whose answer the intent needs."""
     intent, tool = question.intent, question.intent.tool
     verb = _ACTION_VERBS.get(tool.action or "", "use")
     if question.candidates:
@@ -414,9 +414,9 @@ def question_text(question: Question) -> str:
     if question.reason == "no_change":
         options = ", ".join(label(one.name) for one in tool.parameters if not one.required)
         return f"What shall I change about the {tool.noun}? I can set its {options}."
-    if wanted := intent.missing:
+    if missing := intent.missing:
         return (
-            f"I need the {' and the '.join(label(one.name) for one in wanted)} to call {tool.name}. What shall it be?"
+            f"I need the {' and the '.join(label(one.name) for one in missing)} to call {tool.name}. What shall it be?"
         )
     if intent.unused:
         unused = " and ".join(f"“{word}”" for word in intent.unused[:3])
@@ -437,7 +437,7 @@ def _candidates_question(question: Question, verb: str) -> str:
 
 
 def fallback_answer(tools: Sequence[ToolSpec], *, withdrawn: bool) -> str:
-    """Answer a message that needs no tool, or that the rules do not understand."""
+    """Return the answer to a message that needs no tool or is not understood."""
     if withdrawn:
         return "All right, I leave everything as it is."
     firsts = [(tool.name, tool.description.strip().split("\n")[0][:_MAX_PURPOSE_CHARS]) for tool in tools]

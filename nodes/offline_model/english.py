@@ -1,4 +1,4 @@
-"""Know English as far as the rules need it: words and their stems, synonyms, quoted texts, courtesies."""
+"""English vocabulary and grammar for the rules: words and stems, synonyms, quoted texts, courtesies."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
 def words(text: str) -> list[str]:
-    """List the words of a text in lower case, in order."""
+    """Return the words of a text in lower case, in order."""
     return [match.group().lower().replace("’", "'") for match in WORD.finditer(text)]
 
 
@@ -56,7 +56,7 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=4096)
 def lemma(word: str) -> str:
-    """Reduce one word as `stem` does, but keep its final -e: close to the word that a search would look for."""
+    """Reduce one word as `stem` does, but keep its final -e: close to the word that a search needs."""
     word = re.sub(r"['’]s?$", "", word.lower())
     if word in IRREGULAR:
         return IRREGULAR[word]
@@ -68,7 +68,7 @@ def lemma(word: str) -> str:
 
 
 def singular(noun: str) -> str:
-    """Return the singular of a noun; short words and those in -ss, -us and -is stay."""
+    """Return the singular of a noun; short words and those in -ss, -us and -is stay unchanged."""
     if len(noun) > 4 and noun.endswith("ies"):
         return noun[:-3] + "y"
     if len(noun) > 4 and _PLURAL_ES.search(noun):
@@ -77,29 +77,29 @@ def singular(noun: str) -> str:
 
 
 def stems(text: str) -> list[str]:
-    """List the stems of the words that carry meaning, in order."""
+    """Return the stems of the words that carry meaning, in order."""
     return [stem(word) for word in words(text) if word not in STOP_WORDS]
 
 
-def count_shared(wanted: Iterable[str], present: Iterable[str]) -> int:
-    """Count the wanted stems that are present, forgiving a slip in words of five letters or more."""
+def count_shared(expected: Iterable[str], present: Iterable[str]) -> int:
+    """Count the expected stems that are present; allow a typo in words of five letters or more."""
     there = set(present)
     long = [word for word in there if len(word) > 4]
     return sum(
-        word in there or (len(word) > 4 and bool(get_close_matches(word, long, 1, 0.85))) for word in set(wanted)
+        word in there or (len(word) > 4 and bool(get_close_matches(word, long, 1, 0.85))) for word in set(expected)
     )
 
 
 NUMBER_WORDS = {word: at for at, word in enumerate(words("one two three four five six seven eight nine ten"), 1)}
 NEVER_MATCHES = "(?!)"
 """A regular expression that matches nothing."""
-# Rules look at this much of a clause: enough for any request, and quadratic patterns stay cheap.
+# Rules read this much of a clause: enough for any request, and quadratic patterns stay cheap.
 MAX_CLAUSE_CHARS = 600
 
 
 @lru_cache(maxsize=4096)
 def pattern(source: str) -> re.Pattern[str]:
-    """Compile a rule in which a space stands for any white space and ' for either apostrophe."""
+    """Compile a rule in which a space matches any white space and ' either apostrophe."""
     pieces: list[str] = []
     in_class = False
     for character, following in zip(source, source[1:] + "\0", strict=True):
@@ -116,7 +116,7 @@ def pattern(source: str) -> re.Pattern[str]:
 Action = Literal["create", "list", "get", "search", "update", "delete", "send", "run"]
 READ_ACTIONS: frozenset[Action] = frozenset({"list", "get", "search"})
 WRITE_ACTIONS: frozenset[Action] = frozenset({"create", "update", "delete"})
-# Verbs that ask for an action by themselves, and verbs that need the noun of a tool beside them.
+# Verbs that request an action by themselves, and verbs that need the noun of a tool beside them.
 STRONG_VERBS: dict[Action, str] = {
     "create": "add create insert append register jot",
     "list": "list show display enumerate print view",
@@ -166,16 +166,16 @@ _TOOL_VERBS: dict[Action, str] = {
     "run": "run execute start call trigger launch invoke",
 }
 TOOL_VERBS: dict[str, Action] = {verb: action for action, listed in _TOOL_VERBS.items() for verb in words(listed)}
-"""Verbs in tool names: the first one that stands in the name says what the tool does."""
+"""Verbs in tool names: the first one in a name is the action of the tool."""
 _NOUN_GROUPS = [frozenset(group.split("|")) for group in (
     "todo|to-do|to do|task|reminder|chore|errand|item", "file|document|doc", "folder|directory|dir", "note|memo",
     "event|appointment|meeting", "email|e-mail|mail", "web|internet|online|google",
     "page|url|link|site|website|webpage", "time|clock", "weather|forecast|temperature|rain|snow", "light|lamp",
     "sum|total|plus|number", "repository|repo", "issue|ticket|bug",
 )]  # fmt: skip
-# Where things are kept ("on my list"): never part of the thing's own name.
+# Words for a container of things ("on my list"): never part of a title.
 CONTAINERS = ("list", "backlog", "board", "agenda", "plate", "inbox")
-# Words for the things at hand when their noun is not used.
+# Words that replace the noun of a thing.
 VAGUE_NOUNS = ("thing", "stuff", "one", "everything", "anything", "something", "nothing", "all", "entry", "point")
 _VALUES = {
     "high": "high, urgent, important, critical, top, highest, asap, crucial, pressing, vital, essential, major, "
@@ -193,14 +193,14 @@ _VALUES = {
     "false": "false, no, off",
 }
 VALUE_SYNONYMS = {concept: tuple(listed.split(", ")) for concept, listed in _VALUES.items()}
-"""The ways to say a value, by the concept they stand for."""
+"""Synonyms of values, by concept."""
 OPPOSITE_VALUES = {"completed": "active", "active": "completed", "high": "low", "low": "high"}
 VERB_VALUES = {
     "completed": r"complete|finish|tick|check|cross|close|resolve|(?:cross|tick|check|mark) .+ off",
     "active": r"undo|uncomplete|reopen|re-open|uncheck|untick|unmark|resume|restart|reactivate|restore",
 }
-"""The verbs (as expressions) that imply a value: to finish something is to set its state to completed."""
-# Small words that stand for a parameter.
+"""Verbs (as expressions) that imply a value: to finish something sets its state to completed."""
+# Words that name a parameter.
 PARAMETER_WORDS: dict[str, str] = {
     "priority": "priority importance urgency",
     "title": "title name subject headline wording",
@@ -221,12 +221,12 @@ _FAMILIES = {
 
 
 def noun_synonyms(noun: str) -> frozenset[str]:
-    """Return a noun together with its synonyms."""
+    """Return a noun and its synonyms."""
     return _FAMILIES.get(stem(noun), frozenset()) | {noun}
 
 
 def plural_pattern(noun: str) -> str:
-    """Write a noun as a regular expression that takes its plural too, and spaces as hyphens."""
+    """Return a regular expression for a noun and its plural; its spaces match hyphens, too."""
     body = re.escape(noun).replace(r"\-", r"[-\s]?").replace(r"\ ", r"[-\s]")
     if noun.endswith("s"):
         return body
@@ -236,13 +236,13 @@ def plural_pattern(noun: str) -> str:
 
 
 def any_of_nouns(nouns: Iterable[str]) -> str:
-    """Write nouns as one alternative, longest first; no noun at all matches nothing."""
+    """Return a regular expression for any of the nouns, longest first; it matches nothing without nouns."""
     listed = sorted(set(nouns), key=lambda noun: (-len(noun), noun))
     return rf"(?:{'|'.join(plural_pattern(noun) for noun in listed)})" if listed else NEVER_MATCHES
 
 
 def plurals_only(nouns: str) -> str:
-    """Turn an alternative that `either_of` wrote into one of the plural forms alone."""
+    """Reduce an expression of `any_of_nouns` to the plural forms."""
     return nouns.replace("(?:es|s)?", "(?:es|s)").replace("s?", "s")
 
 
@@ -254,19 +254,19 @@ CONTAINER = any_of_nouns(CONTAINERS)
 def noun_rule(source: str, noun: str) -> re.Pattern[str]:
     """Compile a rule about nouns.
 
-    `{N}` stands for the nouns, `{P}` for their plurals alone, `{L}` for the nouns and the places where their things are
-    kept, `{V}` for words that are used instead of a noun.
+    `{N}` stands for the nouns, `{P}` for their plurals only, `{L}` for the nouns and the words for containers, `{V}`
+    for words that replace a noun.
     """
     named = {"{N}": noun, "{P}": plurals_only(noun), "{L}": rf"(?:{CONTAINER}|{noun})", "{V}": VAGUE}
     return pattern(re.sub(r"\{[NPLV]\}", lambda match: named[match.group()], source))
 
 
-# Only the end of a text can say where its thing goes; searching a long one from the start would be slow for nothing.
+# Only the end of a text can name a container; searching all of a long text would be slow.
 _FILING_WINDOW = 200
 
 
 def strip_container(text: str, noun: str = NEVER_MATCHES, *, anywhere: bool = False) -> str:
-    """Drop where a thing is kept ("on my list", "among the tasks"), at the end of a text or anywhere in it."""
+    """Drop the container of a thing ("on my list", "among the tasks"), at the end of a text or anywhere in it."""
     form = pattern(
         r"\b(?:off of|to|on|onto|in|into|as|under|for|from|off|among|through|across) (?:my|the|our|your|a|an|all) "
         rf"(?:[\w-]+ )??(?:{CONTAINER}|{noun})\b" + ("" if anywhere else r"\W*$")
@@ -300,7 +300,7 @@ _NOT_PATHS = re.compile(r"\d+/\d+(?:/\d+)?|and/or|w/.*|(?:[a-z]\.)+[a-z]", re.IG
 
 @dataclass(frozen=True)
 class HiddenLiteral:
-    """One hidden literal: what stood there, and what it means without its quotes."""
+    """One hidden literal: its raw text, and its value without quotes."""
 
     kind: LiteralKind
     value: str
@@ -309,23 +309,23 @@ class HiddenLiteral:
 
 @dataclass(frozen=True)
 class Literals:
-    """The hidden literals of one message, by the character that stands for them."""
+    """The hidden literals of one message, by the character that replaces each."""
 
     found: Mapping[str, HiddenLiteral]
 
     def restore(self, text: str) -> str:
-        """Put the literals back as they stood, quotes included, unless one is the whole text."""
+        """Put the literals back with their quotes; without quotes if one is the whole text."""
         text = text.strip()
         return self.found[text].value if text in self.found else _HIDDEN.sub(lambda one: self.found[one[0]].raw, text)
 
     def in_text(self, text: str, *kinds: LiteralKind) -> list[tuple[str, HiddenLiteral]]:
-        """List the (character, literal) pairs of these kinds in a text, in order."""
+        """Return the (character, literal) pairs of these kinds in a text, in order."""
         pairs = [(character, self.found[character]) for character in _HIDDEN.findall(text)]
         return [pair for pair in pairs if not kinds or pair[1].kind in kinds]
 
 
 def hide_literals(text: str) -> tuple[str, Literals]:
-    """Replace every literal of a text by one private-use character."""
+    """Replace each quoted text, URL, e-mail address and path by one private-use character."""
     found: dict[str, HiddenLiteral] = {}
 
     def hide(match: re.Match[str]) -> str:
@@ -371,7 +371,7 @@ _TAIL_WINDOW = 120
 
 
 def strip_courtesy(text: str) -> str:
-    """Drop what politeness puts before and after a request."""
+    """Drop polite phrases before and after a request."""
     text = text.strip()
     lead = _LEAD.match(text)
     return strip_courtesy_tail(text[lead.end() :] if lead else text)
@@ -379,6 +379,6 @@ def strip_courtesy(text: str) -> str:
 
 def strip_courtesy_tail(text: str) -> str:
     """Drop "please", thanks and closing punctuation at the end."""
-    # Only the last words can be courtesies; searching the whole of a long text would be slow for nothing.
+    # Only the last words can be courtesies; searching all of a long text would be slow.
     match = _TAIL.search(text, max(0, len(text) - _TAIL_WINDOW))
     return text[: match.start() if match else len(text)].rstrip(" \t\r\n.!?…,;")

@@ -1,4 +1,4 @@
-"""Take the values of parameters out of a request: enumerations, dates, tags, numbers, addresses, named texts."""
+"""Extract parameter values from a request: enumerations, dates, tags, numbers, addresses, named texts."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _PHRASE_ROLES: tuple[Role, ...] = ("title", "description", "text", "query", "oth
 
 @dataclass
 class Draft:
-    """A call that is being filled: `text` holds the words that no argument has taken yet."""
+    """A call whose arguments are being filled; `text` has the words that no argument has used yet."""
 
     tool: ToolSpec
     text: str
@@ -40,7 +40,7 @@ class Draft:
     arguments: dict[str, Any] = field(default_factory=dict)
 
     def unfilled_texts(self, *roles: Role) -> list[Parameter]:
-        """List the text parameters without a value, of the given roles or of all that take words as they stand."""
+        """Return the text parameters without a value, of the given roles or of all that accept free text."""
         return [
             one
             for one in self.tool.parameters
@@ -52,18 +52,18 @@ class Draft:
         ]
 
     def set_text(self, parameter: Parameter, text: str) -> None:
-        """Return a parameter a piece of the text, literals restored."""
+        """Set a parameter to a piece of the text, with its literals restored."""
         self.arguments[parameter.name] = self.literals.restore(text)
 
     def cut_match(self, form: re.Pattern[str]) -> re.Match[str] | None:
-        """Find a form and cut it out of the text."""
+        """Find a form and remove it from the text."""
         match = form.search(self.text)
         if match:
             self.remove(match.start(), match.end())
         return match
 
     def fill_from(self, parameter: Parameter, *forms: str | re.Pattern[str]) -> None:
-        """Give a parameter the `value` of the first form that is found."""
+        """Set a parameter to the `value` of the first form that matches."""
         for form in forms:
             match = self.cut_match(pattern(form) if isinstance(form, str) else form)
             if match:
@@ -76,16 +76,16 @@ class Draft:
 
 
 def parameter_names(parameter: Parameter) -> str:
-    """Return the alternative of the words by which people name a parameter."""
+    """Return a regular expression for the words that name a parameter."""
     named = [word for part in parameter.words for word in words(PARAMETER_WORDS.get(part, part))]
     return "|".join(re.escape(word) for word in dict.fromkeys(named)) or NEVER_MATCHES
 
 
 def extract_values(draft: Draft, scope: Scope) -> None:
-    """Take every value that the text states, in an order in which no kind takes what belongs to another.
+    """Extract every value that the text states, in an order in which no kind uses words of another.
 
-    In scope `described` a value of an enumeration counts only where it describes the thing ("urgent task", "high
-    priority", ", urgent"), because elsewhere the word belongs to the thing itself; in `anywhere` every mention counts.
+    In scope `described`, a value of an enumeration counts only where it describes the thing ("urgent task", "high
+    priority", ", urgent"), because elsewhere the word is part of the thing; in `anywhere`, every mention counts.
     """
     if draft.tool.action != "update":
         _extract_named_literals(draft)
@@ -116,7 +116,7 @@ _BECOMING = r"(?:\b(?:as|to|to be|being|is|are|been|has been|have been|be|should
 
 @lru_cache(maxsize=512)
 def _value_forms(surfaces: tuple[str, ...], name: str, noun: str) -> tuple[list[re.Pattern[str]], re.Pattern[str]]:
-    """Return the forms in which a value describes a thing, two beside the parameter's name first; and any mention."""
+    """Return the forms in which a value describes a thing, the two with the parameter's name first; and any mention."""
     listed = sorted(surfaces, key=len, reverse=True)
     either = "|".join(re.escape(one).replace(r"\ ", "[- ]").replace(r"\-", "[- ]?") for one in listed)
     value = rf"(?P<value>{either})"
@@ -132,7 +132,7 @@ def _value_forms(surfaces: tuple[str, ...], name: str, noun: str) -> tuple[list[
 
 
 def extract_choice(parameter: Parameter, draft: Draft, scope: Scope) -> Any:
-    """Take the value that the text names for a parameter; None when it names none, or several."""
+    """Cut and return the value that the text names for a parameter; None if it names none, or several."""
     surfaces = value_synonyms(parameter)
     described, mention = _value_forms(tuple(sorted(surfaces)), parameter_names(parameter), draft.tool.any_noun)
     flag = parameter.kind == "boolean"
@@ -160,7 +160,7 @@ def _extract_mention(form: re.Pattern[str], surfaces: Mapping[str, Any], draft: 
 
 
 def value_synonyms(parameter: Parameter) -> dict[str, Any]:
-    """Map every way to say a value of the parameter to that value; the value's own name wins over a synonym."""
+    """Return the parameter's values by all their synonyms; a value's own name wins over a synonym."""
     named = {str(choice).replace("_", " ").lower(): choice for choice in parameter.choices}
     surfaces: dict[str, Any] = {}
     for group in VALUE_SYNONYMS.values():
@@ -181,7 +181,7 @@ def _opposite_value(value: Any, surfaces: Mapping[str, Any]) -> Any:
 
 
 def value_from_verb(parameter: Parameter, order: str) -> Any:
-    """Return the value that the verb of an order implies: "finish it" sets a status to its word for completed."""
+    """Return the value that the verb of an order implies: "finish it" sets a status to completed."""
     surfaces = value_synonyms(parameter)
     for concept, verbs in VERB_VALUES.items():
         if concept in surfaces and pattern(rf"(?:{verbs})\b").match(order):
@@ -200,7 +200,7 @@ _FROM = ("after", "since", "from")
 
 
 def _extract_dates(draft: Draft) -> None:
-    """Take the dates of the text in order; "overdue" bounds a listing by today."""
+    """Extract the dates in order; "overdue" limits a listing to dates before today."""
     parameters = draft.unfilled_texts("date")
     upper = next((one for one in parameters if one.bound == "upper"), None)
     if upper and draft.cut_match(OVERDUE):
@@ -255,7 +255,7 @@ _LABEL_FORMS = (
 
 
 def _extract_tags(draft: Draft) -> None:
-    """Take tags for a list of strings, or the first one for a single string."""
+    """Extract tags: all for a list of strings, the first for a single string."""
     parameter = draft.tool.parameter("labels")
     if parameter is None or parameter.name in draft.arguments or not _LABEL_WORDS & set(parameter.words):
         return
@@ -288,7 +288,7 @@ _LIMIT = pattern(
 
 
 def _extract_limit(draft: Draft) -> None:
-    """Take how many results are wanted: "the first 5", "top three", "2 results", "10 tasks"."""
+    """Extract the number of results: "the first 5", "top three", "2 results", "10 tasks"."""
     parameter = draft.tool.parameter("limit")
     if parameter is None or parameter.name in draft.arguments:
         return
@@ -298,7 +298,7 @@ def _extract_limit(draft: Draft) -> None:
 
 
 def _extract_numbers(draft: Draft) -> None:
-    """Take numbers: those behind a parameter's name first, then the others for required parameters in their order.
+    """Extract numbers: those beside a parameter's name first, then others for required parameters in their order.
 
     Of an update only new values count, not the key: "price of product 2 to 45".
     """
@@ -320,7 +320,7 @@ def _extract_numbers(draft: Draft) -> None:
 
 
 def count_numbers(text: str) -> int:
-    """Count the numbers a text names."""
+    """Count the numbers in a text."""
     return sum(1 for _ in _ANY_NUMBER.finditer(text))
 
 
@@ -338,14 +338,14 @@ _NAME = rf"\b(?i:to|into|for|by|with|from|in|at)\s+(?i:(?:{{P}})\s+)?(?P<value>{
 
 
 def literal_role(literal_kind: str, value: str) -> Role:
-    """Return the role that a URL, an address or a path fits: a path with a star is a pattern to search for."""
+    """Return the role of a URL, an e-mail address or a path; a path with a star is a search pattern."""
     if literal_kind == "path" and "*" in value:
         return "query"
     return "url" if literal_kind == "url" else "email" if literal_kind == "email" else "path"
 
 
 def _extract_addresses(draft: Draft) -> None:
-    """Take URLs, e-mail addresses, paths and patterns in their order, each for the first parameter of its role."""
+    """Extract URLs, e-mail addresses, paths and patterns in order, each for the first parameter of its role."""
     for character, literal in draft.literals.in_text(draft.text, "url", "email", "path"):
         for parameter in draft.tool.parameters:
             fits = parameter.role == literal_role(literal.kind, literal.value) and parameter.kind in TEXT_KINDS
@@ -357,7 +357,7 @@ def _extract_addresses(draft: Draft) -> None:
 
 
 def _extract_named_literals(draft: Draft) -> None:
-    """Take quoted texts that stand behind a parameter's name: `with subject "Lunch"`."""
+    """Extract quoted texts behind a parameter's name: `with subject "Lunch"`."""
     for parameter in draft.unfilled_texts():
         names = parameter_names(parameter)
         if parameter.role == "title":
@@ -367,7 +367,7 @@ def _extract_named_literals(draft: Draft) -> None:
 
 
 def _extract_named_texts(draft: Draft) -> None:
-    """Take texts behind a parameter's name: `priority=high`, `description: check first`, `with description …`."""
+    """Extract texts behind a parameter's name: `priority=high`, `description: check first`, `with description …`."""
     for parameter in draft.unfilled_texts():
         names, assigned = parameter_names(parameter), re.escape(parameter.name)
         forms = [
@@ -383,7 +383,7 @@ def _extract_named_texts(draft: Draft) -> None:
 
 
 def _extract_named_ids(draft: Draft) -> None:
-    """Take a word with a digit behind the name of a required identifier: `order A-17`."""
+    """Extract a word with a digit behind the name of a required identifier: `order A-17`."""
     for parameter in draft.unfilled_texts("id"):
         names = rf"\b(?:{parameter_names(parameter)})(?: (?:id|number|no\.?|is|named|called))*\s*[:=#]?\s+"
         if parameter.required:
@@ -391,6 +391,6 @@ def _extract_named_ids(draft: Draft) -> None:
 
 
 def extract_names(draft: Draft) -> None:
-    """Take names by the preposition before them: "in Tokyo", "to French", "by Jules Verne"."""
+    """Extract names by the preposition before them: "in Tokyo", "to French", "by Jules Verne"."""
     for parameter in sorted(draft.unfilled_texts("other"), key=lambda one: not one.required):
         draft.fill_from(parameter, re.compile(_NAME.replace("{P}", parameter_names(parameter))))

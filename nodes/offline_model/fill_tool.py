@@ -42,12 +42,12 @@ from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, invalid_par
 
 @dataclass(frozen=True)
 class Intent:
-    """One call that the user wants.
+    """One call that the user requests.
 
-    `target` is set when the tool acts on a thing that must be found first. `added` names list arguments that extend
-    what the thing has. `missing` are parameters the user has to be asked for, `too_long` the one whose text does not
-    fit, `unused` words that no argument took although the tool changes something. `after` makes the call wait for
-    those before it; `guessed` lets a plainer request in the same message win.
+    `target` is set if the tool acts on a thing that must be found first. `added` names list arguments that extend the
+    thing's own list. `missing` are parameters to request from the user, `too_long` is the one whose text is too long,
+    `unused` are words that no argument used although the tool changes something. `after` makes the call wait for those
+    before it; `guessed` calls are dropped if the same message has a clearer request.
     """
 
     tool: ToolSpec
@@ -62,7 +62,7 @@ class Intent:
 
 
 def check_intent(intent: Intent) -> Intent:
-    """Drop the arguments that the schema refuses and name the required ones that are missing."""
+    """Drop the arguments that the schema refuses, and list the required ones that are missing."""
     tool = intent.tool
     wrong = invalid_parameters(tool.schema, intent.arguments)
     arguments = {name: value for name, value in intent.arguments.items() if name not in wrong}
@@ -84,7 +84,7 @@ _NOTHING_ELSE = pattern(r"(?:(?:it's|it|is|this|that|and|with|also|should|be|ple
 
 
 def fill_new(tool: ToolSpec, body: str, literals: Literals, today: date) -> list[Intent]:
-    """Fill one call for each thing the text asks for; what it says besides the names holds for all of them."""
+    """Return a call for each new thing in the text; its other values hold for all of them."""
     draft = Draft(tool, body, literals, today)
     extract_values(draft, "described")
     main = tool.main
@@ -96,7 +96,7 @@ def fill_new(tool: ToolSpec, body: str, literals: Literals, today: date) -> list
 
 
 def fill_afterthought(intent: Intent, text: str, literals: Literals, today: date) -> Intent | None:
-    """Add what an afterthought says ("High priority. Due tomorrow."); None when it says something else too."""
+    """Add the values of an afterthought ("High priority. Due tomorrow."); None if it has other words, too."""
     draft = Draft(intent.tool, text, literals, today)
     extract_values(draft, "anywhere")
     if not draft.arguments or not _NOTHING_ELSE.fullmatch(draft.text.strip(" .,;:!?")):
@@ -116,7 +116,7 @@ _SEPARATORS = " ,;:.!?-–—"
 
 
 def fill_change(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: date) -> list[Intent]:
-    """Fill one call for each thing that is named; several quoted titles are several things."""
+    """Return a call for each thing that is named; several quoted titles are several things."""
     key = tool.key
     if key is None:
         return []
@@ -139,7 +139,7 @@ def fill_change(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: 
 
 
 def _fill_update(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: date) -> Intent:
-    """Read the new values and then, from the words that are left, the thing they are for."""
+    """Extract the new values, then the target from the remaining words."""
     text = strip_courtesy_tail(text)
     draft = Draft(tool, text[:MAX_CLAUSE_CHARS], literals, today)
     _extract_new_texts(draft)
@@ -161,7 +161,7 @@ def _fill_update(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today:
 
 
 def _without_frame(draft: Draft) -> str:
-    """Drop the verb, the names of the parameters that got a value, and the words that tied them together."""
+    """Drop the verb, the names of parameters with a value, and the words that link them."""
     text = _VERB.sub("", draft.text.strip(_SEPARATORS))
     changed = [parameter_names(one) for one in draft.tool.parameters if one.name in draft.arguments]
     if changed:
@@ -175,7 +175,7 @@ _CHANGE = r"(?:change|set|update|edit|correct|fix|modify|replace|make|put|give|a
 _TO = r"(?: (?:to|as|into|with|is|be|should be|should read|to be|reads?)(?: now)?(?::)? |\s*[:=]\s*)"
 _ITS = r"(?:the |its |a |an )?(?:new )?"
 _VALUE = r"(?P<value>.+)$"
-# `{P}` stands for the words that name the parameter, `target` is the thing, `value` what the parameter becomes.
+# `{P}` stands for the words that name the parameter, `target` is the thing, `value` the new value.
 _NEW_TEXT_FORMS = (
     rf"^{_CHANGE} {_ITS}(?:{{P}})(?: (?:of|for|on|in|to|from)(?: the)?(?P<target> .+?))?{_TO}{_VALUE}",
     rf"^{_CHANGE}(?P<target> .+?)(?:'s?)? (?:{{P}}){_TO}{_VALUE}",
@@ -189,7 +189,7 @@ _REPLACING = pattern(rf"{_CHANGE}(?P<target> {HIDDEN}) (?:to|into|with|by) (?P<v
 
 
 def _extract_new_texts(draft: Draft) -> None:
-    """Take new titles and descriptions; the thing they are for is left in the text."""
+    """Extract new titles and descriptions; the target stays in the text."""
     texts = draft.unfilled_texts("title", "description", "text", "other")
     title = next((one for one in texts if one.role == "title"), None)
     renaming = _RENAMING.match(draft.text) or _REPLACING.match(draft.text)
@@ -208,7 +208,7 @@ def _extract_new_texts(draft: Draft) -> None:
 
 
 def _extract_implied_values(draft: Draft, cue: Cue, text: str) -> None:
-    """Take the value that a verb means: "finish" and the report of a deed set the state to completed."""
+    """Set the values that a verb implies: "finish", or a reported deed, sets the state to completed."""
     for parameter in draft.tool.parameters:
         if parameter.name in draft.arguments or not parameter.choices:
             continue
@@ -221,7 +221,7 @@ def _extract_implied_values(draft: Draft, cue: Cue, text: str) -> None:
 
 # A list or a search
 
-# What one "still has to do" is what is not finished, whatever verb the phrase ends in.
+# Things that one "still has to do" are unfinished, whatever the verb at the end.
 _STILL_TO_DO = pattern(
     r"\b(?:should|shall|can|could|must) (?:i|we) (?:do|work(?: on)?|tackle|focus(?: on)?|start with|finish|take on)\b"
     r"|\b(?:have|need|want|supposed|got|left|remain\w*|still|yet)(?: \w+){0,3}? to (?:be |get )?"
@@ -232,9 +232,9 @@ _STILL_TO_DO = pattern(
 def fill_listing(
     listing: ToolSpec | None, finding: ToolSpec | None, text: str, body: str, literals: Literals, today: date
 ) -> Intent | None:
-    """Fill the listing tool when the request only filters, the finding tool when it is about something.
+    """Fill the listing tool if the request only filters, the search tool if it has a topic.
 
-    `body` is the text without the verb that asked for it.
+    `body` is the text without the verb of the request.
     """
     found = fill_other(finding, body, literals, today) if finding else None
     named = any(literal.kind == "quoted" or "*" in literal.value for _, literal in literals.in_text(text))
@@ -250,7 +250,7 @@ def fill_listing(
 
 
 def extract_filters(draft: Draft) -> dict[str, Any]:
-    """Take everything by which a listing can be narrowed down; return the arguments."""
+    """Extract everything that filters a listing; return the arguments."""
     if draft.cut_match(_STILL_TO_DO) or OVERDUE.search(draft.text):
         for parameter in draft.tool.parameters:
             active = value_synonyms(parameter).get("active") if parameter.choices else None
@@ -264,7 +264,7 @@ def extract_filters(draft: Draft) -> dict[str, Any]:
 
 
 def fill_other(tool: ToolSpec, text: str, literals: Literals, today: date) -> Intent:
-    """Fill whatever the text gives for the tool's parameters."""
+    """Fill any tool with the values in the text."""
     draft = Draft(tool, strip_courtesy_tail(text), literals, today)
     extract_values(draft, "anywhere")
     extract_names(draft)
@@ -273,7 +273,7 @@ def fill_other(tool: ToolSpec, text: str, literals: Literals, today: date) -> In
 
 
 def _extract_main(draft: Draft) -> None:
-    """Give what is left to the main parameter."""
+    """Set the main parameter to the remaining text."""
     main = draft.tool.main
     if main is None or main not in draft.unfilled_texts() or not (main.required or draft.tool.action == "search"):
         return
@@ -290,7 +290,7 @@ def _extract_main(draft: Draft) -> None:
 
 
 def parse_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Literals, today: date) -> Any:
-    """Read a reply that can only be the value of one parameter; None when it is none."""
+    """Parse a reply as the value of one parameter; None if it is not one."""
     if parameter.kind in TEXT_KINDS and not parameter.choices and parameter.role != "date":
         return literals.restore(text) or None
     draft = Draft(tool, f"{parameter.name.replace('_', ' ')} {text.strip()}", literals, today)
@@ -298,7 +298,7 @@ def parse_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Liter
     return draft.arguments.get(parameter.name)
 
 
-# Words of requests themselves, whatever they ask for.
+# Words that occur in any request.
 _REQUEST_WORDS = """
 want need like love look know tell help try new called named titled says saying current now today tomorrow
 many much cost list number question detail details information info available exist call use using word
@@ -310,7 +310,7 @@ _WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
 
 
 def unused_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
-    """List the words of a request that neither the arguments and targets nor the tool itself explain (U-04)."""
+    """Return the words of a request that neither the arguments and targets nor the tool itself explain (U-04)."""
     text = strip_container(text, anywhere=True)
     explained = [_REQUEST_WORDS, *CONTAINERS, *VAGUE_NOUNS, str(len(intents))]
     for intent in intents:

@@ -1,4 +1,4 @@
-"""Offer the offline model as a LangChain chat model: the next reply, or the call that must be made."""
+"""The offline model as a LangChain chat model: it returns the next reply, or a required tool call."""
 
 import hashlib
 import json
@@ -34,15 +34,15 @@ from toolweave.nodes.offline_model.tools import (
     resolve_schema,
 )
 
-_NO_MATCHING_TOOL = "None of the offered tools does what these words ask for."
-_NO_OTHER_READING = "I can read these words in no other way, and what I chose was refused."
+_NO_MATCHING_TOOL = "None of the offered tools does what you ask for."
+_NO_OTHER_READING = "I cannot read this request in another way, and my choice was refused."
 NamedCall = tuple[str, dict[str, Any]]
 
 
 def structured_call(
     turns: Sequence[Turn], tools: Sequence[ToolSpec], name: str | None, today: date
 ) -> NamedCall | None:
-    """Return the call of the named tool, or of the one that fits best; None when it was made already."""
+    """Return a call of the named tool, or of the best match; None if this turn already has the call."""
     offered = tuple(tool for tool in tools if name in (None, tool.name))
     if not offered:
         return None
@@ -53,7 +53,7 @@ def structured_call(
 
 
 def _workflow_tools(tool: ToolSpec) -> tuple[ToolSpec, ...]:
-    """Describe the tools that the workflow's function chooses among: each form of `arguments` has an id as title."""
+    """Return the tools that the workflow's function chooses among: each form of `arguments` has a tool id as title."""
     properties = tool.schema.get("properties")
     form = properties.get("arguments") if isinstance(properties, Mapping) and "tool_id" in properties else None
     if not isinstance(form, Mapping):
@@ -61,7 +61,7 @@ def _workflow_tools(tool: ToolSpec) -> tuple[ToolSpec, ...]:
     listed = form.get("anyOf", [form])
     branches = [resolve_schema(one, tool.schema) for one in (listed if isinstance(listed, list) else ())]
     functions = (
-        # The workflow's descriptions begin with the tool's name: "Get product: Get one product …".
+        # The workflow's descriptions start with the tool's name: "Get product: Get one product …".
         {"name": one.get("title"), "description": about.partition(": ")[2] or about, "parameters": one}
         for one in branches
         if isinstance(about := one.get("description", ""), str)
@@ -70,7 +70,7 @@ def _workflow_tools(tool: ToolSpec) -> tuple[ToolSpec, ...]:
 
 
 def _choose_request(turns: Sequence[Turn], candidates: tuple[ToolSpec, ...], today: date) -> dict[str, Any]:
-    """Choose for the words that the conversation began with: what follows a choice only says what is wrong with it."""
+    """Return the request for the conversation's first message: later ones only list the problems of a choice."""
     text, refused = turns[-1].text, list[Any]()
     for turn in reversed(turns[:-1]):
         try:
@@ -86,14 +86,14 @@ def _choose_request(turns: Sequence[Turn], candidates: tuple[ToolSpec, ...], tod
         arguments = {**key, **intent.arguments}
         chosen = {"tool_id": intent.tool.name, "arguments": arguments}
         if wrong := invalid_parameters(intent.tool.schema, arguments):
-            problem = f"{intent.tool.name} does not take what was given as {' and '.join(map(label, sorted(wrong)))}."
+            problem = f"{intent.tool.name} does not accept the value of {' and '.join(map(label, sorted(wrong)))}."
         elif chosen not in refused:
             return chosen
     return {"reason": f"{problem or _NO_OTHER_READING} {NOTICE}"}
 
 
 def _request_problem(intents: Sequence[Intent], text: str, today: date) -> str | None:
-    """Say why no request can be made of the words."""
+    """Return why no request can be made from the message; None if one can."""
     if len(intents) != 1:
         return "Give one request at a time." if intents else _NO_MATCHING_TOOL
     intent = intents[0]
@@ -101,7 +101,7 @@ def _request_problem(intents: Sequence[Intent], text: str, today: date) -> str |
     if intent.target and intent.tool.key and len(intent.target.ids) != 1:
         missing.append(intent.tool.key.name)
     if missing:
-        return f"{intent.tool.name} needs a value that was not given: {' and '.join(map(label, sorted(missing)))}."
+        return f"{intent.tool.name} needs a value that is missing: {' and '.join(map(label, sorted(missing)))}."
     unused = unused_words(text, intents, today)
     if unused:
         return f"I could not place {' and '.join(f'‘{word}’' for word in unused[:3])} in {intent.tool.name}."
@@ -109,7 +109,7 @@ def _request_problem(intents: Sequence[Intent], text: str, today: date) -> str |
 
 
 def _forced_call(text: str, offered: tuple[ToolSpec, ...], today: date) -> NamedCall:
-    """Fill the tool that fits best; what the text does not give for a required parameter is made up."""
+    """Fill the best matching tool; required parameters that the text does not mention get a minimal value."""
     text = text[:MAX_MESSAGE_CHARS]
     hidden, literals = hide_literals(text)
     words = strip_courtesy(hidden)
@@ -134,11 +134,11 @@ def _now() -> datetime:
 
 
 class OfflineChatModel(BaseChatModel):
-    """Answer by rules, the same input always in the same way: no network, no key, no weights (O-01).
+    """A deterministic chat model made of rules: no network, no key, no weights (O-01).
 
-    It chooses among the tools it is given from their names, descriptions and schemas, fills their arguments from the
-    user's words, and says their results in plain words. It is for development and demonstration, and says so.
-    `clock` gives the day that "tomorrow" follows.
+    It chooses a bound tool by name, description and schema, fills its arguments from the user's words, and describes
+    results in plain words. It is for development and demonstration, and its own answers say so. `clock` returns the
+    current time, from which "tomorrow" is resolved.
     """
 
     model_name: str = "offline"
@@ -231,8 +231,8 @@ class OfflineChatModel(BaseChatModel):
 
 
 def decide_reply(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], choice: object, today: date) -> Reply:
-    """Decide the next message; the same messages always lead to the same decision (O-01)."""
-    turns = read_turns(messages, most=MAX_TURNS)
+    """Return the next message; the same messages always give the same one (O-01)."""
+    turns = read_turns(messages, limit=MAX_TURNS)
     if tools and choice not in _OPTIONAL_CHOICES:
         name = next((tool.name for tool in tools if tool.name == choice), None)
         call = script_or_notes_call(messages, tools, name) or structured_call(turns, tools, name, today)
@@ -244,7 +244,7 @@ def decide_reply(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], c
 
 
 def _call_id(messages: Sequence[BaseMessage], place: int, name: str, arguments: Mapping[str, Any]) -> str:
-    # The same conversation gives the same ids; the place in it keeps the ids of one conversation apart.
+    # The same conversation gives the same ids; within one, its length makes them different.
     last = messages[-1].id if messages else None
     source = json.dumps([len(messages), last, place, name, arguments], sort_keys=True, default=str)
     return f"call_{hashlib.sha256(source.encode()).hexdigest()[:24]}"

@@ -1,4 +1,4 @@
-"""Read a conversation as turns with the answers of their tool calls, and say results in plain words."""
+"""Parse a conversation into turns with the results of their tool calls, and describe results in plain words."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from toolweave.nodes.offline_model.english import Action, count_shared, stems
 from toolweave.nodes.offline_model.tools import ToolSpec, parse_tool
 
 NOTICE = "(offline model)"
-"""The mark of every answer that no tool gave (O-04)."""
+"""Marks every answer that is not a tool result (O-04)."""
 NO_ANSWER = "the call was not answered"
 
 _ID_KEYS = ("id", "uuid", "key", "number", "identifier")
@@ -19,7 +19,7 @@ _TITLE_KEYS = ("title", "name", "subject", "summary", "headline", "label", "text
 _MAX_DEPTH = 6
 _MAX_RECORDS = 500
 _MAX_JSON = 2_000_000
-# Half of the words may fit by chance ("flight to Paris", "Book flight to Lisbon"): then the user is asked.
+# Half of the words may match by chance ("flight to Paris", "Book flight to Lisbon"): then the user is asked.
 _SURE_MATCH, _POSSIBLE_MATCH = 0.6, 0.25
 
 _MAX_LINES = 50
@@ -37,21 +37,21 @@ CallKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class Record:
-    """One thing of a result: whatever has an id, with the text that names it and the object it was read from."""
+    """An object with an id in a result: its title, and the whole object as `data`."""
 
     id: int | str
     title: str
     data: Mapping[str, Any] = field(compare=False, hash=False)
 
-    def match_score(self, wanted: Sequence[str]) -> float:
-        """Return the share of the wanted stems that this record has; those outside its title count half."""
-        if not wanted:
+    def match_score(self, expected: Sequence[str]) -> float:
+        """Return the share of the expected stems in this record; those outside its title count half."""
+        if not expected:
             return 0.0
-        in_title = count_shared(wanted, stems(self.title))
+        in_title = count_shared(expected, stems(self.title))
         everywhere = count_shared(
-            wanted, [*stems(self.title), *(word for text in self._texts() for word in stems(text))]
+            expected, [*stems(self.title), *(word for text in self._texts() for word in stems(text))]
         )
-        return (in_title + 0.5 * max(0, everywhere - in_title)) / len(set(wanted))
+        return (in_title + 0.5 * max(0, everywhere - in_title)) / len(set(expected))
 
     def _texts(self) -> Iterator[str]:
         for value in self.data.values():
@@ -63,7 +63,7 @@ class Record:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """One answered call: `data` is the payload, `text` says it in words when it has no other form."""
+    """The result of one call: `data` is the parsed payload, `text` the message as it came."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -76,7 +76,7 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Turn:
-    """One user message with the results of the calls made for it, and the last words of the answer."""
+    """One user message, the results of the calls made for it, and the text of the last answer."""
 
     text: str
     results: Mapping[CallKey, ToolResult] = field(default_factory=dict)
@@ -92,13 +92,13 @@ class Reply:
 
 
 def call_key(name: str, arguments: Mapping[str, Any]) -> CallKey:
-    """Return what makes two calls the same call."""
+    """Return a key that is equal for equal calls."""
     return name, json.dumps(arguments, sort_keys=True, ensure_ascii=False, default=str)
 
 
-def read_turns(messages: Sequence[BaseMessage], *, most: int) -> list[Turn]:
-    """List the last turns, oldest first; the last one is the one to answer."""
-    starts = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)][-most:]
+def read_turns(messages: Sequence[BaseMessage], *, limit: int) -> list[Turn]:
+    """Return the last turns, oldest first; the last one needs a reply."""
+    starts = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)][-limit:]
     if not starts:
         return [_read_turn("", messages)]
     return [
@@ -121,7 +121,7 @@ def _read_turn(text: str, replies: Sequence[BaseMessage]) -> Turn:
 
 
 def content_text(content: object) -> str:
-    """Return the text of a message's content, be it a string or a list of blocks."""
+    """Return the text of a message's content, which is a string or a list of blocks."""
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
@@ -130,7 +130,7 @@ def content_text(content: object) -> str:
 
 
 def _read_result(message: ToolMessage | None, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-    """Read one tool message: our envelope, any other JSON, or plain text."""
+    """Parse a tool message: our envelope, any other JSON, or plain text."""
     if message is None:
         return ToolResult(name, arguments, ok=False, problem=NO_ANSWER)
     text = content_text(message.content).strip()
@@ -152,16 +152,16 @@ def _parse_json(text: str) -> Any:
 
 
 def _result_problem(message: ToolMessage, data: object, text: str) -> str | None:
-    """Return what went wrong in the tool's own words (C-06); None when nothing did."""
+    """Return the tool's own error text (C-06); None if there is no error."""
     error = data.get("error") if isinstance(data, Mapping) else None
     if isinstance(error, Mapping):
         stated = [str(error[key]).strip() for key in ("message", "suggestion") if isinstance(error.get(key), str)]
-        return " ".join(stated) or "the tool reported an error without saying which"
+        return " ".join(stated) or "the tool reported an error without details"
     return (text or "the tool gave no reason") if message.status == "error" else None
 
 
 def _find_records(data: object, depth: int) -> Iterator[Record]:
-    """Find the records of a result in order, at whatever depth they stand; nested ones belong to their owner."""
+    """Yield the records of a result in order, at any depth; a nested record belongs to its outer one."""
     if depth > _MAX_DEPTH:
         return
     if isinstance(data, Mapping):
@@ -186,13 +186,13 @@ def _parse_record(data: Mapping[str, Any]) -> Record | None:
     return Record(value, title, data)
 
 
-def match_records(phrase: str, wanted: Sequence[str], records: Sequence[Record]) -> tuple[Record, ...] | Record:
-    """Find the record that a phrase surely names, else all those that it may name."""
+def match_records(phrase: str, expected: Sequence[str], records: Sequence[Record]) -> tuple[Record, ...] | Record:
+    """Return the record that a phrase clearly names, else all that it may name."""
     flat = " ".join(phrase.lower().split())
     exact = tuple(record for record in records if " ".join(record.title.lower().split()) == flat)
     if exact:
         return exact[0] if len(exact) == 1 else exact
-    scored = [(record.match_score(wanted), record) for record in records]
+    scored = [(record.match_score(expected), record) for record in records]
     best = max((score for score, _ in scored), default=0.0)
     if best <= _POSSIBLE_MATCH:
         return ()
@@ -204,7 +204,7 @@ def match_records(phrase: str, wanted: Sequence[str], records: Sequence[Record])
 
 
 def describe_results(results: Sequence[ToolResult], tools: Sequence[ToolSpec]) -> str:
-    """Say how calls ended, one paragraph each, failures included; only a good result is described as done (T-06)."""
+    """Describe the results of calls, one paragraph each; only successful ones are described as done (T-06)."""
     specs = {tool.name: tool for tool in tools}
     paragraphs = (_describe(result, specs.get(result.name) or parse_tool({"name": result.name})) for result in results)
     return "\n\n".join(dict.fromkeys(paragraphs))
@@ -252,7 +252,7 @@ def _describe_list(result: ToolResult, noun: str) -> str:
 
 
 def _record_text(record: Record, values: Mapping[str, Any]) -> str:
-    """Name a record with its id and those of its values that are short enough for one line."""
+    """Return a record's title with its id and those of its values that are short enough for one line."""
     hidden: tuple[Any, ...] = (None, "", [], {}, record.id, record.title)
     details = [f"id {record.id}"] if record.id != "" else []
     details += [
@@ -264,7 +264,7 @@ def _record_text(record: Record, values: Mapping[str, Any]) -> str:
 
 
 def describe_data(data: Any, text: str) -> str:
-    """Say any payload: a lone value as it is, fields and items as a list, else the text itself."""
+    """Describe any payload: a single value as it is, fields and items as a list, else the text itself."""
     if isinstance(data, Mapping) and len(data) == 1:
         (inner,) = data.values()
         return describe_data(inner, value_text(inner))
@@ -279,23 +279,23 @@ def describe_data(data: Any, text: str) -> str:
         return shorten(data)
     if data is not None:
         return value_text(data)
-    return shorten(text) if text.strip() else "Done; the tool gave no further answer."
+    return shorten(text) if text.strip() else "Done; the tool returned no further answer."
 
 
 def describe_api_answer(message: str) -> str:
-    """Say the API's answer that a message of the workflow holds, and what follows it; empty when there is none."""
+    """Describe the API response in a message of the workflow and append the remark after it; empty without one."""
     framed, closing, remark = message.rpartition("\n</api_answer>")
     answer = framed.rpartition("<api_answer")[2].partition(">")[2].strip()
     return f"{describe_data(_parse_json(answer), answer)}\n{remark.strip()}".rstrip() if closing else ""
 
 
 def label(name: str) -> str:
-    """Write a parameter's name as words."""
+    """Return a parameter's name as words."""
     return name.replace("_", " ")
 
 
 def plural(noun: str, count: int) -> str:
-    """Return a noun in the number that a count needs."""
+    """Return a noun in the form for a count."""
     if count == 1:
         return noun
     if noun.endswith("y") and noun[-2:-1] not in "aeou":
@@ -304,7 +304,7 @@ def plural(noun: str, count: int) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Write any JSON value on one line."""
+    """Return any JSON value on one line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
@@ -316,13 +316,13 @@ def value_text(value: Any) -> str:
 
 
 def shorten(text: str) -> str:
-    """Cut a long text and say how long it is."""
+    """Cut a long text and append its length."""
     if len(text) <= _MAX_TEXT_CHARS:
         return text
     return f"{text[:_MAX_TEXT_CHARS].rstrip()} … ({len(text)} characters in all)"
 
 
 def cut_lines(lines: list[str]) -> list[str]:
-    """Return as many lines as a reader wants, and the number of those beyond."""
+    """Return the first lines, and a line with the number of the others."""
     beyond = len(lines) - _MAX_LINES
     return lines if beyond <= 0 else [*lines[:_MAX_LINES], f"… and {beyond} more."]

@@ -1,7 +1,7 @@
-"""Do what the script writer wants of a model: fetch a page with tools, write a script, take notes (A-04).
+"""Perform the script writer's model tasks: fetch a page with tools, write a script, take notes (A-04).
 
-Fetching is the task when the system prompt speaks of fetching a page with tools, the message is short and has one URL,
-and a tool takes a URL: the tools are tried one after the other, until one of them brought content.
+The task is fetching if the system prompt is about fetching a page with tools, the message is short and has one URL, and
+a tool takes a URL. The tools are called one after the other, until one returns content.
 
 A script consists of sentences of the article: the first ones of each section, as many as its share of the time allows.
 """
@@ -38,7 +38,7 @@ _OTHER_TOOL_WORDS = frozenset(
 
 
 def fetch_reply(messages: Sequence[BaseMessage], turn: Turn, tools: Sequence[ToolSpec], today: date) -> Reply | None:
-    """Return the next call or the last words of the fetching; None when fetching a page is not the task."""
+    """Return the next call or the last message of a fetch; None if fetching a page is not the task."""
     url = _requested_url(messages, turn)
     if url is None:
         return None
@@ -54,9 +54,9 @@ def fetch_reply(messages: Sequence[BaseMessage], turn: Turn, tools: Sequence[Too
             made_up = {one.name: minimal_value(one, tool.schema, url, today) for one in needed}
             return Reply(calls=((tool.name, {place.name: [url] if place.kind == "array" else url, **made_up}),))
         if result.ok and sum(map(str.isalnum, result.text)) >= _MIN_CONTENT_CHARS:
-            return Reply(f"The page is there: {tool.name} gave it.\n{NOTICE}")
-    problems = [f"{one.name}: {shorten(one.problem) or 'it gave no content'}" for one in results.values()]
-    reason = "; ".join(problems) or "None of my tools takes the URL of a page."
+            return Reply(f"{tool.name} has fetched the page.\n{NOTICE}")
+    problems = [f"{one.name}: {shorten(one.problem) or 'it returned no content'}" for one in results.values()]
+    reason = "; ".join(problems) or "None of my tools accepts the URL of a page."
     return Reply(f"I could not fetch {url}. {reason}\n{NOTICE}")
 
 
@@ -70,7 +70,7 @@ def _requested_url(messages: Sequence[BaseMessage], turn: Turn) -> str | None:
 
 
 def _url_parameter(tool: ToolSpec) -> Parameter | None:
-    """Find the parameter that takes the address: a required one before others."""
+    """Return the parameter for the URL, preferably a required one."""
     found = [
         parameter
         for parameter in tool.parameters
@@ -99,7 +99,7 @@ _SECTIONS = re.compile(r"\b(\d{1,3})(?: to (\d{1,3}))? sections?\b")
 _NOTES_WORDS = re.compile(r"\b(\d{1,7}) words\b")
 _DEFAULT_SECONDS, _DEFAULT_SECTIONS, _DEFAULT_WORDS = 180, ("3", "8"), 1_000
 _MIN_SECTION_S = 10
-# Of languages whose words are long in tokens, fewer words have room.
+# Fewer words fit in languages whose words have many tokens.
 _SECONDS_PER_WORD_OF_NOTES = 0.3
 _MAX_TITLE_CHARS = 60
 _MAX_PIECE_CHARS = 300
@@ -107,7 +107,7 @@ _MAX_PIECE_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class ArticlePart:
-    """Sentences of the article below one of its headings, which is empty where there is none."""
+    """Sentences of the article below one of its headings; the heading may be empty."""
 
     heading: str
     sentences: list[str]
@@ -116,7 +116,7 @@ class ArticlePart:
 def script_or_notes_call(
     messages: Sequence[BaseMessage], tools: Sequence[ToolSpec], name: str | None
 ) -> tuple[str, dict[str, Any]] | None:
-    """Return the call with the script or the notes; None when neither is requested, or no article is shown."""
+    """Return the call with the script or the notes; None if neither is requested, or no article is in the messages."""
     tool = next(
         (tool for tool in tools if tool.name in (_WRITE_SCRIPT, _TAKE_NOTES) and name in (None, tool.name)), None
     )
@@ -131,7 +131,7 @@ def script_or_notes_call(
 
 
 def split_article(text: str, *, everything: bool) -> list[ArticlePart]:
-    """Divide an article at its headings; with `everything` what is no sentence counts as one line by line."""
+    """Split an article at its headings; `everything` keeps text without sentences, too, line by line."""
     opening, *rest = _HEADING.split(text if everything else _NO_PROSE.sub("", text))
     parts = [ArticlePart("", _split_sentences(opening, everything))]
     for heading, below in zip(rest[::2], rest[1::2], strict=True):
@@ -149,7 +149,7 @@ def _split_sentences(text: str, everything: bool) -> list[str]:
 
 
 def _script_arguments(title: str, text: str, prompt: str, tool: ToolSpec, *, refused: bool) -> dict[str, Any]:
-    """Write the script; the speakers take turns, a sentence each."""
+    """Return the script; the speakers take turns, one sentence each."""
     found = _SECONDS.search(prompt)
     seconds = float(found[1]) if found else _DEFAULT_SECONDS
     first, last = found.groups() if (found := _SECTIONS.search(prompt)) else _DEFAULT_SECTIONS
@@ -175,7 +175,7 @@ def _script_arguments(title: str, text: str, prompt: str, tool: ToolSpec, *, ref
 
 
 def _divide_parts(parts: Sequence[ArticlePart], least: int, most: int) -> list[ArticlePart]:
-    """Divide the longest parts until there are `least`, and join neighbours where there are more than `most`."""
+    """Divide the longest parts until there are `least`; join neighbours if there are more than `most`."""
     divided = list(parts)
     while len(divided) < least:
         longest = max(divided, key=lambda part: len(part.sentences))
@@ -193,10 +193,10 @@ def _divide_parts(parts: Sequence[ArticlePart], least: int, most: int) -> list[A
 
 
 def _excerpt(parts: Sequence[ArticlePart], seconds: float, *, opening: int) -> list[ArticlePart]:
-    """Choose the first sentences of each part, `opening` in any case, by its share of the time; the rest carries on."""
+    """Return the first sentences of each part, at least `opening`, by its share of the time, plus unused time."""
     lengths = [[spoken_seconds([sentence]) for sentence in part.sentences] for part in parts]
     total = sum(map(sum, lengths)) or 1.0
-    # A second is left for what rounding takes from an article that fits whole.
+    # One spare second, so that rounding cuts nothing from an article that fits.
     due, spoken = 1.0, 0.0
     chosen = []
     for part, listed in zip(parts, lengths, strict=True):
@@ -211,7 +211,7 @@ def _excerpt(parts: Sequence[ArticlePart], seconds: float, *, opening: int) -> l
 
 
 def _speakers(schema: Any) -> list[str]:
-    """List the speakers that the function's schema allows."""
+    """Return the speakers that the function's schema allows."""
     if not isinstance(schema, Mapping):
         return []
     if isinstance(named := schema.get("persona_id"), Mapping):
@@ -224,7 +224,7 @@ def _short_title(sentence: str) -> str:
 
 
 def _notes_arguments(text: str, prompt: str) -> dict[str, Any]:
-    """Return an entry for each heading, with its first sentences as long as the words last."""
+    """Return an entry per heading, with its first sentences, within the number of words."""
     found = _NOTES_WORDS.search(prompt)
     seconds = (int(found[1]) if found else _DEFAULT_WORDS) * _SECONDS_PER_WORD_OF_NOTES
     parts = split_article(text, everything=False) or split_article(text, everything=True) or [ArticlePart("", ["?"])]

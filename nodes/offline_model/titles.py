@@ -1,4 +1,4 @@
-"""Reduce a phrase to what it names: the title of a new thing, the topic of a search, a thing that exists."""
+"""Extract what a phrase names: the title of a new thing, the topic of a search, an existing thing."""
 
 import re
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ _SEPARATOR = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+(?:to\s+)?")
 
 
 def find_titles(body: str, noun: str, literals: Literals) -> list[str]:
-    """Return the phrases of a request for several things; one phrase when it asks for one, none when it names none."""
+    """Return the titles in a request: several if it is for several things, none if it names none."""
     several = noun_rule(_SEVERAL, noun).match(body.strip())
     quoted = literals.in_text(body, "quoted")
     around = re.sub(HIDDEN, " ", strip_container(body, noun))
@@ -64,7 +64,7 @@ def find_titles(body: str, noun: str, literals: Literals) -> list[str]:
 
 
 def _extract_title(body: str, noun: str, literals: Literals) -> str:
-    """Return the phrase that names the thing to create, without what only introduces or files it."""
+    """Return the title of the thing to create, without the words that introduce it or name its container."""
     body = re.sub(r"\(\s*\)", " ", body).strip(" ,;:-–—")
     text = _DANGLING.sub("", _strip_lead(strip_courtesy_tail(strip_container(body, noun)), noun))
     alone = re.fullmatch(HIDDEN, text.strip())
@@ -73,7 +73,7 @@ def _extract_title(body: str, noun: str, literals: Literals) -> str:
 
 
 def _strip_lead(text: str, noun: str) -> str:
-    """Drop the words before the thing."""
+    """Drop the words before the title."""
     introduced = noun_rule(_INTRODUCED, noun).match(text)
     if introduced and (not introduced["modifiers"] or pattern(r"(?:an?|another|the|new|one) ").match(text)):
         text = text[introduced.end() :]
@@ -84,7 +84,7 @@ def _strip_lead(text: str, noun: str) -> str:
     return _WISHED.sub("", text)
 
 
-# What stands before the topic of a search.
+# Words before the topic of a search.
 _ABOUT_TOPIC = (
     r"(?:about|regarding|concerning|with regard to|dealing with|relat(?:ed|ing) to|relevant to|to do with"
     r"|mention(?:s|ing|ed)?(?: of)?|contain(?:s|ing|ed)?|includ(?:es|ing)|match(?:es|ing)?|says?|saying|reads"
@@ -107,24 +107,24 @@ _FILLER = frozenset(
         """
     )
 )
-# What a thing is asked for by: part of the question, not of what it is about, unless "about" says so.
+# Properties of things: part of the question, not of its topic, unless "about" precedes them.
 _ASPECTS = frozenset({"status", "title", "detail", "priority"})
 _TOKEN = re.compile(rf"{HIDDEN}|[^\W_]+(?:['’\-./:][^\W_]+)*")
 
 
 def states_topic(text: str) -> bool:
-    """Say whether a request states what it is about: "about", "mentioning", "search … for"."""
+    """Return whether a request states its topic: "about", "mentioning", "search … for"."""
     return bool(_STATES_TOPIC.search(text))
 
 
 def stated_topic(text: str) -> str:
-    """Return what stands behind "about" and its like; empty when nothing does."""
+    """Return the text after "about" and similar words; empty if there is none."""
     match = _STATED.fullmatch(text)
     return match["topic"] if match else ""
 
 
 def find_topic(text: str, tool: ToolSpec, literals: Literals) -> str:
-    """Return the phrase that a reading request is about; empty when it is about everything."""
+    """Return the topic of a reading request; empty if it is about everything."""
     text = strip_courtesy_tail(text)
     quoted = literals.in_text(text, "quoted")
     if quoted:
@@ -152,7 +152,7 @@ def _topic_candidates(text: str, tool: ToolSpec) -> Iterator[str]:
 
 
 def _trim_topic(text: str, tool: ToolSpec, aspects: frozenset[str]) -> str:
-    """Cut from both ends the words that carry no content of their own."""
+    """Drop words without content of their own from both ends."""
     noun = tool.any_noun
     things = pattern(rf"(?:{noun}|{CONTAINER}|{VAGUE})")
     own = {stem(word) for word in (*tool.nouns, tool.verb) if word} | aspects
@@ -186,7 +186,10 @@ _KIND_LAST = (
 
 @dataclass(frozen=True)
 class Target:
-    """What a request acts on: `ids` for numbers, `text` for words (`quoted` when literally so), `place` in a list."""
+    """The thing that a request acts on: `ids`, a `text` that names it, or its `place` in a list.
+
+    `quoted` means that the text is its literal title.
+    """
 
     kind: TargetKind
     ids: tuple[int | str, ...] = ()
@@ -196,13 +199,13 @@ class Target:
 
     @property
     def stems(self) -> list[str]:
-        """Return the stems of the words that carry meaning; all of them when none does."""
+        """Return the stems of the words that carry meaning; of all words if none does."""
         listed = [stem(word) for word in words(self.text) if word not in STOP_WORDS]
         return listed or [stem(word) for word in words(self.text)]
 
 
 def read_target(text: str, tool: ToolSpec, literals: Literals) -> Target:
-    """Read the target from what is left of a request once its verb and its new values are gone."""
+    """Return the target in the rest of a request, without its verb and its new values."""
     text, noun = text.strip(" ,;:.!?-–—"), tool.any_noun
     ids = _named_ids(text, noun, literals) if tool.key and tool.key.kind == "string" else _numeric_ids(text, noun)
     if ids:
@@ -225,14 +228,14 @@ def read_target(text: str, tool: ToolSpec, literals: Literals) -> Target:
 
 
 def _named_ids(text: str, noun: str, literals: Literals) -> tuple[str, ...]:
-    """Read an id that is a word: a word with a digit in it, or a literal, behind the noun."""
+    """Return the id behind the noun: a word with a digit, or a literal."""
     form = rf"\b(?:{noun}|id)(?: with)?(?: id)?\s*[#:]?\s*(?P<id>(?=[\w-]*\d)[\w-]{{1,64}}|{HIDDEN})"
     named = pattern(form).search(text)
     return (literals.restore(named["id"]),) if named else ()
 
 
 def _numeric_ids(text: str, noun: str) -> tuple[int, ...]:
-    """Read ids that are numbers: "task 3", "#3 and #5", "number three", or numbers with nothing else around them."""
+    """Return numeric ids: "task 3", "#3 and #5", "number three", or numbers without other words."""
     spelled = pattern(rf"\b(?P<naming>number|id|{noun}) (?P<number>{'|'.join(NUMBER_WORDS)})\b")
     text = spelled.sub(lambda match: f"{match['naming']} {NUMBER_WORDS[match['number'].lower()]}", text)
     naming = (

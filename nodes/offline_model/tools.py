@@ -1,4 +1,4 @@
-"""Describe a bound tool the way the rules see it: what it does, to what, with which parameters."""
+"""Parse bound tools into the form that the rules use: action, nouns, parameters."""
 
 import json
 import math
@@ -50,7 +50,7 @@ _LOWER_WORDS = frozenset(words("after since from min start"))
 
 @dataclass(frozen=True)
 class Parameter:
-    """One property of a tool's input: `schema` is resolved, `choices` leaves null out."""
+    """One property of a tool's input; `schema` has no references, `choices` has no null."""
 
     name: str
     schema: Mapping[str, Any]
@@ -62,13 +62,13 @@ class Parameter:
 
     @property
     def bound(self) -> Literal["upper", "lower", "exact"]:
-        """Say whether a date given here bounds a search from above, from below, or is the date itself."""
+        """Return whether a date in this parameter is an upper bound, a lower bound, or exact."""
         here = set(self.words)
         return "upper" if here & _UPPER_WORDS else "lower" if here & _LOWER_WORDS else "exact"
 
     @property
     def description(self) -> str:
-        """Return what the schema says about the parameter."""
+        """Return the parameter's description in the schema."""
         text = self.schema.get("description", "")
         return text if isinstance(text, str) else ""
 
@@ -79,7 +79,7 @@ def name_words(name: str) -> tuple[str, ...]:
 
 
 def resolve_schema(schema: object, root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    """Follow local references and pick the first alternative that is not null."""
+    """Resolve local references; of alternatives, use the first that is not null."""
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return {}
     found = dict(schema)
@@ -103,7 +103,7 @@ def _schema_at(reference: str, root: Mapping[str, Any]) -> object:
 
 
 def parse_parameters(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> tuple[Parameter, ...]:
-    """List the parameters of an object schema within `root`; whatever is malformed in it is skipped."""
+    """Return the parameters of an object schema within `root`; malformed parts are skipped."""
     root = root or schema
     schema = resolve_schema(schema, root)
     properties = schema.get("properties")
@@ -163,7 +163,7 @@ _MAIN_ROLES: tuple[Role, ...] = ("title", "query", "text", "description", "other
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """One tool: `nouns` are the things its name speaks of, without their synonyms."""
+    """One tool; `nouns` are the nouns in its name, without synonyms."""
 
     name: str
     description: str
@@ -179,39 +179,39 @@ class ToolSpec:
 
     @property
     def main(self) -> Parameter | None:
-        """Return the text parameter that takes what the request is about."""
+        """Return the text parameter for the subject of the request."""
         texts = [one for one in self.parameters if one.kind in ("string", "any") and one.role in _MAIN_ROLES]
         return min(texts, key=lambda one: (not one.required, _MAIN_ROLES.index(one.role)), default=None)
 
     @property
     def key(self) -> Parameter | None:
-        """Return the required identifier of the thing the tool acts on."""
+        """Return the required identifier of the thing that the tool acts on."""
         return next((one for one in self.parameters if one.role == "id" and one.required), None)
 
     @property
     def noun(self) -> str:
-        """Return the singular word for the thing the tool acts on."""
+        """Return the singular noun for the thing that the tool acts on."""
         if not self.nouns:
             return "result"
         return singular(self.nouns[-1]) if self.action else self.nouns[-1]
 
     @property
     def nouns_and_synonyms(self) -> frozenset[str]:
-        """List the nouns with all their synonyms."""
+        """Return the nouns with all their synonyms."""
         return frozenset(member for noun in self.nouns for member in noun_synonyms(noun))
 
     @cached_property
     def any_noun(self) -> str:
-        """Return the alternative of the words for what the tool acts on, synonyms included."""
+        """Return a regular expression for the nouns and their synonyms."""
         return any_of_nouns(self.nouns_and_synonyms)
 
     def shares_noun(self, other: "ToolSpec") -> bool:
-        """Say whether both tools act on the same things."""
+        """Return whether both tools act on the same things."""
         return bool({stem(noun) for noun in self.nouns} & {stem(noun) for noun in other.nouns})
 
 
 def parse_tools(tools: Sequence[object]) -> tuple[ToolSpec, ...]:
-    """Describe the function tools among bound tools; a provider's own tool types have nothing to fill."""
+    """Parse the function tools among bound tools; providers' own tool types have no arguments and are skipped."""
     specs = []
     for tool in tools:
         function = tool.get("function") if isinstance(tool, Mapping) else None
@@ -221,7 +221,7 @@ def parse_tools(tools: Sequence[object]) -> tuple[ToolSpec, ...]:
 
 
 def parse_tool(function: Mapping[str, Any]) -> ToolSpec:
-    """Describe one function as OpenAI's form states it."""
+    """Parse one function in the OpenAI format."""
     name, given = function["name"], function.get("parameters")
     description = about if isinstance(about := function.get("description"), str) else ""
     first = next(iter(words(description[:80])), "")
@@ -242,7 +242,7 @@ def parse_tool(function: Mapping[str, Any]) -> ToolSpec:
 
 @lru_cache(maxsize=64)
 def all_nouns(tools: tuple[ToolSpec, ...]) -> str:
-    """Return the alternative of the words for what any of the tools acts on."""
+    """Return a regular expression for the nouns of all tools."""
     return any_of_nouns(noun for tool in tools for noun in tool.nouns_and_synonyms)
 
 
@@ -251,7 +251,7 @@ _MAX_ITEMS = 20
 
 
 def minimal_value(parameter: Parameter, root: Mapping[str, Any], text: str, today: date, depth: int = 0) -> Any:
-    """Return the least value that a schema allows: a default, a first choice, zero, no, nothing, or the text itself."""
+    """Return a minimal valid value: the default, the first choice, zero, false, null, an empty list, or the text."""
     schema = parameter.schema
     if "default" in schema:
         return schema["default"]
@@ -274,15 +274,15 @@ def minimal_value(parameter: Parameter, root: Mapping[str, Any], text: str, toda
 
 
 def date_text(day: date, parameter: Parameter) -> str:
-    """Write a day in the parameter's format."""
+    """Return a day in the format of the parameter."""
     return f"{day.isoformat()}T00:00:00Z" if parameter.schema.get("format") == "date-time" else day.isoformat()
 
 
-def schema_limit(schema: Mapping[str, Any], keyword: str, unstated: float) -> float:
-    """Return the number that a schema states for a keyword, or `unstated`."""
+def schema_limit(schema: Mapping[str, Any], keyword: str, default: float) -> float:
+    """Return the number that a schema has for a keyword, or `default`."""
     value = schema.get(keyword)
     usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return value if usable else unstated  # type: ignore[return-value]
+    return value if usable else default  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=256)
@@ -293,7 +293,7 @@ def _compiled_schema(schema_json: str) -> Schema | None:
 
 
 def invalid_parameters(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> set[str]:
-    """Name the given arguments that the schema refuses; a schema that cannot be read refuses nothing."""
+    """Return the names of the arguments that the schema refuses; an invalid schema refuses none."""
     optional = {key: value for key, value in schema.items() if key != "required"}
     checker = _compiled_schema(json.dumps(optional, sort_keys=True, default=str))
     return {name for name, value in arguments.items() if checker and checker.problems({name: value})}

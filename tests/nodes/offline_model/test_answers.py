@@ -117,7 +117,7 @@ def test_one_good_and_one_bad_result_are_both_told() -> None:
         ('["a", "b"]', "I found 2 results:\n- a\n- b"),
         ("[]", "The result is empty."),
         ("{broken", "{broken"),
-        ("", "Done; the tool gave no further answer."),
+        ("", "Done; the tool returned no further answer."),
         (json.dumps({"status": "success", "data": {"ok": True}}), "yes"),
     ],
 )

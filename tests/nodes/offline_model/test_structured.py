@@ -109,7 +109,7 @@ def test_a_single_form_is_the_whole_choice() -> None:
 def test_a_missing_value_is_named_and_not_made_up() -> None:
     written = _written(_function(LIBRARY), "reserve a room for tomorrow")
 
-    assert written == {"reason": "reserve_room needs a value that was not given: room id. (offline model)"}
+    assert written == {"reason": "reserve_room needs a value that is missing: room id. (offline model)"}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_choice_that_was_refused_is_not_made_again() -> None:
 
     again = _written(function, text, json.dumps(first), "This cannot be sent: room 7 is closed. Correct it.")
 
-    assert again == {"reason": "I can read these words in no other way, and what I chose was refused. (offline model)"}
+    assert again == {"reason": "I cannot read this request in another way, and my choice was refused. (offline model)"}
 
 
 def test_a_repair_of_anothers_choice_reads_the_first_words() -> None:

@@ -62,7 +62,7 @@ def test_the_tool_that_fetches_is_chosen_filled_and_called_once() -> None:
     said = dialogue([SEARCH, MAP, CRAWL_STATUS, SCRAPE], ("success", CONTENT))
 
     assert calls(said) == [("firecrawl_firecrawl_scrape", {"url": PAGE})]
-    assert said[-1].text == "The page is there: firecrawl_firecrawl_scrape gave it.\n(offline model)"
+    assert said[-1].text == "firecrawl_firecrawl_scrape has fetched the page.\n(offline model)"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_another_tool_is_tried_when_one_failed_or_gave_nothing(failed: tuple[str
     said = dialogue([SCRAPE, FETCH], failed, ("success", CONTENT))
 
     assert [name for name, _ in calls(said)] == ["firecrawl_firecrawl_scrape", "fetch"]
-    assert said[-1].text.startswith("The page is there: fetch gave it.")
+    assert said[-1].text.startswith("fetch has fetched the page.")
 
 
 def test_it_gives_up_with_a_sentence_when_all_tools_failed_or_none_fetches() -> None:
@@ -92,9 +92,9 @@ def test_it_gives_up_with_a_sentence_when_all_tools_failed_or_none_fetches() -> 
 
     assert len(calls(said)) == 2
     assert "I could not fetch" in said[-1].text
-    assert "out of credits; fetch: it gave no content" in said[-1].text
+    assert "out of credits; fetch: it returned no content" in said[-1].text
     assert calls(without) == []
-    assert "None of my tools takes the URL of a page" in without[-1].text
+    assert "None of my tools accepts the URL of a page" in without[-1].text
 
 
 def test_without_the_task_a_message_with_an_address_is_read_as_ever() -> None:
