@@ -137,12 +137,12 @@ async def _wait_for_first_tools(available: PlaneTools) -> None:
             break
         await plane.wait_for_servers(timeout_s=0.5)
     ready = {f"{name} is ready" for name in plane.ready_servers()}
-    absent = [state for state in server_states(plane) if state not in ready]
+    missing = [state for state in server_states(plane) if state not in ready]
     if not await available.tools():
-        listed = "; ".join(absent) or "None is enabled, or they answered without tools"
-        raise ServerUnavailable(f"No MCP server offers a tool. {listed}.", server=", ".join(plane.health()))
-    if absent:
-        logger.warning("the agent works without some MCP servers: {}", "; ".join(absent))
+        reasons = "; ".join(missing) or "None is enabled, or they answered without tools"
+        raise ServerUnavailable(f"No MCP server offers a tool. {reasons}.", server=", ".join(plane.health()))
+    if missing:
+        logger.warning("the agent works without some MCP servers: {}", "; ".join(missing))
 
 
 TOOL_IDS = "tool_ids"
@@ -176,9 +176,9 @@ class CatalogWithRegisteredTools:
         if not requested:
             return others
         found = await registered_tools(self._registry, requested)
-        taken = {tool.name for tool in others}
-        self._warn_once(taken.intersection(requested))
-        configs = [config for tool_id, config in found.items() if tool_id not in taken]
+        used_names = {tool.name for tool in others}
+        self._warn_once(used_names.intersection(requested))
+        configs = [config for tool_id, config in found.items() if tool_id not in used_names]
         return [*others, *self._build_tools(configs)]
 
     async def unavailable_tools(self) -> Sequence[BaseTool]:
@@ -207,7 +207,7 @@ def requested_tool_ids() -> tuple[str, ...]:
         ConfigError: they are not a list of ids.
     """
     requested = run_configurable().get(TOOL_IDS) or ()
-    listed = isinstance(requested, list | tuple) and all(isinstance(tool_id, str) for tool_id in requested)
-    if not listed or len(requested) > MAX_TOOL_IDS:
+    is_valid = isinstance(requested, list | tuple) and all(isinstance(tool_id, str) for tool_id in requested)
+    if not is_valid or len(requested) > MAX_TOOL_IDS:
         raise ConfigError(f"{TOOL_IDS} in the run's configurable must be a list of at most {MAX_TOOL_IDS} tool ids.")
     return tuple(dict.fromkeys(requested))

@@ -53,13 +53,13 @@ async def run_script_writer(
     """
     file = await asyncio.to_thread(ScriptFile, Path(output_dir)) if output_dir is not None else None
     report = _progress_reporter(on_progress)
-    async with _open_model(model, settings, job.settings) as writing:
-        graph = build_script_writer(model=writing, read_job=lambda: job, fetch=PlainFetch(settings.outbound_allow))
+    async with _open_model(model, settings, job.settings) as writer:
+        graph = build_script_writer(model=writer, read_job=lambda: job, fetch=PlainFetch(settings.outbound_allow))
         unattended: RunnableConfig = {"configurable": {UNATTENDED_KEY: True}}
         state: dict[str, Any] = {}
         event: dict[str, Any] = {}
-        given: Any = {"url": url, "language": language}
-        parts: Any = graph.astream(given, unattended, stream_mode=["custom", "values"])
+        inputs: Any = {"url": url, "language": language}
+        parts: Any = graph.astream(inputs, unattended, stream_mode=["custom", "values"])
         async for mode, part in parts:
             if mode == "values":
                 state = part
@@ -80,11 +80,11 @@ async def _open_model(model: ModelSource | None, settings: Settings, job: Script
     if model is not None:
         yield model
         return
-    made = await asyncio.to_thread(lambda: build_chat_model(settings_for_script(settings, job)))
+    created = await asyncio.to_thread(lambda: build_chat_model(settings_for_script(settings, job)))
     try:
-        yield made
+        yield created
     finally:
-        await close_chat_model(made)
+        await close_chat_model(created)
 
 
 def _progress_reporter(on_progress: OnProgress | None) -> Callable[[Any], Awaitable[None]]:

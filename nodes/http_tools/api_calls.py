@@ -66,9 +66,9 @@ def resolve_credentials(tool: ToolConfig, variables: ToolVariables) -> Credentia
             query[auth.name or ""] = value
             secrets.append(value)
         else:
-            name, shown, own = _auth_header(auth, value)
-            headers = {given: text for given, text in headers.items() if given.lower() != name.lower()} | {name: shown}
-            secrets += own
+            name, content, parts = _auth_header(auth, value)
+            headers = {key: text for key, text in headers.items() if key.lower() != name.lower()} | {name: content}
+            secrets += parts
         secrets += variables.env_values(auth.value) if auth.type != "basic" else ()
     _require_sendable(headers)
     return Credentials(headers, query, tuple(dict.fromkeys(secret for secret in secrets if secret.strip())))
@@ -110,8 +110,8 @@ def build_outbound_request(spec: HTTPRequestSpec, credentials: Credentials) -> O
     content = b"" if spec.body is None else json_bytes(spec.body)
     headers = {**DEFAULT_HEADERS, **({"Content-Type": "application/json"} if content else {})}
     for more in (spec.headers, credentials.headers):
-        taken = {name.lower() for name in more}
-        headers = {name: text for name, text in headers.items() if name.lower() not in taken} | dict(more)
+        names = {name.lower() for name in more}
+        headers = {name: text for name, text in headers.items() if name.lower() not in names} | dict(more)
     query = {name: value for name, value in spec.query.items() if name not in credentials.query}
     url = add_query(spec.url, {**query, **credentials.query})
     return OutboundRequest(spec.method, url, tuple(headers.items()), content)
@@ -191,19 +191,19 @@ class ApiCalls:
 
     async def _send(self, tool: ToolConfig, spec: HTTPRequestSpec, credentials: Credentials) -> OutboundResponse:
         request = build_outbound_request(spec, credentials)
-        own = read_target(tool.api.base_url)
-        if read_target(request.url).origin != own.origin:
-            raise OutboundRefused(f"It would not reach the tool's own host, {own.scheme}://{own.authority}.")
-        if own.scheme == "https" and self._trust is None:
+        target = read_target(tool.api.base_url)
+        if read_target(request.url).origin != target.origin:
+            raise OutboundRefused(f"It would not reach the tool's own host, {target.scheme}://{target.authority}.")
+        if target.scheme == "https" and self._trust is None:
             # Loading the many certificates takes time: on a thread, and once.
             self._trust = await asyncio.to_thread(httpx.create_ssl_context)
-        trust = self._trust if own.scheme == "https" else self._no_trust
-        async with open_outbound_client(self._policy(tool, own), trust=trust) as client:
+        trust = self._trust if target.scheme == "https" else self._no_trust
+        async with open_outbound_client(self._policy(tool, target), trust=trust) as client:
             return await client.send(request)
 
-    def _policy(self, tool: ToolConfig, own: OutboundTarget) -> OutboundPolicy:
+    def _policy(self, tool: ToolConfig, target: OutboundTarget) -> OutboundPolicy:
         limits = OutboundLimits(total_seconds=tool.api.timeout_s, response_bytes=MAX_RESPONSE_BYTES)
-        return OutboundPolicy(allow=self._allow, only=(own.place,), limits=limits, resolver=self._resolver)
+        return OutboundPolicy(allow=self._allow, only=(target.place,), limits=limits, resolver=self._resolver)
 
 
 def build_api_calls(settings: Settings) -> ApiCalls:
@@ -255,9 +255,9 @@ class ApiTool(BaseTool):
         notes = "".join(f"\n\n[{warning}]" for warning in output.warnings)
         if len(text) <= limit:
             return text + notes, {"structured_content": value} if isinstance(value, dict) else None
-        how = await self.keep(text, limit) if self.keep else None
-        notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {how or REDUCE_HINT}]"
-        return f"{text[:limit]}\n{notice}{notes}", {STORED_KEY: {"characters": len(text)}} if how else None
+        hint = await self.keep(text, limit) if self.keep else None
+        notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {hint or REDUCE_HINT}]"
+        return f"{text[:limit]}\n{notice}{notes}", {STORED_KEY: {"characters": len(text)}} if hint else None
 
     def with_result_store(self, keep: StoreResult) -> Self:
         """Return this tool for one call that passes its whole result to `keep` if the result is cut."""
@@ -284,14 +284,14 @@ def http_tools(configs: Iterable[ToolConfig], calls: ApiCalls | None = None) -> 
         configs: The operations.
         calls: Sends the requests; by default to public addresses only, with variables `TOOL_*`.
     """
-    sending = calls or ApiCalls()
+    sender = calls or ApiCalls()
     return [
         ApiTool(
             name=config.tool_id,
             description=config.description,
             args_schema={"properties": {}, **config.input_schema, "type": "object"},
             operation=config,
-            calls=sending,
+            calls=sender,
         )
         for config in configs
     ]

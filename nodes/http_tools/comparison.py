@@ -54,14 +54,14 @@ def _flatten_request(request: HTTPRequestSpec, target: OutboundTarget) -> dict[s
     query = {name: ",".join(texts) for name, texts in _query_texts(request, target).items()}
     url = f"{target.scheme}://{target.authority}{_comparable_path(target)}"
     body = None if request.body == "" else request.body
-    left: list[tuple[str, Any]] = [("method", request.method), ("url", url), ("query", query), ("body", body)]
+    pending: list[tuple[str, Any]] = [("method", request.method), ("url", url), ("query", query), ("body", body)]
     found: dict[str, str] = {}
-    for place, given in left:  # the loop appends to it
-        value = _parse_json(given) if isinstance(given, str) and given.lstrip()[:1] in ("{", "[") else given
+    for place, raw in pending:  # the loop appends to it
+        value = _parse_json(raw) if isinstance(raw, str) and raw.lstrip()[:1] in ("{", "[") else raw
         if isinstance(value, dict):
-            left += [(f"{place}.{name}"[:_MAX_VALUE_CHARS], item) for name, item in value.items()]
+            pending += [(f"{place}.{name}"[:_MAX_VALUE_CHARS], item) for name, item in value.items()]
         elif isinstance(value, list):
-            left += [(f"{place}[{index}]"[:_MAX_VALUE_CHARS], item) for index, item in enumerate(value)]
+            pending += [(f"{place}[{index}]"[:_MAX_VALUE_CHARS], item) for index, item in enumerate(value)]
         elif value is not None:
             found[place] = value_text(value)
     return found

@@ -76,14 +76,14 @@ def check_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[str,
         raise WrongArguments(["the arguments must be an object"])
     if problems := _unsendable_arguments(arguments) or _unknown_fields(tool, arguments):
         raise WrongArguments(problems)
-    given = _path_defaults(tool) | dict(arguments)
-    if problems := tool.input_check.problems(given):
-        stated = {name: value for name, value in given.items() if value is not None or name in tool.required_fields}
-        if len(stated) < len(given):
-            given, problems = stated, tool.input_check.problems(stated)
+    checked = _path_defaults(tool) | dict(arguments)
+    if problems := tool.input_check.problems(checked):
+        non_null = {name: value for name, value in checked.items() if value is not None or name in tool.required_fields}
+        if len(non_null) < len(checked):
+            checked, problems = non_null, tool.input_check.problems(non_null)
     if problems:
         raise WrongArguments(problems)
-    return given
+    return checked
 
 
 def _path_defaults(tool: ToolConfig) -> dict[str, Any]:
@@ -103,15 +103,15 @@ def _unknown_fields(tool: ToolConfig, arguments: Mapping[str, Any]) -> list[str]
 
 def _unsendable_arguments(arguments: Mapping[str, Any]) -> list[str]:
     """Return a problem for the first argument that is too large or not JSON."""
-    room = MAX_ARGUMENTS_CHARS
+    remaining = MAX_ARGUMENTS_CHARS
     for name, value in arguments.items():
         try:
             orjson.dumps(value)  # refuses integers of more than 64 bits, half characters and very deep nesting
-            room -= len(json.dumps(value, allow_nan=False, ensure_ascii=False))
+            remaining -= len(json.dumps(value, allow_nan=False, ensure_ascii=False))
         except (TypeError, ValueError, RecursionError):
             rules = "finite numbers, integers of 64 bits and whole characters, nested less than 255 levels deep"
             return [f"{display_name(name)} must be JSON with {rules}"]
-        if room < 0:
+        if remaining < 0:
             return [f"{display_name(name)} is too large: a request has {MAX_ARGUMENTS_CHARS} characters at most"]
     return []
 
@@ -213,14 +213,14 @@ def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequest
     Raises:
         WrongArguments: the arguments do not match the input_schema, or a value is invalid at its place.
     """
-    given = check_arguments(tool, arguments)
+    checked = check_arguments(tool, arguments)
     places = tool.places
-    path, problems = _build_path(tool, given)
+    path, problems = _build_path(tool, checked)
     secret = tool.secret_headers
     headers = {name: text for name, text in tool.api.headers.items() if name not in secret}
     query: dict[str, Any] = {}
     for name, place in places.items():
-        value = given.get(name)
+        value = checked.get(name)
         if value is None:
             continue
         if place.part == "query" and value != []:
@@ -230,14 +230,14 @@ def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequest
             problems += [f"{name} {wrong}" for wrong in _header_problems(value)]
     if problems:
         raise WrongArguments(problems)
-    return _spec(tool, path, headers, query, _build_body(tool, places, given))
+    return _spec(tool, path, headers, query, _build_body(tool, places, checked))
 
 
-def _build_path(tool: ToolConfig, given: Mapping[str, Any]) -> tuple[str, list[str]]:
+def _build_path(tool: ToolConfig, checked: Mapping[str, Any]) -> tuple[str, list[str]]:
     fields = {place.name: name for name, place in tool.places.items() if place.part == "path"}
-    if composed := [name for name in fields.values() if isinstance(given.get(name, ""), dict | list | tuple | None)]:
+    if composed := [name for name in fields.values() if isinstance(checked.get(name, ""), dict | list | tuple | None)]:
         return "", [f"{name} must be one text, number or boolean: it is a part of the path" for name in composed]
-    texts = {placeholder: value_text(given[name]) for placeholder, name in fields.items() if name in given}
+    texts = {placeholder: value_text(checked[name]) for placeholder, name in fields.items() if name in checked}
     path, problems = fill_path(tool.api.path, texts)
     return path, [f"{fields[placeholder]} {problem}" for placeholder, problem in problems]
 
@@ -263,15 +263,15 @@ def _header_problems(value: Any) -> list[str]:
     return []
 
 
-def _build_body(tool: ToolConfig, places: Mapping[str, Place], given: Mapping[str, Any]) -> Any:
+def _build_body(tool: ToolConfig, places: Mapping[str, Place], checked: Mapping[str, Any]) -> Any:
     steps = {name: place.steps for name, place in places.items() if place.part == "body"}
     if tool.api.method in WITHOUT_BODY or not steps:
         return None
     whole = next((name for name, inner in steps.items() if not inner), None)
     if whole is not None:
-        return given.get(whole)
+        return checked.get(whole)
     body: Any = [] if any(isinstance(inner[0], int) for inner in steps.values()) else {}
-    for name, value in given.items():
+    for name, value in checked.items():
         if name in steps:
             _set_at(body, steps[name], value)
     return body
@@ -282,10 +282,10 @@ def _set_at(body: Any, steps: Steps, value: Any) -> None:
     for step, following in zip(steps, (*steps[1:], None), strict=True):
         if isinstance(step, int):
             body.extend([None] * (step + 1 - len(body)))
-        there = body[step] if isinstance(step, int) else body.get(step)
+        existing = body[step] if isinstance(step, int) else body.get(step)
         if following is None:
             body[step] = value
-        elif there is None:
+        elif existing is None:
             body[step] = [] if isinstance(following, int) else {}
         body = body[step]
 

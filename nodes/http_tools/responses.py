@@ -65,15 +65,15 @@ class EchoedSecrets(KnownSecrets):
 
 
 def _patterns(secrets: Iterable[str]) -> Iterator[str | re.Pattern[str]]:
-    room = MAX_ENCODED_CHARS
+    remaining = MAX_ENCODED_CHARS
     for secret in secrets:
-        alone = len(secret) < MIN_EMBEDDED_LENGTH
-        forms = [re.escape(form) for form in usual_forms(secret)] if alone else []
-        if 0 < (encoded := len(_ENCODABLE.findall(secret))) <= room:
-            room -= encoded
+        whole_word = len(secret) < MIN_EMBEDDED_LENGTH
+        forms = [re.escape(form) for form in usual_forms(secret)] if whole_word else []
+        if 0 < (encoded := len(_ENCODABLE.findall(secret))) <= remaining:
+            remaining -= encoded
             forms.append(_ENCODABLE.sub(_encoded_pattern, secret))
-        yield from (re.compile(rf"(?<![A-Za-z0-9]){form}(?![A-Za-z0-9])" if alone else form) for form in forms)
-        if not alone:
+        yield from (re.compile(rf"(?<![A-Za-z0-9]){form}(?![A-Za-z0-9])" if whole_word else form) for form in forms)
+        if not whole_word:
             yield from usual_forms(secret)
 
 
@@ -225,14 +225,14 @@ def status_text(response: HTTPResponseSpec) -> str:
 
 def _excerpt(body: Any) -> str:
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
-    seen = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * MAX_EXCERPT_CHARS]).split())
-    return seen if len(seen) <= MAX_EXCERPT_CHARS else f"{seen[:MAX_EXCERPT_CHARS]}…"
+    printable = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * MAX_EXCERPT_CHARS]).split())
+    return printable if len(printable) <= MAX_EXCERPT_CHARS else f"{printable[:MAX_EXCERPT_CHARS]}…"
 
 
 def _response_headers(answer: OutboundResponse, echoes: EchoedSecrets) -> dict[str, str]:
     joined: dict[str, str] = {}
-    for given, value in answer.headers:
-        name, text = echoes.hide(given).lower(), _decode_header(value)
+    for header, value in answer.headers:
+        name, text = echoes.hide(header).lower(), _decode_header(value)
         joined[name] = f"{joined[name]}, {text}" if name in joined else text
     return {name: HIDDEN if names_a_secret(name) else redact_text(text, echoes.hide) for name, text in joined.items()}
 
@@ -279,10 +279,10 @@ class PathSearch:
         return found[:MAX_RESULTS]
 
     def _select(self, segment: JSONPathSegment, nodes: Iterable[JSONPathMatch]) -> Iterator[JSONPathMatch]:
-        everywhere = isinstance(segment, JSONPathRecursiveDescentSegment)
-        weight = max(sum(map(_selector_cost, segment.selectors)), everywhere)
+        recursive = isinstance(segment, JSONPathRecursiveDescentSegment)
+        weight = max(sum(map(_selector_cost, segment.selectors)), recursive)
         for node in nodes:
-            for container in islice(_containers(node.obj), None if everywhere else 1):
+            for container in islice(_containers(node.obj), None if recursive else 1):
                 self._steps -= len(segment.selectors) + weight * len(container)
                 if self._steps < 0:
                     self.complete = False
@@ -309,12 +309,12 @@ class _BareMatch(JSONPathMatch):
 
 def _containers(value: Any) -> Iterator[dict[str, Any] | list[Any]]:
     """Yield every object and list in a value, each before its content, without recursion."""
-    left = [value]
-    while left:
-        part = left.pop()
+    pending = [value]
+    while pending:
+        part = pending.pop()
         if isinstance(part, dict | list):
             yield part
-            left.extend(reversed(part.values() if isinstance(part, dict) else part))
+            pending.extend(reversed(part.values() if isinstance(part, dict) else part))
 
 
 def _selector_cost(selector: JSONPathSelector) -> int:

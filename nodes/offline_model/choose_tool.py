@@ -137,8 +137,8 @@ def _read_ellipsis(text: str, cue: Cue, tool: ToolSpec, literals: Literals, cont
 
 def _fill_tool(tool: ToolSpec, cue: Cue, text: str, before: str, literals: Literals, context: Context) -> list[Intent]:
     """Fill the chosen tool; `before` is the preceding text of the message, which requested no tool."""
-    spoken_of = cue.body.strip(" .,;:!?")
-    if before and tool.action != "update" and (not spoken_of or _PRONOUN_ONLY.fullmatch(spoken_of)):
+    subject_text = cue.body.strip(" .,;:!?")
+    if before and tool.action != "update" and (not subject_text or _PRONOUN_ONLY.fullmatch(subject_text)):
         text = before
         cue = replace(cue, body=before if tool.action == "create" else stated_topic(before) or before)
     if tool.key is not None and tool.action in ("update", "delete", "get", "run"):
@@ -161,8 +161,8 @@ def _resolve_antecedent(intent: Intent, before: str, cue: Cue, literals: Literal
         return intent
     stated = find_cue(before, all_nouns(context.tools))
     subject = stated_topic(before) or (stated.body if stated.manner == "deed" else before)
-    spoken = fill_change(intent.tool, replace(cue, body=subject, manner="none"), subject, literals, context.today)
-    target = spoken[0].target if spoken else None
+    resolved = fill_change(intent.tool, replace(cue, body=subject, manner="none"), subject, literals, context.today)
+    target = resolved[0].target if resolved else None
     return replace(intent, target=target) if target and target.kind in ("phrase", "ids") else intent
 
 

@@ -223,8 +223,8 @@ def _list_call(tool: ToolSpec, tools: Sequence[ToolSpec]) -> NextCall | None:
         if listing.action == "list" and listing.shares_noun(tool):
             everything = {one.name: value_synonyms(one).get("all") for one in listing.parameters if one.choices}
             most = {one.name: one.schema.get("maximum") for one in listing.parameters if one.role == "limit"}
-            given = {name: value for name, value in {**everything, **most}.items() if value is not None}
-            call = check_intent(Intent(listing, given))
+            filters = {name: value for name, value in {**everything, **most}.items() if value is not None}
+            call = check_intent(Intent(listing, filters))
             if not call.missing:
                 return NextCall(listing, call.arguments)
     return None

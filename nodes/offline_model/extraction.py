@@ -245,8 +245,8 @@ _WITH = r"(?:with |having |under |in |add |and )?(?:the |a |an )?"
 _LABELLED = r"(?:tagged|labell?ed)"
 ITEM_SEPARATOR = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+|\s*&\s*")
 _LABEL_FORMS = (
-    rf"^(?:tag|label)(?P<kept> .+?) (?:with|as) (?:{_LABEL}:? )?{_ITEMS}$",
-    rf"^(?:tag|label)(?P<kept> (?:it|this|that)) {_ITEMS}$",
+    rf"^(?:tag|label)(?P<rest> .+?) (?:with|as) (?:{_LABEL}:? )?{_ITEMS}$",
+    rf"^(?:tag|label)(?P<rest> (?:it|this|that)) {_ITEMS}$",
     rf"\b(?P<items>[a-z]\w*)(?:-{_LABELLED}\b| {_LABELLED}(?= {{N}}\b))",
     rf"\b(?:tagged|labell?ed|categori[sz]ed)(?: (?:with|as|under))?(?: {_LABEL})?:?\s+{_ITEMS}",
     rf"\b{_WITH}(?:new )?{_LABEL}(?: (?:of|named|called|is|are|to))?\s*[:=]?\s+(?!{{N}}\b){_ITEMS}",
@@ -263,8 +263,8 @@ def _extract_tags(draft: Draft) -> None:
     for form in _LABEL_FORMS:
         match = noun_rule(form, draft.tool.any_noun).search(draft.text)
         if match:
-            kept = match.groupdict().get("kept") or ""
-            draft.text = f"{draft.text[: match.start()].rstrip()}{kept} {draft.text[match.end() :].lstrip()}".strip()
+            rest = match.groupdict().get("rest") or ""
+            draft.text = f"{draft.text[: match.start()].rstrip()}{rest} {draft.text[match.end() :].lstrip()}".strip()
             labels += [draft.literals.restore(item).lstrip("#") for item in ITEM_SEPARATOR.split(match["items"])]
             break
     labels = list(dict.fromkeys(label for label in labels if label))

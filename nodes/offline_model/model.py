@@ -254,8 +254,8 @@ def _usage(messages: Sequence[BaseMessage], text: str, calls: Sequence[tuple[str
     """Estimate the tokens: four characters each."""
     read = sum(len(content_text(message.content)) for message in messages)
     written = len(text) + sum(len(json.dumps(call)) for call in calls)
-    given, made = -(-read // _CHARACTERS_PER_TOKEN), -(-written // _CHARACTERS_PER_TOKEN)
-    return UsageMetadata(input_tokens=given, output_tokens=made, total_tokens=given + made)
+    sent, received = -(-read // _CHARACTERS_PER_TOKEN), -(-written // _CHARACTERS_PER_TOKEN)
+    return UsageMetadata(input_tokens=sent, output_tokens=received, total_tokens=sent + received)
 
 
 def _message_chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:

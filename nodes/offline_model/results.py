@@ -231,8 +231,8 @@ def _describe_failure(result: ToolResult, tool: ToolSpec) -> str:
 
 
 def _describe_change(result: ToolResult, tool: ToolSpec) -> str:
-    given = {name: value for name, value in result.arguments.items() if name != "id"}
-    return f"{_DONE_VERBS[tool.action]} the {tool.noun} {_record_text(result.records[0], given)}."
+    values = {name: value for name, value in result.arguments.items() if name != "id"}
+    return f"{_DONE_VERBS[tool.action]} the {tool.noun} {_record_text(result.records[0], values)}."
 
 
 def _describe_list(result: ToolResult, noun: str) -> str:

@@ -197,15 +197,15 @@ def _excerpt(parts: Sequence[ArticlePart], seconds: float, *, opening: int) -> l
     lengths = [[spoken_seconds([sentence]) for sentence in part.sentences] for part in parts]
     total = sum(map(sum, lengths)) or 1.0
     # One spare second, so that rounding cuts nothing from an article that fits.
-    due, spoken = 1.0, 0.0
+    due, used = 1.0, 0.0
     chosen = []
     for part, listed in zip(parts, lengths, strict=True):
         due += sum(listed) * min(1.0, seconds / total)
         sentences: list[str] = []
         for sentence, length in zip(part.sentences, listed, strict=True):
-            if len(sentences) < opening or spoken + length <= due:
+            if len(sentences) < opening or used + length <= due:
                 sentences.append(sentence)
-                spoken += length
+                used += length
         chosen.append(ArticlePart(part.heading, sentences))
     return [part for part in chosen if part.sentences]
 

@@ -220,10 +220,10 @@ def read_target(text: str, tool: ToolSpec, literals: Literals) -> Target:
         return Target("place", place=ORDINALS[place])
     if meaningful or re.search(HIDDEN, text):
         return Target("phrase", text=literals.restore(_target_phrase(text, noun)))
-    spoken = words(text)
-    if any(word in _EVERYTHING for word in spoken):
-        return Target("everything", text=" ".join(spoken))
-    points = any(word in _PRONOUNS for word in spoken) or noun_rule(r"(?:the|my) (?:{N}|one)", noun).fullmatch(text)
+    all_words = words(text)
+    if any(word in _EVERYTHING for word in all_words):
+        return Target("everything", text=" ".join(all_words))
+    points = any(word in _PRONOUNS for word in all_words) or noun_rule(r"(?:the|my) (?:{N}|one)", noun).fullmatch(text)
     return Target("pronoun" if points else "nothing")
 
 

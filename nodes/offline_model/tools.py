@@ -63,8 +63,8 @@ class Parameter:
     @property
     def bound(self) -> Literal["upper", "lower", "exact"]:
         """Return whether a date in this parameter is an upper bound, a lower bound, or exact."""
-        here = set(self.words)
-        return "upper" if here & _UPPER_WORDS else "lower" if here & _LOWER_WORDS else "exact"
+        name_set = set(self.words)
+        return "upper" if name_set & _UPPER_WORDS else "lower" if name_set & _LOWER_WORDS else "exact"
 
     @property
     def description(self) -> str:
@@ -137,25 +137,25 @@ _FORMAT_ROLES: dict[Any, Role] = {
 
 
 def _parameter_role(kind: Kind, parts: tuple[str, ...], schema: Mapping[str, Any], choices: tuple[Any, ...]) -> Role:
-    here, last = set(parts), parts[-1] if parts else ""
+    name_set, last = set(parts), parts[-1] if parts else ""
     plain: dict[Kind, Role] = {"array": "labels", "object": "other"}
     if choices or kind in plain:
         return "choice" if choices else plain[kind]
     if kind in ("integer", "number"):
         if last in _ID_WORDS and kind == "integer":
             return "id"
-        if here & {"cursor", "offset", "page"} and "size" not in here:
+        if name_set & {"cursor", "offset", "page"} and "size" not in name_set:
             return "cursor"
-        return "limit" if here & _LIMIT_WORDS and kind == "integer" else "number"
+        return "limit" if name_set & _LIMIT_WORDS and kind == "integer" else "number"
     if str(schema.get("format")) in _FORMAT_ROLES:
         return _FORMAT_ROLES[schema["format"]]
-    if here & _DATE_WORDS:
+    if name_set & _DATE_WORDS:
         return "date"
     if last in _ID_WORDS - {"key", "number", "no"}:
         return "id"
-    if here & {"currency", "branch", "ref", "commit", "version"}:
+    if name_set & {"currency", "branch", "ref", "commit", "version"}:
         return "other"
-    return next((role for role, listed in _ROLE_WORDS if here & listed), "email" if parts == ("to",) else "other")
+    return next((role for role, listed in _ROLE_WORDS if name_set & listed), "email" if parts == ("to",) else "other")
 
 
 _MAIN_ROLES: tuple[Role, ...] = ("title", "query", "text", "description", "other", "path", "url")
@@ -222,10 +222,10 @@ def parse_tools(tools: Sequence[object]) -> tuple[ToolSpec, ...]:
 
 def parse_tool(function: Mapping[str, Any]) -> ToolSpec:
     """Parse one function in the OpenAI format."""
-    name, given = function["name"], function.get("parameters")
+    name, declared = function["name"], function.get("parameters")
     description = about if isinstance(about := function.get("description"), str) else ""
     first = next(iter(words(description[:80])), "")
-    schema = given if isinstance(given, Mapping) else {}
+    schema = declared if isinstance(declared, Mapping) else {}
     parts = name_words(name)
     verb = next((part for part in parts if part in TOOL_VERBS), "")
     nouns = tuple(dict.fromkeys(part for part in parts if part != verb and part not in STOP_WORDS and len(part) > 1))

@@ -24,11 +24,11 @@ def record_seconds(node: Node) -> Node:
 
     @wraps(node)
     async def run(*args: Any, **kwargs: Any) -> Any:
-        began = time.monotonic()
+        started = time.monotonic()
         try:
             return await node(*args, **kwargs)
         except Exception as error:
-            setattr(error, _SECONDS_ATTRIBUTE, time.monotonic() - began)
+            setattr(error, _SECONDS_ATTRIBUTE, time.monotonic() - started)
             raise
 
     return cast("Node", run)
@@ -71,11 +71,11 @@ async def report_failure(state: WorkflowState) -> WorkflowUpdate:
     """Write the outcome of a failure: "success" with a warning if only formatting failed, else "error"."""
     failure = state["failure"] or Failure(stage="tool_retrieval", message=_STAGE_MESSAGES["tool_retrieval"])
     usage = WorkflowMetadata(usage=usage_summary(state["model_usage"]))
-    ended: WorkflowUpdate = {"error_stage": failure["stage"], "metadata": usage}
+    outcome: WorkflowUpdate = {"error_stage": failure["stage"], "metadata": usage}
     if failure["stage"] != "response_formatting":
-        return {**ended, "status": "error", "error": failure["message"]}
+        return {**outcome, "status": "error", "error": failure["message"]}
     warnings = [text for text in (state["warning"], failure["message"]) if text]
-    return {**ended, "status": "success", "error": None, "formatted_response": None, "warning": " ".join(warnings)}
+    return {**outcome, "status": "success", "error": None, "formatted_response": None, "warning": " ".join(warnings)}
 
 
 def failure_message(stage: Stage, raised: BaseException | str) -> str:

@@ -69,7 +69,7 @@ class WorkflowPrompts:
     ) -> ModelAnswer:
         """Request the choice of a tool and its arguments, as a call of the one function made from `tools` (W-05).
 
-        `rejected` is an unusable answer and its problems. Raises StageFailed as `ask` does.
+        `rejected` is an unusable answer and its problems. Raises StageFailed as `ask_model` does.
         """
         today = self.today().strftime("%A, %Y-%m-%d")
         described = "\n".join(candidate["description"] for candidate in state["candidates"])
@@ -87,13 +87,14 @@ class WorkflowPrompts:
     async def format(self, state: WorkflowState, config: RunnableConfig) -> ModelAnswer:
         """Request a text that presents the API's response to the user; it streams through `config` (W-07).
 
-        The model reads the mapped output, or the response body if the output is None. Raises StageFailed as `ask` does.
+        The model reads the mapped output, or the response body if the output is None. Raises StageFailed as
+        `ask_model` does.
         """
-        wanted = state["wanted_format"]
-        how = wanted["instructions"] if wanted else None
-        form = f"\n\nHow to write it:\n{how[:MAX_INSTRUCTIONS_CHARS]}" if how else ""
-        shown = _answer_block(state["raw_response"] or {}, state["output"])
-        messages = [HumanMessage(f"I asked:\n{state['user_instructions']}{form}\n\n{shown}")]
+        requested = state["wanted_format"]
+        instructions = requested["instructions"] if requested else None
+        form = f"\n\nHow to write it:\n{instructions[:MAX_INSTRUCTIONS_CHARS]}" if instructions else ""
+        block = _answer_block(state["raw_response"] or {}, state["output"])
+        messages = [HumanMessage(f"I asked:\n{state['user_instructions']}{form}\n\n{block}")]
         return await ask_model(self.model, "response_formatting", FORMAT_PROMPT, messages, config)
 
 

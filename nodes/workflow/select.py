@@ -85,11 +85,11 @@ def _build_choice(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
     tool_id, reason = _text(value.get("tool_id")), _text(value.get("reason"))[:MAX_REASON_CHARS]
     arguments, http_spec = value.get("arguments"), value.get("http_spec")
     if arguments is None and http_spec is None:
-        beside = {key: item for key, item in value.items() if key not in CHOICE_KEYS}
-        if reason and not beside:
+        extra = {key: item for key, item in value.items() if key not in CHOICE_KEYS}
+        if reason and not extra:
             return Choice(None, reason=reason)
         # The model wrote them beside tool_id, not under arguments; `reason` could then be an argument.
-        arguments = beside if beside and not reason else None
+        arguments = extra if extra and not reason else None
     if tool_id.lower() in _NO_TOOL_IDS:
         if len(tool_ids) == 1 and (arguments or http_spec):
             tool_id = tool_ids[0]
@@ -97,8 +97,8 @@ def _build_choice(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
             return Choice(None, reason=reason)
     if tool_id not in tool_ids:
         raise WrongArguments([f"tool_id must be one of {', '.join(tool_ids)}, not {tool_id[:100]!r}."])
-    read = json_object(arguments)
-    return Choice(tool_id, arguments if read is None else read, _parse_spec(http_spec), reason)
+    parsed = json_object(arguments)
+    return Choice(tool_id, arguments if parsed is None else parsed, _parse_spec(http_spec), reason)
 
 
 def _parse_spec(value: Any) -> HTTPRequestSpec | None:

@@ -40,13 +40,13 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
             UnknownTools: some ids are not registered; names all of them.
             PersistenceError: the registry cannot be read now.
         """
-        wanted = validate_graph_input(CheckedWorkflowInput, state, "The workflow cannot start")
-        found = await registered_tools(registry, tuple(dict.fromkeys(wanted.tool_ids)))
+        task = validate_graph_input(CheckedWorkflowInput, state, "The workflow cannot start")
+        found = await registered_tools(registry, tuple(dict.fromkeys(task.tool_ids)))
         tools = list(found.values())
         if len(tools) > max_tools:
-            tools = await asyncio.to_thread(relevant_tools, tools, wanted.user_instructions, max_tools)
+            tools = await asyncio.to_thread(relevant_tools, tools, task.user_instructions, max_tools)
         candidates = await asyncio.to_thread(tool_candidates, tools)
-        formatting = WantedFormat(instructions=wanted.response_format_instructions) if wanted.format_response else None
+        formatting = WantedFormat(instructions=task.response_format_instructions) if task.format_response else None
         return {**new_state(), "candidates": candidates, "wanted_format": formatting}
 
     return retrieve

@@ -177,12 +177,12 @@ MAX_CHOICES = 200
 
 def plain_schema(root: Mapping[str, Any], *, words: bool = True) -> dict[str, Any]:
     """Return an object's schema without references, of bounded size and depth; `words` keeps the descriptions."""
-    left = MAX_SUBSCHEMAS
+    remaining = MAX_SUBSCHEMAS
 
     def plain(schema: Any, depth: int) -> dict[str, Any]:
-        nonlocal left
-        left -= 1
-        if left < 0 or depth > MAX_SCHEMA_DEPTH:
+        nonlocal remaining
+        remaining -= 1
+        if remaining < 0 or depth > MAX_SCHEMA_DEPTH:
             return {}
         found = resolve_schema(schema, root)
         about = (
@@ -222,9 +222,9 @@ def plain_schema(root: Mapping[str, Any], *, words: bool = True) -> dict[str, An
 def _text_choices(found: Mapping[str, Any]) -> list[str]:
     """Return the choices if all are short texts, the only kind that all endpoints accept."""
     choices = [found["const"]] if "const" in found else found.get("enum", [])
-    given = [choice for choice in choices if choice is not None]
-    fit = all(isinstance(choice, str) and 0 < len(choice) <= MAX_CHOICE_CHARS for choice in given)
-    return list(dict.fromkeys(given)) if fit and len(given) <= MAX_CHOICES else []
+    present = [choice for choice in choices if choice is not None]
+    fit = all(isinstance(choice, str) and 0 < len(choice) <= MAX_CHOICE_CHARS for choice in present)
+    return list(dict.fromkeys(present)) if fit and len(present) <= MAX_CHOICES else []
 
 
 FUNCTION_NAME = "choose_request"
