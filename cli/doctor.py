@@ -37,8 +37,8 @@ from toolweave.nodes.chat_models import settings_for_script
 from toolweave.nodes.http_tools.api_calls import resolve_credentials
 from toolweave.nodes.model_endpoint import ModelEndpoint, chosen_endpoint
 from toolweave.outbound import OutboundPolicy
-from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
-from toolweave.runtime.persistence.schema import is_newest
+from toolweave.runtime.persistence.data_folder import LOCK_FILE, data_folder_lock
+from toolweave.runtime.persistence.schema import is_current
 from toolweave.servers.core.files.roots import Roots
 from toolweave.servers.core.query.database import open_query_database
 from toolweave.servers.databases.database import failure_reason, has_schema
@@ -183,7 +183,7 @@ def check_schema(settings: Settings) -> Iterator[Finding]:
         fix = "Restore a backup, or move the file away."
         yield Finding("fail", "database", f"{path} cannot be read: {error}.", fix)
     else:
-        age = "the current schema." if is_newest(path, revision) else "an older schema; the next server upgrades it."
+        age = "the current schema." if is_current(path, revision) else "an older schema; the next server upgrades it."
         yield Finding("ok", "database", f"{path} has {age}")
 
 

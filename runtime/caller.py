@@ -9,15 +9,15 @@ from typing import Any
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.models import JsonObject
 
-USER = "langgraph_auth_user"
-USER_ID = "langgraph_auth_user_id"
-PERMISSIONS = "langgraph_auth_permissions"
+USER_KEY = "langgraph_auth_user"
+USER_ID_KEY = "langgraph_auth_user_id"
+PERMISSIONS_KEY = "langgraph_auth_permissions"
 # What only the server says: a caller that configures them speaks for somebody else.
-AUTH_KEYS = frozenset({USER, USER_ID, PERMISSIONS})
+AUTH_KEYS = frozenset({USER_KEY, USER_ID_KEY, PERMISSIONS_KEY})
 # Everything else that an application knows of a user, such as a token, is for the run alone.
-SHOWN_OF_USER = ("identity", "display_name", "is_authenticated", "permissions")
+PUBLIC_USER_FIELDS = ("identity", "display_name", "is_authenticated", "permissions")
 # W3C Trace Context: of the headers that runs may see, those that are no secret.
-TRACE = ("traceparent", "tracestate")
+TRACE_HEADERS = ("traceparent", "tracestate")
 # The parts of `Caller.credentials`.
 HEADERS, USER_MEMBERS = "headers", "user"
 
@@ -65,42 +65,42 @@ class Caller:
     user: User | None = None
     headers: JsonObject = field(default_factory=dict)
     run_metadata: JsonObject = field(default_factory=dict)
-    run_threads: Mapping[str, Any] | None = None
+    thread_filter: Mapping[str, Any] | None = None
 
     def configurable(self) -> JsonObject:
         """Return what a run of this caller finds in `config.configurable` and the API shows; JSON, stored as it is."""
-        traced = {name: value for name, value in self.headers.items() if name in TRACE}
+        traced = {name: value for name, value in self.headers.items() if name in TRACE_HEADERS}
         if self.user is None:
             return traced
-        members = _as_json(self.user)
-        shown = {name: members[name] for name in SHOWN_OF_USER}
+        members = _user_json(self.user)
+        shown = {name: members[name] for name in PUBLIC_USER_FIELDS}
         permissions = [str(permission) for permission in self.user.permissions]
-        return {**traced, USER: shown, USER_ID: self.user.identity, PERMISSIONS: permissions}
+        return {**traced, USER_KEY: shown, USER_ID_KEY: self.user.identity, PERMISSIONS_KEY: permissions}
 
     def credentials(self) -> JsonObject:
         """Return the rest of what a run of this caller finds there: it may hold tokens, and is stored encrypted."""
-        headers = {name: value for name, value in self.headers.items() if name not in TRACE}
-        members = {} if self.user is None else _as_json(self.user)
-        hidden = {name: value for name, value in members.items() if name not in SHOWN_OF_USER}
+        headers = {name: value for name, value in self.headers.items() if name not in TRACE_HEADERS}
+        members = {} if self.user is None else _user_json(self.user)
+        hidden = {name: value for name, value in members.items() if name not in PUBLIC_USER_FIELDS}
         parts = {HEADERS: headers, USER_MEMBERS: hidden}
         return {name: part for name, part in parts.items() if part}
 
 
 def user_of_run(configured: Mapping[str, Any], credentials: JsonObject) -> JsonObject:
     """Rebuild the user of a run out of what `Caller.configurable` and `Caller.credentials` gave; empty without one."""
-    if USER not in configured:
+    if USER_KEY not in configured:
         return {}
-    members = {**configured[USER], **credentials.get(USER_MEMBERS, {})}
-    return {USER: User(members), "user_id": configured[USER_ID]}
+    members = {**configured[USER_KEY], **credentials.get(USER_MEMBERS, {})}
+    return {USER_KEY: User(members), "user_id": configured[USER_ID_KEY]}
 
 
-def _as_json(user: User) -> JsonObject:
+def _user_json(user: User) -> JsonObject:
     members: JsonObject = loads(dumps(vars(user)))
     return members
 
 
-NOBODY = Caller()
-_CALLER: ContextVar[Caller] = ContextVar("caller", default=NOBODY)
+ANONYMOUS = Caller()
+_CALLER: ContextVar[Caller] = ContextVar("caller", default=ANONYMOUS)
 
 
 def current_caller() -> Caller:
@@ -109,7 +109,7 @@ def current_caller() -> Caller:
 
 
 @contextmanager
-def calling(caller: Caller) -> Iterator[None]:
+def use_caller(caller: Caller) -> Iterator[None]:
     """Do the block's work for this caller."""
     token = _CALLER.set(caller)
     try:

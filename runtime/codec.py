@@ -25,12 +25,12 @@ from toolweave.errors import InvalidRequest
 from toolweave.json_values import LARGE_BYTES, collecting_later
 
 # A leading blank marks text that only the json module reads back exactly (huge integers, lone surrogates).
-EXACT = " "
+EXACT_PREFIX = " "
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 
-class StoredJson:
+class RawJson:
     """JSON text that stands in the place of its value, to be encoded as it is."""
 
     __slots__ = ("text",)
@@ -52,14 +52,14 @@ def to_json(value: object) -> str:
         if "Recursion limit" in str(error):
             raise InvalidRequest(f"Not storable as JSON: {error}") from error
     try:
-        return EXACT + json.dumps(value, separators=(",", ":"))
+        return EXACT_PREFIX + json.dumps(value, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequest(f"Not storable as JSON: {error}") from error
 
 
 def from_json(text: str) -> Any:
     """Decode what to_json gave."""
-    return loads(text, json.loads if text.startswith(EXACT) else orjson.loads)
+    return loads(text, json.loads if text.startswith(EXACT_PREFIX) else orjson.loads)
 
 
 def to_micros(moment: datetime) -> int:
@@ -72,24 +72,24 @@ def from_micros(micros: int) -> datetime:
     return EPOCH + timedelta(microseconds=micros)
 
 
-OPTIONS = orjson.OPT_NON_STR_KEYS
+ORJSON_OPTIONS = orjson.OPT_NON_STR_KEYS
 # Values that are encoded at a time where others wait: a few milliseconds. 1 KiB of text counts as a value.
 SLICE_VALUES = 2_000
 # Deeper than anything of the API's own around a graph's values; a value may contain itself.
-SLICED_LEVELS = 10
+MAX_SLICED_DEPTH = 10
 
 
-def plain(value: object) -> object:
+def to_jsonable(value: object) -> object:
     """Give the JSON-ready form of a value that JSON has no type for."""
-    for kinds, form in FORMS:
+    for kinds, convert in CONVERTERS:
         if isinstance(value, kinds):
-            return form(value)
+            return convert(value)
     if isinstance(value, tuple) and not hasattr(value, "_asdict"):
         return list(value)
-    return _by_its_own_means(value)
+    return _dump_by_method(value)
 
 
-def dumps(value: object, form: Callable[[object], object] = plain) -> bytes:
+def dumps(value: object, default: Callable[[object], object] = to_jsonable) -> bytes:
     """Encode a value as compact UTF-8 JSON; `form` gives the JSON-ready form of what JSON has no type for.
 
     Messages and other pydantic models take the form of their `model_dump`, exceptions that of
@@ -98,22 +98,22 @@ def dumps(value: object, form: Callable[[object], object] = plain) -> bytes:
     nothing that a graph can hold makes this raise.
     """
     try:
-        return orjson.dumps(value, default=form, option=OPTIONS)
+        return orjson.dumps(value, default=default, option=ORJSON_OPTIONS)
     except TypeError:
-        text = json.dumps(_portable(value, form), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(_to_json_types(value, default), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode("utf-8", "replace")
 
 
 def is_large(value: object) -> bool:
     """Say whether a value takes longer to encode than others should wait."""
-    return _weight(value) > SLICE_VALUES
+    return _count_values(value) > SLICE_VALUES
 
 
 def dumps_slices(value: Any, level: int = 0) -> Iterator[bytes]:
     """Encode a value as `dumps` does, in pieces, so that others can run between them."""
     if isinstance(value, BaseModel) and is_large(value):
-        value = plain(value)
-    if type(value) not in (dict, list, tuple) or level == SLICED_LEVELS or not is_large(value):
+        value = to_jsonable(value)
+    if type(value) not in (dict, list, tuple) or level == MAX_SLICED_DEPTH or not is_large(value):
         yield dumps(value)
         return
     named = isinstance(value, dict)
@@ -125,7 +125,7 @@ def dumps_slices(value: Any, level: int = 0) -> Iterator[bytes]:
         group: list[Any] = []
         weight = 0
         while waiting and weight <= SLICE_VALUES:
-            weight += _weight(waiting[0][1] if named else waiting[0])
+            weight += _count_values(waiting[0][1] if named else waiting[0])
             if weight > SLICE_VALUES and group:
                 break
             group.append(waiting.popleft())
@@ -142,7 +142,7 @@ def dumps_slices(value: Any, level: int = 0) -> Iterator[bytes]:
     yield b"}" if named else b"]"
 
 
-def _weight(value: object) -> int:
+def _count_values(value: object) -> int:
     """Estimate how many values there are to encode, up to a little more than `SLICE_VALUES`."""
     weight, waiting = 0, [value]
     while waiting and weight <= SLICE_VALUES:
@@ -156,7 +156,7 @@ def _weight(value: object) -> int:
             inner = item.values()  # type: ignore[attr-defined]
         elif kind is list or kind is tuple:
             inner = item  # type: ignore[assignment]
-        elif isinstance(item, StoredJson):
+        elif isinstance(item, RawJson):
             weight += len(item.text) >> 10
         elif isinstance(item, BaseModel):
             inner = item.__dict__.values()
@@ -174,13 +174,13 @@ def loads(data: bytes | str, parse: Callable[[bytes | str], Any] = orjson.loads)
         return parse(data)
 
 
-def _number(value: Decimal) -> int | float | None:
+def _json_number(value: Decimal) -> int | float | None:
     if not value.is_finite():
         return None
     return int(value) if value.as_tuple().exponent == 0 else float(value)
 
 
-def _by_its_own_means(value: object) -> object:
+def _dump_by_method(value: object) -> object:
     for name in ("model_dump", "_asdict", "to_dict", "dict"):
         method = getattr(value, name, None)
         if callable(method) and not isinstance(value, type):
@@ -188,33 +188,33 @@ def _by_its_own_means(value: object) -> object:
                 return method()
             except Exception:  # noqa: BLE001, S112 - the application's own code; another form, or its name, will do
                 continue
-    return _told(value, repr)
+    return _safe_text(value, repr)
 
 
-def _told(value: object, tell: Callable[[object], str]) -> str:
+def _safe_text(value: object, to_text: Callable[[object], str]) -> str:
     """Give an object's own words, or its class when it has none."""
     try:
-        return tell(value)
+        return to_text(value)
     except Exception:  # noqa: BLE001 - the application's own code
         return f"<{type(value).__name__}>"
 
 
-FORMS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
-    (BaseModel, _by_its_own_means),
-    (StoredJson, lambda value: orjson.Fragment(value.text)),
-    (BaseException, lambda value: {"error": type(value).__name__, "message": _told(value, str)}),
+CONVERTERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
+    (BaseModel, _dump_by_method),
+    (RawJson, lambda value: orjson.Fragment(value.text)),
+    (BaseException, lambda value: {"error": type(value).__name__, "message": _safe_text(value, str)}),
     (set | frozenset | deque, list),
     (Mapping, dict),
     (bytes | bytearray | memoryview, lambda value: b64encode(bytes(value)).decode()),
     (timedelta, timedelta.total_seconds),
-    (Decimal, _number),
+    (Decimal, _json_number),
     (PurePath | ZoneInfo | IPv4Address | IPv6Address, str),
     (Pattern, lambda value: value.pattern),
     (Send, lambda value: {"node": value.node, "args": value.arg}),
 )
 
 
-def _portable(value: object, form: Callable[[object], object], depth: int = 0) -> object:
+def _to_json_types(value: object, default: Callable[[object], object], depth: int = 0) -> object:
     """Rebuild a value from the types that json knows; the slow way, taken when orjson refuses."""
     if depth > 200:
         return repr(value)
@@ -227,18 +227,18 @@ def _portable(value: object, form: Callable[[object], object], depth: int = 0) -
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
-        return {_key(key): _portable(item, form, depth + 1) for key, item in value.items()}
+        return {_json_key(key): _to_json_types(item, default, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple) and not hasattr(value, "_asdict"):
-        return [_portable(item, form, depth + 1) for item in value]
+        return [_to_json_types(item, default, depth + 1) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return _portable(asdict(value), form, depth + 1)
+        return _to_json_types(asdict(value), default, depth + 1)
     try:
-        return orjson.loads(orjson.dumps(value, option=OPTIONS))
+        return orjson.loads(orjson.dumps(value, option=ORJSON_OPTIONS))
     except TypeError:
-        return _portable(form(value), form, depth + 1)
+        return _to_json_types(default(value), default, depth + 1)
 
 
-def _key(key: object) -> str:
+def _json_key(key: object) -> str:
     return key.encode("utf-8", "replace").decode() if isinstance(key, str) else str(key)
 
 

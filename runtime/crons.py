@@ -22,16 +22,16 @@ from croniter import croniter
 from loguru import logger
 
 from toolweave.errors import InvalidRequest, PersistenceError, RequestError
-from toolweave.runtime.background import in_background
+from toolweave.runtime.background import background_task
 from toolweave.runtime.models import Cron
-from toolweave.runtime.persistence.crons import Claim, CronRepository, FiringTakenError, claim_of
+from toolweave.runtime.persistence.crons import ClaimFiring, CronRepository, FiringTakenError, firing_claim
 
-SHOWN = 80
-WRITTEN = re.compile(r"[0-9A-Za-z*/,\-?#L@ \t]{1,256}")
+MAX_ECHO = 80
+SCHEDULE_PATTERN = re.compile(r"[0-9A-Za-z*/,\-?#L@ \t]{1,256}")
 # croniter's own additions: a random minute, and one made of a hash.
-RANDOM = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")
-WORD_FOR_EVERY_HOUR = "@hourly"
-HOUR = 1
+RANDOM_FIELD = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")
+HOURLY_ALIAS = "@hourly"
+HOUR_FIELD = 1
 
 
 def next_firing(schedule: str, timezone: str | None, after: datetime, until: datetime | None = None) -> datetime | None:
@@ -41,11 +41,11 @@ def next_firing(schedule: str, timezone: str | None, after: datetime, until: dat
         InvalidRequest: the schedule or the time zone is not one.
     """
     check_schedule(schedule)
-    zone = time_zone(timezone)
+    zone = parse_time_zone(timezone)
     try:
         moments = croniter(schedule, after.astimezone(zone))
         moment: datetime = moments.get_next(datetime)
-        while moment.fold and not _for_every_hour(schedule) and _is_ambiguous(moment):
+        while moment.fold and not _is_hourly(schedule) and _is_ambiguous(moment):
             moment = moments.get_next(datetime)
     except (ValueError, OverflowError):
         return None
@@ -55,26 +55,26 @@ def next_firing(schedule: str, timezone: str | None, after: datetime, until: dat
 
 def check_schedule(schedule: str) -> None:
     """Accept a schedule. Raises InvalidRequest."""
-    if not WRITTEN.fullmatch(schedule) or RANDOM.search(schedule) or not croniter.is_valid(schedule):
+    if not SCHEDULE_PATTERN.fullmatch(schedule) or RANDOM_FIELD.search(schedule) or not croniter.is_valid(schedule):
         raise InvalidRequest(
-            f"Invalid cron schedule: {schedule[:SHOWN]!r}. Write minute, hour, day of month, month and day of week, "
+            f"Invalid cron schedule: {schedule[:MAX_ECHO]!r}. Write minute, hour, day of month, month and day of week, "
             "such as '*/5 * * * *' for every five minutes."
         )
 
 
-def time_zone(name: str | None) -> ZoneInfo:
+def parse_time_zone(name: str | None) -> ZoneInfo:
     """Give an IANA time zone, UTC without a name. Raises InvalidRequest."""
     try:
         return ZoneInfo("UTC" if name is None else name)
     except (KeyError, ValueError, OSError):
         raise InvalidRequest(
-            f"Invalid timezone: {str(name)[:SHOWN]!r}. Use a name of the IANA database, such as 'America/New_York'."
+            f"Invalid timezone: {str(name)[:MAX_ECHO]!r}. Use a name of the IANA database, such as 'America/New_York'."
         ) from None
 
 
-def _for_every_hour(schedule: str) -> bool:
+def _is_hourly(schedule: str) -> bool:
     fields = schedule.split()
-    return schedule.strip() == WORD_FOR_EVERY_HOUR if len(fields) == 1 else fields[HOUR].startswith("*")
+    return schedule.strip() == HOURLY_ALIAS if len(fields) == 1 else fields[HOUR_FIELD].startswith("*")
 
 
 def _is_ambiguous(moment: datetime) -> bool:
@@ -82,10 +82,10 @@ def _is_ambiguous(moment: datetime) -> bool:
 
 
 # Creates a cron's run, with the claim inside the same transaction.
-Fire = Callable[[Cron, Claim], Awaitable[None]]
+FireCron = Callable[[Cron, ClaimFiring], Awaitable[None]]
 # The wall clock may be set, and the machine may sleep: it is looked at again after this time at the latest.
-LONGEST_WAIT = timedelta(minutes=1)
-RETRY = timedelta(seconds=5)
+MAX_SLEEP = timedelta(minutes=1)
+RETRY_DELAY = timedelta(seconds=5)
 
 
 class Clock(Protocol):
@@ -107,14 +107,14 @@ class WallClock:
 
     async def sleep_until(self, moment: datetime) -> None:
         """Sleep until the moment, a minute at most."""
-        wait = min(moment - self.now(), LONGEST_WAIT)
+        wait = min(moment - self.now(), MAX_SLEEP)
         await asyncio.sleep(max(0.0, wait.total_seconds()))
 
 
-class CronClock:
+class CronScheduler:
     """Fire crons as they fall due; run it with `running_cron_clock`."""
 
-    def __init__(self, crons: CronRepository, fire: Fire, clock: Clock) -> None:
+    def __init__(self, crons: CronRepository, fire: FireCron, clock: Clock) -> None:
         self._crons = crons
         self._fire = fire
         self._clock = clock
@@ -124,17 +124,17 @@ class CronClock:
         while True:
             self._crons.changed.clear()
             try:
-                due = await self._crons.due(self._clock.now())
+                due = await self._crons.list_due(self._clock.now())
                 for cron in due:
-                    await self._fire_one(cron)
+                    await self._fire_cron(cron)
                 wake_at = self._clock.now() if due else await self._crons.next_due()
             except Exception as error:  # noqa: BLE001 - the top-level handler of firings: crons must not end silently
                 logger.opt(exception=error).error("crons cannot be fired now: {}", error)
-                wake_at = self._clock.now() + RETRY
-            await change_or_moment(self._crons.changed, self._clock, wake_at)
+                wake_at = self._clock.now() + RETRY_DELAY
+            await wait_for_change(self._crons.changed, self._clock, wake_at)
 
-    async def _fire_one(self, cron: Cron) -> None:
-        claim = claim_of(cron, self._following(cron))
+    async def _fire_cron(self, cron: Cron) -> None:
+        claim = firing_claim(cron, self._next_firing(cron))
         try:
             await self._fire(cron, claim)
         except FiringTakenError:
@@ -148,9 +148,9 @@ class CronClock:
         else:
             logger.info("cron {} has started its run", cron.cron_id)
             return
-        await self._crons.skip(claim)
+        await self._crons.skip_firing(claim)
 
-    def _following(self, cron: Cron) -> datetime | None:
+    def _next_firing(self, cron: Cron) -> datetime | None:
         try:
             return next_firing(cron.schedule, cron.timezone, self._clock.now(), cron.end_time)
         except InvalidRequest as error:
@@ -159,11 +159,11 @@ class CronClock:
             return None
 
 
-async def change_or_moment(changed: asyncio.Event, clock: Clock, moment: datetime | None) -> None:
+async def wait_for_change(changed: asyncio.Event, clock: Clock, until: datetime | None) -> None:
     """Wait until something changes or the moment has come, whichever is first."""
     waiting: set[asyncio.Task[object]] = {asyncio.create_task(changed.wait())}
-    if moment is not None:
-        waiting.add(asyncio.create_task(clock.sleep_until(moment)))
+    if until is not None:
+        waiting.add(asyncio.create_task(clock.sleep_until(until)))
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -172,8 +172,8 @@ async def change_or_moment(changed: asyncio.Event, clock: Clock, moment: datetim
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-def running_cron_clock(
-    crons: CronRepository, fire: Fire, clock: Clock | None = None
+def run_cron_scheduler(
+    crons: CronRepository, fire: FireCron, clock: Clock | None = None
 ) -> AbstractAsyncContextManager[None]:
     """Fire crons while the block runs; open it when runs can start, and leave it before they cannot any more."""
-    return in_background(CronClock(crons, fire, clock or WallClock()).run(), "cron-clock")
+    return background_task(CronScheduler(crons, fire, clock or WallClock()).run(), "cron-clock")

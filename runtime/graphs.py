@@ -24,13 +24,13 @@ from pydantic import BaseModel
 
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import ConfigError, NotFound
-from toolweave.runtime.caller import USER, User, current_caller
+from toolweave.runtime.caller import USER_KEY, User, current_caller
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.models import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class GraphUse:
+class FactoryInputs:
     """What a graph is opened for; `context` belongs to `threads.create_run` alone."""
 
     access: AccessContext
@@ -41,9 +41,9 @@ class GraphUse:
 
 
 @asynccontextmanager
-async def made_by(factory: Callable[..., Any], use: GraphUse) -> AsyncIterator[object]:
+async def call_factory(factory: Callable[..., Any], inputs: FactoryInputs) -> AsyncIterator[object]:
     """Call a factory (a function or coroutine function that gives a graph or a context manager of one)."""
-    positional, named = _arguments(factory, use)
+    positional, named = _factory_arguments(factory, inputs)
     made = factory(*positional, **named)
     if inspect.isawaitable(made):
         made = await made
@@ -57,19 +57,19 @@ async def made_by(factory: Callable[..., Any], use: GraphUse) -> AsyncIterator[o
         yield made
 
 
-def _arguments(factory: Callable[..., Any], use: GraphUse) -> tuple[list[Any], dict[str, Any]]:
+def _factory_arguments(factory: Callable[..., Any], inputs: FactoryInputs) -> tuple[list[Any], dict[str, Any]]:
     """Choose by annotation, then by name; the first parameter that neither explains is the config."""
-    hints = _hints(factory)
+    hints = _type_hints(factory)
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for parameter in inspect.signature(factory).parameters.values():
         hint = hints.get(parameter.name)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        if _is_runtime(hint) or (hint is None and parameter.name == "runtime"):
-            value: Any = _server_runtime(use, hint)
-        elif hint is RunnableConfig or parameter.name == "config" or _unexplained(parameter, positional, named):
-            value = use.config
+        if _is_runtime_type(hint) or (hint is None and parameter.name == "runtime"):
+            value: Any = _build_runtime(inputs, hint)
+        elif hint is RunnableConfig or parameter.name == "config" or _is_first_required(parameter, positional, named):
+            value = inputs.config
         else:
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
@@ -79,11 +79,11 @@ def _arguments(factory: Callable[..., Any], use: GraphUse) -> tuple[list[Any], d
     return positional, named
 
 
-def _unexplained(parameter: inspect.Parameter, positional: list[Any], named: dict[str, Any]) -> bool:
+def _is_first_required(parameter: inspect.Parameter, positional: list[Any], named: dict[str, Any]) -> bool:
     return parameter.default is parameter.empty and not positional and not named
 
 
-def _hints(factory: Callable[..., Any]) -> dict[str, Any]:
+def _type_hints(factory: Callable[..., Any]) -> dict[str, Any]:
     target = factory if inspect.isroutine(factory) else type(factory).__call__
     try:
         return get_type_hints(target)
@@ -92,20 +92,20 @@ def _hints(factory: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
-def _is_runtime(hint: Any) -> bool:
+def _is_runtime_type(hint: Any) -> bool:
     kinds = (ServerRuntime, _ExecutionRuntime, _ReadRuntime)
     return any(hint is kind or get_origin(hint) is kind for kind in kinds)
 
 
-def _server_runtime(use: GraphUse, hint: Any) -> "_ExecutionRuntime[Any] | _ReadRuntime[Any]":
-    if use.access != "threads.create_run":
-        return _ReadRuntime(access_context=use.access, user=use.user, store=use.store)
+def _build_runtime(inputs: FactoryInputs, hint: Any) -> "_ExecutionRuntime[Any] | _ReadRuntime[Any]":
+    if inputs.access != "threads.create_run":
+        return _ReadRuntime(access_context=inputs.access, user=inputs.user, store=inputs.store)
     (schema, *_) = get_args(hint) or (None,)
-    context = _typed(schema, use.context)
-    return _ExecutionRuntime(access_context=use.access, user=use.user, store=use.store, context=context)
+    context = _typed_context(schema, inputs.context)
+    return _ExecutionRuntime(access_context=inputs.access, user=inputs.user, store=inputs.store, context=context)
 
 
-def _typed(schema: Any, context: Mapping[str, Any] | None) -> Any:
+def _typed_context(schema: Any, context: Mapping[str, Any] | None) -> Any:
     """Make the context an object of the class that the annotation names, as LangGraph does for nodes."""
     if context is None or not isinstance(schema, type):
         return context
@@ -115,7 +115,7 @@ def _typed(schema: Any, context: Mapping[str, Any] | None) -> Any:
 
 
 Graph = Pregel[Any, Any, Any, Any]
-UNNAMED = "LangGraph"
+DEFAULT_GRAPH_NAME = "LangGraph"
 
 
 class GraphRegistry:
@@ -137,7 +137,7 @@ class GraphRegistry:
         self._warned: set[tuple[str, str]] = set()
         for graph_id, value in loaded.items():
             if isinstance(value, Pregel | StateGraph):
-                self._graphs[graph_id] = self._attach(graph_id, value)
+                self._graphs[graph_id] = self._attach_persistence(graph_id, value)
             elif callable(value):
                 self._factories[graph_id] = value
             else:
@@ -147,7 +147,7 @@ class GraphRegistry:
                     fix="Name a compiled graph, a StateGraph or a factory.",
                 )
 
-    def names(self) -> list[str]:
+    def graph_ids(self) -> list[str]:
         """List the graph ids in the order of langgraph.json."""
         return list(self._descriptions)
 
@@ -155,7 +155,7 @@ class GraphRegistry:
         """Give each graph's description, None where langgraph.json has none."""
         return dict(self._descriptions)
 
-    def given_names(self) -> dict[str, str]:
+    def compiled_names(self) -> dict[str, str]:
         """Give the names of graphs by id, as they were compiled; factories' graphs have none before they are made."""
         return {graph_id: graph.name for graph_id, graph in self._graphs.items()}
 
@@ -183,32 +183,32 @@ class GraphRegistry:
         if factory is None:
             raise NotFound(f"Graph '{graph_id}' not found")
         config = config or {}
-        async with made_by(factory, GraphUse(access, config, _user(config), self._store, context)) as made:
-            yield self._attach(graph_id, made)
+        async with call_factory(factory, FactoryInputs(access, config, _user_of(config), self._store, context)) as made:
+            yield self._attach_persistence(graph_id, made)
 
-    def _attach(self, graph_id: str, value: object) -> Graph:
+    def _attach_persistence(self, graph_id: str, value: object) -> Graph:
         graph = value.compile() if isinstance(value, StateGraph) else value
         if not isinstance(graph, Pregel):
             raise ConfigError(f"the factory of graph {graph_id!r} made a {type(graph).__name__}, not a graph.")
         if isinstance(graph.checkpointer, BaseCheckpointSaver):
-            self._warn_of_own(graph_id, "checkpointer")
+            self._warn_overridden(graph_id, "checkpointer")
         if graph.store is not None:
-            self._warn_of_own(graph_id, "store")
+            self._warn_overridden(graph_id, "store")
         update: JsonObject = {"checkpointer": self._checkpointer, "store": self._store}
-        if graph.name == UNNAMED:
+        if graph.name == DEFAULT_GRAPH_NAME:
             update["name"] = graph_id
         return graph.copy(update=update)
 
-    def _warn_of_own(self, graph_id: str, part: str) -> None:
+    def _warn_overridden(self, graph_id: str, part: str) -> None:
         # Once: a factory's graph is attached at every use.
         if (graph_id, part) not in self._warned:
             self._warned.add((graph_id, part))
             logger.warning("graph {} was compiled with a {} of its own; the server's is used", graph_id, part)
 
 
-def _user(config: RunnableConfig) -> User | None:
+def _user_of(config: RunnableConfig) -> User | None:
     """Give the user a run was created by, or who asks now."""
-    of_run = (config.get("configurable") or {}).get(USER)
+    of_run = (config.get("configurable") or {}).get(USER_KEY)
     return of_run if isinstance(of_run, User) else current_caller().user
 
 
@@ -233,14 +233,14 @@ def load_target(target: str, folder: Path, *, what: str = "", source: str = "lan
     try:
         module = _load_file(folder / where) if where.endswith(".py") or "/" in where else importlib.import_module(where)
     except (Exception, SystemExit) as error:  # the user's module may raise anything
-        raise ConfigError(f"{named}cannot load {target!r}: {_told(error)}.", source=source, fix=_fix(error)) from error
+        raise ConfigError(f"{named}cannot load {target!r}: {_cause(error)}.", source=source, fix=_fix(error)) from error
     try:
         return getattr(module, attribute)
     except AttributeError as error:
         raise ConfigError(f"{named}{where!r} has no {attribute!r}.", source=source) from error
 
 
-def _told(error: BaseException) -> str:
+def _cause(error: BaseException) -> str:
     """Say what was raised, and where in the code that was being imported."""
     text = str(error).strip().rstrip(".")
     speaks_for_itself = text and isinstance(error, ImportError | OSError | SyntaxError)

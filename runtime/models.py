@@ -14,7 +14,7 @@ CancelAction = Literal["interrupt", "rollback"]
 IfNotExists = Literal["create", "reject"]
 OnCompletion = Literal["delete", "keep"]
 TtlStrategy = Literal["delete", "keep_latest"]
-TERMINAL: frozenset[RunStatus] = frozenset({"success", "error", "interrupted", "timeout"})
+TERMINAL_STATUSES: frozenset[RunStatus] = frozenset({"success", "error", "interrupted", "timeout"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class AssistantPatch:
     name: str | None = None
     description: str | None = None
 
-    def applied_to(self, assistant: Assistant) -> Assistant:
+    def apply_to(self, assistant: Assistant) -> Assistant:
         """Give the assistant as this change leaves it; version and times are the caller's."""
-        config, context = mirrored(self.config or {}, self.context or {})
+        config, context = mirror_context(self.config or {}, self.context or {})
         return replace(
             assistant,
             graph_id=self.graph_id or assistant.graph_id,
@@ -62,7 +62,7 @@ class AssistantPatch:
         )
 
 
-def mirrored(config: JsonObject, context: JsonObject) -> tuple[JsonObject, JsonObject]:
+def mirror_context(config: JsonObject, context: JsonObject) -> tuple[JsonObject, JsonObject]:
     """Let context and `config.configurable` say the same when only one of them says something."""
     configurable: JsonObject = config.get("configurable") or {}
     if context and not configurable:
@@ -177,18 +177,18 @@ class NewRun:
     temporary: bool = False
     thread_metadata: JsonObject = field(default_factory=dict)
     thread_config: JsonObject = field(default_factory=dict)
-    on_threads: Mapping[str, Any] | None = None
+    thread_filter: Mapping[str, Any] | None = None
     credentials: JsonObject = field(default_factory=dict, repr=False)
     sealed: bytes | None = field(default=None, repr=False)
 
 
 # What identifies a run to its graph and to clients: both find it in `configurable`, and no caller can override it.
-IDENTITY = ("run_id", "thread_id", "graph_id", "assistant_id")
+IDENTITY_FIELDS = ("run_id", "thread_id", "graph_id", "assistant_id")
 
 
 def run_identity(run: Run | NewRun) -> JsonObject:
     """Give the ids of a run, its thread, its graph and its assistant."""
-    return {name: getattr(run, name) for name in IDENTITY}
+    return {name: getattr(run, name) for name in IDENTITY_FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +196,8 @@ class CreatedRun:
     """A created run; `due` says that it may start now, `superseded` which runs its strategy cancels."""
 
     run: Run
-    due: bool
-    superseded: tuple[tuple[str, CancelAction], ...] = ()
+    is_due: bool
+    superseded_runs: tuple[tuple[str, CancelAction], ...] = ()
 
 
 class StreamEvent(NamedTuple):
@@ -235,9 +235,9 @@ class Outcome:
     run_metadata: JsonObject = field(default_factory=dict)
 
 
-CANCELLED = "The run was cancelled."
+CANCELLED_TEXT = "The run was cancelled."
 # Where a failed job's metadata hold the text of its failure.
-JOB_ERROR = "error"
+JOB_ERROR_KEY = "error"
 
 
 def timestamp(moment: datetime) -> str:
@@ -245,9 +245,9 @@ def timestamp(moment: datetime) -> str:
     return moment.isoformat(timespec="microseconds")
 
 
-def cancellation(action: CancelAction, why: str | None) -> JsonObject:
+def cancellation_error(action: CancelAction, reason: str | None) -> JsonObject:
     """Describe a cancellation as the official server does in a thread's error and in webhooks."""
-    return {"error": "UserRollback" if action == "rollback" else "UserInterrupt", "message": why or CANCELLED}
+    return {"error": "UserRollback" if action == "rollback" else "UserInterrupt", "message": reason or CANCELLED_TEXT}
 
 
 def run_json(run: Run) -> JsonObject:

@@ -20,12 +20,12 @@ from loguru import logger
 from sqlalchemy import Connection
 
 from toolweave.errors import OutboundFailed, OutboundRefused, PersistenceError
-from toolweave.runtime.background import in_background
+from toolweave.runtime.background import background_task
 from toolweave.runtime.codec import dumps
-from toolweave.runtime.crons import Clock, WallClock, change_or_moment
-from toolweave.runtime.models import JOB_ERROR, CancelAction, JsonObject, NewRun, Outcome, Run, run_json, timestamp
-from toolweave.runtime.persistence.runs import Alongside
-from toolweave.runtime.persistence.webhooks import WebhookDelivery, WebhookRepository, insert_delivery, place_of
+from toolweave.runtime.crons import Clock, WallClock, wait_for_change
+from toolweave.runtime.models import JOB_ERROR_KEY, CancelAction, JsonObject, NewRun, Outcome, Run, run_json, timestamp
+from toolweave.runtime.persistence.runs import ExtraWork
+from toolweave.runtime.persistence.webhooks import WebhookDelivery, WebhookRepository, insert_delivery, url_origin
 
 
 def webhook_url(run: Run) -> str | None:
@@ -41,10 +41,10 @@ def webhook_payload(run: Run, outcome: Outcome, ended_at: datetime) -> bytes:
     `rollback`.
     """
     # The payload's own `error` says why the run failed, as the official server's does.
-    told = {name: item for name, item in outcome.run_metadata.items() if name != JOB_ERROR}
-    metadata = {**run.metadata, **told}
+    added = {name: item for name, item in outcome.run_metadata.items() if name != JOB_ERROR_KEY}
+    metadata = {**run.metadata, **added}
     shown = run_json(
-        replace(run, status=outcome.status, metadata=metadata, updated_at=ended_at, kwargs=_shown_kwargs(run))
+        replace(run, status=outcome.status, metadata=metadata, updated_at=ended_at, kwargs=_webhook_kwargs(run))
     )
     if outcome.rolled_back:
         shown["status"] = "rollback"
@@ -57,12 +57,12 @@ def webhook_payload(run: Run, outcome: Outcome, ended_at: datetime) -> bytes:
     return dumps(shown)[:-1] + b',"values":' + values + tail + b"}"
 
 
-def sent(payload: bytes, moment: datetime) -> bytes:
+def add_sent_time(payload: bytes, moment: datetime) -> bytes:
     """Add the time of sending to a payload."""
     return b'%b,"webhook_sent_at":"%b"}' % (payload[:-1], timestamp(moment).encode())
 
 
-def _shown_kwargs(run: Run) -> JsonObject:
+def _webhook_kwargs(run: Run) -> JsonObject:
     """Add what the reference server's webhooks show beyond the run itself, so that payloads compare as equal."""
     config: JsonObject = run.kwargs.get("config") or {}
     configurable = {**(config.get("configurable") or {}), "__pregel_node_finished": None}
@@ -71,21 +71,21 @@ def _shown_kwargs(run: Run) -> JsonObject:
 
 # Posts a body to a URL with these headers and gives the status of the answer. Raises OutboundRefused when it never may
 # be sent, OutboundFailed when there was no answer.
-Send = Callable[[str, dict[str, str], bytes], Awaitable[int]]
+SendWebhook = Callable[[str, dict[str, str], bytes], Awaitable[int]]
 # About twenty hours from the first attempt to the last.
-MOST_ATTEMPTS = 10
-_FIRST = timedelta(seconds=5)
-_FACTOR = 4
-_LONGEST = timedelta(hours=6)
+MAX_ATTEMPTS = 10
+_FIRST_DELAY = timedelta(seconds=5)
+_DELAY_FACTOR = 4
+_MAX_DELAY = timedelta(hours=6)
 # Deliveries that failed together do not come back together.
 _JITTER = 0.2
-MOST_AT_ONCE = 16
-MOST_AT_ONCE_PER_HOST = 4
-RETRY = timedelta(seconds=5)
-CLEANING = timedelta(hours=1)
-STOP_SECONDS = 1.0
+MAX_CONCURRENT = 16
+MAX_CONCURRENT_PER_HOST = 4
+RETRY_DELAY = timedelta(seconds=5)
+CLEANUP_INTERVAL = timedelta(hours=1)
+STOP_TIMEOUT_S = 1.0
 # Statuses that a receiver gives when it may answer otherwise later.
-_PASSING = frozenset({408, 425, 429})
+_RETRYABLE_STATUSES = frozenset({408, 425, 429})
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class WebhookService:
     """Send what is due, wait for the next or for a new one; run it with `delivering_webhooks`."""
 
     deliveries: WebhookRepository
-    send: Send
+    send: SendWebhook
     keys: Sequence[bytes]
     clock: Clock
     attempts: "dict[asyncio.Task[None], WebhookDelivery]" = field(default_factory=dict)
@@ -102,98 +102,98 @@ class WebhookService:
         """Deliver until cancelled."""
         cleaned_at = None
         while True:
-            self.deliveries.written.clear()
+            self.deliveries.new_delivery.clear()
             now = self.clock.now()
             try:
-                if cleaned_at is None or now - cleaned_at >= CLEANING:
-                    await self.deliveries.forget_old()
+                if cleaned_at is None or now - cleaned_at >= CLEANUP_INTERVAL:
+                    await self.deliveries.delete_old_failures()
                     cleaned_at = now
-                await self._begin_due(now)
+                await self._start_due(now)
                 wake_at = await self.deliveries.next_due(now)
             except PersistenceError as error:
                 logger.error("webhooks cannot be read now: {}", error)
-                wake_at = now + RETRY
-            wake_at = min(wake_at or now + CLEANING, now + CLEANING)
-            await change_or_moment(self.deliveries.written, self.clock, wake_at)
+                wake_at = now + RETRY_DELAY
+            wake_at = min(wake_at or now + CLEANUP_INTERVAL, now + CLEANUP_INTERVAL)
+            await wait_for_change(self.deliveries.new_delivery, self.clock, wake_at)
 
     async def stop(self) -> None:
         """Break off what is being sent, after a short while; it is sent again at the next start."""
         if not self.attempts:
             return
-        await asyncio.wait(self.attempts, timeout=STOP_SECONDS)
+        await asyncio.wait(self.attempts, timeout=STOP_TIMEOUT_S)
         broken_off = {attempt: delivery for attempt, delivery in self.attempts.items() if not attempt.done()}
         for attempt in broken_off:
             attempt.cancel()
         if broken_off:
             await asyncio.wait(broken_off)
-            await self.deliveries.put_back([delivery.delivery_id for delivery in broken_off.values()])
+            await self.deliveries.undo_attempts([delivery.delivery_id for delivery in broken_off.values()])
 
-    async def _begin_due(self, now: datetime) -> None:
-        while len(self.attempts) < MOST_AT_ONCE:
+    async def _start_due(self, now: datetime) -> None:
+        while len(self.attempts) < MAX_CONCURRENT:
             # However many wait for a host that is slow, those behind them are seen.
-            at_once = Counter(place_of(delivery.url) for delivery in self.attempts.values())
-            full = [place for place, number in at_once.items() if number >= MOST_AT_ONCE_PER_HOST]
+            at_once = Counter(url_origin(delivery.url) for delivery in self.attempts.values())
+            full = [place for place, number in at_once.items() if number >= MAX_CONCURRENT_PER_HOST]
             besides = [delivery.delivery_id for delivery in self.attempts.values()]
-            delivery = await self.deliveries.begin_next(now, besides=besides, places=full)
+            delivery = await self.deliveries.start_next(now, excluded_ids=besides, excluded_origins=full)
             if delivery is None:
                 return
-            attempt = asyncio.create_task(self._attempt(delivery), name=f"webhook-{delivery.delivery_id}")
+            attempt = asyncio.create_task(self._attempt_delivery(delivery), name=f"webhook-{delivery.delivery_id}")
             self.attempts[attempt] = delivery
-            attempt.add_done_callback(self._ended)
+            attempt.add_done_callback(self._on_attempt_done)
 
-    def _ended(self, attempt: "asyncio.Task[None]") -> None:
+    def _on_attempt_done(self, attempt: "asyncio.Task[None]") -> None:
         if not attempt.cancelled() and (error := attempt.exception()) is not None:
             # What became of it cannot be written: it counts as being sent for a while, and is then sent again.
             logger.opt(exception=error).error("the attempt of a webhook cannot be written")
-            asyncio.get_running_loop().call_later(RETRY.total_seconds(), self._make_room, attempt)
+            asyncio.get_running_loop().call_later(RETRY_DELAY.total_seconds(), self._free_slot, attempt)
         else:
-            self._make_room(attempt)
+            self._free_slot(attempt)
 
-    def _make_room(self, attempt: "asyncio.Task[None]") -> None:
+    def _free_slot(self, attempt: "asyncio.Task[None]") -> None:
         del self.attempts[attempt]
-        self.deliveries.written.set()
+        self.deliveries.new_delivery.set()
 
-    async def _attempt(self, delivery: WebhookDelivery) -> None:
-        if delivery.attempts > MOST_ATTEMPTS:
-            await self._give_up(delivery, "the server ended during each of its attempts")
+    async def _attempt_delivery(self, delivery: WebhookDelivery) -> None:
+        if delivery.attempts > MAX_ATTEMPTS:
+            await self._mark_failed(delivery, "the server ended during each of its attempts")
             return
         moment = self.clock.now()
-        body = sent(delivery.body, moment)
+        body = add_sent_time(delivery.body, moment)
         headers = webhook_headers(self.keys, delivery.delivery_id, int(moment.timestamp()), body)
         try:
             status = await self.send(delivery.url, headers, body)
         except OutboundRefused as error:
-            await self._give_up(delivery, str(error))
+            await self._mark_failed(delivery, str(error))
         except OutboundFailed as error:
-            await self._again(delivery, str(error))
+            await self._retry_later(delivery, str(error))
         else:
-            await self._answered(delivery, status)
+            await self._handle_status(delivery, status)
 
-    async def _answered(self, delivery: WebhookDelivery, status: int) -> None:
+    async def _handle_status(self, delivery: WebhookDelivery, status: int) -> None:
         if 200 <= status < 300:
-            await self.deliveries.done(delivery.delivery_id)
-        elif 400 <= status < 500 and status not in _PASSING:
-            await self._give_up(delivery, f"the receiver answers {status}")
+            await self.deliveries.delete(delivery.delivery_id)
+        elif 400 <= status < 500 and status not in _RETRYABLE_STATUSES:
+            await self._mark_failed(delivery, f"the receiver answers {status}")
         else:
-            await self._again(delivery, f"the receiver answers {status}")
+            await self._retry_later(delivery, f"the receiver answers {status}")
 
-    async def _again(self, delivery: WebhookDelivery, error: str) -> None:
-        if delivery.attempts >= MOST_ATTEMPTS:
-            await self._give_up(delivery, error)
+    async def _retry_later(self, delivery: WebhookDelivery, error: str) -> None:
+        if delivery.attempts >= MAX_ATTEMPTS:
+            await self._mark_failed(delivery, error)
             return
         logger.info("webhook of run {} is tried again later: {}", delivery.run_id, error)
-        await self.deliveries.postpone(delivery.delivery_id, self.clock.now() + pause_after(delivery.attempts), error)
+        await self.deliveries.postpone(delivery.delivery_id, self.clock.now() + retry_delay(delivery.attempts), error)
 
-    async def _give_up(self, delivery: WebhookDelivery, error: str) -> None:
+    async def _mark_failed(self, delivery: WebhookDelivery, error: str) -> None:
         logger.bind(run_id=delivery.run_id, delivery_id=delivery.delivery_id).warning(
             "webhook of run {} is given up after {} attempts: {}", delivery.run_id, delivery.attempts, error
         )
-        await self.deliveries.give_up(delivery.delivery_id, error)
+        await self.deliveries.mark_failed(delivery.delivery_id, error)
 
 
 @asynccontextmanager
-async def delivering_webhooks(
-    deliveries: WebhookRepository, send: Send, *, keys: Sequence[bytes] = (), clock: Clock | None = None
+async def run_webhook_delivery(
+    deliveries: WebhookRepository, send: SendWebhook, *, keys: Sequence[bytes] = (), clock: Clock | None = None
 ) -> AsyncIterator[None]:
     """Deliver webhooks while the block runs, first of all those that an earlier process left behind.
 
@@ -201,16 +201,16 @@ async def delivering_webhooks(
     """
     service = WebhookService(deliveries, send, keys, clock or WallClock())
     try:
-        async with in_background(service.run(), "webhooks"):
+        async with background_task(service.run(), "webhooks"):
             yield
     finally:
         await service.stop()
 
 
-def pause_after(attempts: int) -> timedelta:
+def retry_delay(attempts: int) -> timedelta:
     """Give the pause after so many attempts: 5 s, then four times as long each time, at most six hours."""
-    pause = min(_FIRST * int(_FACTOR ** (attempts - 1)), _LONGEST)
-    return pause * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - spreads load, keeps no secret
+    delay = min(_FIRST_DELAY * int(_DELAY_FACTOR ** (attempts - 1)), _MAX_DELAY)
+    return delay * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - spreads load, keeps no secret
 
 
 def webhook_headers(keys: Sequence[bytes], delivery_id: str, seconds: int, body: bytes) -> dict[str, str]:
@@ -226,12 +226,12 @@ def webhook_headers(keys: Sequence[bytes], delivery_id: str, seconds: int, body:
     return headers
 
 
-def superseded_by(new: NewRun, action: CancelAction) -> str:
+def superseded_reason(new: NewRun, action: CancelAction) -> str:
     """Say why a run was cancelled that another one took the place of."""
     return f"superseded by run {new.run_id} (multitask_strategy={action})"
 
 
-def telling(run: Run, outcome: Outcome) -> Alongside | None:
+def webhook_write(run: Run, outcome: Outcome) -> ExtraWork | None:
     """Give the work that writes a run's webhook; None when nobody wants one."""
     url = webhook_url(run)
     if url is None:

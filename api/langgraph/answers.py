@@ -185,7 +185,7 @@ class EventStream(KeepAliveResponse):
         """Send one SSE frame per event; events of one batch are sent together."""
         async with aclosing(self._batches) as batches:
             async for batch in batches:
-                events = (event for event in batch if self._only is None or self._only.shows(event))
+                events = (event for event in batch if self._only is None or self._only.matches(event))
                 for chunk in _merge_chunks(sse_frame(event.event, event.data, event.id) for event in events):
                     await send(_body_message(chunk))
         return b""

@@ -45,8 +45,8 @@ from toolweave.api.langgraph_client import MOUNT_PREFIX_KEY, SERVER_APP_KEY
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
-from toolweave.runtime.background import watching_event_loop
-from toolweave.runtime.crons import running_cron_clock
+from toolweave.runtime.background import watch_event_loop
+from toolweave.runtime.crons import run_cron_scheduler
 from toolweave.runtime.models import JsonObject
 
 
@@ -150,9 +150,9 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
                     await services.engine.recover()
                     with metrics.observe_engine(services.engine):
                         async with (
-                            running_cron_clock(services.persistence.crons, firing(services)),
+                            run_cron_scheduler(services.persistence.crons, firing(services)),
                             sending_webhooks(app, services.persistence.webhooks, services.webhooks, config, settings),
-                            watching_event_loop(),
+                            watch_event_loop(),
                         ):
                             yield state
                 finally:

@@ -14,8 +14,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolweave.runtime.models import TERMINAL, JsonObject
-from toolweave.runtime.runs.engine import EmbeddedEngine, load_of
+from toolweave.runtime.models import TERMINAL_STATUSES, JsonObject
+from toolweave.runtime.runs.engine import EmbeddedEngine, measure_load
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 # The label of all paths without a route: with the paths themselves as labels, callers could fill the memory.
@@ -71,7 +71,7 @@ class ServerMetrics:
 
     def as_json(self, engine: EmbeddedEngine) -> JsonObject:
         """Return the figures in the JSON form of `?format=json`."""
-        load = load_of(engine, datetime.now(UTC))
+        load = measure_load(engine, datetime.now(UTC))
         samples = (sample for metric in self._requests.collect() for sample in metric.samples)
         return {
             "queue": {
@@ -80,7 +80,7 @@ class ServerMetrics:
                 "pending_runs_wait_time_med_secs": load.median_wait_s,
                 "pending_unblocked_runs_wait_time_max_secs": load.longest_unblocked_wait_s,
                 "n_running": load.running,
-                "n_ended": {status: engine.ended[status] for status in sorted(TERMINAL)},
+                "n_ended": {status: engine.ended_counts[status] for status in sorted(TERMINAL_STATUSES)},
             },
             "api": {
                 "http_requests_total": [
@@ -107,7 +107,7 @@ class _EngineCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current figures."""
-        load = load_of(self._engine, datetime.now(UTC))
+        load = measure_load(self._engine, datetime.now(UTC))
         figures: dict[str, tuple[str, float]] = {
             "lg_api_num_pending_runs": ("Runs that wait for other runs or for their start time.", load.pending),
             "lg_api_num_running_runs": ("Runs that execute.", load.running),
@@ -124,8 +124,8 @@ class _EngineCollector(Collector):
         ended = CounterMetricFamily(
             "lg_api_runs", "Runs that have ended since the start, by status.", labels=["status"]
         )
-        for status in sorted(TERMINAL):
-            ended.add_metric([status], self._engine.ended[status])
+        for status in sorted(TERMINAL_STATUSES):
+            ended.add_metric([status], self._engine.ended_counts[status])
         yield ended
 
 

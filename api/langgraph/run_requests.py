@@ -15,7 +15,7 @@ from toolweave.api.langgraph.run_schemas import RUNS
 from toolweave.api.langgraph.services import ApiServices
 from toolweave.errors import BadRequest, NotFound
 from toolweave.runtime.caller import AUTH_KEYS, current_caller
-from toolweave.runtime.models import IDENTITY, Assistant, JsonObject, NewRun, Run, run_identity
+from toolweave.runtime.models import IDENTITY_FIELDS, Assistant, JsonObject, NewRun, Run, run_identity
 from toolweave.runtime.runs.engine import EmbeddedEngine
 
 STATEFUL_RUN = body_schema("RunCreateStateful")
@@ -36,7 +36,7 @@ CONFIG_FIELDS = frozenset(RUNS["Config"]["properties"])
 THREAD_CONFIG_FIELDS = CONFIG_FIELDS - {"configurable"}
 CHECKPOINT_FIELDS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 # Keys of configurable that identify the run or its checkpoint, which the graph's context does not contain.
-RUN_KEYS = frozenset({*IDENTITY, "user_id", RESUMING_KEY, *CHECKPOINT_FIELDS})
+RUN_KEYS = frozenset({*IDENTITY_FIELDS, "user_id", RESUMING_KEY, *CHECKPOINT_FIELDS})
 # The official server's text in webhooks, by which receivers distinguish the cases.
 CLIENT_DISCONNECTED = "client disconnected from the run stream (on_disconnect=cancel)"
 
@@ -97,7 +97,7 @@ def run_request(services: ApiServices, body: Body, assistant: Assistant, thread_
         not_before=now + timedelta(seconds=after) if after else None,
         temporary=temporary,
         thread_metadata={**in_config, **own} if stateless else {**in_config, **own, **identity},
-        on_threads=current_caller().run_threads,
+        thread_filter=current_caller().thread_filter,
         credentials=current_caller().credentials(),
         thread_config={name: item for name, item in body.get("config", {}).items() if name in THREAD_CONFIG_FIELDS},
     )
@@ -178,6 +178,6 @@ def disconnect_callback(engine: EmbeddedEngine, run: Run, *, enabled: bool = Tru
 
     async def cancel() -> None:
         with suppress(NotFound):
-            await engine.cancel(run.thread_id, run.run_id, "interrupt", wait=False, why=CLIENT_DISCONNECTED)
+            await engine.cancel_run(run.thread_id, run.run_id, "interrupt", wait=False, reason=CLIENT_DISCONNECTED)
 
     return cancel if enabled else None

@@ -9,7 +9,7 @@ from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
 from toolweave.errors import InvalidRequest
 from toolweave.runtime.models import Assistant, Cron, JsonObject, Thread, timestamp
-from toolweave.runtime.runs.streams import checkpoint_ids, shown_metadata
+from toolweave.runtime.runs.streams import api_metadata, checkpoint_ids
 
 VALUES_PREFIX = "values."
 
@@ -53,7 +53,7 @@ def thread_state_json(snapshot: StateSnapshot) -> JsonObject:
         "values": snapshot.values,
         "next": list(snapshot.next),
         "tasks": [_task_json(task) for task in snapshot.tasks],
-        "metadata": metadata if metadata is None else shown_metadata(metadata, snapshot.config["configurable"]),
+        "metadata": metadata if metadata is None else api_metadata(metadata, snapshot.config["configurable"]),
         "created_at": snapshot.created_at,
         "checkpoint": checkpoint,
         "parent_checkpoint": parent,

@@ -14,15 +14,15 @@ from toolweave.api.langgraph_client import SERVER_APP_KEY
 from toolweave.config.langgraph_json import CheckpointerEntry, LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import InvalidRequest, NotFound
-from toolweave.runtime.events.announcements import Announcements
 from toolweave.runtime.events.log import EventLog, ThreadLog
+from toolweave.runtime.events.run_publisher import Publishers
 from toolweave.runtime.graphs import GraphRegistry, load_graph
 from toolweave.runtime.models import Assistant, ThreadTtl
-from toolweave.runtime.persistence.opening import Persistence, open_persistence
-from toolweave.runtime.persistence.store import store_options
-from toolweave.runtime.runs.cleaning import Sweeps, delete_orphans, sweeping_expired
+from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
+from toolweave.runtime.persistence.store import build_store_options
+from toolweave.runtime.runs.cleanup import SweepOptions, delete_orphans, run_expiry_sweep
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
-from toolweave.runtime.runs.execution import Runtime
+from toolweave.runtime.runs.execution import EngineRuntime
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,18 @@ class ApiServices:
             InvalidRequest: the text is neither a UUID nor the name of a graph.
             NotFound: no assistant has this UUID.
         """
-        from_name = name_or_id in self.graphs.names()
+        from_name = name_or_id in self.graphs.graph_ids()
         if not from_name and not is_uuid(name_or_id):
             raise InvalidRequest(
                 f"Invalid assistant: '{name_or_id[:200]}'. Must be either:\n- A valid assistant UUID, or\n"
-                f"- One of the registered graphs: {', '.join(self.graphs.names())}"
+                f"- One of the registered graphs: {', '.join(self.graphs.graph_ids())}"
             )
         return await self.persistence.assistants.resolve(name_or_id)
 
     def require_graph(self, graph_id: str) -> None:
         """Raise NotFound unless this server serves the graph."""
-        if graph_id not in self.graphs.names():
-            raise NotFound(f"Graph '{graph_id[:200]}' not found. Expected one of: {sorted(self.graphs.names())}")
+        if graph_id not in self.graphs.graph_ids():
+            raise NotFound(f"Graph '{graph_id[:200]}' not found. Expected one of: {sorted(self.graphs.graph_ids())}")
 
 
 def get_services(request: Request) -> ApiServices:
@@ -67,12 +67,12 @@ def default_ttl(entry: CheckpointerEntry) -> ThreadTtl | None:
     return ThreadTtl(entry.ttl.default_ttl, entry.ttl.strategy)
 
 
-def sweep_schedule(entry: CheckpointerEntry) -> Sweeps:
+def sweep_schedule(entry: CheckpointerEntry) -> SweepOptions:
     """Return the schedule of the sweep for expired threads; it runs without a `ttl` section, too."""
     if entry.ttl is None:
-        return Sweeps()
+        return SweepOptions()
     minutes = entry.ttl.sweep_interval_minutes
-    return Sweeps(Sweeps().every if minutes is None else timedelta(minutes=minutes), entry.ttl.sweep_limit)
+    return SweepOptions(SweepOptions().every if minutes is None else timedelta(minutes=minutes), entry.ttl.sweep_limit)
 
 
 @asynccontextmanager
@@ -86,7 +86,7 @@ async def open_services(config: LangGraphJson, settings: Settings) -> AsyncItera
     async with AsyncExitStack() as stack:
         targets = {name: load_graph(config, name) for name in config.graphs}
         address = f"http://{settings.host}:{settings.port}"
-        options = store_options(config.store, config.path.parent)
+        options = build_store_options(config.store, config.path.parent)
         persistence = await stack.enter_async_context(
             open_persistence(
                 settings.data_dir,
@@ -99,8 +99,8 @@ async def open_services(config: LangGraphJson, settings: Settings) -> AsyncItera
         descriptions = {name: entry.description for name, entry in config.graphs.items()}
         graphs = GraphRegistry(targets, descriptions, checkpointer=persistence.checkpointer, store=persistence.store)
         await delete_orphans(persistence)
-        await persistence.assistants.sync_system(graphs.descriptions(), graphs.given_names())
-        runtime = Runtime(persistence, graphs, EventLog(persistence.app), Announcements(ThreadLog(persistence.app)))
+        await persistence.assistants.sync_system(graphs.descriptions(), graphs.compiled_names())
+        runtime = EngineRuntime(persistence, graphs, EventLog(persistence.app), Publishers(ThreadLog(persistence.app)))
         engine = await stack.enter_async_context(open_engine(runtime, max_concurrent=settings.max_concurrent_runs))
-        await stack.enter_async_context(sweeping_expired(engine, sweep_schedule(config.checkpointer)))
+        await stack.enter_async_context(run_expiry_sweep(engine, sweep_schedule(config.checkpointer)))
         yield ApiServices(persistence, graphs, engine, WebhookRules.from_config(config, settings))

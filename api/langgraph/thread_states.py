@@ -19,7 +19,7 @@ from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject, NewRun, Thread, ThreadStatus
 from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, FORKED_FROM
 from toolweave.runtime.persistence.threads import ThreadClaim
-from toolweave.runtime.runs.execution import interrupts_by_task, states_of
+from toolweave.runtime.runs.execution import interrupts_by_task, read_states
 from toolweave.runtime.runs.graph_call import build_command
 
 NO_GRAPH = (
@@ -61,7 +61,7 @@ async def read_history(
     until: RunnableConfig | None = {"configurable": {"checkpoint_id": before}} if before else None
     async with open_graph(services, thread) as graph:
         try:
-            states = await states_of(graph, config, limit=limit, filter=metadata, before=until)
+            states = await read_states(graph, config, limit=limit, filter=metadata, before=until)
         except ValueError as error:
             raise InvalidRequest(f"Invalid history filter: {error}") from error
     return [thread_state_json(state) for state in states]
@@ -82,7 +82,7 @@ async def write_states(
         HTTPException: 400, the graph rejects an update.
     """
     newest: JsonObject = {"checkpoint_ns": "", **(checkpoint or {})}
-    async with services.engine.claimed(thread_id) as claim:
+    async with services.engine.claim_thread(thread_id) as claim:
         thread = await services.persistence.threads.get(thread_id)
         metadata: JsonObject = {"graph_id": graph_id_of(thread)}
         if newest.get("checkpoint_id"):
@@ -102,7 +102,7 @@ async def _update(
     services: ApiServices, graph: Graph, config: RunnableConfig, updates: Sequence[StateUpdate]
 ) -> RunnableConfig:
     """Write one super-step of updates; delete its checkpoint again if the graph cannot read it."""
-    saver = services.persistence.checkpointer.for_update()
+    saver = services.persistence.checkpointer.saver_for_update()
     written = await graph.copy(update={"checkpointer": saver}).abulk_update_state(config, [updates])
     await saver.store_writes()
     try:
@@ -172,7 +172,7 @@ async def require_start_checkpoint(services: ApiServices, new: NewRun) -> None:
 async def _store_thread_state(services: ApiServices, thread_id: str, state: StateSnapshot) -> None:
     status: ThreadStatus = "interrupted" if state.next else "idle"
     await services.persistence.threads.set_state(thread_id, dumps(state.values), status, interrupts_by_task(state))
-    hub = services.engine.runtime.threads
+    hub = services.engine.runtime.thread_hub
     if hub.has_followers(thread_id):
         hub.publish(thread_id, "state_update", dumps({"state": thread_state_json(state), "thread_id": thread_id}))
 

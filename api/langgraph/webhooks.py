@@ -18,7 +18,7 @@ from toolweave.errors import ConfigError, InvalidRequest, OutboundFailed, Outbou
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client, require_sendable
 from toolweave.outbound_policy import OutboundTarget, read_target
 from toolweave.runtime.persistence.webhooks import WebhookRepository
-from toolweave.runtime.webhooks import Send, delivering_webhooks
+from toolweave.runtime.webhooks import SendWebhook, run_webhook_delivery
 
 LIMITS = OutboundLimits(
     connect_seconds=5, total_seconds=15, request_bytes=100 * 1024 * 1024, response_bytes=0, redirects=0
@@ -117,14 +117,14 @@ async def sending_webhooks(
     keys = () if secret is None else decode_webhook_keys(secret.get_secret_value())
     async with open_webhook_sender(app, rules, root=OWN_APP_URL + config.http.mount_prefix) as send:
         deliver = _discard if config.http.disable_webhooks else send
-        async with delivering_webhooks(deliveries, deliver, keys=keys):
+        async with run_webhook_delivery(deliveries, deliver, keys=keys):
             yield
 
 
 @asynccontextmanager
 async def open_webhook_sender(
     app: ASGIApp, rules: WebhookRules, *, root: str = OWN_APP_URL, trust: ssl.SSLContext | None = None
-) -> AsyncIterator[Send]:
+) -> AsyncIterator[SendWebhook]:
     """Yield a function that sends a webhook and returns the response status; `root` is the base URL of paths."""
     fixed_headers = {"content-type": "application/json", "user-agent": f"Toolweave/{__version__}", **rules.headers}
     transport = StreamingAsgiTransport(app)

@@ -6,36 +6,36 @@ from collections.abc import AsyncGenerator, Callable, Collection
 from dataclasses import dataclass
 
 from toolweave.runtime.models import Namespace, Run, StreamEvent
-from toolweave.runtime.persistence.events import NAMED, event_id
+from toolweave.runtime.persistence.events import CUSTOM_PREFIX, event_id
 
 # A listener who reads nothing while this much piles up is cut off; the run itself never waits for a reader.
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
 # In a burst, as many batches go out at once, and the following ones with this pause in between.
-PROMPT_BATCHES = 8
-PAUSE_SECONDS = 0.005
+MAX_UNDELAYED_BATCHES = 8
+BATCH_INTERVAL_S = 0.005
 # Each attempt of a run numbers its events in a block of its own, so that ids given out before a crash,
 # whose events were never stored, are not given out again.
-ATTEMPT_BLOCK = 100_000_000
+SEQS_PER_ATTEMPT = 100_000_000
 # Who asks for all of these channels at once is shown a plain graph's steps as the reference server shows them: once
 # each, as values, messages, lifecycle and input. Who asks for some of them gets what they name.
-EVERYTHING = frozenset({"values", "updates", "tasks", "custom", "checkpoints"})
+ALL_DATA_CHANNELS = frozenset({"values", "updates", "tasks", "custom", "checkpoints"})
 # What a run started by the newer protocol shows as its stream modes; `lifecycle` is no mode of the older API.
 PROTOCOL_MODES = ("values", "updates", "messages", "tools", "lifecycle", "custom", "tasks", "checkpoints")
 CHANNELS = ("values", "updates", "messages", "tools", "custom", "lifecycle", "input", "tasks", "checkpoints")
 # Events of a run, not of a graph: what begins a stream, and how it failed.
-WITHOUT_NAMESPACE = frozenset({"metadata", "error"})
+RUN_EVENTS = frozenset({"metadata", "error"})
 
-Shows = Callable[[StreamEvent], bool]
+EventPredicate = Callable[[StreamEvent], bool]
 
 
-def speaks_protocol(run: Run) -> bool:
+def uses_protocol(run: Run) -> bool:
     """Say whether a run was started by the newer protocol."""
     return "lifecycle" in (run.kwargs.get("stream_mode") or ())
 
 
 def is_channel(name: object) -> bool:
     """Say whether this is a channel of the newer protocol that can be subscribed to."""
-    return isinstance(name, str) and (name in CHANNELS or (name.startswith(NAMED) and name != NAMED))
+    return isinstance(name, str) and (name in CHANNELS or (name.startswith(CUSTOM_PREFIX) and name != CUSTOM_PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +50,21 @@ class EventFilter:
     depth: int | None = None
     exact: bool = False
 
-    def shows(self, event: StreamEvent) -> bool:
+    def matches(self, event: StreamEvent) -> bool:
         """Say whether an event is sent."""
-        channel, namespace = (event.channel, event.namespace) if event.channel else _place_of(event.event)
+        channel, namespace = (event.channel, event.namespace) if event.channel else _parse_event_name(event.event)
         if self.channels is not None:
-            if channel not in self.channels and not (channel.startswith(NAMED) and "custom" in self.channels):
+            if channel not in self.channels and not (channel.startswith(CUSTOM_PREFIX) and "custom" in self.channels):
                 return False
-            if event.detail and self.channels >= EVERYTHING:
+            if event.detail and self.channels >= ALL_DATA_CHANNELS:
                 return False
         if not self.namespaces or namespace is None:
             return True
         if self.exact:
             return namespace in self.namespaces
-        return any(self._reaches(namespace, prefix) for prefix in self.namespaces)
+        return any(self._is_below(namespace, prefix) for prefix in self.namespaces)
 
-    def _reaches(self, namespace: Namespace, prefix: Namespace) -> bool:
+    def _is_below(self, namespace: Namespace, prefix: Namespace) -> bool:
         """Compare step by step; a prefix step without a task id stands for all tasks of that name."""
         below = len(namespace) - len(prefix)
         if below < 0 or (self.depth is not None and below > self.depth):
@@ -75,10 +75,10 @@ class EventFilter:
         )
 
 
-def _place_of(name: str) -> tuple[str, Namespace | None]:
+def _parse_event_name(name: str) -> tuple[str, Namespace | None]:
     """Read stream mode and namespace out of an event's name in the older API: `messages/partial|child:<task id>`."""
     mode, _, steps = name.partition("|")
-    if mode in WITHOUT_NAMESPACE:
+    if mode in RUN_EVENTS:
         return mode, None
     channel = "messages-tuple" if mode == "messages" else mode.partition("/")[0]
     return channel, tuple(steps.split("|")) if steps else ()
@@ -87,38 +87,38 @@ def _place_of(name: str) -> tuple[str, Namespace | None]:
 class Subscription:
     """The events that one listener has not read yet, in order; ends when its channel closes."""
 
-    def __init__(self, shows: Shows | None = None) -> None:
-        self.shows = shows
+    def __init__(self, predicate: EventPredicate | None = None) -> None:
+        self.predicate = predicate
         self._channels: set[Channel] = set()
         self._unread: deque[StreamEvent] = deque()
         self._unread_bytes = 0
         self._wakeup = asyncio.Event()
         self._ended = False
-        self._in_a_row = 0
+        self._batches_in_burst = 0
         self._pause: asyncio.TimerHandle | None = None
 
     def push(self, event: StreamEvent) -> None:
         """Queue an event that the filter shows; a listener too far behind is ended instead."""
-        if self._ended or (self.shows is not None and not self.shows(event)):
+        if self._ended or (self.predicate is not None and not self.predicate(event)):
             return
         if self._unread_bytes > MAX_UNREAD_BYTES:
-            self.end()
+            self.finish()
             return
         self._unread.append(event)
         self._unread_bytes += len(event.data)
         if self._pause is None:
             self._wakeup.set()
 
-    def joined(self, channel: "Channel") -> None:
+    def add_channel(self, channel: "Channel") -> None:
         """Note a channel to leave when this listener closes."""
         self._channels.add(channel)
 
-    def channel_closed(self, channel: "Channel") -> None:
+    def on_channel_closed(self, channel: "Channel") -> None:
         """Let the listener finish what is queued, then stop."""
         self._channels.discard(channel)
-        self.end()
+        self.finish()
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Let the listener finish what is queued, then stop."""
         self._ended = True
         self._wakeup.set()
@@ -126,7 +126,7 @@ class Subscription:
     def close(self) -> None:
         """Stop listening."""
         for channel in self._channels:
-            channel.leave(self)
+            channel.remove_listener(self)
         self._channels.clear()
         if self._pause is not None:
             self._pause.cancel()
@@ -140,28 +140,28 @@ class Subscription:
         try:
             while not self._ended or self._unread:
                 if self._unread and (self._pause is None or self._ended):
-                    yield self._take()
+                    yield self._take_batch()
                 else:
                     self._wakeup.clear()
                     await self._wakeup.wait()
         finally:
             self.close()
 
-    def _take(self) -> list[StreamEvent]:
+    def _take_batch(self) -> list[StreamEvent]:
         events = list(self._unread)
         self._unread.clear()
         self._unread_bytes = 0
-        self._in_a_row += 1
-        if self._in_a_row > PROMPT_BATCHES and not self._ended:
-            self._pause = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._go_on)
+        self._batches_in_burst += 1
+        if self._batches_in_burst > MAX_UNDELAYED_BATCHES and not self._ended:
+            self._pause = asyncio.get_running_loop().call_later(BATCH_INTERVAL_S, self._on_pause_end)
         return events
 
-    def _go_on(self) -> None:
+    def _on_pause_end(self) -> None:
         self._pause = None
         if self._unread:
             self._wakeup.set()
         else:
-            self._in_a_row = 0
+            self._batches_in_burst = 0
 
 
 class Channel:
@@ -172,10 +172,10 @@ class Channel:
         self.resumable = id_prefix is not None
         self.closed = False
         # The number of the last event, and of the last one that is known to be on disk.
-        self.seq = 0
-        self.stored = 0
+        self.last_seq = 0
+        self.stored_seq = 0
         # Those who need a thread's channel open.
-        self.users = 0
+        self.user_count = 0
         self._id_prefix = id_prefix
         self._listeners: set[Subscription] = set()
 
@@ -185,41 +185,41 @@ class Channel:
         return bool(self._listeners)
 
     @property
-    def is_read(self) -> bool:
+    def has_consumers(self) -> bool:
         """Say whether events are stored or anybody is listening."""
         return self.resumable or bool(self._listeners)
 
-    def begin_attempt(self, attempt: int) -> None:
+    def start_attempt(self, attempt: int) -> None:
         """Number what follows in the attempt's own block (attempt 1 is the first)."""
-        self.seq = (attempt - 1) * ATTEMPT_BLOCK
+        self.last_seq = (attempt - 1) * SEQS_PER_ATTEMPT
 
     def publish(self, event: str, data: bytes) -> StreamEvent:
         """Number an event of a run and hand it to all listeners."""
-        self.seq += 1
-        made = StreamEvent(self.seq, event, data, event_id(self._id_prefix, self.seq), self.key)
-        self.deliver(made)
-        return made
+        self.last_seq += 1
+        published = StreamEvent(self.last_seq, event, data, event_id(self._id_prefix, self.last_seq), self.key)
+        self.deliver(published)
+        return published
 
     def deliver(self, event: StreamEvent) -> None:
         """Hand an event to all listeners; one too far behind is ended instead of it."""
         for listener in tuple(self._listeners):
             listener.push(event)
 
-    def listen(self, shows: Shows | None = None) -> Subscription:
+    def listen(self, predicate: EventPredicate | None = None) -> Subscription:
         """Listen to everything from now on that `shows` lets through."""
-        subscription = Subscription(shows)
-        self.admit(subscription)
+        subscription = Subscription(predicate)
+        self.add_listener(subscription)
         return subscription
 
-    def admit(self, subscription: Subscription) -> None:
+    def add_listener(self, subscription: Subscription) -> None:
         """Add a listener."""
         if self.closed:
-            subscription.channel_closed(self)
+            subscription.on_channel_closed(self)
         else:
             self._listeners.add(subscription)
-            subscription.joined(self)
+            subscription.add_channel(self)
 
-    def leave(self, subscription: Subscription) -> None:
+    def remove_listener(self, subscription: Subscription) -> None:
         """Remove a listener."""
         self._listeners.discard(subscription)
 
@@ -227,7 +227,7 @@ class Channel:
         """End all listeners after what they have queued."""
         self.closed = True
         for listener in tuple(self._listeners):
-            listener.channel_closed(self)
+            listener.on_channel_closed(self)
         self._listeners.clear()
 
 

@@ -16,47 +16,47 @@ from typing import Generic, TypeVar
 from sqlalchemy import Connection
 
 from toolweave.runtime.codec import dumps
-from toolweave.runtime.events.channel import Channel, EventFilter, Shows, Subscription
+from toolweave.runtime.events.channel import Channel, EventFilter, EventPredicate, Subscription
 from toolweave.runtime.models import JsonObject, Namespace, Run, StreamEvent
 from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.events import (
     append_events,
     append_thread_events,
-    begin_new_blocks,
-    forget_old_events,
-    last_seq,
-    method_of,
+    channel_method,
+    prune_thread_events,
     read_events,
+    read_last_seq,
     read_lifecycle,
     read_thread_events,
+    start_new_blocks,
 )
 
-E = TypeVar("E")
-RUN_FLUSH_SECONDS = 0.05
-THREAD_FLUSH_SECONDS = 0.02
-REPLAY_BATCH = 500
-FORGET_EVERY = 200
-ENDED_SECONDS = 60.0
-ENDED_BYTES = 64 * 1024 * 1024
+EventT = TypeVar("EventT")
+RUN_FLUSH_INTERVAL_S = 0.05
+THREAD_FLUSH_INTERVAL_S = 0.02
+REPLAY_BATCH_SIZE = 500
+PRUNE_EVERY_EVENTS = 200
+ENDED_RETENTION_S = 60.0
+MAX_ENDED_BYTES = 64 * 1024 * 1024
 
 
-class EventBatch(Generic[E]):
+class EventBatch(Generic[EventT]):
     """Events on their way to the disk: queued together for the database writer, after a pause at the latest."""
 
     def __init__(
-        self, database: SqliteDatabase, append: Callable[[Connection, Sequence[E]], None], seconds: float
+        self, database: SqliteDatabase, append: Callable[[Connection, Sequence[EventT]], None], interval_s: float
     ) -> None:
         self._database = database
         self._append = append
-        self._seconds = seconds
-        self._events: list[E] = []
+        self._interval_s = interval_s
+        self._events: list[EventT] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, event: E) -> None:
+    def add(self, event: EventT) -> None:
         """Put an event into the batch."""
         self._events.append(event)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self.flush)
+            self._timer = asyncio.get_running_loop().call_later(self._interval_s, self.flush)
 
     def flush(self) -> None:
         """Queue the batch for the database writer, ahead of whatever is queued after it."""
@@ -65,7 +65,7 @@ class EventBatch(Generic[E]):
             self._timer = None
         events, self._events = self._events, []
         if events:
-            self._database.write_soon(lambda connection: self._append(connection, events))
+            self._database.queue_write(lambda connection: self._append(connection, events))
 
 
 async def stored_batches(
@@ -74,15 +74,15 @@ async def stored_batches(
     """Read the stored events after a number, in batches."""
     while True:
         # Through the writer, so that what was flushed a moment ago is seen.
-        events = await database.write(partial(read, after=after, limit=REPLAY_BATCH))
+        events = await database.write(partial(read, after=after, limit=REPLAY_BATCH_SIZE))
         if events:
             after = events[-1].seq
             yield events
-        if len(events) < REPLAY_BATCH:
+        if len(events) < REPLAY_BATCH_SIZE:
             return
 
 
-async def fresh_batches(live: Subscription, after: int) -> AsyncGenerator[list[StreamEvent]]:
+async def live_batches(live: Subscription, after: int) -> AsyncGenerator[list[StreamEvent]]:
     """Give the live events after a number: those that came while stored ones were read are told apart by it."""
     async with aclosing(live.batches()) as batches:
         async for batch in batches:
@@ -93,7 +93,7 @@ async def fresh_batches(live: Subscription, after: int) -> AsyncGenerator[list[S
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedRun:
     """The events of one run, and its metadata, by which it is known whose it was."""
 
     events: Sequence[StreamEvent]
@@ -101,33 +101,33 @@ class Ended:
     size: int
 
 
-class EndedStreams:
+class EndedRunCache:
     """The events of the last runs that are gone with their temporary threads, for a client that was cut off.
 
     They stay in memory for `seconds`, and `most_bytes` of them together.
     """
 
-    def __init__(self, *, seconds: float = ENDED_SECONDS, most_bytes: int = ENDED_BYTES) -> None:
-        self._seconds = seconds
-        self._most_bytes = most_bytes
+    def __init__(self, *, retention_s: float = ENDED_RETENTION_S, max_bytes: int = MAX_ENDED_BYTES) -> None:
+        self._retention_s = retention_s
+        self._max_bytes = max_bytes
         self._bytes = 0
         # Oldest first: each stays for the same time.
-        self._ended: dict[str, Ended] = {}
+        self._ended: dict[str, EndedRun] = {}
 
-    def keep(self, run_id: str, events: Sequence[StreamEvent], metadata: JsonObject) -> None:
+    def store(self, run_id: str, events: Sequence[StreamEvent], metadata: JsonObject) -> None:
         """Store a run's events; the oldest ones make room."""
-        self._forget(run_id)
-        ended = self._ended[run_id] = Ended(events, metadata, sum(len(event.data) for event in events))
+        self._remove(run_id)
+        ended = self._ended[run_id] = EndedRun(events, metadata, sum(len(event.data) for event in events))
         self._bytes += ended.size
-        asyncio.get_running_loop().call_later(self._seconds, self._forget, run_id)
-        while self._bytes > self._most_bytes:
-            self._forget(next(iter(self._ended)))
+        asyncio.get_running_loop().call_later(self._retention_s, self._remove, run_id)
+        while self._bytes > self._max_bytes:
+            self._remove(next(iter(self._ended)))
 
-    def find(self, run_id: str) -> Ended | None:
+    def find(self, run_id: str) -> EndedRun | None:
         """Give a run's events in order, and its metadata; None when they are not here."""
         return self._ended.get(run_id)
 
-    def _forget(self, run_id: str) -> None:
+    def _remove(self, run_id: str) -> None:
         ended = self._ended.pop(run_id, None)
         if ended is not None:
             self._bytes -= ended.size
@@ -140,12 +140,12 @@ class EventLog:
     a kill, listeners may have received events of the last `flush_seconds` that no replay contains.
     """
 
-    def __init__(self, database: SqliteDatabase, *, flush_seconds: float = RUN_FLUSH_SECONDS) -> None:
+    def __init__(self, database: SqliteDatabase, *, flush_interval_s: float = RUN_FLUSH_INTERVAL_S) -> None:
         self._database = database
         self._channels: dict[str, Channel] = {}
-        self._unstored = EventBatch(database, append_events, flush_seconds)
+        self._unstored = EventBatch(database, append_events, flush_interval_s)
         self.flush = self._unstored.flush
-        self.ended = EndedStreams()
+        self.ended_runs = EndedRunCache()
 
     def open(self, run_id: str, *, resumable: bool, created_at: datetime) -> Channel:
         """Open a run's channel; the same one when it is open already."""
@@ -161,19 +161,19 @@ class EventLog:
         if channel.resumable:
             self._unstored.add(published)
 
-    async def store(self, run_id: str) -> None:
+    async def wait_until_stored(self, run_id: str) -> None:
         """Wait until all that a resumable run has published so far is on disk.
 
         To be done before a checkpoint is saved: what was done before it is not done again after a crash, so its events
         would be missing from every later replay.
         """
         channel = self._channels.get(run_id)
-        if channel is None or not channel.resumable or channel.stored == channel.seq:
+        if channel is None or not channel.resumable or channel.stored_seq == channel.last_seq:
             return
-        published = channel.seq
+        published = channel.last_seq
         self.flush()
-        await self._database.write(_nothing)
-        channel.stored = max(channel.stored, published)
+        await self._database.write(_no_op)
+        channel.stored_seq = max(channel.stored_seq, published)
 
     def close(self, run_id: str) -> None:
         """End the listeners of a run and forget its channel."""
@@ -189,36 +189,36 @@ class EventLog:
         channel = self._channels.get(run.run_id)
         live = channel.listen() if channel is not None else None
         try:
-            async with aclosing(self.stored(run, after)) as stored:
+            async with aclosing(self.read_stored(run, after)) as stored:
                 async for batch in stored:
                     after = batch[-1].seq
                     yield batch
             # Its row may have gone while the stored ones were read.
-            gone = self.ended.find(run.run_id)
+            gone = self.ended_runs.find(run.run_id)
             if gone is not None:
                 yield [event for event in gone.events if event.seq > after]
             elif live is not None:
-                async with aclosing(fresh_batches(live, after)) as fresh:
+                async with aclosing(live_batches(live, after)) as fresh:
                     async for batch in fresh:
                         yield batch
         finally:
             if live is not None:
                 live.close()
 
-    def stored(self, run: Run, after: int) -> AsyncGenerator[list[StreamEvent]]:
+    def read_stored(self, run: Run, after: int) -> AsyncGenerator[list[StreamEvent]]:
         """Read the stored events of a run after a number, in batches."""
         self.flush()
         read = partial(read_events, run_id=run.run_id, id_prefix=_id_prefix(run.created_at))
         return stored_batches(self._database, read, after)
 
-    async def keep_ended(self, run: Run) -> None:
+    async def cache_ended(self, run: Run) -> None:
         """Keep the events of a run whose row is about to be deleted, for those who come back for the rest."""
-        async with aclosing(self.stored(run, 0)) as stored:
+        async with aclosing(self.read_stored(run, 0)) as stored:
             events = [event async for batch in stored for event in batch]
-        self.ended.keep(run.run_id, events, run.metadata)
+        self.ended_runs.store(run.run_id, events, run.metadata)
 
 
-def _nothing(_: Connection) -> None:
+def _no_op(_: Connection) -> None:
     """Come after all that is queued."""
 
 
@@ -236,12 +236,12 @@ class ThreadLog:
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
         self._channels: dict[str, Channel] = {}
-        self._unstored = EventBatch(database, append_thread_events, THREAD_FLUSH_SECONDS)
+        self._unstored = EventBatch(database, append_thread_events, THREAD_FLUSH_INTERVAL_S)
         self.flush = self._unstored.flush
 
-    async def recover(self) -> None:
+    async def skip_used_seqs(self) -> None:
         """Skip the numbers that an earlier process may have given out; call it before any run is taken up."""
-        await self._database.write(begin_new_blocks)
+        await self._database.write(start_new_blocks)
 
     def has_listeners(self, thread_id: str) -> bool:
         """Say whether anybody listens to a thread."""
@@ -251,29 +251,29 @@ class ThreadLog:
     def last_seq(self, thread_id: str) -> int:
         """Give the last number given out on a thread that somebody uses; 0 when nobody does."""
         channel = self._channels.get(thread_id)
-        return 0 if channel is None else channel.seq
+        return 0 if channel is None else channel.last_seq
 
     async def open(self, thread_id: str) -> Channel:
         """Open a thread's channel for writing; give it back by `release`."""
         channel = self._channels.setdefault(thread_id, Channel(thread_id))
-        channel.users += 1
+        channel.user_count += 1
         try:
-            stored = await self._database.write(partial(last_seq, thread_id=thread_id))
+            stored = await self._database.write(partial(read_last_seq, thread_id=thread_id))
         except BaseException:
             self.release(channel)
             raise
-        channel.seq = max(channel.seq, stored)
+        channel.last_seq = max(channel.last_seq, stored)
         return channel
 
     def release(self, channel: Channel) -> None:
         """Give a channel back; it goes when nobody needs it."""
-        channel.users -= 1
-        if channel.users == 0 and self._channels.get(channel.key) is channel:
+        channel.user_count -= 1
+        if channel.user_count == 0 and self._channels.get(channel.key) is channel:
             # What it has not stored yet is ahead of whoever reads the last number next.
             self.flush()
             del self._channels[channel.key]
 
-    def write(
+    def publish(
         self,
         channel: Channel,
         run_id: str,
@@ -283,15 +283,15 @@ class ThreadLog:
         *,
         event_id: str | None = None,
         detail: bool = False,
-        held: bool = False,
+        deferred: bool = False,
     ) -> StreamEvent:
         """Number an event on the channel `name` and put it into the next batch; a held one is delivered by the caller.
 
         Its envelope is {type, event_id, seq, method, params: {namespace, timestamp, data}}. Without an id it gets one
         of its own.
         """
-        channel.seq += 1
-        seq, at_ms, method = channel.seq, int(time.time() * 1000), method_of(name)
+        channel.last_seq += 1
+        seq, at_ms, method = channel.last_seq, int(time.time() * 1000), channel_method(name)
         head = dumps(
             {
                 "type": "event",
@@ -304,14 +304,14 @@ class ThreadLog:
         envelope = b'%b,"data":%b}}' % (head[:-2], data)
         event = StreamEvent(seq, method, envelope, str(seq), run_id, name, namespace, detail)
         self._unstored.add((channel.key, event))
-        if not held:
+        if not deferred:
             channel.deliver(event)
         return event
 
-    def forget_old(self, channel: Channel, since: int) -> None:
+    def prune_old(self, channel: Channel, since: int) -> None:
         """Keep no more than a thread's newest events; looked after every so many events."""
-        if channel.seq // FORGET_EVERY > since // FORGET_EVERY:
-            self._database.write_soon(partial(forget_old_events, thread_id=channel.key))
+        if channel.last_seq // PRUNE_EVERY_EVENTS > since // PRUNE_EVERY_EVENTS:
+            self._database.queue_write(partial(prune_thread_events, thread_id=channel.key))
 
     def close(self, thread_id: str) -> None:
         """End the listeners of a thread that is gone."""
@@ -320,11 +320,11 @@ class ThreadLog:
             channel.close()
 
     @asynccontextmanager
-    async def listen(self, thread_id: str, shows: Shows) -> AsyncIterator[Subscription]:
+    async def listen(self, thread_id: str, predicate: EventPredicate) -> AsyncIterator[Subscription]:
         """Listen to a thread's events from now on while the block runs; the thread need not exist yet."""
-        live = Subscription(shows)
+        live = Subscription(predicate)
         # Before the last number is read, so that nothing is missed.
-        self._channels.setdefault(thread_id, Channel(thread_id)).admit(live)
+        self._channels.setdefault(thread_id, Channel(thread_id)).add_listener(live)
         try:
             channel = await self.open(thread_id)
             try:
@@ -334,26 +334,26 @@ class ThreadLog:
         finally:
             live.close()
 
-    async def stored(self, thread_id: str, wanted: EventFilter, after: int) -> AsyncGenerator[list[StreamEvent], None]:
+    async def read_stored(self, thread_id: str, selected: EventFilter, after: int) -> AsyncGenerator[list[StreamEvent]]:
         """Give the stored events after a number that the filter shows, in batches."""
         self.flush()
-        read = partial(read_thread_events, thread_id=thread_id, channels=wanted.channels)
+        read = partial(read_thread_events, thread_id=thread_id, channels=selected.channels)
         async with aclosing(stored_batches(self._database, read, after)) as batches:
             async for batch in batches:
-                if shown := [event for event in batch if wanted.shows(event)]:
+                if shown := [event for event in batch if selected.matches(event)]:
                     yield shown
 
-    async def replay(self, thread_id: str, wanted: EventFilter, after: int) -> AsyncGenerator[list[StreamEvent], None]:
+    async def replay(self, thread_id: str, selected: EventFilter, after: int) -> AsyncGenerator[list[StreamEvent]]:
         """Give a thread's events after a number: the stored ones, then the live ones, none twice and none left out.
 
         It ends when the thread is deleted, or when the listener is too far behind.
         """
-        async with self.listen(thread_id, wanted.shows) as live:
-            async with aclosing(self.stored(thread_id, wanted, after)) as stored:
+        async with self.listen(thread_id, selected.matches) as live:
+            async with aclosing(self.read_stored(thread_id, selected, after)) as stored:
                 async for batch in stored:
                     after = batch[-1].seq
                     yield batch
-            async with aclosing(fresh_batches(live, after)) as fresh:
+            async with aclosing(live_batches(live, after)) as fresh:
                 async for batch in fresh:
                     yield batch
 

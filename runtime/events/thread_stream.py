@@ -12,63 +12,63 @@ from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, to_micros
 from toolweave.runtime.events.channel import Channel, EventFilter, Subscription
 from toolweave.runtime.events.log import EventLog
-from toolweave.runtime.models import TERMINAL, Run, StreamEvent
-from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.models import TERMINAL_STATUSES, Run, StreamEvent
+from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.runs import resumable_runs
 
 ThreadStreamMode = Literal["run_modes", "lifecycle", "state_update"]
 # Larger than the number of any event of a run: no run has more attempts than that many blocks.
-RUN_DONE_SEQ = 9_999_999_999
+DONE_SEQ = 9_999_999_999
 # `<milliseconds>` or `<milliseconds>-<number>`; the second part of ours is the run's creation and the event's number.
-WRITTEN = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,27}))?")
+POSITION_PATTERN = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,27}))?")
 # More than a run has events: see RUN_DONE_SEQ.
-SEQ_BLOCK = 10_000_000_000
+SEQS_PER_RUN = 10_000_000_000
 # What the official API's description says, and what its run streams say.
-FROM_THE_START = ("-", "-1")
-OF_RUNS = frozenset({"run_modes", "lifecycle"})
-BEGIN_RUNS = EventFilter(frozenset({"metadata", "state_update"}))
+START_POSITIONS = ("-", "-1")
+RUN_STREAM_MODES = frozenset({"run_modes", "lifecycle"})
+RUN_START_FILTER = EventFilter(frozenset({"metadata", "state_update"}))
 
 
 class ThreadSubscription(Subscription):
     """The events of a thread and of its runs that one follower has not read yet; ends with the thread."""
 
     def __init__(self, hub: "ThreadHub", thread_id: str, modes: frozenset[ThreadStreamMode]) -> None:
-        super().__init__(None if "run_modes" in modes else BEGIN_RUNS.shows)
+        super().__init__(None if "run_modes" in modes else RUN_START_FILTER.matches)
         self.thread_id = thread_id
         self.modes = modes
         # The runs that have not ended, and the creation of all that have events here.
         self.runs: dict[str, Run] = {}
-        self.created: dict[str, int] = {}
-        self._begun: set[str] = set()
+        self.run_created_at: dict[str, int] = {}
+        self._started_run_ids: set[str] = set()
         self._hub = hub
 
-    def follow(self, run: Run, channel: Channel, *, begun: bool) -> None:
+    def add_run(self, run: Run, channel: Channel, *, has_started: bool) -> None:
         """Listen to a run's events from now on; `begun` says that it has had some."""
-        if self.modes & OF_RUNS:
+        if self.modes & RUN_STREAM_MODES:
             self.runs[run.run_id] = run
-            self.created[run.run_id] = to_micros(run.created_at)
-            if begun:
-                self._begun.add(run.run_id)
-            channel.admit(self)
+            self.run_created_at[run.run_id] = to_micros(run.created_at)
+            if has_started:
+                self._started_run_ids.add(run.run_id)
+            channel.add_listener(self)
 
     def push(self, event: StreamEvent) -> None:
         """Queue an event."""
-        self._begun.add(event.run_id)
+        self._started_run_ids.add(event.run_id)
         super().push(event)
 
-    def channel_closed(self, channel: Channel) -> None:
+    def on_channel_closed(self, channel: Channel) -> None:
         """Go on: a run's channel also closes when the server stops, or when the run is to be taken up once more."""
         self._channels.discard(channel)
 
-    def run_ended(self, run: Run) -> None:
+    def on_run_ended(self, run: Run) -> None:
         """Queue that a run is over; one that never began was never there."""
-        if self.runs.pop(run.run_id, None) is not None and run.run_id in self._begun:
-            self._begun.discard(run.run_id)
-            super().push(run_done(run))
+        if self.runs.pop(run.run_id, None) is not None and run.run_id in self._started_run_ids:
+            self._started_run_ids.discard(run.run_id)
+            super().push(run_done_event(run))
 
     def close(self) -> None:
         """Stop listening, to the thread and to its runs."""
-        self._hub.leave(self)
+        self._hub.remove(self)
         super().close()
 
     def __enter__(self) -> Self:
@@ -90,22 +90,22 @@ class ThreadHub:
         self._followers.setdefault(thread_id, set()).add(follower)
         return follower
 
-    def leave(self, follower: ThreadSubscription) -> None:
+    def remove(self, follower: ThreadSubscription) -> None:
         """Forget a follower."""
         followers = self._followers.get(follower.thread_id, set())
         followers.discard(follower)
         if not followers:
             self._followers.pop(follower.thread_id, None)
 
-    def run_opened(self, run: Run, channel: Channel) -> None:
+    def on_run_opened(self, run: Run, channel: Channel) -> None:
         """Let a thread's followers listen to a run that has not begun."""
         for follower in self._followers.get(run.thread_id, ()):
-            follower.follow(run, channel, begun=False)
+            follower.add_run(run, channel, has_started=False)
 
-    def run_ended(self, run: Run) -> None:
+    def on_run_ended(self, run: Run) -> None:
         """Let a thread's followers know that a run is over."""
         for follower in self._followers.get(run.thread_id, ()):
-            follower.run_ended(run)
+            follower.on_run_ended(run)
 
     def publish(self, thread_id: str, event: str, data: bytes) -> None:
         """Hand an event of the thread itself to its followers."""
@@ -117,19 +117,19 @@ class ThreadHub:
         """Say whether anybody follows a thread."""
         return thread_id in self._followers
 
-    def close(self, thread_id: str) -> None:
+    def close_thread(self, thread_id: str) -> None:
         """End the streams of a thread that is gone."""
         for follower in self._followers.get(thread_id, ()):
-            follower.end()
+            follower.finish()
 
     def close_all(self) -> None:
         """End all streams: the server stops."""
         for thread_id in self._followers:
-            self.close(thread_id)
+            self.close_thread(thread_id)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Position:
+class StreamPosition:
     """Where a client is in a thread's stream; ids sort in the order in which they were given out."""
 
     milliseconds: int
@@ -138,89 +138,89 @@ class Position:
     @property
     def created_at(self) -> int:
         """Give the microsecond in which the event's run was created; 0 for an event of the thread itself."""
-        return self.number // SEQ_BLOCK
+        return self.number // SEQS_PER_RUN
 
     @property
     def seq(self) -> int:
         """Give the event's number in its run."""
-        return self.number % SEQ_BLOCK
+        return self.number % SEQS_PER_RUN
 
     def __str__(self) -> str:
         return f"{self.milliseconds}-{self.number}"
 
 
-def parse_position(text: str) -> Position | None:
+def parse_position(text: str) -> StreamPosition | None:
     """Read a Last-Event-ID; "-" and "-1" are the start. None for what cannot be one."""
-    if text.strip() in FROM_THE_START:
-        return Position(0, 0)
-    found = WRITTEN.fullmatch(text.strip())
-    return Position(int(found[1]), int(found[2] or 0)) if found else None
+    if text.strip() in START_POSITIONS:
+        return StreamPosition(0, 0)
+    found = POSITION_PATTERN.fullmatch(text.strip())
+    return StreamPosition(int(found[1]), int(found[2] or 0)) if found else None
 
 
-def run_done(run: Run) -> StreamEvent:
+def run_done_event(run: Run) -> StreamEvent:
     """Say that a run has ended, however it did (langgraph_api.md 6.3)."""
     data = dumps({"status": "run_done", "run_id": run.run_id})
-    return StreamEvent(RUN_DONE_SEQ, "metadata", data, run_id=run.run_id)
+    return StreamEvent(DONE_SEQ, "metadata", data, run_id=run.run_id)
 
 
 async def thread_events(
-    follow: Callable[[], ThreadSubscription], log: EventLog, persistence: Persistence, after: Position | None
+    subscribe: Callable[[], ThreadSubscription], log: EventLog, persistence: Persistence, after: StreamPosition | None
 ) -> AsyncGenerator[Sequence[StreamEvent]]:
     """Give a thread's events from now on, or after a position as far as they are stored; ends with the thread.
 
     Stored are the events of resumable runs: those of other runs, and `state_update`, only reach who listens. Ids rise
     by the clock and are unique, also across a reconnection.
     """
-    last = after or Position(0, 0)
+    last = after or StreamPosition(0, 0)
 
-    def identified(event: StreamEvent, created_at: int) -> StreamEvent:
+    def with_id(event: StreamEvent, created_at: int) -> StreamEvent:
         nonlocal last
-        number = created_at * SEQ_BLOCK + event.seq if event.run_id else 0
-        position = Position(max(time.time_ns() // 1_000_000, last.milliseconds), number)
-        last = position if position > last else Position(last.milliseconds + 1, number)
+        number = created_at * SEQS_PER_RUN + event.seq if event.run_id else 0
+        position = StreamPosition(max(time.time_ns() // 1_000_000, last.milliseconds), number)
+        last = position if position > last else StreamPosition(last.milliseconds + 1, number)
         return event._replace(id=str(last))
 
-    with follow() as heard:
+    with subscribe() as subscription:
         try:
-            await persistence.threads.get(heard.thread_id)
+            await persistence.threads.get(subscription.thread_id)
         except NotFound:
             return
         seen: dict[str, int] = {}
-        if after is not None and heard.modes & OF_RUNS:
-            async with aclosing(_stored(log, persistence, heard, after)) as stored:
+        if after is not None and subscription.modes & RUN_STREAM_MODES:
+            async with aclosing(_stored_events(log, persistence, subscription, after)) as stored:
                 async for run, event in stored:
                     seen[run.run_id] = event.seq
-                    if heard.shows is None or heard.shows(event):
-                        yield (identified(event, to_micros(run.created_at)),)
-        async for events in heard.batches():
+                    if subscription.predicate is None or subscription.predicate(event):
+                        yield (with_id(event, to_micros(run.created_at)),)
+        async for events in subscription.batches():
             fresh = [
-                identified(event, heard.created.get(event.run_id, 0))
+                with_id(event, subscription.run_created_at.get(event.run_id, 0))
                 for event in events
                 if not event.run_id or event.seq > seen.get(event.run_id, 0)
             ]
             if fresh:
                 yield fresh
             for event in events:
-                if event.seq == RUN_DONE_SEQ:
-                    heard.created.pop(event.run_id, None)
+                if event.seq == DONE_SEQ:
+                    subscription.run_created_at.pop(event.run_id, None)
 
 
-async def _stored(
-    log: EventLog, persistence: Persistence, heard: ThreadSubscription, after: Position
+async def _stored_events(
+    log: EventLog, persistence: Persistence, subscription: ThreadSubscription, after: StreamPosition
 ) -> AsyncGenerator[tuple[Run, StreamEvent]]:
     """Give the stored events that follow a position, with their runs; what happens meanwhile is heard."""
-    live = frozenset(heard.runs)
+    live = frozenset(subscription.runs)
     find = partial(
         resumable_runs,
-        thread_id=heard.thread_id,
+        thread_id=subscription.thread_id,
         from_created_at=after.created_at,
         from_moment=after.milliseconds * 1000,
     )
     for run in await persistence.app.read(find):
         seq = after.seq if to_micros(run.created_at) == after.created_at else 0
-        async with aclosing(log.stored(run, seq)) as batches:
+        async with aclosing(log.read_stored(run, seq)) as batches:
             async for batch in batches:
                 for event in batch:
                     yield run, event
-        if run.run_id not in live and run.status in TERMINAL and seq < RUN_DONE_SEQ:
-            yield run, run_done(run)
+        if run.run_id not in live and run.status in TERMINAL_STATUSES and seq < DONE_SEQ:
+            yield run, run_done_event(run)

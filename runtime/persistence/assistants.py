@@ -12,18 +12,18 @@ from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import to_micros, utc_now
 from toolweave.runtime.models import Assistant, AssistantPatch, JsonObject
 from toolweave.runtime.persistence.database import SqliteDatabase
-from toolweave.runtime.persistence.schema import assistant_versions, assistants, columns_of, crons, record_of
-from toolweave.runtime.persistence.search import LAST_ROW, bindable, page, where_contains, where_visible
+from toolweave.runtime.persistence.schema import assistant_versions, assistants, crons, to_record, to_row
+from toolweave.runtime.persistence.search import MAX_OFFSET, select_page, storable_text, where_contains, where_visible
 
 # The official server derives the ids of its system assistants from this one, and clients have them stored.
-NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+SYSTEM_ID_NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 # The largest version number that a column of every database holds.
-LAST_VERSION = 2**31 - 1
+MAX_VERSION = 2**31 - 1
 
 
 def system_assistant_id(graph_id: str) -> str:
     """Give the id of the assistant that every graph has by itself."""
-    return str(uuid5(NAMESPACE, bindable(graph_id)))
+    return str(uuid5(SYSTEM_ID_NAMESPACE, storable_text(graph_id)))
 
 
 AssistantSort = Literal["assistant_id", "created_at", "updated_at", "name", "graph_id"]
@@ -58,7 +58,7 @@ class AssistantRepository:
         Raises:
             NotFound: there is none with this id.
         """
-        return await self._database.read(lambda connection: _required(connection, assistant_id, "Not Found"))
+        return await self._database.read(lambda connection: _get_assistant(connection, assistant_id, "Not Found"))
 
     async def create(self, assistant: Assistant, if_exists: Literal["raise", "do_nothing"] = "raise") -> Assistant:
         """Create an assistant with its first version, or return the one that exists if `if_exists` is do_nothing.
@@ -68,10 +68,10 @@ class AssistantRepository:
         """
 
         def work(connection: Connection) -> Assistant:
-            found = _find(connection, assistant.assistant_id)
+            found = _find_assistant(connection, assistant.assistant_id)
             if found is None:
-                _insert(connection, assistant)
-                return _required(connection, assistant.assistant_id)
+                _insert_assistant(connection, assistant)
+                return _get_assistant(connection, assistant.assistant_id)
             if if_exists == "raise":
                 raise Conflict(f"Assistant {assistant.assistant_id} already exists")
             return found
@@ -90,13 +90,13 @@ class AssistantRepository:
         newest = select(func.max(assistant_versions.c.version)).where(assistant_versions.c.assistant_id == assistant_id)
 
         def work(connection: Connection) -> Assistant:
-            current = _required(connection, assistant_id)
+            current = _get_assistant(connection, assistant_id)
             version = int(connection.execute(newest).scalar_one()) + 1
-            changed = replace(patch.applied_to(current), version=version, updated_at=now)
-            created = _columns(assistant_versions, changed, created_at=to_micros(now))
+            changed = replace(patch.apply_to(current), version=version, updated_at=now)
+            created = _assistant_row(assistant_versions, changed, created_at=to_micros(now))
             connection.execute(insert(assistant_versions), created)
-            _write(connection, changed)
-            return _required(connection, assistant_id)
+            _update_assistant(connection, changed)
+            return _get_assistant(connection, assistant_id)
 
         return await self._database.write(work)
 
@@ -107,18 +107,18 @@ class AssistantRepository:
             NotFound: there is no such assistant or version.
         """
         now = self._clock()
-        known = version is not None and 0 < version <= LAST_VERSION
+        known = version is not None and 0 < version <= MAX_VERSION
         query = select(assistant_versions).where(
             assistant_versions.c.assistant_id == assistant_id, assistant_versions.c.version == (version if known else 0)
         )
 
         def work(connection: Connection) -> Assistant:
-            current = _required(connection, assistant_id)
+            current = _get_assistant(connection, assistant_id)
             row = connection.execute(query).one_or_none()
             if row is None:
                 raise NotFound(f"Version {version} not found for assistant {assistant_id}")
-            chosen = record_of(Assistant, row, context=current.context, created_at=current.created_at, updated_at=now)
-            _write(connection, chosen)
+            chosen = to_record(Assistant, row, context=current.context, created_at=current.created_at, updated_at=now)
+            _update_assistant(connection, chosen)
             return chosen
 
         return await self._database.write(work)
@@ -136,11 +136,11 @@ class AssistantRepository:
             assistant_versions.c.metadata,
             metadata,
         )
-        query = query.order_by(assistant_versions.c.version.desc()).limit(limit).offset(min(offset, LAST_ROW))
+        query = query.order_by(assistant_versions.c.version.desc()).limit(limit).offset(min(offset, MAX_OFFSET))
 
         def work(connection: Connection) -> list[Assistant]:
-            _required(connection, assistant_id)
-            return [record_of(Assistant, row, updated_at=None) for row in connection.execute(query)]
+            _get_assistant(connection, assistant_id)
+            return [to_record(Assistant, row, updated_at=None) for row in connection.execute(query)]
 
         return await self._database.read(work)
 
@@ -163,7 +163,7 @@ class AssistantRepository:
         Raises:
             NotFound: it is neither.
         """
-        return await self.get(_id_of(assistant))
+        return await self.get(_to_assistant_id(assistant))
 
     async def search(
         self,
@@ -172,47 +172,47 @@ class AssistantRepository:
         offset: int = 0,
         sort_by: AssistantSort | None = None,
         sort_order: Literal["asc", "desc"] | None = None,
-        **wanted: Unpack[AssistantFilter],
+        **filters: Unpack[AssistantFilter],
     ) -> list[Assistant]:
         """Return the assistants that contain the metadata, belong to the graph and have `name` in their name."""
-        keys = _filtered(select(assistants.c.assistant_id), wanted)
-        query = page(keys, assistants, sort_by or "created_at", sort_order, limit, offset)
+        keys = _apply_filter(select(assistants.c.assistant_id), filters)
+        query = select_page(keys, assistants, sort_by or "created_at", sort_order, limit, offset)
         return await self._database.read(
-            lambda connection: [record_of(Assistant, row) for row in connection.execute(query)]
+            lambda connection: [to_record(Assistant, row) for row in connection.execute(query)]
         )
 
-    async def count(self, **wanted: Unpack[AssistantFilter]) -> int:
+    async def count(self, **filters: Unpack[AssistantFilter]) -> int:
         """Count what search would find."""
-        query = _filtered(select(func.count()).select_from(assistants), wanted)
+        query = _apply_filter(select(func.count()).select_from(assistants), filters)
         return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
 
 
-def _id_of(assistant: str) -> str:
+def _to_assistant_id(assistant: str) -> str:
     try:
         return str(UUID(assistant))
     except ValueError:
         return system_assistant_id(assistant)
 
 
-def _filtered(query: Select[Any], wanted: AssistantFilter) -> Select[Any]:
-    if (graph_id := wanted.get("graph_id")) is not None:
-        query = query.where(assistants.c.graph_id == bindable(graph_id))
-    if (name := wanted.get("name")) is not None:
+def _apply_filter(query: Select[Any], filters: AssistantFilter) -> Select[Any]:
+    if (graph_id := filters.get("graph_id")) is not None:
+        query = query.where(assistants.c.graph_id == storable_text(graph_id))
+    if (name := filters.get("name")) is not None:
         # Not LIKE: SQLite refuses long patterns.
-        query = query.where(func.instr(func.lower(assistants.c.name), func.lower(bindable(name))) > 0)
+        query = query.where(func.instr(func.lower(assistants.c.name), func.lower(storable_text(name))) > 0)
     query = where_visible(query, "assistants", assistants.c.metadata)
-    return where_contains(query, assistants.c.metadata, wanted.get("metadata"))
+    return where_contains(query, assistants.c.metadata, filters.get("metadata"))
 
 
-def _find(connection: Connection, assistant_id: str) -> Assistant | None:
+def _find_assistant(connection: Connection, assistant_id: str) -> Assistant | None:
     row = connection.execute(select(assistants).where(assistants.c.assistant_id == assistant_id)).one_or_none()
-    return None if row is None else record_of(Assistant, row)
+    return None if row is None else to_record(Assistant, row)
 
 
-def _required(connection: Connection, assistant_id: str, otherwise: str | None = None) -> Assistant:
-    found = _find(connection, assistant_id)
+def _get_assistant(connection: Connection, assistant_id: str, message: str | None = None) -> Assistant:
+    found = _find_assistant(connection, assistant_id)
     if found is None:
-        raise NotFound(otherwise or f"Assistant {assistant_id} not found")
+        raise NotFound(message or f"Assistant {assistant_id} not found")
     return found
 
 
@@ -224,30 +224,30 @@ def _sync_system(
     `names` has those of graphs that have a name of their own.
     """
     edited = select(assistant_versions.c.assistant_id).where(assistant_versions.c.version > 1)
-    theirs = set(connection.execute(edited).scalars()) | set(connection.execute(select(crons.c.assistant_id)).scalars())
+    in_use = set(connection.execute(edited).scalars()) | set(connection.execute(select(crons.c.assistant_id)).scalars())
     known = {row.assistant_id: row for row in connection.execute(select(assistants))}
     for index, (graph_id, description) in enumerate(graphs.items()):
         # One after the other: searches show the newest first.
-        made = _system(graph_id, names.get(graph_id, graph_id), description, now + timedelta(microseconds=index))
-        row = known.get(made.assistant_id)
+        new = _build_system(graph_id, names.get(graph_id, graph_id), description, now + timedelta(microseconds=index))
+        row = known.get(new.assistant_id)
         if row is None:
-            _insert(connection, made)
-        elif (row.name, row.description) != (made.name, description) and made.assistant_id not in theirs:
-            _describe(connection, made, now)
+            _insert_assistant(connection, new)
+        elif (row.name, row.description) != (new.name, description) and new.assistant_id not in in_use:
+            _update_description(connection, new, now)
     for assistant_id, row in known.items():
         # One that was edited or that crons run is somebody's work: it stays, and its runs say what is missing.
-        gone = row.graph_id not in graphs and assistant_id not in theirs
+        gone = row.graph_id not in graphs and assistant_id not in in_use
         if gone and assistant_id == system_assistant_id(row.graph_id):
             connection.execute(delete(assistants).where(assistants.c.assistant_id == assistant_id))
 
 
-def _insert(connection: Connection, assistant: Assistant) -> None:
+def _insert_assistant(connection: Connection, assistant: Assistant) -> None:
     """Insert an assistant together with its first version."""
-    connection.execute(insert(assistants), _columns(assistants, assistant))
-    connection.execute(insert(assistant_versions), _columns(assistant_versions, assistant))
+    connection.execute(insert(assistants), _assistant_row(assistants, assistant))
+    connection.execute(insert(assistant_versions), _assistant_row(assistant_versions, assistant))
 
 
-def _system(graph_id: str, name: str, description: str | None, created_at: datetime) -> Assistant:
+def _build_system(graph_id: str, name: str, description: str | None, created_at: datetime) -> Assistant:
     return Assistant(
         assistant_id=system_assistant_id(graph_id),
         graph_id=graph_id,
@@ -262,8 +262,8 @@ def _system(graph_id: str, name: str, description: str | None, created_at: datet
     )
 
 
-def _describe(connection: Connection, assistant: Assistant, now: datetime) -> None:
-    content = _columns(assistants, assistant)
+def _update_description(connection: Connection, assistant: Assistant, now: datetime) -> None:
+    content = _assistant_row(assistants, assistant)
     described = {"name": content["name"], "description": content["description"]}
     found = assistants.c.assistant_id == assistant.assistant_id
     connection.execute(update(assistants).where(found).values(**described, updated_at=to_micros(now)))
@@ -271,12 +271,12 @@ def _describe(connection: Connection, assistant: Assistant, now: datetime) -> No
     connection.execute(update(assistant_versions).where(versions).values(**described))
 
 
-def _columns(table: Table, assistant: Assistant, **given: object) -> dict[str, Any]:
+def _assistant_row(table: Table, assistant: Assistant, **overrides: object) -> dict[str, Any]:
     names = ("graph_id", "name", "description")
-    texts = {name: bindable(value) for name in names if (value := getattr(assistant, name)) is not None}
-    return columns_of(table, assistant, **texts, **given)
+    texts = {name: storable_text(value) for name in names if (value := getattr(assistant, name)) is not None}
+    return to_row(table, assistant, **texts, **overrides)
 
 
-def _write(connection: Connection, assistant: Assistant) -> None:
+def _update_assistant(connection: Connection, assistant: Assistant) -> None:
     found = assistants.c.assistant_id == assistant.assistant_id
-    connection.execute(update(assistants).where(found).values(**_columns(assistants, assistant)))
+    connection.execute(update(assistants).where(found).values(**_assistant_row(assistants, assistant)))

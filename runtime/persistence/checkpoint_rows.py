@@ -29,10 +29,10 @@ PUT_CHECKPOINT = """
 INSERT OR REPLACE INTO checkpoints
 (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
-WRITE = "(thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)"
+WRITE_COLUMNS = "(thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)"
 # A task's results are stored once; its error, its interrupt and the answer to it are replaced.
-ADD_WRITE = f"INSERT OR IGNORE INTO writes {WRITE} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
-REPLACE_WRITE = f"INSERT OR REPLACE INTO writes {WRITE} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
+ADD_WRITE = f"INSERT OR IGNORE INTO writes {WRITE_COLUMNS} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
+REPLACE_WRITE = f"INSERT OR REPLACE INTO writes {WRITE_COLUMNS} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
 # A task's error, interrupt and answers have negative indexes and stay.
 RESULTS = """
 FROM writes WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
@@ -40,7 +40,7 @@ AND task_id = :task_id AND idx >= 0
 """
 FAIL_TASK = (
     f"""
-    INSERT OR REPLACE INTO writes {WRITE}
+    INSERT OR REPLACE INTO writes {WRITE_COLUMNS}
     SELECT DISTINCT thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, :idx, :channel, :type, :value {RESULTS}
     """,
     f"DELETE {RESULTS}",
@@ -73,7 +73,7 @@ CREATE TABLE IF NOT EXISTS kept_writes (
 """
 INDEX_KEPT_WRITES = "CREATE INDEX IF NOT EXISTS ix_kept_writes ON kept_writes (thread_id, run_id)"
 # Once per run and checkpoint.
-KEEP_WRITES = """
+BACK_UP_WRITES = """
 INSERT INTO kept_writes
 SELECT :run_id, :thread_id, :checkpoint_ns, :checkpoint_id, * FROM (
     SELECT NULL, NULL, NULL, NULL, NULL, NULL
@@ -88,7 +88,7 @@ WHERE NOT EXISTS (
 )
 """
 # A task stores the answers it has taken when it ends or asks again; only in the first case it has other writes, too.
-ASKED_AGAIN = """
+INTERRUPTED_AGAIN = """
 SELECT 1 FROM kept_writes AS begun
 JOIN writes AS taken USING (thread_id, checkpoint_ns, checkpoint_id)
 WHERE begun.thread_id = :thread_id AND begun.run_id = :run_id AND begun.task_id IS NULL
@@ -108,7 +108,7 @@ AND NOT EXISTS (
 LIMIT 1
 """
 # Its update and its answer, on an earlier run's checkpoint.
-WROTE_ONLY_ITS_COMMAND = """
+WROTE_ONLY_COMMAND = """
 SELECT 1 FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id
 AND NOT EXISTS (
     SELECT 1 FROM kept_writes AS begun
@@ -139,7 +139,7 @@ DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_i
     SELECT checkpoint_ns, checkpoint_id FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id
 )
 """
-RESTORE_KEPT_WRITES = """
+RESTORE_WRITES = """
 INSERT INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
 SELECT thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value FROM kept_writes
 WHERE thread_id = :thread_id AND run_id = :run_id AND task_id IS NOT NULL
@@ -147,21 +147,21 @@ AND (checkpoint_ns, checkpoint_id) IN (
     SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = :thread_id
 )
 """
-FORGET_KEPT_WRITES = "DELETE FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id"
-TAKE_BACK = (
+DELETE_BACKUP = "DELETE FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id"
+ROLL_BACK_RUN = (
     DELETE_OWN_WRITES,
     DELETE_OWN_CHECKPOINTS,
     DELETE_REPLACED_WRITES,
-    RESTORE_KEPT_WRITES,
-    FORGET_KEPT_WRITES,
+    RESTORE_WRITES,
+    DELETE_BACKUP,
 )
-BATCH = 50
-PAGE = """
+PAGE_SIZE = 50
+SELECT_PAGE = """
 SELECT checkpoint_ns, checkpoint_id, type, checkpoint, COALESCE(LENGTH(metadata), 0) FROM checkpoints
 WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) > (:namespace, :after)
 ORDER BY checkpoint_ns, checkpoint_id LIMIT :most
 """
-WRITES = "SELECT COUNT(*), COALESCE(SUM(LENGTH(value)), 0) FROM writes WHERE thread_id = ?"
+MEASURE_WRITES = "SELECT COUNT(*), COALESCE(SUM(LENGTH(value)), 0) FROM writes WHERE thread_id = ?"
 
 
 class Serializer(Protocol):
@@ -194,23 +194,23 @@ async def measure_thread(database: SqliteDatabase, serde: Serializer, thread_id:
     """Measure a thread, some checkpoints at a time, so that neither memory nor other readers suffer."""
     storage = ThreadStorage()
     storage.writes, storage.write_bytes = await database.read(
-        lambda connection: driver_of(connection).execute(WRITES, (thread_id,)).fetchone()
+        lambda connection: driver_of(connection).execute(MEASURE_WRITES, (thread_id,)).fetchone()
     )
     after = ("", "")
     while True:
-        rows = await database.read(partial(_page, thread_id=thread_id, after=after))
+        rows = await database.read(partial(_read_page, thread_id=thread_id, after=after))
         if not rows:
             return storage
-        await asyncio.to_thread(_add, storage, rows, serde)
+        await asyncio.to_thread(_add_sizes, storage, rows, serde)
         after = rows[-1][:2]
 
 
-def _page(connection: Connection, thread_id: str, after: tuple[str, str]) -> list[Any]:
-    values = {"thread_id": thread_id, "namespace": after[0], "after": after[1], "most": BATCH}
-    return driver_of(connection).execute(PAGE, values).fetchall()
+def _read_page(connection: Connection, thread_id: str, after: tuple[str, str]) -> list[Any]:
+    values = {"thread_id": thread_id, "namespace": after[0], "after": after[1], "most": PAGE_SIZE}
+    return driver_of(connection).execute(SELECT_PAGE, values).fetchall()
 
 
-def _add(storage: ThreadStorage, rows: Sequence[Any], serde: Serializer) -> None:
+def _add_sizes(storage: ThreadStorage, rows: Sequence[Any], serde: Serializer) -> None:
     for namespace, _, kind, blob, metadata_bytes in rows:
         checkpoint = serde.loads_typed((kind, blob))
         sizes = {name: len(serde.dumps_typed(value)[1]) for name, value in checkpoint["channel_values"].items()}
@@ -225,8 +225,8 @@ def _add(storage: ThreadStorage, rows: Sequence[Any], serde: Serializer) -> None
 
 # In a checkpoint's metadata: the channels whose value is rebuilt from what earlier checkpoints hold, each with its
 # updates and its checkpoints since it was last stored whole.
-DELTAS = "counters_since_delta_snapshot"
-NEWEST = (
+DELTAS_KEY = "counters_since_delta_snapshot"
+SELECT_NEWEST = (
     "SELECT checkpoint_ns, MAX(checkpoint_id), metadata FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
 )
 DELETE_OLDER = """
@@ -238,14 +238,14 @@ WITH RECURSIVE needed(id, earlier) AS (
 DELETE FROM {table} WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id < :newest
 AND checkpoint_id NOT IN (SELECT id FROM needed)
 """
-FORGET_LOST_PARENTS = """
+CLEAR_MISSING_PARENTS = """
 UPDATE checkpoints SET parent_checkpoint_id = NULL WHERE thread_id = :thread_id
 AND (checkpoint_ns, parent_checkpoint_id) NOT IN (
     SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = :thread_id
 )
 """
 # The tables begin their primary keys with the thread: one look-up per thread, however many rows it has.
-THREAD_IDS = """
+SELECT_THREAD_IDS = """
 WITH RECURSIVE found(thread_id) AS (
     SELECT MIN(thread_id) FROM {table} UNION ALL
     SELECT (SELECT MIN(thread_id) FROM {table} WHERE thread_id > found.thread_id) FROM found WHERE thread_id IS NOT NULL
@@ -254,20 +254,20 @@ SELECT thread_id FROM found WHERE thread_id IS NOT NULL
 """
 
 
-def prune_older(connection: Connection, thread_id: str) -> None:
+def prune_checkpoints(connection: Connection, thread_id: str) -> None:
     """Delete what is older than the newest checkpoint of each namespace and not needed to read that one."""
     driver = driver_of(connection)
-    for namespace, newest, metadata in driver.execute(NEWEST, (thread_id,)).fetchall():
-        deltas = json.loads(metadata or "{}").get(DELTAS) or {}
+    for namespace, newest, metadata in driver.execute(SELECT_NEWEST, (thread_id,)).fetchall():
+        deltas = json.loads(metadata or "{}").get(DELTAS_KEY) or {}
         earlier = max((checkpoints for _, checkpoints in deltas.values()), default=0)
         where = {"thread_id": thread_id, "checkpoint_ns": namespace, "newest": newest, "earlier": earlier}
         for table in TABLES:
             driver.execute(DELETE_OLDER.format(table=table), where)
-    driver.execute(FORGET_LOST_PARENTS, {"thread_id": thread_id})
+    driver.execute(CLEAR_MISSING_PARENTS, {"thread_id": thread_id})
 
 
 def thread_ids(connection: Connection) -> set[str]:
     """Name the threads that have checkpoints or writes."""
     driver = driver_of(connection)
-    found = (driver.execute(THREAD_IDS.format(table=table)) for table in ("checkpoints", "writes"))
+    found = (driver.execute(SELECT_THREAD_IDS.format(table=table)) for table in ("checkpoints", "writes"))
     return {thread_id for rows in found for (thread_id,) in rows}

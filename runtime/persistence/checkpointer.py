@@ -30,7 +30,7 @@ from toolweave.runtime.persistence import checkpoint_rows as sql
 from toolweave.runtime.persistence.checkpoint_rows import (
     ThreadStorage,
     measure_thread,
-    prune_older,
+    prune_checkpoints,
     thread_ids,
 )
 from toolweave.runtime.persistence.database import SqliteDatabase, driver_of
@@ -48,7 +48,7 @@ CLAIM_KEY = "__pregel_thread_claim"
 # metadata of each checkpoint.
 HEADERS_KEY = "__pregel_request_headers"
 # LangGraph drops as well to which task of the graph around it a subgraph's checkpoint belongs.
-PLACE_OF_SUBGRAPH = (
+SUBGRAPH_TASK_FIELDS = (
     "langgraph_node",
     "langgraph_step",
     "langgraph_path",
@@ -56,10 +56,10 @@ PLACE_OF_SUBGRAPH = (
     "langgraph_checkpoint_ns",
 )
 # Runs that have loaded an earlier run's checkpoint and not written there yet; far more than run at a time.
-REMEMBERED = 4096
+MAX_LOADED_CHECKPOINTS = 4096
 
 
-class CheckpointPlace(NamedTuple):
+class CheckpointKey(NamedTuple):
     """Where a checkpoint is."""
 
     thread_id: str
@@ -93,55 +93,55 @@ class RunAwareSaver(AsyncSqliteSaver):
         super().__init__(connection, serde=CheckpointSerializer())
         self._database = database
         # Awaited with the id of the run before anything of it is saved.
-        self.before_saving: Callable[[str], Awaitable[None]] = _at_once
+        self.on_before_save: Callable[[str], Awaitable[None]] = _no_wait
         # Thread, namespace and run to the earlier run's checkpoint that the run has loaded, to go on from there.
-        self._loaded: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+        self._loaded_checkpoints: OrderedDict[tuple[str, str, str], str] = OrderedDict()
         # By thread. In memory is enough: one process has this file, and its writer takes the writes in their order.
         self._claims: dict[str, ThreadClaim] = {}
-        self._sealed: set[ThreadClaim] = set()
+        self._blocked_claims: set[ThreadClaim] = set()
 
-    def admit(self, claim: ThreadClaim) -> None:
+    def accept_claim(self, claim: ThreadClaim) -> None:
         """Take writes of a thread from now on under this claim only (R-01)."""
         self._claims[claim.thread_id] = claim
 
-    def seal(self, claim: ThreadClaim) -> None:
+    def block_writes(self, claim: ThreadClaim) -> None:
         """Take no more checkpoints under this claim, which still holds its thread: its graph was cancelled."""
-        self._sealed.add(claim)
+        self._blocked_claims.add(claim)
 
-    async def settled(self) -> None:
+    async def wait_for_writes(self) -> None:
         """Wait until what was queued for this database is stored: reads do not see it before."""
         await self._database.write(lambda _connection: None)
 
-    def dismiss(self, claim: ThreadClaim) -> None:
+    def remove_claim(self, claim: ThreadClaim) -> None:
         """Take no more writes under this claim."""
-        self._sealed.discard(claim)
+        self._blocked_claims.discard(claim)
         if self._claims.get(claim.thread_id) == claim:
             del self._claims[claim.thread_id]
 
-    def require(self, claim: ThreadClaim) -> None:
+    def require_claim(self, claim: ThreadClaim) -> None:
         """Raise ClaimLost unless this claim holds its thread."""
         if self._claims.get(claim.thread_id) != claim:
             raise ClaimLost(claim.thread_id)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Load a thread's newest checkpoint, or the one that is named, with its pending writes."""
-        place = _place_of(config)
-        loaded = await self._database.read(partial(_load, place=place))
+        key = _key_of(config)
+        loaded = await self._database.read(partial(_load, key=key))
         if loaded is None:
             return None
         (checkpoint_id, parent_id, kind, checkpoint, metadata), writes = loaded
         writes.sort(key=lambda row: writes_sort_key(*row[:3]))
         found = CheckpointTuple(
-            config=config if place.checkpoint_id else _config_of(place, checkpoint_id),
+            config=config if key.checkpoint_id else _config_for(key, checkpoint_id),
             checkpoint=self.serde.loads_typed((kind, checkpoint)),
             metadata=json.loads(metadata) if metadata is not None else {},
-            parent_config=_config_of(place, parent_id) if parent_id else None,
+            parent_config=_config_for(key, parent_id) if parent_id else None,
             pending_writes=[
                 (task_id, channel, self.serde.loads_typed((kind, value)))
                 for _, task_id, _, channel, kind, value in writes
             ],
         )
-        self._note_loading(config, place, checkpoint_id, found.metadata)
+        self._record_load(config, key, checkpoint_id, found.metadata)
         return found
 
     async def aput(
@@ -152,63 +152,63 @@ class RunAwareSaver(AsyncSqliteSaver):
         new_versions: ChannelVersions,  # noqa: ARG002 - the whole checkpoint is stored
     ) -> RunnableConfig:
         """Save a checkpoint."""
-        place = _place_of(config)
-        described = json.dumps(_described(config, metadata), ensure_ascii=False)
+        key = _key_of(config)
+        stored_metadata = json.dumps(_stored_metadata(config, metadata), ensure_ascii=False)
         row = (
-            place.thread_id,
-            place.checkpoint_ns,
+            key.thread_id,
+            key.checkpoint_ns,
             checkpoint["id"],
-            place.checkpoint_id,
+            key.checkpoint_id,
             *self.serde.dumps_typed(checkpoint),
-            described.encode("utf-8", "ignore"),
+            stored_metadata.encode("utf-8", "ignore"),
         )
-        await self._prepare(config)
-        self._require_claim(config, place)
-        of_other_thread = config["configurable"].get(CLAIM_KEY) is not None and not self._holds(config, place)
+        await self._notify_before_save(config)
+        self._check_write_claim(config, key)
+        of_other_thread = config["configurable"].get(CLAIM_KEY) is not None and not self._is_own(config, key)
         await self._database.write(partial(_put_checkpoint, row=row, onto_newest=of_other_thread))
-        return _config_of(place, checkpoint["id"])
+        return _config_for(key, checkpoint["id"])
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save pending writes of a checkpoint; those of an earlier run are kept aside first."""
-        place = _place_of(config)
+        key = _key_of(config)
         replaceable = all(channel in WRITES_IDX_MAP for channel, _ in writes)
         rows = [
-            (*place, task_id, task_path, WRITES_IDX_MAP.get(channel, index), channel, *self.serde.dumps_typed(value))
+            (*key, task_id, task_path, WRITES_IDX_MAP.get(channel, index), channel, *self.serde.dumps_typed(value))
             for index, (channel, value) in enumerate(writes)
         ]
         statement = sql.REPLACE_WRITE if replaceable else sql.ADD_WRITE
-        await self._prepare(config)
-        self._require_claim(config, place)
-        keep_for = self._first_write_of_run(config, place)
-        work = partial(_put_writes, place=place, statement=statement, rows=rows, keep_for=keep_for)
+        await self._notify_before_save(config)
+        self._check_write_claim(config, key)
+        backup_run_id = self._run_of_first_write(config, key)
+        work = partial(_put_writes, key=key, statement=statement, rows=rows, backup_run_id=backup_run_id)
         await self._database.write(work)
 
-    def for_update(self) -> "UpdateSaver":
+    def saver_for_update(self) -> "DeferredWritesSaver":
         """Give a saver for one state update."""
-        return UpdateSaver(self)
+        return DeferredWritesSaver(self)
 
     async def fail_task(self, claim: ThreadClaim, config: RunnableConfig, task_id: str, error: BaseException) -> None:
         """Replace what a task of a checkpoint wrote by an error, and delete what a Command did. Raises ClaimLost."""
-        self.require(claim)
+        self.require_claim(claim)
         kind, value = self.serde.dumps_typed(error)
         failure = {"idx": WRITES_IDX_MAP[ERROR], "channel": ERROR, "type": kind, "value": value}
         statements = sql.FAIL_TASK if task_id != NULL_TASK_ID else sql.FAIL_TASK[1:]
-        await self._run(*statements, **_place_of(config)._asdict(), task_id=task_id, **failure)
+        await self._execute(*statements, **_key_of(config)._asdict(), task_id=task_id, **failure)
 
     async def delete_checkpoint(self, claim: ThreadClaim, config: RunnableConfig) -> None:
         """Delete one checkpoint with its pending writes. Raises ClaimLost."""
-        self.require(claim)
-        await self._run(*sql.DELETE_CHECKPOINT, **_place_of(config)._asdict())
+        self.require_claim(claim)
+        await self._execute(*sql.DELETE_CHECKPOINT, **_key_of(config)._asdict())
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete all that is kept of a thread."""
-        await self._run(*sql.DELETE_THREAD, thread_id=str(thread_id))
+        await self._execute(*sql.DELETE_THREAD, thread_id=str(thread_id))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints and pending writes of a thread to another one that has none."""
-        await self._run(*sql.COPY_THREAD, source=source_thread_id, target=target_thread_id)
+        await self._execute(*sql.COPY_THREAD, source=source_thread_id, target=target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete all checkpoints of threads (`delete`), or all but the newest of each namespace (`keep_latest`)."""
@@ -220,9 +220,9 @@ class RunAwareSaver(AsyncSqliteSaver):
 
     async def prune_older(self, thread_id: str) -> None:
         """Delete what is older than the newest checkpoint of each namespace and not needed to read that one."""
-        await self._database.write(partial(prune_older, thread_id=thread_id))
+        await self._database.write(partial(prune_checkpoints, thread_id=thread_id))
 
-    async def storage(self, thread_id: str) -> ThreadStorage:
+    async def measure_storage(self, thread_id: str) -> ThreadStorage:
         """Measure what a thread takes up here."""
         return await measure_thread(self._database, self.serde, thread_id)
 
@@ -230,65 +230,65 @@ class RunAwareSaver(AsyncSqliteSaver):
         """Name the threads that have checkpoints or writes."""
         return await self._database.read(thread_ids)
 
-    async def take_back(self, claim: ThreadClaim, run_id: str) -> None:
+    async def roll_back_run(self, claim: ThreadClaim, run_id: str) -> None:
         """Delete a run's checkpoints, subgraphs' included, and restore what it replaced. Raises ClaimLost."""
-        self.require(claim)
-        await self._run(*sql.TAKE_BACK, thread_id=claim.thread_id, run_id=run_id)
+        self.require_claim(claim)
+        await self._execute(*sql.ROLL_BACK_RUN, thread_id=claim.thread_id, run_id=run_id)
 
-    async def asked_again(self, thread_id: str, run_id: str) -> bool:
+    async def interrupted_again(self, thread_id: str, run_id: str) -> bool:
         """Say whether a task took the answer that a run brought to an earlier run's question and asked again."""
-        return await self._finds(sql.ASKED_AGAIN, thread_id, run_id)
+        return await self._has_row(sql.INTERRUPTED_AGAIN, thread_id, run_id)
 
-    async def wrote_only_its_command(self, thread_id: str, run_id: str) -> bool:
+    async def wrote_only_command(self, thread_id: str, run_id: str) -> bool:
         """Say whether a run stored what its Command brought onto an earlier run's checkpoint, and nothing since."""
-        return await self._finds(sql.WROTE_ONLY_ITS_COMMAND, thread_id, run_id)
+        return await self._has_row(sql.WROTE_ONLY_COMMAND, thread_id, run_id)
 
-    async def _finds(self, query: str, thread_id: str, run_id: str) -> bool:
+    async def _has_row(self, query: str, thread_id: str, run_id: str) -> bool:
         values = {"thread_id": thread_id, "run_id": run_id, "for_all_tasks": NULL_TASK_ID}
         row = await self._database.read(lambda connection: driver_of(connection).execute(query, values).fetchone())
         return row is not None
 
-    async def _run(self, *statements: str, **values: object) -> None:
-        await self._database.write(partial(_run_all, statements=statements, values=values))
+    async def _execute(self, *statements: str, **values: object) -> None:
+        await self._database.write(partial(_execute_all, statements=statements, values=values))
 
-    async def _prepare(self, config: RunnableConfig) -> None:
-        run_id = _run_of(config)
+    async def _notify_before_save(self, config: RunnableConfig) -> None:
+        run_id = _run_id_of(config)
         if run_id is not None:
-            await self.before_saving(run_id)
+            await self.on_before_save(run_id)
 
-    def _require_claim(self, config: RunnableConfig, place: CheckpointPlace) -> None:
+    def _check_write_claim(self, config: RunnableConfig, key: CheckpointKey) -> None:
         # Right before the write is queued: writes are carried out in the order in which they are queued.
-        given: ThreadClaim | None = config["configurable"].get(CLAIM_KEY) if self._holds(config, place) else None
-        if self._claims.get(place.thread_id) != given or given in self._sealed:
-            raise ClaimLost(place.thread_id)
+        claim: ThreadClaim | None = config["configurable"].get(CLAIM_KEY) if self._is_own(config, key) else None
+        if self._claims.get(key.thread_id) != claim or claim in self._blocked_claims:
+            raise ClaimLost(key.thread_id)
 
-    def _holds(self, config: RunnableConfig, place: CheckpointPlace) -> bool:
+    def _is_own(self, config: RunnableConfig, key: CheckpointKey) -> bool:
         """Say whether a write names a claim on its own thread; a node may invoke a graph on another one."""
-        given: ThreadClaim | None = config["configurable"].get(CLAIM_KEY)
-        return given is not None and given.thread_id == place.thread_id
+        claim: ThreadClaim | None = config["configurable"].get(CLAIM_KEY)
+        return claim is not None and claim.thread_id == key.thread_id
 
-    def _note_loading(
-        self, config: RunnableConfig, place: CheckpointPlace, checkpoint_id: str, metadata: CheckpointMetadata
+    def _record_load(
+        self, config: RunnableConfig, key: CheckpointKey, checkpoint_id: str, metadata: CheckpointMetadata
     ) -> None:
-        run_id = _run_of(config)
+        run_id = _run_id_of(config)
         if run_id is not None and metadata.get("run_id") != run_id:
-            self._loaded[place.thread_id, place.checkpoint_ns, run_id] = checkpoint_id
-            if len(self._loaded) > REMEMBERED:
-                self._loaded.popitem(last=False)
+            self._loaded_checkpoints[key.thread_id, key.checkpoint_ns, run_id] = checkpoint_id
+            if len(self._loaded_checkpoints) > MAX_LOADED_CHECKPOINTS:
+                self._loaded_checkpoints.popitem(last=False)
 
-    def _first_write_of_run(self, config: RunnableConfig, place: CheckpointPlace) -> str | None:
+    def _run_of_first_write(self, config: RunnableConfig, key: CheckpointKey) -> str | None:
         """Name the run when this is its first write onto an earlier run's checkpoint."""
-        run_id = _run_of(config)
+        run_id = _run_id_of(config)
         if run_id is None:
             return None
-        key = (place.thread_id, place.checkpoint_ns, run_id)
-        if self._loaded.get(key) != place.checkpoint_id:
+        loaded_key = (key.thread_id, key.checkpoint_ns, run_id)
+        if self._loaded_checkpoints.get(loaded_key) != key.checkpoint_id:
             return None
-        del self._loaded[key]
+        del self._loaded_checkpoints[loaded_key]
         return run_id
 
 
-class UpdateSaver(RunAwareSaver):
+class DeferredWritesSaver(RunAwareSaver):
     """A RunAwareSaver that stores the writes of a state update only when the update's checkpoint is there.
 
     LangGraph saves an update's writes before it applies them. If a reducer then raised, they would stay on the
@@ -297,7 +297,7 @@ class UpdateSaver(RunAwareSaver):
 
     def __init__(self, saver: RunAwareSaver) -> None:
         self.__dict__.update(vars(saver))
-        self._held: list[tuple[RunnableConfig, Sequence[tuple[str, Any]], str, str]] = []
+        self._deferred: list[tuple[RunnableConfig, Sequence[tuple[str, Any]], str, str]] = []
 
     async def aput(
         self,
@@ -314,15 +314,15 @@ class UpdateSaver(RunAwareSaver):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Hold writes back."""
-        self._held.append((config, writes, task_id, task_path))
+        self._deferred.append((config, writes, task_id, task_path))
 
     async def store_writes(self) -> None:
         """Save the writes that were held back."""
-        while self._held:
-            await super().aput_writes(*self._held.pop(0))
+        while self._deferred:
+            await super().aput_writes(*self._deferred.pop(0))
 
 
-class TasksSaver(RunAwareSaver):
+class TaskSubsetSaver(RunAwareSaver):
     """A RunAwareSaver that reads a thread as if only some tasks had written since its newest checkpoint."""
 
     def __init__(self, saver: RunAwareSaver, tasks: Collection[str]) -> None:
@@ -336,29 +336,29 @@ class TasksSaver(RunAwareSaver):
         return found and found._replace(pending_writes=writes)
 
 
-async def _at_once(_run_id: str) -> None:
+async def _no_wait(_run_id: str) -> None:
     """Have nothing to wait for."""
 
 
-def create_kept_writes(connection: Connection) -> None:
+def create_kept_writes_table(connection: Connection) -> None:
     """Make our table beside LangGraph's."""
-    _run_all(connection, (sql.CREATE_KEPT_WRITES, sql.INDEX_KEPT_WRITES), {})
+    _execute_all(connection, (sql.CREATE_KEPT_WRITES, sql.INDEX_KEPT_WRITES), {})
 
 
-def _load(connection: Connection, place: CheckpointPlace) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]] | None:
+def _load(connection: Connection, key: CheckpointKey) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]] | None:
     driver = driver_of(connection)
-    query = sql.ONE_CHECKPOINT if place.checkpoint_id else sql.NEWEST_CHECKPOINT
-    found = driver.execute(query, place._asdict()).fetchone()
+    query = sql.ONE_CHECKPOINT if key.checkpoint_id else sql.NEWEST_CHECKPOINT
+    found = driver.execute(query, key._asdict()).fetchone()
     if found is None:
         return None
-    return found, driver.execute(sql.PENDING_WRITES, {**place._asdict(), "checkpoint_id": found[0]}).fetchall()
+    return found, driver.execute(sql.PENDING_WRITES, {**key._asdict(), "checkpoint_id": found[0]}).fetchall()
 
 
 def _put_checkpoint(connection: Connection, row: tuple[Any, ...], *, onto_newest: bool) -> None:
     if onto_newest:
         thread_id, namespace, _, parent, *_ = row
-        place = {"thread_id": thread_id, "checkpoint_ns": namespace}
-        newest = driver_of(connection).execute(sql.NEWEST_CHECKPOINT, place).fetchone()
+        key = {"thread_id": thread_id, "checkpoint_ns": namespace}
+        newest = driver_of(connection).execute(sql.NEWEST_CHECKPOINT, key).fetchone()
         if newest is not None and newest[0] != parent:
             # A run of that thread has written meanwhile.
             raise ClaimLost(thread_id)
@@ -366,40 +366,40 @@ def _put_checkpoint(connection: Connection, row: tuple[Any, ...], *, onto_newest
 
 
 def _put_writes(
-    connection: Connection, place: CheckpointPlace, statement: str, rows: list[tuple[Any, ...]], keep_for: str | None
+    connection: Connection, key: CheckpointKey, statement: str, rows: list[tuple[Any, ...]], backup_run_id: str | None
 ) -> None:
     driver = driver_of(connection)
-    if keep_for is not None:
-        driver.execute(sql.KEEP_WRITES, {**place._asdict(), "run_id": keep_for})
+    if backup_run_id is not None:
+        driver.execute(sql.BACK_UP_WRITES, {**key._asdict(), "run_id": backup_run_id})
     driver.executemany(statement, rows)
 
 
-def _run_all(connection: Connection, statements: Sequence[str], values: Mapping[str, object]) -> None:
+def _execute_all(connection: Connection, statements: Sequence[str], values: Mapping[str, object]) -> None:
     for statement in statements:
         driver_of(connection).execute(statement, values)
 
 
-def _place_of(config: RunnableConfig) -> CheckpointPlace:
-    where = config["configurable"]
-    return CheckpointPlace(str(where["thread_id"]), where.get("checkpoint_ns", ""), get_checkpoint_id(config))
+def _key_of(config: RunnableConfig) -> CheckpointKey:
+    ids = config["configurable"]
+    return CheckpointKey(str(ids["thread_id"]), ids.get("checkpoint_ns", ""), get_checkpoint_id(config))
 
 
-def _config_of(place: CheckpointPlace, checkpoint_id: str) -> RunnableConfig:
-    return {"configurable": place._replace(checkpoint_id=checkpoint_id)._asdict()}
+def _config_for(key: CheckpointKey, checkpoint_id: str) -> RunnableConfig:
+    return {"configurable": key._replace(checkpoint_id=checkpoint_id)._asdict()}
 
 
-def _described(config: RunnableConfig, metadata: CheckpointMetadata) -> dict[str, Any]:
-    shown = without_headers(config, config["configurable"].get(HEADERS_KEY))
-    described: dict[str, Any] = {**get_checkpoint_metadata(shown, metadata)}
+def _stored_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> dict[str, Any]:
+    shown = remove_headers(config, config["configurable"].get(HEADERS_KEY))
+    stored: dict[str, Any] = {**get_checkpoint_metadata(shown, metadata)}
     if origin := config["configurable"].get(FORKED_FROM_KEY):
-        described[FORKED_FROM] = origin
+        stored[FORKED_FROM] = origin
     if config["configurable"].get("checkpoint_ns"):
         of_task = config.get("metadata") or {}
-        described |= {name: of_task[name] for name in PLACE_OF_SUBGRAPH if name in of_task}
-    return described
+        stored |= {name: of_task[name] for name in SUBGRAPH_TASK_FIELDS if name in of_task}
+    return stored
 
 
-def without_headers(config: RunnableConfig, headers: Collection[str] | None) -> RunnableConfig:
+def remove_headers(config: RunnableConfig, headers: Collection[str] | None) -> RunnableConfig:
     """Return a run's config without these request headers, which only its nodes may see."""
     if not headers:
         return config
@@ -407,6 +407,6 @@ def without_headers(config: RunnableConfig, headers: Collection[str] | None) -> 
     return {**config, "configurable": shown}
 
 
-def _run_of(config: RunnableConfig) -> str | None:
+def _run_id_of(config: RunnableConfig) -> str | None:
     run_id = config["configurable"].get("run_id") or (config.get("metadata") or {}).get("run_id")
     return None if run_id is None else str(run_id)

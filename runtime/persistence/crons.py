@@ -12,15 +12,15 @@ from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.models import Cron, JsonObject
 from toolweave.runtime.persistence.database import SqliteDatabase
-from toolweave.runtime.persistence.run_rows import sealed_credentials
-from toolweave.runtime.persistence.schema import assistants, columns_of, crons, record_of, threads
-from toolweave.runtime.persistence.search import filter_in_force, page, visible, where_contains, where_visible
+from toolweave.runtime.persistence.run_rows import seal_credentials
+from toolweave.runtime.persistence.schema import assistants, crons, threads, to_record, to_row
+from toolweave.runtime.persistence.search import current_filter, is_visible, select_page, where_contains, where_visible
 from toolweave.sealing import Seal
 
 CronSort = Literal["cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at"]
 # Work that takes a firing; inside the transaction that creates the run, both happen or neither.
-Claim = Callable[[Connection], None]
-DUE_AT_A_TIME = 100
+ClaimFiring = Callable[[Connection], None]
+MAX_DUE_CRONS = 100
 
 
 class FiringTakenError(Conflict):
@@ -52,11 +52,11 @@ class CronRepository:
         """
 
         def work(connection: Connection) -> Cron:
-            _require(connection, assistants.c.assistant_id, cron.assistant_id, f"Assistant '{cron.assistant_id}'")
+            _require_row(connection, assistants.c.assistant_id, cron.assistant_id, f"Assistant '{cron.assistant_id}'")
             if cron.thread_id is not None:
-                _require(connection, threads.c.thread_id, cron.thread_id, f"Thread with ID '{cron.thread_id}'")
-            stored = replace(cron, credentials={}, sealed=sealed_credentials(self._seal, cron.credentials))
-            connection.execute(insert(crons), _row_of(stored))
+                _require_row(connection, threads.c.thread_id, cron.thread_id, f"Thread with ID '{cron.thread_id}'")
+            stored = replace(cron, credentials={}, sealed=seal_credentials(self._seal, cron.credentials))
+            connection.execute(insert(crons), _cron_row(stored))
             return stored
 
         stored = await self._database.write(work)
@@ -65,7 +65,7 @@ class CronRepository:
 
     async def get(self, cron_id: str) -> Cron:
         """Return a cron. Raises NotFound."""
-        return await self._database.read(lambda connection: _cron(connection, cron_id, "Not Found"))
+        return await self._database.read(lambda connection: _get_cron(connection, cron_id, "Not Found"))
 
     async def update(self, cron_id: str, change: Callable[[Cron], Cron]) -> Cron:
         """Store what `change` makes of a cron, read and written in one transaction.
@@ -75,8 +75,8 @@ class CronRepository:
         """
 
         def work(connection: Connection) -> Cron:
-            changed = change(_cron(connection, cron_id, f"Cron '{cron_id}' not found"))
-            connection.execute(update(crons).where(crons.c.cron_id == cron_id).values(**_row_of(changed)))
+            changed = change(_get_cron(connection, cron_id, f"Cron '{cron_id}' not found"))
+            connection.execute(update(crons).where(crons.c.cron_id == cron_id).values(**_cron_row(changed)))
             return changed
 
         cron = await self._database.write(work)
@@ -100,24 +100,24 @@ class CronRepository:
         offset: int = 0,
         sort_by: CronSort | None = None,
         sort_order: Literal["asc", "desc"] | None = None,
-        **wanted: Unpack[CronFilter],
+        **filters: Unpack[CronFilter],
     ) -> list[Cron]:
         """Return the crons of this assistant and thread that contain the metadata, newest first."""
-        keys = _filtered(select(crons.c.cron_id), wanted)
+        keys = _apply_filter(select(crons.c.cron_id), filters)
         column = "next_run_at" if sort_by == "next_run_date" else sort_by or "created_at"
-        query = page(keys, crons, column, sort_order, limit, offset)
-        return await self._database.read(lambda connection: [_cron_from(row) for row in connection.execute(query)])
+        query = select_page(keys, crons, column, sort_order, limit, offset)
+        return await self._database.read(lambda connection: [_cron_from_row(row) for row in connection.execute(query)])
 
-    async def count(self, **wanted: Unpack[CronFilter]) -> int:
+    async def count(self, **filters: Unpack[CronFilter]) -> int:
         """Count what search would find."""
-        query = _filtered(select(func.count()).select_from(crons), wanted)
+        query = _apply_filter(select(func.count()).select_from(crons), filters)
         return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
 
-    async def due(self, now: datetime) -> list[Cron]:
+    async def list_due(self, now: datetime) -> list[Cron]:
         """Return crons that should have fired by now, those that wait longest first; at most a hundred."""
-        reached = _enabled().where(crons.c.next_run_at <= to_micros(now))
-        query = reached.order_by(crons.c.next_run_at, crons.c.cron_id).limit(DUE_AT_A_TIME)
-        return await self._database.read(lambda connection: [_cron_from(row) for row in connection.execute(query)])
+        reached = _select_enabled().where(crons.c.next_run_at <= to_micros(now))
+        query = reached.order_by(crons.c.next_run_at, crons.c.cron_id).limit(MAX_DUE_CRONS)
+        return await self._database.read(lambda connection: [_cron_from_row(row) for row in connection.execute(query)])
 
     async def next_due(self) -> datetime | None:
         """Tell when the next cron fires; None when nothing will."""
@@ -125,7 +125,7 @@ class CronRepository:
         micros = await self._database.read(lambda connection: connection.execute(soonest).scalar_one())
         return None if micros is None else from_micros(micros)
 
-    async def skip(self, claim: Claim) -> None:
+    async def skip_firing(self, claim: ClaimFiring) -> None:
         """Take a firing that will not become a run; one that somebody else took is left alone."""
 
         def work(connection: Connection) -> None:
@@ -137,7 +137,7 @@ class CronRepository:
         await self._database.write(work)
 
 
-def claim_of(cron: Cron, following: datetime | None) -> Claim:
+def firing_claim(cron: Cron, next_run_at: datetime | None) -> ClaimFiring:
     """Make the work that takes a cron's firing and sets the following one; it raises FiringTakenError."""
 
     def claim(connection: Connection) -> None:
@@ -150,7 +150,7 @@ def claim_of(cron: Cron, following: datetime | None) -> Claim:
                 crons.c.updated_at == to_micros(cron.updated_at),
                 crons.c.enabled == 1,
             )
-            .values(next_run_at=None if following is None else to_micros(following))
+            .values(next_run_at=None if next_run_at is None else to_micros(next_run_at))
         )
         if taken.rowcount == 0:
             raise FiringTakenError(f"Cron {cron.cron_id} does not fire any more at {cron.next_run_at.isoformat()}.")
@@ -158,41 +158,41 @@ def claim_of(cron: Cron, following: datetime | None) -> Claim:
     return claim
 
 
-def _enabled() -> Select[Any]:
+def _select_enabled() -> Select[Any]:
     return select(crons).where(crons.c.enabled == 1, crons.c.next_run_at.is_not(None))
 
 
-def _filtered(query: Select[Any], wanted: CronFilter) -> Select[Any]:
-    if (assistant_id := wanted.get("assistant_id")) is not None:
+def _apply_filter(query: Select[Any], filters: CronFilter) -> Select[Any]:
+    if (assistant_id := filters.get("assistant_id")) is not None:
         query = query.where(crons.c.assistant_id == assistant_id)
-    if (thread_id := wanted.get("thread_id")) is not None:
+    if (thread_id := filters.get("thread_id")) is not None:
         query = query.where(crons.c.thread_id == thread_id)
-    if (enabled := wanted.get("enabled")) is not None:
+    if (enabled := filters.get("enabled")) is not None:
         query = query.where(crons.c.enabled == int(enabled))
     query = where_visible(query, "crons", crons.c.metadata)
-    if filter_in_force("threads") is not None:
-        seen = select(threads.c.thread_id).where(visible("threads", threads.c.metadata))
-        query = query.where(or_(crons.c.thread_id.is_(None), crons.c.thread_id.in_(seen)))
-    return where_contains(query, crons.c.metadata, wanted.get("metadata"))
+    if current_filter("threads") is not None:
+        visible_threads = select(threads.c.thread_id).where(is_visible("threads", threads.c.metadata))
+        query = query.where(or_(crons.c.thread_id.is_(None), crons.c.thread_id.in_(visible_threads)))
+    return where_contains(query, crons.c.metadata, filters.get("metadata"))
 
 
-def _require(connection: Connection, column: Any, value: str, what: str) -> None:
+def _require_row(connection: Connection, column: Any, value: str, what: str) -> None:
     if not connection.execute(select(exists().where(column == value))).scalar_one():
         raise NotFound(f"{what} not found")
 
 
-def _cron(connection: Connection, cron_id: str, otherwise: str) -> Cron:
+def _get_cron(connection: Connection, cron_id: str, message: str) -> Cron:
     row = connection.execute(select(crons).where(crons.c.cron_id == cron_id)).one_or_none()
     if row is None:
-        raise NotFound(otherwise)
-    return _cron_from(row)
+        raise NotFound(message)
+    return _cron_from_row(row)
 
 
-def _row_of(cron: Cron) -> dict[str, Any]:
+def _cron_row(cron: Cron) -> dict[str, Any]:
     members = None if cron.user is None else to_json(cron.user)
-    return columns_of(crons, cron, user_members=members, enabled=int(cron.enabled))
+    return to_row(crons, cron, user_members=members, enabled=int(cron.enabled))
 
 
-def _cron_from(row: Row[Any]) -> Cron:
+def _cron_from_row(row: Row[Any]) -> Cron:
     user = None if row.user_members is None else from_json(row.user_members)
-    return record_of(Cron, row, user_id=row.user_id or "", user=user, enabled=bool(row.enabled))
+    return to_record(Cron, row, user_id=row.user_id or "", user=user, enabled=bool(row.enabled))

@@ -26,19 +26,19 @@ from toolweave.files import make_file
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
-Functions = Mapping[str, Callable[..., str | int | float | None]]
+SqlFunctions = Mapping[str, Callable[..., str | int | float | None]]
 
 BUSY_TIMEOUT_S = 5.0
 # NORMAL with a write-ahead log: a killed process loses nothing, a power cut at most the last moments, never the file.
 PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
 # Bounds how long the first job of a batch waits for the last.
-BATCH_LIMIT = 256
+MAX_BATCH_JOBS = 256
 # More than what is left of a block, and nothing to a disk that has room.
-SPACE_TAKEN = 64 * 1024
+SPACE_CHECK_BYTES = 64 * 1024
 
 
 @dataclass(slots=True)
-class Job:
+class DatabaseJob:
     """One piece of work, and its result or error; without a future nobody waits for it."""
 
     work: Work
@@ -53,28 +53,28 @@ class ConnectionThread:
     def __init__(self, path: Path, kind: str, connect: Callable[[], Connection]) -> None:
         self._path = path
         self._connect = connect
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[DatabaseJob | None] = SimpleQueue()
         serve = self._serve_writes if kind == "writer" else self._serve_reads
         self._thread = threading.Thread(target=serve, name=f"{path.stem}-{kind}", daemon=True)
         self._closed = True
 
     async def open(self) -> None:
         """Start the thread and wait until its connection stands; raises what connecting raised."""
-        self._turned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._state_change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._thread.start()
-        await self._turned
+        await self._state_change
         self._closed = False
 
     async def close(self) -> None:
         """Do everything that is queued, then disconnect and end the thread."""
         self._closed = True
-        self._turned = asyncio.get_running_loop().create_future()
+        self._state_change = asyncio.get_running_loop().create_future()
         self._queue.put(None)
         # Not by a thread of the loop's: all of them may be taken, by nodes that are still at work.
-        await self._turned
+        await self._state_change
 
     @property
-    def queue(self) -> "SimpleQueue[Job | None]":
+    def queue(self) -> "SimpleQueue[DatabaseJob | None]":
         """Return the queue of jobs. Raises PersistenceError when the database is closed."""
         if self._closed:
             raise PersistenceError("The database is closed: the server is shutting down.")
@@ -91,14 +91,14 @@ class ConnectionThread:
                         try:
                             job.result = job.work(connection)
                         except Exception as error:
-                            job.error = explain(self._path, error)
+                            job.error = to_persistence_error(self._path, error)
                             if not driver.in_transaction:
                                 raise PersistenceError(str(job.error)) from error
                             driver.execute("ROLLBACK TO job")
                         driver.execute("RELEASE job")
             except Exception as error:  # noqa: BLE001 - every caller gets it
                 for job in jobs:
-                    job.error = job.error or _lost(self._path, error)
+                    job.error = job.error or _commit_error(self._path, error)
             for job in jobs:
                 if job.future is None and job.error is not None:
                     logger.opt(exception=job.error).error("A queued write to {} failed and is not stored.", self._path)
@@ -116,31 +116,31 @@ class ConnectionThread:
                         if driver.in_transaction:
                             driver.execute("ROLLBACK")
                 except Exception as error:  # noqa: BLE001 - the caller gets it
-                    job.error = explain(self._path, error)
+                    job.error = to_persistence_error(self._path, error)
 
-    def _batches(self) -> Iterator[tuple[Connection, list[Job]]]:
+    def _batches(self) -> Iterator[tuple[Connection, list[DatabaseJob]]]:
         """Connect, give what is queued, batch by batch, and disconnect; who waits for a batch is woken after it."""
         try:
             connection = self._connect()
         except Exception as error:  # noqa: BLE001 - the caller of `open` gets it
-            _wake([Job(_nothing, self._turned, error=error)])
+            _wake_waiters([DatabaseJob(_no_op, self._state_change, error=error)])
             return
-        _wake([Job(_nothing, self._turned)])
-        job: Job | None = Job(_nothing, None)
+        _wake_waiters([DatabaseJob(_no_op, self._state_change)])
+        job: DatabaseJob | None = DatabaseJob(_no_op, None)
         while job is not None:
-            jobs: list[Job] = []
+            jobs: list[DatabaseJob] = []
             job = self._queue.get()
             with suppress(Empty):
                 while job is not None:
                     jobs.append(job)
-                    if len(jobs) == BATCH_LIMIT:
+                    if len(jobs) == MAX_BATCH_JOBS:
                         break
                     job = self._queue.get_nowait()
             if jobs:
                 yield connection, jobs
-                _wake(jobs)
+                _wake_waiters(jobs)
         disconnect(connection)
-        _wake([Job(_nothing, self._turned)])
+        _wake_waiters([DatabaseJob(_no_op, self._state_change)])
 
 
 class SqliteDatabase:
@@ -161,18 +161,18 @@ class SqliteDatabase:
             Exception: whatever the work raised; then nothing of this work is stored either.
         """
         future = asyncio.get_running_loop().create_future()
-        self._writer.queue.put(Job(work, future))
+        self._writer.queue.put(DatabaseJob(work, future))
         return cast("T", await future)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run work that only reads, in one snapshot that has every acknowledged write."""
         future = asyncio.get_running_loop().create_future()
-        self._reader.queue.put(Job(work, future))
+        self._reader.queue.put(DatabaseJob(work, future))
         return cast("T", await future)
 
-    def write_soon(self, work: Callable[[Connection], object]) -> None:
+    def queue_write(self, work: Callable[[Connection], object]) -> None:
         """Queue work behind all earlier writes without waiting; a failure is logged."""
-        self._writer.queue.put(Job(work, None))
+        self._writer.queue.put(DatabaseJob(work, None))
 
     async def require_writable(self) -> None:
         """Commit a write that changes nothing, and take new space on the file's disk for a moment.
@@ -182,24 +182,24 @@ class SqliteDatabase:
         Raises:
             PersistenceError: the database cannot store anything; says why.
         """
-        await self.write(partial(_write_something, self.path))
+        await self.write(partial(_check_writable, self.path))
 
 
-def _write_something(path: Path, connection: Connection) -> None:
+def _check_writable(path: Path, connection: Connection) -> None:
     connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
-    taken = path.with_name(f".{path.name}.space")
+    probe = path.with_name(f".{path.name}.space")
     try:
-        with os.fdopen(os.open(taken, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(bytes(SPACE_TAKEN))
+        with os.fdopen(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(bytes(SPACE_CHECK_BYTES))
     except OSError as error:
         raise PersistenceError(f"{path}: nothing can be stored beside it: {error.strerror}. {DISK_FULL.fix}") from error
     finally:
-        taken.unlink(missing_ok=True)
+        probe.unlink(missing_ok=True)
 
 
 @asynccontextmanager
 async def open_database(
-    path: Path, prepare: Callable[[Connection], object] | None = None, *, functions: Functions | None = None
+    path: Path, prepare: Callable[[Connection], object] | None = None, *, functions: SqlFunctions | None = None
 ) -> AsyncIterator[SqliteDatabase]:
     """Open the file, creating it, and do everything queued before closing it.
 
@@ -223,14 +223,14 @@ async def open_database(
 
 
 def connect_writer(
-    path: Path, prepare: Callable[[Connection], object] | None, functions: Functions | None = None
+    path: Path, prepare: Callable[[Connection], object] | None, functions: SqlFunctions | None = None
 ) -> Connection:
     """Open the writing connection, creating the file for its owner only, and run `prepare` in one transaction.
 
     Raises:
         PersistenceError: the file cannot be opened, is damaged, or is not writable.
     """
-    with explained(path):
+    with translate_errors(path):
         try:
             make_file(path)
         except OSError as error:
@@ -246,15 +246,15 @@ def connect_writer(
     return connection
 
 
-def connect_reader(path: Path, functions: Functions | None = None) -> Connection:
+def connect_reader(path: Path, functions: SqlFunctions | None = None) -> Connection:
     """Open a connection that refuses to write."""
-    with explained(path):
+    with translate_errors(path):
         connection = _connect(path, functions)
         driver_of(connection).execute("PRAGMA query_only=ON")
     return connection
 
 
-def _connect(path: Path, functions: Functions | None) -> Connection:
+def _connect(path: Path, functions: SqlFunctions | None) -> Connection:
     def create() -> sqlite3.Connection:
         driver = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, cached_statements=256)
         try:
@@ -297,7 +297,7 @@ def transaction(connection: Connection) -> Iterator[sqlite3.Connection]:
             driver.execute("ROLLBACK")
 
 
-def explain(path: Path, error: Exception) -> Exception:
+def to_persistence_error(path: Path, error: Exception) -> Exception:
     """Turn a failure of the database into a PersistenceError; give any other error back as it is.
 
     A violated constraint stays what it is: the work that caused it understands it.
@@ -313,41 +313,41 @@ def explain(path: Path, error: Exception) -> Exception:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Raise database failures inside the block as `explain` describes them."""
     try:
         yield
     except (sqlite3.Error, DBAPIError) as error:
-        explanation = explain(path, error)
+        explanation = to_persistence_error(path, error)
         if explanation is error:
             raise
         raise explanation from error
 
 
-def _lost(path: Path, error: Exception) -> Exception:
+def _commit_error(path: Path, error: Exception) -> Exception:
     """Give each caller an error of its own: two tasks must not share one traceback."""
-    cause = explain(path, error)
+    cause = to_persistence_error(path, error)
     lost = PersistenceError(f"Nothing of this write is stored. {cause}")
     lost.__cause__ = cause
     return lost
 
 
-def _nothing(_: Connection) -> None:
+def _no_op(_: Connection) -> None:
     """Stand for the work of a connection that was opened or closed."""
 
 
-def _wake(jobs: list[Job]) -> None:
+def _wake_waiters(jobs: list[DatabaseJob]) -> None:
     """Resolve the futures of the jobs on their loops; a loop that is gone has nobody waiting."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[DatabaseJob]] = {}
     for job in jobs:
         if job.future is not None:
             by_loop.setdefault(job.future.get_loop(), []).append(job)
     for loop, waited_for in by_loop.items():
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_resolve, waited_for)
+            loop.call_soon_threadsafe(_resolve_futures, waited_for)
 
 
-def _resolve(jobs: list[Job]) -> None:
+def _resolve_futures(jobs: list[DatabaseJob]) -> None:
     for job in jobs:
         if job.future is None or job.future.done():
             pass
@@ -356,4 +356,4 @@ def _resolve(jobs: list[Job]) -> None:
         else:
             job.future.set_result(job.result)
         # The thread holds its last batch until the next one.
-        job.work, job.future, job.result = _nothing, None, None
+        job.work, job.future, job.result = _no_op, None, None

@@ -26,13 +26,13 @@ from toolweave.runtime.codec import from_json, to_json
 from toolweave.runtime.models import StreamEvent
 from toolweave.runtime.persistence.database import driver_of
 from toolweave.runtime.persistence.run_rows import run_by_id
-from toolweave.runtime.persistence.schema import Compiled, run_events, runs, thread_events, thread_sequences, threads
+from toolweave.runtime.persistence.schema import Statement, run_events, runs, thread_events, thread_sequences, threads
 
 RUN_ID: BindParameter[str] = bindparam("run_id")
 # One statement for many rows: between statements the driver gives way to the event loop and has to wait for it again.
 INSERT_EVENTS = "INSERT OR IGNORE INTO run_events (run_id, seq, event, data) VALUES "
 ROWS_PER_STATEMENT = 250
-events_after = Compiled(
+events_after = Statement(
     select(run_events)
     .where(run_events.c.run_id == RUN_ID, run_events.c.seq > bindparam("after"))
     .order_by(run_events.c.seq)
@@ -49,9 +49,9 @@ def append_events(connection: Connection, events: Sequence[StreamEvent]) -> None
         if run_by_id.first(connection, {"of_run": run_id}) is not None:
             for start in range(0, len(of_run), ROWS_PER_STATEMENT):
                 rows = of_run[start : start + ROWS_PER_STATEMENT]
-                places = ", ".join(["(?, ?, ?, ?)"] * len(rows))
+                placeholders = ", ".join(["(?, ?, ?, ?)"] * len(rows))
                 values = [value for row in rows for value in (run_id, row.seq, row.event, row.data)]
-                driver_of(connection).execute(INSERT_EVENTS + places, values)
+                driver_of(connection).execute(INSERT_EVENTS + placeholders, values)
 
 
 def read_events(
@@ -69,17 +69,17 @@ def event_id(prefix: str | None, seq: int) -> str | None:
 
 # A process that died may have told clients of events that it had not stored yet: at its threads the numbering
 # goes on in a new block. No more than this can be on its way to the disk.
-BLOCK = 1_000_000
+SEQS_PER_RESTART = 1_000_000
 # What late subscribers of a thread get replayed at most.
-KEPT_EVENTS = 10_000
-KEPT_BYTES = 64 * 1024 * 1024
+MAX_STORED_EVENTS = 10_000
+MAX_STORED_BYTES = 64 * 1024 * 1024
 
 
 EVENT_COLUMNS = [column.name for column in thread_events.c]
-NAMED = "custom:"
+CUSTOM_PREFIX = "custom:"
 THREAD_ID: BindParameter[str] = bindparam("thread_id")
 LAST_SEQ: BindParameter[int] = bindparam("last_seq")
-insert_event = Compiled(
+insert_event = Statement(
     insert(thread_events)
     .prefix_with("OR IGNORE", dialect="sqlite")
     .from_select(
@@ -89,19 +89,19 @@ insert_event = Compiled(
         ).where(exists().where(runs.c.run_id == bindparam("run_id"))),
     )
 )
-_numbered = sqlite_insert(thread_sequences).from_select(
+_insert_sequence = sqlite_insert(thread_sequences).from_select(
     ["thread_id", "last_seq"],
     select(THREAD_ID, cast(LAST_SEQ, Integer)).where(exists().where(threads.c.thread_id == THREAD_ID)),
 )
-number_thread = Compiled(
-    _numbered.on_conflict_do_update(
+upsert_last_seq = Statement(
+    _insert_sequence.on_conflict_do_update(
         index_elements=["thread_id"],
-        set_={"last_seq": func.max(thread_sequences.c.last_seq, _numbered.excluded.last_seq)},
+        set_={"last_seq": func.max(thread_sequences.c.last_seq, _insert_sequence.excluded.last_seq)},
     )
 )
-last_number = Compiled(select(thread_sequences.c.last_seq).where(thread_sequences.c.thread_id == THREAD_ID))
+select_last_seq = Statement(select(thread_sequences.c.last_seq).where(thread_sequences.c.thread_id == THREAD_ID))
 _NEWEST_FIRST = thread_events.c.seq.desc()
-_placed = (
+_ranked_events = (
     select(
         thread_events.c.seq,
         func.row_number().over(order_by=_NEWEST_FIRST).label("place"),
@@ -110,12 +110,12 @@ _placed = (
     .where(thread_events.c.thread_id == THREAD_ID)
     .subquery()
 )
-newest_forgotten = Compiled(
-    select(func.max(_placed.c.seq).label("seq")).where(
-        or_(_placed.c.place > bindparam("kept"), _placed.c.size > bindparam("kept_bytes"))
+newest_excess = Statement(
+    select(func.max(_ranked_events.c.seq).label("seq")).where(
+        or_(_ranked_events.c.place > bindparam("kept"), _ranked_events.c.size > bindparam("kept_bytes"))
     )
 )
-forget_events = Compiled(
+delete_events = Statement(
     delete(thread_events).where(thread_events.c.thread_id == THREAD_ID, thread_events.c.seq <= bindparam("upto"))
 )
 
@@ -128,12 +128,12 @@ def append_thread_events(connection: Connection, events: Sequence[tuple[str, Str
     ]
     insert_event.run_many(connection, [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in rows])
     last = {thread_id: event.seq for thread_id, event in events}
-    number_thread.run_many(connection, [{"thread_id": thread_id, "last_seq": seq} for thread_id, seq in last.items()])
+    upsert_last_seq.run_many(connection, [{"thread_id": thread_id, "last_seq": seq} for thread_id, seq in last.items()])
 
 
-def last_seq(connection: Connection, thread_id: str) -> int:
+def read_last_seq(connection: Connection, thread_id: str) -> int:
     """Give the last number that a thread's events have had; 0 when there was none."""
-    row = last_number.first(connection, {"thread_id": thread_id})
+    row = select_last_seq.first(connection, {"thread_id": thread_id})
     return 0 if row is None else int(row.last_seq)
 
 
@@ -141,15 +141,14 @@ def read_thread_events(
     connection: Connection, thread_id: str, after: int, limit: int, channels: Collection[str] | None
 ) -> list[StreamEvent]:
     """Read a thread's events on some channels (None: on all) that follow a number, in their order."""
-    query = (
-        _events(thread_id).where(thread_events.c.seq > after, _on(channels)).order_by(thread_events.c.seq).limit(limit)
-    )
-    return [_event(*row) for row in connection.execute(query)]
+    query = _select_events(thread_id).where(thread_events.c.seq > after, _on_channels(channels))
+    query = query.order_by(thread_events.c.seq).limit(limit)
+    return [_event_from_row(*row) for row in connection.execute(query)]
 
 
 def read_lifecycle(connection: Connection, thread_id: str, run_id: str | None) -> list[StreamEvent]:
     """Read how a run's graphs began and ended; the thread's last run when none is named."""
-    query = _events(thread_id).where(thread_events.c.channel == "lifecycle").order_by(thread_events.c.seq)
+    query = _select_events(thread_id).where(thread_events.c.channel == "lifecycle").order_by(thread_events.c.seq)
     if run_id is None:
         newest = select(thread_events.c.run_id).where(thread_events.c.thread_id == thread_id)
         query = query.where(
@@ -157,48 +156,48 @@ def read_lifecycle(connection: Connection, thread_id: str, run_id: str | None) -
         )
     else:
         query = query.where(thread_events.c.run_id == run_id)
-    return [_event(*row) for row in connection.execute(query)]
+    return [_event_from_row(*row) for row in connection.execute(query)]
 
 
-def forget_old_events(
-    connection: Connection, thread_id: str, kept: int = KEPT_EVENTS, kept_bytes: int = KEPT_BYTES
+def prune_thread_events(
+    connection: Connection, thread_id: str, max_events: int = MAX_STORED_EVENTS, max_bytes: int = MAX_STORED_BYTES
 ) -> None:
     """Keep only a thread's newest events, so many of them and of so many bytes in all."""
-    row = newest_forgotten.first(connection, {"thread_id": thread_id, "kept": kept, "kept_bytes": kept_bytes})
+    row = newest_excess.first(connection, {"thread_id": thread_id, "kept": max_events, "kept_bytes": max_bytes})
     if row.seq is not None:
-        forget_events.run(connection, {"thread_id": thread_id, "upto": row.seq})
+        delete_events.run(connection, {"thread_id": thread_id, "upto": row.seq})
 
 
-def begin_new_blocks(connection: Connection) -> None:
+def start_new_blocks(connection: Connection) -> None:
     """Skip the numbers that a process which is gone may have given out: those of the runs it was executing."""
-    begun = select(runs.c.thread_id.distinct(), cast(BLOCK, Integer)).where(
+    started = select(runs.c.thread_id.distinct(), cast(SEQS_PER_RESTART, Integer)).where(
         runs.c.status.in_(("pending", "running")), runs.c.attempt > 0
     )
-    statement = sqlite_insert(thread_sequences).from_select(["thread_id", "last_seq"], begun)
-    following = (thread_sequences.c.last_seq // BLOCK + 1) * BLOCK
+    statement = sqlite_insert(thread_sequences).from_select(["thread_id", "last_seq"], started)
+    following = (thread_sequences.c.last_seq // SEQS_PER_RESTART + 1) * SEQS_PER_RESTART
     connection.execute(statement.on_conflict_do_update(index_elements=["thread_id"], set_={"last_seq": following}))
 
 
-def _events(thread_id: str) -> Select[Any]:
+def _select_events(thread_id: str) -> Select[Any]:
     return select(*(thread_events.c[name] for name in EVENT_COLUMNS)).where(thread_events.c.thread_id == thread_id)
 
 
-def _on(channels: Collection[str] | None) -> ColumnElement[bool]:
+def _on_channels(channels: Collection[str] | None) -> ColumnElement[bool]:
     if channels is None:
         return true()
-    wanted = thread_events.c.channel.in_(channels)
-    return or_(wanted, thread_events.c.channel.like(f"{NAMED}%")) if "custom" in channels else wanted
+    condition = thread_events.c.channel.in_(channels)
+    return or_(condition, thread_events.c.channel.like(f"{CUSTOM_PREFIX}%")) if "custom" in channels else condition
 
 
-def _event(
+def _event_from_row(
     _thread_id: str, seq: int, run_id: str, channel: str, namespace: str, detail: int, data: bytes
 ) -> StreamEvent:
     steps = tuple(from_json(namespace))
-    return StreamEvent(seq, method_of(channel), data, str(seq), run_id, channel, steps, bool(detail))
+    return StreamEvent(seq, channel_method(channel), data, str(seq), run_id, channel, steps, bool(detail))
 
 
-def method_of(channel: str) -> str:
+def channel_method(channel: str) -> str:
     """Give the method under which a channel's events are sent."""
     if channel == "input":
         return "input.requested"
-    return "custom" if channel.startswith(NAMED) else channel
+    return "custom" if channel.startswith(CUSTOM_PREFIX) else channel

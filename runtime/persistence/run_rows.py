@@ -26,7 +26,7 @@ from sqlalchemy import (
 from toolweave.errors import CredentialsUnreadable, PersistenceError, TokenStoreError
 from toolweave.runtime.codec import from_json, to_json, to_micros
 from toolweave.runtime.models import JsonObject, NewRun, Run, ThreadTtl
-from toolweave.runtime.persistence.schema import Compiled, columns_of, record_of, runs, threads
+from toolweave.runtime.persistence.schema import Statement, runs, threads, to_record, to_row
 from toolweave.sealing import KEY_VARIABLE, Seal
 
 MICROS_PER_MINUTE = 60_000_000
@@ -45,7 +45,7 @@ def ttl_columns(ttl: ThreadTtl | None, now: int) -> dict[str, object]:
     return {"ttl_strategy": ttl.strategy, "ttl_minutes": ttl.minutes, "expires_at": expires_at}
 
 
-def new_thread(
+def new_thread_row(
     thread_id: str,
     metadata: JsonObject,
     now: int,
@@ -70,53 +70,53 @@ def new_thread(
 
 # Written out, not bound: SQLite uses a partial index only for a condition it can read in the statement.
 ACTIVE = text("runs.status IN ('pending', 'running')")
-OTHER = runs.alias("other")
-WITH_ID = runs.c.run_id == bindparam("of_run")
-ON_THREAD = runs.c.thread_id == bindparam("of_thread")
-THREAD = threads.c.thread_id == bindparam("of_thread")
+OTHER_RUN = runs.alias("other")
+BY_ID = runs.c.run_id == bindparam("of_run")
+BY_THREAD = runs.c.thread_id == bindparam("of_thread")
+THREAD_BY_ID = threads.c.thread_id == bindparam("of_thread")
 NOW: BindParameter[int] = bindparam("now")
-MAY_START = (
+CAN_START = (
     (runs.c.status == literal_column("'pending'"))
     & (func.coalesce(runs.c.not_before, 0) <= NOW)
     & ~exists().where(
-        OTHER.c.thread_id == runs.c.thread_id,
+        OTHER_RUN.c.thread_id == runs.c.thread_id,
         text("other.status IN ('pending', 'running')"),
         or_(
-            OTHER.c.status == literal_column("'running'"),
-            (OTHER.c.seq < runs.c.seq) & (func.coalesce(OTHER.c.not_before, 0) <= NOW),
+            OTHER_RUN.c.status == literal_column("'running'"),
+            (OTHER_RUN.c.seq < runs.c.seq) & (func.coalesce(OTHER_RUN.c.not_before, 0) <= NOW),
         ),
     )
     & ~exists().where(threads.c.thread_id == runs.c.thread_id, threads.c.claim.is_not(None))
 )
 RUN_COLUMNS = [column.name for column in runs.c if column.name != "seq"]
-THREAD_COLUMNS = list(new_thread("", {}, 0, None))
-run_by_id = Compiled(select(runs).where(WITH_ID))
-run_of_thread = Compiled(select(runs).where(WITH_ID, ON_THREAD))
-active_runs = Compiled(
+THREAD_COLUMNS = list(new_thread_row("", {}, 0, None))
+run_by_id = Statement(select(runs).where(BY_ID))
+run_of_thread = Statement(select(runs).where(BY_ID, BY_THREAD))
+active_runs = Statement(
     select(runs.c.run_id, runs.c.status, runs.c.cancel, runs.c.not_before, runs.c.attempt)
-    .where(ON_THREAD, ACTIVE)
+    .where(BY_THREAD, ACTIVE)
     .order_by(runs.c.seq)
 )
-startable_run = Compiled(select(runs.c.run_id).where(ON_THREAD, ACTIVE, MAY_START))
-startable_runs = Compiled(select(runs.c.run_id).where(ACTIVE, MAY_START).order_by(runs.c.seq))
-pending_runs = Compiled(select(runs).where(ACTIVE, runs.c.status == literal_column("'pending'")).order_by(runs.c.seq))
-all_active_runs = Compiled(select(runs).where(ACTIVE).order_by(runs.c.seq))
-delayed_runs = Compiled(
+startable_run = Statement(select(runs.c.run_id).where(BY_THREAD, ACTIVE, CAN_START))
+startable_runs = Statement(select(runs.c.run_id).where(ACTIVE, CAN_START).order_by(runs.c.seq))
+pending_runs = Statement(select(runs).where(ACTIVE, runs.c.status == literal_column("'pending'")).order_by(runs.c.seq))
+all_active_runs = Statement(select(runs).where(ACTIVE).order_by(runs.c.seq))
+delayed_runs = Statement(
     select(runs.c.run_id, runs.c.not_before)
     .where(ACTIVE, runs.c.not_before > NOW)
     .order_by(runs.c.not_before, runs.c.seq)
 )
-insert_run = Compiled(insert(runs), RUN_COLUMNS)
-start_run = Compiled(
+insert_run = Statement(insert(runs), RUN_COLUMNS)
+start_run = Statement(
     update(runs)
-    .where(WITH_ID, MAY_START)
+    .where(BY_ID, CAN_START)
     .values(status=literal_column("'running'"), attempt=runs.c.attempt + 1, updated_at=NOW)
     .returning(*runs.c)
 )
-end_attempt = Compiled(
+end_attempt = Statement(
     update(runs)
     .where(
-        WITH_ID,
+        BY_ID,
         runs.c.attempt == bindparam("of_attempt"),
         runs.c.status == literal_column("'running'"),
         or_(
@@ -128,34 +128,34 @@ end_attempt = Compiled(
     .values(status=bindparam("new_status"), sealed=null(), updated_at=NOW)
     .returning(runs.c.thread_id, runs.c.temporary, runs.c.metadata)
 )
-metadata_of_attempt = Compiled(
+metadata_of_attempt = Statement(
     select(runs.c.metadata)
-    .where(WITH_ID, runs.c.attempt == bindparam("of_attempt"), runs.c.status == literal_column("'running'"))
+    .where(BY_ID, runs.c.attempt == bindparam("of_attempt"), runs.c.status == literal_column("'running'"))
     .with_for_update()
 )
-set_run_metadata = Compiled(update(runs).where(WITH_ID).values(metadata=bindparam("new_metadata"), updated_at=NOW))
-interrupt_pending = Compiled(
-    update(runs).where(WITH_ID).values(status="interrupted", cancel=bindparam("action"), sealed=null(), updated_at=NOW)
+set_run_metadata = Statement(update(runs).where(BY_ID).values(metadata=bindparam("new_metadata"), updated_at=NOW))
+interrupt_pending = Statement(
+    update(runs).where(BY_ID).values(status="interrupted", cancel=bindparam("action"), sealed=null(), updated_at=NOW)
 )
-mark_cancelled = Compiled(update(runs).where(WITH_ID).values(cancel=bindparam("action")))
-return_running = Compiled(update(runs).where(runs.c.status == "running").values(status="pending", updated_at=NOW))
-return_one = Compiled(
+mark_cancelled = Statement(update(runs).where(BY_ID).values(cancel=bindparam("action")))
+requeue_running = Statement(update(runs).where(runs.c.status == "running").values(status="pending", updated_at=NOW))
+requeue_run = Statement(
     update(runs)
-    .where(WITH_ID, runs.c.status == literal_column("'running'"))
+    .where(BY_ID, runs.c.status == literal_column("'running'"))
     .values(status=literal_column("'pending'"), updated_at=NOW)
     .returning(runs.c.run_id)
 )
-delete_run = Compiled(delete(runs).where(WITH_ID))
-thread_head = Compiled(select(threads.c.metadata, threads.c.claim).where(THREAD))
-insert_thread = Compiled(insert(threads), THREAD_COLUMNS)
-occupy_thread = Compiled(
+delete_run = Statement(delete(runs).where(BY_ID))
+thread_head = Statement(select(threads.c.metadata, threads.c.claim).where(THREAD_BY_ID))
+insert_thread = Statement(insert(threads), THREAD_COLUMNS)
+mark_thread_busy = Statement(
     update(threads)
-    .where(THREAD)
+    .where(THREAD_BY_ID)
     .values(status="busy", metadata=bindparam("new_metadata"), config=bindparam("new_config"), updated_at=NOW)
 )
-settle_thread = Compiled(
+update_thread_state = Statement(
     update(threads)
-    .where(THREAD)
+    .where(THREAD_BY_ID)
     .values(
         status=bindparam("new_status"),
         settled=bindparam("new_settled"),
@@ -167,15 +167,15 @@ settle_thread = Compiled(
         expires_at=expires_after(NOW),
     )
 )
-release_thread = Compiled(
+release_thread = Statement(
     update(threads)
-    .where(THREAD, ~exists().where(runs.c.thread_id == threads.c.thread_id, ACTIVE))
+    .where(THREAD_BY_ID, ~exists().where(runs.c.thread_id == threads.c.thread_id, ACTIVE))
     .values(status=threads.c.settled, updated_at=NOW, expires_at=expires_after(NOW))
 )
-delete_thread = Compiled(delete(threads).where(THREAD))
+delete_thread = Statement(delete(threads).where(THREAD_BY_ID))
 
 
-def has_begun(row: Any) -> bool:
+def has_started(row: Any) -> bool:
     """Say whether a run may have written checkpoints: it is running, or waits to go on after a crash.
 
     Only an executor may end such a run, because ending it reads the thread's checkpoints or takes some back.
@@ -183,15 +183,15 @@ def has_begun(row: Any) -> bool:
     return bool(row.status == "running" or row.attempt > 0)
 
 
-def run_from(row: Any) -> Run:
+def run_from_row(row: Any) -> Run:
     """Make the record of a row of `runs`."""
-    return record_of(Run, row)
+    return to_record(Run, row)
 
 
-def row_of(new: NewRun) -> dict[str, Any]:
+def run_row(new: NewRun) -> dict[str, Any]:
     """Make the row of a run that is about to be created."""
-    begun = {"status": "pending", "attempt": 0, "cancel": None, "updated_at": to_micros(new.created_at)}
-    return columns_of(runs, new, **begun, temporary=int(new.temporary))
+    initial = {"status": "pending", "attempt": 0, "cancel": None, "updated_at": to_micros(new.created_at)}
+    return to_row(runs, new, **initial, temporary=int(new.temporary))
 
 
 def pending_run(new: NewRun) -> Run:
@@ -200,7 +200,7 @@ def pending_run(new: NewRun) -> Run:
     return Run(**known, status="pending", updated_at=new.created_at, attempt=0, cancel=None)
 
 
-def sealed_credentials(seal: Seal, credentials: JsonObject) -> bytes | None:
+def seal_credentials(seal: Seal, credentials: JsonObject) -> bytes | None:
     """Encrypt credentials for a database; None for none. It blocks.
 
     Raises:
@@ -217,7 +217,7 @@ def sealed_credentials(seal: Seal, credentials: JsonObject) -> bytes | None:
         ) from error
 
 
-async def opened_credentials(seal: Seal, sealed: bytes | None) -> JsonObject:
+async def open_credentials(seal: Seal, sealed: bytes | None) -> JsonObject:
     """Decrypt what `sealed_credentials` gave.
 
     Raises:

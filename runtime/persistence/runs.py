@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, select
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros, utc_now
 from toolweave.runtime.models import (
-    TERMINAL,
+    TERMINAL_STATUSES,
     CancelAction,
     CreatedRun,
     JsonObject,
@@ -25,41 +25,41 @@ from toolweave.runtime.models import (
 from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.run_rows import (
-    has_begun,
-    new_thread,
-    opened_credentials,
+    has_started,
+    new_thread_row,
+    open_credentials,
     pending_run,
-    row_of,
-    run_from,
-    sealed_credentials,
+    run_from_row,
+    run_row,
+    seal_credentials,
 )
 from toolweave.runtime.persistence.schema import runs, threads
-from toolweave.runtime.persistence.search import allows, where_visible
-from toolweave.runtime.persistence.threads import is_being_deleted, settle
+from toolweave.runtime.persistence.search import is_allowed, where_visible
+from toolweave.runtime.persistence.threads import is_being_deleted, store_thread_state
 from toolweave.sealing import Seal
 
 T = TypeVar("T")
 # Work that belongs to a run's creation or end: in the same transaction, both or neither.
-Alongside = Callable[[Connection], object]
+ExtraWork = Callable[[Connection], object]
 
 
-class RollbackAskedError(Conflict):
+class RollbackRequestedError(Conflict):
     """A rollback was promised to somebody while the run's last results were on their way here."""
 
 
-def claim(connection: Connection, run_id: str, now: int) -> Run | None:
+def claim_run(connection: Connection, run_id: str, now: int) -> Run | None:
     """Take a pending run for execution; None when it may not start now."""
     row = sql.start_run.first(connection, {"of_run": run_id, "now": now})
-    return None if row is None else run_from(row)
+    return None if row is None else run_from_row(row)
 
 
-def finalise(
+def finalise_run(
     connection: Connection,
     run_id: str,
     attempt: int,
     outcome: Outcome,
     now: int,
-    alongside: Alongside | None = None,
+    extra_work: ExtraWork | None = None,
 ) -> str | None:
     """Write how an execution ended and return the thread's next run that is due.
 
@@ -67,62 +67,62 @@ def finalise(
         Conflict: another attempt has taken the run over, or it has ended already.
         RollbackAskedError: the run is to be rolled back, and the outcome does not do it; nothing is written.
     """
-    ending = {
+    parameters = {
         "of_run": run_id,
         "of_attempt": attempt,
         "new_status": outcome.status,
         "is_rolled_back": outcome.rolled_back,
         "now": now,
     }
-    ended = sql.end_attempt.first(connection, ending)
+    ended = sql.end_attempt.first(connection, parameters)
     if ended is None:
-        _refuse_stale(connection, run_id, attempt)
+        _raise_if_stale(connection, run_id, attempt)
         return None
-    if alongside is not None:
-        alongside(connection)
+    if extra_work is not None:
+        extra_work(connection)
     if ended.temporary:
         sql.delete_thread.run(connection, {"of_thread": ended.thread_id})
         return None
     if outcome.rolled_back:
         sql.delete_run.run(connection, {"of_run": run_id})
     elif outcome.run_metadata:
-        _merge(connection, run_id, ended.metadata, outcome.run_metadata, now)
-    waiting = settle(connection, ended.thread_id, outcome, now)
+        _merge_metadata(connection, run_id, ended.metadata, outcome.run_metadata, now)
+    waiting = store_thread_state(connection, ended.thread_id, outcome, now)
     return next((run.run_id for run in waiting if (run.not_before or 0) <= now), None)
 
 
-def tell(connection: Connection, run_id: str, attempt: int, told: JsonObject, now: int) -> bool:
+def merge_run_metadata(connection: Connection, run_id: str, attempt: int, added: JsonObject, now: int) -> bool:
     """Merge into the metadata of a run that this attempt executes; False when it does so no more."""
     row = sql.metadata_of_attempt.first(connection, {"of_run": run_id, "of_attempt": attempt})
     if row is None:
         return False
-    _merge(connection, run_id, row.metadata, told, now)
+    _merge_metadata(connection, run_id, row.metadata, added, now)
     return True
 
 
-def startable(connection: Connection, thread_id: str, now: int) -> str | None:
+def find_startable_run(connection: Connection, thread_id: str, now: int) -> str | None:
     """Name the run of the thread that may start now, if there is one."""
     row = sql.startable_run.first(connection, {"of_thread": thread_id, "now": now})
     return None if row is None else row.run_id
 
 
-def request_cancel(connection: Connection, run_id: str, action: CancelAction, now: int) -> None:
+def request_run_cancel(connection: Connection, run_id: str, action: CancelAction, now: int) -> None:
     """Mark a run that has begun, or end a pending one at once.
 
     Raises:
         NotFound: there is no such run, or it has ended.
     """
     row = sql.run_by_id.first(connection, {"of_run": run_id})
-    if row is None or row.status in TERMINAL:
+    if row is None or row.status in TERMINAL_STATUSES:
         raise NotFound("No runs found to cancel.")
-    _cancel(connection, row, action, now)
-    if not has_begun(row):
-        _release(connection, row, now)
+    _cancel_run(connection, row, action, now)
+    if not has_started(row):
+        _release_thread(connection, row, now)
 
 
-def _cancel(connection: Connection, run: Any, action: CancelAction, now: int) -> None:
+def _cancel_run(connection: Connection, run: Any, action: CancelAction, now: int) -> None:
     """End a run that has not begun at once; mark another one, which ends when its executor has stopped it."""
-    if has_begun(run):
+    if has_started(run):
         if run.cancel != "rollback":
             sql.mark_cancelled.run(connection, {"of_run": run.run_id, "action": action})
     elif action == "rollback":
@@ -131,7 +131,7 @@ def _cancel(connection: Connection, run: Any, action: CancelAction, now: int) ->
         sql.interrupt_pending.run(connection, {"of_run": run.run_id, "action": action, "now": now})
 
 
-def delete(connection: Connection, thread_id: str, run_id: str, now: int) -> None:
+def delete_run(connection: Connection, thread_id: str, run_id: str, now: int) -> None:
     """Delete a run and its events; its thread is free again when it was the last active one.
 
     Raises:
@@ -141,45 +141,45 @@ def delete(connection: Connection, thread_id: str, run_id: str, now: int) -> Non
     if row is None:
         raise NotFound("Run not found")
     sql.delete_run.run(connection, {"of_run": run_id})
-    if row.status not in TERMINAL:
-        _release(connection, row, now)
+    if row.status not in TERMINAL_STATUSES:
+        _release_thread(connection, row, now)
 
 
-def recover(connection: Connection, now: int) -> list[str]:
+def recover_runs(connection: Connection, now: int) -> list[str]:
     """Make the runs of a process that is gone pending again; name, per thread, the one that may start now."""
-    sql.return_running.run(connection, {"now": now})
+    sql.requeue_running.run(connection, {"now": now})
     return [row.run_id for row in sql.startable_runs.all(connection, {"now": now})]
 
 
-def delayed(connection: Connection, now: int) -> list[tuple[str, datetime]]:
+def delayed_runs(connection: Connection, now: int) -> list[tuple[str, datetime]]:
     """Name the pending runs that become due later, and when, soonest first."""
     return [(row.run_id, from_micros(row.not_before)) for row in sql.delayed_runs.all(connection, {"now": now})]
 
 
-def _merge(connection: Connection, run_id: str, metadata: str, told: JsonObject, now: int) -> None:
-    merged = to_json({**from_json(metadata), **told})
+def _merge_metadata(connection: Connection, run_id: str, metadata: str, added: JsonObject, now: int) -> None:
+    merged = to_json({**from_json(metadata), **added})
     sql.set_run_metadata.run(connection, {"of_run": run_id, "new_metadata": merged, "now": now})
 
 
-def _refuse_stale(connection: Connection, run_id: str, attempt: int) -> None:
+def _raise_if_stale(connection: Connection, run_id: str, attempt: int) -> None:
     row = sql.run_by_id.first(connection, {"of_run": run_id})
     if row is None:
         return
     if row.status == "running" and row.attempt == attempt:
-        raise RollbackAskedError(f"Run {run_id} is to be rolled back.")
+        raise RollbackRequestedError(f"Run {run_id} is to be rolled back.")
     raise Conflict(f"Attempt {attempt} of run {run_id} is over: it is {row.status}, attempt {row.attempt}.")
 
 
-def _release(connection: Connection, row: Any, now: int) -> None:
+def _release_thread(connection: Connection, row: Any, now: int) -> None:
     if row.temporary:
         sql.delete_thread.run(connection, {"of_thread": row.thread_id})
     else:
         sql.release_thread.run(connection, {"of_thread": row.thread_id, "now": now})
 
 
-UNKNOWN = "Thread or assistant not found."
-BUSY = "Thread is already running a task. Wait for it to finish or choose a different multitask strategy."
-DELETED_MEANWHILE = "Thread {thread_id} is being deleted, so no run was created. Try again when it is gone."
+NOT_FOUND_TEXT = "Thread or assistant not found."
+BUSY_TEXT = "Thread is already running a task. Wait for it to finish or choose a different multitask strategy."
+DELETED_TEXT = "Thread {thread_id} is being deleted, so no run was created. Try again when it is gone."
 
 
 def create_run(
@@ -188,7 +188,7 @@ def create_run(
     now: int,
     thread_ttl: ThreadTtl | None = None,
     seal: Seal | None = None,
-    alongside: Alongside | None = None,
+    extra_work: ExtraWork | None = None,
 ) -> CreatedRun:
     """Create a pending run and make its thread busy (langgraph_api.md sections 5.1, 5.7, 5.12).
 
@@ -198,10 +198,10 @@ def create_run(
         NotFound: the thread does not exist and is not to be created, or is not for whoever asks.
         Conflict: the thread is busy and the strategy is reject, it is being deleted, or a run with this id exists.
     """
-    if alongside is not None:
-        alongside(connection)
+    if extra_work is not None:
+        extra_work(connection)
     if seal is not None and new.sealed is None:
-        new = replace(new, sealed=sealed_credentials(seal, new.credentials))
+        new = replace(new, sealed=seal_credentials(seal, new.credentials))
     head = sql.thread_head.first(connection, {"of_thread": new.thread_id})
     active: Sequence[Any] = ()
     claimed = head is not None and head.claim is not None
@@ -209,52 +209,52 @@ def create_run(
         _create_thread(connection, new, thread_ttl)
     else:
         inherited = from_json(head.metadata)
-        if not allows(new.on_threads, inherited):
+        if not is_allowed(new.thread_filter, inherited):
             # It was not there yet when the application was asked about it.
-            raise NotFound(UNKNOWN)
+            raise NotFound(NOT_FOUND_TEXT)
         if is_being_deleted(head):
-            raise Conflict(DELETED_MEANWHILE.format(thread_id=new.thread_id))
+            raise Conflict(DELETED_TEXT.format(thread_id=new.thread_id))
         active = sql.active_runs.all(connection, {"of_thread": new.thread_id})
         if active and new.multitask_strategy == "reject":
-            raise Conflict(BUSY)
-        _occupy(connection, new, inherited)
-        new = _inheriting(new, inherited)
+            raise Conflict(BUSY_TEXT)
+        _mark_thread_busy(connection, new, inherited)
+        new = _inherit_metadata(new, inherited)
     superseded: tuple[tuple[str, CancelAction], ...] = ()
     if new.multitask_strategy in ("interrupt", "rollback"):
         for run in active:
-            _cancel(connection, run, new.multitask_strategy, now)
+            _cancel_run(connection, run, new.multitask_strategy, now)
         superseded = tuple((run.run_id, new.multitask_strategy) for run in active)
-        active = [run for run in active if has_begun(run)]
+        active = [run for run in active if has_started(run)]
     try:
-        sql.insert_run.run(connection, row_of(new))
+        sql.insert_run.run(connection, run_row(new))
     except sqlite3.IntegrityError as error:
         raise Conflict(f"Run with ID {new.run_id} already exists") from error
-    due = not claimed and _due(new, active, now)
-    return CreatedRun(run=pending_run(new), due=due, superseded=superseded)
+    due = not claimed and _is_due(new, active, now)
+    return CreatedRun(run=pending_run(new), is_due=due, superseded_runs=superseded)
 
 
 def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> None:
     if new.if_not_exists != "create":
-        raise NotFound(UNKNOWN)
+        raise NotFound(NOT_FOUND_TEXT)
     created_at = to_micros(new.created_at)
-    metadata = {**_ownership(new), **new.thread_metadata}
-    row = new_thread(new.thread_id, metadata, created_at, ttl, status="busy", config=_thread_config(new))
+    metadata = {**_owner_metadata(new), **new.thread_metadata}
+    row = new_thread_row(new.thread_id, metadata, created_at, ttl, status="busy", config=_thread_config(new))
     sql.insert_thread.run(connection, row)
 
 
-def _occupy(connection: Connection, new: NewRun, metadata: JsonObject) -> None:
-    sql.occupy_thread.run(
+def _mark_thread_busy(connection: Connection, new: NewRun, metadata: JsonObject) -> None:
+    sql.mark_thread_busy.run(
         connection,
         {
             "of_thread": new.thread_id,
-            "new_metadata": to_json({**metadata, **_ownership(new)}),
+            "new_metadata": to_json({**metadata, **_owner_metadata(new)}),
             "new_config": to_json(_thread_config(new)),
             "now": to_micros(new.created_at),
         },
     )
 
 
-def _inheriting(new: NewRun, metadata: JsonObject) -> NewRun:
+def _inherit_metadata(new: NewRun, metadata: JsonObject) -> NewRun:
     """Let a run say what its thread says of itself, where it does not say otherwise, and its checkpoints too."""
     config = new.kwargs.get("config") or {}
     if not metadata:
@@ -263,7 +263,7 @@ def _inheriting(new: NewRun, metadata: JsonObject) -> NewRun:
     return replace(new, metadata={**metadata, **new.metadata}, kwargs={**new.kwargs, "config": shown})
 
 
-def _ownership(new: NewRun) -> JsonObject:
+def _owner_metadata(new: NewRun) -> JsonObject:
     """Name the graph and assistant in the thread's metadata: chat pages search threads by them."""
     return {"graph_id": new.graph_id, "assistant_id": new.assistant_id}
 
@@ -273,7 +273,7 @@ def _thread_config(new: NewRun) -> JsonObject:
     return {**new.thread_config, "configurable": {}}
 
 
-def _due(new: NewRun, active: Sequence[Any], now: int) -> bool:
+def _is_due(new: NewRun, active: Sequence[Any], now: int) -> bool:
     """Tell whether nothing keeps the new run from starting: no delay, no running run, no older one that is due."""
     if new.not_before is not None and to_micros(new.not_before) > now:
         return False
@@ -300,7 +300,7 @@ class RunRepository:
         self._clock = clock
         self._thread_ttl = thread_ttl
 
-    async def create_run(self, new: NewRun, alongside: Alongside | None = None) -> CreatedRun:
+    async def create_run(self, new: NewRun, extra_work: ExtraWork | None = None) -> CreatedRun:
         """Create a pending run, applying its multitask strategy, in one transaction (langgraph_api.md 5.7).
 
         `alongside` runs first in that transaction; what it raises undoes everything.
@@ -314,7 +314,7 @@ class RunRepository:
             InvalidRequest: metadata or kwargs are not JSON.
         """
         work = partial(
-            create_run, new=new, now=self._now(), thread_ttl=self._thread_ttl, seal=self._seal, alongside=alongside
+            create_run, new=new, now=self._now(), thread_ttl=self._thread_ttl, seal=self._seal, extra_work=extra_work
         )
         return await self._database.write(work)
 
@@ -324,10 +324,10 @@ class RunRepository:
         None when it is not pending, not due, or not the first in its thread's queue. `cancel` is set on a run whose
         cancellation was asked for before a crash: end it, do not execute it.
         """
-        return await self._write(claim, run_id=run_id)
+        return await self._write(claim_run, run_id=run_id)
 
     async def finalise(
-        self, run_id: str, attempt: int, outcome: Outcome, alongside: Alongside | None = None
+        self, run_id: str, attempt: int, outcome: Outcome, extra_work: ExtraWork | None = None
     ) -> str | None:
         """Write how an execution ended, run and thread in one transaction; name the thread's next due run.
 
@@ -338,7 +338,7 @@ class RunRepository:
             Conflict: `attempt` is not the one that executes the run (it was taken over, or has ended).
             RollbackAskedError: the run is to be rolled back first; nothing is written.
         """
-        return await self._write(finalise, run_id=run_id, attempt=attempt, outcome=outcome, alongside=alongside)
+        return await self._write(finalise_run, run_id=run_id, attempt=attempt, outcome=outcome, extra_work=extra_work)
 
     async def credentials(self, run: Run) -> JsonObject:
         """Decrypt the credentials of a run's caller, the parts of `Caller.credentials`.
@@ -346,18 +346,18 @@ class RunRepository:
         Raises:
             CredentialsUnreadable: the key is another one, or gone.
         """
-        return await opened_credentials(self._seal, run.sealed)
+        return await open_credentials(self._seal, run.sealed)
 
-    async def tell(self, run_id: str, attempt: int, told: JsonObject) -> bool:
+    async def merge_metadata(self, run_id: str, attempt: int, added: JsonObject) -> bool:
         """Merge into the metadata of a running run, key by key, keeping all else that is there.
 
         False, and nothing is written, when `attempt` is not the one that executes the run.
         """
-        return await self._write(tell, run_id=run_id, attempt=attempt, told=told)
+        return await self._write(merge_run_metadata, run_id=run_id, attempt=attempt, added=added)
 
-    async def startable(self, thread_id: str) -> str | None:
+    async def find_startable(self, thread_id: str) -> str | None:
         """Name the run that may start now on a thread; ask after a pending run was cancelled or a run deleted."""
-        return await self._database.read(partial(startable, thread_id=thread_id, now=self._now()))
+        return await self._database.read(partial(find_startable_run, thread_id=thread_id, now=self._now()))
 
     async def get(self, thread_id: str, run_id: str) -> Run:
         """Return a run of a thread.
@@ -371,7 +371,7 @@ class RunRepository:
             if row is None:
                 _require_thread(connection, thread_id)
                 raise NotFound("Not Found")
-            return run_from(row)
+            return run_from_row(row)
 
         return await self._database.read(work)
 
@@ -380,7 +380,7 @@ class RunRepository:
 
         def work(connection: Connection) -> Run | None:
             row = sql.run_by_id.first(connection, {"of_run": run_id})
-            return None if row is None else run_from(row)
+            return None if row is None else run_from_row(row)
 
         return await self._database.read(work)
 
@@ -390,7 +390,7 @@ class RunRepository:
         Raises:
             NotFound: there is no such run, or it has ended.
         """
-        await self._write(request_cancel, run_id=run_id, action=action)
+        await self._write(request_run_cancel, run_id=run_id, action=action)
 
     async def delete(self, thread_id: str, run_id: str) -> None:
         """Delete a run and its events, also while it is running (langgraph_api.md 5.9).
@@ -398,43 +398,43 @@ class RunRepository:
         Raises:
             NotFound: the thread has no such run.
         """
-        await self._write(delete, thread_id=thread_id, run_id=run_id)
+        await self._write(delete_run, thread_id=thread_id, run_id=run_id)
 
     async def recover(self) -> list[str]:
         """Make every running run pending again, keeping its attempt; name the runs that may start now.
 
         Only for the start of the one process that executes runs: a run it finds running has lost its process.
         """
-        return await self._write(recover)
+        return await self._write(recover_runs)
 
-    async def put_back(self, run_id: str) -> bool:
+    async def requeue(self, run_id: str) -> bool:
         """Make one running run pending again, as `recover` does; False when it has ended or is gone."""
         return await self._write(
-            lambda connection, **given: sql.return_one.first(connection, given) is not None, of_run=run_id
+            lambda connection, **given: sql.requeue_run.first(connection, given) is not None, of_run=run_id
         )
 
-    async def waiting(self) -> list[Run]:
+    async def list_pending(self) -> list[Run]:
         """Return the pending runs of all threads in the order of their creation."""
         return await self._database.read(
-            lambda connection: [run_from(row) for row in sql.pending_runs.all(connection, {})]
+            lambda connection: [run_from_row(row) for row in sql.pending_runs.all(connection, {})]
         )
 
-    async def active(self) -> list[Run]:
+    async def list_active(self) -> list[Run]:
         """Return the runs of all visible threads that have not ended, in the order of their creation."""
-        seen = where_visible(
+        visible_ids = where_visible(
             select(threads.c.thread_id).where(threads.c.status == "busy"), "threads", threads.c.metadata
         )
 
         def work(connection: Connection) -> list[Run]:
-            found = [run_from(row) for row in sql.all_active_runs.all(connection, {})]
-            visible = {row.thread_id for row in connection.execute(seen)} if found else set()
+            found = [run_from_row(row) for row in sql.all_active_runs.all(connection, {})]
+            visible = {row.thread_id for row in connection.execute(visible_ids)} if found else set()
             return [run for run in found if run.thread_id in visible]
 
         return await self._database.read(work)
 
-    async def next_due(self) -> list[tuple[str, datetime]]:
+    async def list_delayed(self) -> list[tuple[str, datetime]]:
         """Name the pending runs that become due later, and when, soonest first."""
-        return await self._database.read(partial(delayed, now=self._now()))
+        return await self._database.read(partial(delayed_runs, now=self._now()))
 
     async def list(
         self, thread_id: str, *, limit: int = 10, offset: int = 0, status: RunStatus | None = None
@@ -450,15 +450,15 @@ class RunRepository:
             query = select(runs).where(runs.c.thread_id == thread_id).order_by(runs.c.seq.desc())
             if status is not None:
                 query = query.where(runs.c.status == status)
-            return [run_from(row) for row in connection.execute(query.limit(limit).offset(offset))]
+            return [run_from_row(row) for row in connection.execute(query.limit(limit).offset(offset))]
 
         return await self._database.read(work)
 
     def _now(self) -> int:
         return to_micros(self._clock())
 
-    async def _write(self, work: Callable[..., T], **given: object) -> T:
-        return await self._database.write(partial(work, now=self._now(), **given))
+    async def _write(self, work: Callable[..., T], **arguments: object) -> T:
+        return await self._database.write(partial(work, now=self._now(), **arguments))
 
 
 def _require_thread(connection: Connection, thread_id: str) -> None:
@@ -472,14 +472,14 @@ def resumable_runs(connection: Connection, thread_id: str, *, from_created_at: i
     One run at a time executes on a thread: the order of their ends is that of their events. When there is no such run,
     or no more, it is those that have not ended by `from_moment`.
     """
-    ended = runs.c.status.in_(sorted(TERMINAL))
+    ended = runs.c.status.in_(sorted(TERMINAL_STATUSES))
     query = (
         select(runs)
         .where(runs.c.thread_id == thread_id, func.json_extract(runs.c.kwargs, "$.resumable") == 1)
         .order_by(~ended, runs.c.updated_at, runs.c.seq)
     )
-    found = [run_from(row) for row in connection.execute(query)]
+    found = [run_from_row(row) for row in connection.execute(query)]
     for index, run in enumerate(found):
         if to_micros(run.created_at) == from_created_at:
             return found[index:]
-    return [run for run in found if run.status not in TERMINAL or to_micros(run.updated_at) > from_moment]
+    return [run for run in found if run.status not in TERMINAL_STATUSES or to_micros(run.updated_at) > from_moment]

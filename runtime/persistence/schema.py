@@ -38,9 +38,9 @@ from toolweave.sealing import Seal
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 # The revisions from and to which files are upgraded; their names sort by age.
-OLDEST, NEWEST = "0004", "0006"
+OLDEST_REVISION, NEWEST_REVISION = "0004", "0006"
 # Alembic hands the connection to its scripts through module globals.
-one_migration_at_a_time = threading.Lock()
+migration_lock = threading.Lock()
 
 
 def upgrade_schema(path: Path, connection: Connection, seal: Seal | None = None) -> None:
@@ -48,20 +48,20 @@ def upgrade_schema(path: Path, connection: Connection, seal: Seal | None = None)
 
     `seal` encrypts what earlier versions did not. Raises what `is_newest` raises.
     """
-    seen = MigrationContext.configure(connection).get_current_revision()
-    if is_newest(path, seen):
+    revision = MigrationContext.configure(connection).get_current_revision()
+    if is_current(path, revision):
         return
     config = Config(attributes={"connection": connection, "seal": seal})
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    with one_migration_at_a_time:
-        if seen is None:
+    with migration_lock:
+        if revision is None:
             metadata.create_all(connection, checkfirst=False)
             command.stamp(config, "head")
         else:
             command.upgrade(config, "head")
 
 
-def is_newest(path: Path, seen: str | None) -> bool:
+def is_current(path: Path, revision: str | None) -> bool:
     """Say whether a database that has schema `seen` (None: no tables) needs no migration.
 
     Raises:
@@ -69,11 +69,11 @@ def is_newest(path: Path, seen: str | None) -> bool:
         PersistenceError: the schema is older than any that can be upgraded.
     """
     alternative = "use another data folder (--data-dir or TOOLWEAVE_DATA_DIR)"
-    if seen is not None and seen > NEWEST:
-        raise NewerSchema.of(str(path), seen, NEWEST, alternative)
-    if seen is not None and seen < OLDEST:
-        raise PersistenceError(f"{path} has schema {seen!r}, older than {OLDEST!r}: {alternative}.")
-    return seen == NEWEST
+    if revision is not None and revision > NEWEST_REVISION:
+        raise NewerSchema.of(str(path), revision, NEWEST_REVISION, alternative)
+    if revision is not None and revision < OLDEST_REVISION:
+        raise PersistenceError(f"{path} has schema {revision!r}, older than {OLDEST_REVISION!r}: {alternative}.")
+    return revision == NEWEST_REVISION
 
 
 metadata = MetaData()
@@ -219,12 +219,12 @@ Index("ux_runs_one_running", runs.c.thread_id, unique=True, sqlite_where=RUNNING
 R = TypeVar("R")
 Parameters = Mapping[str, object]
 JSON_COLUMNS = frozenset({"config", "context", "metadata", "kwargs", "payload", "interrupts", "error"})
-MOMENTS = frozenset(
+TIME_COLUMNS = frozenset(
     {"created_at", "updated_at", "state_updated_at", "not_before", "end_time", "next_run_at", "expires_at"}
 )
 
 
-class Compiled:
+class Statement:
     """A SQLAlchemy statement turned into SQL text once, run on the driver; rows have their columns as attributes.
 
     SQLAlchemy's own execution costs 20 µs, this 6. The tables use only types that drivers take and give as they are.
@@ -237,53 +237,53 @@ class Compiled:
         compiled = statement.compile(dialect=sqlite_dialect(paramstyle="named"), column_keys=keys)
         self._sql = str(compiled)
         # Values written into the statement are parameters too.
-        self._written = {name: value for name, value in compiled.params.items() if value is not None}
+        self._constants = {name: value for name, value in compiled.params.items() if value is not None}
         columns = getattr(statement, "exported_columns", ())
         self._row: Callable[..., Any] = namedtuple("Row", [column.name for column in columns])  # type: ignore[misc]
 
     def run(self, connection: Connection, parameters: Parameters) -> None:
         """Run it for its effect."""
-        driver_of(connection).execute(self._sql, {**self._written, **parameters})
+        driver_of(connection).execute(self._sql, {**self._constants, **parameters})
 
     def run_many(self, connection: Connection, rows: Sequence[Parameters]) -> None:
         """Run it for its effect, once per row of parameters."""
-        driver_of(connection).executemany(self._sql, [{**self._written, **row} for row in rows])
+        driver_of(connection).executemany(self._sql, [{**self._constants, **row} for row in rows])
 
     def first(self, connection: Connection, parameters: Parameters) -> Any:
         """Run it and return the first row, or None."""
-        row = driver_of(connection).execute(self._sql, {**self._written, **parameters}).fetchone()
+        row = driver_of(connection).execute(self._sql, {**self._constants, **parameters}).fetchone()
         return None if row is None else self._row(*row)
 
     def all(self, connection: Connection, parameters: Parameters) -> list[Any]:
         """Run it and return all rows."""
-        found = driver_of(connection).execute(self._sql, {**self._written, **parameters})
+        found = driver_of(connection).execute(self._sql, {**self._constants, **parameters})
         return [self._row(*row) for row in found]
 
 
-def record_of(kind: type[R], row: Any, **given: Any) -> R:
+def to_record(kind: type[R], row: Any, **overrides: Any) -> R:
     """Make a record of the columns that a row shares with it; `given` are fields in another form."""
     for field in fields(kind):  # type: ignore[arg-type]  # every kind is a dataclass
         name = field.name
-        if name in given or name not in row._fields:
+        if name in overrides or name not in row._fields:
             continue
         value = getattr(row, name)
         if value is not None and name in JSON_COLUMNS:
             value = from_json(value)
-        elif value is not None and name in MOMENTS:
+        elif value is not None and name in TIME_COLUMNS:
             value = from_micros(value)
-        given[name] = value
-    return kind(**given)
+        overrides[name] = value
+    return kind(**overrides)
 
 
-def columns_of(table: Table, record: Any, **given: object) -> dict[str, Any]:
+def to_row(table: Table, record: Any, **overrides: object) -> dict[str, Any]:
     """Make the columns that a record has in a table; `given` are those in another form."""
     for name in table.c.keys():  # noqa: SIM118 - columns, not keys, are what it iterates over
-        if name in given or not hasattr(record, name):
+        if name in overrides or not hasattr(record, name):
             continue
         value = getattr(record, name)
         if value is not None and name in JSON_COLUMNS:
             value = to_json(value)
-        elif value is not None and name in MOMENTS:
+        elif value is not None and name in TIME_COLUMNS:
             value = to_micros(value)
-        given[name] = value
-    return given
+        overrides[name] = value
+    return overrides

@@ -17,8 +17,8 @@ from toolweave.errors import ToolweaveError
 from toolweave.runtime.codec import from_json, to_json
 from toolweave.runtime.models import JsonObject
 
-PLAIN = re.compile(r"[A-Za-z0-9_.:@ -]{1,200}")
-LAST_ROW = 2**63 - 1
+PLAIN_TEXT = re.compile(r"[A-Za-z0-9_.:@ -]{1,200}")
+MAX_OFFSET = 2**63 - 1
 
 
 def where_contains(query: Select[Any], column: ColumnElement[str], pattern: JsonObject | None) -> Select[Any]:
@@ -29,17 +29,17 @@ def where_contains(query: Select[Any], column: ColumnElement[str], pattern: Json
     if not pattern:
         return query
     for key, value in pattern.items():
-        if PLAIN.fullmatch(key) and isinstance(value, str) and PLAIN.fullmatch(value):
+        if PLAIN_TEXT.fullmatch(key) and isinstance(value, str) and PLAIN_TEXT.fullmatch(value):
             query = query.where(func.json_extract(column, f'$."{key}"') == value)
     return query.where(func.json_contains(column, to_json(pattern)))
 
 
-def bindable(text: str) -> str:
+def storable_text(text: str) -> str:
     """Make text that a database takes: lone surrogates, which a JSON body can hold, are in no stored name."""
     return text.encode("utf-8", "replace").decode()
 
 
-def page(
+def select_page(
     keys: Select[Any],
     table: Table,
     sort_by: str,
@@ -56,8 +56,8 @@ def page(
     # People look names up without minding the case.
     column = func.lower(table.c.name) if sort_by == "name" else table.c[sort_by]
     order = (column.asc(), key.asc()) if sort_order == "asc" else (column.desc(), key.desc())
-    chosen = keys.order_by(*order).limit(limit).offset(min(offset, LAST_ROW))
-    return select(table).where(key.in_(chosen)).order_by(*order)
+    page_keys = keys.order_by(*order).limit(limit).offset(min(offset, MAX_OFFSET))
+    return select(table).where(key.in_(page_keys)).order_by(*order)
 
 
 def contains(document: object, pattern: object) -> bool:
@@ -80,108 +80,108 @@ def json_contains(document: str | None, pattern: str) -> bool:
     if document is None:
         return False
     try:
-        return contains(from_json(document), _parsed(pattern))
+        return contains(from_json(document), _parse_pattern(pattern))
     except RecursionError:
         return False
 
 
 @lru_cache(maxsize=64)
-def _parsed(pattern: str) -> Any:
+def _parse_pattern(pattern: str) -> Any:
     return from_json(pattern)
 
 
-Filtered = Literal["threads", "assistants", "crons"]
+FilteredResource = Literal["threads", "assistants", "crons"]
 MetadataFilter = Mapping[str, Any]
 
 
-class WrongFilterError(ToolweaveError):
+class BadFilterError(ToolweaveError):
     """An authorization handler returned a filter that means nothing; nobody gets through."""
 
 
-def check_filter(wanted: MetadataFilter) -> None:
+def check_metadata_filter(metadata_filter: MetadataFilter) -> None:
     """Raise WrongFilterError for a filter with an unknown operator or a value that is no JSON scalar."""
-    _matches(wanted, {})
+    _matches_filter(metadata_filter, {})
 
 
-def allows(wanted: MetadataFilter | None, metadata: JsonObject) -> bool:
+def is_allowed(metadata_filter: MetadataFilter | None, metadata: JsonObject) -> bool:
     """Tell whether a filter lets metadata through; None lets all."""
-    return wanted is None or _matches(wanted, metadata)
+    return metadata_filter is None or _matches_filter(metadata_filter, metadata)
 
 
 @contextmanager
-def showing_only(filters: Mapping[Filtered, MetadataFilter | None]) -> Iterator[None]:
+def use_filters(filters: Mapping[FilteredResource, MetadataFilter | None]) -> Iterator[None]:
     """Let the searches of the block see only what the filters let through."""
-    token = _IN_FORCE.set({**_IN_FORCE.get(), **filters})
+    token = _CURRENT_FILTERS.set({**_CURRENT_FILTERS.get(), **filters})
     try:
         yield
     finally:
-        _IN_FORCE.reset(token)
+        _CURRENT_FILTERS.reset(token)
 
 
-def filter_in_force(resource: Filtered) -> MetadataFilter | None:
+def current_filter(resource: FilteredResource) -> MetadataFilter | None:
     """Give the filter of the request that is being answered; None shows all."""
-    return _IN_FORCE.get().get(resource)
+    return _CURRENT_FILTERS.get().get(resource)
 
 
-def visible(resource: Filtered, column: ColumnElement[str]) -> ColumnElement[bool]:
+def is_visible(resource: FilteredResource, column: ColumnElement[str]) -> ColumnElement[bool]:
     """Give the condition that rows whose metadata is in `column` may be seen."""
-    wanted = filter_in_force(resource)
-    return true() if wanted is None else _condition(wanted, column)
+    metadata_filter = current_filter(resource)
+    return true() if metadata_filter is None else _filter_condition(metadata_filter, column)
 
 
-def where_visible(query: Select[Any], resource: Filtered, column: ColumnElement[str]) -> Select[Any]:
+def where_visible(query: Select[Any], resource: FilteredResource, column: ColumnElement[str]) -> Select[Any]:
     """Keep the rows that may be seen."""
-    return query if filter_in_force(resource) is None else query.where(visible(resource, column))
+    return query if current_filter(resource) is None else query.where(is_visible(resource, column))
 
 
-_IN_FORCE: ContextVar[Mapping[Filtered, MetadataFilter | None]] = ContextVar("filters", default={})  # noqa: B039
+_CURRENT_FILTERS: ContextVar[Mapping[FilteredResource, MetadataFilter | None]] = ContextVar("filters", default={})  # noqa: B039
 
 
-def _matches(wanted: MetadataFilter, metadata: JsonObject) -> bool:
+def _matches_filter(metadata_filter: MetadataFilter, metadata: JsonObject) -> bool:
     # No generator expressions: every part is checked, also behind one that decides.
     found = []
-    for key, value in wanted.items():
+    for key, value in metadata_filter.items():
         if key in ("$or", "$and"):
-            parts = [_matches(part, metadata) for part in _filters(key, value)]
+            parts = [_matches_filter(part, metadata) for part in _nested_filters(key, value)]
             found.append(any(parts) if key == "$or" else all(parts))
         else:
-            found.append(contains(metadata, _pattern(key, value)))
+            found.append(contains(metadata, _field_pattern(key, value)))
     return all(found)
 
 
-def _condition(wanted: MetadataFilter, column: ColumnElement[str]) -> ColumnElement[bool]:
+def _filter_condition(metadata_filter: MetadataFilter, column: ColumnElement[str]) -> ColumnElement[bool]:
     parts = []
-    for key, value in wanted.items():
+    for key, value in metadata_filter.items():
         if key in ("$or", "$and"):
-            inner = [_condition(part, column) for part in _filters(key, value)]
+            inner = [_filter_condition(part, column) for part in _nested_filters(key, value)]
             parts.append(or_(false(), *inner) if key == "$or" else and_(true(), *inner))
         else:
-            parts.append(func.json_contains(column, to_json(_pattern(key, value))))
+            parts.append(func.json_contains(column, to_json(_field_pattern(key, value))))
     return and_(true(), *parts)
 
 
-def _filters(key: str, value: Any) -> list[MetadataFilter]:
+def _nested_filters(key: str, value: Any) -> list[MetadataFilter]:
     if not isinstance(value, list | tuple) or not all(isinstance(part, Mapping) for part in value):
-        raise WrongFilterError(f"An authorization filter's {key} must be a list of filters.")
+        raise BadFilterError(f"An authorization filter's {key} must be a list of filters.")
     return list(value)
 
 
-def _pattern(key: str, value: Any) -> JsonObject:
+def _field_pattern(key: str, value: Any) -> JsonObject:
     """Write one field's demand as what its metadata must contain."""
     if isinstance(value, Mapping):
         if len(value) != 1 or not value.keys() <= {"$eq", "$contains"}:
-            raise WrongFilterError(f"An authorization filter on {key!r} has an unknown operator: use $eq or $contains.")
+            raise BadFilterError(f"An authorization filter on {key!r} has an unknown operator: use $eq or $contains.")
         if "$contains" in value:
-            wanted = value["$contains"]
-            members = list(wanted) if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
-            return {key: [_scalar(key, member) for member in members]}
+            contained = value["$contains"]
+            members = list(contained) if isinstance(contained, list | tuple | set | frozenset) else [contained]
+            return {key: [_check_scalar(key, member) for member in members]}
         value = value["$eq"]
     if key.startswith("$"):
-        raise WrongFilterError(f"An authorization filter has the unknown operator {key!r}.")
-    return {key: _scalar(key, value)}
+        raise BadFilterError(f"An authorization filter has the unknown operator {key!r}.")
+    return {key: _check_scalar(key, value)}
 
 
-def _scalar(key: str, value: Any) -> Any:
+def _check_scalar(key: str, value: Any) -> Any:
     if value is not None and not isinstance(value, str | int | float | bool):
-        raise WrongFilterError(f"An authorization filter on {key!r} compares with a {type(value).__name__}.")
+        raise BadFilterError(f"An authorization filter on {key!r} compares with a {type(value).__name__}.")
     return value

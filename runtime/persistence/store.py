@@ -35,14 +35,14 @@ from sqlalchemy import Connection
 
 from toolweave.config.langgraph_json import StoreEntry, StoreIndexEntry
 from toolweave.errors import ConfigError
-from toolweave.runtime.background import clearing, in_background
+from toolweave.runtime.background import background_task, clear_regularly
 from toolweave.runtime.codec import to_json, utc_now
 from toolweave.runtime.graphs import load_target
 from toolweave.runtime.persistence import store_items
 from toolweave.runtime.persistence.database import SqliteDatabase, driver_of, open_database
-from toolweave.runtime.persistence.store_filter import check_filter
+from toolweave.runtime.persistence.store_filter import check_item_filter
 
-WHOLE_VALUE = ("$",)
+WHOLE_VALUE_PATHS = ("$",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,13 @@ class StoreIndex:
 
     embeddings: Embeddings
     dims: int
-    fields: Sequence[str] = WHOLE_VALUE
+    fields: Sequence[str] = WHOLE_VALUE_PATHS
 
-    def texts_of(self, value: Mapping[str, Any], paths: Sequence[str] | None) -> list[tuple[str, str]]:
+    def extract_texts(self, value: Mapping[str, Any], paths: Sequence[str] | None) -> list[tuple[str, str]]:
         """Give the texts to embed as (field name, text); a path that leads to several names each."""
         found: list[tuple[str, str]] = []
         for path in self.fields if paths is None else paths:
-            texts = get_text_at_path(value, path if path in WHOLE_VALUE else tokenize_path(path))
+            texts = get_text_at_path(value, path if path in WHOLE_VALUE_PATHS else tokenize_path(path))
             many = len(texts) > 1
             found.extend((f"{path}.{number}" if many else path, text) for number, text in enumerate(texts))
         return found
@@ -66,13 +66,13 @@ class StoreIndex:
         """Embed texts that are stored. Raises ConfigError for vectors of another length than `dims`."""
         if not texts:
             return []
-        return [self._packed(vector) for vector in await self.embeddings.aembed_documents(list(texts))]
+        return [self._pack_vector(vector) for vector in await self.embeddings.aembed_documents(list(texts))]
 
     async def embed_query(self, text: str) -> bytes:
         """Embed what is searched for. Raises ConfigError for a vector of another length than `dims`."""
-        return self._packed(await self.embeddings.aembed_query(text))
+        return self._pack_vector(await self.embeddings.aembed_query(text))
 
-    def _packed(self, vector: Sequence[float]) -> bytes:
+    def _pack_vector(self, vector: Sequence[float]) -> bytes:
         if len(vector) != self.dims:
             raise ConfigError(
                 f"the embedding gave a vector of {len(vector)} numbers where dims is {self.dims}.",
@@ -82,7 +82,7 @@ class StoreIndex:
         return array("f", vector).tobytes()
 
 
-SWEEP_SECONDS = 300.0
+SWEEP_INTERVAL_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class StoreOptions:
     index: StoreIndex | None = None
     default_ttl: float | None = None
     refresh_on_read: bool = True
-    sweep_seconds: float = SWEEP_SECONDS
+    sweep_seconds: float = SWEEP_INTERVAL_S
 
 
 class SqliteStore(BaseStore):
@@ -106,7 +106,7 @@ class SqliteStore(BaseStore):
         self._database = database
         self._index = options.index
         self._clock = clock
-        self._shows_kept = True
+        self._shows_tool_results = True
         self._loop = asyncio.get_running_loop()
         self.ttl_config = TTLConfig(refresh_on_read=options.refresh_on_read, default_ttl=options.default_ttl)
 
@@ -120,18 +120,18 @@ class SqliteStore(BaseStore):
             ConfigError: the embedding does not give what langgraph.json says.
             PersistenceError: the database cannot be used.
         """
-        asked = list(ops)
-        for op in asked:
+        requested = list(ops)
+        for op in requested:
             validate_op_namespace(op)
             if isinstance(op, SearchOp):
-                check_filter(op.filter)
-        results: list[Result] = [None] * len(asked)
-        reads = {place: op for place, op in enumerate(asked) if not isinstance(op, PutOp)}
+                check_item_filter(op.filter)
+        results: list[Result] = [None] * len(requested)
+        reads = {place: op for place, op in enumerate(requested) if not isinstance(op, PutOp)}
         if reads:
-            for place, found in zip(reads, await self._read(list(reads.values())), strict=True):
-                results[place] = found
+            for index, found in zip(reads, await self._read(list(reads.values())), strict=True):
+                results[index] = found
         # The last put of an item counts.
-        puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
+        puts = {(op.namespace, op.key): op for op in requested if isinstance(op, PutOp)}
         if puts:
             await self._write(list(puts.values()))
         return results
@@ -146,29 +146,29 @@ class SqliteStore(BaseStore):
                 )
         return asyncio.run_coroutine_threadsafe(self.abatch(ops), self._loop).result()
 
-    async def sweep(self) -> int:
+    async def sweep_ttl(self) -> int:
         """Delete expired items, which nobody sees any more; gives how many."""
         return await self._database.write(partial(store_items.delete_expired, now=self._clock()))
 
-    def without_kept_results(self) -> Self:
+    def without_tool_results(self) -> Self:
         """Give the store as clients see it: what is kept for a thread is for the runs of that thread only (D-7)."""
         view = copy(self)
-        view._shows_kept = False  # noqa: SLF001 - of its own kind
+        view._shows_tool_results = False  # noqa: SLF001 - of its own kind
         return view
 
-    async def delete_thread(self, thread_id: str) -> None:
+    async def delete_thread_items(self, thread_id: str) -> None:
         """Delete what the store keeps for a thread; most have nothing, which costs no write."""
-        if await self._database.read(partial(store_items.has_items, thread_id=thread_id)):
-            await self._database.write(partial(store_items.delete_items, thread_id=thread_id))
+        if await self._database.read(partial(store_items.has_tool_results, thread_id=thread_id)):
+            await self._database.write(partial(store_items.delete_tool_results, thread_id=thread_id))
 
-    async def copy_thread(self, source: str, target: str) -> None:
+    async def copy_thread_items(self, source: str, target: str) -> None:
         """Keep for a thread what is kept for another one."""
-        if await self._database.read(partial(store_items.has_items, thread_id=source)):
-            await self._database.write(partial(store_items.copy_items, source=source, target=target))
+        if await self._database.read(partial(store_items.has_tool_results, thread_id=source)):
+            await self._database.write(partial(store_items.copy_tool_results, source=source, target=target))
 
     async def thread_ids(self) -> set[str]:
         """Name the threads for which something is kept."""
-        return await self._database.read(store_items.threads_with_items)
+        return await self._database.read(store_items.threads_with_tool_results)
 
     async def _read(self, ops: Sequence[Op]) -> list[Result]:
         vectors: dict[str, bytes] = {}
@@ -177,10 +177,10 @@ class SqliteStore(BaseStore):
             vectors = {query: await self._index.embed_query(query) for query in queries}
         now = self._clock()
         results, used = await self._database.read(
-            partial(_read_all, ops=ops, vectors=vectors, view=store_items.View(now, self._shows_kept))
+            partial(_read_ops, ops=ops, vectors=vectors, view=store_items.StoreView(now, self._shows_tool_results))
         )
         if used:
-            await self._database.write(partial(store_items.prolong, items=used, now=now))
+            await self._database.write(partial(store_items.refresh_ttl, items=used, now=now))
         return results
 
     async def _write(self, ops: Sequence[PutOp]) -> None:
@@ -189,14 +189,14 @@ class SqliteStore(BaseStore):
             for op in ops
         ]
         if self._index is not None:
-            items = await self._with_vectors(self._index, ops, items)
+            items = await self._add_vectors(self._index, ops, items)
         await self._database.write(partial(store_items.write_items, items=items, now=self._clock()))
 
-    async def _with_vectors(
+    async def _add_vectors(
         self, index: StoreIndex, ops: Sequence[PutOp], items: Sequence[store_items.ItemWrite]
     ) -> list[store_items.ItemWrite]:
         """Embed the texts of all items at once."""
-        texts = [_texts(index, op) for op in ops]
+        texts = [_texts_to_embed(index, op) for op in ops]
         vectors = iter(await index.embed([text for found in texts for _, text in found]))
         return [
             replace(item, vectors=[(name, next(vectors)) for name, _ in found])
@@ -211,27 +211,27 @@ async def open_store(path: Path, options: StoreOptions) -> AsyncIterator[SqliteS
     Raises:
         PersistenceError: the file cannot be used.
     """
-    async with open_database(path, _create) as database:
+    async with open_database(path, _create_tables) as database:
         store = SqliteStore(database, options)
-        said = "{} expired store items deleted", "expired store items cannot be deleted yet: {}"
-        async with in_background(clearing(store.sweep, options.sweep_seconds, *said), "store-sweeper"):
+        texts = "{} expired store items deleted", "expired store items cannot be deleted yet: {}"
+        async with background_task(clear_regularly(store.sweep_ttl, options.sweep_seconds, *texts), "store-sweeper"):
             yield store
 
 
-def _create(connection: Connection) -> None:
+def _create_tables(connection: Connection) -> None:
     for statement in store_items.CREATE:
         driver_of(connection).execute(statement)
 
 
-def _read_all(
-    connection: Connection, ops: Sequence[Op], vectors: Mapping[str, bytes], view: store_items.View
-) -> tuple[list[Result], list[store_items.Lifetime]]:
+def _read_ops(
+    connection: Connection, ops: Sequence[Op], vectors: Mapping[str, bytes], view: store_items.StoreView
+) -> tuple[list[Result], list[store_items.ItemLifetime]]:
     driver = driver_of(connection)
     results: list[Result] = []
-    used: list[store_items.Lifetime] = []
+    used: list[store_items.ItemLifetime] = []
     for op in ops:
         found: Any
-        lifetimes: list[store_items.Lifetime] = []
+        lifetimes: list[store_items.ItemLifetime] = []
         if isinstance(op, GetOp):
             found, lifetimes = store_items.find_item(driver, op, view)
         elif isinstance(op, SearchOp):
@@ -245,14 +245,14 @@ def _read_all(
     return results, used
 
 
-def _texts(index: StoreIndex, op: PutOp) -> list[tuple[str, str]]:
+def _texts_to_embed(index: StoreIndex, op: PutOp) -> list[tuple[str, str]]:
     if op.value is None or op.index is False:
         return []
-    return index.texts_of(op.value, op.index)
+    return index.extract_texts(op.value, op.index)
 
 
 # The prefixes of langchain's init_embeddings; in front of a colon they do not name a module.
-PROVIDERS = frozenset(
+EMBEDDING_PROVIDERS = frozenset(
     {
         "azure_ai",
         "azure_openai",
@@ -267,36 +267,36 @@ PROVIDERS = frozenset(
         "openrouter",
     }
 )
-SOURCE = "langgraph.json, store.index"
+SECTION = "langgraph.json, store.index"
 
 
-def store_options(entry: StoreEntry, folder: Path) -> StoreOptions:
+def build_store_options(entry: StoreEntry, folder: Path) -> StoreOptions:
     """Make the store's options; relative paths start at `folder`.
 
     Raises:
         ConfigError: the embedding cannot be loaded, or is none.
     """
-    index = None if entry.index is None else _index(entry.index, folder)
+    index = None if entry.index is None else _build_index(entry.index, folder)
     if entry.ttl is None:
         return StoreOptions(index)
     interval = entry.ttl.sweep_interval_minutes
-    sweep_seconds = SWEEP_SECONDS if interval is None else interval * 60
+    sweep_seconds = SWEEP_INTERVAL_S if interval is None else interval * 60
     return StoreOptions(index, entry.ttl.default_ttl, entry.ttl.refresh_on_read, sweep_seconds)
 
 
-def _index(section: StoreIndexEntry, folder: Path) -> StoreIndex:
-    return StoreIndex(_embeddings(section.embed, folder), section.dims, section.fields or WHOLE_VALUE)
+def _build_index(section: StoreIndexEntry, folder: Path) -> StoreIndex:
+    return StoreIndex(_load_embeddings(section.embed, folder), section.dims, section.fields or WHOLE_VALUE_PATHS)
 
 
-def _embeddings(embed: str, folder: Path) -> Embeddings:
+def _load_embeddings(embed: str, folder: Path) -> Embeddings:
     provider, _, _ = embed.partition(":")
-    loaded: Any = embed if provider in PROVIDERS else load_target(embed, folder)
+    loaded: Any = embed if provider in EMBEDDING_PROVIDERS else load_target(embed, folder)
     if inspect.isclass(loaded) and issubclass(loaded, Embeddings):
-        raise ConfigError(f"{embed!r} is a class.", source=SOURCE, fix="Name an object made of it, or a function.")
+        raise ConfigError(f"{embed!r} is a class.", source=SECTION, fix="Name an object made of it, or a function.")
     if not isinstance(loaded, Embeddings | str) and not callable(loaded):
         raise ConfigError(
             f"{embed!r} is a {type(loaded).__name__}, which embeds nothing.",
-            source=SOURCE,
+            source=SECTION,
             fix="Name a function from a list of texts to a list of vectors, or an Embeddings object.",
         )
     try:
@@ -304,4 +304,4 @@ def _embeddings(embed: str, folder: Path) -> Embeddings:
         return ensure_embeddings(loaded)
     except (ImportError, ValueError) as error:
         fix = f"Install langchain and langchain-{provider.replace('_', '-')}, or name a function of your own."
-        raise ConfigError(f"{embed!r} cannot be used: {error}", source=SOURCE, fix=fix) from error
+        raise ConfigError(f"{embed!r} cannot be used: {error}", source=SECTION, fix=fix) from error

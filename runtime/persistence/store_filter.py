@@ -22,11 +22,11 @@ OPERATORS = ("$eq", "$ne", *ORDERINGS)
 _PLAIN_NAME = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]{1,200}')
 _PLAIN_TEXT = re.compile(r"[^\x00\ud800-\udfff]*")
 # SQLite reads some decimal numbers a little differently from Python; integers within this bound are exact in both.
-_EXACT_INTEGERS = 2**53
+_MAX_EXACT_INTEGER = 2**53
 # SQLite limits the conditions of a statement.
-_MOST_CONDITIONS = 30
+_MAX_CONDITIONS = 30
 # {x} is what SQLite finds at a path: numbers sort before texts, true is 1, arrays and objects are their JSON text.
-_CONDITIONS = {
+_SQL_CONDITIONS = {
     "$eq": "{x} BETWEEN {low} AND {high}",
     "$ne": "({x} IS NOT {low} OR json_type(s.value, {path}) NOT IN ('text', 'integer', 'true', 'false') "
     "OR instr(s.value, '\\u0000'))",
@@ -34,91 +34,91 @@ _CONDITIONS = {
     **dict.fromkeys(("$lt", "$lte"), "({x} <= {high} OR {x} >= '')"),
 }
 # What `to_json` marks as readable for Python only begins with a blank; a blob sorts behind every text.
-_NO_PLAIN_OBJECT = "s.value < '{' OR s.value >= '|'"
+_NOT_PLAIN_OBJECT = "s.value < '{' OR s.value >= '|'"
 
 
-def check_filter(wanted: Mapping[str, Any] | None) -> None:
+def check_item_filter(item_filter: Mapping[str, Any] | None) -> None:
     """Raise ValueError for an operator that does not exist, wherever it stands in a filter."""
-    for inner in (wanted or {}).values():
-        _check(inner)
+    for inner in (item_filter or {}).values():
+        _check_operators(inner)
 
 
-def _check(wanted: Any) -> None:
-    if isinstance(wanted, Mapping):
-        for name, inner in wanted.items():
-            if _is_operators(wanted) and name not in OPERATORS:
+def _check_operators(expected: Any) -> None:
+    if isinstance(expected, Mapping):
+        for name, inner in expected.items():
+            if _has_operators(expected) and name not in OPERATORS:
                 raise ValueError(f"Unsupported operator: {str(name)[:100]}")
-            _check(inner)
-    elif isinstance(wanted, list | tuple):
-        for inner in wanted:
-            _check(inner)
+            _check_operators(inner)
+    elif isinstance(expected, list | tuple):
+        for inner in expected:
+            _check_operators(inner)
 
 
-def sql_condition(wanted: Mapping[str, Any]) -> tuple[str, dict[str, object]]:
+def sql_condition(item_filter: Mapping[str, Any]) -> tuple[str, dict[str, object]]:
     """Write a condition on a stored text that is true for every value that fits, and for few others."""
     parts: list[str] = []
     parameters: dict[str, object] = {}
-    for name, inner in wanted.items():
-        operators = inner if isinstance(inner, Mapping) and _is_operators(inner) else {"$eq": inner}
+    for name, inner in item_filter.items():
+        operators = inner if isinstance(inner, Mapping) and _has_operators(inner) else {"$eq": inner}
         for operator, operand in operators.items():
-            bounds = _bounds(operator, operand)
-            if bounds is None or not _PLAIN_NAME.fullmatch(name) or len(parts) == _MOST_CONDITIONS:
+            bounds = _operand_bounds(operator, operand)
+            if bounds is None or not _PLAIN_NAME.fullmatch(name) or len(parts) == _MAX_CONDITIONS:
                 continue
             bound = {use: f"{use}{len(parts)}" for use in ("path", "low", "high")}
             parameters.update(zip(bound.values(), (f'$."{name}"', *bounds), strict=True))
             named = {use: f":{parameter}" for use, parameter in bound.items()}
-            parts.append(_CONDITIONS[operator].format(x=f"json_extract(s.value, {named['path']})", **named))
-    return f"({_NO_PLAIN_OBJECT} OR {' AND '.join(parts)})" if parts else "true", parameters
+            parts.append(_SQL_CONDITIONS[operator].format(x=f"json_extract(s.value, {named['path']})", **named))
+    return f"({_NOT_PLAIN_OBJECT} OR {' AND '.join(parts)})" if parts else "true", parameters
 
 
-def _bounds(operator: str, operand: Any) -> tuple[Any, Any] | None:
+def _operand_bounds(operator: str, operand: Any) -> tuple[Any, Any] | None:
     """Give the bounds of an operand in SQLite; None where SQLite cannot leave anything out."""
     if isinstance(operand, str):
         # Orderings compare a text that reads as a number with numbers, too.
-        decides = _PLAIN_TEXT.fullmatch(operand) and (operator not in ORDERINGS or _number(operand) is None)
+        decides = _PLAIN_TEXT.fullmatch(operand) and (operator not in ORDERINGS or _to_number(operand) is None)
         return (operand, operand) if decides else None
-    if not isinstance(operand, int | float) or not abs(operand) < _EXACT_INTEGERS:
+    if not isinstance(operand, int | float) or not abs(operand) < _MAX_EXACT_INTEGER:
         return None
     low, high = floor(operand), ceil(operand)
     return None if operator == "$ne" and low != high else (low, high)
 
 
-def fits(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def matches_item_filter(value: Mapping[str, Any], item_filter: Mapping[str, Any]) -> bool:
     """Say whether a value has everything that the filter asks for."""
-    return all(_matches(value.get(name), inner) for name, inner in wanted.items())
+    return all(_matches_value(value.get(name), inner) for name, inner in item_filter.items())
 
 
-def _matches(value: Any, wanted: Any) -> bool:
-    if isinstance(wanted, Mapping):
-        if _is_operators(wanted):
-            return all(_holds(value, operator, operand) for operator, operand in wanted.items())
-        return isinstance(value, Mapping) and fits(value, wanted)
-    if isinstance(wanted, list | tuple):
+def _matches_value(value: Any, expected: Any) -> bool:
+    if isinstance(expected, Mapping):
+        if _has_operators(expected):
+            return all(_apply_operator(value, operator, operand) for operator, operand in expected.items())
+        return isinstance(value, Mapping) and matches_item_filter(value, expected)
+    if isinstance(expected, list | tuple):
         return (
             isinstance(value, list)
-            and len(value) == len(wanted)
-            and all(_matches(item, inner) for item, inner in zip(value, wanted, strict=True))
+            and len(value) == len(expected)
+            and all(_matches_value(item, inner) for item, inner in zip(value, expected, strict=True))
         )
-    return bool(value == wanted)
+    return bool(value == expected)
 
 
-def _is_operators(wanted: Mapping[Any, Any]) -> bool:
-    return any(str(name).startswith("$") for name in wanted)
+def _has_operators(expected: Mapping[Any, Any]) -> bool:
+    return any(str(name).startswith("$") for name in expected)
 
 
-def _holds(value: Any, operator: str, operand: Any) -> bool:
+def _apply_operator(value: Any, operator: str, operand: Any) -> bool:
     if operator == "$eq":
         return bool(value == operand)
     if operator == "$ne":
         return bool(value != operand)
     compare = ORDERINGS[operator]
-    numbers = _number(value), _number(operand)
+    numbers = _to_number(value), _to_number(operand)
     if None not in numbers:
         return compare(*numbers)
     return isinstance(value, str) and isinstance(operand, str) and compare(value, operand)
 
 
-def _number(value: Any) -> float | None:
+def _to_number(value: Any) -> float | None:
     """Read a number, also out of text; what is none (also a field that is not there) compares with nothing."""
     if not isinstance(value, int | float | str):
         return None

@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 
 from toolweave.runtime.codec import from_json
 from toolweave.runtime.persistence.database import driver_of
-from toolweave.runtime.persistence.store_filter import fits, sql_condition
+from toolweave.runtime.persistence.store_filter import matches_item_filter, sql_condition
 
 CREATE = (
     """
@@ -61,11 +61,11 @@ REFRESH = (
 )
 SWEEP = "DELETE FROM store WHERE expires_at IS NOT NULL AND expires_at <= :now"
 # Tool results kept for a thread: a server's threads have UUIDs, what looks otherwise is an application's own.
-KEPT_FOR_A_THREAD = "LIKE 'threads.________-____-____-____-____________.tool_results'"
-_SHOWN = f"(:shows_kept OR s.prefix NOT {KEPT_FOR_A_THREAD})"
+IS_TOOL_RESULTS = "LIKE 'threads.________-____-____-____-____________.tool_results'"
+_SHOWN = f"(:shows_tool_results OR s.prefix NOT {IS_TOOL_RESULTS})"
 _ALIVE = f"(s.expires_at IS NULL OR s.expires_at > :now) AND {_SHOWN}"
 # A range of the index on prefixes, without wildcards; `under` gives its bounds.
-_UNDER = "s.prefix >= :prefix AND s.prefix < :end AND (s.prefix = :prefix OR s.prefix >= :below)"
+_IN_NAMESPACE = "s.prefix >= :prefix AND s.prefix < :end AND (s.prefix = :prefix OR s.prefix >= :below)"
 _COLUMNS = "s.prefix, s.key, s.value, s.created_at, s.updated_at, s.ttl_minutes"
 GET = f"SELECT {_COLUMNS} FROM store AS s WHERE s.prefix = :prefix AND s.key = :key AND {_ALIVE}"  # noqa: S608 - constants
 NAMESPACES = f"SELECT DISTINCT s.prefix FROM store AS s WHERE {_ALIVE}"  # noqa: S608 - constants
@@ -73,7 +73,7 @@ NAMESPACES = f"SELECT DISTINCT s.prefix FROM store AS s WHERE {_ALIVE}"  # noqa:
 ROW = f"SELECT {_COLUMNS} FROM store AS s WHERE s.rowid = ?"  # noqa: S608 - constants
 # Namespaces in the order in which they got their first item, then items as they were first put.
 _FOUND = f"""
-    FROM (SELECT s.prefix, min(s.rowid) AS first FROM store AS s WHERE {_UNDER} GROUP BY s.prefix) AS place
+    FROM (SELECT s.prefix, min(s.rowid) AS first FROM store AS s WHERE {_IN_NAMESPACE} GROUP BY s.prefix) AS place
     CROSS JOIN store AS s ON s.prefix = place.prefix
 """  # noqa: S608 - constants
 _VISIBLE = f"s.rowid NOT IN (SELECT rowid FROM store WHERE expires_at <= :now) AND {_SHOWN}"  # noqa: S608 - constants
@@ -81,21 +81,21 @@ _VISIBLE = f"s.rowid NOT IN (SELECT rowid FROM store WHERE expires_at <= :now) A
 _SCORES = f"""
     LEFT JOIN (
         SELECT s.prefix, s.key, max(nearness(s.embedding)) AS score
-        FROM store_vectors AS s WHERE {_UNDER} GROUP BY s.prefix, s.key
+        FROM store_vectors AS s WHERE {_IN_NAMESPACE} GROUP BY s.prefix, s.key
     ) AS scored ON scored.prefix = s.prefix AND scored.key = s.key
 """  # noqa: S608 - constants
 
 
-def under(prefix: str) -> dict[str, object]:
+def namespace_bounds(prefix: str) -> dict[str, object]:
     """Bound a search to a namespace and everything below it; '' has everything below it."""
     # '/' is the character after '.'; a blob comes after every text.
     return {"prefix": prefix, "below": prefix and f"{prefix}.", "end": f"{prefix}/" if prefix else b""}
 
 
-def search(condition: str, *, by_meaning: bool) -> str:
+def search_statement(condition: str, *, semantic: bool) -> str:
     """Write the statement that finds the rows of a search, each with its score, in order."""
     score, scores, best = "NULL", "", ""
-    if by_meaning:
+    if semantic:
         score, scores, best = "scored.score", _SCORES, "scored.score IS NULL, scored.score DESC, "
     return (
         f"SELECT s.rowid, {score} {_FOUND} {scores} WHERE {_VISIBLE} AND {condition} "
@@ -118,7 +118,7 @@ class ItemWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetime:
+class ItemLifetime:
     """An item that was found, and for how many minutes it lives on when that counts as use."""
 
     namespace: Namespace
@@ -126,37 +126,37 @@ class Lifetime:
     minutes: float
 
 
-class View(NamedTuple):
+class StoreView(NamedTuple):
     """What a reader sees: what is alive at a moment, and the tool results kept for threads or all but these."""
 
     now: datetime
-    shows_kept: bool = True
+    shows_tool_results: bool = True
 
 
 def write_items(connection: Connection, items: Sequence[ItemWrite], now: datetime) -> None:
     """Store and delete items with their vectors."""
     driver = driver_of(connection)
     for item in items:
-        place = {"prefix": ".".join(item.namespace), "key": item.key}
+        primary_key = {"prefix": ".".join(item.namespace), "key": item.key}
         if item.value is None:
-            driver.execute(DELETE, place)
+            driver.execute(DELETE, primary_key)
             continue
-        row = {"value": item.value, "now": _text(now), "ttl_minutes": item.ttl, "expires_at": _after(now, item.ttl)}
-        driver.execute(PUT, {**place, **row})
-        driver.execute(DELETE_VECTORS, place)
+        row = {"value": item.value, "now": _iso(now), "ttl_minutes": item.ttl, "expires_at": _expiry(now, item.ttl)}
+        driver.execute(PUT, {**primary_key, **row})
+        driver.execute(DELETE_VECTORS, primary_key)
         for field_name, embedding in item.vectors:
-            vector = {"field_name": field_name, "embedding": embedding, "now": _text(now)}
-            driver.execute(PUT_VECTOR, {**place, **vector})
+            vector = {"field_name": field_name, "embedding": embedding, "now": _iso(now)}
+            driver.execute(PUT_VECTOR, {**primary_key, **vector})
 
 
-def prolong(connection: Connection, items: Sequence[Lifetime], now: datetime) -> None:
+def refresh_ttl(connection: Connection, items: Sequence[ItemLifetime], now: datetime) -> None:
     """Let items that expire live their full time from now on."""
     rows = [
         {
             "prefix": ".".join(item.namespace),
             "key": item.key,
-            "expires_at": _after(now, item.minutes),
-            "now": _text(now),
+            "expires_at": _expiry(now, item.minutes),
+            "now": _iso(now),
         }
         for item in items
     ]
@@ -165,61 +165,61 @@ def prolong(connection: Connection, items: Sequence[Lifetime], now: datetime) ->
 
 def delete_expired(connection: Connection, now: datetime) -> int:
     """Delete what has expired; gives how many items went."""
-    return driver_of(connection).execute(SWEEP, {"now": _text(now)}).rowcount
+    return driver_of(connection).execute(SWEEP, {"now": _iso(now)}).rowcount
 
 
-def find_item(driver: sqlite3.Connection, op: GetOp, view: View) -> tuple[Item | None, list[Lifetime]]:
+def find_item(driver: sqlite3.Connection, op: GetOp, view: StoreView) -> tuple[Item | None, list[ItemLifetime]]:
     """Read one item."""
     parameters = {"prefix": ".".join(op.namespace), "key": op.key, **_view_parameters(view)}
     row = driver.execute(GET, parameters).fetchone()
     if row is None:
         return None, []
-    return Item(**_fields(row, _value(row))), _lifetimes([row] if op.refresh_ttl else [])
+    return Item(**_item_fields(row, _parse_value(row))), _lifetimes([row] if op.refresh_ttl else [])
 
 
 def search_items(
-    driver: sqlite3.Connection, op: SearchOp, view: View, vector: bytes | None
-) -> tuple[list[SearchItem], list[Lifetime]]:
+    driver: sqlite3.Connection, op: SearchOp, view: StoreView, vector: bytes | None
+) -> tuple[list[SearchItem], list[ItemLifetime]]:
     """Read the items under a namespace that fit the filter: nearest first with a vector, else as they were put."""
     condition, operands = sql_condition(op.filter or {})
     # SQLite skips items only where no filter is left to decide about them.
     skipped, start = (0, op.offset) if op.filter else (op.offset, 0)
     most = -1 if op.filter else op.limit
     parameters = {**_view_parameters(view), **operands, "most": most, "skipped": skipped}
-    parameters |= under(".".join(op.namespace_prefix))
+    parameters |= namespace_bounds(".".join(op.namespace_prefix))
     if vector is not None:
-        driver.create_function("nearness", 1, nearness_to(vector), deterministic=True)
-    places = driver.execute(search(condition, by_meaning=vector is not None), parameters)
-    fitting = _fitting(driver, places, op.filter or {})
-    found = list(islice(fitting, start, min(start + op.limit, sys.maxsize)))
-    items = [SearchItem(**_fields(row, value), score=score) for row, value, score in found]
+        driver.create_function("nearness", 1, cosine_similarity_to(vector), deterministic=True)
+    rows = driver.execute(search_statement(condition, semantic=vector is not None), parameters)
+    matching = _matching_items(driver, rows, op.filter or {})
+    found = list(islice(matching, start, min(start + op.limit, sys.maxsize)))
+    items = [SearchItem(**_item_fields(row, value), score=score) for row, value, score in found]
     return items, _lifetimes([row for row, _, _ in found] if op.refresh_ttl else [])
 
 
-def find_namespaces(driver: sqlite3.Connection, op: ListNamespacesOp, view: View) -> list[Namespace]:
+def find_namespaces(driver: sqlite3.Connection, op: ListNamespacesOp, view: StoreView) -> list[Namespace]:
     """List namespaces that have items, cut to a depth, in order."""
     found = (tuple(prefix.split(".")) for (prefix,) in driver.execute(NAMESPACES, _view_parameters(view)))
     conditions = op.match_conditions or ()
-    fitting = (namespace for namespace in found if all(_fits(namespace, one) for one in conditions))
-    listed = sorted({namespace[: op.max_depth] for namespace in fitting})
+    matching = (namespace for namespace in found if all(_matches_condition(namespace, one) for one in conditions))
+    listed = sorted({namespace[: op.max_depth] for namespace in matching})
     return listed[op.offset : op.offset + op.limit]
 
 
-def _view_parameters(view: View) -> dict[str, object]:
-    return {"now": _text(view.now), "shows_kept": view.shows_kept}
+def _view_parameters(view: StoreView) -> dict[str, object]:
+    return {"now": _iso(view.now), "shows_tool_results": view.shows_tool_results}
 
 
-def _fitting(
-    driver: sqlite3.Connection, places: sqlite3.Cursor, wanted: Mapping[str, Any]
+def _matching_items(
+    driver: sqlite3.Connection, rows: sqlite3.Cursor, item_filter: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[Any, ...], Any, float | None]]:
-    for rowid, score in places:
+    for rowid, score in rows:
         row = driver.execute(ROW, (rowid,)).fetchone()
-        value = _value(row)
-        if not wanted or fits(value, wanted):
+        value = _parse_value(row)
+        if not item_filter or matches_item_filter(value, item_filter):
             yield row, value, score
 
 
-def _fits(namespace: Namespace, condition: MatchCondition) -> bool:
+def _matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
     path = condition.path
     if len(path) > len(namespace):
         return False
@@ -227,101 +227,101 @@ def _fits(namespace: Namespace, condition: MatchCondition) -> bool:
     return all(wanted in ("*", label) for wanted, label in zip(path, labels, strict=True))
 
 
-def _lifetimes(rows: Sequence[tuple[Any, ...]]) -> list[Lifetime]:
-    return [Lifetime(tuple(row[0].split(".")), row[1], row[5]) for row in rows if row[5] is not None]
+def _lifetimes(rows: Sequence[tuple[Any, ...]]) -> list[ItemLifetime]:
+    return [ItemLifetime(tuple(row[0].split(".")), row[1], row[5]) for row in rows if row[5] is not None]
 
 
-def _fields(row: tuple[Any, ...], value: Any) -> dict[str, Any]:
+def _item_fields(row: tuple[Any, ...], value: Any) -> dict[str, Any]:
     return {
         "namespace": tuple(row[0].split(".")),
         "key": row[1],
         "value": value,
-        "created_at": _moment(row[3]),
-        "updated_at": _moment(row[4]),
+        "created_at": _parse_time(row[3]),
+        "updated_at": _parse_time(row[4]),
     }
 
 
-def _value(row: tuple[Any, ...]) -> Any:
+def _parse_value(row: tuple[Any, ...]) -> Any:
     return from_json(row[2]) if isinstance(row[2], str) else json.loads(row[2])
 
 
-def _after(now: datetime, minutes: float | None) -> str | None:
+def _expiry(now: datetime, minutes: float | None) -> str | None:
     if minutes is None:
         return None
     try:
-        return _text(now + timedelta(minutes=minutes))
+        return _iso(now + timedelta(minutes=minutes))
     except OverflowError:
         return None
 
 
-def _text(moment: datetime) -> str:
+def _iso(moment: datetime) -> str:
     return moment.isoformat(sep=" ", timespec="microseconds")
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-_FIRST, _LAST = "threads.", ".tool_results"
-_KEPT = re.compile(r"threads\.[^-]{8}-[^-]{4}-[^-]{4}-[^-]{4}-[^-]{12}\.tool_results", re.IGNORECASE)
-_HAS = "SELECT 1 FROM store WHERE prefix = :prefix LIMIT 1"
-_DELETE = "DELETE FROM store WHERE prefix = :prefix"
-_COPY = (
+_TOOL_RESULTS_START, _TOOL_RESULTS_END = "threads.", ".tool_results"
+_TOOL_RESULTS = re.compile(r"threads\.[^-]{8}-[^-]{4}-[^-]{4}-[^-]{4}-[^-]{12}\.tool_results", re.IGNORECASE)
+_HAS_ITEMS = "SELECT 1 FROM store WHERE prefix = :prefix LIMIT 1"
+_DELETE_ITEMS = "DELETE FROM store WHERE prefix = :prefix"
+_COPY_ITEMS = (
     "INSERT OR REPLACE INTO store (prefix, key, value, created_at, updated_at, expires_at, ttl_minutes) "
     "SELECT :target, key, value, created_at, updated_at, expires_at, ttl_minutes FROM store WHERE prefix = :source"
 )
 # '/' is the character after '.'.
-_WITH_ITEMS = (
+_TOOL_RESULT_PREFIXES = (
     "SELECT DISTINCT prefix FROM store WHERE prefix >= 'threads.' AND prefix < 'threads/' "  # noqa: S608 - constants
-    f"AND prefix {KEPT_FOR_A_THREAD}"
+    f"AND prefix {IS_TOOL_RESULTS}"
 )
 
 
-def is_kept_for_a_thread(namespace: Sequence[str]) -> bool:
+def is_tool_results(namespace: Sequence[str]) -> bool:
     """Say whether a namespace holds tool results kept for a thread of a server, whose id is a UUID."""
-    return _KEPT.fullmatch(".".join(namespace)) is not None
+    return _TOOL_RESULTS.fullmatch(".".join(namespace)) is not None
 
 
-def has_items(connection: Connection, thread_id: str) -> bool:
+def has_tool_results(connection: Connection, thread_id: str) -> bool:
     """Say whether a thread has any."""
-    return driver_of(connection).execute(_HAS, {"prefix": _prefix(thread_id)}).fetchone() is not None
+    return driver_of(connection).execute(_HAS_ITEMS, {"prefix": _prefix(thread_id)}).fetchone() is not None
 
 
-def delete_items(connection: Connection, thread_id: str) -> None:
+def delete_tool_results(connection: Connection, thread_id: str) -> None:
     """Delete what a thread has."""
-    driver_of(connection).execute(_DELETE, {"prefix": _prefix(thread_id)})
+    driver_of(connection).execute(_DELETE_ITEMS, {"prefix": _prefix(thread_id)})
 
 
-def copy_items(connection: Connection, source: str, target: str) -> None:
+def copy_tool_results(connection: Connection, source: str, target: str) -> None:
     """Give a thread what another one has."""
-    driver_of(connection).execute(_COPY, {"source": _prefix(source), "target": _prefix(target)})
+    driver_of(connection).execute(_COPY_ITEMS, {"source": _prefix(source), "target": _prefix(target)})
 
 
-def threads_with_items(connection: Connection) -> set[str]:
+def threads_with_tool_results(connection: Connection) -> set[str]:
     """Name the threads that have any."""
-    found = driver_of(connection).execute(_WITH_ITEMS)
-    return {prefix.removeprefix(_FIRST).removesuffix(_LAST) for (prefix,) in found}
+    found = driver_of(connection).execute(_TOOL_RESULT_PREFIXES)
+    return {prefix.removeprefix(_TOOL_RESULTS_START).removesuffix(_TOOL_RESULTS_END) for (prefix,) in found}
 
 
 def _prefix(thread_id: str) -> str:
-    return f"{_FIRST}{thread_id}{_LAST}"
+    return f"{_TOOL_RESULTS_START}{thread_id}{_TOOL_RESULTS_END}"
 
 
-def nearness_to(vector: bytes) -> Callable[[bytes], float | None]:
+def cosine_similarity_to(vector: bytes) -> Callable[[bytes], float | None]:
     """Make a function that gives the cosine of the angle between the vector and another: 1 is the same direction.
 
     Our own, because many Pythons come with an SQLite that loads no extensions. It gives None for vectors of another
     length, made by another model, and for those without a direction.
     """
-    wanted = array("f", vector)
-    wanted_length = sqrt(sum(map(mul, wanted, wanted)))
+    query = array("f", vector)
+    query_length = sqrt(sum(map(mul, query, query)))
 
-    def nearness(other: bytes) -> float | None:
+    def cosine_similarity(other: bytes) -> float | None:
         if len(other) != len(vector):
             return None
         stored = array("f", other)
-        lengths = wanted_length * sqrt(sum(map(mul, stored, stored)))
-        return sum(map(mul, wanted, stored)) / lengths if lengths else None
+        lengths = query_length * sqrt(sum(map(mul, stored, stored)))
+        return sum(map(mul, query, stored)) / lengths if lengths else None
 
-    return nearness
+    return cosine_similarity

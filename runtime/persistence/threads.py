@@ -30,24 +30,24 @@ from sqlalchemy import (
 )
 
 from toolweave.errors import Conflict, NotFound
-from toolweave.runtime.codec import StoredJson, from_json, to_json, to_micros, utc_now
+from toolweave.runtime.codec import RawJson, from_json, to_json, to_micros, utc_now
 from toolweave.runtime.models import JsonObject, Outcome, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
 from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import SqliteDatabase
-from toolweave.runtime.persistence.run_rows import new_thread, ttl_columns
-from toolweave.runtime.persistence.schema import Compiled, record_of, runs, threads
-from toolweave.runtime.persistence.search import allows, filter_in_force, page, where_contains, where_visible
+from toolweave.runtime.persistence.run_rows import new_thread_row, ttl_columns
+from toolweave.runtime.persistence.schema import Statement, runs, threads, to_record
+from toolweave.runtime.persistence.search import current_filter, is_allowed, select_page, where_contains, where_visible
 
 IN_FLIGHT = "Thread {thread_id} has in-flight runs: {run_ids}. Wait for them to end or cancel them."
 # Begins the token of a claim under which the thread is deleted: nothing is created or changed there any more.
-DELETING = "delete:"
-CLAIMED = "Thread {thread_id} is being changed by another request. Try again when that has ended."
+DELETION_PREFIX = "delete:"
+CLAIMED_TEXT = "Thread {thread_id} is being changed by another request. Try again when that has ended."
 TOKEN: BindParameter[str] = bindparam("token")
 EXPIRED_BY: BindParameter[int] = bindparam("expired_by", type_=BigInteger)
-take_claim = Compiled(
+acquire_claim = Statement(
     update(threads)
     .where(
-        sql.THREAD,
+        sql.THREAD_BY_ID,
         threads.c.claim.is_(None),
         ~exists().where(runs.c.thread_id == threads.c.thread_id, sql.ACTIVE),
         or_(EXPIRED_BY.is_(None), threads.c.expires_at <= EXPIRED_BY),
@@ -55,10 +55,10 @@ take_claim = Compiled(
     .values(claim=TOKEN)
     .returning(threads.c.thread_id)
 )
-seize_claim = Compiled(update(threads).where(sql.THREAD).values(claim=TOKEN).returning(threads.c.thread_id))
-release_claim = Compiled(update(threads).where(sql.THREAD, threads.c.claim == TOKEN).values(claim=null()))
-clear_claims = Compiled(update(threads).where(threads.c.claim.is_not(None)).values(claim=null()))
-claim_of = Compiled(select(threads.c.claim).where(sql.THREAD))
+override_claim = Statement(update(threads).where(sql.THREAD_BY_ID).values(claim=TOKEN).returning(threads.c.thread_id))
+release_claim = Statement(update(threads).where(sql.THREAD_BY_ID, threads.c.claim == TOKEN).values(claim=null()))
+clear_claims = Statement(update(threads).where(threads.c.claim.is_not(None)).values(claim=null()))
+read_claim = Statement(select(threads.c.claim).where(sql.THREAD_BY_ID))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ class ThreadClaim:
         return cls(thread_id, str(uuid4()))
 
     @classmethod
-    def to_delete(cls, thread_id: str) -> "ThreadClaim":
+    def for_deletion(cls, thread_id: str) -> "ThreadClaim":
         """Make a claim for deleting the thread: until it is released, runs cannot be created there."""
-        return cls(thread_id, f"{DELETING}{uuid4()}")
+        return cls(thread_id, f"{DELETION_PREFIX}{uuid4()}")
 
     @classmethod
-    def of_run(cls, run: Run) -> "ThreadClaim":
+    def for_run(cls, run: Run) -> "ThreadClaim":
         """Name the claim that one attempt of a run has on its thread."""
         return cls(run.thread_id, f"{run.run_id}:{run.attempt}")
 
@@ -91,7 +91,7 @@ class ThreadClaims:
         self._database = database
         self._clock = clock
 
-    async def take(self, claim: ThreadClaim, *, expired_by: datetime | None = None) -> None:
+    async def acquire(self, claim: ThreadClaim, *, expired_by: datetime | None = None) -> None:
         """Claim an idle thread; with `expired_by`, only if its time to live is over by then.
 
         Raises:
@@ -105,17 +105,17 @@ class ThreadClaims:
         }
 
         def work(connection: Connection) -> None:
-            if take_claim.first(connection, values) is None:
-                raise _refusal(connection, claim.thread_id)
+            if acquire_claim.first(connection, values) is None:
+                raise _claim_error(connection, claim.thread_id)
 
         await self._database.write(work)
 
-    async def seize(self, claim: ThreadClaim) -> None:
+    async def override(self, claim: ThreadClaim) -> None:
         """Claim a thread whatever else holds it: it is about to be deleted. Raises NotFound."""
 
         def work(connection: Connection) -> None:
-            if seize_claim.first(connection, {"of_thread": claim.thread_id, "token": claim.token}) is None:
-                raise _unknown(claim.thread_id)
+            if override_claim.first(connection, {"of_thread": claim.thread_id, "token": claim.token}) is None:
+                raise _not_found(claim.thread_id)
 
         await self._database.write(work)
 
@@ -130,27 +130,27 @@ class ThreadClaims:
 
         return await self._database.write(work)
 
-    async def clear(self) -> None:
+    async def release_all(self) -> None:
         """Give up all claims; only for the start of the one process that takes them."""
         await self._database.write(lambda connection: clear_claims.run(connection, {}))
 
 
 def is_being_deleted(thread: Any) -> bool:
     """Say whether the claim in a row of `threads` is for deleting it."""
-    return thread.claim is not None and thread.claim.startswith(DELETING)
+    return thread.claim is not None and thread.claim.startswith(DELETION_PREFIX)
 
 
-def _refusal(connection: Connection, thread_id: str) -> Exception:
-    row = claim_of.first(connection, {"of_thread": thread_id})
+def _claim_error(connection: Connection, thread_id: str) -> Exception:
+    row = read_claim.first(connection, {"of_thread": thread_id})
     if row is None:
-        return _unknown(thread_id)
+        return _not_found(thread_id)
     active = sql.active_runs.all(connection, {"of_thread": thread_id})
     if active:
         return Conflict(IN_FLIGHT.format(thread_id=thread_id, run_ids=", ".join(run.run_id for run in active[:10])))
-    return Conflict(CLAIMED.format(thread_id=thread_id))
+    return Conflict(CLAIMED_TEXT.format(thread_id=thread_id))
 
 
-def _unknown(thread_id: str) -> NotFound:
+def _not_found(thread_id: str) -> NotFound:
     return NotFound(f"Thread with ID {thread_id} not found")
 
 
@@ -197,17 +197,17 @@ class ThreadRepository:
             Conflict: it exists and `if_exists` is raise.
         """
         moment = to_micros(created_at or self._clock())
-        row = new_thread(thread_id, metadata or {}, moment, ttl or self.default_ttl)
-        wanted = filter_in_force("threads")
+        row = new_thread_row(thread_id, metadata or {}, moment, ttl or self.default_ttl)
+        metadata_filter = current_filter("threads")
 
         def work(connection: Connection) -> Thread:
-            existing = _row(connection, thread_id)
+            existing = _find_row(connection, thread_id)
             if existing is not None:
-                if if_exists == "raise" or not allows(wanted, from_json(existing.metadata)):
+                if if_exists == "raise" or not is_allowed(metadata_filter, from_json(existing.metadata)):
                     raise Conflict(f"Thread with ID {thread_id} already exists")
-                return _thread_from(existing)
+                return _thread_from_row(existing)
             connection.execute(insert(threads), row)
-            return _thread_from(_required_row(connection, thread_id))
+            return _thread_from_row(_get_row(connection, thread_id))
 
         return await self._database.write(work)
 
@@ -217,7 +217,7 @@ class ThreadRepository:
         Raises:
             NotFound: there is none with this id.
         """
-        return await self._database.read(lambda connection: _thread_from(_required_row(connection, thread_id)))
+        return await self._database.read(lambda connection: _thread_from_row(_get_row(connection, thread_id)))
 
     async def patch(self, thread_id: str, metadata: JsonObject, ttl: ThreadTtl | None = None) -> Thread:
         """Merge metadata into the thread's, key by key at the top level; a time to live counts from now.
@@ -228,13 +228,13 @@ class ThreadRepository:
         now = to_micros(self._clock())
 
         def work(connection: Connection) -> Thread:
-            row = _row(connection, thread_id)
+            row = _find_row(connection, thread_id)
             if row is None or is_being_deleted(row):
                 raise NotFound("Not Found")
             merged = to_json({**from_json(row.metadata), **metadata})
             lifetime = ttl_columns(ttl, now) if ttl is not None else {}
-            connection.execute(_at(thread_id).values(metadata=merged, updated_at=now, **lifetime))
-            return _thread_from(_required_row(connection, thread_id))
+            connection.execute(_update_thread(thread_id).values(metadata=merged, updated_at=now, **lifetime))
+            return _thread_from_row(_get_row(connection, thread_id))
 
         return await self._database.write(work)
 
@@ -258,24 +258,24 @@ class ThreadRepository:
         offset: int = 0,
         sort_by: ThreadSort | None = None,
         sort_order: Literal["asc", "desc"] | None = None,
-        values_as_stored: bool = False,
-        **wanted: Unpack[ThreadFilter],
+        raw_values: bool = False,
+        **filters: Unpack[ThreadFilter],
     ) -> list[Thread]:
         """Return the threads among `ids` with this status that contain the metadata and the values.
 
         With `values_as_stored` their values are the stored JSON, ready for the encoder: parsing and encoding those of a
         thousand threads takes seconds.
         """
-        keys = _filtered(select(threads.c.thread_id), wanted)
-        query = page(keys, threads, sort_by or "updated_at", sort_order, limit, offset)
-        values_from = _as_stored if values_as_stored else _optional
+        keys = _apply_filter(select(threads.c.thread_id), filters)
+        query = select_page(keys, threads, sort_by or "updated_at", sort_order, limit, offset)
+        parse_values = _raw_json if raw_values else _parse_json
         return await self._database.read(
-            lambda connection: [_thread_from(row, values_from) for row in connection.execute(query)]
+            lambda connection: [_thread_from_row(row, parse_values) for row in connection.execute(query)]
         )
 
-    async def count(self, **wanted: Unpack[ThreadFilter]) -> int:
+    async def count(self, **filters: Unpack[ThreadFilter]) -> int:
         """Count what search would find."""
-        query = _filtered(select(func.count()).select_from(threads), wanted)
+        query = _apply_filter(select(func.count()).select_from(threads), filters)
         return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
 
     async def set_state(
@@ -294,16 +294,16 @@ class ThreadRepository:
         state = Outcome("success", status, values_json, interrupts)
 
         def work(connection: Connection) -> None:
-            _required_row(connection, thread_id)
-            settle(connection, thread_id, state, now)
+            _get_row(connection, thread_id)
+            store_thread_state(connection, thread_id, state, now)
 
         await self._database.write(work)
 
-    async def expired(self, now: datetime, limit: int) -> list[ExpiredThread]:
+    async def list_expired(self, now: datetime, limit: int) -> list[ExpiredThread]:
         """Name threads whose time to live is over and that nothing uses, the longest overdue first."""
         query = (
             select(threads.c.thread_id, threads.c.ttl_strategy)
-            .where(threads.c.expires_at <= to_micros(now), ~_busy())
+            .where(threads.c.expires_at <= to_micros(now), ~_has_active_runs())
             .order_by(threads.c.expires_at)
             .limit(limit)
         )
@@ -311,14 +311,14 @@ class ThreadRepository:
 
     async def clear_expiry(self, thread_id: str, now: datetime) -> None:
         """Let a thread that has expired by `now` stay until its next change."""
-        cleared = _at(thread_id).where(threads.c.expires_at <= to_micros(now)).values(expires_at=None)
+        cleared = _update_thread(thread_id).where(threads.c.expires_at <= to_micros(now)).values(expires_at=None)
         await self._database.write(lambda connection: connection.execute(cleared))
 
 
-def settle(connection: Connection, thread_id: str, state: Outcome, now: int) -> Sequence[Any]:
+def store_thread_state(connection: Connection, thread_id: str, state: Outcome, now: int) -> Sequence[Any]:
     """Write the state that a thread has now, and return its runs that have not ended: with any, it stays busy."""
     waiting = sql.active_runs.all(connection, {"of_thread": thread_id})
-    sql.settle_thread.run(
+    sql.update_thread_state.run(
         connection,
         {
             "of_thread": thread_id,
@@ -333,44 +333,44 @@ def settle(connection: Connection, thread_id: str, state: Outcome, now: int) -> 
     return waiting
 
 
-def _at(thread_id: str) -> Any:
+def _update_thread(thread_id: str) -> Any:
     return update(threads).where(threads.c.thread_id == thread_id)
 
 
-def _busy() -> ColumnElement[bool]:
+def _has_active_runs() -> ColumnElement[bool]:
     return exists().where(runs.c.thread_id == threads.c.thread_id, runs.c.status.in_(("pending", "running")))
 
 
-def _row(connection: Connection, thread_id: str) -> Row[Any] | None:
+def _find_row(connection: Connection, thread_id: str) -> Row[Any] | None:
     return connection.execute(select(threads).where(threads.c.thread_id == thread_id)).one_or_none()
 
 
-def _required_row(connection: Connection, thread_id: str) -> Row[Any]:
-    row = _row(connection, thread_id)
+def _get_row(connection: Connection, thread_id: str) -> Row[Any]:
+    row = _find_row(connection, thread_id)
     if row is None:
         raise NotFound(f"Thread with ID {thread_id} not found")
     return row
 
 
-def _filtered(query: Select[Any], wanted: ThreadFilter) -> Select[Any]:
-    if (ids := wanted.get("ids")) is not None:
+def _apply_filter(query: Select[Any], filters: ThreadFilter) -> Select[Any]:
+    if (ids := filters.get("ids")) is not None:
         query = query.where(threads.c.thread_id.in_(ids))
-    if (status := wanted.get("status")) is not None:
+    if (status := filters.get("status")) is not None:
         query = query.where(threads.c.status == status)
     query = where_visible(query, "threads", threads.c.metadata)
-    query = where_contains(query, threads.c.metadata, wanted.get("metadata"))
-    return where_contains(query, threads.c.state_values, wanted.get("values"))
+    query = where_contains(query, threads.c.metadata, filters.get("metadata"))
+    return where_contains(query, threads.c.state_values, filters.get("values"))
 
 
-def _thread_from(row: Row[Any], values_from: "Callable[[str | None], Any] | None" = None) -> Thread:
+def _thread_from_row(row: Row[Any], parse_values: "Callable[[str | None], Any] | None" = None) -> Thread:
     ttl = None if row.ttl_minutes is None else ThreadTtl(row.ttl_minutes, row.ttl_strategy)
-    return record_of(Thread, row, values=(values_from or _optional)(row.state_values), ttl=ttl)
+    return to_record(Thread, row, values=(parse_values or _parse_json)(row.state_values), ttl=ttl)
 
 
-def _as_stored(text: str | None) -> Any:
-    return None if text is None else StoredJson(text)
+def _raw_json(text: str | None) -> Any:
+    return None if text is None else RawJson(text)
 
 
-def _optional(text: str | None) -> JsonObject | None:
+def _parse_json(text: str | None) -> JsonObject | None:
     document: JsonObject | None = None if text is None else from_json(text)
     return document

@@ -10,13 +10,13 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from toolweave.runtime.codec import from_micros, to_micros, utc_now
 from toolweave.runtime.persistence.database import SqliteDatabase
-from toolweave.runtime.persistence.schema import Compiled, columns_of, record_of, webhook_deliveries
+from toolweave.runtime.persistence.schema import Statement, to_record, to_row, webhook_deliveries
 
 # How long a delivery that was given up can be looked at.
-KEPT = timedelta(days=7)
+FAILED_RETENTION = timedelta(days=7)
 
-_insert = Compiled(insert(webhook_deliveries), [column.name for column in webhook_deliveries.c])
-_WITH_ID = webhook_deliveries.c.delivery_id == bindparam("of_delivery")
+_insert_row = Statement(insert(webhook_deliveries), [column.name for column in webhook_deliveries.c])
+_DELIVERY_ID_MATCHES = webhook_deliveries.c.delivery_id == bindparam("of_delivery")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class WebhookDelivery:
 def insert_delivery(connection: Connection, delivery: WebhookDelivery, now: datetime) -> None:
     """Write a delivery that is due at once; for the transaction that ends its run."""
     moment = to_micros(now)
-    row = columns_of(webhook_deliveries, delivery, next_attempt_at=moment, created_at=moment)
-    _insert.run(connection, {"last_error": None, "given_up_at": None, **row})
+    row = to_row(webhook_deliveries, delivery, next_attempt_at=moment, created_at=moment)
+    _insert_row.run(connection, {"last_error": None, "given_up_at": None, **row})
 
 
-def place_of(url: str) -> str:
+def url_origin(url: str) -> str:
     """Give the part of a URL that names its server, with a slash behind it: just that for a path of our own."""
     scheme, mark, rest = url.partition("://")
     return f"{scheme}{mark}{rest.partition('/')[0]}/" if mark else "/"
@@ -49,10 +49,10 @@ class WebhookRepository:
     def __init__(self, database: SqliteDatabase, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._clock = clock
-        self.written = asyncio.Event()
+        self.new_delivery = asyncio.Event()
 
-    async def begin_next(
-        self, now: datetime, *, besides: Collection[str] = (), places: Collection[str] = ()
+    async def start_next(
+        self, now: datetime, *, excluded_ids: Collection[str] = (), excluded_origins: Collection[str] = ()
     ) -> WebhookDelivery | None:
         """Begin an attempt of the delivery that is due longest; None when none is due.
 
@@ -63,8 +63,8 @@ class WebhookRepository:
         next_one = (
             select(webhook_deliveries.c.delivery_id)
             .where(webhook_deliveries.c.next_attempt_at <= to_micros(now))
-            .where(webhook_deliveries.c.delivery_id.not_in(besides))
-            .where(*(func.substr(whole, 1, len(place)) != place for place in places))
+            .where(webhook_deliveries.c.delivery_id.not_in(excluded_ids))
+            .where(*(func.substr(whole, 1, len(place)) != place for place in excluded_origins))
             .order_by(webhook_deliveries.c.next_attempt_at)
             .limit(1)
         )
@@ -77,7 +77,7 @@ class WebhookRepository:
 
         def work(connection: Connection) -> WebhookDelivery | None:
             row = connection.execute(statement).first()
-            return None if row is None else record_of(WebhookDelivery, row)
+            return None if row is None else to_record(WebhookDelivery, row)
 
         return await self._database.write(work)
 
@@ -88,20 +88,20 @@ class WebhookRepository:
         micros = await self._database.read(lambda connection: connection.execute(query).scalar())
         return None if micros is None else from_micros(micros)
 
-    async def done(self, delivery_id: str) -> None:
+    async def delete(self, delivery_id: str) -> None:
         """Forget a delivery that has been heard."""
-        statement = delete(webhook_deliveries).where(_WITH_ID)
+        statement = delete(webhook_deliveries).where(_DELIVERY_ID_MATCHES)
         await self._database.write(lambda connection: connection.execute(statement, {"of_delivery": delivery_id}))
 
     async def postpone(self, delivery_id: str, until: datetime, error: str) -> None:
         """Try again later."""
-        await self._change(delivery_id, next_attempt_at=to_micros(until), last_error=error)
+        await self._update(delivery_id, next_attempt_at=to_micros(until), last_error=error)
 
-    async def give_up(self, delivery_id: str, error: str) -> None:
+    async def mark_failed(self, delivery_id: str, error: str) -> None:
         """Try no more; the delivery is kept for some days with its error."""
-        await self._change(delivery_id, next_attempt_at=None, last_error=error, given_up_at=self._now())
+        await self._update(delivery_id, next_attempt_at=None, last_error=error, given_up_at=self._now())
 
-    async def put_back(self, delivery_ids: Sequence[str]) -> None:
+    async def undo_attempts(self, delivery_ids: Sequence[str]) -> None:
         """Take back the attempts that were broken off by us."""
         statement = (
             update(webhook_deliveries)
@@ -110,14 +110,14 @@ class WebhookRepository:
         )
         await self._database.write(lambda connection: connection.execute(statement))
 
-    async def forget_old(self) -> int:
+    async def delete_old_failures(self) -> int:
         """Delete what was given up long ago; say how many."""
-        limit = self._now() - KEPT // timedelta(microseconds=1)
+        limit = self._now() - FAILED_RETENTION // timedelta(microseconds=1)
         statement = delete(webhook_deliveries).where(webhook_deliveries.c.given_up_at < limit)
         return await self._database.write(lambda connection: connection.execute(statement).rowcount)
 
-    async def _change(self, delivery_id: str, **values: Any) -> None:
-        statement = update(webhook_deliveries).where(_WITH_ID).values(**values)
+    async def _update(self, delivery_id: str, **values: Any) -> None:
+        statement = update(webhook_deliveries).where(_DELIVERY_ID_MATCHES).values(**values)
         await self._database.write(lambda connection: connection.execute(statement, {"of_delivery": delivery_id}))
 
     def _now(self) -> int:

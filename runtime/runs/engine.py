@@ -14,19 +14,19 @@ from loguru import logger
 
 from toolweave.errors import ClaimLost, Conflict, NotFound, PersistenceError
 from toolweave.runtime.codec import dumps
-from toolweave.runtime.events.channel import Channel, Subscription, speaks_protocol
-from toolweave.runtime.events.thread_stream import Position, ThreadStreamMode, ThreadSubscription, thread_events
-from toolweave.runtime.models import TERMINAL, CancelAction, NewRun, Run, RunStatus, StreamEvent
-from toolweave.runtime.persistence.opening import Persistence
-from toolweave.runtime.persistence.runs import Alongside, RollbackAskedError
-from toolweave.runtime.persistence.threads import CLAIMED, DELETING, ThreadClaim
-from toolweave.runtime.runs.execution import Execution, Runtime, after_cancel, execute_run, state_left
-from toolweave.runtime.runs.progress import RunProgress, with_job_metadata
-from toolweave.runtime.webhooks import superseded_by, telling
+from toolweave.runtime.events.channel import Channel, Subscription, uses_protocol
+from toolweave.runtime.events.thread_stream import StreamPosition, ThreadStreamMode, ThreadSubscription, thread_events
+from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, RunStatus, StreamEvent
+from toolweave.runtime.persistence.data_folder import Persistence
+from toolweave.runtime.persistence.runs import ExtraWork, RollbackRequestedError
+from toolweave.runtime.persistence.threads import CLAIMED_TEXT, DELETION_PREFIX, ThreadClaim
+from toolweave.runtime.runs.execution import EngineRuntime, Execution, end_cancelled, execute_run, read_final_state
+from toolweave.runtime.runs.progress import RunProgress, add_job_metadata
+from toolweave.runtime.webhooks import superseded_reason, webhook_write
 
-STOP_SECONDS = 4.0
-CLAIM_SECONDS = 30.0
-RETAKE_SECONDS = 5.0
+STOP_TIMEOUT_S = 4.0
+CLAIM_TIMEOUT_S = 30.0
+RETRY_DELAY_S = 5.0
 _UNKNOWN_ERROR = {"error": "RunError", "message": "The run failed; a later run has replaced its error."}
 
 
@@ -36,11 +36,11 @@ class LiveRun:
 
     run: Run
     channel: Channel
-    ended: "asyncio.Future[bytes | None]"
-    graph: "asyncio.Task[Execution] | None" = None
+    result_future: "asyncio.Future[bytes | None]"
+    graph_task: "asyncio.Task[Execution] | None" = None
     cancel: CancelAction | None = None
-    why_cancelled: str | None = None
-    deleted: bool = False
+    cancel_reason: str | None = None
+    is_deleted: bool = False
     progress: RunProgress = field(default_factory=RunProgress)
 
 
@@ -49,17 +49,17 @@ class StartedRun:
     """A created run, its end and, when asked for, its events from the very first."""
 
     run: Run
-    ended: "asyncio.Future[bytes | None]"
+    result_future: "asyncio.Future[bytes | None]"
     events: Subscription | None = None
 
     async def result(self) -> bytes:
         """Wait as `EmbeddedEngine.wait` does, for a run that may have ended, and be gone, by now."""
-        return await body_of(self.ended)
+        return await wait_for_result(self.result_future)
 
 
-async def body_of(ended: "asyncio.Future[bytes | None]") -> bytes:
+async def wait_for_result(result_future: "asyncio.Future[bytes | None]") -> bytes:
     """Wait for a run's end; gives the JSON that waiters get. Raises NotFound for a run that is gone."""
-    body = await asyncio.shield(ended)
+    body = await asyncio.shield(result_future)
     if body is None:
         raise NotFound("Run not found")
     return body
@@ -72,51 +72,51 @@ class EmbeddedEngine:
     `ended` counts the runs that have ended in this process, by status.
     """
 
-    runtime: Runtime
+    runtime: EngineRuntime
     slots: asyncio.Semaphore
-    live: dict[str, LiveRun] = field(default_factory=dict)
-    drivers: "set[asyncio.Task[None]]" = field(default_factory=set)
+    live_runs: dict[str, LiveRun] = field(default_factory=dict)
+    tasks: "set[asyncio.Task[None]]" = field(default_factory=set)
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
     claim_locks: "WeakValueDictionary[str, asyncio.Lock]" = field(default_factory=WeakValueDictionary)
-    retake_seconds: float = RETAKE_SECONDS
-    stopping: bool = False
-    ended: "Counter[RunStatus]" = field(default_factory=Counter)
+    retry_delay_s: float = RETRY_DELAY_S
+    is_stopping: bool = False
+    ended_counts: "Counter[RunStatus]" = field(default_factory=Counter)
 
-    async def start(self, new: NewRun, *, listen: bool = False, alongside: Alongside | None = None) -> StartedRun:
+    async def start_run(self, new: NewRun, *, listen: bool = False, extra_work: ExtraWork | None = None) -> StartedRun:
         """Create a run, `alongside` in the same transaction, and let it start when its turn comes.
 
         Raises:
             NotFound: the thread does not exist and `if_not_exists` is "reject".
             Conflict: the thread is busy and the strategy is "reject".
         """
-        created = await self.runtime.persistence.runs.create_run(new, alongside)
-        live = self._watch(created.run)
+        created = await self.runtime.persistence.runs.create_run(new, extra_work)
+        live = self._track_run(created.run)
         events = live.channel.listen() if listen else None
         try:
-            for run_id, action in created.superseded:
-                await self._stop_run(run_id, action, superseded_by(new, action))
+            for run_id, action in created.superseded_runs:
+                await self._stop_run(run_id, action, superseded_reason(new, action))
         finally:
             # The new run is stored, so it must have its turn whatever became of the others.
-            if created.due:
-                self._spawn(new.run_id, self._take_up(new.run_id))
+            if created.is_due:
+                self._start_task(new.run_id, self._process_run(new.run_id))
             elif new.not_before is not None:
-                self._later(new.run_id, new.not_before)
-        return StartedRun(created.run, live.ended, events)
+                self._schedule_run(new.run_id, new.not_before)
+        return StartedRun(created.run, live.result_future, events)
 
-    async def wait(self, run: Run) -> bytes:
+    async def wait_for_run(self, run: Run) -> bytes:
         """Wait for a run to end; gives the thread's values, or {"__error__": …}, as JSON. Raises NotFound."""
-        if (live := self.live.get(run.run_id)) is None:
+        if (live := self.live_runs.get(run.run_id)) is None:
             # It may have ended after `run` was read.
             ended = await self.runtime.persistence.runs.get(run.thread_id, run.run_id)
-            return await _result_of(self.runtime.persistence, ended)
-        return await body_of(live.ended)
+            return await _stored_result(self.runtime.persistence, ended)
+        return await wait_for_result(live.result_future)
 
     async def event_batches(self, run: Run, after: int | None = None) -> AsyncGenerator[Sequence[StreamEvent]]:
         """Give a run's events: from now on, or, for a resumable run, all after a sequence number."""
         if after is not None and run.kwargs.get("resumable"):
             batches = self.runtime.log.replay(run, after)
         else:
-            live = self.live.get(run.run_id)
+            live = self.live_runs.get(run.run_id)
             if live is None:
                 return
             batches = live.channel.listen().batches()
@@ -124,21 +124,21 @@ class EmbeddedEngine:
             async for batch in batches:
                 yield batch
 
-    async def cancel(
-        self, thread_id: str, run_id: str, action: CancelAction, *, wait: bool, why: str | None = None
+    async def cancel_run(
+        self, thread_id: str, run_id: str, action: CancelAction, *, wait: bool, reason: str | None = None
     ) -> None:
         """Cancel a run, which its webhook hears `why`; raises NotFound when it is unknown or has ended."""
         run = await self.runtime.persistence.runs.get(thread_id, run_id)
-        if run.status in TERMINAL:
+        if run.status in TERMINAL_STATUSES:
             raise NotFound("Run not found")
         await self.runtime.persistence.runs.request_cancel(run_id, action)
-        live = self.live.get(run_id)
-        await self._stop_run(run_id, action, why)
-        following = await self.runtime.persistence.runs.startable(thread_id)
+        live = self.live_runs.get(run_id)
+        await self._stop_run(run_id, action, reason)
+        following = await self.runtime.persistence.runs.find_startable(thread_id)
         if following is not None:
-            await self._promote(following)
+            await self._start_next_run(following)
         if wait and live is not None:
-            await asyncio.shield(live.ended)
+            await asyncio.shield(live.result_future)
 
     async def delete_run(self, thread_id: str, run_id: str) -> None:
         """Delete a run with its checkpoints, stopping it first (5.9).
@@ -148,55 +148,55 @@ class EmbeddedEngine:
             Conflict: the run has ended, and another one is pending or running on the thread.
         """
         run = await self.runtime.persistence.runs.get(thread_id, run_id)
-        if run.status not in TERMINAL:
-            if (live := self.live.get(run_id)) is not None:
-                live.deleted = True
-            await self.cancel(thread_id, run_id, "rollback", wait=True)
+        if run.status not in TERMINAL_STATUSES:
+            if (live := self.live_runs.get(run_id)) is not None:
+                live.is_deleted = True
+            await self.cancel_run(thread_id, run_id, "rollback", wait=True)
             return
-        async with self.claimed(thread_id) as claim:
-            await self.runtime.persistence.checkpointer.take_back(claim, run_id)
+        async with self.claim_thread(thread_id) as claim:
+            await self.runtime.persistence.checkpointer.roll_back_run(claim, run_id)
             await self.runtime.persistence.runs.delete(thread_id, run_id)
-            left = await state_left(self.runtime, run, claim)
-            if left is not None:
+            final = await read_final_state(self.runtime, run, claim)
+            if final is not None:
                 await self.runtime.persistence.threads.set_state(
-                    thread_id, left.values_json or b"null", left.thread_status, left.interrupts
+                    thread_id, final.values_json or b"null", final.thread_status, final.interrupts
                 )
 
     async def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with its runs and checkpoints, stopping what runs there. Raises NotFound."""
         await self.runtime.persistence.threads.get(thread_id)
-        stopping = self._live_on(thread_id)
+        stopping = self._live_runs_of(thread_id)
         for live in stopping:
-            live.deleted = True
+            live.is_deleted = True
             # Queued and delayed runs end at once, running ones when their graph has stopped.
             with suppress(NotFound):
                 await self.runtime.persistence.runs.request_cancel(live.run.run_id, "rollback")
             await self._stop_run(live.run.run_id, "rollback")
         if stopping:
-            await asyncio.wait([live.ended for live in stopping], timeout=STOP_SECONDS)
+            await asyncio.wait([live.result_future for live in stopping], timeout=STOP_TIMEOUT_S)
         # One deletion at a time: a second one must not end the first one's claim.
-        lock = self.claim_locks.setdefault(f"{DELETING}{thread_id}", asyncio.Lock())
+        lock = self.claim_locks.setdefault(f"{DELETION_PREFIX}{thread_id}", asyncio.Lock())
         async with (
             lock,
-            self._holding(ThreadClaim.to_delete(thread_id), self.runtime.persistence.claims.seize) as claim,
+            self._hold_claim(ThreadClaim.for_deletion(thread_id), self.runtime.persistence.claims.override) as claim,
         ):
-            await self.delete_claimed(claim)
+            await self.delete_claimed_thread(claim)
 
-    async def delete_claimed(self, claim: ThreadClaim) -> None:
+    async def delete_claimed_thread(self, claim: ThreadClaim) -> None:
         """Delete a claimed thread with all it has."""
         thread_id = claim.thread_id
         # The row goes last: if the process dies in between, the thread is still there to be deleted again.
         await self.runtime.persistence.delete_thread_contents(claim)
         await self.runtime.persistence.threads.delete(thread_id)
-        for live in self._live_on(thread_id):
+        for live in self._live_runs_of(thread_id):
             # Created meanwhile, or not stopped in time: its row is gone, so nobody need wait for it.
-            live.deleted = True
+            live.is_deleted = True
             await self._stop_run(live.run.run_id, "rollback")
-            self._end(live, None)
-        self.end_streams(thread_id)
+            self._end_run(live, None)
+        self.end_thread_streams(thread_id)
 
     @asynccontextmanager
-    async def claimed(
+    async def claim_thread(
         self, thread_id: str, *, expired_by: datetime | None = None, deleting: bool = False
     ) -> AsyncIterator[ThreadClaim]:
         """Claim an idle thread for writing its checkpoints (R-01); its new runs start when the block ends.
@@ -211,62 +211,62 @@ class EmbeddedEngine:
         """
         lock = self.claim_locks.setdefault(thread_id, asyncio.Lock())
         if expired_by is not None and lock.locked():
-            raise Conflict(CLAIMED.format(thread_id=thread_id))
-        claim = ThreadClaim.to_delete(thread_id) if deleting else ThreadClaim.new(thread_id)
-        take = partial(self.runtime.persistence.claims.take, expired_by=expired_by)
+            raise Conflict(CLAIMED_TEXT.format(thread_id=thread_id))
+        claim = ThreadClaim.for_deletion(thread_id) if deleting else ThreadClaim.new(thread_id)
+        acquire = partial(self.runtime.persistence.claims.acquire, expired_by=expired_by)
         try:
-            await asyncio.wait_for(lock.acquire(), CLAIM_SECONDS)
+            await asyncio.wait_for(lock.acquire(), CLAIM_TIMEOUT_S)
         except TimeoutError:
-            raise Conflict(CLAIMED.format(thread_id=thread_id)) from None
+            raise Conflict(CLAIMED_TEXT.format(thread_id=thread_id)) from None
         try:
-            async with self._holding(claim, take):
+            async with self._hold_claim(claim, acquire):
                 yield claim
         finally:
             lock.release()
 
     @asynccontextmanager
-    async def _holding(
-        self, claim: ThreadClaim, take: Callable[[ThreadClaim], Awaitable[None]]
+    async def _hold_claim(
+        self, claim: ThreadClaim, acquire: Callable[[ThreadClaim], Awaitable[None]]
     ) -> AsyncIterator[ThreadClaim]:
         checkpointer = self.runtime.persistence.checkpointer
         try:
-            await take(claim)
+            await acquire(claim)
         except asyncio.CancelledError:
             # The claim may be taken all the same: a queued write is carried out.
-            self._spawn(claim.token, self._release(claim))
+            self._start_task(claim.token, self._release_claim(claim))
             raise
-        checkpointer.admit(claim)
+        checkpointer.accept_claim(claim)
         try:
             yield claim
         finally:
-            checkpointer.dismiss(claim)
+            checkpointer.remove_claim(claim)
             # Shielded: the thread's next run must have its turn although this request is cancelled.
-            await asyncio.shield(self._spawn(claim.token, self._release(claim)))
+            await asyncio.shield(self._start_task(claim.token, self._release_claim(claim)))
 
-    async def _release(self, claim: ThreadClaim) -> None:
+    async def _release_claim(self, claim: ThreadClaim) -> None:
         try:
             following = await self.runtime.persistence.claims.release(claim)
         except PersistenceError as error:
             logger.warning("the claim on thread {} cannot be given up yet: {}", claim.thread_id, error)
-            self._again_later(claim.token, lambda _: self._release(claim))
+            self._retry_later(claim.token, lambda _: self._release_claim(claim))
             return
         if following is not None:
-            await self._promote(following)
+            await self._start_next_run(following)
 
-    def end_streams(self, thread_id: str) -> None:
+    def end_thread_streams(self, thread_id: str) -> None:
         """End the streams of a thread that is gone."""
-        self.runtime.announcements.log.close(thread_id)
-        self.runtime.threads.close(thread_id)
+        self.runtime.publishers.log.close(thread_id)
+        self.runtime.thread_hub.close_thread(thread_id)
 
     def follow_thread(self, thread_id: str, modes: frozenset[ThreadStreamMode]) -> ThreadSubscription:
         """Hear everything that happens on a thread from now on, whether it exists or not."""
-        follower = self.runtime.threads.listen(thread_id, modes)
-        for live in self._live_on(thread_id):
-            follower.follow(live.run, live.channel, begun=live.graph is not None)
+        follower = self.runtime.thread_hub.listen(thread_id, modes)
+        for live in self._live_runs_of(thread_id):
+            follower.add_run(live.run, live.channel, has_started=live.graph_task is not None)
         return follower
 
     def thread_events(
-        self, thread_id: str, modes: frozenset[ThreadStreamMode], after: Position | None
+        self, thread_id: str, modes: frozenset[ThreadStreamMode], after: StreamPosition | None
     ) -> AsyncGenerator[Sequence[StreamEvent]]:
         """Give a thread's events, as the function of this name does."""
         follow = partial(self.follow_thread, thread_id, modes)
@@ -275,222 +275,222 @@ class EmbeddedEngine:
     async def recover(self) -> None:
         """Take up every run that an earlier process left behind (S-05)."""
         runs = self.runtime.persistence.runs
-        await self.runtime.announcements.log.recover()
+        await self.runtime.publishers.log.skip_used_seqs()
         startable = await runs.recover()
         # Those that wait behind others, too: clients may join them before their turn comes.
-        for run in await runs.waiting():
-            self._watch(run)
+        for run in await runs.list_pending():
+            self._track_run(run)
         for run_id in startable:
-            logger.info("run {} goes on after a restart (attempt {})", run_id, self.live[run_id].run.attempt + 1)
-            self._spawn(run_id, self._take_up(run_id))
-        for run_id, due_at in await runs.next_due():
-            self._later(run_id, due_at)
+            logger.info("run {} goes on after a restart (attempt {})", run_id, self.live_runs[run_id].run.attempt + 1)
+            self._start_task(run_id, self._process_run(run_id))
+        for run_id, due_at in await runs.list_delayed():
+            self._schedule_run(run_id, due_at)
 
     async def stop(self) -> None:
         """Stop executing; runs in flight stay `running` on disk and go on at the next start."""
-        self.stopping = True
+        self.is_stopping = True
         for timer in self.timers.values():
             timer.cancel()
-        drivers = tuple(self.drivers)
-        for driver in drivers:
-            driver.cancel()
-        if drivers:
-            await asyncio.wait(drivers, timeout=STOP_SECONDS)
-        self.runtime.threads.close_all()
-        for live in tuple(self.live.values()):
+        tasks = tuple(self.tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
+        self.runtime.thread_hub.close_all()
+        for live in tuple(self.live_runs.values()):
             self.runtime.log.close(live.run.run_id)
-            live.ended.cancel()
+            live.result_future.cancel()
         self.runtime.log.flush()
-        self.runtime.announcements.log.flush()
+        self.runtime.publishers.log.flush()
 
-    def _live_on(self, thread_id: str) -> list[LiveRun]:
-        return [live for live in self.live.values() if live.run.thread_id == thread_id]
+    def _live_runs_of(self, thread_id: str) -> list[LiveRun]:
+        return [live for live in self.live_runs.values() if live.run.thread_id == thread_id]
 
-    def _watch(self, run: Run) -> LiveRun:
+    def _track_run(self, run: Run) -> LiveRun:
         # What a run of the newer protocol tells is kept by its thread.
-        resumable = bool(run.kwargs.get("resumable")) and not speaks_protocol(run)
+        resumable = bool(run.kwargs.get("resumable")) and not uses_protocol(run)
         channel = self.runtime.log.open(run.run_id, resumable=resumable, created_at=run.created_at)
         live = LiveRun(run, channel, asyncio.get_running_loop().create_future())
-        self.live[run.run_id] = live
-        self.runtime.threads.run_opened(run, channel)
+        self.live_runs[run.run_id] = live
+        self.runtime.thread_hub.on_run_opened(run, channel)
         return live
 
-    def _later(self, run_id: str, due_at: datetime) -> None:
+    def _schedule_run(self, run_id: str, due_at: datetime) -> None:
         delay = max(0.0, (due_at - datetime.now(UTC)).total_seconds())
-        self.timers[run_id] = asyncio.get_running_loop().call_later(delay, self._when_due, run_id, due_at)
+        self.timers[run_id] = asyncio.get_running_loop().call_later(delay, self._on_due, run_id, due_at)
 
-    def _when_due(self, run_id: str, due_at: datetime) -> None:
+    def _on_due(self, run_id: str, due_at: datetime) -> None:
         # A timer may fire a little early by the wall clock, and claim() goes by that one.
         if datetime.now(UTC) < due_at:
-            self._later(run_id, due_at)
+            self._schedule_run(run_id, due_at)
         else:
-            self._spawn(run_id, self._take_up(run_id))
+            self._start_task(run_id, self._process_run(run_id))
 
-    def _spawn(self, key: str, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+    def _start_task(self, key: str, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         self.timers.pop(key, None)
-        driver = asyncio.create_task(work, name=f"run-{key}")
-        self.drivers.add(driver)
-        driver.add_done_callback(self.drivers.discard)
-        return driver
+        task = asyncio.create_task(work, name=f"run-{key}")
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
 
-    async def _take_up(self, run_id: str, *, needs_slot: bool = True) -> None:
+    async def _process_run(self, run_id: str, *, needs_slot: bool = True) -> None:
         """Claim a run, execute it in a task that a cancellation ends, and write its end."""
         async with self.slots if needs_slot else nullcontext():
-            live = self.live.get(run_id)
-            if live is None or self.stopping:
+            live = self.live_runs.get(run_id)
+            if live is None or self.is_stopping:
                 # The run starts with the next process; in this one it would fail because the databases are closed.
                 return
             try:
                 run = await self.runtime.persistence.runs.claim(run_id)
             except PersistenceError as error:
                 logger.error("run {} cannot be started yet: {}", run_id, error)
-                self._again_later(run_id, self._take_up)
+                self._retry_later(run_id, self._process_run)
                 return
             if run is None:
                 return
             live.run, live.cancel = run, live.cancel or run.cancel
-            claim = ThreadClaim.of_run(run)
-            self.runtime.persistence.checkpointer.admit(claim)
+            claim = ThreadClaim.for_run(run)
+            self.runtime.persistence.checkpointer.accept_claim(claim)
             try:
                 execution = None
                 if live.cancel is None:
-                    live.graph = asyncio.create_task(execute_run(self.runtime, run, live.channel, live.progress))
+                    live.graph_task = asyncio.create_task(execute_run(self.runtime, run, live.channel, live.progress))
                     try:
-                        execution = await live.graph
+                        execution = await live.graph_task
                     except asyncio.CancelledError:
                         if live.cancel is None:
-                            live.graph.cancel()
+                            live.graph_task.cancel()
                             raise
                 if execution is None:
-                    execution = await after_cancel(self.runtime, run, live.cancel or "interrupt", live.why_cancelled)
-                await self._finish(live, execution)
+                    execution = await end_cancelled(self.runtime, run, live.cancel or "interrupt", live.cancel_reason)
+                await self._finish_run(live, execution)
             except ClaimLost:
                 # Its thread is being deleted, which ends the run, too. If that fails, the run is ended here.
-                self._again_later(run_id, self._retake)
+                self._retry_later(run_id, self._requeue_run)
             except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row gone
-                self._abandon(live, error)
+                self._fail_waiters(live, error)
             # Not when the server stops: what the graph still writes then is continued at the next start.
-            self.runtime.persistence.checkpointer.dismiss(claim)
+            self.runtime.persistence.checkpointer.remove_claim(claim)
 
-    async def _finish(self, live: LiveRun, execution: Execution) -> None:
+    async def _finish_run(self, live: LiveRun, execution: Execution) -> None:
         run, persistence = live.run, self.runtime.persistence
-        if live.deleted and not execution.outcome.rolled_back:
+        if live.is_deleted and not execution.outcome.rolled_back:
             # Its graph has not let itself be stopped; what it has written belongs to nobody.
-            execution = await after_cancel(self.runtime, run, "rollback")
+            execution = await end_cancelled(self.runtime, run, "rollback")
         body: bytes | None = execution.body
-        outcome = with_job_metadata(execution.outcome, run, live.progress)
+        outcome = add_job_metadata(execution.outcome, run, live.progress)
         # Whoever deletes a run wants to hear no more of it.
-        webhook = None if live.deleted else telling(run, outcome)
+        webhook = None if live.is_deleted else webhook_write(run, outcome)
         self.runtime.log.flush()
         if run.kwargs.get("temporary") and live.channel.resumable:
-            await self.runtime.log.keep_ended(run)
+            await self.runtime.log.cache_ended(run)
         try:
-            async with self.runtime.announcements.ending(run, outcome):
+            async with self.runtime.publishers.publish_end(run, outcome):
                 following = await persistence.runs.finalise(run.run_id, run.attempt, outcome, webhook)
-        except RollbackAskedError:
+        except RollbackRequestedError:
             # Asked for when the graph was through already; whoever asked has the answer that it will be done.
-            await self._finish(live, await after_cancel(self.runtime, run, "rollback", live.why_cancelled))
+            await self._finish_run(live, await end_cancelled(self.runtime, run, "rollback", live.cancel_reason))
             return
-        self.ended[outcome.status] += 1
+        self.ended_counts[outcome.status] += 1
         if webhook is not None:
-            persistence.webhooks.written.set()
+            persistence.webhooks.new_delivery.set()
         if outcome.rolled_back:
             body = None
         if run.kwargs.get("temporary"):
-            await persistence.delete_thread_contents(ThreadClaim.of_run(run))
-        self._end(live, body)
+            await persistence.delete_thread_contents(ThreadClaim.for_run(run))
+        self._end_run(live, body)
         if run.kwargs.get("temporary"):
-            self.end_streams(run.thread_id)
+            self.end_thread_streams(run.thread_id)
         if following is not None:
-            await self._promote(following)
+            await self._start_next_run(following)
 
-    async def _promote(self, run_id: str) -> None:
-        if run_id not in self.live:
+    async def _start_next_run(self, run_id: str) -> None:
+        if run_id not in self.live_runs:
             run = await self.runtime.persistence.runs.find(run_id)
             if run is None:
                 return
-            self._watch(run)
-        self._spawn(run_id, self._take_up(run_id))
+            self._track_run(run)
+        self._start_task(run_id, self._process_run(run_id))
 
-    async def _stop_run(self, run_id: str, action: CancelAction, why: str | None = None) -> None:
-        live = self.live.get(run_id)
+    async def _stop_run(self, run_id: str, action: CancelAction, reason: str | None = None) -> None:
+        live = self.live_runs.get(run_id)
         if live is None:
             return
         if live.cancel != "rollback":
-            live.cancel, live.why_cancelled = action, why
-        if live.graph is not None:
-            live.graph.cancel()
+            live.cancel, live.cancel_reason = action, reason
+        if live.graph_task is not None:
+            live.graph_task.cancel()
             return
-        await self._end_as_stored(live)
+        await self._apply_stored_end(live)
 
-    async def _end_as_stored(self, live: LiveRun) -> None:
+    async def _apply_stored_end(self, live: LiveRun) -> None:
         """End a run for those who wait, if its row has ended or is gone."""
         run_id = live.run.run_id
         current = await self.runtime.persistence.runs.find(run_id)
         if current is not None and current.status == "pending" and current.cancel is not None:
             # It had begun before a crash, so its checkpoints are read or taken back first.
-            self._spawn(run_id, self._take_up(run_id, needs_slot=False))
-        if current is None or current.status in TERMINAL:
+            self._start_task(run_id, self._process_run(run_id, needs_slot=False))
+        if current is None or current.status in TERMINAL_STATUSES:
             timer = self.timers.pop(run_id, None)
             if timer is not None:
                 timer.cancel()
             if current is not None:
-                self.ended[current.status] += 1
-            self._end(live, None if current is None else await _result_of(self.runtime.persistence, current))
+                self.ended_counts[current.status] += 1
+            self._end_run(live, None if current is None else await _stored_result(self.runtime.persistence, current))
 
-    def _abandon(self, live: LiveRun, error: Exception) -> None:
+    def _fail_waiters(self, live: LiveRun, error: Exception) -> None:
         """Tell whoever waits that a run's end could not be written; it is taken up again as after a restart."""
         logger.bind(run_id=live.run.run_id).opt(exception=error).critical("the end of a run could not be written")
-        self.live.pop(live.run.run_id, None)
+        self.live_runs.pop(live.run.run_id, None)
         self.runtime.log.close(live.run.run_id)
-        if not live.ended.done():
-            live.ended.set_exception(PersistenceError("The end of the run could not be written; see the log."))
-            live.ended.exception()
-        self._watch(live.run)
-        self._again_later(live.run.run_id, self._retake)
+        if not live.result_future.done():
+            live.result_future.set_exception(PersistenceError("The end of the run could not be written; see the log."))
+            live.result_future.exception()
+        self._track_run(live.run)
+        self._retry_later(live.run.run_id, self._requeue_run)
 
-    def _again_later(self, key: str, work: Callable[[str], Coroutine[None, None, None]]) -> None:
-        if self.stopping:
+    def _retry_later(self, key: str, work: Callable[[str], Coroutine[None, None, None]]) -> None:
+        if self.is_stopping:
             return
         loop = asyncio.get_running_loop()
-        self.timers[key] = loop.call_later(self.retake_seconds, lambda: self._spawn(key, work(key)))
+        self.timers[key] = loop.call_later(self.retry_delay_s, lambda: self._start_task(key, work(key)))
 
-    async def _retake(self, run_id: str) -> None:
+    async def _requeue_run(self, run_id: str) -> None:
         try:
-            put_back = await self.runtime.persistence.runs.put_back(run_id)
+            put_back = await self.runtime.persistence.runs.requeue(run_id)
         except PersistenceError as error:
             logger.warning("run {} cannot be taken up again yet: {}", run_id, error)
-            self._again_later(run_id, self._retake)
+            self._retry_later(run_id, self._requeue_run)
             return
-        live = self.live.get(run_id)
+        live = self.live_runs.get(run_id)
         if put_back:
-            self._spawn(run_id, self._take_up(run_id))
+            self._start_task(run_id, self._process_run(run_id))
         elif live is not None:
-            await self._end_as_stored(live)
-            following = await self.runtime.persistence.runs.startable(live.run.thread_id)
+            await self._apply_stored_end(live)
+            following = await self.runtime.persistence.runs.find_startable(live.run.thread_id)
             if following is not None:
-                await self._promote(following)
+                await self._start_next_run(following)
 
-    def _end(self, live: LiveRun, body: bytes | None) -> None:
-        self.live.pop(live.run.run_id, None)
+    def _end_run(self, live: LiveRun, body: bytes | None) -> None:
+        self.live_runs.pop(live.run.run_id, None)
         self.runtime.log.close(live.run.run_id)
-        self.runtime.threads.run_ended(live.run)
-        if not live.ended.done():
-            live.ended.set_result(body)
+        self.runtime.thread_hub.on_run_ended(live.run)
+        if not live.result_future.done():
+            live.result_future.set_result(body)
 
 
 @asynccontextmanager
-async def open_engine(runtime: Runtime, *, max_concurrent: int) -> AsyncIterator[EmbeddedEngine]:
+async def open_engine(runtime: EngineRuntime, *, max_concurrent: int) -> AsyncIterator[EmbeddedEngine]:
     """Open the embedded engine, which stops in order at the end; call `recover` when graphs may run."""
     engine = EmbeddedEngine(runtime, asyncio.Semaphore(max_concurrent))
-    runtime.persistence.checkpointer.before_saving = runtime.log.store
+    runtime.persistence.checkpointer.on_before_save = runtime.log.wait_until_stored
     try:
         yield engine
     finally:
         await engine.stop()
 
 
-async def _result_of(persistence: Persistence, run: Run) -> bytes:
+async def _stored_result(persistence: Persistence, run: Run) -> bytes:
     """Give the JSON body for a run read from the database (langgraph_api.md 5.2). Raises NotFound."""
     thread = await persistence.threads.get(run.thread_id)
     if run.status == "error":
@@ -506,7 +506,7 @@ async def _result_of(persistence: Persistence, run: Run) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class EngineLoad:
     """The runs that have not ended; waiting times in seconds are None when nothing waits.
 
     A delayed run waits from the moment it is due. `unblocked` ones wait for a worker, not for another run of their
@@ -520,21 +520,21 @@ class Load:
     longest_unblocked_wait_s: float | None
 
 
-def load_of(engine: EmbeddedEngine, now: datetime) -> Load:
+def measure_load(engine: EmbeddedEngine, now: datetime) -> EngineLoad:
     """Measure an engine at a moment."""
-    runs = [live.run for live in engine.live.values()]
+    runs = [live.run for live in engine.live_runs.values()]
     running = [run for run in runs if run.status == "running"]
     occupied = {run.thread_id for run in running}
     waits: list[float] = []
     unblocked: list[float] = []
     # In the order of their creation: the first of a thread is the one that may start.
     for run in runs:
-        if run.status == "pending" and (waited := _waited(run, now)) >= 0:
+        if run.status == "pending" and (waited := _waiting_seconds(run, now)) >= 0:
             waits.append(waited)
             if run.thread_id not in occupied:
                 unblocked.append(waited)
                 occupied.add(run.thread_id)
-    return Load(
+    return EngineLoad(
         pending=len(runs) - len(running),
         running=len(running),
         longest_wait_s=max(waits, default=None),
@@ -543,5 +543,5 @@ def load_of(engine: EmbeddedEngine, now: datetime) -> Load:
     )
 
 
-def _waited(run: Run, now: datetime) -> float:
+def _waiting_seconds(run: Run, now: datetime) -> float:
     return (now - (run.not_before or run.created_at)).total_seconds()

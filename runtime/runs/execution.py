@@ -17,40 +17,40 @@ from loguru import logger
 from toolweave.errors import RunAbandoned, ToolweaveError
 from toolweave.files import open_files_advice
 from toolweave.runtime.codec import dumps, loads
-from toolweave.runtime.events.announcements import Announcements, RunAnnouncer
-from toolweave.runtime.events.channel import Channel, speaks_protocol
+from toolweave.runtime.events.channel import Channel, uses_protocol
 from toolweave.runtime.events.log import EventLog
+from toolweave.runtime.events.run_publisher import Publishers, RunPublisher
 from toolweave.runtime.events.thread_stream import ThreadHub
 from toolweave.runtime.graphs import Graph, GraphRegistry
-from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus, cancellation
-from toolweave.runtime.persistence.checkpointer import RunAwareSaver, TasksSaver
-from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus, cancellation_error
+from toolweave.runtime.persistence.checkpointer import RunAwareSaver, TaskSubsetSaver
+from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.threads import ThreadClaim
-from toolweave.runtime.runs.graph_call import GraphCall, graph_call, heard_config
-from toolweave.runtime.runs.progress import PROGRESS, RunProgress
-from toolweave.runtime.runs.streams import INTERRUPT, GraphStream, ProtocolStream
+from toolweave.runtime.runs.graph_call import GraphCall, build_graph_call, observed_config
+from toolweave.runtime.runs.progress import PROGRESS_KEY, RunProgress
+from toolweave.runtime.runs.streams import INTERRUPT_KEY, GraphStream, ProtocolStream
 
 # Of a state, to find the tasks that a graph refuses; each decodes the results of all.
-MOST_READS = 64
-STARTING_POINT = frozenset({"checkpoint_id", "checkpoint_map"})
+MAX_STATE_READS = 64
+CHECKPOINT_KEYS = frozenset({"checkpoint_id", "checkpoint_map"})
 
 
-def written_by(found: StateSnapshot | CheckpointTuple, run: Run) -> bool:
+def is_written_by(found: StateSnapshot | CheckpointTuple, run: Run) -> bool:
     """Say whether a checkpoint is one of the run's own."""
     return (found.metadata or {}).get("run_id") == run.run_id
 
 
-def rest_of(call: GraphCall) -> GraphCall:
+def continuation_call(call: GraphCall) -> GraphCall:
     """Give the call that goes on from the thread's newest checkpoint: the input is in there already.
 
     The checkpoint that the run forked from goes, too: its input and its steps would otherwise be lost.
     """
-    configurable = {name: item for name, item in call.config["configurable"].items() if name not in STARTING_POINT}
+    configurable = {name: item for name, item in call.config["configurable"].items() if name not in CHECKPOINT_KEYS}
     config: RunnableConfig = {**call.config, "configurable": configurable}
     return replace(call, input=None, config=config)
 
 
-async def stands_still(graph: Graph, snapshot: StateSnapshot, call: GraphCall) -> bool:
+async def is_waiting_or_done(graph: Graph, snapshot: StateSnapshot, call: GraphCall) -> bool:
     """Say whether an earlier attempt left nothing to execute: it was through, or only humans are waited for.
 
     An empty `next` does not say so: results that no checkpoint has taken up yet count as done there.
@@ -58,10 +58,10 @@ async def stands_still(graph: Graph, snapshot: StateSnapshot, call: GraphCall) -
     waiting = sum(1 for task in snapshot.tasks if task.interrupts)
     if not snapshot.tasks or (waiting > 0 and waiting == len(snapshot.next)):
         return True
-    return await _at_breakpoint(graph, snapshot, call)
+    return await _is_at_breakpoint(graph, snapshot, call)
 
 
-async def _at_breakpoint(graph: Graph, snapshot: StateSnapshot, call: GraphCall) -> bool:
+async def _is_at_breakpoint(graph: Graph, snapshot: StateSnapshot, call: GraphCall) -> bool:
     """Say whether the run's own newest checkpoint is one where a breakpoint stops it.
 
     Going on from there would count as a human's consent. A fork's first checkpoint is the exception: the run was
@@ -69,32 +69,32 @@ async def _at_breakpoint(graph: Graph, snapshot: StateSnapshot, call: GraphCall)
     """
     if (snapshot.metadata or {}).get("source") == "fork":
         return False
-    if _stops(call.interrupt_before or graph.interrupt_before_nodes, snapshot):
+    if _is_breakpoint(call.interrupt_before or graph.interrupt_before_nodes, snapshot):
         return True
     after = call.interrupt_after or graph.interrupt_after_nodes
     if not after or snapshot.parent_config is None or (snapshot.metadata or {}).get("source") != "loop":
         return False
-    return _stops(after, await graph.aget_state(snapshot.parent_config))
+    return _is_breakpoint(after, await graph.aget_state(snapshot.parent_config))
 
 
-def _stops(nodes: Any, snapshot: StateSnapshot) -> bool:
+def _is_breakpoint(nodes: Any, snapshot: StateSnapshot) -> bool:
     names = {task.name for task in snapshot.tasks}
     return bool(names) if nodes == "*" else not names.isdisjoint(nodes or ())
 
 
 # Restarts of a healthy server count, too: the limit is for a run that takes its process down each time.
-MAX_ATTEMPTS = 20
+MAX_RUN_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime:
+class EngineRuntime:
     """What executing a run needs; opened once by the process."""
 
     persistence: Persistence
     graphs: GraphRegistry
     log: EventLog
-    announcements: Announcements
-    threads: ThreadHub = field(default_factory=ThreadHub)
+    publishers: Publishers
+    thread_hub: ThreadHub = field(default_factory=ThreadHub)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,121 +105,121 @@ class Execution:
     body: bytes
 
 
-async def execute_run(runtime: Runtime, run: Run, channel: Channel, progress: RunProgress) -> Execution:
+async def execute_run(runtime: EngineRuntime, run: Run, channel: Channel, progress: RunProgress) -> Execution:
     """Execute a claimed run to its end; asyncio cancellation passes through, everything else becomes an outcome.
 
     A second or later attempt goes on from the checkpoint that an earlier one wrote (S-05).
     """
-    announcer = await runtime.announcements.begin(run)
-    channel.begin_attempt(run.attempt)
+    publisher = await runtime.publishers.start_run(run)
+    channel.start_attempt(run.attempt)
     runtime.log.publish(channel, "metadata", dumps({"run_id": run.run_id, "attempt": run.attempt}))
     try:
-        if run.attempt > MAX_ATTEMPTS:
-            raise RunAbandoned(f"The run was begun {MAX_ATTEMPTS} times and its process ended each time.")
-        call = graph_call(run, await runtime.persistence.runs.credentials(run))
+        if run.attempt > MAX_RUN_ATTEMPTS:
+            raise RunAbandoned(f"The run was begun {MAX_RUN_ATTEMPTS} times and its process ended each time.")
+        call = build_graph_call(run, await runtime.persistence.runs.credentials(run))
         opening = runtime.graphs.open(run.graph_id, call.config, access="threads.create_run", context=call.context)
         async with opening as graph:
             if run.attempt > 1:
-                rest = await _rest(runtime, run, channel, graph, call, announcer)
-                if isinstance(rest, Execution):
-                    return rest
-                call = rest
-            call = replace(call, config=heard_config(graph, call.config, progress.hear))
-            whole = announcer is not None and announcer.whole
-            stream = ProtocolStream(graph, call, announcer) if announcer and whole else GraphStream(graph, call)
-            async with progress.kept(partial(_tell, runtime, run)), aclosing(stream.parts()) as parts:
+                continued = await _continue_attempt(runtime, run, channel, graph, call, publisher)
+                if isinstance(continued, Execution):
+                    return continued
+                call = continued
+            call = replace(call, config=observed_config(graph, call.config, progress.observe))
+            publishes_all = publisher is not None and publisher.publishes_all
+            stream = ProtocolStream(graph, call, publisher) if publisher and publishes_all else GraphStream(graph, call)
+            async with progress.autosave(partial(_store_progress, runtime, run)), aclosing(stream.parts()) as parts:
                 async for part in parts:
-                    if channel.is_read:
+                    if channel.has_consumers:
                         runtime.log.publish(channel, part.event, dumps(part.payload))
-                    if announcer is not None and part.event == "values":
-                        announcer.state(part.payload)
-                return await _given(run, graph, stream)
+                    if publisher is not None and part.event == "values":
+                        publisher.publish_state(part.payload)
+                return await _completed_execution(run, graph, stream)
     except BaseException as error:
         # A graph may raise anything: `sys.exit()`, a cancellation of something else that it waited for.
-        if _is_stopped(error):
+        if _is_external_stop(error):
             raise
-        return await _failed(runtime, run, channel, error)
+        return await _failed_execution(runtime, run, channel, error)
 
 
-async def _rest(
-    runtime: Runtime, run: Run, channel: Channel, graph: Graph, call: GraphCall, announcer: RunAnnouncer | None
+async def _continue_attempt(
+    runtime: EngineRuntime, run: Run, channel: Channel, graph: Graph, call: GraphCall, publisher: RunPublisher | None
 ) -> GraphCall | Execution:
     """Give the call that goes on where an earlier attempt stood, or the run's end when nothing is left to execute.
 
     The last values of an attempt that was through may have died with its process, so they are published again.
     """
     snapshot = await graph.aget_state(thread_config(run))
-    if written_by(snapshot, run):
-        if not await stands_still(graph, snapshot, call):
-            return rest_of(call)
-        execution = _from_snapshot(snapshot, values=output_of(graph, snapshot.values))
-        if "values" in call.modes and (announcer is None or not announcer.whole):
+    if is_written_by(snapshot, run):
+        if not await is_waiting_or_done(graph, snapshot, call):
+            return continuation_call(call)
+        execution = _execution_from_snapshot(snapshot, values=filter_output(graph, snapshot.values))
+        if "values" in call.modes and (publisher is None or not publisher.publishes_all):
             runtime.log.publish(channel, "values", execution.body)
         return execution
-    if await runtime.persistence.checkpointer.asked_again(run.thread_id, run.run_id):
+    if await runtime.persistence.checkpointer.interrupted_again(run.thread_id, run.run_id):
         # Given once more, the answer it brought would answer the next question, too.
-        return _from_snapshot(snapshot)
+        return _execution_from_snapshot(snapshot)
     return call
 
 
-async def _given(run: Run, graph: Graph, stream: GraphStream | ProtocolStream) -> Execution:
-    if stream.interrupted or stream.values is None or not shows_all(graph):
-        return _from_snapshot(await graph.aget_state(thread_config(run)), values=stream.values)
-    given = dumps(stream.values)
-    return Execution(Outcome("success", "idle", given), given)
+async def _completed_execution(run: Run, graph: Graph, stream: GraphStream | ProtocolStream) -> Execution:
+    if stream.interrupted or stream.values is None or not outputs_whole_state(graph):
+        return _execution_from_snapshot(await graph.aget_state(thread_config(run)), values=stream.values)
+    body = dumps(stream.values)
+    return Execution(Outcome("success", "idle", body), body)
 
 
-async def _tell(runtime: Runtime, run: Run, told: JsonObject) -> None:
-    await runtime.persistence.runs.tell(run.run_id, run.attempt, {PROGRESS: told})
+async def _store_progress(runtime: EngineRuntime, run: Run, progress: JsonObject) -> None:
+    await runtime.persistence.runs.merge_metadata(run.run_id, run.attempt, {PROGRESS_KEY: progress})
 
 
-def _is_stopped(error: BaseException) -> bool:
+def _is_external_stop(error: BaseException) -> bool:
     """Say whether whoever executes the run has ended it, and not its graph."""
     task = asyncio.current_task()
-    asked = task is None or task.cancelling() > 0
-    return isinstance(error, GeneratorExit) or (asked and isinstance(error, asyncio.CancelledError))
+    is_cancelled = task is None or task.cancelling() > 0
+    return isinstance(error, GeneratorExit) or (is_cancelled and isinstance(error, asyncio.CancelledError))
 
 
-async def _failed(runtime: Runtime, run: Run, channel: Channel, error: BaseException) -> Execution:
+async def _failed_execution(runtime: EngineRuntime, run: Run, channel: Channel, error: BaseException) -> Execution:
     logger.bind(run_id=run.run_id, thread_id=run.thread_id, graph_id=run.graph_id).opt(exception=error).error(
         "run failed: {}", type(error).__name__
     )
     described: JsonObject = loads(dumps(error))
     if advice := open_files_advice(error):
         described["message"] = f"{described['message']}. {advice}"
-    left = await state_left(runtime, run, ThreadClaim.of_run(run), error)
+    final = await read_final_state(runtime, run, ThreadClaim.for_run(run), error)
     runtime.log.publish(channel, "error", dumps(described))
-    if left is not None and isinstance(error, UnknownInterruptError):
+    if final is not None and isinstance(error, UnknownInterruptError):
         # Refused before anything was written (`strict_resume`): the questions are still there to be answered.
-        outcome = replace(left, status="error", error=described)
+        outcome = replace(final, status="error", error=described)
     else:
-        values = left.values_json if left is not None else None
+        values = final.values_json if final is not None else None
         # A node beside the one that failed may have asked something, and still can be answered.
-        waiting = left.interrupts if left is not None else {}
+        waiting = final.interrupts if final is not None else {}
         outcome = Outcome("error", "error", values, waiting, error=described)
     return Execution(outcome, dumps({"__error__": described}))
 
 
-async def after_cancel(runtime: Runtime, run: Run, action: CancelAction, why: str | None = None) -> Execution:
+async def end_cancelled(runtime: EngineRuntime, run: Run, action: CancelAction, reason: str | None = None) -> Execution:
     """Say how a cancelled run leaves its thread: state kept up to the last checkpoint, or rolled back (5.8).
 
     `why` is told in the thread's error and to the webhook.
     """
-    claim = ThreadClaim.of_run(run)
-    runtime.persistence.checkpointer.seal(claim)
+    claim = ThreadClaim.for_run(run)
+    runtime.persistence.checkpointer.block_writes(claim)
     if action == "rollback":
-        await runtime.persistence.checkpointer.take_back(claim, run.run_id)
-    left = await state_left(runtime, run, claim) or Outcome("interrupted", "idle")
-    error = cancellation(action, why)
-    outcome = replace(left, status="interrupted", rolled_back=action == "rollback", error=error)
-    if speaks_protocol(run) and not outcome.interrupts:
+        await runtime.persistence.checkpointer.roll_back_run(claim, run.run_id)
+    final = await read_final_state(runtime, run, claim) or Outcome("interrupted", "idle")
+    error = cancellation_error(action, reason)
+    outcome = replace(final, status="interrupted", rolled_back=action == "rollback", error=error)
+    if uses_protocol(run) and not outcome.interrupts:
         # Its clients take an interrupted thread for one that asks them something (12.9).
         outcome = replace(outcome, thread_status="idle")
     return Execution(outcome, outcome.values_json or b"null")
 
 
-async def state_left(
-    runtime: Runtime, run: Run, claim: ThreadClaim, failure: BaseException | None = None
+async def read_final_state(
+    runtime: EngineRuntime, run: Run, claim: ThreadClaim, failure: BaseException | None = None
 ) -> Outcome | None:
     """Read how an ended run's thread stands now; None when the graph cannot say (it is gone, or fails here, too).
 
@@ -229,19 +229,19 @@ async def state_left(
     config = thread_config(run)
     try:
         async with runtime.graphs.open(run.graph_id, config) as graph:
-            await _remove_refused(graph, runtime.persistence.checkpointer, run, claim, failure)
+            await _remove_rejected_writes(graph, runtime.persistence.checkpointer, run, claim, failure)
             snapshot = await graph.aget_state(config)
-        outcome = _from_snapshot(snapshot).outcome
+        outcome = _execution_from_snapshot(snapshot).outcome
     except BaseException as unreadable:
         # The graph that failed may fail again here.
-        if _is_stopped(unreadable):
+        if _is_external_stop(unreadable):
             raise
         logger.warning("the state of thread {} cannot be read: {}", run.thread_id, dumps(unreadable).decode())
         return None
     return outcome if snapshot.created_at else replace(outcome, values_json=b"null")
 
 
-async def _remove_refused(
+async def _remove_rejected_writes(
     graph: Graph, saver: RunAwareSaver, run: Run, claim: ThreadClaim, failure: BaseException | None
 ) -> None:
     """Remove from a run's thread what the graph cannot take, so that the next run can go on from there.
@@ -252,26 +252,26 @@ async def _remove_refused(
     """
     config = thread_config(run)
     # LangGraph does not wait for what it is storing when a Command is refused.
-    saver.seal(claim)
-    await saver.settled()
+    saver.block_writes(claim)
+    await saver.wait_for_writes()
     newest = await saver.aget_tuple(config)
-    if failure is not None and newest is not None and not written_by(newest, run):
+    if failure is not None and newest is not None and not is_written_by(newest, run):
         # A task may fail with the words with which it failed before.
         failed_task = (ERROR, repr(failure)) in [write[1:] for write in newest.pending_writes or ()]
-        if not failed_task and await saver.wrote_only_its_command(claim.thread_id, run.run_id):
-            await saver.take_back(claim, run.run_id)
-    reads = iter(range(MOST_READS))
-    while error := await _reading_error(graph, config):
+        if not failed_task and await saver.wrote_only_command(claim.thread_id, run.run_id):
+            await saver.roll_back_run(claim, run.run_id)
+    reads = iter(range(MAX_STATE_READS))
+    while error := await _state_read_error(graph, config):
         newest = await saver.aget_tuple(config)
-        tasks = await _first_refused(graph, saver, config, _tasks_with_results(newest), reads)
-        if newest is None or not (tasks or written_by(newest, run)):
+        tasks = await _find_rejected_task(graph, saver, config, _tasks_with_results(newest), reads)
+        if newest is None or not (tasks or is_written_by(newest, run)):
             raise error
         if not tasks:
             # The state class refuses the checkpoint itself, and so what the tasks before it wrote.
             await saver.delete_checkpoint(claim, newest.config)
             newest = await saver.aget_tuple(config)
-            if newest is None or not written_by(newest, run):
-                await saver.take_back(claim, run.run_id)
+            if newest is None or not is_written_by(newest, run):
+                await saver.roll_back_run(claim, run.run_id)
                 continue
             tasks = _tasks_with_results(newest)
         for task in tasks:
@@ -284,7 +284,7 @@ def _tasks_with_results(found: CheckpointTuple | None) -> list[str]:
     return list(dict.fromkeys(task for task, channel, _ in writes if channel not in WRITES_IDX_MAP))
 
 
-async def _first_refused(
+async def _find_rejected_task(
     graph: Graph, saver: RunAwareSaver, config: RunnableConfig, tasks: list[str], reads: Iterator[int]
 ) -> list[str]:
     """Find the first task whose results the graph refuses after those before it; none if it refuses the checkpoint.
@@ -293,8 +293,8 @@ async def _first_refused(
     """
 
     async def refuses(some: list[str]) -> bool:
-        seen = graph.copy(update={"checkpointer": TasksSaver(saver, some)})
-        return await _reading_error(seen, config) is not None
+        seen = graph.copy(update={"checkpointer": TaskSubsetSaver(saver, some)})
+        return await _state_read_error(seen, config) is not None
 
     good, bad = 0, len(tasks)
     if not tasks or await refuses([]):
@@ -307,7 +307,7 @@ async def _first_refused(
     return tasks[bad - 1 : bad]
 
 
-async def _reading_error(graph: Graph, config: RunnableConfig) -> Exception | None:
+async def _state_read_error(graph: Graph, config: RunnableConfig) -> Exception | None:
     try:
         await graph.aget_state(config)
     except ToolweaveError:
@@ -317,37 +317,37 @@ async def _reading_error(graph: Graph, config: RunnableConfig) -> Exception | No
     return None
 
 
-def shows_all(graph: Graph) -> bool:
+def outputs_whole_state(graph: Graph) -> bool:
     """Say whether a graph's output is its whole state; an output schema leaves some of it out."""
     keys = (graph.output_channels, graph.stream_channels_asis)
-    given, kept = ({key} if isinstance(key, str) else set(key) for key in keys)
-    return given >= kept
+    output, state = ({key} if isinstance(key, str) else set(key) for key in keys)
+    return output >= state
 
 
-def output_of(graph: Graph, values: Any) -> Any:
+def filter_output(graph: Graph, values: Any) -> Any:
     """Give what a graph says it gives, of all that it keeps."""
-    if shows_all(graph) or not isinstance(values, dict) or isinstance(graph.output_channels, str):
+    if outputs_whole_state(graph) or not isinstance(values, dict) or isinstance(graph.output_channels, str):
         return values
     return {name: values[name] for name in graph.output_channels if name in values}
 
 
-def _from_snapshot(snapshot: StateSnapshot, *, values: Any = None) -> Execution:
+def _execution_from_snapshot(snapshot: StateSnapshot, *, values: Any = None) -> Execution:
     """Say where a thread stands; `values` is what the run gave, for those who wait: without any, the state is."""
-    kept = dumps(snapshot.values)
+    state = dumps(snapshot.values)
     body = snapshot.values if values is None else values
     if snapshot.interrupts:
         # Until its first end, a graph of functions has no values.
-        body = {**(body if isinstance(body, dict) else {}), INTERRUPT: list(snapshot.interrupts)}
+        body = {**(body if isinstance(body, dict) else {}), INTERRUPT_KEY: list(snapshot.interrupts)}
     interrupts = interrupts_by_task(snapshot)
     status: ThreadStatus = "interrupted" if snapshot.next else "idle"
-    outcome = Outcome("success", status, kept, interrupts)
+    outcome = Outcome("success", status, state, interrupts)
     return Execution(outcome, dumps(body))
 
 
-async def states_of(graph: Graph, config: RunnableConfig, **wanted: Any) -> list[StateSnapshot]:
+async def read_states(graph: Graph, config: RunnableConfig, **options: Any) -> list[StateSnapshot]:
     """Read a thread's states, newest first; `wanted` are the arguments of LangGraph's `aget_state_history`."""
     found = []
-    async for state in graph.aget_state_history(config, **wanted):
+    async for state in graph.aget_state_history(config, **options):
         found.append(state)
         # LangGraph decodes the next state without waiting for anything: others would wait for all of them.
         await asyncio.sleep(0)

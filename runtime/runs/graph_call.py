@@ -22,7 +22,7 @@ from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject, Run, run_identity
 from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, FORKED_FROM_KEY, HEADERS_KEY
 from toolweave.runtime.persistence.threads import ThreadClaim
-from toolweave.runtime.runs.progress import asked_metadata
+from toolweave.runtime.runs.progress import requested_metadata
 
 DEFAULT_STREAM_MODES = ("values",)
 
@@ -40,10 +40,10 @@ class GraphCall:
     interrupt_after: Any
     durability: Any
     # Those of a temporary thread are nobody's business: they go with it.
-    shows_checkpoints: bool = True
+    streams_checkpoints: bool = True
 
 
-def graph_call(run: Run, credentials: JsonObject) -> GraphCall:
+def build_graph_call(run: Run, credentials: JsonObject) -> GraphCall:
     """Build the call for a run; the command wins over the input (langgraph_api.md 5.3).
 
     `credentials` are those of the run's caller, the parts of `Caller.credentials`.
@@ -60,7 +60,7 @@ def graph_call(run: Run, credentials: JsonObject) -> GraphCall:
         interrupt_before=kwargs.get("interrupt_before"),
         interrupt_after=kwargs.get("interrupt_after"),
         durability=kwargs.get("durability") or "async",
-        shows_checkpoints=not kwargs.get("temporary"),
+        streams_checkpoints=not kwargs.get("temporary"),
     )
 
 
@@ -75,20 +75,20 @@ def build_command(command: Mapping[str, Any]) -> Command[Any]:
         update=update,
         resume=command.get("resume"),
         # None, not empty: a resume on a fresh thread then fails in the run, as in the official server (5.4).
-        goto=None if goto is None else [_target(target) for target in targets],
+        goto=None if goto is None else [_goto_target(target) for target in targets],
     )
 
 
-def _target(target: Any) -> Send | str:
+def _goto_target(target: Any) -> Send | str:
     return Send(target["node"], target.get("input")) if isinstance(target, dict) else target
 
 
 def build_config(run: Run, credentials: JsonObject) -> RunnableConfig:
     """Build the RunnableConfig: what the caller configured, then what identifies the run (it cannot be overridden)."""
-    given: dict[str, Any] = run.kwargs.get("config") or {}
+    base: dict[str, Any] = run.kwargs.get("config") or {}
     identity = run_identity(run)
     context = run.kwargs.get("context") or {}
-    configured: dict[str, Any] = given.get("configurable") or {}
+    configured: dict[str, Any] = base.get("configurable") or {}
     headers: JsonObject = credentials.get(HEADERS, {})
     configurable = {"user_id": "", **context, **configured, **headers, **identity}
     if headers:
@@ -97,8 +97,8 @@ def build_config(run: Run, credentials: JsonObject) -> RunnableConfig:
         configurable.pop(name, None)
     configurable |= user_of_run(configured, credentials)
     metadata = {
-        **(given.get("metadata") or {}),
-        **asked_metadata(run),
+        **(base.get("metadata") or {}),
+        **requested_metadata(run),
         "run_id": run.run_id,
         "run_attempt": run.attempt,
         "langgraph_version": langgraph_version,
@@ -107,66 +107,66 @@ def build_config(run: Run, credentials: JsonObject) -> RunnableConfig:
     }
     if "checkpoint_id" in configurable:
         configurable[FORKED_FROM_KEY] = configurable["checkpoint_id"]
-    configurable[CLAIM_KEY] = ThreadClaim.of_run(run)
+    configurable[CLAIM_KEY] = ThreadClaim.for_run(run)
     config = RunnableConfig(configurable=configurable, metadata=metadata, run_id=UUID(run.run_id))
     given_to_graph = {
-        name: given[name] for name in ("tags", "recursion_limit", "max_concurrency", "run_name") if name in given
+        name: base[name] for name in ("tags", "recursion_limit", "max_concurrency", "run_name") if name in base
     }
     return cast("RunnableConfig", {**config, **given_to_graph})
 
 
-def context_for(graph: Graph, context: Mapping[str, Any] | None) -> JsonObject | None:
+def build_context(graph: Graph, context: Mapping[str, Any] | None) -> JsonObject | None:
     """Give what the graph's context schema names, all of it without a schema; None for nothing.
 
     A dataclass or a model is made even of nothing, so that its defaults hold and a missing field is an error. What the
     schema does not name comes with `config.configurable`, which the context repeats.
     """
     schema = graph.context_schema
-    given = dict(context or {})
+    values = dict(context or {})
     if not isinstance(schema, type):
-        return given or None
+        return values or None
     if issubclass(schema, BaseModel):
         open_to_all = schema.model_config.get("extra") is not None
-        return given if open_to_all else _named(given, {*schema.model_fields, *_aliases(schema)})
+        return values if open_to_all else _select_keys(values, {*schema.model_fields, *_field_aliases(schema)})
     if is_dataclass(schema):
-        return _named(given, {field.name for field in fields(schema) if field.init})
-    return _named(given, set(getattr(schema, "__annotations__", given))) or None
+        return _select_keys(values, {field.name for field in fields(schema) if field.init})
+    return _select_keys(values, set(getattr(schema, "__annotations__", values))) or None
 
 
-def _named(given: JsonObject, names: set[str]) -> JsonObject:
-    return {name: value for name, value in given.items() if name in names}
+def _select_keys(values: JsonObject, names: set[str]) -> JsonObject:
+    return {name: value for name, value in values.items() if name in names}
 
 
-def _aliases(schema: type[BaseModel]) -> set[str]:
+def _field_aliases(schema: type[BaseModel]) -> set[str]:
     found = (field.validation_alias or field.alias for field in schema.model_fields.values())
     return {alias for alias in found if isinstance(alias, str)}
 
 
 # Where a graph that is run by something else looks for the runtime that it goes on with.
 RUNTIME_KEY = "__pregel_runtime"
-Hear = Callable[[object], None]
+EventObserver = Callable[[object], None]
 
 
 @dataclass(kw_only=True, slots=True, frozen=True)
-class HeardRuntime(Runtime[Any]):  # type: ignore[misc]  # Runtime is frozen, by arguments that cannot be read
+class ObservedRuntime(Runtime[Any]):  # type: ignore[misc]  # Runtime is frozen, by arguments that cannot be read
     """A runtime whose stream writer lets `hear` know first; what is merged with it is heard, too."""
 
-    hear: Hear
+    observer: EventObserver
 
-    def merge(self, other: Runtime[Any]) -> "HeardRuntime":
+    def merge(self, other: Runtime[Any]) -> "ObservedRuntime":
         """Merge as any runtime does."""
         merged = Runtime.merge(self, other)
-        hear, write = self.hear, merged.stream_writer
+        observe, write = self.observer, merged.stream_writer
 
-        def heard(event: Any) -> None:
-            hear(event)
+        def observed_write(event: Any) -> None:
+            observe(event)
             write(event)
 
         parts = {field.name: getattr(merged, field.name) for field in fields(merged)}
-        return HeardRuntime(**{**parts, "stream_writer": heard, "hear": hear})
+        return ObservedRuntime(**{**parts, "stream_writer": observed_write, "observer": observe})
 
 
-def heard_config(graph: Graph, config: RunnableConfig, hear: Hear) -> RunnableConfig:
+def observed_config(graph: Graph, config: RunnableConfig, observer: EventObserver) -> RunnableConfig:
     """Give the config with which a graph is heard, in the thread of the node that writes."""
-    runtime = HeardRuntime(store=graph.store, hear=hear)
+    runtime = ObservedRuntime(store=graph.store, observer=observer)
     return {**config, "configurable": {**config["configurable"], RUNTIME_KEY: runtime}}

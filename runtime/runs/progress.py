@@ -13,13 +13,13 @@ from dataclasses import replace
 from loguru import logger
 
 from toolweave.errors import PersistenceError
-from toolweave.runtime.models import JOB_ERROR, JsonObject, Outcome, Run
+from toolweave.runtime.models import JOB_ERROR_KEY, JsonObject, Outcome, Run
 
-PAUSE_S = 0.5
+WRITE_INTERVAL_S = 0.5
 """Between two writes of a run: what is told meanwhile waits, and only the last of it is written."""
-LONGEST_MESSAGE = 500
-CUT = "…"
-Write = Callable[[JsonObject], Awaitable[object]]
+MAX_MESSAGE_CHARS = 500
+ELLIPSIS = "…"
+WriteProgress = Callable[[JsonObject], Awaitable[object]]
 
 
 class RunProgress:
@@ -28,29 +28,29 @@ class RunProgress:
     It is as told: a later event may be lower, such as when a stage begins anew after a crash.
     """
 
-    def __init__(self, pause_s: float = PAUSE_S) -> None:
+    def __init__(self, interval_s: float = WRITE_INTERVAL_S) -> None:
         self.latest: JsonObject | None = None
-        self._pause_s = pause_s
+        self._interval_s = interval_s
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._write: Write | None = None
-        self._noticed = False
-        self._writing: asyncio.Task[None] | None = None
+        self._write: WriteProgress | None = None
+        self._is_scheduled = False
+        self._write_task: asyncio.Task[None] | None = None
 
-    def hear(self, event: object) -> None:
+    def observe(self, event: object) -> None:
         """Take a custom event of any kind, from any thread; it raises nothing and waits for nothing."""
-        told = progress_in(event)
-        if told is None:
+        progress = parse_progress(event)
+        if progress is None:
             return
-        self.latest = told
-        if self._noticed or self._loop is None:
+        self.latest = progress
+        if self._is_scheduled or self._loop is None:
             return
-        self._noticed = True
+        self._is_scheduled = True
         # A node's thread may outlive the loop.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._notice)
+            self._loop.call_soon_threadsafe(self._start_writing)
 
     @asynccontextmanager
-    async def kept(self, write: Write) -> AsyncIterator[None]:
+    async def autosave(self, write: WriteProgress) -> AsyncIterator[None]:
         """Write what is told in the block: the first at once, then the latest after each pause, one at a time.
 
         What is left at the end is for whoever writes how the run ended, so that both are seen at once.
@@ -60,28 +60,28 @@ class RunProgress:
             yield
         finally:
             self._loop = self._write = None
-            if self._writing is not None:
-                self._writing.cancel()
-                await asyncio.gather(self._writing, return_exceptions=True)
+            if self._write_task is not None:
+                self._write_task.cancel()
+                await asyncio.gather(self._write_task, return_exceptions=True)
 
-    def _notice(self) -> None:
-        self._noticed = False
-        if self._writing is None and self._write is not None:
-            self._writing = asyncio.create_task(self._write_latest(self._write), name="run-progress")
+    def _start_writing(self) -> None:
+        self._is_scheduled = False
+        if self._write_task is None and self._write is not None:
+            self._write_task = asyncio.create_task(self._write_latest(self._write), name="run-progress")
 
-    async def _write_latest(self, write: Write) -> None:
+    async def _write_latest(self, write: WriteProgress) -> None:
         written: JsonObject | None = None
-        while (told := self.latest) is not None and told is not written:
+        while (progress := self.latest) is not None and progress is not written:
             try:
-                await write(told)
-                written = told
+                await write(progress)
+                written = progress
             except PersistenceError as error:
                 logger.warning("the progress of a run cannot be written yet: {}", error)
-            await asyncio.sleep(self._pause_s)
-        self._writing = None
+            await asyncio.sleep(self._interval_s)
+        self._write_task = None
 
 
-def progress_in(event: object) -> JsonObject | None:
+def parse_progress(event: object) -> JsonObject | None:
     """Read a progress event, bounding the percent and cutting the message; None for anything else.
 
     A message that is no text counts as none.
@@ -97,36 +97,36 @@ def progress_in(event: object) -> JsonObject | None:
         return None
     # Compared before it is converted: an integer may be larger than any float.
     within = float(min(100, max(0, percent)))
-    return {"percent": within, "message": shortened(message, LONGEST_MESSAGE)}
+    return {"percent": within, "message": shorten(message, MAX_MESSAGE_CHARS)}
 
 
-def shortened(text: object, longest: int) -> str:
+def shorten(text: object, max_chars: int) -> str:
     """Cut a text to so many characters; empty for what is none."""
     if not isinstance(text, str):
         return ""
-    return text[:longest] if len(text) <= longest else text[: longest - len(CUT)] + CUT
+    return text[:max_chars] if len(text) <= max_chars else text[: max_chars - len(ELLIPSIS)] + ELLIPSIS
 
 
-LONGEST_ERROR = 2_000
-PROGRESS = "progress"
+MAX_ERROR_CHARS = 2_000
+PROGRESS_KEY = "progress"
 
 
-def with_job_metadata(outcome: Outcome, run: Run, progress: RunProgress) -> Outcome:
+def add_job_metadata(outcome: Outcome, run: Run, progress: RunProgress) -> Outcome:
     """Add what a job's metadata are to say: its last progress, and the text of its failure."""
-    told: JsonObject = {} if progress.latest is None else {PROGRESS: progress.latest}
+    added: JsonObject = {} if progress.latest is None else {PROGRESS_KEY: progress.latest}
     failed = outcome.status in ("error", "timeout") and outcome.error is not None
-    if failed and (told or _progress_of_earlier_attempt(run)):
-        told[JOB_ERROR] = shortened((outcome.error or {}).get("message"), LONGEST_ERROR)
-    return replace(outcome, run_metadata=told) if told else outcome
+    if failed and (added or _has_earlier_progress(run)):
+        added[JOB_ERROR_KEY] = shorten((outcome.error or {}).get("message"), MAX_ERROR_CHARS)
+    return replace(outcome, run_metadata=added) if added else outcome
 
 
-def asked_metadata(run: Run) -> JsonObject:
+def requested_metadata(run: Run) -> JsonObject:
     """Give a run's metadata without the progress that an earlier attempt has told."""
-    if not _progress_of_earlier_attempt(run):
+    if not _has_earlier_progress(run):
         return run.metadata
-    return {name: item for name, item in run.metadata.items() if name != PROGRESS}
+    return {name: item for name, item in run.metadata.items() if name != PROGRESS_KEY}
 
 
-def _progress_of_earlier_attempt(run: Run) -> bool:
-    told = run.metadata.get(PROGRESS)
-    return run.attempt > 1 and isinstance(told, dict) and told.keys() == {"percent", "message"}
+def _has_earlier_progress(run: Run) -> bool:
+    stored = run.metadata.get(PROGRESS_KEY)
+    return run.attempt > 1 and isinstance(stored, dict) and stored.keys() == {"percent", "message"}

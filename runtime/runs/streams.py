@@ -15,14 +15,14 @@ from langgraph.types import Interrupt
 
 from toolweave.message_chunks import ChunkJoiner
 from toolweave.runtime.codec import dumps
-from toolweave.runtime.events.announcements import RunAnnouncer
+from toolweave.runtime.events.run_publisher import RunPublisher
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import Namespace
-from toolweave.runtime.persistence.checkpointer import FORKED_FROM, HEADERS_KEY, without_headers
-from toolweave.runtime.persistence.events import NAMED
-from toolweave.runtime.runs.graph_call import GraphCall, context_for
+from toolweave.runtime.persistence.checkpointer import FORKED_FROM, HEADERS_KEY, remove_headers
+from toolweave.runtime.persistence.events import CUSTOM_PREFIX
+from toolweave.runtime.runs.graph_call import GraphCall, build_context
 
-TEXT_FIRST = b'{"content":"'
+TEXT_PREFIX = b'{"content":"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +37,26 @@ class MessageParts:
     """Give the `messages` mode's events; what is kept of a message lives as long as the run."""
 
     def __init__(self) -> None:
-        self._so_far: dict[str, MessageSoFar] = {}
-        self._announced: set[str] = set()
+        self._partial_messages: dict[str, PartialMessage] = {}
+        self._announced_ids: set[str] = set()
 
     def parts(self, payload: tuple[BaseMessage, dict[str, Any]], suffix: str) -> list[StreamPart]:
         """Name the events for one message or message chunk."""
         message, metadata = payload
         key = str(message.id)
         parts = []
-        if key not in self._announced:
-            self._announced.add(key)
+        if key not in self._announced_ids:
+            self._announced_ids.add(key)
             parts.append(StreamPart(f"messages/metadata{suffix}", {key: {"metadata": metadata}}))
         if isinstance(message, BaseMessageChunk):
-            so_far = self._so_far.setdefault(key, MessageSoFar())
-            parts.append(StreamPart(f"messages/partial{suffix}", [so_far.with_chunk(message)]))
+            partial_message = self._partial_messages.setdefault(key, PartialMessage())
+            parts.append(StreamPart(f"messages/partial{suffix}", [partial_message.add_chunk(message)]))
         else:
             parts.append(StreamPart(f"messages/complete{suffix}", [message]))
         return parts
 
 
-class MessageSoFar:
+class PartialMessage:
     """A message that grows chunk by chunk, as JSON.
 
     Every event repeats the whole message. A chunk that only adds text, as nearly all do, therefore adds to the JSON of
@@ -65,47 +65,47 @@ class MessageSoFar:
 
     def __init__(self) -> None:
         self._joiner = ChunkJoiner()
-        self._added: list[str] = []
+        self._unmerged_texts: list[str] = []
         self._text = bytearray()
-        self._rest = b""
+        self._json_tail = b""
 
-    def with_chunk(self, chunk: BaseMessageChunk) -> object:
+    def add_chunk(self, chunk: BaseMessageChunk) -> object:
         """Add a chunk; gives what is there now, ready for the encoder."""
-        if self._rest and _only_text(chunk):
+        if self._json_tail and _is_text_only(chunk):
             try:
                 self._text += orjson.dumps(chunk.content)[1:-1]
             except TypeError:
                 # Half a character: the slow way knows what to do.
-                return self._merged(chunk)
-            self._added.append(str(chunk.content))
-            return orjson.Fragment(b"".join((TEXT_FIRST, self._text, self._rest)))
-        return self._merged(chunk)
+                return self._merge_chunk(chunk)
+            self._unmerged_texts.append(str(chunk.content))
+            return orjson.Fragment(b"".join((TEXT_PREFIX, self._text, self._json_tail)))
+        return self._merge_chunk(chunk)
 
-    def _merged(self, chunk: BaseMessageChunk) -> object:
+    def _merge_chunk(self, chunk: BaseMessageChunk) -> object:
         if not isinstance(chunk, AIMessageChunk):
-            self._joiner, self._rest = ChunkJoiner(), b""
-            self._added.clear()
+            self._joiner, self._json_tail = ChunkJoiner(), b""
+            self._unmerged_texts.clear()
             return message_chunk_to_message(chunk)
-        if added := "".join(self._added):
+        if added := "".join(self._unmerged_texts):
             self._joiner.add(AIMessageChunk(content=added))
-        self._added.clear()
+        self._unmerged_texts.clear()
         self._joiner.add(chunk)
         message = message_chunk_to_message(self._joiner.whole())
-        self._split(message)
+        self._split_json(message)
         return message
 
-    def _split(self, message: BaseMessage) -> None:
+    def _split_json(self, message: BaseMessage) -> None:
         """Take the message's JSON apart behind its text, if text is what it begins with."""
-        self._text, self._rest = bytearray(), b""
+        self._text, self._json_tail = bytearray(), b""
         if isinstance(message.content, str):
             text, data = dumps(message.content)[1:-1], dumps(message)
-            begins = TEXT_FIRST + text
+            begins = TEXT_PREFIX + text
             if data.startswith(begins + b'"'):
                 self._text += text
-                self._rest = data[len(begins) :]
+                self._json_tail = data[len(begins) :]
 
 
-def _only_text(chunk: BaseMessageChunk) -> bool:
+def _is_text_only(chunk: BaseMessageChunk) -> bool:
     return (
         type(chunk) is AIMessageChunk
         and isinstance(chunk.content, str)
@@ -116,11 +116,11 @@ def _only_text(chunk: BaseMessageChunk) -> bool:
     )
 
 
-INTERRUPT = "__interrupt__"
+INTERRUPT_KEY = "__interrupt__"
 NATIVE_MODES = ("values", "updates", "custom", "tasks", "checkpoints", "debug")
 # "values" is always asked for: its last event is the run's result. "updates" tells of breakpoints.
-ALWAYS = ("values", "updates")
-Chunk = tuple[tuple[str, ...], str, Any]
+REQUIRED_MODES = ("values", "updates")
+GraphChunk = tuple[tuple[str, ...], str, Any]
 
 
 class GraphStream:
@@ -133,17 +133,17 @@ class GraphStream:
     def __init__(self, graph: "Pregel[Any, Any, Any, Any]", call: GraphCall) -> None:
         self._graph = graph
         self._call = call
-        self._wanted = frozenset(call.modes)
+        self._requested_modes = frozenset(call.modes)
         self._messages = MessageParts()
         self.values: Any = None
         self.interrupted = False
 
     async def parts(self) -> AsyncGenerator[StreamPart, None]:
         """Give the parts in the order in which LangGraph makes them."""
-        call, arguments = self._call, self._arguments()
+        call, arguments = self._call, self._stream_arguments()
         source = (
-            self._with_events(arguments)
-            if "events" in self._wanted
+            self._stream_with_events(arguments)
+            if "events" in self._requested_modes
             else self._graph.astream(call.input, call.config, **arguments)
         )
         async with aclosing(source) as items:  # type: ignore[type-var]  # LangGraph declares an iterator
@@ -152,17 +152,17 @@ class GraphStream:
                     yield item
                     continue
                 chunk = item if call.subgraphs else ((), *item)
-                self._notice(chunk)
-                for part in self._named(chunk):
+                self._record_result(chunk)
+                for part in self._to_parts(chunk):
                     yield part
 
-    def _arguments(self) -> dict[str, Any]:
-        modes = [mode for mode in NATIVE_MODES if mode in self._wanted or mode in ALWAYS]
-        if self._wanted & {"messages", "messages-tuple"}:
+    def _stream_arguments(self) -> dict[str, Any]:
+        modes = [mode for mode in NATIVE_MODES if mode in self._requested_modes or mode in REQUIRED_MODES]
+        if self._requested_modes & {"messages", "messages-tuple"}:
             modes.append("messages")
         call = self._call
         return {
-            "context": context_for(self._graph, call.context),
+            "context": build_context(self._graph, call.context),
             "stream_mode": modes,
             # What the graph says it gives, not all that it keeps.
             "output_keys": self._graph.output_channels,
@@ -172,7 +172,7 @@ class GraphStream:
             "durability": call.durability,
         }
 
-    async def _with_events(self, arguments: dict[str, Any]) -> AsyncGenerator[Any, None]:
+    async def _stream_with_events(self, arguments: dict[str, Any]) -> AsyncGenerator[Any, None]:
         root = str(self._call.config["run_id"])
         stream = self._graph.astream_events(self._call.input, self._call.config, version="v2", **arguments)
         async for event in stream:
@@ -181,52 +181,52 @@ class GraphStream:
             else:
                 yield StreamPart("events", event)
 
-    def _notice(self, chunk: Chunk) -> None:
+    def _record_result(self, chunk: GraphChunk) -> None:
         namespace, mode, payload = chunk
         if namespace:
             return
         if mode == "values":
             # What tasks beside an interrupted one still write is no step's state yet.
-            if not self.interrupted or (isinstance(payload, dict) and INTERRUPT in payload):
+            if not self.interrupted or (isinstance(payload, dict) and INTERRUPT_KEY in payload):
                 self.values = payload
-        elif mode == "updates" and isinstance(payload, dict) and INTERRUPT in payload:
+        elif mode == "updates" and isinstance(payload, dict) and INTERRUPT_KEY in payload:
             self.interrupted = True
 
-    def _named(self, chunk: Chunk) -> Sequence[StreamPart]:
+    def _to_parts(self, chunk: GraphChunk) -> Sequence[StreamPart]:
         namespace, mode, payload = chunk
         suffix = "".join(f"|{step}" for step in namespace)
         if mode == "messages":
-            if "messages-tuple" in self._wanted:
+            if "messages-tuple" in self._requested_modes:
                 return (StreamPart(f"messages{suffix}", payload),)
             return self._messages.parts(payload, suffix)
-        if mode not in self._wanted:
+        if mode not in self._requested_modes:
             return ()
         is_debug_checkpoint = mode == "debug" and payload.get("type") == "checkpoint"
-        if (is_debug_checkpoint or mode == "checkpoints") and not self._call.shows_checkpoints:
+        if (is_debug_checkpoint or mode == "checkpoints") and not self._call.streams_checkpoints:
             return ()
         if is_debug_checkpoint:
-            payload = {**payload, "payload": with_checkpoint_ids(self._shown_checkpoint(payload["payload"]))}
+            payload = {**payload, "payload": add_checkpoint_ids(self._public_checkpoint(payload["payload"]))}
         elif mode == "checkpoints":
-            payload = self._shown_checkpoint(payload)
+            payload = self._public_checkpoint(payload)
         return (StreamPart(f"{mode}{suffix}", payload),)
 
-    def _shown_checkpoint(self, payload: dict[str, Any]) -> dict[str, Any]:
+    def _public_checkpoint(self, payload: dict[str, Any]) -> dict[str, Any]:
         """Return a checkpoint's event as it may be stored and sent, without the request headers of its config."""
         headers = self._call.config["configurable"].get(HEADERS_KEY)
         configs = {name: payload[name] for name in ("config", "parent_config") if payload.get(name)}
-        shown = {name: without_headers(config, headers) for name, config in configs.items()}
-        return with_stored_metadata({**payload, **shown})
+        shown = {name: remove_headers(config, headers) for name, config in configs.items()}
+        return convert_stored_metadata({**payload, **shown})
 
 
-def with_stored_metadata(payload: dict[str, Any]) -> dict[str, Any]:
+def convert_stored_metadata(payload: dict[str, Any]) -> dict[str, Any]:
     """Show the metadata of a checkpoint that a run began from, which has been stored, as a thread's state does."""
     metadata = payload.get("metadata") or {}
     if "run_id" not in metadata:
         return payload
-    return {**payload, "metadata": shown_metadata(metadata, payload["config"]["configurable"])}
+    return {**payload, "metadata": api_metadata(metadata, payload["config"]["configurable"])}
 
 
-def shown_metadata(metadata: Mapping[str, Any], configurable: Mapping[str, Any]) -> dict[str, Any]:
+def api_metadata(metadata: Mapping[str, Any], configurable: Mapping[str, Any]) -> dict[str, Any]:
     """Give a stored checkpoint's metadata the form that the API shows; `configurable` says where it is."""
     shown = {**metadata, "thread_id": configurable["thread_id"]}
     namespace = configurable.get("checkpoint_ns")
@@ -238,17 +238,17 @@ def shown_metadata(metadata: Mapping[str, Any], configurable: Mapping[str, Any])
     return shown
 
 
-def with_checkpoint_ids(payload: dict[str, Any]) -> dict[str, Any]:
+def add_checkpoint_ids(payload: dict[str, Any]) -> dict[str, Any]:
     """Add `checkpoint` and `parent_checkpoint` to a debug checkpoint, as the API shows it."""
     return {
         **payload,
         "checkpoint": checkpoint_ids(payload.get("config")),
         "parent_checkpoint": checkpoint_ids(payload.get("parent_config")),
-        "tasks": [_with_checkpoint(task) for task in payload.get("tasks", ())],
+        "tasks": [_add_task_checkpoint(task) for task in payload.get("tasks", ())],
     }
 
 
-def _with_checkpoint(task: dict[str, Any]) -> dict[str, Any]:
+def _add_task_checkpoint(task: dict[str, Any]) -> dict[str, Any]:
     """Show where a subgraph keeps its state as the task's `checkpoint`."""
     if not task.get("state"):
         return task
@@ -265,12 +265,12 @@ def checkpoint_ids(config: Any) -> dict[str, Any] | None:
     return {name: configurable[name] for name in names if name in configurable}
 
 
-TASKS = "toolweave_tasks"
+TASKS_CHANNEL = "toolweave_tasks"
 # LangGraph hands these to those who ask for them only; a graph asks by the transformers it is compiled with.
-ASKED_FOR = frozenset({"updates", "custom"})
+OPT_IN_MODES = frozenset({"updates", "custom"})
 
 
-class EveryMode(StreamTransformer):
+class AllModesTransformer(StreamTransformer):
     """Have LangGraph stream everything there is a channel for; it would keep the tasks' events to itself."""
 
     _native = True
@@ -278,8 +278,8 @@ class EveryMode(StreamTransformer):
 
     def init(self) -> dict[str, Any]:
         """Open the channel that brings the tasks' events out."""
-        self.tasks: StreamChannel[Any] = StreamChannel(TASKS)
-        return {TASKS: self.tasks}
+        self.tasks: StreamChannel[Any] = StreamChannel(TASKS_CHANNEL)
+        return {TASKS_CHANNEL: self.tasks}
 
     def process(self, event: ProtocolEvent) -> bool:
         """Copy a task's event, its namespace inside, and let every event pass."""
@@ -291,21 +291,21 @@ class EveryMode(StreamTransformer):
 class ProtocolStream:
     """Run a graph, announce its events and give its values as parts; used like `GraphStream`."""
 
-    def __init__(self, graph: Graph, call: GraphCall, announcer: RunAnnouncer) -> None:
+    def __init__(self, graph: Graph, call: GraphCall, publisher: RunPublisher) -> None:
         self._graph = graph
         self._call = call
-        self._announcer = announcer
-        self._asked = asked_for(graph)
-        self._waiting: tuple[Namespace, Any] | None = None
-        self._messages = MessageRoutes()
+        self._publisher = publisher
+        self._opt_in_modes = requested_opt_in_modes(graph)
+        self._pending_values: tuple[Namespace, Any] | None = None
+        self._router = MessageRouter()
         # What is not here, such as `debug`, has no channel.
-        self._tellers: Mapping[str, Callable[[Namespace, Any], None]] = {
-            "lifecycle": self._lifecycle,
-            "messages": self._message,
-            "custom": self._custom,
-            "updates": self._updates,
-            "tasks": partial(announcer.tell, "tasks", detail=True),
-            "tools": partial(announcer.tell, "tools"),
+        self._handlers: Mapping[str, Callable[[Namespace, Any], None]] = {
+            "lifecycle": self._publish_lifecycle,
+            "messages": self._publish_message,
+            "custom": self._publish_custom,
+            "updates": self._publish_updates,
+            "tasks": partial(publisher.publish, "tasks", detail=True),
+            "tools": partial(publisher.publish, "tools"),
         }
         self.values: Any = None
         self.interrupted = False
@@ -318,8 +318,8 @@ class ProtocolStream:
                 call.input,
                 call.config,
                 version="v3",
-                transformers=[EveryMode],
-                context=context_for(self._graph, call.context),
+                transformers=[AllModesTransformer],
+                context=build_context(self._graph, call.context),
                 interrupt_before=call.interrupt_before or None,
                 interrupt_after=call.interrupt_after or None,
                 durability=call.durability,
@@ -327,108 +327,108 @@ class ProtocolStream:
         try:
             async with stream:
                 async for event in stream:
-                    self._announce(event["method"], event["params"])
+                    self._publish(event["method"], event["params"])
                     if event["method"] == "values" and not event["params"]["namespace"]:
                         yield StreamPart("values", event["params"]["data"])
         finally:
-            self._release()
+            self._flush_values()
 
-    def _announce(self, method: str, params: Mapping[str, Any]) -> None:
-        if method == TASKS:
+    def _publish(self, method: str, params: Mapping[str, Any]) -> None:
+        if method == TASKS_CHANNEL:
             method, params = "tasks", params["data"]
         namespace, data = tuple(params["namespace"]), params["data"]
         if method == "checkpoints":
-            self._checkpoint(namespace, data)
+            self._publish_checkpoint(namespace, data)
             return
-        self._release()
+        self._flush_values()
         if method == "values":
-            self._values(namespace, data, params.get("interrupts") or ())
-        elif method.startswith(NAMED):
-            payload = {"name": method.removeprefix(NAMED), "payload": data}
-            self._announcer.tell(custom_channel(payload), namespace, payload)
-        elif tell := self._tellers.get(method):
-            tell(namespace, data)
+            self._publish_values(namespace, data, params.get("interrupts") or ())
+        elif method.startswith(CUSTOM_PREFIX):
+            payload = {"name": method.removeprefix(CUSTOM_PREFIX), "payload": data}
+            self._publisher.publish(custom_channel(payload), namespace, payload)
+        elif handler := self._handlers.get(method):
+            handler(namespace, data)
 
-    def _values(self, namespace: Namespace, data: Any, interrupts: Sequence[Interrupt]) -> None:
+    def _publish_values(self, namespace: Namespace, data: Any, interrupts: Sequence[Interrupt]) -> None:
         if not namespace:
             self.interrupted = self.interrupted or bool(interrupts)
             # What tasks beside an interrupted one still write is no step's state yet.
             if not self.interrupted or self.values is None:
                 self.values = data
         if interrupts:
-            self._announcer.values(namespace, data, interrupts)
+            self._publisher.publish_values(namespace, data, interrupts)
         else:
-            self._waiting = (namespace, data)
+            self._pending_values = (namespace, data)
 
-    def _checkpoint(self, namespace: Namespace, data: Mapping[str, Any]) -> None:
+    def _publish_checkpoint(self, namespace: Namespace, data: Mapping[str, Any]) -> None:
         # Clients expect a checkpoint right before the values that it holds; LangGraph gives it right after them.
-        waits = self._waiting
-        if waits is not None and waits[0] != namespace:
-            self._release()
-        self._announcer.tell("checkpoints", namespace, checkpoint_envelope(data), detail=True)
-        self._release()
+        pending = self._pending_values
+        if pending is not None and pending[0] != namespace:
+            self._flush_values()
+        self._publisher.publish("checkpoints", namespace, checkpoint_envelope(data), detail=True)
+        self._flush_values()
 
-    def _release(self) -> None:
-        waits, self._waiting = self._waiting, None
-        if waits is not None:
-            self._announcer.values(*waits)
+    def _flush_values(self) -> None:
+        pending, self._pending_values = self._pending_values, None
+        if pending is not None:
+            self._publisher.publish_values(*pending)
 
-    def _custom(self, namespace: Namespace, data: Any) -> None:
-        self._announcer.tell(custom_channel(data), namespace, data, detail="custom" not in self._asked)
+    def _publish_custom(self, namespace: Namespace, data: Any) -> None:
+        self._publisher.publish(custom_channel(data), namespace, data, detail="custom" not in self._opt_in_modes)
 
-    def _updates(self, namespace: Namespace, data: Any) -> None:
-        self.interrupted = self.interrupted or (not namespace and isinstance(data, dict) and INTERRUPT in data)
-        self._announcer.tell("updates", namespace, data, detail="updates" not in self._asked)
+    def _publish_updates(self, namespace: Namespace, data: Any) -> None:
+        self.interrupted = self.interrupted or (not namespace and isinstance(data, dict) and INTERRUPT_KEY in data)
+        self._publisher.publish("updates", namespace, data, detail="updates" not in self._opt_in_modes)
 
-    def _lifecycle(self, _mine: Namespace, data: Mapping[str, Any]) -> None:
+    def _publish_lifecycle(self, _namespace: Namespace, data: Mapping[str, Any]) -> None:
         namespace = tuple(data["namespace"])
         if data["event"] == "started":
-            self._announcer.graph_began(namespace, data)
+            self._publisher.publish_graph_start(namespace, data)
         else:
-            self._announcer.graph_ended(namespace, data["event"], data.get("error"))
+            self._publisher.publish_graph_end(namespace, data["event"], data.get("error"))
 
-    def _message(self, namespace: Namespace, data: Any) -> None:
-        told, metadata = data
+    def _publish_message(self, namespace: Namespace, data: Any) -> None:
+        event, metadata = data
         # Whole messages, which no model has streamed, are in the values.
-        if isinstance(told, dict) and "event" in told:
-            self._announcer.tell("messages", namespace, self._messages.routed(namespace, told, metadata))
+        if isinstance(event, dict) and "event" in event:
+            self._publisher.publish("messages", namespace, self._router.route(namespace, event, metadata))
 
 
-class MessageRoutes:
+class MessageRouter:
     """Say to which message an event belongs, as long as several are streamed in one graph at a time."""
 
     def __init__(self) -> None:
-        self._open: dict[Namespace, dict[str, Any]] = {}
+        self._streamed_ids: dict[Namespace, dict[str, Any]] = {}
 
-    def routed(self, namespace: Namespace, told: dict[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    def route(self, namespace: Namespace, event: dict[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
         """Give the event, with its message's id where it could be another one's."""
-        streamed = self._open.setdefault(namespace, {})
+        streamed = self._streamed_ids.setdefault(namespace, {})
         model_run = str(metadata.get("run_id"))
-        if told["event"] == "message-start":
-            streamed[model_run] = told.get("id")
-        elif len(streamed) > 1 and "id" not in told and model_run in streamed:
-            told = {**told, "id": streamed[model_run]}
-        if told["event"] in ("message-finish", "error"):
+        if event["event"] == "message-start":
+            streamed[model_run] = event.get("id")
+        elif len(streamed) > 1 and "id" not in event and model_run in streamed:
+            event = {**event, "id": streamed[model_run]}
+        if event["event"] in ("message-finish", "error"):
             streamed.pop(model_run, None)
-        return told
+        return event
 
 
-def asked_for(graph: Graph) -> frozenset[str]:
+def requested_opt_in_modes(graph: Graph) -> frozenset[str]:
     """Name the modes that the graph itself asks for, by the transformers it is compiled with."""
     modes: set[str] = set()
     for factory in graph.stream_transformers or ():
-        made = factory if isinstance(factory, type) else factory(())
-        modes.update(getattr(made, "required_stream_modes", ()))
-    return frozenset(modes & ASKED_FOR)
+        transformer = factory if isinstance(factory, type) else factory(())
+        modes.update(getattr(transformer, "required_stream_modes", ()))
+    return frozenset(modes & OPT_IN_MODES)
 
 
 def custom_channel(data: object) -> str:
     """Give the channel of what a node has written: its own when it gives a name."""
     name = data.get("name") if isinstance(data, dict) else None
-    return f"{NAMED}{name}" if isinstance(name, str) and is_text(name) else "custom"
+    return f"{CUSTOM_PREFIX}{name}" if isinstance(name, str) and is_encodable(name) else "custom"
 
 
-def is_text(name: str) -> bool:
+def is_encodable(name: str) -> bool:
     """Say whether a name can be stored and sent: half characters cannot."""
     try:
         return bool(name.encode())

@@ -21,7 +21,7 @@ from tests.servers.core.tokens import AUDIENCE, ISSUER, public_pem, rsa_key
 from toolweave.api.core_server import MOUNT_PATH, CoreServerMount
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
-from toolweave.runtime.caller import Caller, calling, current_caller
+from toolweave.runtime.caller import Caller, current_caller, use_caller
 from toolweave.servers.core import loading
 
 HERE = Path(__file__)
@@ -276,7 +276,7 @@ async def test_the_caller_of_the_first_request_is_not_the_caller_of_what_outlive
 
     monkeypatch.setattr(loading, "import_core_server", loaded)
     async with mounted() as http:
-        with calling(Caller(None, {"x-of": "the first"})):
+        with use_caller(Caller(None, {"x-of": "the first"})):
             assert (await hello(http)).status_code == 200
     assert callers == [Caller()]
 

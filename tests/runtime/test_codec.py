@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage
 from langgraph.types import Interrupt, Send
 from pydantic import BaseModel, model_serializer
 
-from toolweave.runtime.codec import SLICE_VALUES, StoredJson, dumps, dumps_slices, is_large, loads
+from toolweave.runtime.codec import SLICE_VALUES, RawJson, dumps, dumps_slices, is_large, loads
 
 
 class Point(BaseModel):
@@ -167,7 +167,7 @@ def test_a_value_that_contains_itself_is_encoded() -> None:
 
 
 def test_stored_json_is_encoded_as_it_is() -> None:
-    stored = StoredJson('{"a": [1e3, "é"]}')
+    stored = RawJson('{"a": [1e3, "é"]}')
     assert dumps({"values": stored}) == '{"values":{"a": [1e3, "é"]}}'.encode()
     assert loads(dumps({"values": stored, "half": "\ud83d"})) == {"values": {"a": [1000.0, "é"]}, "half": "?"}
-    assert is_large(StoredJson(" " * 1024 * MANY))
+    assert is_large(RawJson(" " * 1024 * MANY))

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tests.fixtures.hand_clock import HandClock
 from toolweave.errors import InvalidRequest, NotFound, PersistenceError
-from toolweave.runtime.crons import RETRY, next_firing, running_cron_clock
+from toolweave.runtime.crons import RETRY_DELAY, next_firing, run_cron_scheduler
 from toolweave.runtime.models import Cron
-from toolweave.runtime.persistence.crons import Claim
-from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.persistence.crons import ClaimFiring
+from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 
 START = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC)
 BOUND_S = 60.0
@@ -31,7 +31,7 @@ class Firings:
         self._seen: asyncio.Queue[tuple[str, datetime | None]] = asyncio.Queue()
         self.refuse: Callable[[Cron], Awaitable[None]] | None = None
 
-    async def fire(self, cron: Cron, claim: Claim) -> None:
+    async def fire(self, cron: Cron, claim: ClaimFiring) -> None:
         if self.refuse is not None:
             await self.refuse(cron)
         await self._persistence.app.write(claim)
@@ -94,7 +94,7 @@ async def test_a_cron_fires_whenever_its_time_comes(
     persistence: Persistence, hands: HandClock, firings: Firings
 ) -> None:
     await add(persistence, "*/2 * * * *")
-    async with running_cron_clock(persistence.crons, firings.fire, hands):
+    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
         for minute in (2, 4, 6):
             await hands.move_to(START.replace(minute=minute, second=0))
             assert await firings.next() == ("*/2 * * * *", f"12:0{minute}:00")
@@ -104,7 +104,7 @@ async def test_a_cron_added_meanwhile_fires_before_those_that_are_due_later(
     persistence: Persistence, hands: HandClock, firings: Firings
 ) -> None:
     await add(persistence, "0 13 * * *")
-    async with running_cron_clock(persistence.crons, firings.fire, hands):
+    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
         await add(persistence, "1 12 * * *")
         await hands.move_to(START.replace(minute=1, second=0))
         assert await firings.next() == ("1 12 * * *", "12:01:00")
@@ -115,7 +115,7 @@ async def test_a_changed_deleted_or_switched_off_cron_does_not_fire_at_its_old_t
 ) -> None:
     changed, deleted, off = [await add(persistence, "1 12 * * *") for _ in range(3)]
     await add(persistence, "2 12 * * *", enabled=False)
-    async with running_cron_clock(persistence.crons, firings.fire, hands):
+    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
         later = START.replace(minute=5, second=0)
         await persistence.crons.update(
             changed.cron_id, lambda cron: replace(cron, schedule="5 12 * * *", next_run_at=later)
@@ -133,7 +133,7 @@ async def test_firings_missed_while_no_server_ran_are_made_up_for_once(tmp_path:
     await hands.move_to(START + timedelta(days=3))
     async with opened(tmp_path) as after:
         firings = Firings(after)
-        async with running_cron_clock(after.crons, firings.fire, hands):
+        async with run_cron_scheduler(after.crons, firings.fire, hands):
             assert await firings.next() == ("* * * * *", "12:01:00")
             await hands.move_to(START + timedelta(days=3, minutes=1))
             assert await firings.next() == ("* * * * *", "12:01:00")
@@ -145,7 +145,7 @@ async def test_a_cron_fires_up_to_its_end_and_then_no_more(
 ) -> None:
     end = START.replace(minute=2, second=0)
     cron = await add(persistence, "* * * * *", end_time=end)
-    async with running_cron_clock(persistence.crons, firings.fire, hands):
+    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
         await hands.move_to(START.replace(minute=1, second=0))
         await firings.next()
         await hands.move_to(end)
@@ -164,7 +164,7 @@ async def test_a_firing_that_fails_is_skipped_and_the_crons_go_on(
     firings.refuse = refuse
     await add(persistence, "* * * * *")
     await add(persistence, "1 * * * *")
-    async with running_cron_clock(persistence.crons, firings.fire, hands):
+    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
         await hands.move_to(START.replace(minute=1, second=0))
         assert await firings.next() == ("1 * * * *", "12:01:00")
         await hands.move_to(START.replace(minute=2, second=0))
@@ -183,11 +183,11 @@ async def test_a_firing_that_cannot_be_stored_is_tried_again(
 
     firings.refuse = refuse
     await add(persistence, "1 12 * * *")
-    async with running_cron_clock(persistence.crons, firings.fire, hands):
+    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
         due = START.replace(minute=1, second=0)
         await hands.move_to(due)
         await asyncio.wait_for(full.wait(), BOUND_S)
-        await hands.move_to(due + RETRY)
+        await hands.move_to(due + RETRY_DELAY)
         assert await firings.next() == ("1 12 * * *", "12:01:00")
 
 
@@ -196,7 +196,7 @@ async def test_all_of_many_crons_that_are_due_at_once_fire(
 ) -> None:
     for _ in range(130):
         await add(persistence, "1 12 * * *")
-    async with running_cron_clock(persistence.crons, firings.fire, hands):
+    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
         await hands.move_to(START.replace(minute=1, second=0))
         assert {await firings.next() for _ in range(130)} == {("1 12 * * *", "12:01:00")}
     assert await persistence.crons.next_due() == START.replace(day=22, minute=1, second=0)

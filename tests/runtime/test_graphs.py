@@ -20,7 +20,7 @@ from tests.fixtures.logged import logged
 from toolweave.api.langgraph.app import prepare_imports
 from toolweave.config.langgraph_json import GraphEntry, LangGraphJson
 from toolweave.errors import ConfigError, NotFound
-from toolweave.runtime.caller import USER, Caller, User, calling
+from toolweave.runtime.caller import USER_KEY, Caller, User, use_caller
 from toolweave.runtime.graphs import GraphRegistry, load_graph, load_target
 
 
@@ -132,7 +132,7 @@ async def test_a_runtime_tells_why_it_is_called_and_for_whom() -> None:
     assert await told(factory) == ["threads.read", "None", None, "InMemoryStore", False]
     made = await told(factory, access="threads.create_run", context={"colour": "red"})
     assert made[:3] == ["threads.create_run", repr(Wish("red")), None]
-    with calling(Caller(User({"identity": "ada"}))):
+    with use_caller(Caller(User({"identity": "ada"}))):
         assert (await told(factory))[2] == "ada"
 
 
@@ -140,8 +140,8 @@ async def test_the_user_of_a_run_is_the_one_who_created_it() -> None:
     def factory(runtime: ServerRuntime) -> Any:  # type: ignore[type-arg]
         return telling(runtime.ensure_user().identity)
 
-    config: RunnableConfig = {"configurable": {"thread_id": "1", USER: User({"identity": "creator"})}}
-    with calling(Caller(User({"identity": "somebody else"}))):
+    config: RunnableConfig = {"configurable": {"thread_id": "1", USER_KEY: User({"identity": "creator"})}}
+    with use_caller(Caller(User({"identity": "somebody else"}))):
         async with registry(factory).open("g", config, access="threads.create_run") as graph:
             assert (await graph.ainvoke({}, config))["told"] == "creator"
 

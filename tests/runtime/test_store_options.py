@@ -7,7 +7,7 @@ import pytest
 
 from toolweave.config.langgraph_json import StoreEntry
 from toolweave.errors import ConfigError
-from toolweave.runtime.persistence.store import SWEEP_SECONDS, StoreOptions, store_options
+from toolweave.runtime.persistence.store import SWEEP_INTERVAL_S, StoreOptions, build_store_options
 
 EMBEDDINGS = """
 from langchain_core.embeddings import Embeddings
@@ -45,7 +45,7 @@ def section(embed: str) -> StoreEntry:
 @pytest.mark.parametrize("name", ["plain", "waiting", "model"])
 @pytest.mark.parametrize("place", ["./embeddings_of_test.py", "embeddings_of_test"])
 async def test_an_embedding_is_a_function_or_an_object_in_a_file_or_module(name: str, place: str, folder: Path) -> None:
-    index = store_options(section(f"{place}:{name}"), folder).index
+    index = build_store_options(section(f"{place}:{name}"), folder).index
     assert index is not None
     assert await index.embeddings.aembed_documents(["ab"]) == [[2.0, 1.0]]
     assert await index.embeddings.aembed_query("abc") == [3.0, 1.0]
@@ -64,14 +64,14 @@ async def test_an_embedding_is_a_function_or_an_object_in_a_file_or_module(name:
 )
 def test_an_embedding_that_cannot_be_used_is_named_with_the_fix(embed: str, problem: str, folder: Path) -> None:
     with pytest.raises(ConfigError, match=problem):
-        store_options(section(embed), folder)
+        build_store_options(section(embed), folder)
 
 
 def test_lives_and_sweeps_are_taken_over(tmp_path: Path) -> None:
     entry = StoreEntry.model_validate(
         {"ttl": {"default_ttl": 5, "refresh_on_read": False, "sweep_interval_minutes": 2}}
     )
-    assert store_options(entry, tmp_path) == StoreOptions(None, 5, False, 120)
+    assert build_store_options(entry, tmp_path) == StoreOptions(None, 5, False, 120)
     entry = StoreEntry.model_validate({"ttl": {}})
-    assert store_options(entry, tmp_path) == StoreOptions(None, None, True, SWEEP_SECONDS)
-    assert store_options(StoreEntry(), tmp_path) == StoreOptions()
+    assert build_store_options(entry, tmp_path) == StoreOptions(None, None, True, SWEEP_INTERVAL_S)
+    assert build_store_options(StoreEntry(), tmp_path) == StoreOptions()

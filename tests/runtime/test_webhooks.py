@@ -21,24 +21,24 @@ from tests.fixtures.hand_clock import NOON, HandClock
 from tests.runtime.persistence.records import SUCCESS, new_run
 from toolweave.errors import Conflict, OutboundFailed, OutboundRefused
 from toolweave.runtime.codec import loads, utc_now
-from toolweave.runtime.models import Outcome, Run, cancellation
-from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.models import Outcome, Run, cancellation_error
+from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.webhooks import (
-    KEPT,
+    FAILED_RETENTION,
     WebhookDelivery,
     WebhookRepository,
     insert_delivery,
 )
 from toolweave.runtime.webhooks import (
-    MOST_AT_ONCE_PER_HOST,
-    MOST_ATTEMPTS,
-    delivering_webhooks,
-    pause_after,
-    sent,
-    telling,
+    MAX_ATTEMPTS,
+    MAX_CONCURRENT_PER_HOST,
+    add_sent_time,
+    retry_delay,
+    run_webhook_delivery,
     webhook_headers,
     webhook_payload,
     webhook_url,
+    webhook_write,
 )
 
 BOUND_S = 60.0
@@ -73,10 +73,10 @@ class Post:
     async def put(self, name: str, url: str = URL) -> None:
         delivery = WebhookDelivery(name, f"run-{name}", url, b'{"name":"%b"}' % name.encode())
         await self.database.write(lambda connection: insert_delivery(connection, delivery, self.clock.now()))
-        self.deliveries.written.set()
+        self.deliveries.new_delivery.set()
 
     def delivering(self, receiver: Receiver, keys: tuple[bytes, ...] = ()) -> AbstractAsyncContextManager[None]:
-        return delivering_webhooks(self.deliveries, receiver.send, keys=keys, clock=self.clock)
+        return run_webhook_delivery(self.deliveries, receiver.send, keys=keys, clock=self.clock)
 
     async def row(self, name: str) -> Any:
         query = "SELECT attempts, next_attempt_at, last_error, given_up_at FROM webhook_deliveries WHERE delivery_id=?"
@@ -167,13 +167,13 @@ async def test_the_pauses_grow_to_six_hours_and_then_it_is_given_up(post: Post) 
     async with post.delivering(receiver):
         await post.put("one")
         await receiver.next()
-        for _ in range(MOST_ATTEMPTS - 1):
+        for _ in range(MAX_ATTEMPTS - 1):
             due = await due_again(post)
             pauses.append(due - post.clock.now())
             await post.clock.advance(due - post.clock.now())
             await receiver.next()
         row = await post.settled("one", given_up)
-    assert (row.attempts, row.next_attempt_at, row.last_error) == (MOST_ATTEMPTS, None, "the receiver answers 500")
+    assert (row.attempts, row.next_attempt_at, row.last_error) == (MAX_ATTEMPTS, None, "the receiver answers 500")
     assert timedelta(seconds=4) <= pauses[0] <= timedelta(seconds=6)
     assert all(earlier < later for earlier, later in pairwise(pauses[:7]))
     assert max(pauses) <= timedelta(hours=6) * 1.2
@@ -218,7 +218,7 @@ async def test_a_receiver_that_hangs_keeps_only_its_own_waiting(post: Post) -> N
         while "quick" not in heard:
             heard.append((await receiver.next())[2]["name"])
         await post.settled("quick", gone)
-        assert len(heard) == MOST_AT_ONCE_PER_HOST + 1
+        assert len(heard) == MAX_CONCURRENT_PER_HOST + 1
 
 
 async def test_a_quick_receiver_is_sent_to_however_many_wait_for_a_slow_one(post: Post) -> None:
@@ -271,8 +271,8 @@ async def test_one_that_is_broken_off_by_a_stop_is_sent_again_at_the_next_start(
 
 async def test_one_that_takes_the_process_down_each_time_is_given_up(post: Post) -> None:
     await post.put("one")
-    for _ in range(MOST_ATTEMPTS):
-        assert await post.deliveries.begin_next(NOON) is not None
+    for _ in range(MAX_ATTEMPTS):
+        assert await post.deliveries.start_next(NOON) is not None
     receiver = Receiver()
     async with post.delivering(receiver):
         row = await post.settled("one", given_up)
@@ -283,7 +283,7 @@ async def test_one_that_takes_the_process_down_each_time_is_given_up(post: Post)
 async def test_a_sender_that_breaks_stops_nobody_and_is_asked_again(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolweave.runtime.webhooks.RETRY", timedelta())
+    monkeypatch.setattr("toolweave.runtime.webhooks.RETRY_DELAY", timedelta())
 
     async def answer(url: str, _headers: dict[str, str], _body: bytes) -> int:
         if "broken" in url:
@@ -306,8 +306,8 @@ async def test_given_up_deliveries_are_kept_for_a_week(post: Post) -> None:
     async with post.delivering(receiver):
         await post.put("one")
         await post.settled("one", given_up)
-        await post.clock.advance(KEPT)
-        assert await post.deliveries.forget_old() == 0
+        await post.clock.advance(FAILED_RETENTION)
+        assert await post.deliveries.delete_old_failures() == 0
         await post.clock.advance(timedelta(hours=2))
         await post.settled("one", gone)
 
@@ -315,14 +315,14 @@ async def test_given_up_deliveries_are_kept_for_a_week(post: Post) -> None:
 async def test_a_delivery_that_is_not_due_is_not_begun(post: Post) -> None:
     await post.put("one")
     await post.deliveries.postpone("one", NOON + timedelta(seconds=5), "for the test")
-    assert await post.deliveries.begin_next(NOON) is None
-    assert await post.deliveries.begin_next(NOON + timedelta(seconds=5)) is not None
-    await post.deliveries.give_up("one", "for the test")
-    assert await post.deliveries.begin_next(NOON + timedelta(days=1)) is None
+    assert await post.deliveries.start_next(NOON) is None
+    assert await post.deliveries.start_next(NOON + timedelta(seconds=5)) is not None
+    await post.deliveries.mark_failed("one", "for the test")
+    assert await post.deliveries.start_next(NOON + timedelta(days=1)) is None
 
 
 def test_pauses_are_spread() -> None:
-    pauses = {pause_after(3) for _ in range(50)}
+    pauses = {retry_delay(3) for _ in range(50)}
     assert len(pauses) > 1
     assert all(timedelta(seconds=64) <= pause <= timedelta(seconds=96) for pause in pauses)
 
@@ -343,12 +343,12 @@ async def running(persistence: Persistence, **fields: Any) -> Run:
 
 
 async def waiting(persistence: Persistence) -> WebhookDelivery | None:
-    return await persistence.webhooks.begin_next(utc_now() + timedelta(seconds=1))
+    return await persistence.webhooks.start_next(utc_now() + timedelta(seconds=1))
 
 
 async def test_the_end_of_a_run_and_its_webhook_are_one_write(persistence: Persistence) -> None:
     run = await running(persistence)
-    await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, telling(run, SUCCESS))
+    await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, webhook_write(run, SUCCESS))
     delivery = await waiting(persistence)
     assert delivery is not None
     assert (delivery.url, delivery.run_id) == (URL, run.run_id)
@@ -358,7 +358,7 @@ async def test_the_end_of_a_run_and_its_webhook_are_one_write(persistence: Persi
 
 async def test_an_end_that_cannot_be_written_tells_nobody(persistence: Persistence) -> None:
     run = await running(persistence)
-    write = telling(run, SUCCESS)
+    write = webhook_write(run, SUCCESS)
     assert write is not None
 
     def failing(connection: Connection) -> None:
@@ -373,19 +373,19 @@ async def test_an_end_that_cannot_be_written_tells_nobody(persistence: Persisten
 
 async def test_an_attempt_that_was_taken_over_tells_nobody(persistence: Persistence) -> None:
     run = await running(persistence)
-    await persistence.runs.put_back(run.run_id)
+    await persistence.runs.requeue(run.run_id)
     again = await persistence.runs.claim(run.run_id)
     assert again is not None
     with pytest.raises(Conflict):
-        await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, telling(run, SUCCESS))
+        await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, webhook_write(run, SUCCESS))
     assert await waiting(persistence) is None
-    await persistence.runs.finalise(run.run_id, again.attempt, SUCCESS, telling(again, SUCCESS))
+    await persistence.runs.finalise(run.run_id, again.attempt, SUCCESS, webhook_write(again, SUCCESS))
     assert await waiting(persistence) is not None
 
 
 async def test_a_webhook_outlives_the_thread_that_goes_with_its_run(persistence: Persistence) -> None:
     run = await running(persistence, temporary=True)
-    await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, telling(run, SUCCESS))
+    await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, webhook_write(run, SUCCESS))
     assert await persistence.runs.find(run.run_id) is None
     assert await waiting(persistence) is not None
 
@@ -440,10 +440,10 @@ def test_a_run_without_a_thread_of_its_own_has_no_values() -> None:
 
 
 def test_cancelled_runs_say_how_and_why() -> None:
-    told = said(Outcome("interrupted", "interrupted", b'{"n":1}', error=cancellation("interrupt", None)))
+    told = said(Outcome("interrupted", "interrupted", b'{"n":1}', error=cancellation_error("interrupt", None)))
     assert (told["status"], told["values"]) == ("interrupted", {"n": 1})
     assert told["error"] == {"error": "UserInterrupt", "message": "The run was cancelled."}
-    error = cancellation("rollback", "Superseded.")
+    error = cancellation_error("rollback", "Superseded.")
     told = said(Outcome("interrupted", "idle", b'{"n":1}', rolled_back=True, error=error))
     assert (told["status"], told["values"]) == ("rollback", None)
     assert told["error"] == {"error": "UserRollback", "message": "Superseded."}
@@ -451,7 +451,7 @@ def test_cancelled_runs_say_how_and_why() -> None:
 
 def test_input_that_is_hard_to_write_as_json_does_not_keep_a_run_from_ending() -> None:
     hostile = {"half": "\ud800", "huge": 2**70, "nan": float("nan"), "text": 'quote " and } brace'}
-    told = loads(sent(webhook_payload(run(input=hostile), Outcome("success", "idle", b"null"), ENDED), ENDED))
+    told = loads(add_sent_time(webhook_payload(run(input=hostile), Outcome("success", "idle", b"null"), ENDED), ENDED))
     assert told["kwargs"]["input"]["text"] == 'quote " and } brace'
     assert told["webhook_sent_at"] == "2026-11-21T12:00:00.012000+00:00"
 

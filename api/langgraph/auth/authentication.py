@@ -24,11 +24,11 @@ from toolweave.api.langgraph.requests import BODY_LIMIT
 from toolweave.api.request_bodies import read_limited, replay_body
 from toolweave.config.langgraph_json import AuthCache, HeaderRules, LangGraphJson
 from toolweave.errors import ConfigError, Forbidden
-from toolweave.runtime.caller import TRACE, Caller, User, calling
+from toolweave.runtime.caller import TRACE_HEADERS, Caller, User, use_caller
 from toolweave.runtime.codec import loads
 from toolweave.runtime.graphs import load_target
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.persistence.search import MetadataFilter, check_filter
+from toolweave.runtime.persistence.search import MetadataFilter, check_metadata_filter
 
 HANDLER_PARAMETERS = ("request", "body", "path", "method", "path_params", "query_params", "headers", "authorization")
 # Headers that no include pattern copies into configurable.
@@ -85,7 +85,7 @@ class AuthHandlers:
             return None
         if not isinstance(answer, Mapping):
             raise Forbidden("Forbidden")
-        check_filter(answer)
+        check_metadata_filter(answer)
         return answer or None
 
     def _handler(self, resource: str, action: str) -> Callable[..., Any] | None:
@@ -154,7 +154,7 @@ def configurable_headers(scope: Scope, rules: HeaderRules | None) -> JsonObject:
     chosen: JsonObject = {}
     for raw, value in scope["headers"]:
         name = raw.decode("latin-1").lower()
-        included = name in TRACE or (name not in CREDENTIALS and _matches_any(name, includes))
+        included = name in TRACE_HEADERS or (name not in CREDENTIALS and _matches_any(name, includes))
         if included and not _matches_any(name, excludes):
             chosen[name] = value.decode("latin-1")
     return chosen
@@ -194,7 +194,7 @@ class Authentication:
             return
         headers = configurable_headers(scope, self._http.configurable_headers)
         if self._handlers is None or self._is_public(scope):
-            with calling(Caller(None, headers)):
+            with use_caller(Caller(None, headers)):
                 await self._app(scope, receive, send)
             return
         try:
@@ -205,7 +205,7 @@ class Authentication:
         except ClientDisconnect:
             return
         scope["user"], scope["auth"] = user, AuthCredentials(list(user.permissions))
-        with calling(Caller(user, headers)):
+        with use_caller(Caller(user, headers)):
             await self._app(scope, receive, send)
 
     def _is_public(self, scope: Scope) -> bool:

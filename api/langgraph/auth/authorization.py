@@ -15,11 +15,11 @@ from toolweave.api.langgraph.requests import BODY_LIMIT, Handler, is_uuid, parse
 from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.api.request_bodies import read_limited, replay_body
 from toolweave.errors import InvalidRequest, NotFound, Unauthenticated
-from toolweave.runtime.caller import User, calling, current_caller
+from toolweave.runtime.caller import User, current_caller, use_caller
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.assistants import system_assistant_id
-from toolweave.runtime.persistence.search import Filtered, MetadataFilter, allows, showing_only
+from toolweave.runtime.persistence.search import FilteredResource, MetadataFilter, is_allowed, use_filters
 
 Resource = Literal["threads", "assistants"]
 
@@ -37,7 +37,7 @@ class AuthRequest:
     user: User
     services: ApiServices
     body: Any = None
-    filters: dict[Filtered, MetadataFilter | None] = field(default_factory=dict)
+    filters: dict[FilteredResource, MetadataFilter | None] = field(default_factory=dict)
     run_metadata: JsonObject = field(default_factory=dict)
     run_threads: MetadataFilter | None = None
 
@@ -91,16 +91,16 @@ class AuthRequest:
             return True
         repository = getattr(self.services.persistence, resource)
         try:
-            return allows(row_filter, (await repository.get(row_id)).metadata)
+            return is_allowed(row_filter, (await repository.get(row_id)).metadata)
         except NotFound:
             return True
 
     async def may_run_assistant(self, row_filter: MetadataFilter | None, name_or_id: object) -> bool:
         """Return whether a user may run an assistant: all may run system assistants, the filter decides on others."""
-        if not isinstance(name_or_id, str) or name_or_id in self.services.graphs.names():
+        if not isinstance(name_or_id, str) or name_or_id in self.services.graphs.graph_ids():
             return True
         assistant_id = parse_id(name_or_id)
-        if assistant_id in {system_assistant_id(graph) for graph in self.services.graphs.names()}:
+        if assistant_id in {system_assistant_id(graph) for graph in self.services.graphs.graph_ids()}:
             return True
         return await self.is_visible(row_filter, "assistants", assistant_id)
 
@@ -139,8 +139,8 @@ def authorized_handler(handler: Handler, rule: Rule, body: str | None, handlers:
         auth = AuthRequest(request, handlers, user, get_services(request), _parse_or_none(data))
         await rule(auth)
         changed = data if auth.body == original else dumps(auth.body)
-        caller = replace(current_caller(), run_metadata=auth.run_metadata, run_threads=auth.run_threads)
-        with showing_only(auth.filters), calling(caller):
+        caller = replace(current_caller(), run_metadata=auth.run_metadata, thread_filter=auth.run_threads)
+        with use_filters(auth.filters), use_caller(caller):
             return await handler(Request(request.scope, replay_body(changed, request.receive)))
 
     return answer

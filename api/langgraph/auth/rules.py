@@ -12,7 +12,7 @@ from toolweave.api.langgraph.auth.authorization import AuthRequest, as_uuid, par
 from toolweave.errors import Conflict, InvalidRequest, NotFound
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.assistants import system_assistant_id
-from toolweave.runtime.persistence.search import allows
+from toolweave.runtime.persistence.search import is_allowed
 
 RUN_ARGUMENTS = (
     *("input", "command", "config", "context", "webhook", "interrupt_before", "interrupt_after", "stream_mode"),
@@ -120,8 +120,8 @@ async def read_stateless_run(auth: AuthRequest) -> None:
     value = {"thread_id": as_uuid(thread_id), "run_id": as_uuid(run_id)}
     row_filter = await auth.permit_row("threads", "read", thread_id, value, error=error)
     if run is None:
-        ended = auth.services.engine.runtime.log.ended.find(run_id or "")
-        if ended is not None and not allows(row_filter, ended.metadata):
+        ended = auth.services.engine.runtime.log.ended_runs.find(run_id or "")
+        if ended is not None and not is_allowed(row_filter, ended.metadata):
             raise error
     elif auth.request.query_params.get("cancel_on_disconnect"):
         await auth.permit_row("threads", "update", thread_id, {**value, "action": "interrupt"}, error=error)
@@ -237,7 +237,7 @@ async def create_assistant(auth: AuthRequest) -> None:
 async def read_assistant(auth: AuthRequest) -> None:
     """Require assistants.read, by id or by the name of a graph."""
     name_or_id = auth.request.path_params.get("assistant_id", "")
-    is_graph = name_or_id in auth.services.graphs.names()
+    is_graph = name_or_id in auth.services.graphs.graph_ids()
     await auth.permit_row("assistants", "read", system_assistant_id(name_or_id) if is_graph else parse_id(name_or_id))
 
 
@@ -344,7 +344,7 @@ async def _permit_cron(auth: AuthRequest, action: str, **more: object) -> None:
         cron = await auth.services.persistence.crons.get(cron_id)
     except NotFound:
         return
-    if not allows(row_filter, cron.metadata):
+    if not is_allowed(row_filter, cron.metadata):
         raise NotFound("Not Found")
     if cron.thread_id is not None:
         await auth.permit_row("threads", "read", cron.thread_id, error=NotFound("Not Found"))

@@ -179,7 +179,7 @@ async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
     ).new_run
     name = tasks.TaskName(call.later, new.thread_id, new.run_id) if task is None else task.name
     begun_by = message["messageId"] if task is None else task.first_message_id
-    return SentMessage(call, name, begun_by, await call.services.engine.start(new, listen=listen))
+    return SentMessage(call, name, begun_by, await call.services.engine.start_run(new, listen=listen))
 
 
 async def spoken(batches: AsyncIterable[Sequence[StreamEvent]]) -> AsyncGenerator[list[JsonObject]]:

@@ -15,8 +15,8 @@ from toolweave.api.langgraph.requests import Body, is_uuid
 from toolweave.api.langgraph.services import ApiServices
 from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, loads, utc_now
-from toolweave.runtime.models import TERMINAL, Assistant, JsonObject, Run, Thread, timestamp
-from toolweave.runtime.runs.execution import states_of
+from toolweave.runtime.models import TERMINAL_STATUSES, Assistant, JsonObject, Run, Thread, timestamp
+from toolweave.runtime.runs.execution import read_states
 
 State = Literal["submitted", "working", "input-required", "completed", "canceled", "failed"]
 TERMINAL_STATES: frozenset[State] = frozenset({"completed", "canceled", "failed"})
@@ -268,7 +268,7 @@ async def values_after(services: ApiServices, run: Run) -> Any:
     """Give the state that a run left, or has reached; None when it has written none."""
     config: RunnableConfig = {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": ""}}
     async with services.graphs.open(run.graph_id, config) as graph:
-        states = await states_of(graph, config, limit=1, filter={"run_id": run.run_id})
+        states = await read_states(graph, config, limit=1, filter={"run_id": run.run_id})
     return loads(dumps(states[0].values)) if states else None
 
 
@@ -293,9 +293,9 @@ async def cancel_task(call: AgentCall) -> JsonObject:
         canceled = [*task.thread.metadata.get(CANCELED, ()), task.name.task_id]
         await services.persistence.threads.patch(thread_id, {CANCELED: canceled})
     for run in task.runs:
-        if run.status not in TERMINAL:
+        if run.status not in TERMINAL_STATUSES:
             with suppress(NotFound):
-                await services.engine.cancel(thread_id, run.run_id, "interrupt", wait=True)
+                await services.engine.cancel_run(thread_id, run.run_id, "interrupt", wait=True)
     return task.name.task(task.name.status("canceled", CANCELED_TEXT), None)
 
 

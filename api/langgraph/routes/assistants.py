@@ -23,7 +23,7 @@ from toolweave.api.langgraph.serialization import assistant_json
 from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.errors import BadRequest, InvalidRequest, NotFound
 from toolweave.runtime.graphs import Graph
-from toolweave.runtime.models import Assistant, AssistantPatch, mirrored
+from toolweave.runtime.models import Assistant, AssistantPatch, mirror_context
 
 UNTITLED = "Untitled"
 THREADS_AT_A_TIME = 100
@@ -44,7 +44,7 @@ async def create(request: Request, body: Body) -> Response:
     given_id = body.get("assistant_id")
     assistant_id = str(uuid4()) if given_id is None else parse_uuid(given_id, "assistant")
     _check_content(services, body)
-    config, context = mirrored(body.get("config", {}), body.get("context", {}))
+    config, context = mirror_context(body.get("config", {}), body.get("context", {}))
     now = datetime.now(UTC)
     assistant = Assistant(
         assistant_id=assistant_id,

@@ -19,10 +19,10 @@ from toolweave.api.langgraph.run_schemas import CRON_RUN_FIELDS
 from toolweave.api.langgraph.serialization import cron_json
 from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.errors import BadRequest, InvalidRequest, NotFound
-from toolweave.runtime.caller import NOBODY, USER, Caller, User, calling, current_caller
-from toolweave.runtime.crons import Fire, next_firing
+from toolweave.runtime.caller import ANONYMOUS, USER_KEY, Caller, User, current_caller, use_caller
+from toolweave.runtime.crons import FireCron, next_firing
 from toolweave.runtime.models import Assistant, Cron, JsonObject, NewRun
-from toolweave.runtime.persistence.crons import Claim
+from toolweave.runtime.persistence.crons import ClaimFiring
 
 # A change of one of these decides anew when the cron fires next.
 DECIDE_WHEN = frozenset({"schedule", "timezone", "end_time", "enabled"})
@@ -44,7 +44,7 @@ def new_cron(fields: JsonObject, thread_id: str | None) -> Cron:
         assistant_id=fields["assistant_id"],
         thread_id=thread_id,
         user_id="" if caller.user is None else caller.user.identity,
-        user=caller.configurable().get(USER),
+        user=caller.configurable().get(USER_KEY),
         credentials=Caller(caller.user).credentials(),
         schedule=fields["schedule"],
         timezone=fields.get("timezone"),
@@ -99,13 +99,13 @@ def cron_run(services: ApiServices, cron: Cron, assistant: Assistant) -> NewRun:
     return replace(new, credentials=cron.credentials, sealed=cron.sealed)
 
 
-def firing(services: ApiServices) -> Fire:
+def firing(services: ApiServices) -> FireCron:
     """Give the cron clock what creates a cron's run, on behalf of the user who created the cron."""
 
-    async def fire(cron: Cron, claim: Claim) -> None:
+    async def fire(cron: Cron, claim: ClaimFiring) -> None:
         assistant = await services.persistence.assistants.get(cron.assistant_id)
-        with calling(NOBODY if cron.user is None else Caller(User(cron.user))):
-            await services.engine.start(cron_run(services, cron, assistant), alongside=claim)
+        with use_caller(ANONYMOUS if cron.user is None else Caller(User(cron.user))):
+            await services.engine.start_run(cron_run(services, cron, assistant), extra_work=claim)
 
     return fire
 

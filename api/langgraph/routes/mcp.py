@@ -70,7 +70,7 @@ def tool_names(assistants: Sequence[Assistant]) -> dict[str, Assistant]:
 async def tool_listing(services: ApiServices) -> list[JsonObject]:
     """Describe every tool."""
     named = await named_assistants(services)
-    graph_ids = {assistant.graph_id for assistant in named.values()} & set(services.graphs.names())
+    graph_ids = {assistant.graph_id for assistant in named.values()} & set(services.graphs.graph_ids())
     inputs = {graph_id: tool_input(await input_schema(services, graph_id)) for graph_id in graph_ids}
     return [
         {
@@ -228,14 +228,14 @@ async def _call_tool(services: ApiServices, request_id: json_rpc.RequestId, para
     """Run the tool's assistant on a thread of its own; a client that leaves takes the run with it."""
     name, arguments = params.get("name"), params.get("arguments")
     assistant = (await named_assistants(services)).get(name) if isinstance(name, str) else None
-    if assistant is None or assistant.graph_id not in services.graphs.names():
+    if assistant is None or assistant.graph_id not in services.graphs.graph_ids():
         raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, f"Unknown tool: {str(name)[:200]}")
     if not isinstance(arguments, dict | None):
         raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "Invalid arguments: must be an object")
     taken = tool_input(await input_schema(services, assistant.graph_id))
     fields = {"assistant_id": assistant.assistant_id, "input": taken.graph_input(arguments or {})}
     wanted = run_request(services, checked_body(fields, STATELESS_RUN), assistant, None)
-    started = await services.engine.start(wanted.new_run)
+    started = await services.engine.start_run(wanted.new_run)
     result = _result(request_id, started.result())
     return KeepAliveJson(result, {}, on_disconnect=disconnect_callback(services.engine, started.run))
 

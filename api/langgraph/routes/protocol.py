@@ -22,8 +22,8 @@ from toolweave.api.langgraph.thread_states import require_start_checkpoint
 from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.events.channel import CHANNELS, PROTOCOL_MODES, EventFilter, is_channel
-from toolweave.runtime.models import TERMINAL, JsonObject, NewRun, Run, StreamEvent
-from toolweave.runtime.persistence.search import MetadataFilter, allows, filter_in_force
+from toolweave.runtime.models import TERMINAL_STATUSES, JsonObject, NewRun, Run, StreamEvent
+from toolweave.runtime.persistence.search import MetadataFilter, current_filter, is_allowed
 
 COMMANDS, EVENTS = "/threads/{thread_id}/commands", "/threads/{thread_id}/stream/events"
 MALFORMED = "Protocol commands must include an integer id and string method."
@@ -139,7 +139,7 @@ async def start_run(services: ApiServices, thread_id: str, params: JsonObject) -
     if "input" in fields and not _forks(fields) and await _is_asked(services, thread_id):
         fields["command"] = {"resume": fields.pop("input")}
     new = await _new_run(services, thread_id, {**fields, "if_not_exists": "create"})
-    return {"run_id": (await services.engine.start(new)).run.run_id}
+    return {"run_id": (await services.engine.start_run(new)).run.run_id}
 
 
 async def respond(services: ApiServices, thread_id: str, params: JsonObject) -> JsonObject:
@@ -151,12 +151,12 @@ async def respond(services: ApiServices, thread_id: str, params: JsonObject) -> 
     """
     answers = _answers(params)
     # One at a time, so that the run with the first answer is seen by whoever brings a second one.
-    async with services.engine.runtime.announcements.answering:
+    async with services.engine.runtime.publishers.resume_lock:
         newest = await _newest_run(services, thread_id)
         await _require_waiting(services, thread_id, answers)
         command = {"resume": answers, **_given(params, COMMAND_FIELDS)}
         fields = {**_given(params, RESPOND_FIELDS), "assistant_id": newest.assistant_id, "command": command}
-        await services.engine.start(await _new_run(services, thread_id, fields))
+        await services.engine.start_run(await _new_run(services, thread_id, fields))
     return {}
 
 
@@ -187,7 +187,7 @@ def _forks(fields: Mapping[str, Any]) -> bool:
 
 async def _is_asked(services: ApiServices, thread_id: str) -> bool:
     # The announcement before the row: a client answers as soon as it is asked, which is before the thread says so.
-    if services.engine.runtime.announcements.stands_still(thread_id):
+    if services.engine.runtime.publishers.is_waiting_for_input(thread_id):
         return True
     try:
         thread = await services.persistence.threads.get(thread_id)
@@ -225,9 +225,9 @@ async def _newest_run(services: ApiServices, thread_id: str) -> Run:
 async def _require_waiting(services: ApiServices, thread_id: str, answers: JsonObject) -> None:
     """Refuse answers to questions that nobody asks, or that a run on its way to them answers already."""
     # In this order, since runs go on meanwhile: what a run that has ended has asked, or answered, is in the thread.
-    asking = {number: services.engine.runtime.announcements.asking(thread_id, number) for number in answers}
+    asking = {number: services.engine.runtime.publishers.find_interrupted_run(thread_id, number) for number in answers}
     runs = await services.persistence.runs.list(thread_id, limit=ACTIVE_RUNS_SHOWN)
-    active = [run for run in runs if run.status not in TERMINAL]
+    active = [run for run in runs if run.status not in TERMINAL_STATUSES]
     waiting = (await services.persistence.threads.get(thread_id)).interrupts or {}
     questions = {question["id"] for asked in waiting.values() for question in asked}
     for number, asker in asking.items():
@@ -287,7 +287,7 @@ def subscription_id(command: ProtocolCommand) -> str:
 
 async def _tree(services: ApiServices, thread_id: str, params: JsonObject) -> JsonObject:
     run_id = params.get("run_id")
-    told = await services.engine.runtime.announcements.log.lifecycle(
+    told = await services.engine.runtime.publishers.log.lifecycle(
         thread_id, run_id if isinstance(run_id, str) else None
     )
     tree = _agent_tree(told)
@@ -350,9 +350,9 @@ async def events(request: Request) -> EventStream:
     wrong = unsupported(channels)
     if wrong is not None:
         raise BadRequest(f"channels contains unsupported entries: {wrong}. Allowed: {ALLOWED}.")
-    log = get_services(request).engine.runtime.announcements.log
+    log = get_services(request).engine.runtime.publishers.log
     batches = log.replay(thread_id, event_filter(params, channels), since(params))
-    wanted = filter_in_force("threads")
+    wanted = current_filter("threads")
     return EventStream(batches if wanted is None else _shown_to(wanted, get_services(request), thread_id, batches), {})
 
 
@@ -371,7 +371,7 @@ async def _shown_to(
 
 async def _shows(wanted: MetadataFilter, services: ApiServices, thread_id: str) -> bool:
     try:
-        return allows(wanted, (await services.persistence.threads.get(thread_id)).metadata)
+        return is_allowed(wanted, (await services.persistence.threads.get(thread_id)).metadata)
     except NotFound:
         return False
 

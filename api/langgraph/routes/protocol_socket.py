@@ -68,7 +68,7 @@ class SocketSession:
                 return False
 
     def _wants(self, event: StreamEvent) -> bool:
-        return any(event.seq > after and wanted.shows(event) for wanted, after in self._subscriptions.values())
+        return any(event.seq > after and wanted.matches(event) for wanted, after in self._subscriptions.values())
 
     async def _tell(self, heard: Subscription) -> None:
         async for batch in heard.batches():
@@ -120,7 +120,7 @@ class SocketSession:
         upto = self._log.last_seq(self._thread_id)
         self._subscriptions[number] = (wanted, upto)
         replayed = 0
-        async for batch in self._log.stored(self._thread_id, wanted, protocol.since(command.params)):
+        async for batch in self._log.read_stored(self._thread_id, wanted, protocol.since(command.params)):
             kept = [event for event in batch if event.seq <= upto]
             replayed += len(kept)
             await self._send_events(kept)
@@ -173,7 +173,7 @@ async def _serve(websocket: WebSocket, admit: Handler, command: Handler) -> tupl
     try:
         thread_id = parse_uuid(websocket.path_params["thread_id"], "thread")
         await admit(request)
-        log = services.engine.runtime.announcements.log
+        log = services.engine.runtime.publishers.log
         if not await SocketSession(websocket, log, thread_id, carry_out, partial(admit, request)).run():
             return None, ""
         await services.persistence.threads.get(thread_id)

@@ -79,7 +79,7 @@ async def create(request: Request) -> Response:
     """
     services = get_services(request)
     wanted = await _wanted(request, services)
-    run = (await services.engine.start(wanted.new_run)).run
+    run = (await services.engine.start_run(wanted.new_run)).run
     return json_answer(run_json(run), headers={"content-location": _path(request, run), **wanted.headers})
 
 
@@ -121,7 +121,7 @@ async def stream(request: Request) -> EventStream:
         raise HTTPException(400, "badly formed hexadecimal UUID string")
     services = get_services(request)
     wanted = await _wanted(request, services)
-    started = await services.engine.start(wanted.new_run, listen=True)
+    started = await services.engine.start_run(wanted.new_run, listen=True)
     assert started.events is not None  # noqa: S101 - asked for
     headers = {**_located(_path(request, started.run), "stream"), **wanted.headers}
     # `namespace`, repeated or a JSON list; `stream_mode` is in the body.
@@ -139,7 +139,7 @@ async def batch(request: Request, body: Body) -> Response:
     services = get_services(request)
     checked = [await _checked(checked_body(one, STATELESS_RUN), services, stateless=True) for one in body.value]
     wanted = [await _found(one, services, None) for one in checked]
-    runs = [(await services.engine.start(one.new_run)).run for one in wanted]
+    runs = [(await services.engine.start_run(one.new_run)).run for one in wanted]
     ignored = dict.fromkeys(name for one in wanted for name in one.ignored)
     return json_answer([run_json(run) for run in runs], headers=ignored_header(tuple(ignored)))
 
@@ -155,7 +155,7 @@ async def wait(request: Request) -> KeepAliveJson:
     """
     services = get_services(request)
     wanted = await _wanted(request, services)
-    started = await services.engine.start(wanted.new_run)
+    started = await services.engine.start_run(wanted.new_run)
     on_disconnect = disconnect_callback(services.engine, started.run, enabled=wanted.cancel_on_disconnect)
     headers = {**_located(run_path(started.run), "join"), **wanted.headers}
     return KeepAliveJson(_or_unknown(started.result()), headers, on_disconnect=on_disconnect)
@@ -190,7 +190,7 @@ async def join(request: Request, thread_id: str, run_id: str) -> KeepAliveJson:
     except NotFound:
         return KeepAliveJson(_unknown(), headers)
     on_disconnect = disconnect_callback(services.engine, run, enabled=_CANCEL_ON_DISCONNECT.read(request))
-    return KeepAliveJson(_or_unknown(services.engine.wait(run)), headers, on_disconnect=on_disconnect)
+    return KeepAliveJson(_or_unknown(services.engine.wait_for_run(run)), headers, on_disconnect=on_disconnect)
 
 
 @endpoints(f"GET {RUN}/stream", rules.join_run, media_type=SSE, errors=(422,), query=_JOIN_QUERY)
@@ -219,7 +219,7 @@ async def join_stateless_stream(request: Request, run_id: str) -> EventStream:
     run = await services.persistence.runs.find(run_id)
     if run is not None:
         return _joined(request, services, run, path)
-    ended = services.engine.runtime.log.ended.find(run_id)
+    ended = services.engine.runtime.log.ended_runs.find(run_id)
     if ended is None:
         raise NotFound("Run not found")
     # What is left of a stream whose run is gone.
@@ -246,7 +246,7 @@ async def cancel(request: Request, thread_id: str, run_id: str) -> Response | Ke
     services = get_services(request)
     try:
         run = await services.persistence.runs.get(thread_id, run_id)
-        await services.engine.cancel(run.thread_id, run.run_id, action, wait=False, why=_why(action, CANCEL))
+        await services.engine.cancel_run(run.thread_id, run.run_id, action, wait=False, reason=_why(action, CANCEL))
     except NotFound:
         raise NotFound(NOTHING_TO_CANCEL) from None
     return (
@@ -265,7 +265,7 @@ async def cancel_many(request: Request, body: Body) -> Response:
     cancelled = 0
     for thread_id, run_id in await _chosen(body, services):
         with suppress(NotFound):
-            await services.engine.cancel(thread_id, run_id, action, wait=False, why=_why(action, CANCEL_MANY))
+            await services.engine.cancel_run(thread_id, run_id, action, wait=False, reason=_why(action, CANCEL_MANY))
             cancelled += 1
     if not cancelled:
         raise NotFound(NOTHING_TO_CANCEL)
@@ -303,7 +303,7 @@ async def _chosen(body: Body, services: ApiServices) -> list[tuple[str, str]]:
     """Name the runs to cancel by thread and run id, the last to start first: no run begins on a freed thread."""
     if status := body.get("status"):
         wanted = ("pending", "running") if status == "all" else (status,)
-        active = await services.persistence.runs.active()
+        active = await services.persistence.runs.list_active()
         return [(run.thread_id, run.run_id) for run in reversed(active) if run.status in wanted]
     thread_id = parse_uuid(body.fields["thread_id"], "thread")
     return [
@@ -369,7 +369,7 @@ async def _unknown() -> bytes:
 
 async def _ended(engine: EmbeddedEngine, run: Run) -> bytes:
     with suppress(NotFound):
-        await engine.wait(run)
+        await engine.wait_for_run(run)
     return b"{}"
 
 

@@ -15,8 +15,8 @@ from toolweave.api.langgraph.serialization import row_json
 from toolweave.api.langgraph.services import get_services
 from toolweave.errors import BadRequest, RequestError
 from toolweave.runtime.persistence.store import SqliteStore
-from toolweave.runtime.persistence.store_filter import check_filter
-from toolweave.runtime.persistence.store_items import is_kept_for_a_thread
+from toolweave.runtime.persistence.store_filter import check_item_filter
+from toolweave.runtime.persistence.store_items import is_tool_results
 
 # LangGraph keeps this root to itself.
 RESERVED_ROOT = "langgraph"
@@ -89,7 +89,7 @@ async def search(request: Request, body: Body) -> Response:
     """
     prefix, wanted = labels(body.get("namespace_prefix", ())), body.get("filter")
     try:
-        check_filter(wanted)
+        check_item_filter(wanted)
     except ValueError as error:
         raise BadRequest(str(error)) from None
     found = await _store(request).asearch(
@@ -123,11 +123,11 @@ async def namespaces(request: Request, body: Body) -> Response:
 
 
 def _store(request: Request) -> SqliteStore:
-    return get_services(request).persistence.store.without_kept_results()
+    return get_services(request).persistence.store.without_tool_results()
 
 
 def _refuse_kept(namespace: tuple[str, ...]) -> None:
-    if is_kept_for_a_thread(namespace):
+    if is_tool_results(namespace):
         raise BadRequest("What is kept there belongs to a thread, and goes with it.")
 
 

@@ -19,9 +19,9 @@ from toolweave.api.langgraph.serialization import select_state_fields, thread_js
 from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.api.langgraph.thread_states import parse_state_update, read_history, read_state, write_states
 from toolweave.errors import Conflict, InvalidRequest, NotFound, ToolweaveError
-from toolweave.runtime.events.thread_stream import Position, ThreadStreamMode, parse_position
+from toolweave.runtime.events.thread_stream import StreamPosition, ThreadStreamMode, parse_position
 from toolweave.runtime.models import JsonObject, Thread, ThreadTtl, timestamp
-from toolweave.runtime.runs.cleaning import prune_threads
+from toolweave.runtime.runs.cleanup import prune_threads
 
 MODES: tuple[ThreadStreamMode, ...] = get_args(ThreadStreamMode)
 _SELECT = QueryParam("select", list_of(STRING))
@@ -50,7 +50,7 @@ async def storage(request: Request, thread_id: str) -> Response:
     """
     persistence = get_services(request).persistence
     await persistence.threads.get(thread_id)
-    taken = await persistence.checkpointer.storage(thread_id)
+    taken = await persistence.checkpointer.measure_storage(thread_id)
     by_channel = {
         name: {"versions": len(versions), "bytes": taken.channel_bytes.get(name, 0)}
         for name, versions in taken.channel_versions.items()
@@ -115,7 +115,7 @@ async def search(request: Request, body: Body) -> Response:
     # No ids are no filter, as in the reference server.
     ids = [parse_uuid(thread_id, "thread") for thread_id in body.get("ids", ())] or None
     as_stored = not any(path.startswith("values") for path in paths.values())
-    find = partial(repository.search, ids=ids, **wanted, values_as_stored=as_stored)
+    find = partial(repository.search, ids=ids, **wanted, raw_values=as_stored)
     return await page_answer(body, find, partial(repository.count, **wanted), thread_json, extract=paths)
 
 
@@ -169,7 +169,7 @@ async def copy(request: Request, thread_id: str) -> Response:
     target = str(uuid4())
     # The row comes first: what has none is cleared away.
     made = thread_json(await persistence.threads.create(target, metadata=source.metadata))
-    async with services.engine.claimed(target) as claim:
+    async with services.engine.claim_thread(target) as claim:
         await persistence.copy_thread_contents(thread_id, claim)
     return json_answer({name: item for name, item in made.items() if name != "values"})
 
@@ -216,7 +216,7 @@ def _modes(request: Request) -> frozenset[ThreadStreamMode]:
     return frozenset(mode for mode in MODES if mode in words) or frozenset({"run_modes"})
 
 
-def _position(request: Request) -> Position | None:
+def _position(request: Request) -> StreamPosition | None:
     last_id = request.headers.get("last-event-id")
     if not last_id:
         return None

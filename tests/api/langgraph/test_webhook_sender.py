@@ -16,7 +16,7 @@ from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.codec import utc_now
-from toolweave.runtime.persistence.opening import open_persistence
+from toolweave.runtime.persistence.data_folder import open_persistence
 from toolweave.runtime.persistence.webhooks import WebhookDelivery, insert_delivery
 
 pytestmark = pytest.mark.requirement("W-09")

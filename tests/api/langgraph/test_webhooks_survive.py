@@ -11,13 +11,13 @@ import pytest
 
 from tests.fixtures.app_server import AppProcess
 from tests.outbound.peers import Received, serving, text
-from toolweave.runtime.webhooks import MOST_AT_ONCE_PER_HOST
+from toolweave.runtime.webhooks import MAX_CONCURRENT_PER_HOST
 
 LANGGRAPH_JSON = Path(__file__).parent / "webhook_app" / "other_servers.json"
 SERVER_ENV = {"TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1"}
 BOUND_S = 60.0
 # More than are sent to one host at once: some have been begun when the server ends, some have not.
-AT_ONCE, RUNS = MOST_AT_ONCE_PER_HOST, MOST_AT_ONCE_PER_HOST + 2
+AT_ONCE, RUNS = MAX_CONCURRENT_PER_HOST, MAX_CONCURRENT_PER_HOST + 2
 
 
 class Receiver:

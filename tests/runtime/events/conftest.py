@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from toolweave.runtime.events.log import ThreadLog
 from toolweave.runtime.models import NewRun, Run
-from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 
 THREAD = "0f0c5eee-0000-4000-8000-000000000001"
 

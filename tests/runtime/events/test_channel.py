@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.runtime.events import channel as channel_module
-from toolweave.runtime.events.channel import ATTEMPT_BLOCK, Channel, Subscription, parse_event_id
+from toolweave.runtime.events.channel import SEQS_PER_ATTEMPT, Channel, Subscription, parse_event_id
 from toolweave.runtime.models import StreamEvent
 
 
@@ -67,7 +67,7 @@ async def test_ids_are_unique_and_sort_as_text_over_all_attempts(attempts: list[
     channel = Channel("run", id_prefix="1795293224275")
     ids = []
     for attempt, count in enumerate(attempts, start=1):
-        channel.begin_attempt(attempt)
+        channel.start_attempt(attempt)
         ids += [channel.publish("custom", b"{}").id or "" for _ in range(count)]
     assert ids == sorted(set(ids))
     assert [parse_event_id(text) for text in ids] == sorted(parse_event_id(text) or 0 for text in ids)
@@ -75,8 +75,8 @@ async def test_ids_are_unique_and_sort_as_text_over_all_attempts(attempts: list[
 
 def test_a_later_attempt_numbers_above_everything_an_earlier_one_may_have_given_out() -> None:
     channel = Channel("run", id_prefix="1")
-    channel.begin_attempt(2)
-    assert channel.publish("metadata", b"{}").seq == ATTEMPT_BLOCK + 1
+    channel.start_attempt(2)
+    assert channel.publish("metadata", b"{}").seq == SEQS_PER_ATTEMPT + 1
 
 
 def test_last_event_ids_are_read_and_garbage_is_refused() -> None:
@@ -119,7 +119,7 @@ async def test_events_that_come_slower_than_a_burst_are_not_held_back() -> None:
     channel = Channel("run", id_prefix=None)
     batches = channel.listen().batches()
     async with asyncio.timeout(60):
-        for number in range(channel_module.PROMPT_BATCHES * 4):
+        for number in range(channel_module.MAX_UNDELAYED_BATCHES * 4):
             channel.publish("custom", str(number).encode())
             assert [event.data for event in await anext(batches)] == [str(number).encode()]
 

@@ -28,7 +28,7 @@ async def replay(bench: Bench, run: Run, after: int) -> list[StreamEvent]:
 
 async def talk(bench: Bench, *, resumable: bool = True) -> tuple[Run, list[StreamEvent]]:
     new = bench.run("echo", input=WORDS, stream_mode=["messages-tuple", "values"], resumable=resumable)
-    started = await bench.engine.start(new, listen=True)
+    started = await bench.engine.start_run(new, listen=True)
     assert started.events is not None
     async with asyncio.timeout(60):
         return started.run, [event async for batch in started.events.batches() for event in batch]
@@ -44,7 +44,7 @@ async def test_an_ended_run_is_replayed_from_every_point_without_loss_or_repetit
 
 async def test_a_reader_who_joins_a_live_run_gets_everything_once(bench: Bench) -> None:
     new = bench.run("echo", input=WORDS, stream_mode=["messages-tuple"], resumable=True)
-    started = await bench.engine.start(new, listen=True)
+    started = await bench.engine.start_run(new, listen=True)
     assert started.events is not None
     joined: list[asyncio.Task[list[StreamEvent]]] = []
     heard = []
@@ -74,7 +74,7 @@ async def test_without_a_position_only_what_comes_is_heard(bench: Bench) -> None
 async def test_events_are_on_disk_before_the_checkpoint_that_makes_them_unrepeatable(bench: Bench) -> None:
     persistence = bench.persistence
     run = (await persistence.runs.create_run(bench.run("counter", resumable=True))).run
-    never_by_itself = EventLog(persistence.app, flush_seconds=3600)
+    never_by_itself = EventLog(persistence.app, flush_interval_s=3600)
     channel = never_by_itself.open(run.run_id, resumable=True, created_at=run.created_at)
     never_by_itself.publish(channel, "custom", b"1")
 
@@ -84,7 +84,7 @@ async def test_events_are_on_disk_before_the_checkpoint_that_makes_them_unrepeat
 
     saver, seen = persistence.checkpointer, list[list[bytes]]()
     config: RunnableConfig = {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": "", "run_id": run.run_id}}
-    saver.before_saving, of_the_engine = never_by_itself.store, saver.before_saving
+    saver.on_before_save, of_the_engine = never_by_itself.wait_until_stored, saver.on_before_save
     try:
         assert await stored() == []
         saved = await saver.aput(config, empty_checkpoint(), {}, {})
@@ -94,10 +94,10 @@ async def test_events_are_on_disk_before_the_checkpoint_that_makes_them_unrepeat
         await saver.aput_writes(writing, [("n", 1)], "task")
         seen.append(await stored())
     finally:
-        saver.before_saving = of_the_engine
+        saver.on_before_save = of_the_engine
     assert seen == [[b"1"], [b"1", b"2"]]
     never_by_itself.flush()
 
 
 async def test_the_engine_has_it_done(bench: Bench) -> None:
-    assert bench.persistence.checkpointer.before_saving == bench.engine.runtime.log.store
+    assert bench.persistence.checkpointer.on_before_save == bench.engine.runtime.log.wait_until_stored

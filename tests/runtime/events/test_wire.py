@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from toolweave.runtime.codec import loads
-from toolweave.runtime.events.announcements import wire_json
+from toolweave.runtime.events.run_publisher import wire_json
 
 CALL = {"name": "add", "args": {"a": 1}, "id": "c", "type": "tool_call"}
 BAD_CALL = {"name": "add", "args": "{", "id": "b", "error": None, "type": "invalid_tool_call"}

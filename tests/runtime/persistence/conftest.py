@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 
 
 @pytest.fixture

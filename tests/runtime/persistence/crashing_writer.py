@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.runtime.persistence.records import SUCCESS, new_run
 from toolweave.runtime.models import StreamEvent
+from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.events import append_events
-from toolweave.runtime.persistence.opening import Persistence, open_persistence
 
 
 def acknowledge(run_id: str, status: str) -> None:
@@ -29,7 +29,7 @@ async def write_runs(persistence: Persistence, writer: int) -> None:
         await runs.claim(run.run_id)
         acknowledge(run.run_id, "running")
         events = [StreamEvent(seq, "values", b"{}", run_id=run.run_id) for seq in range(3)]
-        persistence.app.write_soon(partial(append_events, events=events))
+        persistence.app.queue_write(partial(append_events, events=events))
         if number % 3 == 1:
             continue
         await runs.finalise(run.run_id, 1, SUCCESS)

@@ -9,7 +9,7 @@ from tests.runtime.persistence.records import MOMENT
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import Assistant, AssistantPatch
 from toolweave.runtime.persistence.assistants import AssistantRepository
-from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.persistence.data_folder import Persistence
 
 ECHO = "046b5dc7-2108-582c-9c6c-31d556d138f0"
 

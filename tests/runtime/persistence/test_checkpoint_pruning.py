@@ -11,7 +11,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
-from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.persistence.data_folder import Persistence
 
 
 class State(TypedDict):
@@ -106,12 +106,12 @@ async def test_pruning_touches_no_other_thread_and_takes_the_writes_along(persis
 
 async def test_a_thread_is_measured_channel_by_channel(persistence: Persistence) -> None:
     graph, config = graph_of(persistence, State), at("t")
-    empty = await persistence.checkpointer.storage("t")
+    empty = await persistence.checkpointer.measure_storage("t")
     assert (empty.checkpoints, empty.checkpoint_bytes, empty.writes, empty.channel_bytes) == (0, 0, 0, {})
     await graph.ainvoke({"log": ["x" * 10_000]}, config)
     await graph.ainvoke({"log": ["y" * 10_000]}, config)
 
-    storage = await persistence.checkpointer.storage("t")
+    storage = await persistence.checkpointer.measure_storage("t")
 
     rows = "SELECT SUM(LENGTH(checkpoint) + LENGTH(metadata)) FROM checkpoints WHERE thread_id = 't'"
     ((stored,),) = await persistence.checkpointer.conn.execute_fetchall(rows)

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from toolweave.errors import ClaimLost
 from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, RunAwareSaver
-from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.threads import ThreadClaim
 
 
@@ -60,9 +60,9 @@ async def rows(persistence: Persistence, table: str, thread_id: str) -> list[tup
 def claimed(persistence: Persistence, thread_id: str) -> Iterator[ThreadClaim]:
     """Hold a thread whose row nobody needs."""
     claim = ThreadClaim.new(thread_id)
-    persistence.checkpointer.admit(claim)
+    persistence.checkpointer.accept_claim(claim)
     yield claim
-    persistence.checkpointer.dismiss(claim)
+    persistence.checkpointer.remove_claim(claim)
 
 
 async def log(persistence: Persistence, thread_id: str) -> list[str]:
@@ -77,7 +77,7 @@ async def test_the_state_is_as_before_the_run_whose_checkpoints_are_deleted(pers
     assert await log(persistence, "t") != ["hello", "hello", "inner"]
 
     with claimed(persistence, "t") as claim:
-        await persistence.checkpointer.take_back(claim, "second")
+        await persistence.checkpointer.roll_back_run(claim, "second")
 
     assert await stored(persistence, "t") == before
     assert "child" in before[0]
@@ -87,7 +87,7 @@ async def test_deleting_the_only_run_leaves_no_state(persistence: Persistence) -
     await run(persistence, "t", "only", "hello")
 
     with claimed(persistence, "t") as claim:
-        await persistence.checkpointer.take_back(claim, "only")
+        await persistence.checkpointer.roll_back_run(claim, "only")
 
     assert await stored(persistence, "t") == (set(), 0)
     assert await log(persistence, "t") == []
@@ -99,8 +99,8 @@ async def test_the_same_run_id_on_another_thread_is_left_alone(persistence: Pers
     before = await stored(persistence, "other")
 
     with claimed(persistence, "t") as claim:
-        await persistence.checkpointer.take_back(claim, "run")
-        await persistence.checkpointer.take_back(claim, "unknown")
+        await persistence.checkpointer.roll_back_run(claim, "run")
+        await persistence.checkpointer.roll_back_run(claim, "unknown")
 
     assert await stored(persistence, "other") == before
 
@@ -151,7 +151,7 @@ async def test_an_answer_that_is_rolled_back_is_asked_for_again(persistence: Per
     answered = await graph.ainvoke(Command(resume="yes"), config_of("second"))
     assert "answer: yes" in answered["log"]
     with claimed(persistence, "t") as claim:
-        await persistence.checkpointer.take_back(claim, "second")
+        await persistence.checkpointer.roll_back_run(claim, "second")
 
     after = await graph.aget_state(config_of("reader"), subgraphs=True)
     assert (after.values, after.next, after.interrupts) == (before.values, before.next, before.interrupts)
@@ -190,7 +190,7 @@ async def test_a_cancelled_caller_does_not_leave_a_run_half_taken_back(persisten
     await run(persistence, "t", "only", "hello")
 
     with claimed(persistence, "t") as claim:
-        taking_back = asyncio.ensure_future(persistence.checkpointer.take_back(claim, "only"))
+        taking_back = asyncio.ensure_future(persistence.checkpointer.roll_back_run(claim, "only"))
         await asyncio.sleep(0)
         taking_back.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -225,23 +225,23 @@ async def test_only_the_claim_that_holds_a_thread_may_write_its_checkpoints(pers
 
     with pytest.raises(ClaimLost, match="Nothing was written"):
         await graph.ainvoke({"log": ["before it is admitted"]}, under(older))
-    persistence.checkpointer.admit(older)
+    persistence.checkpointer.accept_claim(older)
     await graph.ainvoke({"log": ["held"]}, under(older))
-    persistence.checkpointer.admit(newer)
+    persistence.checkpointer.accept_claim(newer)
     kept = await stored(persistence, "t")
     for refused in (older, None):
         with pytest.raises(ClaimLost):
             await graph.ainvoke({"log": ["late"]}, under(refused))
-    for refusing in (persistence.checkpointer.take_back(older, "run"), persistence.delete_history(older)):
+    for refusing in (persistence.checkpointer.roll_back_run(older, "run"), persistence.delete_history(older)):
         with pytest.raises(ClaimLost):
             await refusing
     with pytest.raises(ClaimLost):
         await persistence.delete_thread_contents(older)
     assert await stored(persistence, "t") == kept
 
-    persistence.checkpointer.dismiss(older)
+    persistence.checkpointer.remove_claim(older)
     await graph.ainvoke({"log": ["the newer one"]}, under(newer))
-    persistence.checkpointer.dismiss(newer)
+    persistence.checkpointer.remove_claim(newer)
     with pytest.raises(ClaimLost):
         await graph.ainvoke({"log": ["late"]}, under(newer))
     assert set(await log(persistence, "t")) == {"held", "the newer one", "inner"}
@@ -253,14 +253,14 @@ async def test_a_graph_that_a_node_invokes_on_another_thread_writes_over_no_run_
 ) -> None:
     graph = compiled(persistence)
     claim, other = ThreadClaim.new("t"), ThreadClaim.new("other")
-    persistence.checkpointer.admit(claim)
+    persistence.checkpointer.accept_claim(claim)
     from_t: RunnableConfig = {"configurable": {"thread_id": "other", CLAIM_KEY: claim}}
     before = await graph.aupdate_state(from_t, {"log": ["from t"]}, as_node="child")
     stale: RunnableConfig = {"configurable": {**before["configurable"], CLAIM_KEY: claim}}
 
-    persistence.checkpointer.admit(other)
+    persistence.checkpointer.accept_claim(other)
     await graph.ainvoke({"log": ["run"]}, {"configurable": {"thread_id": "other", CLAIM_KEY: other}})
-    persistence.checkpointer.dismiss(other)
+    persistence.checkpointer.remove_claim(other)
     kept = await stored(persistence, "other")
 
     with pytest.raises(ClaimLost):

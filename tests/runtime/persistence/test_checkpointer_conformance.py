@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 
-from toolweave.runtime.persistence.opening import open_persistence
+from toolweave.runtime.persistence.data_folder import open_persistence
 
 
 @checkpointer_test(name="RunAwareSaver")

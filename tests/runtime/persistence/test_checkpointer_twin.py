@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.base import CheckpointTuple, empty_checkpoint
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from toolweave.runtime.persistence.opening import open_persistence
+from toolweave.runtime.persistence.data_folder import open_persistence
 
 THREADS = ("t", "u\u00e9", "a'b")
 NAMESPACES = ("", "child:1", "child:1|grandchild:2")

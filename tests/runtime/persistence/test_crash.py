@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.persistence.records import SUCCESS
+from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.events import read_events
-from toolweave.runtime.persistence.opening import Persistence, open_persistence
 
 ORDER = ("pending", "running", "success")
 PROJECT = Path(__file__).parents[3]

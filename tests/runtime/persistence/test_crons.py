@@ -11,8 +11,8 @@ import pytest
 from tests.runtime.persistence.records import MOMENT, new_run
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import Cron
-from toolweave.runtime.persistence.crons import FiringTakenError, claim_of
-from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.persistence.crons import FiringTakenError, firing_claim
+from toolweave.runtime.persistence.data_folder import Persistence
 
 FOLLOWING = MOMENT + timedelta(hours=1)
 
@@ -105,8 +105,8 @@ async def test_only_what_is_switched_on_falls_due(persistence: Persistence, made
     assert await persistence.crons.next_due() is None
     late = await persistence.crons.create(made(next_run_at=FOLLOWING))
     assert await persistence.crons.next_due() == FOLLOWING
-    assert await persistence.crons.due(MOMENT) == []
-    assert await persistence.crons.due(FOLLOWING) == [late]
+    assert await persistence.crons.list_due(MOMENT) == []
+    assert await persistence.crons.list_due(FOLLOWING) == [late]
 
 
 async def next_of(persistence: Persistence, cron: Cron) -> datetime | None:
@@ -115,7 +115,7 @@ async def next_of(persistence: Persistence, cron: Cron) -> datetime | None:
 
 async def test_a_firing_and_its_run_are_stored_together(persistence: Persistence, made: Callable[..., Cron]) -> None:
     cron = await persistence.crons.create(made())
-    await persistence.runs.create_run(new_run("a"), claim_of(cron, FOLLOWING))
+    await persistence.runs.create_run(new_run("a"), firing_claim(cron, FOLLOWING))
     assert await next_of(persistence, cron) == FOLLOWING
 
 
@@ -123,7 +123,7 @@ async def test_a_firing_whose_run_is_refused_is_not_taken(persistence: Persisten
     cron = await persistence.crons.create(made())
     await persistence.runs.create_run(new_run("a"))
     with pytest.raises(Conflict):
-        await persistence.runs.create_run(new_run("a", multitask_strategy="reject"), claim_of(cron, FOLLOWING))
+        await persistence.runs.create_run(new_run("a", multitask_strategy="reject"), firing_claim(cron, FOLLOWING))
     assert await next_of(persistence, cron) == MOMENT
 
 
@@ -132,9 +132,9 @@ async def test_a_firing_that_is_not_there_any_more_starts_no_run(
     persistence: Persistence, made: Callable[..., Cron], change: str
 ) -> None:
     cron = await persistence.crons.create(made())
-    claim = claim_of(cron, FOLLOWING)
+    claim = firing_claim(cron, FOLLOWING)
     if change == "fired":
-        await persistence.crons.skip(claim)
+        await persistence.crons.skip_firing(claim)
     elif change == "edited":
         await persistence.crons.update(cron.cron_id, lambda kept: replace(kept, updated_at=FOLLOWING))
     elif change == "switched off":
@@ -145,7 +145,7 @@ async def test_a_firing_that_is_not_there_any_more_starts_no_run(
         await persistence.runs.create_run(new_run("a"), claim)
     with pytest.raises(NotFound):
         await persistence.threads.get("a")
-    await persistence.crons.skip(claim)
+    await persistence.crons.skip_firing(claim)
 
 
 async def test_every_change_wakes_who_waits(persistence: Persistence, made: Callable[..., Cron]) -> None:

@@ -50,7 +50,7 @@ def writer_held(database: SqliteDatabase) -> Iterator[None]:
         held.set()
         release.wait(60)
 
-    database.write_soon(hold)
+    database.queue_write(hold)
     held.wait(60)
     try:
         yield
@@ -198,7 +198,7 @@ async def test_a_read_is_of_one_moment(tmp_path: Path) -> None:
 async def test_closing_does_everything_that_is_queued(tmp_path: Path) -> None:
     async with open_database(tmp_path / "notes.db", prepare) as database:
         for number in range(2000):
-            database.write_soon(partial(insert, note=str(number)))
+            database.queue_write(partial(insert, note=str(number)))
 
     assert len(stored_notes(tmp_path / "notes.db")) == 2000
 
@@ -206,8 +206,8 @@ async def test_closing_does_everything_that_is_queued(tmp_path: Path) -> None:
 async def test_a_failed_write_that_nobody_waits_for_is_logged(tmp_path: Path) -> None:
     with logged("ERROR") as lines:
         async with open_database(tmp_path / "notes.db", prepare) as database:
-            database.write_soon(lambda connection: insert(connection, "twice"))
-            database.write_soon(lambda connection: insert(connection, "twice"))
+            database.queue_write(lambda connection: insert(connection, "twice"))
+            database.queue_write(lambda connection: insert(connection, "twice"))
 
     assert len(lines) == 1
     assert "is not stored" in lines[0]
@@ -233,7 +233,7 @@ async def test_a_closed_database_refuses_work(tmp_path: Path) -> None:
     with pytest.raises(PersistenceError, match="closed"):
         await database.write(count)
     with pytest.raises(PersistenceError, match="closed"):
-        database.write_soon(count)
+        database.queue_write(count)
 
 
 async def test_callers_on_another_loop_get_their_answers_there(tmp_path: Path) -> None:

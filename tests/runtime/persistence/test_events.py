@@ -4,8 +4,8 @@ import pytest
 
 from tests.runtime.persistence.records import new_run
 from toolweave.runtime.models import StreamEvent
+from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.events import append_events, read_events
-from toolweave.runtime.persistence.opening import Persistence
 
 
 def events(run_id: str, *numbers: int) -> list[StreamEvent]:

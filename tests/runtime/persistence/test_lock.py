@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from toolweave.errors import DataFolderLocked, PersistenceError
-from toolweave.runtime.persistence.opening import LOCK_FILE, data_folder_lock
+from toolweave.runtime.persistence.data_folder import LOCK_FILE, data_folder_lock
 
 HOLD = """
 import sys
 from pathlib import Path
-from toolweave.runtime.persistence.opening import data_folder_lock
+from toolweave.runtime.persistence.data_folder import data_folder_lock
 with data_folder_lock(Path(sys.argv[1]), "http://127.0.0.1:2024"):
     print("held", flush=True)
     sys.stdin.read()

@@ -8,7 +8,7 @@ import pytest
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import CancelAction, CreatedRun, Outcome
-from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.runs import RunRepository
 
 ROLLED_BACK = Outcome("interrupted", "idle", b"null", rolled_back=True)
@@ -50,7 +50,7 @@ async def test_reject_takes_a_run_on_a_free_thread(runs: RunRepository) -> None:
     await runs.claim(first.run.run_id)
     await runs.finalise(first.run.run_id, 1, SUCCESS)
 
-    assert (await created(runs, multitask_strategy="reject")).due
+    assert (await created(runs, multitask_strategy="reject")).is_due
 
 
 async def test_a_delayed_run_counts_as_busy(runs: RunRepository) -> None:
@@ -66,8 +66,8 @@ async def test_interrupt_ends_pending_runs_at_once_and_marks_the_running_one(run
 
     third = await created(runs, multitask_strategy="interrupt")
 
-    assert third.superseded == ((first.run.run_id, "interrupt"), (second.run.run_id, "interrupt"))
-    assert not third.due
+    assert third.superseded_runs == ((first.run.run_id, "interrupt"), (second.run.run_id, "interrupt"))
+    assert not third.is_due
     assert await statuses(runs) == ["running", "interrupted", "pending"]
     assert (await runs.get("t", first.run.run_id)).cancel == "interrupt"
     assert await runs.claim(third.run.run_id) is None
@@ -82,7 +82,7 @@ async def test_rollback_deletes_pending_runs_at_once_and_the_running_one_when_it
 
     third = await created(runs, multitask_strategy="rollback")
 
-    assert third.superseded == ((first.run.run_id, "rollback"), (second.run.run_id, "rollback"))
+    assert third.superseded_runs == ((first.run.run_id, "rollback"), (second.run.run_id, "rollback"))
     assert await statuses(runs) == ["running", "pending"]
     assert await runs.finalise(first.run.run_id, 1, ROLLED_BACK) == third.run.run_id
     assert await runs.find(first.run.run_id) is None
@@ -94,7 +94,7 @@ async def test_a_run_that_supersedes_only_pending_ones_is_due_at_once(runs: RunR
     await created(runs)
     await created(runs, not_before=MOMENT + timedelta(days=36500))
 
-    assert (await created(runs, multitask_strategy=strategy)).due
+    assert (await created(runs, multitask_strategy=strategy)).is_due
 
 
 async def test_a_rollback_that_was_asked_for_is_not_weakened_to_an_interrupt(runs: RunRepository) -> None:
@@ -141,11 +141,11 @@ async def test_cancelling_a_pending_run_ends_it_and_frees_its_thread(
 async def test_cancelling_the_first_of_two_pending_runs_lets_the_second_start(persistence: Persistence) -> None:
     runs = persistence.runs
     first, second = await created(runs), await created(runs)
-    assert await runs.startable("t") == first.run.run_id
+    assert await runs.find_startable("t") == first.run.run_id
 
     await runs.request_cancel(first.run.run_id, "interrupt")
 
-    assert await runs.startable("t") == second.run.run_id
+    assert await runs.find_startable("t") == second.run.run_id
     assert (await persistence.threads.get("t")).status == "busy"
 
 
@@ -186,7 +186,7 @@ async def test_deleting_the_only_active_run_frees_its_thread(persistence: Persis
 
     assert (await persistence.threads.get("t")).status == "idle"
     assert await runs.find(run.run_id) is None
-    assert await runs.startable("t") is None
+    assert await runs.find_startable("t") is None
 
 
 async def test_deleting_a_running_run_lets_the_next_one_start(runs: RunRepository) -> None:
@@ -195,7 +195,7 @@ async def test_deleting_a_running_run_lets_the_next_one_start(runs: RunRepositor
 
     await runs.delete("t", first.run.run_id)
 
-    assert await runs.startable("t") == second.run.run_id
+    assert await runs.find_startable("t") == second.run.run_id
     assert await runs.finalise(first.run.run_id, 1, SUCCESS) is None
 
 

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from tests.runtime.persistence.records import new_run
 from toolweave.errors import DataFolderLocked, NewerSchema, PersistenceError
-from toolweave.runtime.persistence.opening import open_persistence
+from toolweave.runtime.persistence.data_folder import open_persistence
 
 
 class State(TypedDict):

@@ -6,8 +6,8 @@ from uuid import uuid4
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
-from toolweave.runtime.persistence.opening import Persistence
-from toolweave.runtime.runs.cleaning import delete_orphans
+from toolweave.runtime.persistence.data_folder import Persistence
+from toolweave.runtime.runs.cleanup import delete_orphans
 
 
 async def leave_checkpoint(persistence: Persistence, thread_id: str) -> None:

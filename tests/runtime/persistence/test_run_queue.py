@@ -90,7 +90,7 @@ class Queue:
             return
         assert not (strategy == "reject" and active)
         if strategy in ("interrupt", "rollback"):
-            assert [run_id for run_id, _ in created.superseded] == active
+            assert [run_id for run_id, _ in created.superseded_runs] == active
         if created.due:
             self.tell(new.run_id)
         elif not_before is not None:
@@ -106,7 +106,7 @@ class Queue:
     def claim(self, run_id: str) -> None:
         before = self.rows()
         self.told.discard(run_id)
-        claimed = self.write(run_queue.claim, run_id)
+        claimed = self.write(run_queue.claim_run, run_id)
         if claimed is None:
             return
         queue = [
@@ -123,33 +123,33 @@ class Queue:
             row = random.choice(running)
             outcome = random.choice(OUTCOMES)
             if row.cancel == "rollback" and not row.temporary and not outcome.rolled_back:
-                with pytest.raises(run_queue.RollbackAskedError):
-                    self.write(run_queue.finalise, row.run_id, row.attempt, outcome)
+                with pytest.raises(run_queue.RollbackRequestedError):
+                    self.write(run_queue.finalise_run, row.run_id, row.attempt, outcome)
                 outcome = replace(outcome, rolled_back=True)
-            self.tell(self.write(run_queue.finalise, row.run_id, row.attempt, outcome))
+            self.tell(self.write(run_queue.finalise_run, row.run_id, row.attempt, outcome))
 
     def finalise_wrongly(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])
         if row is not None:
             with pytest.raises(Conflict):
-                self.write(run_queue.finalise, row.run_id, row.attempt + 1, SUCCESS)
+                self.write(run_queue.finalise_run, row.run_id, row.attempt + 1, SUCCESS)
 
     def cancel(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])
         if row is None:
             return
         try:
-            self.write(run_queue.request_cancel, row.run_id, random.choice(["interrupt", "rollback"]))
+            self.write(run_queue.request_run_cancel, row.run_id, random.choice(["interrupt", "rollback"]))
         except NotFound:
             assert row.status not in ACTIVE
             return
-        self.tell(self.write(run_queue.startable, row.thread_id))
+        self.tell(self.write(run_queue.find_startable_run, row.thread_id))
 
     def delete(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])
         if row is not None:
-            self.write(run_queue.delete, row.thread_id, row.run_id)
-            self.tell(self.write(run_queue.startable, row.thread_id))
+            self.write(run_queue.delete_run, row.thread_id, row.run_id)
+            self.tell(self.write(run_queue.find_startable_run, row.thread_id))
 
     def let_time_pass(self, random: Random) -> None:
         self.now += random.choice([1, 5, 10]) * 1_000_000
@@ -159,8 +159,8 @@ class Queue:
     def crash_and_restart(self, _: Random) -> None:
         disconnect(self.connection)
         self.connection = connect_writer(self.path, None)
-        self.told = set(self.write(run_queue.recover))
-        self.timers = {run_id: to_micros(at) for run_id, at in run_queue.delayed(self.connection, self.now)}
+        self.told = set(self.write(run_queue.recover_runs))
+        self.timers = {run_id: to_micros(at) for run_id, at in run_queue.delayed_runs(self.connection, self.now)}
         assert self.rows("running") == []
 
     def check(self) -> None:

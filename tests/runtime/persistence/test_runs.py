@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.errors import Conflict, InvalidRequest, NotFound
 from toolweave.runtime.models import Outcome, Run
-from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.sealing import seal_of
 
@@ -122,8 +122,8 @@ async def test_runs_of_a_thread_start_one_after_the_other_in_their_order(runs: R
 
 
 async def test_only_the_first_run_of_a_free_thread_is_due_at_once(runs: RunRepository) -> None:
-    assert [(await runs.create_run(new_run("t"))).due for _ in range(2)] == [True, False]
-    assert (await runs.create_run(new_run("other"))).due
+    assert [(await runs.create_run(new_run("t"))).is_due for _ in range(2)] == [True, False]
+    assert (await runs.create_run(new_run("other"))).is_due
 
 
 async def test_finalising_settles_run_and_thread(persistence: Persistence) -> None:
@@ -224,17 +224,17 @@ async def test_a_delayed_run_holds_nobody_up_and_starts_when_it_is_due(tmp_path:
         delayed = await runs.create_run(new_run("t", not_before=due_at))
         prompt = await runs.create_run(new_run("t"))
 
-        assert (delayed.due, prompt.due) == (False, True)
+        assert (delayed.is_due, prompt.is_due) == (False, True)
         assert (await persistence.threads.get("t")).status == "busy"
-        assert await runs.next_due() == [(delayed.run.run_id, due_at)]
+        assert await runs.list_delayed() == [(delayed.run.run_id, due_at)]
         assert await runs.claim(delayed.run.run_id) is None
         assert await runs.claim(prompt.run.run_id) is not None
         assert await runs.finalise(prompt.run.run_id, 1, SUCCESS) is None
-        assert await runs.startable("t") is None
+        assert await runs.find_startable("t") is None
 
         now[0] = due_at
-        assert await runs.next_due() == []
-        assert await runs.startable("t") == delayed.run.run_id
+        assert await runs.list_delayed() == []
+        assert await runs.find_startable("t") == delayed.run.run_id
         assert await runs.claim(delayed.run.run_id) is not None
 
 
@@ -314,7 +314,7 @@ async def test_runs_of_a_process_that_is_gone_are_pending_again_and_keep_their_a
     async with open_persistence(tmp_path) as persistence:
         runs = persistence.runs
         assert await runs.recover() == [interrupted.run_id, waiting.run_id]
-        assert await runs.next_due() == [(later.run_id, IN_A_CENTURY)]
+        assert await runs.list_delayed() == [(later.run_id, IN_A_CENTURY)]
         assert (await persistence.threads.get("a")).status == "busy"
         assert await runs.claim(behind.run_id) is None
         again = await runs.claim(interrupted.run_id)

@@ -10,7 +10,7 @@ import pytest
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import Thread, ThreadTtl
-from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.search import contains
 from toolweave.runtime.persistence.threads import ThreadRepository
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.runtime.persistence.records import new_run
 from toolweave.errors import Conflict, NotFound
-from toolweave.runtime.persistence.opening import open_persistence
-from toolweave.runtime.persistence.search import WrongFilterError, allows, check_filter, showing_only
+from toolweave.runtime.persistence.data_folder import open_persistence
+from toolweave.runtime.persistence.search import BadFilterError, check_metadata_filter, is_allowed, use_filters
 
 Opening = Callable[[Path], AbstractAsyncContextManager[Any]]
 METADATA: list[dict[str, Any]] = [
@@ -46,11 +46,11 @@ METADATA: list[dict[str, Any]] = [
 async def test_a_filter_lets_through_the_same_in_memory_and_in_a_search(
     wanted: dict[str, Any], seen: list[int], tmp_path: Path
 ) -> None:
-    assert [number for number, metadata in enumerate(METADATA) if allows(wanted, metadata)] == seen
+    assert [number for number, metadata in enumerate(METADATA) if is_allowed(wanted, metadata)] == seen
     async with open_persistence(tmp_path) as persistence:
         for number, metadata in enumerate(METADATA):
             await persistence.threads.create(f"{number}", metadata=metadata)
-        with showing_only({"threads": wanted}):
+        with use_filters({"threads": wanted}):
             found = await persistence.threads.search(sort_by="thread_id", sort_order="asc")
             assert [int(thread.thread_id) for thread in found] == seen
             assert await persistence.threads.count() == len(seen)
@@ -61,12 +61,12 @@ async def test_a_filter_lets_through_the_same_in_memory_and_in_a_search(
 async def test_a_thread_that_somebody_else_has_made_meanwhile_is_neither_given_nor_run_on(tmp_path: Path) -> None:
     async with open_persistence(tmp_path) as persistence:
         await persistence.threads.create("theirs", metadata={"owner": "bob"})
-        with showing_only({"threads": {"owner": "ada"}}), pytest.raises(Conflict):
+        with use_filters({"threads": {"owner": "ada"}}), pytest.raises(Conflict):
             await persistence.threads.create("theirs", if_exists="do_nothing")
         with pytest.raises(NotFound):
-            await persistence.runs.create_run(new_run("theirs", on_threads={"owner": "ada"}))
+            await persistence.runs.create_run(new_run("theirs", thread_filter={"owner": "ada"}))
         assert await persistence.runs.list("theirs") == []
-        assert (await persistence.runs.create_run(new_run("theirs", on_threads={"owner": "bob"}))).due
+        assert (await persistence.runs.create_run(new_run("theirs", thread_filter={"owner": "bob"}))).is_due
 
 
 @pytest.mark.parametrize(
@@ -84,5 +84,5 @@ async def test_a_thread_that_somebody_else_has_made_meanwhile_is_neither_given_n
     ],
 )
 def test_a_filter_that_means_nothing_is_an_error(wanted: dict[str, Any]) -> None:
-    with pytest.raises(WrongFilterError):
-        check_filter(wanted)
+    with pytest.raises(BadFilterError):
+        check_metadata_filter(wanted)

@@ -13,13 +13,13 @@ import pytest
 from tests.fixtures import graphs
 from tests.fixtures.graphs import Gate
 from toolweave.runtime.codec import loads
-from toolweave.runtime.events.announcements import Announcements
 from toolweave.runtime.events.log import EventLog, ThreadLog
+from toolweave.runtime.events.run_publisher import Publishers
 from toolweave.runtime.graphs import GraphRegistry
 from toolweave.runtime.models import NewRun, StreamEvent
-from toolweave.runtime.persistence.opening import Persistence, open_persistence
+from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
-from toolweave.runtime.runs.execution import Runtime
+from toolweave.runtime.runs.execution import EngineRuntime
 
 
 def telling(percent: Any, message: Any = "", **more: Any) -> dict[str, Any]:
@@ -57,12 +57,12 @@ class Bench:
 
     async def result(self, new: NewRun) -> Any:
         """Start a run, wait for its end and give the waiters' JSON."""
-        started = await self.engine.start(new)
-        return loads(await self.engine.wait(started.run))
+        started = await self.engine.start_run(new)
+        return loads(await self.engine.wait_for_run(started.run))
 
     async def events(self, new: NewRun) -> list[StreamEvent]:
         """Start a run and give all its events."""
-        started = await self.engine.start(new, listen=True)
+        started = await self.engine.start_run(new, listen=True)
         assert started.events is not None
         return [event async for batch in started.events.batches() for event in batch]
 
@@ -94,10 +94,9 @@ async def open_bench(
         **(more or {}),
     }
     async with open_persistence(folder) as persistence:
-        registry = GraphRegistry(
-            loaded, dict.fromkeys(loaded), checkpointer=persistence.checkpointer, store=persistence.store
-        )
-        runtime = Runtime(persistence, registry, EventLog(persistence.app), Announcements(ThreadLog(persistence.app)))
+        checkpointer, store, app = persistence.checkpointer, persistence.store, persistence.app
+        registry = GraphRegistry(loaded, dict.fromkeys(loaded), checkpointer=checkpointer, store=store)
+        runtime = EngineRuntime(persistence, registry, EventLog(app), Publishers(ThreadLog(app)))
         async with open_engine(runtime, max_concurrent=max_concurrent) as engine:
             await engine.recover()
             yield Bench(engine, persistence, gates)

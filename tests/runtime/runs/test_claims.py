@@ -14,7 +14,7 @@ from toolweave.runtime.codec import loads
 from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.threads import ThreadClaim
-from toolweave.runtime.runs.cleaning import prune_threads, sweep_expired
+from toolweave.runtime.runs.cleanup import prune_threads, sweep_expired
 
 pytestmark = pytest.mark.requirement("R-01")
 BOUND_S = 30
@@ -32,20 +32,20 @@ def later(minutes: float) -> datetime:
 
 async def test_a_run_that_is_created_while_its_thread_is_claimed_starts_afterwards(bench: Bench) -> None:
     thread_id = await idle_thread(bench)
-    async with bench.engine.claimed(thread_id):
-        started = await bench.engine.start(bench.run("counter", thread_id))
+    async with bench.engine.claim_thread(thread_id):
+        started = await bench.engine.start_run(bench.run("counter", thread_id))
         assert await bench.persistence.runs.claim(started.run.run_id) is None
         assert (await bench.persistence.runs.get(thread_id, started.run.run_id)).status == "pending"
     async with asyncio.timeout(BOUND_S):
-        assert loads(await bench.engine.wait(started.run))["n"] == 4
+        assert loads(await bench.engine.wait_for_run(started.run))["n"] == 4
 
 
 async def test_a_request_that_fails_gives_its_thread_up(bench: Bench) -> None:
     thread_id = await idle_thread(bench)
     with pytest.raises(ValueError, match="the graph's own"):
-        async with bench.engine.claimed(thread_id):
+        async with bench.engine.claim_thread(thread_id):
             raise ValueError("the graph's own")
-    async with asyncio.timeout(BOUND_S), bench.engine.claimed(thread_id):
+    async with asyncio.timeout(BOUND_S), bench.engine.claim_thread(thread_id):
         pass
 
 
@@ -53,7 +53,7 @@ async def test_a_request_that_is_cancelled_at_any_moment_gives_its_thread_up(ben
     thread_id = await idle_thread(bench)
 
     async def hold() -> None:
-        async with bench.engine.claimed(thread_id):
+        async with bench.engine.claim_thread(thread_id):
             await asyncio.sleep(0)
 
     for turns in range(30):
@@ -70,58 +70,58 @@ async def test_a_request_that_is_cancelled_at_any_moment_gives_its_thread_up(ben
 async def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench:
         thread_id = await idle_thread(bench)
-        await bench.persistence.claims.take(ThreadClaim.new(thread_id))
+        await bench.persistence.claims.acquire(ThreadClaim.new(thread_id))
         with pytest.raises(Conflict, match="is being changed by another request"):
-            await bench.persistence.claims.take(ThreadClaim.new(thread_id))
-    async with open_bench(tmp_path) as bench, bench.engine.claimed(thread_id):
+            await bench.persistence.claims.acquire(ThreadClaim.new(thread_id))
+    async with open_bench(tmp_path) as bench, bench.engine.claim_thread(thread_id):
         pass
 
 
 async def test_a_thread_that_does_not_exist_is_not_claimed(bench: Bench) -> None:
     with pytest.raises(NotFound, match="not found"):
-        async with bench.engine.claimed(str(uuid4())):
+        async with bench.engine.claim_thread(str(uuid4())):
             pytest.fail("claimed")
 
 
 async def test_deleting_a_thread_ends_a_claim_and_leaves_nothing(bench: Bench) -> None:
     thread_id = await idle_thread(bench)
     await bench.result(bench.run("counter", thread_id))
-    async with bench.engine.claimed(thread_id) as claim:
+    async with bench.engine.claim_thread(thread_id) as claim:
         await bench.engine.delete_thread(thread_id)
         with pytest.raises(Conflict, match="changed or deleted by another request"):
             await bench.persistence.delete_history(claim)
     with pytest.raises(NotFound):
         await bench.persistence.threads.get(thread_id)
-    assert (await bench.persistence.checkpointer.storage(thread_id)).checkpoints == 0
+    assert (await bench.persistence.checkpointer.measure_storage(thread_id)).checkpoints == 0
 
 
 async def test_an_ended_run_is_not_deleted_under_a_running_one(bench: Bench) -> None:
     thread_id = await idle_thread(bench)
-    ended = (await bench.engine.start(bench.run("counter", thread_id))).run
-    await bench.engine.wait(ended)
-    running = await bench.engine.start(bench.run("gated", thread_id))
+    ended = (await bench.engine.start_run(bench.run("counter", thread_id))).run
+    await bench.engine.wait_for_run(ended)
+    running = await bench.engine.start_run(bench.run("gated", thread_id))
     await bench.gates["gated"].reached.wait()
     with pytest.raises(Conflict, match=f"has in-flight runs: {running.run.run_id}"):
         await bench.engine.delete_run(thread_id, ended.run_id)
     bench.gates["gated"].opened.set()
-    await bench.engine.wait(running.run)
+    await bench.engine.wait_for_run(running.run)
     await bench.engine.delete_run(thread_id, ended.run_id)
 
 
 async def test_a_run_that_meets_the_expiry_of_its_thread_is_refused_and_not_lost(bench: Bench) -> None:
     thread_id = await idle_thread(bench, ThreadTtl(10))
-    async with bench.engine.claimed(thread_id, expired_by=later(11), deleting=True) as claim:
+    async with bench.engine.claim_thread(thread_id, expired_by=later(11), deleting=True) as claim:
         with pytest.raises(Conflict, match="is being deleted, so no run was created"):
-            await bench.engine.start(bench.run("counter", thread_id))
+            await bench.engine.start_run(bench.run("counter", thread_id))
         with pytest.raises(NotFound):
             await bench.persistence.threads.patch(thread_id, {}, ThreadTtl(500))
-        await bench.engine.delete_claimed(claim)
+        await bench.engine.delete_claimed_thread(claim)
     assert (await bench.result(bench.run("counter", thread_id)))["log"] == ["first", "second"]
 
 
 async def test_a_thread_that_a_request_holds_does_not_delay_the_expiry_of_others(bench: Bench) -> None:
     held, other = await idle_thread(bench, ThreadTtl(1)), await idle_thread(bench, ThreadTtl(2))
-    async with bench.engine.claimed(held), asyncio.timeout(BOUND_S):
+    async with bench.engine.claim_thread(held), asyncio.timeout(BOUND_S):
         assert await sweep_expired(bench.engine, later(10), 100) == 1
     with pytest.raises(NotFound):
         await bench.persistence.threads.get(other)
@@ -130,7 +130,7 @@ async def test_a_thread_that_a_request_holds_does_not_delay_the_expiry_of_others
 
 async def test_a_time_to_live_that_is_set_while_the_history_is_deleted_stays(bench: Bench) -> None:
     thread_id = await idle_thread(bench, ThreadTtl(10, "keep_latest"))
-    async with bench.engine.claimed(thread_id, expired_by=later(11)):
+    async with bench.engine.claim_thread(thread_id, expired_by=later(11)):
         patched = await bench.persistence.threads.patch(thread_id, {}, ThreadTtl(500, "keep_latest"))
         await bench.persistence.threads.clear_expiry(thread_id, later(11))
     assert (await bench.persistence.threads.get(thread_id)).expires_at == patched.expires_at
@@ -150,7 +150,7 @@ async def test_of_several_deletions_of_a_thread_one_deletes_it_and_none_stops_th
 
 
 async def test_a_run_that_could_not_be_stopped_is_ended_when_the_deletion_of_its_thread_fails(bench: Bench) -> None:
-    bench.engine.retake_seconds = 0.01
+    bench.engine.retry_delay_s = 0.01
     refused, gate = asyncio.Event(), bench.gates["gated"]
 
     async def go_on() -> None:
@@ -162,7 +162,7 @@ async def test_a_run_that_could_not_be_stopped_is_ended_when_the_deletion_of_its
                 refused.set()
 
     gate.pass_through = go_on  # type: ignore[method-assign]
-    thread_id = (started := await bench.engine.start(bench.run("gated"))).run.thread_id
+    thread_id = (started := await bench.engine.start_run(bench.run("gated"))).run.thread_id
     checkpoints = bench.persistence.checkpointer._database
     async with asyncio.timeout(BOUND_S):
         await gate.reached.wait()
@@ -177,22 +177,22 @@ async def test_a_run_that_could_not_be_stopped_is_ended_when_the_deletion_of_its
         await execute(checkpoints, "DROP TRIGGER refuse")
         with pytest.raises(NotFound):
             await started.result()
-    async with bench.engine.claimed(thread_id):
-        assert (await bench.persistence.checkpointer.storage(thread_id)).checkpoints == 0
+    async with bench.engine.claim_thread(thread_id):
+        assert (await bench.persistence.checkpointer.measure_storage(thread_id)).checkpoints == 0
 
 
 async def test_no_run_starts_when_a_claim_ends_while_the_server_stops(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench:
         thread_id = await idle_thread(bench)
-        holding = bench.engine.claimed(thread_id)
+        holding = bench.engine.claim_thread(thread_id)
         await holding.__aenter__()
-        waiting = (await bench.engine.start(bench.run("counter", thread_id))).run
+        waiting = (await bench.engine.start_run(bench.run("counter", thread_id))).run
         await bench.engine.stop()
         await holding.__aexit__(None, None, None)
-        await asyncio.gather(*bench.engine.drivers)
+        await asyncio.gather(*bench.engine.tasks)
         assert (await bench.persistence.runs.get(thread_id, waiting.run_id)).attempt == 0
     async with open_bench(tmp_path) as bench, asyncio.timeout(BOUND_S):
-        assert loads(await bench.engine.wait(waiting))["n"] == 4
+        assert loads(await bench.engine.wait_for_run(waiting))["n"] == 4
 
 
 async def execute(database: SqliteDatabase, statement: str) -> None:

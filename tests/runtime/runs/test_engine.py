@@ -31,8 +31,8 @@ async def stored(bench: Bench, run: Run) -> Run:
 
 async def test_a_run_ends_with_its_threads_values_and_both_rows_final(shared_bench: Bench) -> None:
     bench = shared_bench
-    started = await bench.engine.start(bench.run("counter"))
-    body = await bounded(bench.engine.wait(started.run))
+    started = await bench.engine.start_run(bench.run("counter"))
+    body = await bounded(bench.engine.wait_for_run(started.run))
     assert body == b'{"n":4,"log":["first","second"]}'
     thread = await bench.persistence.threads.get(started.run.thread_id)
     assert ((await stored(bench, started.run)).status, thread.status) == ("success", "idle")
@@ -41,10 +41,10 @@ async def test_a_run_ends_with_its_threads_values_and_both_rows_final(shared_ben
 
 async def test_waiting_for_a_run_that_has_ended_gives_the_same_answer(shared_bench: Bench) -> None:
     for graph_id in ("counter", "failing", "asking"):
-        started = await shared_bench.engine.start(shared_bench.run(graph_id))
-        live = await bounded(shared_bench.engine.wait(started.run))
+        started = await shared_bench.engine.start_run(shared_bench.run(graph_id))
+        live = await bounded(shared_bench.engine.wait_for_run(started.run))
         for read_before_or_after in (started.run, await stored(shared_bench, started.run)):
-            assert loads(await shared_bench.engine.wait(read_before_or_after)) == loads(live)
+            assert loads(await shared_bench.engine.wait_for_run(read_before_or_after)) == loads(live)
 
 
 async def test_a_failing_graph_gives_its_error_and_keeps_the_state_before_it(shared_bench: Bench) -> None:
@@ -108,12 +108,12 @@ async def test_a_temporary_thread_is_gone_with_its_checkpoints(shared_bench: Ben
 async def test_enqueued_runs_of_a_thread_execute_one_at_a_time_in_order(bench: Bench) -> None:
     thread_id, gate = str(uuid4()), bench.gates["gated"]
     runs = [
-        (await bench.engine.start(bench.run("gated", thread_id, input={"text": str(number)}))).run
+        (await bench.engine.start_run(bench.run("gated", thread_id, input={"text": str(number)}))).run
         for number in range(4)
     ]
     await bounded(gate.reached.wait())
     gate.opened.set()
-    answers = [await bounded(bench.engine.wait(run)) for run in runs]
+    answers = [await bounded(bench.engine.wait_for_run(run)) for run in runs]
     assert gate.most_inside == 1
     waited = [f"waited:{number}".encode() for number in range(4)]
     assert [[mark in answer for mark in waited] for answer in answers] == [
@@ -122,23 +122,23 @@ async def test_enqueued_runs_of_a_thread_execute_one_at_a_time_in_order(bench: B
 
 
 async def test_runs_of_different_threads_execute_side_by_side(bench: Bench) -> None:
-    slow = await bench.engine.start(bench.run("gated"))
+    slow = await bench.engine.start_run(bench.run("gated"))
     await bounded(bench.gates["gated"].reached.wait())
     assert (await bounded(bench.result(bench.run("counter"))))["n"] == 4
     bench.gates["gated"].opened.set()
-    await bounded(bench.engine.wait(slow.run))
+    await bounded(bench.engine.wait_for_run(slow.run))
 
 
 async def test_reject_refuses_a_second_run_on_a_busy_thread(bench: Bench) -> None:
-    first = await bench.engine.start(bench.run("gated"))
+    first = await bench.engine.start_run(bench.run("gated"))
     with pytest.raises(Conflict, match="already running"):
-        await bench.engine.start(bench.run("counter", first.run.thread_id, multitask_strategy="reject"))
+        await bench.engine.start_run(bench.run("counter", first.run.thread_id, multitask_strategy="reject"))
     bench.gates["gated"].opened.set()
-    await bounded(bench.engine.wait(first.run))
+    await bounded(bench.engine.wait_for_run(first.run))
 
 
 async def test_interrupt_stops_the_first_run_keeps_its_state_and_runs_the_second(bench: Bench) -> None:
-    first = await bench.engine.start(bench.run("gated"))
+    first = await bench.engine.start_run(bench.run("gated"))
     await bounded(bench.gates["gated"].reached.wait())
     second = bench.run("counter", first.run.thread_id, multitask_strategy="interrupt")
     assert (await bounded(bench.result(second)))["log"] == ["first", "first", "second"]
@@ -146,7 +146,7 @@ async def test_interrupt_stops_the_first_run_keeps_its_state_and_runs_the_second
 
 
 async def test_rollback_removes_the_first_run_with_its_checkpoints_and_runs_the_second(bench: Bench) -> None:
-    first = await bench.engine.start(bench.run("gated"))
+    first = await bench.engine.start_run(bench.run("gated"))
     await bounded(bench.gates["gated"].reached.wait())
     second = bench.run("counter", first.run.thread_id, multitask_strategy="rollback")
     assert (await bounded(bench.result(second)))["log"] == ["first", "second"]
@@ -155,22 +155,22 @@ async def test_rollback_removes_the_first_run_with_its_checkpoints_and_runs_the_
 
 
 async def test_cancelling_keeps_the_state_up_to_the_last_checkpoint(bench: Bench) -> None:
-    started = await bench.engine.start(bench.run("gated"), listen=True)
+    started = await bench.engine.start_run(bench.run("gated"), listen=True)
     await bounded(bench.gates["gated"].reached.wait())
-    await bounded(bench.engine.cancel(started.run.thread_id, started.run.run_id, "interrupt", wait=True))
+    await bounded(bench.engine.cancel_run(started.run.thread_id, started.run.run_id, "interrupt", wait=True))
     thread = await bench.persistence.threads.get(started.run.thread_id)
     assert (thread.status, thread.values) == ("interrupted", {"n": 2, "log": ["first"]})
     assert (await stored(bench, started.run)).status == "interrupted"
     assert started.events is not None
     assert {event.event async for batch in started.events.batches() for event in batch} == {"metadata", "values"}
     with pytest.raises(NotFound):
-        await bench.engine.cancel(started.run.thread_id, started.run.run_id, "interrupt", wait=True)
+        await bench.engine.cancel_run(started.run.thread_id, started.run.run_id, "interrupt", wait=True)
 
 
 async def test_rolling_back_the_only_run_leaves_an_idle_thread_without_values(bench: Bench) -> None:
-    started = await bench.engine.start(bench.run("gated"))
+    started = await bench.engine.start_run(bench.run("gated"))
     await bounded(bench.gates["gated"].reached.wait())
-    await bounded(bench.engine.cancel(started.run.thread_id, started.run.run_id, "rollback", wait=True))
+    await bounded(bench.engine.cancel_run(started.run.thread_id, started.run.run_id, "rollback", wait=True))
     thread = await bench.persistence.threads.get(started.run.thread_id)
     assert (thread.status, thread.values) == ("idle", None)
     with pytest.raises(NotFound):
@@ -179,33 +179,33 @@ async def test_rolling_back_the_only_run_leaves_an_idle_thread_without_values(be
 
 @pytest.mark.parametrize("action", ["interrupt", "rollback"])
 async def test_cancelling_a_pending_run_lets_the_ones_after_it_run(bench: Bench, action: Any) -> None:
-    first = await bench.engine.start(bench.run("gated"))
-    second = await bench.engine.start(bench.run("gated2", first.run.thread_id), listen=True)
-    third = await bench.engine.start(bench.run("counter", first.run.thread_id))
+    first = await bench.engine.start_run(bench.run("gated"))
+    second = await bench.engine.start_run(bench.run("gated2", first.run.thread_id), listen=True)
+    third = await bench.engine.start_run(bench.run("counter", first.run.thread_id))
     await bounded(bench.gates["gated"].reached.wait())
-    await bench.engine.cancel(second.run.thread_id, second.run.run_id, action, wait=True)
+    await bench.engine.cancel_run(second.run.thread_id, second.run.run_id, action, wait=True)
     assert second.events is not None
     assert [event async for batch in second.events.batches() for event in batch] == []
     bench.gates["gated"].opened.set()
-    assert b"second" in await bounded(bench.engine.wait(third.run))
+    assert b"second" in await bounded(bench.engine.wait_for_run(third.run))
     assert not bench.gates["gated2"].reached.is_set()
 
 
 async def test_a_delayed_run_waits_without_holding_up_the_others(bench: Bench) -> None:
     thread_id = str(uuid4())
     later = datetime.now(UTC) + timedelta(hours=1)
-    delayed = await bench.engine.start(bench.run("counter", thread_id, not_before=later))
+    delayed = await bench.engine.start_run(bench.run("counter", thread_id, not_before=later))
     assert (await bounded(bench.result(bench.run("counter", thread_id))))["n"] == 4
     assert (await stored(bench, delayed.run)).status == "pending"
-    await bench.engine.cancel(thread_id, delayed.run.run_id, "interrupt", wait=True)
+    await bench.engine.cancel_run(thread_id, delayed.run.run_id, "interrupt", wait=True)
     soon = bench.run("counter", thread_id, not_before=datetime.now(UTC) + timedelta(milliseconds=30))
     assert (await bounded(bench.result(soon)))["n"] == 4
 
 
 async def test_deleting_a_run_removes_its_state(shared_bench: Bench) -> None:
     bench = shared_bench
-    started = await bench.engine.start(bench.run("counter"))
-    await bounded(bench.engine.wait(started.run))
+    started = await bench.engine.start_run(bench.run("counter"))
+    await bounded(bench.engine.wait_for_run(started.run))
     await bench.engine.delete_run(started.run.thread_id, started.run.run_id)
     with pytest.raises(NotFound):
         await stored(bench, started.run)
@@ -226,35 +226,35 @@ async def test_deleting_the_last_run_shows_the_state_before_it(shared_bench: Ben
 
 
 async def test_deleting_a_busy_thread_stops_its_runs_first(bench: Bench) -> None:
-    first = await bench.engine.start(bench.run("gated"))
-    second = await bench.engine.start(bench.run("counter", first.run.thread_id))
+    first = await bench.engine.start_run(bench.run("gated"))
+    second = await bench.engine.start_run(bench.run("counter", first.run.thread_id))
     await bounded(bench.gates["gated"].reached.wait())
     await bounded(bench.engine.delete_thread(first.run.thread_id))
     assert bench.gates["gated"].inside == 0
     for run in (first.run, second.run):
         with pytest.raises(NotFound):
-            await bench.engine.wait(run)
-    assert bench.engine.live == {}
+            await bench.engine.wait_for_run(run)
+    assert bench.engine.live_runs == {}
 
 
 async def test_many_threads_at_once_all_end(shared_bench: Bench) -> None:
     results = await bounded(asyncio.gather(*[shared_bench.result(shared_bench.run("counter")) for _ in range(60)]))
     assert [result["n"] for result in results] == [4] * 60
-    assert shared_bench.engine.live == {}
+    assert shared_bench.engine.live_runs == {}
 
 
 async def test_deleting_a_thread_ends_its_queued_and_delayed_runs_for_those_who_wait(bench: Bench) -> None:
-    running = (await bench.engine.start(bench.run("gated"))).run
+    running = (await bench.engine.start_run(bench.run("gated"))).run
     await bounded(bench.gates["gated"].reached.wait())
-    queued = await bench.engine.start(bench.run("counter", running.thread_id))
+    queued = await bench.engine.start_run(bench.run("counter", running.thread_id))
     later = bench.run("counter", running.thread_id, not_before=datetime.now(UTC) + timedelta(hours=1))
-    delayed = await bench.engine.start(later)
+    delayed = await bench.engine.start_run(later)
     async with asyncio.timeout(60):
         await bench.engine.delete_thread(running.thread_id)
         for started in (queued, delayed):
             with pytest.raises(NotFound):
                 await started.result()
-    assert bench.engine.live == {}
+    assert bench.engine.live_runs == {}
 
 
 async def test_what_starts_on_a_thread_while_it_is_deleted_goes_with_it(bench: Bench) -> None:
@@ -271,17 +271,17 @@ async def test_what_starts_on_a_thread_while_it_is_deleted_goes_with_it(bench: B
             raise
 
     obstinate.pass_through = finish_first  # type: ignore[method-assign]
-    thread_id = (await bench.engine.start(bench.run("gated"))).run.thread_id
+    thread_id = (await bench.engine.start_run(bench.run("gated"))).run.thread_id
     await bounded(obstinate.reached.wait())
     deleting = asyncio.create_task(bench.engine.delete_thread(thread_id))
     await bounded(stopping.wait())
-    second = await bench.engine.start(bench.run("gated2", thread_id))
+    second = await bench.engine.start_run(bench.run("gated2", thread_id))
     obstinate.opened.set()
     await bounded(deleting)
     with pytest.raises(NotFound):
         await second.result()
-    await bounded(asyncio.gather(*bench.engine.drivers, return_exceptions=True))
-    assert (following.inside, bench.engine.live) == (0, {})
+    await bounded(asyncio.gather(*bench.engine.tasks, return_exceptions=True))
+    assert (following.inside, bench.engine.live_runs) == (0, {})
     assert await checkpoints(bench, thread_id) == 0
 
 
@@ -298,17 +298,17 @@ async def test_a_graph_that_outlasts_its_deleted_thread_leaves_nothing(bench: Be
                 refused.set()
 
     outlasting.pass_through = go_on  # type: ignore[method-assign]
-    thread_id = (await bench.engine.start(bench.run("gated"))).run.thread_id
+    thread_id = (await bench.engine.start_run(bench.run("gated"))).run.thread_id
     await bounded(outlasting.reached.wait())
     await bounded(bench.engine.delete_thread(thread_id))
     assert refused.is_set()
     outlasting.opened.set()
-    await bounded(asyncio.gather(*bench.engine.drivers, return_exceptions=True))
+    await bounded(asyncio.gather(*bench.engine.tasks, return_exceptions=True))
     assert await checkpoints(bench, thread_id) == 0
 
 
 async def test_a_rollback_promised_while_the_run_finishes_is_kept(bench: Bench) -> None:
-    started = await bench.engine.start(bench.run("gated"))
+    started = await bench.engine.start_run(bench.run("gated"))
     await bounded(bench.gates["gated"].reached.wait())
     # As far as a cancellation gets whose turn comes when the graph is through already.
     await bench.persistence.runs.request_cancel(started.run.run_id, "rollback")
@@ -322,10 +322,10 @@ async def test_a_rollback_promised_while_the_run_finishes_is_kept(bench: Bench) 
 
 
 async def test_a_later_interrupt_does_not_take_a_rollback_back(bench: Bench) -> None:
-    run = (await bench.engine.start(bench.run("gated"))).run
+    run = (await bench.engine.start_run(bench.run("gated"))).run
     await bounded(bench.gates["gated"].reached.wait())
     cancels = [
-        bench.engine.cancel(run.thread_id, run.run_id, action, wait=True) for action in ("rollback", "interrupt")
+        bench.engine.cancel_run(run.thread_id, run.run_id, action, wait=True) for action in ("rollback", "interrupt")
     ]
     await bounded(asyncio.gather(*cancels, return_exceptions=True))
     assert await bench.persistence.runs.find(run.run_id) is None
@@ -334,8 +334,8 @@ async def test_a_later_interrupt_does_not_take_a_rollback_back(bench: Bench) -> 
 async def test_a_run_whose_end_could_not_be_written_is_taken_up_when_the_database_takes_writes_again(
     bench: Bench,
 ) -> None:
-    bench.engine.retake_seconds = 0.01
-    started = await bench.engine.start(bench.run("gated"))
+    bench.engine.retry_delay_s = 0.01
+    started = await bench.engine.start_run(bench.run("gated"))
     await bounded(bench.gates["gated"].reached.wait())
     await execute(
         bench,
@@ -344,7 +344,7 @@ async def test_a_run_whose_end_could_not_be_written_is_taken_up_when_the_databas
     bench.gates["gated"].opened.set()
     with pytest.raises(PersistenceError):
         await bounded(started.result())
-    joined = asyncio.create_task(bench.engine.wait(started.run))
+    joined = asyncio.create_task(bench.engine.wait_for_run(started.run))
     await execute(bench, "DROP TRIGGER refuse")
     assert loads(await bounded(joined))["log"] == ["first", "waited:", "second"]
     assert (await stored(bench, started.run)).status == "success"
@@ -352,13 +352,13 @@ async def test_a_run_whose_end_could_not_be_written_is_taken_up_when_the_databas
 
 
 async def test_a_run_that_could_not_be_started_starts_when_the_database_takes_writes_again(bench: Bench) -> None:
-    bench.engine.retake_seconds = 0.01
+    bench.engine.retry_delay_s = 0.01
     await execute(
         bench,
         "CREATE TRIGGER refuse BEFORE UPDATE ON runs WHEN NEW.status = 'running' BEGIN "
         "INSERT INTO no_such_table VALUES (1); END",
     )
-    started = await bench.engine.start(bench.run("counter"))
+    started = await bench.engine.start_run(bench.run("counter"))
     with pytest.raises(PersistenceError):
         await bench.persistence.runs.claim(started.run.run_id)
     await execute(bench, "DROP TRIGGER refuse")

@@ -12,7 +12,7 @@ from tests.fixtures.logged import logged
 from tests.runtime.runs.conftest import Bench
 from toolweave.errors import Conflict, NotFound, PersistenceError
 from toolweave.runtime.models import Thread, ThreadTtl
-from toolweave.runtime.runs.cleaning import Sweeps, keep_latest, prune_threads, sweep_expired, sweeping_expired
+from toolweave.runtime.runs.cleanup import SweepOptions, prune_threads, prune_to_latest, run_expiry_sweep, sweep_expired
 
 BOUND_S = 60.0
 LIMIT = 100
@@ -30,7 +30,7 @@ async def used_thread(bench: Bench, ttl: ThreadTtl | None = None) -> str:
 
 
 async def checkpoints(bench: Bench, thread_id: str) -> int:
-    return (await bench.persistence.checkpointer.storage(thread_id)).checkpoints
+    return (await bench.persistence.checkpointer.measure_storage(thread_id)).checkpoints
 
 
 async def thread(bench: Bench, thread_id: str) -> Thread | None:
@@ -92,8 +92,8 @@ async def test_a_thread_in_use_stays_however_long_that_takes(bench: Bench) -> No
     busy, queued = str(uuid4()), str(uuid4())
     for thread_id, strategy in ((busy, "delete"), (queued, "keep_latest")):
         await bench.persistence.threads.create(thread_id, ttl=ThreadTtl(0, strategy))  # type: ignore[arg-type]
-    started = await bench.engine.start(bench.run("gated", busy))
-    await bench.engine.start(bench.run("counter", queued, not_before=later(60)))
+    started = await bench.engine.start_run(bench.run("gated", busy))
+    await bench.engine.start_run(bench.run("counter", queued, not_before=later(60)))
     await bench.gates["gated"].reached.wait()
     assert await sweep_expired(bench.engine, later(99), LIMIT) == 0
     bench.gates["gated"].opened.set()
@@ -105,20 +105,20 @@ async def test_a_thread_in_use_stays_however_long_that_takes(bench: Bench) -> No
 async def test_a_thread_used_between_the_look_and_the_sweep_stays(bench: Bench) -> None:
     thread_id = await used_thread(bench, ThreadTtl(0))
     threads = bench.persistence.threads
-    assert [found.thread_id for found in await threads.expired(later(1), LIMIT)] == [thread_id]
-    await bench.engine.start(bench.run("gated", thread_id))
+    assert [found.thread_id for found in await threads.list_expired(later(1), LIMIT)] == [thread_id]
+    await bench.engine.start_run(bench.run("gated", thread_id))
     with pytest.raises(Conflict, match="has in-flight runs"):
-        async with bench.engine.claimed(thread_id, expired_by=later(1)):
+        async with bench.engine.claim_thread(thread_id, expired_by=later(1)):
             pytest.fail("claimed")
-    assert not await keep_latest(bench.engine, thread_id)
+    assert not await prune_to_latest(bench.engine, thread_id)
 
 
 async def test_a_thread_whose_time_began_anew_is_not_claimed_as_expired(bench: Bench) -> None:
     thread_id = await used_thread(bench, ThreadTtl(5))
     with pytest.raises(Conflict, match="Try again"):
-        async with bench.engine.claimed(thread_id, expired_by=later(4)):
+        async with bench.engine.claim_thread(thread_id, expired_by=later(4)):
             pytest.fail("claimed")
-    async with bench.engine.claimed(thread_id, expired_by=later(6)):
+    async with bench.engine.claim_thread(thread_id, expired_by=later(6)):
         pass
 
 
@@ -160,10 +160,10 @@ async def test_the_sweeper_goes_on_after_a_failure_and_tells_followers(bench: Be
         return moment
 
     with logged("INFO") as said:
-        newer_log = bench.engine.runtime.announcements.log
+        newer_log = bench.engine.runtime.publishers.log
         async with newer_log.listen(thread_id, lambda _event: True) as newer:
             follower = bench.engine.follow_thread(thread_id, frozenset({"run_modes"}))
-            async with asyncio.timeout(BOUND_S), sweeping_expired(bench.engine, Sweeps(timedelta(0)), clock):
+            async with asyncio.timeout(BOUND_S), run_expiry_sweep(bench.engine, SweepOptions(timedelta(0)), clock):
                 assert [batch async for batch in follower.batches()] == []
                 assert [batch async for batch in newer.batches()] == []
     assert "expired threads could not be cleared: the disk is full" in said
@@ -182,16 +182,16 @@ async def test_pruning_counts_the_threads_there_are(shared_bench: Bench, strateg
 
 async def test_pruning_a_busy_threads_history_waits_for_its_run(bench: Bench) -> None:
     thread_id = await used_thread(bench)
-    started = await bench.engine.start(bench.run("gated", thread_id))
+    started = await bench.engine.start_run(bench.run("gated", thread_id))
     await bench.gates["gated"].reached.wait()
     assert await prune_threads(bench.engine, [thread_id], "keep_latest") == 0
-    await bench.engine.cancel(thread_id, started.run.run_id, "rollback", wait=True)
+    await bench.engine.cancel_run(thread_id, started.run.run_id, "rollback", wait=True)
     assert (await bench.persistence.threads.get(thread_id)).values == {"n": 4, "log": ["first", "second"]}
 
 
 async def test_pruning_a_busy_thread_away_ends_its_run(bench: Bench) -> None:
     thread_id = str(uuid4())
-    started = await bench.engine.start(bench.run("gated", thread_id))
+    started = await bench.engine.start_run(bench.run("gated", thread_id))
     await bench.gates["gated"].reached.wait()
     assert await prune_threads(bench.engine, [thread_id], "delete") == 1
     with pytest.raises(NotFound):

@@ -17,7 +17,7 @@ from tests.fixtures.graphs import Gate
 from tests.runtime.runs.conftest import Bench, open_bench, telling
 from toolweave.runtime.codec import loads
 from toolweave.runtime.models import NewRun, Run
-from toolweave.runtime.runs.progress import LONGEST_ERROR
+from toolweave.runtime.runs.progress import MAX_ERROR_CHARS
 
 BOUND_S = 60.0
 
@@ -84,8 +84,8 @@ async def jobs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]
 
 async def ended(bench: Bench, new: NewRun) -> Run:
     """Start a run and give it as it is stored at its end."""
-    started = await bench.engine.start(new)
-    await bench.engine.wait(started.run)
+    started = await bench.engine.start_run(new)
+    await bench.engine.wait_for_run(started.run)
     return await bench.persistence.runs.get(new.thread_id, new.run_id)
 
 
@@ -124,13 +124,13 @@ async def test_a_run_says_how_far_it_is_while_it_is_going_on(tmp_path: Path) -> 
     gate = Gate()
     async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
         new = bench.run("waiting")
-        started = await bench.engine.start(new)
+        started = await bench.engine.start_run(new)
         await asyncio.wait_for(gate.reached.wait(), BOUND_S)
         running = await until_told(bench, new, 50.0)
         assert (running.status, running.metadata["progress"]["message"]) == ("running", "Half way")
         assert [run.metadata for run in await bench.persistence.runs.list(new.thread_id)] == [running.metadata]
         gate.opened.set()
-        await bench.engine.wait(started.run)
+        await bench.engine.wait_for_run(started.run)
         assert (await until_told(bench, new, 50.0)).status == "success"
 
 
@@ -174,7 +174,7 @@ async def test_the_next_run_of_the_thread_inherits_neither(jobs: Bench) -> None:
 async def test_a_long_failure_is_cut_in_the_metadata_only(jobs: Bench) -> None:
     run = await ended(jobs, jobs.run("failing_job", input={"text": "x" * 100_000}))
     thread = await jobs.persistence.threads.get(run.thread_id)
-    assert len(run.metadata["error"]) == LONGEST_ERROR
+    assert len(run.metadata["error"]) == MAX_ERROR_CHARS
     assert run.metadata["error"].endswith("x…")
     assert thread.error == {"error": "ValueError", "message": "x" * 100_000}
 
@@ -184,9 +184,9 @@ async def test_a_cancelled_run_says_how_far_it_was_and_has_no_error(tmp_path: Pa
     gate = Gate()
     async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
         new = bench.run("waiting")
-        await bench.engine.start(new)
+        await bench.engine.start_run(new)
         await asyncio.wait_for(gate.reached.wait(), BOUND_S)
-        await bench.engine.cancel(new.thread_id, new.run_id, action, wait=True)
+        await bench.engine.cancel_run(new.thread_id, new.run_id, action, wait=True)
         run = await bench.persistence.runs.find(new.run_id)
     if action == "rollback":
         assert run is None
@@ -201,12 +201,12 @@ async def test_a_later_attempt_starts_from_what_was_told_and_its_config_does_not
     after.opened.set()
     async with open_bench(tmp_path, {}, more=job_graphs(before)) as bench:
         new = bench.run("waiting", metadata={"asked": "for"})
-        await bench.engine.start(new)
+        await bench.engine.start_run(new)
         await until_told(bench, new, 50.0)
         await asyncio.wait_for(before.reached.wait(), BOUND_S)
     async with open_bench(tmp_path, {}, more=job_graphs(after)) as bench:
         run = await bench.persistence.runs.get(new.thread_id, new.run_id)
-        assert loads(await bench.engine.wait(run))["seen"] is None
+        assert loads(await bench.engine.wait_for_run(run))["seen"] is None
         run = await bench.persistence.runs.get(new.thread_id, new.run_id)
     assert run.attempt == 2
     assert run.metadata["progress"] == {"percent": 50.0, "message": "Half way"}
@@ -216,14 +216,14 @@ async def test_an_attempt_that_was_taken_over_tells_nothing_more(tmp_path: Path)
     gate = Gate()
     async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
         new = bench.run("waiting")
-        started = await bench.engine.start(new)
+        started = await bench.engine.start_run(new)
         await until_told(bench, new, 50.0)
         runs = bench.persistence.runs
-        assert not await runs.tell(new.run_id, 2, {"progress": "of nobody"})
-        assert await runs.tell(new.run_id, 1, {"more": 1})
+        assert not await runs.merge_metadata(new.run_id, 2, {"progress": "of nobody"})
+        assert await runs.merge_metadata(new.run_id, 1, {"more": 1})
         gate.opened.set()
-        await bench.engine.wait(started.run)
-        assert not await runs.tell(new.run_id, 1, {"progress": "too late"})
+        await bench.engine.wait_for_run(started.run)
+        assert not await runs.merge_metadata(new.run_id, 1, {"progress": "too late"})
         metadata = (await runs.get(new.thread_id, new.run_id)).metadata
     assert (metadata["progress"]["percent"], metadata["more"]) == (50.0, 1)
 
@@ -242,7 +242,7 @@ async def test_a_database_that_another_process_has_locked_holds_up_no_run(tmp_pa
     locked = StateGraph(Told).add_sequence(nodes).add_edge(START, "before").compile()
     async with open_bench(tmp_path, {}, more={"locked": locked}) as bench:
         new = bench.run("locked")
-        started = await bench.engine.start(new)
+        started = await bench.engine.start_run(new)
         await asyncio.wait_for(before.reached.wait(), BOUND_S)
         with closing(sqlite3.connect(tmp_path / "app.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -251,7 +251,7 @@ async def test_a_database_that_another_process_has_locked_holds_up_no_run(tmp_pa
             assert "progress" not in (await bench.persistence.runs.get(new.thread_id, new.run_id)).metadata
         await until_told(bench, new, 50.0)
         after.opened.set()
-        await bench.engine.wait(started.run)
+        await bench.engine.wait_for_run(started.run)
 
 
 @pytest.mark.parametrize("message", ["x" * 1_000_000, "\x00\ud800", {"deep": 1}])
@@ -282,12 +282,12 @@ async def test_a_job_that_an_earlier_attempt_began_says_why_the_last_one_failed(
 
     async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
         new = bench.run("waiting")
-        await bench.engine.start(new)
+        await bench.engine.start_run(new)
         await until_told(bench, new, 50.0)
         await asyncio.wait_for(gate.reached.wait(), BOUND_S)
     async with open_bench(tmp_path, {}, more={"waiting": two_nodes(tell_half, wait).compile()}) as bench:
         run = await bench.persistence.runs.get(new.thread_id, new.run_id)
-        await bench.engine.wait(run)
+        await bench.engine.wait_for_run(run)
         run = await bench.persistence.runs.get(new.thread_id, new.run_id)
     assert (run.attempt, run.status, run.metadata["error"]) == (2, "error", "boom")
 

@@ -7,7 +7,7 @@ import pytest
 from tests.runtime.runs.conftest import telling
 from toolweave.errors import PersistenceError
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.runs.progress import LONGEST_MESSAGE, RunProgress, progress_in
+from toolweave.runtime.runs.progress import MAX_MESSAGE_CHARS, RunProgress, parse_progress
 
 BOUND_S = 60.0
 
@@ -23,8 +23,8 @@ BOUND_S = 60.0
         (telling(-5), {"percent": 0.0, "message": ""}),
         (telling(1, None), {"percent": 1.0, "message": ""}),
         (telling(1, {"deep": [[]]}), {"percent": 1.0, "message": ""}),
-        (telling(1, "x" * LONGEST_MESSAGE), {"percent": 1.0, "message": "x" * LONGEST_MESSAGE}),
-        (telling(1, "x" * 1_000_000), {"percent": 1.0, "message": "x" * (LONGEST_MESSAGE - 1) + "…"}),
+        (telling(1, "x" * MAX_MESSAGE_CHARS), {"percent": 1.0, "message": "x" * MAX_MESSAGE_CHARS}),
+        (telling(1, "x" * 1_000_000), {"percent": 1.0, "message": "x" * (MAX_MESSAGE_CHARS - 1) + "…"}),
         (telling(1, "\x00\ud800"), {"percent": 1.0, "message": "\x00\ud800"}),
         (telling(1, "m", data={"deep": [[[]]]}), {"percent": 1.0, "message": "m"}),
         (telling(float("nan")), None),
@@ -42,7 +42,7 @@ BOUND_S = 60.0
     ids=range(23),
 )
 async def test_malformed_events_are_bounded_or_ignored(event: object, told: JsonObject | None) -> None:
-    assert progress_in(event) == told
+    assert parse_progress(event) == told
 
 
 class Shelf:
@@ -81,41 +81,41 @@ def told(percent: float) -> JsonObject:
 
 
 async def test_the_first_is_written_at_once_and_of_what_follows_only_the_last() -> None:
-    progress, shelf = RunProgress(pause_s=0.01), Shelf()
-    async with progress.kept(shelf.write):
-        progress.hear(telling(1))
+    progress, shelf = RunProgress(interval_s=0.01), Shelf()
+    async with progress.autosave(shelf.write):
+        progress.observe(telling(1))
         await asyncio.wait_for(shelf.begun.wait(), BOUND_S)
         for percent in range(2, 100):
-            progress.hear(telling(percent))
-        await asyncio.to_thread(progress.hear, telling(7))
+            progress.observe(telling(percent))
+        await asyncio.to_thread(progress.observe, telling(7))
         assert not shelf.written, "nobody has waited for the write"
         shelf.free.set()
         await shelf.until(7.0)
-        progress.hear(telling(8))
+        progress.observe(telling(8))
         await shelf.until(8.0)
     assert shelf.written == [told(1.0), told(7.0), told(8.0)]
 
 
 async def test_what_is_told_within_the_pause_is_left_for_the_end() -> None:
-    progress, shelf = RunProgress(pause_s=600), Shelf()
+    progress, shelf = RunProgress(interval_s=600), Shelf()
     shelf.free.set()
-    async with progress.kept(shelf.write):
-        progress.hear(telling(1))
+    async with progress.autosave(shelf.write):
+        progress.observe(telling(1))
         await shelf.until(1.0)
         for percent in range(2, 1_000):
-            progress.hear(telling(percent / 10))
+            progress.observe(telling(percent / 10))
             await asyncio.sleep(0)
-    progress.hear(telling(99.95))
+    progress.observe(telling(99.95))
     assert shelf.written == [told(1.0)]
     assert progress.latest == told(99.95)
 
 
 async def test_a_write_that_fails_is_made_up_for() -> None:
-    progress, shelf = RunProgress(pause_s=0.01), Shelf()
+    progress, shelf = RunProgress(interval_s=0.01), Shelf()
     shelf.free.set()
     shelf.failures = 3
-    async with progress.kept(shelf.write):
-        progress.hear(telling(1))
+    async with progress.autosave(shelf.write):
+        progress.observe(telling(1))
         await shelf.until(1.0)
     assert shelf.failures == 0
 
@@ -123,7 +123,7 @@ async def test_a_write_that_fails_is_made_up_for() -> None:
 async def test_the_end_of_a_run_waits_for_no_write() -> None:
     progress, shelf = RunProgress(), Shelf()
     async with asyncio.timeout(BOUND_S):
-        async with progress.kept(shelf.write):
-            progress.hear(telling(1))
+        async with progress.autosave(shelf.write):
+            progress.observe(telling(1))
             await shelf.begun.wait()
     assert (shelf.written, shelf.inside) == ([], 0)

@@ -47,4 +47,4 @@ async def test_any_error_of_a_node_ends_its_run(bench: Bench, raised: BaseExcept
         answer = await bench.result(new)
     assert told.items() <= answer["__error__"].items()
     assert (await bench.persistence.threads.get(new.thread_id)).status == "error"
-    assert not bench.engine.live
+    assert not bench.engine.live_runs

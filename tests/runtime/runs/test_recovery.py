@@ -15,23 +15,23 @@ from typing_extensions import TypedDict
 from tests.fixtures.graphs import Gate, Log, first
 from tests.runtime.runs.conftest import Bench, open_bench
 from toolweave.runtime.codec import loads
-from toolweave.runtime.events.channel import ATTEMPT_BLOCK
+from toolweave.runtime.events.channel import SEQS_PER_ATTEMPT
 from toolweave.runtime.models import Run
 from toolweave.runtime.persistence.schema import runs
-from toolweave.runtime.runs.execution import MAX_ATTEMPTS
+from toolweave.runtime.runs.execution import MAX_RUN_ATTEMPTS
 
 
 async def ended(bench: Bench, run: Run) -> Any:
     async with asyncio.timeout(60):
         current = await bench.persistence.runs.get(run.thread_id, run.run_id)
-        return loads(await bench.engine.wait(current))
+        return loads(await bench.engine.wait_for_run(current))
 
 
 async def test_a_run_goes_on_after_the_node_it_had_finished(tmp_path: Path) -> None:
     before, after = Gate(), Gate()
     after.opened.set()
     async with open_bench(tmp_path, {"gated": before}) as bench:
-        run = (await bench.engine.start(bench.run("gated", input={"n": 1, "text": "x"}))).run
+        run = (await bench.engine.start_run(bench.run("gated", input={"n": 1, "text": "x"}))).run
         await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         assert await ended(bench, run) == {"n": 4, "log": ["first", "waited:x", "second"], "text": "x"}
@@ -42,15 +42,15 @@ async def test_the_runs_queued_behind_it_follow(tmp_path: Path) -> None:
     before, after = Gate(), Gate()
     after.opened.set()
     async with open_bench(tmp_path, {"gated": before}) as bench:
-        first = (await bench.engine.start(bench.run("gated"))).run
-        second = (await bench.engine.start(bench.run("counter", first.thread_id))).run
+        first = (await bench.engine.start_run(bench.run("gated"))).run
+        second = (await bench.engine.start_run(bench.run("counter", first.thread_id))).run
         await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         await ended(bench, first)
         async with asyncio.timeout(60):
             while (await bench.persistence.runs.get(second.thread_id, second.run_id)).status != "success":
-                live = bench.engine.live.get(second.run_id)
-                await (live.ended if live is not None else asyncio.sleep(0))
+                live = bench.engine.live_runs.get(second.run_id)
+                await (live.result_future if live is not None else asyncio.sleep(0))
         thread = await bench.persistence.threads.get(first.thread_id)
         assert (thread.values or {})["log"] == ["first", "waited:", "second", "first", "second"]
 
@@ -58,8 +58,8 @@ async def test_the_runs_queued_behind_it_follow(tmp_path: Path) -> None:
 async def test_joining_a_run_that_is_still_queued_waits_for_its_end(tmp_path: Path) -> None:
     before, after = Gate(), Gate()
     async with open_bench(tmp_path, {"gated": before}) as bench:
-        first = (await bench.engine.start(bench.run("gated"))).run
-        second = (await bench.engine.start(bench.run("counter", first.thread_id))).run
+        first = (await bench.engine.start_run(bench.run("gated"))).run
+        second = (await bench.engine.start_run(bench.run("counter", first.thread_id))).run
         await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         joined = asyncio.create_task(ended(bench, second))
@@ -71,8 +71,8 @@ async def test_joining_a_run_that_is_still_queued_waits_for_its_end(tmp_path: Pa
 @pytest.mark.parametrize("stops", [{"interrupt_before": ["second"]}, {"interrupt_after": ["first"]}])
 async def test_a_breakpoint_holds_although_the_process_died_there(tmp_path: Path, stops: dict[str, Any]) -> None:
     async with open_bench(tmp_path) as bench:
-        run = (await bench.engine.start(bench.run("counter", input={"n": 1}, **stops))).run
-        await bench.engine.wait(run)
+        run = (await bench.engine.start_run(bench.run("counter", input={"n": 1}, **stops))).run
+        await bench.engine.wait_for_run(run)
         await mark_running(bench, run)
     async with open_bench(tmp_path) as bench:
         assert await ended(bench, run) == {"n": 2, "log": ["first"]}
@@ -100,7 +100,7 @@ async def test_a_forked_run_goes_on_from_its_own_checkpoint_and_not_from_the_for
             input={"n": 10, "text": "fork"},
             config={"configurable": {"checkpoint_id": after_first, "checkpoint_ns": ""}},
         )
-        run = (await bench.engine.start(fork)).run
+        run = (await bench.engine.start_run(fork)).run
         await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         assert await ended(bench, run) == {
@@ -112,8 +112,8 @@ async def test_a_forked_run_goes_on_from_its_own_checkpoint_and_not_from_the_for
 
 async def test_a_run_whose_last_results_were_not_yet_in_a_checkpoint_goes_on_with_the_next_node(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench:
-        run = (await bench.engine.start(bench.run("counter", input={"n": 1}))).run
-        await bench.engine.wait(run)
+        run = (await bench.engine.start_run(bench.run("counter", input={"n": 1}))).run
+        await bench.engine.wait_for_run(run)
         await mark_running(bench, run)
     # The process died after the first node's writes were stored, before the checkpoint that takes them up.
     with closing(sqlite3.connect(tmp_path / "checkpoints.db", isolation_level=None)) as database:
@@ -125,8 +125,8 @@ async def test_a_run_whose_last_results_were_not_yet_in_a_checkpoint_goes_on_wit
 
 async def test_a_run_whose_end_was_not_written_is_not_executed_again(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench:
-        run = (await bench.engine.start(bench.run("asking", input={"text": "ok?"}))).run
-        await bench.engine.wait(run)
+        run = (await bench.engine.start_run(bench.run("asking", input={"text": "ok?"}))).run
+        await bench.engine.wait_for_run(run)
         await mark_running(bench, run)
     async with open_bench(tmp_path) as bench:
         answer = await ended(bench, run)
@@ -147,40 +147,40 @@ async def test_the_last_values_are_told_again_where_they_may_have_died_with_the_
 ) -> None:
     more = {"brief": brief().compile()}
     async with open_bench(tmp_path, more=more) as bench:
-        run = (await bench.engine.start(bench.run(graph, input=given, resumable=True))).run
-        body = await bench.engine.wait(run)
+        run = (await bench.engine.start_run(bench.run(graph, input=given, resumable=True))).run
+        body = await bench.engine.wait_for_run(run)
         await mark_running(bench, run)
     async with open_bench(tmp_path, more=more) as bench:
         # Whoever asks after the end gets the whole state, of which the graph may give a part only.
         assert loads(body).items() <= (await ended(bench, run)).items()
         current = await bench.persistence.runs.get(run.thread_id, run.run_id)
-        heard = [event async for batch in bench.engine.event_batches(current, after=ATTEMPT_BLOCK) for event in batch]
-    assert [event.event for event in heard] == ["metadata", "values"]
-    values = loads(heard[1].data)
+        seen = [event async for batch in bench.engine.event_batches(current, after=SEQS_PER_ATTEMPT) for event in batch]
+    assert [event.event for event in seen] == ["metadata", "values"]
+    values = loads(seen[1].data)
     assert [asked["value"] for asked in values["__interrupt__"]] == told if graph == "asking" else values == told
 
 
 async def test_resuming_from_an_id_whose_events_were_lost_goes_on_with_the_next_attempt(tmp_path: Path) -> None:
     before, after = Gate(), Gate()
     async with open_bench(tmp_path, {"gated": before}) as bench:
-        run = (await bench.engine.start(bench.run("gated", resumable=True))).run
+        run = (await bench.engine.start_run(bench.run("gated", resumable=True))).run
         await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         current = await bench.persistence.runs.get(run.thread_id, run.run_id)
         heard: list[tuple[int, str, Any]] = []
         async with asyncio.timeout(60):
-            async for batch in bench.engine.event_batches(current, after=ATTEMPT_BLOCK - 1):
+            async for batch in bench.engine.event_batches(current, after=SEQS_PER_ATTEMPT - 1):
                 heard += [(event.seq, event.event, loads(event.data)) for event in batch]
                 after.opened.set()
-    assert heard[0] == (ATTEMPT_BLOCK + 1, "metadata", {"run_id": run.run_id, "attempt": 2})
+    assert heard[0] == (SEQS_PER_ATTEMPT + 1, "metadata", {"run_id": run.run_id, "attempt": 2})
     assert heard[-1][2]["log"] == ["first", "waited:", "second"]
 
 
 async def test_a_run_that_takes_its_process_down_again_and_again_is_failed_at_last(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench:
-        run = (await bench.engine.start(bench.run("counter"))).run
-        await bench.engine.wait(run)
-        await mark_running(bench, run, attempt=MAX_ATTEMPTS)
+        run = (await bench.engine.start_run(bench.run("counter"))).run
+        await bench.engine.wait_for_run(run)
+        await mark_running(bench, run, attempt=MAX_RUN_ATTEMPTS)
     async with open_bench(tmp_path) as bench:
         assert (await ended(bench, run))["__error__"]["error"] == "RunAbandoned"
         assert (await bench.persistence.threads.get(run.thread_id)).status == "error"
@@ -191,9 +191,11 @@ async def test_an_answer_taken_before_a_crash_does_not_answer_the_next_question(
         first = bench.run("asking_twice", input={})
         await bench.result(first)
         answering = (
-            await bench.engine.start(bench.run("asking_twice", first.thread_id, input=None, command={"resume": "A"}))
+            await bench.engine.start_run(
+                bench.run("asking_twice", first.thread_id, input=None, command={"resume": "A"})
+            )
         ).run
-        await bench.engine.wait(answering)
+        await bench.engine.wait_for_run(answering)
         await mark_running(bench, answering)
     async with open_bench(tmp_path) as bench:
         asked = await ended(bench, answering)
@@ -209,7 +211,7 @@ async def test_an_answer_that_no_task_had_taken_before_a_crash_is_given_again(tm
         first = bench.run("asking_then_gated", input={})
         await bench.result(first)
         resume = bench.run("asking_then_gated", first.thread_id, input=None, command={"resume": "A"})
-        answering = (await bench.engine.start(resume)).run
+        answering = (await bench.engine.start_run(resume)).run
         await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         assert await ended(bench, answering) == {"log": ["A"]}
@@ -220,13 +222,13 @@ async def test_a_run_rolled_back_while_it_waits_for_its_second_turn_leaves_nothi
     before = {name: Gate() for name in ("gated", "gated2")}
     after = {name: Gate() for name in ("gated", "gated2")}
     async with open_bench(tmp_path, before) as bench:
-        first = (await bench.engine.start(bench.run("gated"))).run
-        second = (await bench.engine.start(bench.run("gated2"))).run
+        first = (await bench.engine.start_run(bench.run("gated"))).run
+        second = (await bench.engine.start_run(bench.run("gated2"))).run
         for gate in before.values():
             await asyncio.wait_for(gate.reached.wait(), 60)
     async with open_bench(tmp_path, after, max_concurrent=1) as bench:
         await asyncio.wait_for(after["gated"].reached.wait(), 60)
-        await bench.engine.cancel(second.thread_id, second.run_id, "rollback", wait=True)
+        await bench.engine.cancel_run(second.thread_id, second.run_id, "rollback", wait=True)
         config: RunnableConfig = {"configurable": {"thread_id": second.thread_id}}
         assert [saved async for saved in bench.persistence.checkpointer.alist(config)] == []
         thread = await bench.persistence.threads.get(second.thread_id)

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from tests.runtime.runs.conftest import Bench, open_bench
 from toolweave.runtime.events.channel import MAX_UNREAD_BYTES, Channel
-from toolweave.runtime.events.thread_stream import RUN_DONE_SEQ, Position, ThreadHub, ThreadStreamMode, parse_position
+from toolweave.runtime.events.thread_stream import DONE_SEQ, StreamPosition, ThreadHub, ThreadStreamMode, parse_position
 from toolweave.runtime.models import StreamEvent
 
 RUN_MODES: frozenset[ThreadStreamMode] = frozenset({"run_modes"})
@@ -15,7 +15,7 @@ STATES: frozenset[ThreadStreamMode] = frozenset({"state_update"})
 BOUND_S = 60.0
 
 
-async def heard(bench: Bench, thread_id: str, after: Position | None, dones: int) -> list[StreamEvent]:
+async def heard(bench: Bench, thread_id: str, after: StreamPosition | None, dones: int) -> list[StreamEvent]:
     """Follow a thread until as many runs have ended."""
     events: list[StreamEvent] = []
     async with asyncio.timeout(BOUND_S), aclosing(bench.engine.thread_events(thread_id, RUN_MODES, after)) as stream:
@@ -32,7 +32,7 @@ async def test_a_client_comes_back_after_a_restart_to_where_it_was(tmp_path: Pat
         for _ in range(2):
             await bench.result(bench.run("counter", thread_id, resumable=True))
         await bench.result(bench.run("counter", thread_id))
-        whole = await heard(bench, thread_id, Position(0, 0), dones=2)
+        whole = await heard(bench, thread_id, StreamPosition(0, 0), dones=2)
     async with open_bench(tmp_path) as bench:
         for place, event in enumerate(whole[:-1], start=1):
             assert event.id is not None
@@ -47,11 +47,11 @@ async def test_runs_are_told_in_the_order_in_which_they_happened(bench: Bench) -
     thread_id = str(uuid4())
     first = bench.run("gated", thread_id, resumable=True)
     second = bench.run("counter", thread_id, resumable=True)
-    await bench.engine.start(first)
-    later = await bench.engine.start(second)
+    await bench.engine.start_run(first)
+    later = await bench.engine.start_run(second)
     bench.gates["gated"].opened.set()
-    await bench.engine.wait(later.run)
-    events = await heard(bench, thread_id, Position(0, 0), dones=2)
+    await bench.engine.wait_for_run(later.run)
+    events = await heard(bench, thread_id, StreamPosition(0, 0), dones=2)
     told = [event.data.decode() for event in events if event.event == "metadata"]
     assert [first.run_id in text for text in told] == [True, True, False, False]
     assert [second.run_id in text for text in told] == [False, False, True, True]
@@ -59,7 +59,7 @@ async def test_runs_are_told_in_the_order_in_which_they_happened(bench: Bench) -
 
 async def test_a_follower_of_nothing_ends_at_once(bench: Bench) -> None:
     assert [batch async for batch in bench.engine.thread_events(str(uuid4()), RUN_MODES, None)] == []
-    assert not bench.engine.runtime.threads.has_followers("x")
+    assert not bench.engine.runtime.thread_hub.has_followers("x")
 
 
 async def test_a_stopping_engine_ends_all_streams(tmp_path: Path) -> None:
@@ -85,24 +85,22 @@ async def test_a_follower_that_reads_nothing_is_cut_off_instead_of_filling_the_m
 
 
 async def test_a_run_that_is_taken_up_once_more_ends_once(bench: Bench) -> None:
-    started = await bench.engine.start(bench.run("gated"))
+    started = await bench.engine.start_run(bench.run("gated"))
     hub = ThreadHub()
     with hub.listen(started.run.thread_id, RUN_MODES) as follower:
         for begun in (True, False):
-            follower.follow(started.run, Channel(started.run.run_id, id_prefix=None), begun=begun)
-        hub.run_ended(started.run)
-        hub.run_ended(started.run)
-        hub.close(started.run.thread_id)
-        assert [event.seq for batch in [batch async for batch in follower.batches()] for event in batch] == [
-            RUN_DONE_SEQ
-        ]
+            follower.add_run(started.run, Channel(started.run.run_id, id_prefix=None), has_started=begun)
+        hub.on_run_ended(started.run)
+        hub.on_run_ended(started.run)
+        hub.close_thread(started.run.thread_id)
+        assert [event.seq for batch in [batch async for batch in follower.batches()] for event in batch] == [DONE_SEQ]
 
 
 def test_positions_are_read_back_as_they_were_written() -> None:
-    position = Position(1795313531118, 17953135311152210000000007)
+    position = StreamPosition(1795313531118, 17953135311152210000000007)
     assert parse_position(str(position)) == position
     assert (position.created_at, position.seq) == (1795313531115221, 7)
-    assert parse_position("-1") == Position(0, 0)
-    assert parse_position(" 5 ") == Position(5, 0)
+    assert parse_position("-1") == StreamPosition(0, 0)
+    assert parse_position(" 5 ") == StreamPosition(5, 0)
     for text in ("", "x", "5-", "-5", "5-x", "5-5-5", "9" * 16, "٣", f"5-{'1' * 28}"):
         assert parse_position(text) is None

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import context, op
 
 from toolweave.runtime.codec import from_json, to_json
-from toolweave.runtime.persistence.run_rows import sealed_credentials
+from toolweave.runtime.persistence.run_rows import seal_credentials
 
 revision = "0006"
 down_revision = "0005"
@@ -60,4 +60,4 @@ def _split(members: dict[str, Any]) -> tuple[dict[str, Any], bytes | None]:
     """Return what the API shows of a user, and the rest, encrypted."""
     shown = {name: value for name, value in members.items() if name in SHOWN}
     hidden = {name: value for name, value in members.items() if name not in SHOWN}
-    return shown, sealed_credentials(context.config.attributes["seal"], {"user": hidden} if hidden else {})
+    return shown, seal_credentials(context.config.attributes["seal"], {"user": hidden} if hidden else {})

@@ -33,7 +33,7 @@ async def test_nobody_sees_an_expired_item_even_before_it_is_swept(database: Sql
     assert [item.key for item in await store.asearch(())] == ["long"]
     assert await store.alist_namespaces() == [NS]
     assert await rows(database) == 3
-    assert await store.sweep() == 2
+    assert await store.sweep_ttl() == 2
     assert await rows(database) == 1
 
 

@@ -9,7 +9,7 @@ from langgraph.store.base import PutOp
 
 from toolweave.runtime.persistence.database import SqliteDatabase, driver_of
 from toolweave.runtime.persistence.store import SqliteStore, StoreOptions
-from toolweave.runtime.persistence.store_filter import OPERATORS, check_filter, fits
+from toolweave.runtime.persistence.store_filter import OPERATORS, check_item_filter, matches_item_filter
 
 VALUE = {"n": 2, "half": 0.5, "word": "pear", "digits": "10", "on": True, "none": None, "list": [1, 2], "o": {"p": 1}}
 
@@ -37,8 +37,8 @@ VALUE = {"n": 2, "half": 0.5, "word": "pear", "digits": "10", "on": True, "none"
     ],
 )
 def test_a_value_fits(wanted: dict[str, Any]) -> None:
-    check_filter(wanted)
-    assert fits(VALUE, wanted)
+    check_item_filter(wanted)
+    assert matches_item_filter(VALUE, wanted)
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_a_value_fits(wanted: dict[str, Any]) -> None:
     ],
 )
 def test_a_value_does_not_fit(wanted: dict[str, Any]) -> None:
-    check_filter(wanted)
-    assert not fits(VALUE, wanted)
+    check_item_filter(wanted)
+    assert not matches_item_filter(VALUE, wanted)
 
 
 @pytest.mark.parametrize("wanted", [{"n": {"$in": [1]}}, {"o": {"p": {"$gt": 1, "x": 2}}}, {"list": [{"$bad": 1}]}])
 def test_an_unknown_operator_is_refused_before_any_item_is_read(wanted: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Unsupported operator"):
-        check_filter(wanted)
+        check_item_filter(wanted)
 
 
 # What SQLite and Python read, compare or write differently.
@@ -92,7 +92,7 @@ async def filtered(store: SqliteStore, wanted: dict[str, Any]) -> list[Any]:
     """Search, and compare with deciding about every value in Python."""
     found = [item.value for item in await store.asearch((), filter=wanted, limit=1000)]
     everything = [item.value for item in await store.asearch((), limit=1000)]
-    assert repr(found) == repr([value for value in everything if fits(value, wanted)]), wanted
+    assert repr(found) == repr([value for value in everything if matches_item_filter(value, wanted)]), wanted
     return found
 
 

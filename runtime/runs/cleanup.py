@@ -10,16 +10,16 @@ from loguru import logger
 from sqlalchemy import select
 
 from toolweave.errors import Conflict, NotFound, PersistenceError
-from toolweave.runtime.background import clearing, in_background
+from toolweave.runtime.background import background_task, clear_regularly
 from toolweave.runtime.codec import utc_now
 from toolweave.runtime.models import TtlStrategy
-from toolweave.runtime.persistence.opening import Persistence
+from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.schema import threads
 from toolweave.runtime.runs.engine import EmbeddedEngine
 
 
 @dataclass(frozen=True, slots=True)
-class Sweeps:
+class SweepOptions:
     """How often expired threads are looked for, and how many at most are dealt with at a time."""
 
     every: timedelta = timedelta(minutes=5)
@@ -35,7 +35,7 @@ async def prune_threads(engine: EmbeddedEngine, thread_ids: Sequence[str], strat
     pruned = 0
     for thread_id in dict.fromkeys(thread_ids):
         if strategy == "keep_latest":
-            pruned += await keep_latest(engine, thread_id)
+            pruned += await prune_to_latest(engine, thread_id)
         else:
             with suppress(NotFound):
                 await engine.delete_thread(thread_id)
@@ -43,10 +43,10 @@ async def prune_threads(engine: EmbeddedEngine, thread_ids: Sequence[str], strat
     return pruned
 
 
-async def keep_latest(engine: EmbeddedEngine, thread_id: str) -> bool:
+async def prune_to_latest(engine: EmbeddedEngine, thread_id: str) -> bool:
     """Delete an idle thread's history; says whether there is such a thread."""
     with suppress(NotFound, Conflict):
-        async with engine.claimed(thread_id) as claim:
+        async with engine.claim_thread(thread_id) as claim:
             await engine.runtime.persistence.delete_history(claim)
             return True
     return False
@@ -56,26 +56,26 @@ async def sweep_expired(engine: EmbeddedEngine, now: datetime, limit: int) -> in
     """Delete or prune the threads whose time is over by `now` and that nothing uses; gives how many."""
     persistence = engine.runtime.persistence
     swept = 0
-    for thread_id, strategy in await persistence.threads.expired(now, limit):
+    for thread_id, strategy in await persistence.threads.list_expired(now, limit):
         # A thread that was used or deleted meanwhile is left alone.
         with suppress(NotFound, Conflict):
-            async with engine.claimed(thread_id, expired_by=now, deleting=strategy == "delete") as claim:
+            async with engine.claim_thread(thread_id, expired_by=now, deleting=strategy == "delete") as claim:
                 if strategy == "keep_latest":
                     await persistence.delete_history(claim)
                     await persistence.threads.clear_expiry(thread_id, now)
                 else:
-                    await engine.delete_claimed(claim)
+                    await engine.delete_claimed_thread(claim)
                 swept += 1
     return swept
 
 
-def sweeping_expired(
-    engine: EmbeddedEngine, sweeps: Sweeps, clock: Callable[[], datetime] = utc_now
+def run_expiry_sweep(
+    engine: EmbeddedEngine, sweeps: SweepOptions, clock: Callable[[], datetime] = utc_now
 ) -> AbstractAsyncContextManager[None]:
     """Sweep at once and then in intervals, beside whatever the block does; a failure waits for the next time."""
-    said = "{} threads had expired", "expired threads could not be cleared: {}"
-    sweep = clearing(lambda: sweep_expired(engine, clock(), sweeps.limit), sweeps.every.total_seconds(), *said)
-    return in_background(sweep, "sweep-expired")
+    text = "{} threads had expired", "expired threads could not be cleared: {}"
+    sweep = clear_regularly(lambda: sweep_expired(engine, clock(), sweeps.limit), sweeps.every.total_seconds(), *text)
+    return background_task(sweep, "sweep-expired")
 
 
 async def delete_orphans(persistence: Persistence) -> int:
@@ -87,12 +87,12 @@ async def delete_orphans(persistence: Persistence) -> int:
     try:
         known = await persistence.app.read(lambda connection: set(connection.execute(query).scalars()))
         checkpointed = await checkpointer.thread_ids() - known
-        kept_for = await store.thread_ids() - known
-        await asyncio.gather(*map(checkpointer.adelete_thread, checkpointed), *map(store.delete_thread, kept_for))
+        stored = await store.thread_ids() - known
+        await asyncio.gather(*map(checkpointer.adelete_thread, checkpointed), *map(store.delete_thread_items, stored))
     except PersistenceError as error:
         logger.warning("what deleted threads had could not be cleared: {}", error)
         return 0
-    cleared = len(checkpointed) + len(kept_for)
+    cleared = len(checkpointed) + len(stored)
     if cleared:
         logger.info("cleared what a crash had left of {} deleted threads", cleared)
     return cleared

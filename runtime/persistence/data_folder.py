@@ -14,9 +14,9 @@ from toolweave.errors import DataFolderLocked, PersistenceError
 from toolweave.files import FILE_MODE, make_data_folder, try_lock
 from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.assistants import AssistantRepository
-from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes
+from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes_table
 from toolweave.runtime.persistence.crons import CronRepository
-from toolweave.runtime.persistence.database import BUSY_TIMEOUT_S, SqliteDatabase, explained, open_database
+from toolweave.runtime.persistence.database import BUSY_TIMEOUT_S, SqliteDatabase, open_database, translate_errors
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
 from toolweave.runtime.persistence.search import json_contains
@@ -44,7 +44,7 @@ def data_folder_lock(data_dir: Path, address: str | None = None) -> Iterator[Non
     except OSError as error:
         raise PersistenceError(f"{path}: {error.strerror}. Make the data folder writable for this user.") from error
     try:
-        _take(descriptor, data_dir)
+        _acquire_lock(descriptor, data_dir)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "address": address}).encode(), 0)
         try:
@@ -55,7 +55,7 @@ def data_folder_lock(data_dir: Path, address: str | None = None) -> Iterator[Non
         os.close(descriptor)
 
 
-def _take(descriptor: int, data_dir: Path) -> None:
+def _acquire_lock(descriptor: int, data_dir: Path) -> None:
     try:
         is_ours = try_lock(descriptor)
     except OSError as error:
@@ -64,12 +64,12 @@ def _take(descriptor: int, data_dir: Path) -> None:
         ) from error
     if not is_ours:
         raise DataFolderLocked(
-            f"The data folder {data_dir} is in use by {_holder(descriptor)}. Stop that process, or give this one "
+            f"The data folder {data_dir} is in use by {_lock_holder(descriptor)}. Stop that process, or give this one "
             "another folder with --data-dir or TOOLWEAVE_DATA_DIR."
         )
 
 
-def _holder(descriptor: int) -> str:
+def _lock_holder(descriptor: int) -> str:
     try:
         holder = json.loads(os.pread(descriptor, 4096, 0))
         serving = f" (serving on {holder['address']})" if holder["address"] else ""
@@ -78,7 +78,7 @@ def _holder(descriptor: int) -> str:
         return "another process"
 
 
-FUNCTIONS = {"json_contains": json_contains}
+SQL_FUNCTIONS = {"json_contains": json_contains}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Persistence:
 
     async def delete_history(self, claim: ThreadClaim) -> None:
         """Delete all of a thread's checkpoints but the newest of each namespace. Raises ClaimLost."""
-        self.checkpointer.require(claim)
+        self.checkpointer.require_claim(claim)
         await self.checkpointer.prune_older(claim.thread_id)
 
     async def delete_thread_contents(self, claim: ThreadClaim) -> None:
@@ -105,15 +105,15 @@ class Persistence:
 
         Do it before the thread's row goes, so that a crash leaves no orphans.
         """
-        self.checkpointer.require(claim)
-        await self.store.delete_thread(claim.thread_id)
-        self.checkpointer.require(claim)
+        self.checkpointer.require_claim(claim)
+        await self.store.delete_thread_items(claim.thread_id)
+        self.checkpointer.require_claim(claim)
         await self.checkpointer.adelete_thread(claim.thread_id)
 
     async def copy_thread_contents(self, source: str, claim: ThreadClaim) -> None:
         """Copy a thread's checkpoints, and the tool results that they name, to a claimed thread that has none."""
-        await self.store.copy_thread(source, claim.thread_id)
-        self.checkpointer.require(claim)
+        await self.store.copy_thread_items(source, claim.thread_id)
+        self.checkpointer.require_claim(claim)
         await self.checkpointer.acopy_thread(source, claim.thread_id)
 
 
@@ -144,14 +144,14 @@ async def open_persistence(
         if exclusive:
             stack.enter_context(data_folder_lock(data_dir, address))
         app = await stack.enter_async_context(
-            open_database(app_path, partial(upgrade_schema, app_path, seal=seal), functions=FUNCTIONS)
+            open_database(app_path, partial(upgrade_schema, app_path, seal=seal), functions=SQL_FUNCTIONS)
         )
         checkpointer = await stack.enter_async_context(_open_checkpointer(data_dir / "checkpoints.db"))
         store = await stack.enter_async_context(open_store(data_dir / "store.db", store_options))
         claims = ThreadClaims(app)
         if exclusive:
             # What an earlier process had claimed.
-            await claims.clear()
+            await claims.release_all()
         yield Persistence(
             app=app,
             checkpointer=checkpointer,
@@ -177,20 +177,20 @@ def _make_folder(data_dir: Path) -> None:
 
 @asynccontextmanager
 async def _open_checkpointer(path: Path) -> AsyncIterator[RunAwareSaver]:
-    async with open_database(path, create_kept_writes) as database, _connection(path) as connection:
+    async with open_database(path, create_kept_writes_table) as database, _open_connection(path) as connection:
         saver = RunAwareSaver(connection, database)
-        with explained(path):
+        with translate_errors(path):
             await saver.setup()
             await connection.execute("PRAGMA query_only=ON")
         yield saver
 
 
 @asynccontextmanager
-async def _connection(path: Path) -> AsyncIterator[aiosqlite.Connection]:
-    with explained(path):
+async def _open_connection(path: Path) -> AsyncIterator[aiosqlite.Connection]:
+    with translate_errors(path):
         connection = await aiosqlite.connect(path, timeout=BUSY_TIMEOUT_S)
     try:
-        with explained(path):
+        with translate_errors(path):
             await connection.execute("PRAGMA journal_mode=WAL")
             await connection.execute("PRAGMA synchronous=NORMAL")
         yield connection
