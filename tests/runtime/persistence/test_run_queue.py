@@ -91,7 +91,7 @@ class Queue:
         assert not (strategy == "reject" and active)
         if strategy in ("interrupt", "rollback"):
             assert [run_id for run_id, _ in created.superseded_runs] == active
-        if created.due:
+        if created.is_due:
             self.tell(new.run_id)
         elif not_before is not None:
             self.timers[new.run_id] = to_micros(not_before)
