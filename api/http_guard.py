@@ -23,7 +23,7 @@ EXPOSED_HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """Which browser origins and Host headers this server accepts.
+    """The browser origins and Host headers that this server accepts.
 
     `origins` are allowed in addition to loopback origins and LangSmith Studio; `any_origin` allows all. `host_names`
     are the accepted Host names; None accepts any, for a server that other machines may reach. `cors` is `http.cors`
@@ -45,7 +45,7 @@ class AccessRules:
         return cls(origins, "*" in configured, names, cors)
 
     def allows_origin(self, origin: str, host: str) -> bool:
-        """Return whether an origin may send requests: a listed or loopback origin, or one of this server."""
+        """Return whether an origin may send requests: a trusted one, or any with `any_origin`."""
         return self.any_origin or self.is_trusted_origin(origin, host)
 
     def is_trusted_origin(self, origin: str, host: str) -> bool:
@@ -58,7 +58,7 @@ class AccessRules:
         return parts is not None and (is_loopback(parts[0]) or parts[1] == host.lower())
 
     def allows_host(self, host: str) -> bool:
-        """Accept loopback names and the bind address; another name that resolves to us may be DNS rebinding."""
+        """Return whether a Host is a loopback name or the bind address; other names may be DNS rebinding."""
         if self.host_names is None:
             return True
         name = host_name(host)

@@ -151,12 +151,12 @@ def api_client(request: Request) -> LangGraphClient:
     if url is not None:
         transport: httpx.AsyncBaseTransport = httpx.AsyncHTTPTransport(retries=CONNECT_RETRIES)
     else:
-        served_by, prefix = request.scope.get(SERVER_APP_KEY), request.scope.get(MOUNT_PREFIX_KEY, "")
-        if served_by is None and OFFICIAL_SERVER in sys.modules:
+        server_app, prefix = request.scope.get(SERVER_APP_KEY), request.scope.get(MOUNT_PREFIX_KEY, "")
+        if server_app is None and OFFICIAL_SERVER in sys.modules:
             # The official server's own in-process client would bypass its authentication.
-            served_by = sys.modules[OFFICIAL_SERVER].app
+            server_app = sys.modules[OFFICIAL_SERVER].app
             prefix = getattr(sys.modules[OFFICIAL_CONFIG], "MOUNT_PREFIX", None) or ""
-        transport = httpx.MockTransport(_raise_no_api) if served_by is None else StreamingAsgiTransport(served_by)
+        transport = httpx.MockTransport(_raise_no_api) if server_app is None else StreamingAsgiTransport(server_app)
         url = f"http://127.0.0.1{prefix}"
     timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
     # Not get_client(): it would add an API key from our environment, and every caller would have its rights.
@@ -194,8 +194,8 @@ async def require_known_caller(request: Request) -> None:
 
 def may_identify_callers(scope: Scope) -> bool:
     """Return whether the API may have authentication: as configured in our server, True in any other."""
-    served_by = scope.get(SERVER_APP_KEY)
-    return served_by is None or bool(served_by.state.has_auth)
+    server_app = scope.get(SERVER_APP_KEY)
+    return server_app is None or bool(server_app.state.has_auth)
 
 
 async def caller_refusal(request: Request) -> HTTPException | None:

@@ -46,7 +46,7 @@ class BodyLimiter:
             await self._app(scope, receive, send)
             return
         try:
-            body = await read_limited(Request(scope, receive), self._limits[pattern])
+            body = await read_limited_body(Request(scope, receive), self._limits[pattern])
         except ClientDisconnect:
             return
         except HTTPException as refused:
@@ -56,7 +56,7 @@ class BodyLimiter:
         await self._app(scope, replay_body(body, receive), send)
 
 
-async def read_limited(request: Request, limit: BodyLimit) -> bytes:
+async def read_limited_body(request: Request, limit: BodyLimit) -> bytes:
     """Return the body of a request.
 
     Raises:

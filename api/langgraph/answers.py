@@ -17,7 +17,7 @@ from toolweave.runtime.models import JsonObject, StreamEvent
 
 Row = TypeVar("Row")
 HEARTBEAT = b": heartbeat\r\n\r\n"
-HEARTBEAT_SECONDS = 5.0
+HEARTBEAT_INTERVAL_S = 5.0
 KEEP_ALIVE = b"\n"
 STREAM_HEADERS = {
     "cache-control": "no-store",
@@ -39,7 +39,7 @@ def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] 
 
 
 class LargeJson(Response):
-    """A JSON response that is encoded while it is sent."""
+    """A JSON response whose large value is encoded when it is sent."""
 
     def __init__(self, value: object, status: int, headers: Mapping[str, str]) -> None:
         super().__init__(None, status, dict(headers), media_type="application/json")
@@ -112,7 +112,7 @@ def _value_at(row: JsonObject, path: str) -> Any:
 class KeepAliveResponse:
     """An ASGI response that sends keep-alives until it is complete; calls `on_disconnect` if the client disconnects."""
 
-    keep_alive_interval_s = HEARTBEAT_SECONDS
+    keep_alive_interval_s = HEARTBEAT_INTERVAL_S
 
     def __init__(self, headers: Mapping[str, str], *, keep_alive: bytes, on_disconnect: OnDisconnect | None) -> None:
         self._headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
@@ -167,7 +167,7 @@ def run_filter(modes: Collection[str], namespaces: Collection[str] = ()) -> Even
 
 
 class EventStream(KeepAliveResponse):
-    """An SSE response with the events of a run, as they occur, that pass the `only`."""
+    """An SSE response with the events of a run as they occur; with `only`, those that pass this filter."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from toolweave.api.langgraph.json_schema import BodySchema, Schema, page_fields
-from toolweave.api.request_bodies import MIB, BodyLimit, is_deeper_than, read_limited
+from toolweave.api.request_bodies import MIB, BodyLimit, is_deeper_than, read_limited_body
 from toolweave.errors import InvalidRequest
 from toolweave.json_values import LARGE_BYTES
 from toolweave.runtime.codec import loads
@@ -53,7 +53,7 @@ def ignored_header(names: Sequence[str]) -> dict[str, str]:
 
 async def read_json(request: Request) -> Any:
     """Parse the body as JSON, whatever its content type is. Raises InvalidRequest if it is not JSON."""
-    data = await read_limited(request, BODY_LIMIT)
+    data = await read_limited_body(request, BODY_LIMIT)
     value = parse_json(data)
     if len(data) >= LARGE_BYTES:
         # Let other tasks run: handling a large value takes long, too.

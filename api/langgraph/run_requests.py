@@ -84,7 +84,7 @@ def run_request(services: ApiServices, body: Body, assistant: Assistant, thread_
     metadata = {**services.graphs.metadata(assistant.graph_id), **assistant.metadata, **in_config, **own, **run_ids}
     temporary = stateless and body.get("on_completion") != "keep"
     after = max(0, body.get("after_seconds", 0))
-    new = NewRun(
+    new_run = NewRun(
         run_id=str(uuid7()),
         thread_id=thread_id or str(uuid7()),
         assistant_id=assistant.assistant_id,
@@ -101,8 +101,8 @@ def run_request(services: ApiServices, body: Body, assistant: Assistant, thread_
         credentials=current_caller().credentials(),
         thread_config={name: item for name, item in body.get("config", {}).items() if name in THREAD_CONFIG_FIELDS},
     )
-    new.kwargs["config"]["configurable"] |= run_identity(new)
-    return RunRequest(new, body.get("on_disconnect") == "cancel", (*body.ignored, *_ignored_fields(body)))
+    new_run.kwargs["config"]["configurable"] |= run_identity(new_run)
+    return RunRequest(new_run, body.get("on_disconnect") == "cancel", (*body.ignored, *_ignored_fields(body)))
 
 
 def _run_kwargs(body: Body, assistant: Assistant, metadata: JsonObject, temporary: bool) -> JsonObject:

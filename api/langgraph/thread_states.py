@@ -91,14 +91,14 @@ async def write_states(
         async with open_graph(services, thread, access="threads.update") as graph, _translate_update_errors():
             for step in supersteps:
                 config = state_config(thread_id, newest, metadata=metadata, claim=claim)
-                newest = (await _update(services, graph, config, step))["configurable"]
+                newest = (await _write_superstep(services, graph, config, step))["configurable"]
                 # As on the official server: only the first checkpoint names the graph, later ones their origin.
                 metadata = {FORKED_FROM: newest["checkpoint_id"]}
             await _store_thread_state(services, thread_id, await graph.aget_state(state_config(thread_id)))
     return newest
 
 
-async def _update(
+async def _write_superstep(
     services: ApiServices, graph: Graph, config: RunnableConfig, updates: Sequence[StateUpdate]
 ) -> RunnableConfig:
     """Write one super-step of updates; delete its checkpoint again if the graph cannot read it."""
@@ -161,12 +161,12 @@ async def require_checkpoint(services: ApiServices, config: RunnableConfig) -> N
         raise NotFound(f"Checkpoint {config['configurable']['checkpoint_id']} not found")
 
 
-async def require_start_checkpoint(services: ApiServices, new: NewRun) -> None:
+async def require_start_checkpoint(services: ApiServices, new_run: NewRun) -> None:
     """Raise NotFound if a run starts from a checkpoint that does not exist."""
-    start = new.kwargs["config"]["configurable"]
+    start = new_run.kwargs["config"]["configurable"]
     if start.get("checkpoint_id"):
         checkpoint = {name: str(start.get(name) or "") for name in ("checkpoint_id", "checkpoint_ns")}
-        await require_checkpoint(services, state_config(new.thread_id, checkpoint))
+        await require_checkpoint(services, state_config(new_run.thread_id, checkpoint))
 
 
 async def _store_thread_state(services: ApiServices, thread_id: str, state: StateSnapshot) -> None:

@@ -25,8 +25,8 @@ LIMITS = OutboundLimits(
 )
 LOOPBACK_RANGES = (parse_allowed_target("127.0.0.0/8"), parse_allowed_target("::1"))
 LOOPBACK_DISABLED = (
-    "Loopback webhooks (paths without a host) are disabled by default: they reach this server's own routes, from "
-    "inside. Where everyone who may create runs may do that, set webhooks.url.disable_loopback to false in "
+    "Loopback webhooks (paths without a host) are disabled by default, because they call this server's own routes "
+    "from inside. If everyone who may create runs may do that, set webhooks.url.disable_loopback to false in "
     "langgraph.json."
 )
 # Base URL for parsing paths; no request is sent there.

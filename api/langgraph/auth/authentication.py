@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from toolweave.api.errors import detail_response
 from toolweave.api.langgraph.custom_app import CustomRoutes
 from toolweave.api.langgraph.requests import BODY_LIMIT
-from toolweave.api.request_bodies import read_limited, replay_body
+from toolweave.api.request_bodies import read_limited_body, replay_body
 from toolweave.config.langgraph_json import AuthCache, HeaderRules, LangGraphJson
 from toolweave.errors import ConfigError, Forbidden
 from toolweave.runtime.caller import TRACE_HEADERS, Caller, User, use_caller
@@ -70,7 +70,7 @@ class AuthHandlers:
             HTTPException: the handler's own.
             WrongFilterError: the handler returned an invalid filter.
         """
-        handler = self._handler(resource, action)
+        handler = self._find_handler(resource, action)
         if handler is None:
             return None
         context = AuthContext(permissions=user.permissions, user=user, resource=resource, action=action)  # type: ignore[arg-type]
@@ -88,13 +88,13 @@ class AuthHandlers:
         check_metadata_filter(answer)
         return answer or None
 
-    def _handler(self, resource: str, action: str) -> Callable[..., Any] | None:
+    def _find_handler(self, resource: str, action: str) -> Callable[..., Any] | None:
         """Return the most specific handler: of resource and action, of the resource, of the action, of all."""
-        registered = self.auth._handlers  # noqa: SLF001 - the SDK's promise to servers
+        registered = self.auth._handlers  # noqa: SLF001 - offered to servers
         for key in ((resource, action), (resource, "*"), ("*", action)):
             if registered.get(key):
                 return registered[key][-1]
-        catch_all = self.auth._global_handlers  # noqa: SLF001 - the SDK's promise to servers
+        catch_all = self.auth._global_handlers  # noqa: SLF001 - offered to servers
         return catch_all[-1] if catch_all else None
 
 
@@ -111,7 +111,7 @@ def load_auth(config: LangGraphJson) -> AuthHandlers | None:
     if not isinstance(auth, Auth):
         fix = "Name an object of langgraph_sdk.Auth."
         raise ConfigError(f"auth: {target!r} is a {type(auth).__name__}, not an Auth object.", source=source, fix=fix)
-    handler = auth._authenticate_handler  # noqa: SLF001 - the SDK's promise to servers
+    handler = auth._authenticate_handler  # noqa: SLF001 - offered to servers
     if handler is None:
         fix = "Decorate a function with @auth.authenticate."
         raise ConfigError(f"auth: {target!r} has no authenticate handler.", source=source, fix=fix)
@@ -148,7 +148,7 @@ def _parse_user(found: Any) -> User:
 def configurable_headers(scope: Scope, rules: HeaderRules | None) -> JsonObject:
     """Return the included and not excluded headers, with names in lower case.
 
-    Trace headers are always included, so that a run continues the trace of its request (T-03).
+    Trace headers need no include pattern, so that a run continues the trace of its request (T-03).
     """
     includes, excludes = (rules.includes or (), rules.excludes or ()) if rules else ((), ())
     chosen: JsonObject = {}
@@ -198,7 +198,7 @@ class Authentication:
                 await self._app(scope, receive, send)
             return
         try:
-            user, receive = await self._user(self._handlers, scope, receive)
+            user, receive = await self._identify(self._handlers, scope, receive)
         except HTTPException as error:
             await detail_response(error.status_code, str(error.detail), error.headers)(scope, receive, send)
             return
@@ -209,12 +209,12 @@ class Authentication:
             await self._app(scope, receive, send)
 
     def _is_public(self, scope: Scope) -> bool:
-        route = self._route(scope)
+        route = self._find_route(scope)
         if isinstance(route, CustomRoutes):
             return not self._http.enable_custom_route_auth
         return isinstance(route, Route) and route.path in self._public_paths
 
-    def _route(self, scope: Scope) -> BaseRoute | None:
+    def _find_route(self, scope: Scope) -> BaseRoute | None:
         """Return the route that the router will choose, None if there is none."""
         partial = None
         for route in self._routes:
@@ -225,17 +225,17 @@ class Authentication:
                 partial = route
         return partial
 
-    async def _user(self, handlers: AuthHandlers, scope: Scope, receive: Receive) -> tuple[User, Receive]:
+    async def _identify(self, handlers: AuthHandlers, scope: Scope, receive: Receive) -> tuple[User, Receive]:
         connection = HTTPConnection(scope)
         user = None if self._user_cache is None else self._user_cache.find(connection)
         if user is not None:
             return user, receive
         body = None
         if "body" in handlers.parameters and scope["type"] == "http":
-            data = await read_limited(Request(scope, receive), BODY_LIMIT)
+            data = await read_limited_body(Request(scope, receive), BODY_LIMIT)
             receive = replay_body(data, receive)
             body = _json_or_none(data)
-        route = self._route(scope)
+        route = self._find_route(scope)
         path_params = route.matches(scope)[1].get("path_params", {}) if route is not None else {}
         arguments = {
             "request": Request(scope, receive) if scope["type"] == "http" else connection,
@@ -262,7 +262,7 @@ class UserCache:
 
     def find(self, connection: HTTPConnection) -> User | None:
         """Return the cached user of these headers, None if there is none or it has expired."""
-        key = self._key(connection)
+        key = self._cache_key(connection)
         expires_at, user = self._users.get(key, (0.0, None))
         if expires_at > monotonic():
             return user
@@ -271,14 +271,14 @@ class UserCache:
 
     def store(self, connection: HTTPConnection, user: User) -> None:
         """Cache a user, unless the request has none of the headers."""
-        key = self._key(connection)
+        key = self._cache_key(connection)
         if any(key):
             self._users.pop(key, None)
             self._users[key] = (monotonic() + self._cache.ttl_seconds, user)
             while len(self._users) > self._cache.max_size:
                 self._users.popitem(last=False)
 
-    def _key(self, connection: HTTPConnection) -> tuple[tuple[str, ...], ...]:
+    def _cache_key(self, connection: HTTPConnection) -> tuple[tuple[str, ...], ...]:
         # All values of a repeated header: the handler may use any of them.
         return tuple(tuple(connection.headers.getlist(name)) for name in self._cache.cache_keys)
 

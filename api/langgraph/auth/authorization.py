@@ -13,7 +13,7 @@ from toolweave.api.langgraph.auth.authentication import AuthHandlers
 from toolweave.api.langgraph.components import body_schema
 from toolweave.api.langgraph.requests import BODY_LIMIT, Handler, is_uuid, parse_json
 from toolweave.api.langgraph.services import ApiServices, get_services
-from toolweave.api.request_bodies import read_limited, replay_body
+from toolweave.api.request_bodies import read_limited_body, replay_body
 from toolweave.errors import InvalidRequest, NotFound, Unauthenticated
 from toolweave.runtime.caller import User, current_caller, use_caller
 from toolweave.runtime.codec import dumps
@@ -130,7 +130,7 @@ def authorized_handler(handler: Handler, rule: Rule, body: str | None, handlers:
         user = request.scope.get("user")
         if not isinstance(user, User):
             raise Unauthenticated("Unauthorized")
-        data = b"" if request.method in ("GET", "HEAD") else await read_limited(request, BODY_LIMIT)
+        data = b"" if request.method in ("GET", "HEAD") else await read_limited_body(request, BODY_LIMIT)
         original = _parse_or_none(data)
         if schema is not None and original is not None:
             # Checked first: auth handlers rely on metadata being an object.
