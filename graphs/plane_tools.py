@@ -21,7 +21,7 @@ from toolweave.servers.connections.plane_slot import plane_slot
 from toolweave.tool_config import ToolConfig
 
 
-def run_configurable() -> Mapping[str, Any]:
+def current_configurable() -> Mapping[str, Any]:
     """Return the `configurable` of the current run; empty outside of graphs."""
     try:
         return get_config().get("configurable") or {}
@@ -45,7 +45,7 @@ class PlaneTools:
         if not self._first_wait_over:
             await self.plane.wait_for_servers()
             self._first_wait_over = True
-        return await self.plane.tools(self.plane.ready_servers(), run_configurable())
+        return await self.plane.tools(self.plane.ready_servers(), current_configurable())
 
     async def unavailable_tools(self) -> Sequence[BaseTool]:
         """Return the tools of servers that were lost and are reconnecting (D-5)."""
@@ -120,7 +120,7 @@ def logged_tools_opener(settings: Settings) -> ToolsOpener:
     return open_logged
 
 
-def server_states(plane: ToolPlane) -> list[str]:
+def describe_servers(plane: ToolPlane) -> list[str]:
     """Return a text per enabled server: its state and last error."""
     return [
         f"{name} is {health['state']}" + (f" ({health['last_error']})" if health["last_error"] else "")
@@ -137,7 +137,7 @@ async def _wait_for_first_tools(available: PlaneTools) -> None:
             break
         await plane.wait_for_servers(timeout_s=0.5)
     ready = {f"{name} is ready" for name in plane.ready_servers()}
-    missing = [state for state in server_states(plane) if state not in ready]
+    missing = [state for state in describe_servers(plane) if state not in ready]
     if not await available.tools():
         reasons = "; ".join(missing) or "None is enabled, or they answered without tools"
         raise ServerUnavailable(f"No MCP server offers a tool. {reasons}.", server=", ".join(plane.health()))
@@ -206,7 +206,7 @@ def requested_tool_ids() -> tuple[str, ...]:
     Raises:
         ConfigError: they are not a list of ids.
     """
-    requested = run_configurable().get(TOOL_IDS) or ()
+    requested = current_configurable().get(TOOL_IDS) or ()
     is_valid = isinstance(requested, list | tuple) and all(isinstance(tool_id, str) for tool_id in requested)
     if not is_valid or len(requested) > MAX_TOOL_IDS:
         raise ConfigError(f"{TOOL_IDS} in the run's configurable must be a list of at most {MAX_TOOL_IDS} tool ids.")

@@ -23,7 +23,7 @@ from toolweave.config.script_job import read_script_job
 from toolweave.config.script_settings import ScriptSettings
 from toolweave.errors import ConfigError, FetchFailed, IterationLimitError, ModelError, ServerUnavailable
 from toolweave.graphs.agent_loop import AgentGraph, build_agent_loop
-from toolweave.graphs.plane_tools import PlaneTools, ToolsOpener, open_task_tools, server_states
+from toolweave.graphs.plane_tools import PlaneTools, ToolsOpener, describe_servers, open_task_tools
 from toolweave.nodes.agent import AgentInput
 from toolweave.nodes.chat_models import LazyChatModel, ModelSource, ScriptModels, as_script_models
 from toolweave.nodes.model_turn import ModelUsage, model_usage
@@ -186,7 +186,7 @@ async def _run_fetch_agent(loop: AgentGraph, job: _FetchJob, dialogue: FetchMoni
         return await page_from_results(dialogue.url, dialogue.messages)
     except (FetchFailed, IterationLimitError, ModelError, ConfigError) as error:
         usage = await _fetch_usage(dialogue, job.model)
-        raise dialogue.failure(str(error), server_states(job.tools.plane), usage) from error
+        raise dialogue.failure(str(error), describe_servers(job.tools.plane), usage) from error
     finally:
         _current_job.reset(token)
 

@@ -37,7 +37,7 @@ def _is_unsent(error: Exception) -> bool:
 _READ_RETRY = RetryPolicy(initial_interval=0.05, max_attempts=3, jitter=False, retry_on=PersistenceError)
 _SEND_RETRY = RetryPolicy(initial_interval=0.1, max_attempts=2, jitter=False, retry_on=_is_unsent)
 
-_TO_ERROR = {"error": "failed"}
+_ERROR_EDGE = {"error": "failed"}
 _NEXT_NODES: dict[Hashable, str] = {"format requested": "format", "done": END}
 
 
@@ -85,7 +85,7 @@ def _workflow_graph(
         error_handler=failure_handler("tool_retrieval"),
         retry_policy=_READ_RETRY,
         timeout=_LOOKUP_TIMEOUT_S,
-        destinations=_TO_ERROR,
+        destinations=_ERROR_EDGE,
     )
     graph.add_node(
         "select",
@@ -93,7 +93,7 @@ def _workflow_graph(
         error_handler=failure_handler("llm_selection"),
         retry_policy=_READ_RETRY,
         timeout=_MODEL_TIMEOUT_S,
-        destinations=_TO_ERROR,
+        destinations=_ERROR_EDGE,
     )
     graph.add_node(
         "execute",
@@ -101,14 +101,14 @@ def _workflow_graph(
         error_handler=failure_handler("api_execution"),
         retry_policy=[_READ_RETRY, _SEND_RETRY],
         timeout=_CALL_TIMEOUT_S,
-        destinations=_TO_ERROR,
+        destinations=_ERROR_EDGE,
     )
     graph.add_node(
         "format",
         record_seconds(format_node(prompts)),
         error_handler=failure_handler("response_formatting"),
         timeout=_MODEL_TIMEOUT_S,
-        destinations={**_TO_ERROR, END: "done"},
+        destinations={**_ERROR_EDGE, END: "done"},
     )
     graph.add_node("error", report_failure)
 

@@ -97,7 +97,7 @@ def _require_sendable(headers: dict[str, str]) -> None:
             )
 
 
-MAX_SHOWN_URL_CHARS = 300
+MAX_DISPLAY_URL_CHARS = 300
 DEFAULT_HEADERS = {"Accept": "application/json, */*", "User-Agent": f"Toolweave/{__version__}"}
 
 
@@ -124,7 +124,7 @@ def display_url(spec: HTTPRequestSpec) -> str:
     except OutboundRefused:
         return "(a URL that cannot be used)"
     url = add_query(plain, {name: HIDDEN if names_a_secret(name) else value for name, value in spec.query.items()})
-    return url if len(url) <= MAX_SHOWN_URL_CHARS else f"{url[:MAX_SHOWN_URL_CHARS]}…"
+    return url if len(url) <= MAX_DISPLAY_URL_CHARS else f"{url[:MAX_DISPLAY_URL_CHARS]}…"
 
 
 MAX_RESPONSE_BYTES = 5 * 1024 * 1024

@@ -12,10 +12,10 @@ from toolweave.nodes.model_turn import ModelUsage, merge_model_usage, usage_summ
 Stage = Literal["tool_retrieval", "llm_selection", "api_execution", "response_formatting"]
 Status = Literal["success", "error"]
 # Descriptions in the input schema, for forms, documents and models that call the workflow as a tool.
-INSTRUCTIONS = Field(description="The task in plain words, with the values that the request needs.")
-TOOL_IDS = Field(description="Ids of the registered tools to choose from.")
-FORMAT = Field(description="Whether the answer is also formatted as text.", json_schema_extra={"default": False})
-FORMAT_INSTRUCTIONS = Field(
+INSTRUCTIONS_FIELD = Field(description="The task in plain words, with the values that the request needs.")
+TOOL_IDS_FIELD = Field(description="Ids of the registered tools to choose from.")
+FORMAT_FIELD = Field(description="Whether the answer is also formatted as text.", json_schema_extra={"default": False})
+FORMAT_INSTRUCTIONS_FIELD = Field(
     description="How to format it, such as language, length and layout.", json_schema_extra={"default": None}
 )
 
@@ -57,10 +57,10 @@ class WantedFormat(TypedDict):
 class WorkflowInput(TypedDict):
     """The caller's input (W-02); the next run of a thread does not inherit optional values."""
 
-    user_instructions: Annotated[str, INSTRUCTIONS]
-    tool_ids: Annotated[list[str], TOOL_IDS]
-    format_response: NotRequired[Annotated[bool, FORMAT, EphemeralValue]]
-    response_format_instructions: NotRequired[Annotated[str | None, FORMAT_INSTRUCTIONS, EphemeralValue]]
+    user_instructions: Annotated[str, INSTRUCTIONS_FIELD]
+    tool_ids: Annotated[list[str], TOOL_IDS_FIELD]
+    format_response: NotRequired[Annotated[bool, FORMAT_FIELD, EphemeralValue]]
+    response_format_instructions: NotRequired[Annotated[str | None, FORMAT_INSTRUCTIONS_FIELD, EphemeralValue]]
 
 
 class WorkflowOutput(TypedDict):
@@ -107,12 +107,12 @@ class CheckedWorkflowInput(BaseModel):
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
-    user_instructions: Annotated[StrictStr, INSTRUCTIONS] = Field(min_length=1, max_length=100_000)
-    tool_ids: Annotated[list[Annotated[StrictStr, Field(min_length=1, max_length=200)]], TOOL_IDS] = Field(
+    user_instructions: Annotated[StrictStr, INSTRUCTIONS_FIELD] = Field(min_length=1, max_length=100_000)
+    tool_ids: Annotated[list[Annotated[StrictStr, Field(min_length=1, max_length=200)]], TOOL_IDS_FIELD] = Field(
         min_length=1, max_length=MAX_TOOL_IDS, strict=True
     )
-    format_response: Annotated[StrictBool, FORMAT] = False
-    response_format_instructions: Annotated[StrictStr | None, FORMAT_INSTRUCTIONS] = Field(
+    format_response: Annotated[StrictBool, FORMAT_FIELD] = False
+    response_format_instructions: Annotated[StrictStr | None, FORMAT_INSTRUCTIONS_FIELD] = Field(
         default=None, max_length=20_000
     )
 

@@ -34,6 +34,7 @@ def tool_secrets(tool: ToolConfig) -> KnownSecrets:
 
 
 MAX_TOTAL_CHARS = 60_000
+"""Characters of the descriptions of all tools together."""
 MAX_TOOL_CHARS = 4_000
 MIN_TOOL_CHARS = 700
 MAX_TEXT_CHARS = 1_000
@@ -130,8 +131,8 @@ def _field_lines(name: str, schema: Any, tags: Sequence[str], root: Mapping[str,
     field = resolve_schema(schema, root)
     rules = [f"{rule} {json.dumps(field[rule], ensure_ascii=False)}" for rule in _SCHEMA_RULES if rule in field]
     facts = one_line(", ".join([_type_text(field), *tags, *rules]), MAX_TEXT_CHARS)
-    words = one_line(field.get("description") or field.get("title") or "", MAX_TEXT_CHARS // 2)
-    yield "  " * depth + f"- {one_line(name, MAX_NAME_CHARS)} ({facts})" + (words and f": {words}")
+    description = one_line(field.get("description") or field.get("title") or "", MAX_TEXT_CHARS // 2)
+    yield "  " * depth + f"- {one_line(name, MAX_NAME_CHARS)} ({facts})" + (description and f": {description}")
     inner = resolve_schema(field["items"], root) if "items" in field else field
     for each, below in inner.get("properties", {}).items() if depth < MAX_FIELD_DEPTH - 1 else ():
         needed = "required" if each in inner.get("required", ()) else "optional"
@@ -175,8 +176,8 @@ MAX_CHOICE_CHARS = 100
 MAX_CHOICES = 200
 
 
-def plain_schema(root: Mapping[str, Any], *, words: bool = True) -> dict[str, Any]:
-    """Return an object's schema without references, of bounded size and depth; `words` keeps the descriptions."""
+def plain_schema(root: Mapping[str, Any], *, texts: bool = True) -> dict[str, Any]:
+    """Return an object's schema without references, of bounded size and depth; `texts` keeps descriptions."""
     remaining = MAX_SUBSCHEMAS
 
     def plain(schema: Any, depth: int) -> dict[str, Any]:
@@ -186,7 +187,7 @@ def plain_schema(root: Mapping[str, Any], *, words: bool = True) -> dict[str, An
             return {}
         found = resolve_schema(schema, root)
         about = (
-            {"description": one_line(found["description"], MAX_TEXT_CHARS)} if words and "description" in found else {}
+            {"description": one_line(found["description"], MAX_TEXT_CHARS)} if texts and "description" in found else {}
         )
         shaped = shape(found, depth)
         if "anyOf" in shaped:
@@ -262,27 +263,23 @@ def selection_schema(tools: Sequence[ToolConfig]) -> dict[str, Any]:
         "http_spec": _HTTP_SPEC_SCHEMA,
         "reason": _REASON_SCHEMA,
     }
-    return {
-        "name": FUNCTION_NAME,
-        "description": _PURPOSE,
-        "parameters": {"type": "object", "properties": properties},
-    }
+    return {"name": FUNCTION_NAME, "description": _PURPOSE, "parameters": {"type": "object", "properties": properties}}
 
 
 def _arguments_schema(tools: Sequence[ToolConfig]) -> dict[str, Any]:
     """Allow the arguments of any of the tools; each schema's title is the id of its tool."""
-    for words in (True, False):
-        forms = [_tool_arguments_schema(tool, words=words) for tool in tools]
+    for texts in (True, False):
+        forms = [_tool_arguments_schema(tool, texts=texts) for tool in tools]
         if len(json.dumps(forms)) <= MAX_SCHEMA_CHARS:
             return forms[0] if len(forms) == 1 else {"anyOf": forms}
     return {"type": "object", "description": "The chosen tool's arguments, as its description lists them."}
 
 
-def _tool_arguments_schema(tool: ToolConfig, *, words: bool) -> dict[str, Any]:
+def _tool_arguments_schema(tool: ToolConfig, *, texts: bool) -> dict[str, Any]:
     secrets = tool_secrets(tool)
     about = one_line(secrets.hide(f"{tool.name}: {tool.description}"), MAX_NAME_CHARS)
     return {
-        **plain_schema(secrets.hide_in(tool.input_schema), words=words),
+        **plain_schema(secrets.hide_in(tool.input_schema), texts=texts),
         "title": tool.tool_id,
         "description": about,
     }
