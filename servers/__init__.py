@@ -1,1 +1,1 @@
-"""Hold MCP on both sides: the servers we ship and the connections to every server."""
+"""Contain both sides of MCP: the servers that we ship, and the client's connections to every server."""

@@ -1,4 +1,4 @@
-"""Answer every tool call in one envelope: data on success, else type, code, message and suggestion (C-06)."""
+"""Build the envelope of every tool result: data on success; type, code, message and suggestion on failure (C-06)."""
 
 import json
 from typing import Any
@@ -11,30 +11,30 @@ from toolweave.servers.error_codes import TOO_LARGE, ErrorCode
 
 
 def success(data: Any, **metadata: Any) -> ToolResult:
-    """Wrap what a tool found; the middleware adds the text and `duration_ms`."""
+    """Wrap a tool's data in a result; the middleware adds the text and `duration_ms`."""
     return ToolResult(content=[], structured_content={"status": "success", "data": data, "metadata": metadata})
 
 
 def failure(code: ErrorCode, message: str, suggestion: str | None = None) -> ToolResult:
-    """Wrap why a tool could not do its work, in words that may be shown to anybody; the middleware adds the text."""
+    """Wrap a tool's failure in a result. The caller sees `message`; the middleware adds the JSON text."""
     error = {"type": code.type, "code": code.code, "message": message, "suggestion": suggestion or code.suggestion}
     return ToolResult(content=[], structured_content={"status": "error", "error": error}, is_error=True)
 
 
 def finish_envelope(result: ToolResult, duration_ms: float, *, max_bytes: int) -> ToolResult:
-    """Note in a success how long the call took, and write the envelope as JSON text too.
+    """Add `duration_ms` to a success, and the envelope as JSON text to every result.
 
-    An answer whose text has more than `most_bytes` is replaced by the error that says so.
+    A result of more than `max_bytes` of text is replaced by a `too_large` error.
 
     Raises:
-        ValueError: there is something in the answer that cannot be written as JSON.
+        ValueError: the result contains a value that cannot be serialized as JSON.
     """
     envelope = result.structured_content
     if envelope is None or "status" not in envelope:
         return result
     if "metadata" in envelope:
         envelope["metadata"] = {"duration_ms": round(duration_ms, 2), **envelope["metadata"]}
-    # Not a number and infinity are null in the structured content as it is sent, too.
+    # The structured content is sent with null for NaN and infinity, too.
     text = to_json(envelope, inf_nan_mode="null")
     if len(text) > max_bytes:
         message = f"The answer would have {len(text):,} bytes; at most {max_bytes:,} are sent."
@@ -44,13 +44,12 @@ def finish_envelope(result: ToolResult, duration_ms: float, *, max_bytes: int) -
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON that an envelope can carry.
+    """Parse JSON that an envelope can contain.
 
     Raises:
-        ValueError: it is no JSON, or holds a number that is not finite, half of a surrogate pair, or more than 200
-            levels.
+        ValueError: the text is not JSON, or contains a non-finite number, a lone surrogate or more than 200 levels.
     """
     value = from_json(text, allow_inf_nan=False)
-    # Such as 1e999.
+    # Refuses numbers such as 1e999, which the parser reads as infinity.
     json.dumps(value, allow_nan=False)
     return value

@@ -1,8 +1,8 @@
-"""Install the servers of other projects that mcp.servers.jsonc has entries for, whole or not at all (C-09, D-13).
+"""Install the servers of other projects that mcp.servers.jsonc has entries for, completely or not at all (C-09, D-13).
 
-Below `<data_dir>/servers`, `node_modules`, `git`, `fetch` and `time` are links into `installed/`, where each version
-has a folder of its own: a link is set when its folder is complete, so that what was interrupted is never started, and
-a server that is running keeps the files it was started from.
+In `<data_dir>/servers`, `node_modules`, `git`, `fetch` and `time` are links into `installed/`, which has one folder for
+each version. The installer sets a link when its folder is complete. So an interrupted installation is never started,
+and a running server keeps the files that it was started from.
 """
 
 import hashlib
@@ -23,9 +23,9 @@ from toolweave.errors import ConfigError
 from toolweave.files import locked_folder, make_folder
 from toolweave.redact import redact_text
 
-# package.json and package-lock.json, and for each Python server a list of everything it needs, with hashes.
+# Contains package.json, package-lock.json and, for each Python server, its requirements with hashes.
 PINNED_DIR = SHIPPED_MCP_CONFIG.parent / "external_servers"
-# Entry: package, and the program it brings.
+# Entry of mcp.servers.jsonc: (package, program).
 _NPM_PROGRAMS = {
     "firecrawl": ("firecrawl-mcp", "firecrawl-mcp"),
     "brave": ("@brave/brave-search-mcp-server", "brave-search-mcp-server"),
@@ -38,7 +38,7 @@ _NPM_PROGRAMS = {
 }
 _PYTHON_PACKAGES = {"git": "mcp-server-git", "fetch": "mcp-server-fetch", "time": "mcp-server-time"}
 TIMEOUT_S = 600.0
-# Two packages ask for a newer Node than the oldest that they are tested with here.
+# No strict engine check: two packages require a newer Node than the oldest one that we test them with.
 _NPM_CI_ARGS = (
     "ci",
     "--ignore-scripts",
@@ -48,9 +48,9 @@ _NPM_CI_ARGS = (
     "--no-fund",
     "--loglevel=error",
 )
-# Its own waits before a second and third try are 10 and 60 s.
+# By default npm waits 10 s before its second attempt and 60 s before its third.
 _NPM_RETRY_ARGS = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
-# npm says first what is wrong, pip last.
+# Of the beginning and of the end: npm prints the cause first, pip last.
 _MAX_OUTPUT_CHARS = 400
 _RETRY_FIX = "Make sure that this machine reaches the package registry, and try again; nothing half installed is used."
 Report = Callable[[str], None]
@@ -58,9 +58,9 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A package and its pinned version; `program` is a path below `<data_dir>/servers`, `lock` what is pinned.
+    """A package and its pinned version. `program` is a path below `<data_dir>/servers`, `lock` the lock file.
 
-    `name` is what it is installed as there: all npm packages are one installation, every Python server is its own.
+    `name` is the name of its link there. All npm packages share one installation; each Python server has its own.
     """
 
     kind: Literal["npm", "python"]
@@ -72,7 +72,7 @@ class Installation:
 
 
 def installation_of(entry_name: str) -> Installation | None:
-    """Find what an entry of mcp.servers.jsonc starts; None for a server that needs no installation, or is unknown."""
+    """Return the installation of an entry of mcp.servers.jsonc; None if the entry is unknown or needs none."""
     if entry_name in _NPM_PROGRAMS:
         package, program = _NPM_PROGRAMS[entry_name]
         path = Path("node_modules", ".bin", program)
@@ -89,17 +89,17 @@ def installation_of(entry_name: str) -> Installation | None:
 
 @dataclass(frozen=True, slots=True)
 class PackageInstaller:
-    """Run the installers; children keep `lock_fd` open, and with it the lock, when this process is killed."""
+    """Run npm, uv or pip. The child inherits `lock_fd`, so it holds the lock even if this process is killed."""
 
     lock_fd: int
     path: str | None
     timeout_s: float
 
     def install_npm(self, lock: Path, folder: Path) -> None:
-        """Install a package-lock.json, and the package.json beside it, as `folder`/node_modules.
+        """Install a package-lock.json, with the package.json beside it, into `folder`/node_modules.
 
         Raises:
-            ConfigError: npm is absent, fails or takes too long; says what to do.
+            ConfigError: npm is absent, fails or times out; the message contains the fix.
         """
         npm = shutil.which("npm", path=self.path)
         if npm is None or shutil.which("node", path=self.path) is None:
@@ -112,10 +112,10 @@ class PackageInstaller:
         self._run("npm ci", [npm, *_NPM_CI_ARGS, *_NPM_RETRY_ARGS], folder)
 
     def install_python(self, lock: Path, folder: Path) -> None:
-        """Install a requirements file with hashes into a virtual environment of its own, `folder`; by uv if there.
+        """Install a requirements file with hashes into the new virtual environment `folder`, by uv or else by pip.
 
         Raises:
-            ConfigError: neither uv nor pip is there, or one fails or takes too long; says what to do.
+            ConfigError: neither uv nor pip is installed, or one fails or times out; the message contains the fix.
         """
         uv = shutil.which("uv", path=self.path)
         if uv is None and self.path is None:
@@ -152,17 +152,17 @@ class PackageInstaller:
 
 
 def _output_excerpt(output: str) -> str:
-    """Give the beginning and the end of what an installer said, without credentials."""
-    text = redact_text(output.strip()) or "it said nothing."
+    """Return the beginning and the end of an installer's output, without credentials."""
+    text = redact_text(output.strip()) or "it printed nothing."
     return text if len(text) <= 2 * _MAX_OUTPUT_CHARS else f"{text[:_MAX_OUTPUT_CHARS]} … {text[-_MAX_OUTPUT_CHARS:]}"
 
 
 def is_installed(installation: Installation, data_dir: Path) -> bool:
-    """Tell whether the pinned version is installed in the data folder, completely."""
+    """Return whether the pinned version is completely installed in the data folder."""
     servers = _servers_folder(data_dir)
     target = _link_target(installation, servers)
     link = servers / installation.name
-    # A virtual environment is of no use without the interpreter it was made with.
+    # A virtual environment does not work without the interpreter that created it.
     needed = [servers / installation.program]
     if installation.kind == "python":
         needed.append(link / "bin" / "python")
@@ -172,13 +172,13 @@ def is_installed(installation: Installation, data_dir: Path) -> bool:
 def install(
     installation: Installation, data_dir: Path, report: Report, *, path: str | None = None, timeout_s: float = TIMEOUT_S
 ) -> None:
-    """Install it unless it is there already; what of it was begun before and not finished is done anew.
+    """Install a package, unless its pinned version is installed; replace an incomplete installation.
 
-    One process at a time does so. `say` is told what happens. `path` is where npm, node and uv are looked for (default:
-    PATH); `limit_s` bounds each of their commands.
+    A lock lets one process install at a time. `report` receives the progress messages. npm, node and uv are searched in
+    `path` (default: PATH); each of their commands is stopped after `timeout_s`.
 
     Raises:
-        ConfigError: no npm, it failed, the folder cannot be written, …; says what to do.
+        ConfigError: npm is absent or failed, the folder is not writable, …; the message contains the fix.
     """
     servers = _servers_folder(data_dir)
     try:
@@ -216,7 +216,7 @@ def _install_and_link(installation: Installation, servers: Path, report: Report,
 
 
 def _remove_leftovers(installation: Installation, servers: Path) -> None:
-    """Remove what is neither in use nor complete, and what was not put there by us under the name of our link."""
+    """Remove folders of other versions that no link uses, incomplete ones, and a real folder in place of our link."""
     link = servers / installation.name
     in_use = link.resolve() if link.is_symlink() and _link_target(installation, servers) != link.readlink() else None
     if link.is_dir() and not link.is_symlink():
@@ -231,10 +231,10 @@ def _servers_folder(data_dir: Path) -> Path:
 
 
 def _link_target(installation: Installation, servers: Path) -> Path:
-    """Give where the link of a complete installation leads, relative to `servers`."""
+    """Return the link target of a complete installation, relative to `servers`."""
     key = hashlib.sha256(installation.lock.read_bytes())
     if installation.kind == "python":
-        # Its programs name their interpreter by its absolute path: moved, it is to be made anew.
+        # Its scripts contain the interpreter's absolute path, so a moved data folder needs a new environment.
         key.update(os.fsencode(servers))
     folder = Path("installed", f"{installation.name}-{key.hexdigest()[:12]}")
     return folder / "node_modules" if installation.kind == "npm" else folder

@@ -1,4 +1,4 @@
-"""Run an MCP server of ours as a program: arguments, log, exit code; stdio, SSE or streamable HTTP (T-07, T-08)."""
+"""Run one of our MCP servers as a program over stdio, SSE or streamable HTTP (T-07, T-08)."""
 
 import argparse
 import asyncio
@@ -33,24 +33,25 @@ _PR_SET_PDEATHSIG = 1
 async def serve_stdio(server: FastMCP[Any]) -> None:
     """Serve on stdin and stdout until stdin ends.
 
-    A signal ends the process at once, and so does the death of its parent where the system can tell (T-09): nothing
-    is lost by that, because every call writes in one transaction.
+    A signal ends the process at once; on Linux, so does the exit of its parent (T-09). No data is lost, because every
+    call writes in one transaction.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
-        # A reader blocked on stdin would make an orderly end wait for the next line.
+        # A graceful shutdown would wait for the next line, because a thread blocks on stdin.
         signal.signal(number, signal.SIG_DFL)
     exit_with_parent()
     await server.run_stdio_async(show_banner=False)
 
 
 async def serve_http(server: FastMCP[Any], *, transport: HttpTransport, host: str, port: int) -> None:
-    """Serve until a signal; port 0 takes a free one, the log says which.
+    """Serve until a signal arrives. Port 0 selects a free port, which is logged.
 
-    A server without authentication is served on loopback only, and refuses requests whose Host or Origin is not
-    loopback (T-08). With it a foreign page lacks the token, and the Host is whatever the server is called outside.
+    A server without authentication listens on loopback only, and refuses requests whose Host or Origin is not loopback
+    (T-08). A server with authentication accepts any Host, because its public name is unknown here; pages of other
+    origins do not have the token.
 
     Raises:
-        ConfigError: the host may not be listened on, or the port is taken; names it and the fix.
+        ConfigError: the host is not allowed or the port is in use; the message contains the fix.
     """
     with _open_listener(host, port, only_loopback=server.auth is None) as listener:
         address, bound_port = listener.getsockname()[:2]
@@ -65,22 +66,22 @@ async def serve_http(server: FastMCP[Any], *, transport: HttpTransport, host: st
             sockets=[listener],
             host_origin_protection="auto" if server.auth else True,
             middleware=None if server.auth else [Middleware(HostOriginMiddleware)],
-            # uvicorn's own logging would write to stdout.
+            # uvicorn's default logging writes to stdout.
             uvicorn_config={"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1},
         )
 
 
 class HostOriginMiddleware:
-    """ASGI middleware: refuse a Host or Origin that is not one name, such as `[::1].evil.example`.
+    """ASGI middleware that refuses a malformed Host or Origin, such as `[::1].evil.example`.
 
-    FastMCP's own guard, which comes after it, takes the part in brackets for the name.
+    FastMCP's own check, which runs after it, would read only the part in brackets.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is well-formed; FastMCP's guard judges the names."""
+        """Pass well-formed requests on; FastMCP's check decides on the names."""
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             origin = headers.get("origin", "null")
@@ -94,19 +95,19 @@ class HostOriginMiddleware:
 
 
 def exit_with_parent() -> None:
-    """Ask Linux to kill this process when its parent ends, even while a tool holds it; elsewhere only stdin tells.
+    """Have Linux kill this process when its parent exits, even during a tool call; elsewhere only stdin closes.
 
-    The parent is the thread that started this process: start it from one that lives as long as it is needed.
+    The parent is the thread that started this process, so that thread must live as long as the process is needed.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def quiet_framework_logs() -> None:
-    """Leave the log of calls to our middleware: the frameworks' own repeats what callers sent."""
+    """Raise the log levels of FastMCP and the SDK, which log callers' arguments; our middleware logs the calls."""
     logging.getLogger("fastmcp").setLevel(logging.ERROR)
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    # It reports every session that ends as an error.
+    # It logs every closed session as an error.
     logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
 
 
@@ -117,11 +118,11 @@ def _open_listener(host: str, port: int, *, only_loopback: bool) -> socket.socke
         ip = None
     if ip is None or (only_loopback and not ip.is_loopback):
         raise ConfigError(
-            f"refusing to listen on {host}: whoever can reach it could use the tools without authentication."
+            f"refusing to listen on {host}: anybody who can reach it could use the tools without authentication."
             if only_loopback
-            else f"cannot listen on {host}: it is no IP address.",
+            else f"cannot listen on {host}: it is not an IP address.",
             source="--host",
-            fix="Use 127.0.0.1, and a proxy that authenticates if others need it; the core server asks for a token "
+            fix="Use 127.0.0.1, and a proxy that authenticates if others need access; the core server requires a token "
             "itself if TOOLWEAVE_CORE_TOKEN is set.",
         )
     listener = socket.socket(socket.AF_INET6 if ip.version == 6 else socket.AF_INET)
@@ -145,8 +146,8 @@ def run_server(
     default_port: int,
     open_server: Callable[[Settings], AbstractAsyncContextManager[FastMCP[Any]]],
 ) -> int:
-    """Serve as `python -m <module>` until stdin ends or a signal comes; return the exit code."""
-    # What was imported stays to the end: the collector need not look at it again.
+    """Serve as `python -m <module>` until stdin ends or a signal arrives; return the exit code."""
+    # Imported objects live until the process exits, so the garbage collector need not scan them.
     gc.freeze()
     gc.enable()
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)

@@ -1,4 +1,4 @@
-"""Build a server of ours: how its tools are declared, and the deadline, envelope and log line of every call.
+"""Build an MCP server and its tools; give every call a timeout, an envelope and a log line.
 
 Callers identify themselves in the `_meta` of a call (T-03).
 """
@@ -51,18 +51,18 @@ ADDITIVE = ToolAnnotations(readOnlyHint=False, destructiveHint=False, idempotent
 DESTRUCTIVE = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False)
 READ_EXTERNAL = ToolAnnotations(readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=True)
 WRITE_EXTERNAL = ToolAnnotations(readOnlyHint=False, destructiveHint=True, idempotentHint=False, openWorldHint=True)
-# The type of a parameter that may be left out, which the schema does not show.
+# The type of None for an optional parameter; the JSON schema does not contain it.
 Absent = SkipJsonSchema[None]
 
 
 def call_meta(context: Context | None) -> dict[str, str]:
-    """Return the ids a call carries; whatever is not a short printable text is left out."""
+    """Return the ids in a call's `_meta`; values that are not short printable text are skipped."""
     meta = _raw_meta(context)
     return {name: meta[name] for name in _META_IDS if _is_valid_id(meta.get(name))}
 
 
 def idempotency_key(context: Context) -> str | None:
-    """Return the key under which the first result of this call is kept, None when it has none."""
+    """Return the call's idempotency key, under which its first result is stored; None without one."""
     return call_meta(context).get("idempotency_key")
 
 
@@ -77,7 +77,7 @@ def _is_valid_id(value: object) -> bool:
 
 
 def _to_whole_number(value: object) -> object:
-    # JSON has one kind of number: 3.0 is the whole number 3. Texts and booleans are not.
+    # JSON has one number type, so 3.0 is the whole number 3. Texts and booleans are not accepted.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -85,11 +85,11 @@ WHOLE_NUMBER = BeforeValidator(_to_whole_number)
 
 
 def declare_tool(function: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
-    """Make a tool of a method whose docstring and annotations are what a model reads about it (C-02)."""
-    # No output schema: clients check every answer against it, which takes them longer than the call.
+    """Create a tool from a method; models read its docstring and annotations (C-02)."""
+    # No output schema: clients validate every result against it, which takes longer than the call.
     tool = Tool.from_function(function, title=title, annotations=annotations, output_schema=None)
     for parameter in tool.parameters["properties"].values():
-        # "default": null would invite models to send null where the schema asks for a text.
+        # With "default": null, models would send null where the schema requires a text.
         if parameter.get("default", ...) is None:
             del parameter["default"]
     return tool
@@ -100,16 +100,17 @@ _CODE_BY_ERROR = {"missing_argument": MISSING_PARAMETER, "unexpected_keyword_arg
 
 
 def explain_invalid_arguments(error: pydantic.ValidationError, parameters: Iterable[str]) -> tuple[ErrorCode, str]:
-    """Turn pydantic's findings into the first one's code and a sentence for each of the first: what it must be (C-07).
+    """Return the code of the first validation error, and one sentence for each of the first errors (C-07).
 
-    A parameter is named by its place, such as `tags[0]`, never by its value; `parameters` are those of the tool.
+    A sentence names the parameter by its path, such as `tags[0]`, and never contains its value. `parameters` are the
+    names that the tool has.
     """
     details = error.errors(include_url=False, include_input=False)
-    # A parameter that may be left out may be None, too, which its schema does not show.
+    # pydantic also reports that None was expected, which the parameter's schema does not show.
     relevant = [detail for detail in details if detail["type"] != "none_required"][:_MAX_REPORTED]
     sentences = []
     for detail in relevant:
-        # Beside the parameter and the places in its lists pydantic names the type that it tried.
+        # The location also contains the types that pydantic tried; only list indexes belong to the path.
         parameter, *inside = detail["loc"]
         name = excerpt(format_path((parameter, *(step for step in inside if isinstance(step, int)))))
         if _CODE_BY_ERROR.get(detail["type"]) is UNKNOWN_PARAMETER:
@@ -120,7 +121,7 @@ def explain_invalid_arguments(error: pydantic.ValidationError, parameters: Itera
 
 
 def unserializable_argument(arguments: Mapping[str, Any]) -> str | None:
-    """Name the parameter that cannot be written as JSON: from another process none comes, in this one it may."""
+    """Return the name of an argument that cannot be serialized as JSON; only calls inside this process can have one."""
     for name, value in arguments.items():
         try:
             to_json({name: value})
@@ -130,34 +131,34 @@ def unserializable_argument(arguments: Mapping[str, Any]) -> str | None:
 
 
 def excerpt(text: str) -> str:
-    """Cut a name that came from outside to what an answer may repeat."""
+    """Return a caller's text for a message: 64 characters at most, with ? for unprintable ones."""
     return "".join(character if character.isprintable() else "?" for character in text[:64])
 
 
 class EnvelopeMiddleware(Middleware):
-    """Turn validation errors, unknown tools, time-outs and every other failure into envelopes (C-06, T-05).
+    """Convert validation errors, unknown tools, timeouts and every other failure into envelopes (C-06, T-05).
 
-    `timeout_s` stays below the caller's deadline of 5 s, so that the caller hears our reason instead of silence. An
-    answer of more than `most_bytes` of JSON text becomes an error, too.
+    `timeout_s` is below the caller's deadline of 5 s, so that the caller receives our reason. A result of more than
+    `max_bytes` of JSON text becomes an error, too.
     """
 
     def __init__(self, *, timeout_s: float = TOOL_TIMEOUT_S, max_bytes: int = MAX_BYTES) -> None:
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
         self._stopping: set[asyncio.Future[ToolResult]] = set()
-        # FastMCP's own report of a refused call repeats its arguments, however large they are.
+        # FastMCP logs a refused call with all its arguments, however large they are.
         logging.getLogger("fastmcp.server.server").setLevel(logging.ERROR)
         logging.getLogger("fastmcp.server.server").addFilter(_is_unexpected)
 
     @asynccontextmanager
     async def lifespan(self, _server: FastMCP[None]) -> AsyncIterator[None]:
-        """Let stopped calls tidy up before the server closes what they use."""
+        """Wait for stopped calls to clean up before the server closes the resources that they use."""
         yield
         if self._stopping:
             await asyncio.wait(self._stopping, timeout=CLEANUP_TIMEOUT_S)
 
     async def on_call_tool(self, context: ToolCall, call_next: NextHandler) -> ToolResult:
-        """Call the tool, answer in the envelope and log the call with the ids of its `_meta` (T-03)."""
+        """Call the tool, return its envelope, and log the call with the ids in its `_meta` (T-03)."""
         started = time.perf_counter()
         outcome: Literal["success", "error", "cancelled"] = "cancelled"
         code = None
@@ -184,7 +185,7 @@ class EnvelopeMiddleware(Middleware):
             return finish_envelope(result, duration_ms, max_bytes=self._max_bytes)
         except ValueError as error:
             name = excerpt(context.message.name)
-            logger.opt(exception=error).error("the answer of tool call {} is no JSON", name)
+            logger.opt(exception=error).error("the result of tool call {} cannot be serialized as JSON", name)
             return finish_envelope(failure(INTERNAL, f"{name} failed."), duration_ms, max_bytes=self._max_bytes)
 
     async def _call_tool(self, context: ToolCall, call_next: NextHandler) -> ToolResult:
@@ -208,18 +209,18 @@ class EnvelopeMiddleware(Middleware):
         except TimeoutError:
             return failure(TIMEOUT, f"{name} did not finish within {self._timeout_s:g} s and was stopped.")
         except ToolError as error:
-            # FastMCP has logged the cause and put this in its place.
+            # FastMCP logs the original error and raises a ToolError instead.
             if isinstance(error.__cause__, ToolFailed):
                 return failure(error.__cause__.code, str(error.__cause__), error.__cause__.suggestion)
             if isinstance(error.__cause__, PersistenceError):
                 return failure(UNAVAILABLE, str(error.__cause__))
             return failure(INTERNAL, f"{name} failed.")
-        except Exception as error:  # noqa: BLE001  the last handler before the caller, who must not see the reason
+        except Exception as error:  # noqa: BLE001  the last handler: the caller must not see the reason
             logger.opt(exception=error).error("tool call {} failed", excerpt(name))
             return failure(INTERNAL, f"{excerpt(name)} failed.")
 
     async def _call_with_timeout(self, call: asyncio.Future[ToolResult]) -> ToolResult:
-        """Wait for the call, and no longer than the limit: what it has to tidy up then it does behind our back."""
+        """Wait for the call until the timeout. A stopped call cleans up in the background."""
         try:
             await asyncio.wait({call}, timeout=self._timeout_s)
         finally:
@@ -228,7 +229,7 @@ class EnvelopeMiddleware(Middleware):
                 self._stopping.add(call)
                 call.add_done_callback(self._on_stopped)
             elif not call.cancelled():
-                call.exception()  # looked at, also where its caller went away in this moment
+                call.exception()  # retrieved, because nobody reads it if this task is cancelled now
         if not call.done():
             raise TimeoutError
         return call.result()
@@ -242,7 +243,7 @@ class EnvelopeMiddleware(Middleware):
         server = context.fastmcp_context.fastmcp if context.fastmcp_context else None
         tool = await server.get_tool(context.message.name) if server else None
         if tool is None or not isinstance(error.__cause__, pydantic.ValidationError):
-            return failure(INVALID_PARAMETER, "The parameters do not fit the tool's schema.")
+            return failure(INVALID_PARAMETER, "The parameters do not match the tool's schema.")
         return failure(*explain_invalid_arguments(error.__cause__, tool.parameters["properties"]))
 
 
@@ -254,9 +255,9 @@ def tool_server(
     max_bytes: int = MAX_BYTES,
     auth: AuthProvider | None = None,
 ) -> FastMCP[None]:
-    """Build a server without tools; each call is cut after `timeout_s` seconds and answered in the envelope (T-05).
+    """Build a server without tools. It stops a call after `timeout_s` and returns every result in an envelope (T-05).
 
-    `auth` guards the server where it is reached over HTTP.
+    `auth` authenticates callers over HTTP.
     """
     envelope = EnvelopeMiddleware(timeout_s=timeout_s, max_bytes=max_bytes)
     return FastMCP(
@@ -272,16 +273,16 @@ def tool_server(
 
 
 async def _end_cancellation(context: ToolCall) -> None:
-    """Notice that the call was cancelled in its last moment, or have it cancelled no more.
+    """Raise if the call was cancelled meanwhile; otherwise make it impossible to cancel it.
 
-    The SDK answers a cancelled call itself. It ends the whole session where the tool's answer comes after that, and
-    where a cancellation comes while the answer is sent.
+    The SDK answers a cancelled call itself. It closes the whole session if the tool's result follows, or if the
+    cancellation arrives while the result is sent.
     """
     await checkpoint_if_cancelled()
     if context.fastmcp_context and (request := context.fastmcp_context.request_context):
-        request.session._in_flight.pop(request.request_id, None)  # noqa: SLF001 - nothing public says so
+        request.session._in_flight.pop(request.request_id, None)  # noqa: SLF001 - there is no public way
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Leave out FastMCP's trace of what a tool refused on purpose: our own line tells of it."""
+    """Return False for errors that a tool raised on purpose: our own log line reports these."""
     return not (record.exc_info and isinstance(record.exc_info[1], ToolFailed))

@@ -1,9 +1,9 @@
-"""The program `python -m toolweave.servers.core` (C-01)."""
+"""Run the core server: `python -m toolweave.servers.core` (C-01)."""
 
 import gc
 import sys
 
-# Importing makes some 200 000 objects that live to the end; collecting among them takes a third of the start (T-01).
+# Imports create some 200 000 permanent objects; garbage collection meanwhile takes a third of the start time (T-01).
 gc.disable()
 
 from toolweave.servers.core.http_app import build_core_auth  # noqa: E402
@@ -16,7 +16,7 @@ sys.exit(
         description="Serve tools for common work over MCP: query a database, run jobs, read and search files. "
         "What they may do is set by TOOLWEAVE_QUERY_…, TOOLWEAVE_JOB_… and TOOLWEAVE_FILE_… variables.",
         default_port=8001,
-        # Callers are checked over HTTP only: over stdio there are no credentials.
+        # Callers authenticate over HTTP only: stdio has no credentials.
         open_server=lambda settings: open_core_server(settings, auth=build_core_auth(settings)),
     )
 )

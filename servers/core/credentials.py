@@ -1,4 +1,4 @@
-"""Say by what callers of the core server are known, as the operator has set it; FastMCP is not needed for that."""
+"""Read which credentials callers of the core server must send, from the settings and without loading FastMCP."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +11,11 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from toolweave.config.settings import Settings, variable_name
 from toolweave.errors import ConfigError
 
-# In a request's scope: identifies a caller that middleware before us has let in.
+# Key in a request's ASGI scope: the id of a caller that earlier middleware has authenticated.
 CALLER_SCOPE_KEY = "toolweave.caller"
 MIN_TOKEN_LENGTH = 16
 MIN_RSA_BITS = 2048
-# One algorithm for each kind of key: a token does not choose how it is checked.
+# One algorithm for each kind of key, so that a token cannot choose how it is verified.
 CURVE_ALGORITHMS = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 RSA_ALGORITHM = "RS256"
 JWKS_ALGORITHMS = (RSA_ALGORITHM, "ES256")
@@ -23,7 +23,7 @@ JWKS_ALGORITHMS = (RSA_ALGORITHM, "ES256")
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A key that signs tokens: PEM text, and the algorithm that goes with it."""
+    """A public key that verifies tokens: PEM text and its algorithm."""
 
     pem: str
     algorithm: str
@@ -31,7 +31,7 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreCredentials:
-    """What a caller may show: the token itself, or one that an issuer has signed for us. Any of them will do."""
+    """The credentials that the server accepts: the operator's token, or a token that an issuer signed for us."""
 
     token: str | None = field(default=None, repr=False)
     public_key: PublicKey | None = None
@@ -41,22 +41,22 @@ class CoreCredentials:
 
     @property
     def is_configured(self) -> bool:
-        """Say whether callers have to show a credential."""
+        """Return whether callers must send a credential."""
         return bool(self.token or self.public_key or self.jwks_url)
 
 
 def read_core_credentials(settings: Settings) -> CoreCredentials:
-    """Read the `core_…` settings; reads the file of the public key.
+    """Read the `core_…` settings and the file of the public key.
 
     Raises:
-        ConfigError: one of them cannot be used, or lacks another that belongs to it; shows no value.
+        ConfigError: a setting is invalid or incomplete; the message contains no value.
     """
     token = settings.core_token.get_secret_value() if settings.core_token else None
     if token is not None and (len(token) < MIN_TOKEN_LENGTH or not token.isascii() or any(map(str.isspace, token))):
         raise _invalid(
             "core_token",
             f"must have at least {MIN_TOKEN_LENGTH} characters, all ASCII and none of them a space.",
-            "Draw one by lot: python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
+            "Generate one: python -c 'import secrets; print(secrets.token_urlsafe(32))'.",
         )
     needed = {
         f"{variable_name('core_jwks_url')} or {variable_name('core_jwt_public_key')}": settings.core_jwks_url
@@ -67,7 +67,7 @@ def read_core_credentials(settings: Settings) -> CoreCredentials:
     absent = [name for name, value in needed.items() if not value]
     if 0 < len(absent) < len(needed):
         raise ConfigError(
-            f"signed tokens need {' and '.join(absent)}, too: a key alone would let in every token of its owner.",
+            f"signed tokens need {' and '.join(absent)}, too: a key alone would accept every token of its owner.",
             source="settings",
             fix="Set the key, the issuer as in the tokens' 'iss', and the audience as in their 'aud'.",
         )
@@ -92,7 +92,7 @@ def _read_public_key(path: Path) -> PublicKey:
         raise _invalid(
             field,
             "names a file without a public key.",
-            "Name a PEM file: -----BEGIN PUBLIC KEY-----. Of a private key: openssl pkey -in FILE -pubout.",
+            "Name a PEM file: -----BEGIN PUBLIC KEY-----. From a private key: openssl pkey -in FILE -pubout.",
         ) from None
     if isinstance(key, RSAPublicKey) and key.key_size >= MIN_RSA_BITS:
         return PublicKey(pem, RSA_ALGORITHM)
@@ -100,7 +100,7 @@ def _read_public_key(path: Path) -> PublicKey:
         return PublicKey(pem, CURVE_ALGORITHMS[key.curve.name])
     raise _invalid(
         field,
-        "names a key of a kind that is not taken.",
+        "names a key of a kind that is not supported.",
         f"Use RSA of {MIN_RSA_BITS} bits or more, or an elliptic curve P-256, P-384 or P-521.",
     )
 

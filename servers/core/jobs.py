@@ -1,7 +1,7 @@
-"""The tools execute_job and check_job_status: run jobs at HTTP services that the operator allows (C-04).
+"""Provide the tools execute_job and check_job_status: run jobs at HTTP services that the operator allows (C-04).
 
-A POST, which is sent once, starts a job; GETs read its status; no redirect is followed. Messages of failures always
-name the endpoint and the duration.
+One POST without retries starts a job; GETs read its status; redirects are not followed. Every failure message contains
+the endpoint and the duration.
 """
 
 import asyncio
@@ -42,17 +42,17 @@ from toolweave.servers.error_codes import (
 from toolweave.servers.tool_server import Absent, idempotency_key
 
 ENDPOINTS_SETTING = "TOOLWEAVE_JOB_ENDPOINTS"
-# The ids that services may give to jobs: no character in it means anything in a path.
+# The job ids that services may return: no character has a meaning in a URL path.
 JOB_ID_PATTERN = r"[A-Za-z0-9_~.:=@+,-]{1,200}"
 MAX_WAIT_S = 3.0
 POLL_INTERVAL_S = 0.25
-# A last question needs this long to be worth asking.
+# The last status request needs at least this time.
 MIN_POLL_TIME_S = 0.2
 MAX_SENT_BYTES = 1_000_000
-# Less than an answer of ours may have, so that no job is lost in one that is too large.
+# Below the limit of a tool result, so that the job's data always fits into one.
 MAX_READ_BYTES = 500_000
 MAX_STATUS_LENGTH = 100
-# A shorter secret could be a part of any word.
+# A shorter secret could be part of any word, which would then be hidden.
 MIN_SECRET_LENGTH = 4
 _MAX_LISTED_ENDPOINTS = 5
 _MAX_URL_LENGTH = 200
@@ -61,19 +61,19 @@ _FINAL_STATUS = re.compile(
     r"(?i)succe(?:ss|ssful|eded)|complete[d]?|done|finished|fail(?:ed|ure)|error(?:ed)?|cancel+ed|aborted"
 )
 _MAY_HAVE_STARTED = (
-    "The job may have begun: find out at the service before you run it again, since a second call could run it twice."
+    "The job may have started: check at the service before you run it again, because a second call could run it twice."
 )
-_RETRY_ADVICE = "Call check_job_status again in a moment; asking changes nothing."
-_NOT_STARTED = "Check the endpoint and that its service runs, then call again: nothing has begun."
-_AUTH_ADVICE = "The service wants credentials: ask the operator, who sets TOOLWEAVE_JOB_HEADERS."
-_NO_REDIRECTS = "Redirects are not followed: use the URL that the service itself answers at, if the operator allows it."
-_FIX_REQUEST = "Correct the params, or the endpoint, as the service says."
-_ADVICE_BY_STATUS = {401: _AUTH_ADVICE, 403: _AUTH_ADVICE, 429: "The service asks to wait: call again later."}
+_RETRY_ADVICE = "Call check_job_status again in a moment; it only reads the status."
+_NOT_STARTED = "Check the endpoint and that its service runs, then call again: no job was started."
+_AUTH_ADVICE = "The service requires credentials: ask the operator to set them in TOOLWEAVE_JOB_HEADERS."
+_NO_REDIRECTS = "Redirects are not followed: use the service's final URL, if the operator allows it."
+_FIX_REQUEST = "Correct the params or the endpoint as the service's message says."
+_ADVICE_BY_STATUS = {401: _AUTH_ADVICE, 403: _AUTH_ADVICE, 429: "The service limits its requests: call again later."}
 
 
 def _no_dot_segment(text: str) -> str:
     if text in (".", ".."):
-        raise ValueError("must be the id that execute_job gave")
+        raise ValueError("must be the id that execute_job returned")
     return text
 
 
@@ -81,14 +81,14 @@ Endpoint = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=2000),
     Field(
-        description="URL of the job service: where jobs are posted to. Only those that the operator allows.",
+        description="URL of the job service, to which the job is posted. The operator allows certain URLs only.",
         examples=["https://jobs.example.org/v1/reports"],
     ),
 ]
 Params = Annotated[
     dict[str, Any],
     Field(
-        description="What the job needs to know, as the service asks for it: sent as a JSON object.",
+        description="The job's parameters, as the service defines them; sent as a JSON object.",
         examples=[{"report": "sales", "month": "2026-10"}],
     ),
 ]
@@ -96,7 +96,7 @@ JobId = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=f"^{JOB_ID_PATTERN}$"),
     AfterValidator(_no_dot_segment),
-    Field(description="The job's id, as execute_job gave it.", examples=["job-42"]),
+    Field(description="The job's id, as execute_job returned it.", examples=["job-42"]),
 ]
 WaitSeconds = Annotated[
     float,
@@ -104,14 +104,14 @@ WaitSeconds = Annotated[
         ge=0,
         le=MAX_WAIT_S,
         allow_inf_nan=False,
-        description="How many seconds to wait for the job's end; 0 answers at once. Progress is reported meanwhile.",
+        description="How many seconds to wait for the job to finish, with progress reports; 0 returns at once.",
         examples=[2],
     ),
 ]
 
 
 class StartedJob(TypedDict):
-    """A job as the tools answer it; what the service leaves out is None, `progress` is a percentage by custom."""
+    """A job as the tools return it. Values that the service omits are None; `progress` is usually a percentage."""
 
     job_id: str
     status: str | None
@@ -121,7 +121,7 @@ class StartedJob(TypedDict):
 
 
 class JobTools:
-    """The tools as methods; their docstrings and annotations are what a model reads about them."""
+    """The tools as methods. Models read their docstrings and annotations."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -130,7 +130,7 @@ class JobTools:
     async def execute_job(self, context: Context, endpoint: Endpoint, params: Params | Absent = None) -> ToolResult:
         """Start a job at an HTTP service, such as a report or an import, and return its job_id and status.
 
-        The job goes on at the service: follow it with check_job_status. Every call may start another job.
+        The job continues at the service: follow it with check_job_status. Every call may start another job.
         """
         allowed = resolve_endpoint(endpoint, self._settings)
         try:
@@ -149,10 +149,10 @@ class JobTools:
     async def check_job_status(
         self, context: Context, endpoint: Endpoint, job_id: JobId, wait_s: WaitSeconds = 0
     ) -> ToolResult:
-        """Tell how a job is that execute_job started: its status, progress (percent), result and error.
+        """Return the status, progress (percent), result and error of a job that execute_job started.
 
-        Use it until the status says that the job is over. With wait_s it waits a little for that, instead of your
-        asking again at once.
+        Call it until the status shows that the job has finished. With wait_s it waits up to that long for the job to
+        finish, so that you need fewer calls.
         """
         allowed = resolve_endpoint(endpoint, self._settings)
         request = OutboundRequest("GET", f"{allowed.target.url.rstrip('/')}/{quote(job_id, safe='')}")
@@ -173,10 +173,11 @@ class JobTools:
     async def _request_job(
         self, endpoint: "AllowedEndpoint", request: OutboundRequest, timeout_s: float, job_id: str | None = None
     ) -> StartedJob:
-        """Send a request and read the job in its answer; None as the `job_id` starts one.
+        """Send a request and parse the job in its response; without `job_id` the request starts a job.
 
         Raises:
-            ToolFailed: the service cannot be reached or answered with no job; says whether a job may have begun.
+            ToolFailed: the service is unreachable or did not return a job. The suggestion says whether a job may have
+                started.
         """
         own_headers = [(name, value.get_secret_value()) for name, value in endpoint.headers]
         secrets = _header_secrets(own_headers)
@@ -200,20 +201,20 @@ class JobTools:
         if response.redirects or response.status >= 400:
             problem = f"status {response.status} {_error_text(response.body, secrets)}"
             if response.status in (404, 410) and job_id is not None:
-                raise failed(NOT_FOUND, problem, "Check the job_id and the endpoint; finished jobs may be forgotten.")
+                raise failed(NOT_FOUND, problem, "Check the job_id and the endpoint; the service may have deleted it.")
             other = _NO_REDIRECTS if response.status < 400 else _FIX_REQUEST if response.status < 500 else if_sent
             raise failed(ENDPOINT_ERROR, problem, _ADVICE_BY_STATUS.get(response.status, other))
         try:
             return _parse_job(response.body, job_id, secrets)
         except ValueError as error:
-            raise failed(ENDPOINT_ERROR, f"the answer is no job: {error}.", if_sent) from None
+            raise failed(ENDPOINT_ERROR, f"the answer is not a job: {error}.", if_sent) from None
 
     async def _send(self, request: OutboundRequest, endpoint: "AllowedEndpoint", timeout_s: float) -> OutboundResponse:
         caps = OutboundLimits(
             connect_seconds=timeout_s, total_seconds=timeout_s, response_bytes=MAX_READ_BYTES, redirects=0
         )
         policy = OutboundPolicy(allow=tuple(self._settings.outbound_allow), only=(endpoint.target.place,), limits=caps)
-        # No certificate satisfies this one, and making it takes no time.
+        # For http: a context that trusts no certificate, because loading the trusted ones takes time.
         trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if endpoint.target.scheme == "http" else None
         async with open_outbound_client(policy, trust=trust) as client:
             return await client.send(request)
@@ -221,22 +222,22 @@ class JobTools:
 
 @dataclass(frozen=True, slots=True)
 class AllowedEndpoint:
-    """An allowed endpoint as a call uses it, with the headers that go along."""
+    """An endpoint that a call may use, with the headers that the operator has set for it."""
 
     target: OutboundTarget
     headers: tuple[tuple[str, SecretStr], ...]
 
     @property
     def display_url(self) -> str:
-        """Return the URL for messages: short, without what has the form of a secret."""
+        """Return the URL for messages: shortened, and without anything that looks like a secret."""
         return redact_text(self.target.url)[:_MAX_URL_LENGTH]
 
 
 def resolve_endpoint(endpoint: str, settings: Settings) -> AllowedEndpoint:
-    """Read the endpoint of a call.
+    """Return the allowed endpoint for the URL in a call.
 
     Raises:
-        ToolFailed: nothing is allowed, this is not, or it is not the plain URL of an endpoint.
+        ToolFailed: no endpoint is configured, the URL is not allowed, or it is not the plain URL of an endpoint.
     """
     allowed = settings.job_endpoints
     if not allowed:
@@ -255,9 +256,9 @@ def resolve_endpoint(endpoint: str, settings: Settings) -> AllowedEndpoint:
         more = " and others" if len(allowed) > _MAX_LISTED_ENDPOINTS else ""
         raise ToolFailed(
             FORBIDDEN_ENDPOINT,
-            f"The endpoint is not among those that may be called. Allowed: {shown}{more}, and what is below.",
+            f"The endpoint is not among those that may be called. Allowed: {shown}{more}, and paths below them.",
         )
-    # The longest prefix last: it wins over headers of the same name.
+    # The longest prefix comes last, so that its headers replace others of the same name.
     matching = [entry for entry in settings.job_headers if covers(entry.endpoint)]
     matching.sort(key=lambda entry: len(entry.endpoint.segments))
     headers = {name.lower(): (name, value) for entry in matching for name, value in entry.headers}
@@ -267,8 +268,8 @@ def resolve_endpoint(endpoint: str, settings: Settings) -> AllowedEndpoint:
 def _parse_endpoint(endpoint: str) -> tuple[OutboundTarget, tuple[str, ...]]:
     try:
         if "?" in endpoint or "#" in endpoint:
-            raise ValueError("What the job needs goes into params.")
-        # From the text, not from the target: there, dot segments have been carried out already.
+            raise ValueError("Put the job's parameters into params.")
+        # From the text, because the parsed target has its dot segments resolved already.
         path = endpoint.partition("://")[2].partition("/")[2]
         return read_target(endpoint), path_segments(f"/{path}")
     except (OutboundRefused, ValueError) as refused:
@@ -280,23 +281,23 @@ def _parse_endpoint(endpoint: str) -> tuple[OutboundTarget, tuple[str, ...]]:
 
 
 def _parse_job(body: bytes, job_id: str | None, secrets: KnownSecrets) -> StartedJob:
-    """Read the answer to a POST, `{job_id | id, status?}`, or to a GET, `{status, progress?, result?, error?}`.
+    """Parse the response to a POST, `{job_id | id, status?}`, or to a GET, `{status, progress?, result?, error?}`.
 
     Raises:
-        ValueError: it is no job; says what is wrong with it.
+        ValueError: the response is not a job; the message contains the reason.
     """
     try:
         answer = secrets.hide_in(parse_json(body))
     except ValueError:
         raise ValueError("its body is not JSON that can be read") from None
     if not isinstance(answer, dict):
-        raise ValueError("its JSON is not an object")  # noqa: TRY004 - the one that the caller catches
+        raise ValueError("its JSON is not an object")  # noqa: TRY004 - the caller catches ValueError
     status, own_id = answer.get("status"), job_id
     if own_id is None:
         own_id = answer.get("job_id", answer.get("id"))
         own_id = str(own_id) if isinstance(own_id, int) and not isinstance(own_id, bool) else own_id
         if not isinstance(own_id, str) or not re.fullmatch(JOB_ID_PATTERN, own_id) or own_id in (".", ".."):
-            raise ValueError("it has no job_id (nor id) that can be asked about")
+            raise ValueError("it has no job_id (nor id) of a valid form")
     if status is not None and (not isinstance(status, str) or not 0 < len(status) <= MAX_STATUS_LENGTH):
         raise ValueError(f"its status is not a text of 1 to {MAX_STATUS_LENGTH} characters")
     if status is None and job_id is not None:
@@ -306,21 +307,21 @@ def _parse_job(body: bytes, job_id: str | None, secrets: KnownSecrets) -> Starte
 
 
 def _header_secrets(headers: Iterable[tuple[str, str]]) -> KnownSecrets:
-    """Find what would reveal a secret: a value, what stands behind a word such as Bearer, a name with its password."""
+    """Return the secrets in headers: whole values, the part after a scheme such as Bearer, and decoded Basic pairs."""
     found = []
     for _, value in headers:
         scheme, _, rest = value.rpartition(" ")
         found += [value, rest]
-        with suppress(ValueError):  # it is no base64
+        with suppress(ValueError):  # not base64
             pair = b64decode(f"{rest}==").decode() if scheme.strip().lower() == "basic" else ""
             found += [pair, pair.partition(":")[2]]
     return KnownSecrets(longest_first(found, MIN_SECRET_LENGTH))
 
 
 def _error_text(body: bytes, secrets: KnownSecrets) -> str:
-    """Return the text of an error's body, without what was sent in headers."""
+    """Return the text of an error response, without the secrets in the request's headers."""
     try:
-        # Read first: JSON may write a secret with escapes in it.
+        # Parsed first, because JSON may contain a secret with escape sequences.
         return json.dumps(secrets.hide_in(json.loads(body)), ensure_ascii=False)
     except (ValueError, RecursionError):
         return secrets.hide(body.decode(errors="replace"))

@@ -1,6 +1,6 @@
-"""Load the core server when it is first needed, and not when this package is imported (S-04).
+"""Import the core server when it is first needed instead of with this package (S-04).
 
-FastMCP takes more than half a second: `load` belongs on a thread, afterwards the functions here cost nothing.
+Importing FastMCP takes more than half a second: run `import_core_server` on a thread before the other functions.
 """
 
 import logging
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def import_core_server() -> None:
-    """Import the core server and the libraries it is built on."""
+    """Import the core server and its libraries."""
     from fastmcp.client import transports  # noqa: F401, PLC0415
 
     from toolweave.servers import program  # noqa: PLC0415
     from toolweave.servers.core import http_app  # noqa: F401, PLC0415
 
-    # Importing it has given it a handler of its own, beside the log of the process.
+    # On import FastMCP installs its own log handler beside the process's.
     logging.getLogger("fastmcp").handlers.clear()
     logging.getLogger("fastmcp").propagate = True
     program.quiet_framework_logs()
@@ -30,12 +30,12 @@ def import_core_server() -> None:
 
 @asynccontextmanager
 async def open_in_process_session(settings: Settings, options: dict[str, Any]) -> AsyncIterator["ClientSession"]:
-    """Open the server and a session with it, to be initialised: messages over streams in memory, no port, no token.
+    """Open the server and an uninitialised client session with it over streams in memory, without port or token.
 
-    `options` are further arguments of the `ClientSession`. Both end with the block.
+    `options` are further arguments of the `ClientSession`. Both close with the context.
 
     Raises:
-        ConfigError: a setting that a tool needs cannot be used.
+        ConfigError: a setting that a tool needs is invalid.
     """
     from fastmcp.client.transports import FastMCPTransport  # noqa: PLC0415
 

@@ -20,14 +20,14 @@ _INSTRUCTIONS = (
 
 @asynccontextmanager
 async def open_core_server(settings: Settings, *, auth: AuthProvider | None = None) -> AsyncIterator[FastMCP[None]]:
-    """Open what the tools need and build the server on it; all is closed with the context.
+    """Open the tools' resources and build the server; the context closes the resources.
 
-    `auth` guards the server where it is reached over HTTP. Nothing is connected before a tool needs it.
+    `auth` authenticates callers over HTTP. The server connects to the database with the first call that needs it.
 
     Raises:
-        ConfigError: a setting that a tool needs cannot be used.
+        ConfigError: a setting that a tool needs is invalid.
     """
-    # The largest file that may be read, written as JSON.
+    # The largest readable file has to fit, written as JSON.
     most_bytes = max(MAX_BYTES, settings.file_max_bytes * 5 // 4)
     server = tool_server("core", _INSTRUCTIONS, max_bytes=most_bytes, auth=auth)
     jobs, files = JobTools(settings), FileTools(settings)

@@ -1,1 +1,1 @@
-"""Keep a server's data in a SQLAlchemy database: opened, shared with other processes, failing in words."""
+"""Open a server's SQLAlchemy database, which other processes may share, and describe its failures."""

@@ -1,6 +1,6 @@
-"""Open a database and run short transactions on it; the reasons of their failures may be shown to anybody.
+"""Open a database and run short transactions on it, with error messages that callers may see.
 
-What is absent is created; what a newer Toolweave wrote is refused.
+An absent database is created; one that a newer Toolweave wrote is refused.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from toolweave.files import make_file, make_folder
 from toolweave.servers.databases import postgresql
 from toolweave.servers.databases.engine import DatabaseKind, OpenedFile, create_engine, parse_url, sqlite_file
 
-# Shorter than a tool's limit, so that a caller hears that the database is busy instead of a time-out.
+# Shorter than a tool's timeout, so that a caller gets "busy" instead of a timeout error.
 BUSY_TIMEOUT_S = 3.0
 _RETRY_DELAY_S = 0.02
 _TOO_MANY_CALLS = "is busy: too many calls wait for it"
@@ -29,11 +29,11 @@ _TOO_MANY_CALLS = "is busy: too many calls wait for it"
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database of one kind; once `open_database` gave it, its schema is current.
+    """A database of one kind, with a current schema if `open_database` has prepared it.
 
-    A call that writes after the SQLite `file` was deleted or replaced prepares the new one first. One call of a
-    process writes at a time, the others wait up to `patience_s`: the database lets one write at a time anyway, and
-    connections stay free for calls that read.
+    A write after the SQLite `file` was deleted or replaced prepares the new file first. In one process one call writes
+    at a time, and the others wait up to `queue_timeout_s`: the database allows one writer anyway, and connections stay
+    free for readers.
     """
 
     engine: AsyncEngine
@@ -44,24 +44,24 @@ class Database:
 
     @property
     def is_postgresql(self) -> bool:
-        """Tell whether it is a PostgreSQL."""
+        """Return whether it is a PostgreSQL database."""
         return self.engine.dialect.name == "postgresql"
 
     @property
     def is_sqlite(self) -> bool:
-        """Tell whether it is a SQLite."""
+        """Return whether it is a SQLite database."""
         return self.engine.dialect.name == "sqlite"
 
     @property
     def label(self) -> str:
-        """Name the database in messages."""
+        """Return the database's name for messages."""
         url = self.engine.url
-        # Without the options of a URL: a password may be among them.
+        # Without the URL's options, which may contain a password.
         return (url.database or ":memory:") if self.is_sqlite else url.set(query={}).render_as_string()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
-        """Open a transaction that sees one state of the database.
+        """Open a read transaction, which sees one snapshot of the database.
 
         Raises:
             PersistenceError: the database is busy, damaged or gone.
@@ -70,10 +70,10 @@ class Database:
             yield connection
 
     async def select(self, statement: sa.Select[Any], values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """Return the rows of one SELECT, which sees one state of the database without a transaction around it.
+        """Return the rows of one SELECT, run outside a transaction; `values` contains its parameters.
 
-        On SQLite it takes one step on the connection's thread, where SQLAlchemy's own way takes ten; a statement that
-        is used again, with other values in `given` for its parameters, is written out once.
+        On SQLite it needs one step on the connection's thread, where SQLAlchemy needs ten, and a reused statement is
+        compiled once.
 
         Raises:
             PersistenceError: the database is busy, damaged or gone.
@@ -92,11 +92,11 @@ class Database:
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
-        """Open a transaction that commits at its end; it has the database for itself from its start.
+        """Open a write transaction, which excludes other writers from its start and commits at its end.
 
         Raises:
-            PersistenceError: the database is busy, full, damaged or gone; nothing was written, unless the connection
-                to a PostgreSQL breaks while it commits.
+            PersistenceError: the database is busy, full, damaged or gone. Nothing was written, unless the connection
+                to PostgreSQL breaks during the commit.
         """
         try:
             async with asyncio.timeout(self.queue_timeout_s):
@@ -104,7 +104,7 @@ class Database:
         except TimeoutError:
             raise PersistenceError(f"The {self.kind.name} {_TOO_MANY_CALLS}.") from None
         try:
-            # On a thread: a folder may be on a slow disk.
+            # On a thread, because the disk may be slow.
             if await asyncio.to_thread(self.file.is_replaced):
                 await self.engine.dispose()
                 await self.prepare()
@@ -114,7 +114,7 @@ class Database:
             self.write_lock.release()
 
     async def prepare(self) -> None:
-        """Create what is absent: folder, file and schema. Raises PersistenceError, NewerSchema among them."""
+        """Create the folder, file and schema if they are absent. Raises PersistenceError or its NewerSchema."""
         with self._translate_errors():
             if self.file.path:
                 await asyncio.to_thread(_create_private_file, self.file.path)
@@ -125,7 +125,7 @@ class Database:
             await asyncio.to_thread(self.file.record_identity)
 
     async def has_schema(self) -> bool:
-        """Tell whether the schema is there. Raises PersistenceError, NewerSchema among them."""
+        """Return whether the schema exists. Raises PersistenceError or its NewerSchema."""
         with self._translate_errors():
             async with self.read() as connection:
                 return await self._has_schema(connection)
@@ -153,7 +153,7 @@ class Database:
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Raise failures inside the block with the name of the database and what to check."""
+        """Raise errors from the block as PersistenceError with the database's name and what to check."""
         try:
             yield
         except NewerSchema:
@@ -163,20 +163,20 @@ class Database:
                 case OSError():
                     why = error.strerror
                 case UnicodeError():
-                    why = "its host is no name of a host"
+                    why = "its host name is invalid"
                 case _:
                     why = str(error).removesuffix(".")
-            here = "the file and its folder are there for writing"
+            here = "the file and its folder exist and are writable"
             raise PersistenceError(
                 f"Cannot open the {self.kind.name} {self.label}: {why}. Check that "
-                f"{here if self.is_sqlite else 'its server runs and lets you in'}, "
+                f"{here if self.is_sqlite else 'its server runs and accepts your user'}, "
                 f"or set {self.kind.setting} to another database."
             ) from error
 
     @asynccontextmanager
     async def _transaction(self, begin: Literal["DEFERRED", "IMMEDIATE"]) -> AsyncIterator[AsyncConnection]:
-        """Begin in SQLite's words: a transaction that reads first and writes then may be refused."""
-        # A server that is frozen neither answers nor breaks the connection.
+        """Begin a transaction in one of SQLite's modes; a DEFERRED one that writes after reading may be refused."""
+        # A frozen server neither answers nor closes the connection.
         limit = asyncio.timeout(postgresql.TRANSACTION_TIMEOUT_S if self.is_postgresql else None)
         try:
             async with limit, self.engine.connect() as connection:
@@ -200,19 +200,19 @@ async def open_database(
     queue_timeout_s: float | None = None,
     prepare: bool = True,
 ) -> AsyncIterator[Database]:
-    """Open the database at a SQLAlchemy URL; a SQLite file, its folder and the schema are created when absent.
+    """Open the database at a SQLAlchemy URL; create an absent SQLite file, its folder and the schema.
 
-    A call waits up to `busy_timeout_s` while another program holds the database, and up to `queue_timeout_s` (by
-    default as long) while other calls of this process use all connections. Nothing is created without `prepare`.
+    A call waits up to `busy_timeout_s` for other programs that lock the database, and up to `queue_timeout_s` (by
+    default the same) for a connection that other calls of this process use. Without `prepare`, nothing is created.
 
     Raises:
-        ConfigError: the URL is none, or its driver is not installed.
+        ConfigError: the URL is invalid, or its driver is not installed.
         NewerSchema: a newer Toolweave wrote the database; nothing was changed.
-        PersistenceError: it cannot be opened; names it and the fix.
+        PersistenceError: it cannot be opened; the message contains its name and the fix.
     """
     parsed = parse_url(url, kind.setting)
     wait_s = busy_timeout_s if queue_timeout_s is None else queue_timeout_s
-    # On a thread: importing a driver reads files, and event loops of others watch for that.
+    # On a thread: importing a driver reads files, and some servers forbid blocking calls on the event loop.
     engine = await asyncio.to_thread(create_engine, parsed, kind, busy_timeout_s, wait_s)
     database = Database(engine, kind, asyncio.Lock(), wait_s, OpenedFile(sqlite_file(parsed)))
     try:
@@ -224,7 +224,7 @@ async def open_database(
 
 
 async def has_schema(url: str | sa.URL, kind: DatabaseKind) -> bool:
-    """Tell whether a database has the schema, which is not created; raises what `open_database` does."""
+    """Return whether a database has the schema, without creating it; raises as `open_database`."""
     async with open_database(url, kind, prepare=False) as database:
         return await database.has_schema()
 
@@ -235,9 +235,9 @@ def _create_private_file(file: Path) -> None:
 
 
 async def _use_write_ahead_log(database: Database) -> None:
-    """Let readers and a writer work side by side; the file remembers it.
+    """Switch the file permanently to write-ahead logging, with which readers and a writer do not block each other.
 
-    SQLite answers "locked" at once, without its busy timeout, when two processes switch a new file together.
+    If two processes switch a new file at once, SQLite ignores its busy timeout, so this function retries.
     """
     attempts = int(BUSY_TIMEOUT_S / _RETRY_DELAY_S)
     async with database.engine.connect() as connection:
@@ -255,13 +255,13 @@ async def _use_write_ahead_log(database: Database) -> None:
 
 @lru_cache(maxsize=256)
 def _compile_select(statement: sa.Select[Any]) -> tuple[str, list[str], list[str]]:
-    """Write a statement as SQLite takes it, with the names of its columns and, in order, of its parameters."""
+    """Compile a SELECT for SQLite: its text, its column names, and its parameter names in order."""
     compiled: Any = statement.compile(dialect=aiosqlite.dialect())
     return str(compiled), [column.name for column in statement.selected_columns], compiled.positiontup
 
 
 def failure_reason(error: BaseException | None) -> str:
-    """Say why a database failed, in words that hold nothing of what the driver says."""
+    """Return why a database failed, without any text from the driver."""
     if isinstance(error, sa.exc.TimeoutError):
         return _TOO_MANY_CALLS
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error

@@ -1,4 +1,4 @@
-"""Make the engine of a database from its kind and its URL, and notice when its SQLite file is replaced."""
+"""Create the engine of a database from its kind and its URL, and detect a replaced SQLite file."""
 
 import contextlib
 import sqlite3
@@ -22,10 +22,10 @@ _ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": postgresql.DRIVER,
 
 @dataclass(frozen=True, slots=True)
 class DatabaseKind:
-    """A kind of database; messages say such things as "the {name} is busy", with its `name`.
+    """A kind of database; messages contain its `name`, such as "the {name} is busy".
 
-    `create` makes all tables; `version_table` has one row with the schema's version. A commit on SQLite survives the
-    process with `synchronous` NORMAL, a power cut too with FULL.
+    `create` creates all tables; `version_table` has one row with the schema's version. On SQLite, a commit survives a
+    killed process with `synchronous` NORMAL, and also a power failure with FULL.
     """
 
     name: str
@@ -37,9 +37,9 @@ class DatabaseKind:
 
 
 class OpenedFile:
-    """A file as it was when it was opened.
+    """The identity of a database file when it was opened.
 
-    SQLite goes on with the one that nobody sees any more: what it writes there is lost when it closes.
+    SQLite keeps using a file that was deleted or replaced; what it writes there is lost when it closes.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -47,11 +47,11 @@ class OpenedFile:
         self._identity: tuple[int, int] | None = None
 
     def record_identity(self) -> None:
-        """Take what is there now for the file that is open."""
+        """Store the identity of the file that is at the path now."""
         self._identity = self._current_identity()
 
     def is_replaced(self) -> bool:
-        """Tell whether what is there now is another file, or none."""
+        """Return whether another file, or none, is at the path now."""
         return self._identity is not None and self._current_identity() != self._identity
 
     def _current_identity(self) -> tuple[int, int] | None:
@@ -63,24 +63,24 @@ class OpenedFile:
 
 
 class _SQLiteConnection(sqlite3.Connection):
-    """Roll back before closing.
+    """A connection that rolls back before it closes.
 
-    A cursor of a cancelled call may live on in its traceback, and as long as it does SQLite keeps a closed connection
-    with its transaction and its locks.
+    The traceback of a cancelled call may reference a cursor. As long as it does, SQLite keeps a closed connection's
+    transaction and locks.
     """
 
     def close(self) -> None:
-        # It may be closed already: who closes it twice is not to hear of it.
+        # The connection may be closed already; closing it twice is not an error.
         with contextlib.suppress(sqlite3.Error):
             self.rollback()
         super().close()
 
 
 def parse_url(url: str | sa.URL, setting: str) -> sa.URL:
-    """Parse a SQLAlchemy URL, filling in the asynchronous driver.
+    """Parse a SQLAlchemy URL and add the asynchronous driver.
 
     Raises:
-        ConfigError: it is not a database URL; names `setting`.
+        ConfigError: it is not a database URL; the message contains `setting`.
     """
     try:
         parsed = sa.make_url(url)
@@ -90,7 +90,7 @@ def parse_url(url: str | sa.URL, setting: str) -> sa.URL:
 
 
 def sqlite_file(url: sa.URL) -> Path | None:
-    """Give the file of a SQLite database; None where there is none: another database, or one in memory."""
+    """Return the file of a SQLite database; None for a database in memory or of another kind."""
     name = url.database
     if url.get_backend_name() != "sqlite" or name in (None, "", ":memory:"):
         return None
@@ -101,10 +101,10 @@ def sqlite_file(url: sa.URL) -> Path | None:
 
 
 def create_pooled_engine(url: sa.URL, setting: str, name: str, queue_timeout_s: float, **options: Any) -> AsyncEngine:
-    """Create an engine without connecting; the first one of a process imports its driver.
+    """Create an engine without connecting; the first engine of a process imports its driver.
 
     Raises:
-        ConfigError: the URL's driver is absent or not asynchronous; names `setting`.
+        ConfigError: the URL's driver is absent or not asynchronous; the message contains `setting`.
     """
     is_sqlite = url.get_backend_name() == "sqlite"
     if url.drivername == postgresql.DRIVER:
@@ -116,7 +116,7 @@ def create_pooled_engine(url: sa.URL, setting: str, name: str, queue_timeout_s: 
             pool_size=1 if is_sqlite and sqlite_file(url) is None else POOL_SIZE,
             max_overflow=0,
             pool_timeout=queue_timeout_s,
-            # A server that was restarted has closed the connections that wait here.
+            # A restarted server has closed the idle connections in the pool.
             pool_pre_ping=not is_sqlite,
             **options,
         )
@@ -126,12 +126,12 @@ def create_pooled_engine(url: sa.URL, setting: str, name: str, queue_timeout_s: 
 
 
 def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float, queue_timeout_s: float) -> AsyncEngine:
-    """Create the engine of a database that is written to; raises what `pooled_engine` does."""
+    """Create the engine of a database that we write to; raises as `create_pooled_engine`."""
     is_sqlite = url.get_backend_name() == "sqlite"
     connect_args = {"timeout": busy_timeout_s, "factory": _SQLiteConnection} if is_sqlite else {}
     engine = create_pooled_engine(url, kind.setting, kind.name, queue_timeout_s, connect_args=connect_args)
     if is_sqlite:
-        # Before what SQLAlchemy does with a new connection: that may be cancelled, too.
+        # Runs before SQLAlchemy's own setup of a new connection, because that setup may be cancelled.
         sa.event.listen(engine.sync_engine, "connect", _connect_listener(kind), insert=True)
         statements = {"DEFERRED": "BEGIN DEFERRED", "IMMEDIATE": "BEGIN IMMEDIATE"}
     elif url.drivername == postgresql.DRIVER:
@@ -153,7 +153,7 @@ def _connect_listener(kind: DatabaseKind) -> Callable[[Any, object], None]:
     def configure(connection: Any, _record: object) -> None:
         driver = connection.driver_connection
         driver.stop = _call_once(driver.stop)
-        # None: the driver begins no transaction of its own accord.
+        # None: the driver does not begin transactions by itself.
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA synchronous = {kind.synchronous}")
@@ -163,9 +163,9 @@ def _connect_listener(kind: DatabaseKind) -> Callable[[Any, object], None]:
 
 
 def _call_once(stop: Callable[[], Any]) -> Callable[[], Any]:
-    """Stop a connection's thread the first time only.
+    """Return a `stop` that stops a connection's thread only once.
 
-    Who closes a connection that a cancelled call has stopped already would wait for an answer of a thread that is gone.
+    Without this, closing a connection that a cancelled call has stopped would wait for ever for the stopped thread.
     """
     was_called = False
 

@@ -1,4 +1,4 @@
-"""Say what is special about PostgreSQL: how it is connected to, how a transaction begins there, why it failed."""
+"""Provide the PostgreSQL specifics: connection arguments, the statements that begin a transaction, failure reasons."""
 
 import hashlib
 import re
@@ -9,10 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 DRIVER = "postgresql+psycopg"
 
-# From its beginning to its commit, however many statements it has; what has to be tidied up then may take 10 s more.
+# For a whole transaction, whatever the number of its statements; the cleanup after it may take 10 s more.
 TRANSACTION_TIMEOUT_S = 30.0
 
-# The server ends a statement, and the transaction of a client that was suspended in it.
+# The server cancels a statement after this time, and ends the transaction of a client that is suspended in it.
 _STATEMENT_TIMEOUT_S = 10.0
 _CONNECT_TIMEOUT_S = 3
 
@@ -26,7 +26,7 @@ _STARTING = "is starting or stopping"
 _REASON_BY_SQLSTATE = {
     "08": _CONNECTION_LOST,
     "25006": "is read-only",
-    "25P03": "waited too long in a transaction and gave it up",
+    "25P03": "ended a transaction that was idle too long",
     "28": _ACCESS_REFUSED,
     "3D000": "is not there: create it on its server",
     "3F000": "has no schema for its tables: check the search_path of its user",
@@ -47,7 +47,7 @@ _REASON_BY_SQLSTATE = {
     "XX002": "is damaged",
 }
 
-# Whom the server refuses gets no SQLSTATE, only words.
+# A client that the server refuses gets no SQLSTATE, only a text.
 _REASON_BY_MESSAGE = (
     (r"authentication failed|no password supplied|pg_hba\.conf|role .* (not exist|not permitted)", _ACCESS_REFUSED),
     (r"database .* does not exist", _REASON_BY_SQLSTATE["3D000"]),
@@ -60,9 +60,9 @@ UNKNOWN_REASON = "cannot be used"
 
 
 def connect_args(url: sa.URL, name: str) -> dict[str, Any]:
-    """Give what psycopg is told on connecting; how long it waits the URL may say itself.
+    """Return psycopg's connection arguments; options in the URL replace the timeouts.
 
-    Statements are not prepared, so that a pooler may stand in between.
+    Statements are not prepared, so that the connection may pass through a pooler.
     """
     timeouts = {
         "connect_timeout": _CONNECT_TIMEOUT_S,
@@ -76,11 +76,11 @@ def connect_args(url: sa.URL, name: str) -> dict[str, Any]:
 
 
 def begin_statements(lock_name: str, busy_timeout_s: float) -> dict[str, str]:
-    """Give the statements that stand first in a transaction, by what SQLite calls it.
+    """Return the first statements of a transaction, by the name of its mode in SQLite.
 
-    A reader (DEFERRED) sees one state of the database. Of those who write (IMMEDIATE) under one `lock` one does at a
-    time, in all processes: what it has read stays so until it commits, and ids become visible in their order. The
-    limits hold for the transaction only: a pooler may give the connection to others then.
+    A reader (DEFERRED) sees one snapshot of the database. Writers (IMMEDIATE) with the same `lock_name` run one at a
+    time in all processes, so that the rows they have read do not change until they commit, and ids become visible in
+    order. The timeouts apply to the transaction only, because a pooler may pass the connection on to other clients.
     """
     number = int.from_bytes(hashlib.sha256(lock_name.encode()).digest()[:8], signed=True)
     limits = (
@@ -95,13 +95,13 @@ def begin_statements(lock_name: str, busy_timeout_s: float) -> dict[str, str]:
 
 
 async def encoding_problem(connection: AsyncConnection) -> str | None:
-    """Tell why texts of every script cannot be kept there, if so."""
+    """Return a problem if the database's encoding cannot store all Unicode text, else None."""
     encoding = await connection.scalar(sa.text("SHOW server_encoding"))
     return None if encoding == "UTF8" else f"has the encoding {encoding}: create it with ENCODING 'UTF8'"
 
 
 def failure_reason(error: BaseException | None) -> str:
-    """Say why the database failed, in words that hold nothing of what the driver says."""
+    """Return why the database failed, without any text from the driver."""
     state = getattr(error, "sqlstate", None)
     if state:
         return _REASON_BY_SQLSTATE.get(state) or _REASON_BY_SQLSTATE.get(state[:2], UNKNOWN_REASON)
@@ -112,5 +112,5 @@ def failure_reason(error: BaseException | None) -> str:
 
 
 def _milliseconds(seconds: float) -> int:
-    # 0 would be no limit.
+    # 0 would disable the timeout.
     return max(1, int(seconds * 1000))

@@ -1,1 +1,1 @@
-"""Keep the registered ToolConfigs: what stands for a server where a team has an HTTP API and none over MCP (W-01)."""
+"""Store registered ToolConfigs, which make an HTTP API usable as tools without an MCP server (W-01)."""

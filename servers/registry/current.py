@@ -1,8 +1,8 @@
-"""Hold the process's tool registry where served graphs and routes find it.
+"""Provide the process's tool registry to served graphs and routes.
 
-A lifespan publishes its registry, for use on the lifespan's event loop. Wherever else a graph runs, on another loop or
-in a process without a lifespan, the same database is opened for each use. The database's library is loaded with the
-first one, not with the graphs that may never need it (S-04).
+A lifespan publishes its registry for use on its own event loop. On another loop, or in a process without a lifespan,
+each use opens the same database. The database library is imported with the first use and not with the graphs, which
+may never need it (S-04).
 """
 
 import asyncio
@@ -27,9 +27,9 @@ OPEN_TIMEOUT_S = 30.0
 
 
 class RegistrySlot:
-    """Room for a registry of each event loop, used from any thread.
+    """The registries of all event loops; thread-safe.
 
-    No more than MOST_OPENED are opened at a time on each event loop.
+    On each event loop, at most MAX_OPEN_REGISTRIES are open at a time.
     """
 
     def __init__(self) -> None:
@@ -38,22 +38,22 @@ class RegistrySlot:
         self._semaphores: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
     def publish(self, registry: "ToolRepository") -> None:
-        """Make `registry` the process's, from the event loop that it was opened on."""
+        """Publish `registry` for the process, from the event loop that opened it."""
         with self._lock:
             self._published.append((registry, asyncio.get_running_loop()))
 
     def unpublish(self, registry: "ToolRepository") -> None:
-        """Take `registry` out, if it is in, before it closes."""
+        """Remove `registry`, if it is published, before it closes."""
         with self._lock:
             self._published = [entry for entry in self._published if entry[0] is not registry]
 
     @asynccontextmanager
     async def open_registry(self) -> "AsyncIterator[ToolRepository]":
-        """Return the registry published on this loop, else open the one published last, or that of the settings.
+        """Yield the registry published on this loop; otherwise open the one published last, or the configured one.
 
         Raises:
-            PersistenceError: it cannot be opened, or others that are being opened take too long.
-            ConfigError: the settings are wrong.
+            PersistenceError: it cannot be opened, or waiting for other open registries timed out.
+            ConfigError: the settings are invalid.
         """
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -75,7 +75,7 @@ class RegistrySlot:
             semaphore.release()
 
     async def find(self, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
-        """Return those of the tools that there are now, by id.
+        """Return the registered ones of these tools, by id.
 
         Raises:
             PersistenceError: the registry cannot be read now.
@@ -85,7 +85,7 @@ class RegistrySlot:
 
 
 def _registry_at(url: "sa.URL | None") -> "AbstractAsyncContextManager[ToolRepository]":
-    """Open the registry at a URL, or at that of the settings; imports the database's library with the first use."""
+    """Return the registry at a URL, by default the configured one, to open; the first call imports the library."""
     from toolweave.servers.registry.repository import database_url, open_registry_at  # noqa: PLC0415
 
     return open_registry_at(url or database_url(load_settings()))

@@ -31,10 +31,10 @@ from toolweave.servers.registry.stored_tools import (
 )
 from toolweave.tool_config import TOOL_ID, ToolConfig
 
-# SQLite takes 32 766 parameters in one statement, PostgreSQL 65 535.
+# SQLite allows 32 766 parameters in one statement, PostgreSQL 65 535.
 _IDS_PER_STATEMENT = 1_000
 _IDS_PER_ATTEMPT = 100
-# Hundreds of requests that come together are all answered, if late.
+# Long enough for hundreds of simultaneous requests.
 _QUEUE_TIMEOUT_S = 30.0
 _READ_COLUMNS = (TOOLS.c.tool_id, TOOLS.c.revision, TOOLS.c.created_at, TOOLS.c.updated_at, TOOLS.c.document)
 OnConflict = Literal["error", "replace", "skip"]
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """The ids of an import by what became of them, each list in the order of the import."""
+    """The created, replaced and skipped ids of an import, each list in the order of the import."""
 
     created: list[str]
     replaced: list[str]
@@ -52,19 +52,19 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True)
 class ToolPage:
-    """A page of the tools that a search found, and how many it found in all."""
+    """A page of the tools that match a search, and the number of all matches."""
 
     tools: list[RegisteredTool]
     total: int
 
 
 class ToolRepository:
-    """The tools of one database, for the event loop it was opened on; `clock` is there so that tests own the time.
+    """The tools in one database, for the event loop that opened it; `clock` is a parameter for tests.
 
-    What is stored of a tool and cannot be read any more counts as absent, with a warning in the log: it keeps its
-    place in the total and on its page, its id stays taken, and `replace` and `delete` work on it.
+    A stored tool that this version cannot read is skipped with a warning in the log. It still counts in totals and
+    pages, its id stays taken, and `replace` and `delete` work on it.
 
-    Every method raises PersistenceError where the database is busy, full, damaged or gone.
+    Every method raises PersistenceError if the database is busy, full, damaged or gone.
     """
 
     def __init__(self, database: Database, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
@@ -74,20 +74,20 @@ class ToolRepository:
 
     @property
     def url(self) -> sa.URL:
-        """Say where the database is."""
+        """Return the database's URL."""
         return self._database.engine.url
 
     async def find(self, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
-        """Return those of the tools that there are, by id, in the order of `tool_ids`."""
+        """Return the registered ones of these tools, by id, in the order of `tool_ids`."""
         tools = await self.find_registered(tool_ids)
         return {tool_id: tools[tool_id].config for tool_id in dict.fromkeys(tool_ids) if tool_id in tools}
 
     async def get(self, tool_id: str) -> RegisteredTool | None:
-        """Return one tool; None when there is none of that id."""
+        """Return one tool; None if its id is not registered."""
         return (await self.find_registered([tool_id])).get(tool_id)
 
     async def find_registered(self, tool_ids: Iterable[str]) -> dict[str, RegisteredTool]:
-        """Return those of the tools that there are, with their revisions, by id."""
+        """Return the registered ones of these tools, with their revisions, by id."""
         rows: list[Mapping[str, Any]] = []
         for batch in batches(dict.fromkeys(tool_id for tool_id in tool_ids if re.fullmatch(TOOL_ID, tool_id))):
             values = {f"id_{place}": tool_id for place, tool_id in enumerate(batch)}
@@ -95,7 +95,7 @@ class ToolRepository:
         return {tool.config.tool_id: tool for tool in await self._row_reader.read_tools(rows)}
 
     async def search(self, query: str | None = None, *, limit: int, offset: int = 0) -> ToolPage:
-        """Return a page of the tools that have every word of the query in id, name, description, path or method."""
+        """Return a page of the tools with every word of the query in their id, name, description, path or method."""
         conditions, order = search_clauses(query)
         statement = sa.select(*_READ_COLUMNS).where(*conditions).order_by(*order).limit(limit).offset(offset)
         async with self._database.read() as connection:
@@ -104,15 +104,15 @@ class ToolRepository:
         return ToolPage(await self._row_reader.read_tools(rows), total or 0)
 
     async def list_all(self) -> list[ToolConfig]:
-        """Return every tool, in the order of their ids."""
+        """Return all tools, in the order of their ids."""
         rows = await self._database.select(sa.select(*_READ_COLUMNS).order_by(TOOLS.c.folded_id), {})
         return [tool.config for tool in await self._row_reader.read_tools(rows)]
 
     async def create(self, config: ToolConfig, *, rename: bool = False) -> RegisteredTool:
-        """Register a tool; with `rename` under a numbered id like its own where that is taken.
+        """Register a tool; with `rename`, add a number to its id if that is taken.
 
         Raises:
-            Conflict: the id is taken, if only in other case.
+            Conflict: the id is taken, possibly in other case.
         """
         row = tool_row(config)
         async with self._write_transaction() as (connection, times):
@@ -125,11 +125,11 @@ class ToolRepository:
         return RegisteredTool(config, **times)
 
     async def replace(self, config: ToolConfig, *, revision: int | None = None) -> RegisteredTool:
-        """Put a configuration in the place of the one with its id; with `revision` only of that one.
+        """Replace the tool with the same id; with `revision`, only if it still has that revision.
 
         Raises:
             NotFound: there is no such tool.
-            StaleRevision: it has another revision by now.
+            StaleRevision: it has another revision.
         """
         row = tool_row(config)
         async with self._write_transaction() as (connection, times):
@@ -138,11 +138,11 @@ class ToolRepository:
         return RegisteredTool(config, **times)
 
     async def delete(self, tool_id: str, *, revision: int | None = None) -> None:
-        """Remove a tool; with `revision` only that one.
+        """Delete a tool; with `revision`, only if it still has that revision.
 
         Raises:
             NotFound: there is no such tool.
-            StaleRevision: it has another revision by now.
+            StaleRevision: it has another revision.
         """
         async with self._write_transaction() as (connection, _):
             await _existing_row(connection, tool_id, revision)
@@ -155,23 +155,23 @@ class ToolRepository:
         on_conflict: OnConflict = "error",
         revisions: Mapping[str, int] | None = None,
     ) -> ImportReport:
-        """Register many tools, or none of them; those that `revisions` names only if they have these now.
+        """Register all the tools or none; tools named in `revisions` must still have these revisions.
 
         Raises:
-            Conflict: an id comes twice among them, if only in other case; or `on_conflict` is "error" and ids are
-                taken; or it is "replace" and ids are taken by ones of other case; or revisions have changed.
+            Conflict: an id occurs twice, possibly in other case; `on_conflict` is "error" and ids are taken; it is
+                "replace" and ids are taken in other case; or revisions have changed.
         """
         rows = await asyncio.to_thread(lambda: [tool_row(config) for config in configs])
         counts = Counter(row["folded_id"] for row in rows)
         if twins := [row["tool_id"] for row in rows if counts[row["folded_id"]] > 1]:
-            raise Conflict(f"Tool ids come more than once in what is to be registered: {format_ids(twins)}.")
+            raise Conflict(f"Tool ids occur more than once in the import: {format_ids(twins)}.")
         async with self._write_transaction() as (connection, times):
             await _check_revisions(connection, revisions or {})
             return await _write_all(connection, rows, times, on_conflict)
 
     @asynccontextmanager
     async def _write_transaction(self) -> AsyncIterator[tuple[AsyncConnection, dict[str, Any]]]:
-        """Open a transaction that no other writes beside; yields the revision and the times of what it writes."""
+        """Open a write transaction; yield its connection, and the revision and times of the rows that it writes."""
         now = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
         async with self._database.write() as connection:
             following = REVISIONS.update().values(last=REVISIONS.c.last + 1).returning(REVISIONS.c.last)
@@ -181,7 +181,7 @@ class ToolRepository:
 
 @lru_cache(maxsize=64)
 def _select_by_ids(count: int) -> sa.Select[Any]:
-    """Select tools by so many ids; the same statement each time, so that it is written out once."""
+    """Return the SELECT of tools by `count` ids, cached so that it is compiled once."""
     return sa.select(*_READ_COLUMNS).where(TOOLS.c.tool_id.in_([sa.bindparam(f"id_{place}") for place in range(count)]))
 
 
@@ -201,21 +201,21 @@ def _id_conflict(tool_id: str, same: str) -> Conflict:
 
 
 async def _check_revisions(connection: AsyncConnection, revisions: Mapping[str, int]) -> None:
-    """Refuse what was made of tools that have other revisions by now, or are gone. Raises Conflict."""
+    """Raise Conflict if tools have been deleted or have other revisions than these."""
     stored = {row["tool_id"]: row["revision"] for row in (await rows_by_id(connection, revisions)).values()}
     if changed := [tool_id for tool_id, revision in revisions.items() if stored.get(tool_id) != revision]:
-        raise Conflict(f"Others have changed {format_ids(changed)} meanwhile; nothing was stored. Please try again.")
+        raise Conflict(f"Others have changed {format_ids(changed)} meanwhile; nothing was stored. Try again.")
 
 
 async def _write_all(
     connection: AsyncConnection, rows: Sequence[Mapping[str, Any]], times: Mapping[str, Any], on_conflict: OnConflict
 ) -> ImportReport:
-    """Write rows that have the columns of `row_of`; `times` are the revision and the times that new ones get.
+    """Write rows with the columns of `tool_row`; `times` contains the revision and times of new rows.
 
-    A tool that is replaced keeps the time it was created.
+    A replaced tool keeps its creation time.
 
     Raises:
-        Conflict: ids are taken, and `on_conflict` is "error"; or taken by ones of other case, and it is "replace".
+        Conflict: `on_conflict` is "error" and ids are taken, or it is "replace" and ids are taken in other case.
     """
     stored = await rows_by_id(connection, [row["tool_id"] for row in rows])
     old = {row["tool_id"]: stored[row["folded_id"]] for row in rows if row["folded_id"] in stored}
@@ -238,14 +238,14 @@ async def _write_all(
 
 
 def batches(items: Iterable[T], size: int = _IDS_PER_STATEMENT) -> Iterator[Sequence[T]]:
-    """Split into as many items as one statement may name."""
+    """Yield the items in batches of `size`, by default as many as one statement may contain."""
     iterator = iter(items)
     while batch := tuple(islice(iterator, size)):
         yield batch
 
 
 async def rows_by_id(connection: AsyncConnection, tool_ids: Iterable[str]) -> dict[str, sa.RowMapping]:
-    """Return those tools, without documents, whose ids equal one of `tool_ids` but for case; by folded id."""
+    """Return the rows, without documents, whose ids equal one of `tool_ids` in any case; by folded id."""
     columns = (TOOLS.c.tool_id, TOOLS.c.folded_id, TOOLS.c.revision, TOOLS.c.created_at)
     found: dict[str, sa.RowMapping] = {}
     for batch in batches({fold_id(tool_id) for tool_id in tool_ids}):
@@ -255,7 +255,7 @@ async def rows_by_id(connection: AsyncConnection, tool_ids: Iterable[str]) -> di
 
 
 async def find_free_id(connection: AsyncConnection, tool_id: str) -> str:
-    """Return the id, or the first numbered one like it that is free."""
+    """Return the id if it is free, else the first free numbered variant of it."""
     for candidates in batches(numbered_ids(tool_id), _IDS_PER_ATTEMPT):
         stored = await rows_by_id(connection, candidates)
         if free := next((candidate for candidate in candidates if fold_id(candidate) not in stored), None):
@@ -268,9 +268,9 @@ async def open_tool_registry(settings: Settings) -> AsyncIterator[ToolRepository
     """Open the registry at TOOLWEAVE_TOOLS_DATABASE_URL, by default the SQLite file tools.db in the data folder.
 
     Raises:
-        ConfigError: the URL is none, or its driver is not installed.
+        ConfigError: the URL is invalid, or its driver is not installed.
         NewerSchema: a newer Toolweave wrote the database; nothing was changed.
-        PersistenceError: it cannot be opened; names it and the fix.
+        PersistenceError: it cannot be opened; the message contains its name and the fix.
     """
     async with open_registry_at(await asyncio.to_thread(database_url, settings)) as registry:
         yield registry
@@ -280,7 +280,7 @@ async def open_tool_registry(settings: Settings) -> AsyncIterator[ToolRepository
 async def open_registry_at(
     url: str | sa.URL, *, busy_timeout_s: float = BUSY_TIMEOUT_S
 ) -> AsyncIterator[ToolRepository]:
-    """Open the registry in the database at a SQLAlchemy URL; raises what `open_tool_registry` does."""
+    """Open the registry in the database at a SQLAlchemy URL; raises as `open_tool_registry`."""
     async with open_database(
         url, TOOLS_DATABASE, busy_timeout_s=busy_timeout_s, queue_timeout_s=_QUEUE_TIMEOUT_S
     ) as database:
@@ -288,5 +288,5 @@ async def open_registry_at(
 
 
 def database_url(settings: Settings) -> str:
-    """Return the setting, or the SQLite file in the data folder."""
+    """Return the URL from the settings, by default of the SQLite file in the data folder."""
     return settings.tools_database_url or f"sqlite+aiosqlite:///{settings.data_dir.absolute() / 'tools.db'}"

@@ -1,4 +1,4 @@
-"""Describe how a registered tool is stored: its tables, its row, its ids and what a search finds it by (W-01)."""
+"""Define how registered tools are stored: tables, rows, ids and search columns (W-01)."""
 
 import asyncio
 import hashlib
@@ -22,9 +22,9 @@ from toolweave.tool_config import RESERVED_IDS, ToolConfig
 
 VERSION = 1
 METADATA = sa.MetaData()
-# In the order of the code points, as everywhere in SQLite: a PostgreSQL may sort by the rules of a language.
+# Sorted by code point, as always in SQLite: PostgreSQL may sort by a language's collation.
 _ID_TYPE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-# What is searched stands before the documents: a search need not read over these.
+# The search columns come before the document, so that a search does not read the documents.
 TOOLS = sa.Table(
     "registered_tools",
     METADATA,
@@ -37,7 +37,7 @@ TOOLS = sa.Table(
     sa.Column("search_text", sa.Text, nullable=False),
     sa.Column("document", sa.Text, nullable=False),
 )
-# One row. Every write takes the next number first: none comes twice for an id, and writers come one by one.
+# One row. Every write increments it first, so that no revision repeats and writers run one at a time.
 REVISIONS = sa.Table("tool_registry_revision", METADATA, sa.Column("last", sa.BigInteger, nullable=False))
 SCHEMA_VERSION = sa.Table("tool_registry_schema_version", METADATA, sa.Column("version", sa.Integer, nullable=False))
 
@@ -61,7 +61,7 @@ _NOT_ID_CHARS = re.compile(r"[^a-z0-9]+")
 
 
 def make_tool_id(name: str) -> str:
-    """Make an id of a name in any script; one whose letters no id can hold gets its hash."""
+    """Return a tool id for a name in any script; if no letter fits into an id, the name's hash."""
     letters = unicodedata.normalize("NFKD", name).casefold().encode("ascii", "ignore").decode()
     made = _NOT_ID_CHARS.sub("_", letters)[:MAX_ID_LENGTH].strip("_")
     if made in RESERVED_IDS:
@@ -70,9 +70,9 @@ def make_tool_id(name: str) -> str:
 
 
 def numbered_ids(tool_id: str) -> Iterator[str]:
-    """Yield an id and then numbered ones, without end: get_user, get_user-2, get_user-3 and so on."""
+    """Yield an id and its numbered variants without end: get_user, get_user-2, get_user-3 and so on."""
     yield tool_id
-    # What `slug` gives in place of a reserved id is numbered already: import-2, import-3.
+    # `make_tool_id` numbers a reserved id already: import-2, import-3.
     if tool_id.removesuffix("-2") in RESERVED_IDS:
         tool_id = tool_id.removesuffix("-2")
     for number in count(2):
@@ -81,33 +81,32 @@ def numbered_ids(tool_id: str) -> Iterator[str]:
 
 
 def fold_id(tool_id: str) -> str:
-    """Return the form that no two tools may have in common: `Get_User` and `get_user` would be taken for each other."""
+    """Return the form that must be unique among tools, because `Get_User` and `get_user` are easily confused."""
     return tool_id.lower()
 
 
 def format_ids(tool_ids: Sequence[str], max_ids: int = 20) -> str:
-    """Name the first `most` ids in a sentence, and say how many more there are."""
+    """Return the first `max_ids` ids for a sentence, with the number of further ones."""
     more = len(tool_ids) - max_ids
     return ", ".join(tool_ids[:max_ids]) + (f" and {more} more" if more > 0 else "")
 
 
 _MAX_WORDS = 16
-# A pattern of SQLite's LIKE may have 50 000 bytes.
+# SQLite's LIKE allows patterns of 50 000 bytes.
 _MAX_QUERY_LENGTH = 1_000
 
 
 def search_columns(config: ToolConfig) -> dict[str, str]:
-    """Return the columns that a search looks at; no word goes over the end of a line."""
+    """Return the values of the search columns, one text per line so that no word spans two of them."""
     names = (config.tool_id, config.name)
     texts = (*names, config.description, config.api.path, config.api.method)
     return {"name_text": "\n".join(map(_fold_text, names)), "search_text": "\n".join(map(_fold_text, texts))}
 
 
 def search_clauses(query: str | None) -> tuple[list[sa.ColumnElement[bool]], list[sa.ColumnElement[Any]]]:
-    """Return the conditions and the order of a search: an exact id, then all words in id and name, then the rest.
+    """Return the conditions and the stable order of a search: an exact id, then all words in id or name, then the rest.
 
-    Every word must occur somewhere: the first 16 words of the first 1 000 characters count. The order is the same
-    every time.
+    Every word must occur; only the first 16 words of the first 1 000 characters count.
     """
     text = _fold_text((query or "")[:_MAX_QUERY_LENGTH])
     words = text.split()[:_MAX_WORDS]
@@ -120,21 +119,21 @@ def search_clauses(query: str | None) -> tuple[list[sa.ColumnElement[bool]], lis
 
 def _fold_text(text: str) -> str:
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    # A NUL would end a pattern; half a surrogate pair is no text that a database takes.
+    # A NUL would end a pattern; databases refuse lone surrogates.
     return folded.replace("\0", " ").encode("utf-8", "replace").decode()
 
 
 _ROWS_PER_BATCH = 20
-# A run reads its tools in several stages, and reading one costs many times what looking it up does.
+# A run reads its tools several times, and parsing a document takes many times as long as fetching it.
 _MAX_CACHED_CONFIGS = 500
 _MAX_CACHED_LENGTH = 32_768
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTool:
-    """A tool as it is stored; times are ISO 8601 texts in UTC.
+    """A stored tool; times are ISO 8601 texts in UTC.
 
-    `revision` grows with every change and never comes twice for an id, not even after the tool was deleted.
+    `revision` grows with every change and is never reused for an id, even after the tool was deleted.
     """
 
     config: ToolConfig
@@ -144,20 +143,20 @@ class RegisteredTool:
 
 
 def tool_row(config: ToolConfig) -> dict[str, Any]:
-    """Return the columns of a tool, without revision and times."""
+    """Return a tool's row, without revision and times."""
     document = json.dumps(config.model_dump(mode="json"), separators=(",", ":"))
     ids = {"tool_id": config.tool_id, "folded_id": fold_id(config.tool_id)}
     return ids | search_columns(config) | {"document": document}
 
 
 class RowReader:
-    """Read rows; a document that is no ToolConfig any more is left out, with one warning for each revision of it."""
+    """Parse rows; skip a document that is not a valid ToolConfig, with one warning for each of its revisions."""
 
     def __init__(self) -> None:
         self._warned: set[tuple[str, int]] = set()
 
     async def read_tools(self, rows: Sequence[Mapping[str, Any]]) -> list[RegisteredTool]:
-        """Read the tools that can be read, letting others have the event loop in between."""
+        """Return the readable tools, yielding to the event loop between batches."""
         found: list[RegisteredTool] = []
         for start in range(0, len(rows), _ROWS_PER_BATCH):
             if start:
@@ -170,7 +169,7 @@ class RowReader:
             parse = _parse_config if len(row["document"]) <= _MAX_CACHED_LENGTH else _parse_config.__wrapped__
             config = parse(row["document"])
             if config.tool_id != row["tool_id"]:
-                raise ValueError("it has another tool_id than its row")
+                raise ValueError("its tool_id differs from its row's")
         except (ValueError, RecursionError) as error:
             self._warn(row["tool_id"], row["revision"], error)
             return None
@@ -180,7 +179,7 @@ class RowReader:
         if (tool_id, revision) not in self._warned:
             self._warned.add((tool_id, revision))
             logger.warning(
-                "The registered tool {} is left out: this Toolweave cannot read what is stored of it ({}). "
+                "The registered tool {} is skipped: this version of Toolweave cannot read its configuration ({}). "
                 "Delete it and register it again.",
                 tool_id,
                 _describe_error(error),
@@ -189,7 +188,7 @@ class RowReader:
 
 @lru_cache(maxsize=_MAX_CACHED_CONFIGS)
 def _parse_config(document: str) -> ToolConfig:
-    """Read a document; the same text gives the same configuration, which nothing changes."""
+    """Parse a document; equal texts share one configuration, which must not be changed."""
     return ToolConfig.stored(json.loads(document))
 
 
@@ -198,6 +197,6 @@ def _describe_error(error: Exception) -> str:
         case ValidationError():
             return "; ".join(f"{'.'.join(map(str, place))} {expected}" for place, expected in problems_in(error)[:5])
         case json.JSONDecodeError():
-            return "it is no JSON"
+            return "it is not valid JSON"
         case _:
             return str(error)

@@ -1,1 +1,1 @@
-"""Serve todos over MCP, kept in a database."""
+"""Serve the MCP server `todo`, which stores todos in a database (T-13)."""

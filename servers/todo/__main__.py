@@ -1,9 +1,9 @@
-"""The program `python -m toolweave.servers.todo`."""
+"""Run the todo server: `python -m toolweave.servers.todo`."""
 
 import gc
 import sys
 
-# Importing makes some 200 000 objects that live to the end; collecting among them takes a third of the start (T-01).
+# Imports create some 200 000 permanent objects; garbage collection meanwhile takes a third of the start time (T-01).
 gc.disable()
 
 from collections.abc import AsyncIterator  # noqa: E402
@@ -21,7 +21,7 @@ from toolweave.servers.todo.server import open_todo_server  # noqa: E402
 @asynccontextmanager
 async def _open_server(settings: Settings) -> AsyncIterator[FastMCP[None]]:
     if settings.todo_database_url is None:
-        # Opening the database names what is wrong with the folder.
+        # On failure, opening the database raises an error that names the folder.
         with suppress(OSError):
             make_data_folder(settings.data_dir)
     async with open_todo_server(database_url(settings)) as server:
@@ -31,7 +31,7 @@ async def _open_server(settings: Settings) -> AsyncIterator[FastMCP[None]]:
 sys.exit(
     run_server(
         module="toolweave.servers.todo",
-        description="Serve a todo list over MCP. It is kept in TOOLWEAVE_TODO_DATABASE_URL, by default a SQLite file "
+        description="Serve a todo list over MCP. It is stored in TOOLWEAVE_TODO_DATABASE_URL, by default a SQLite file "
         "in the data folder.",
         default_port=8000,
         open_server=_open_server,

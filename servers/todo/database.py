@@ -11,7 +11,7 @@ from toolweave.servers.databases.engine import DatabaseKind
 
 VERSION = 1
 METADATA = sa.MetaData()
-# Dates are compared as texts: by their code points, whatever language a PostgreSQL sorts by.
+# Dates are compared as texts by code point, whatever collation a PostgreSQL database has.
 _DATE_TYPE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 TODOS = sa.Table(
     "todos",
@@ -69,7 +69,7 @@ _FULL_TEXT_DDL = (
 
 
 async def create_tables(connection: AsyncConnection) -> None:
-    """Create the tables and, where SQLite has FTS5, the full-text index."""
+    """Create the tables and, if SQLite has FTS5, the full-text index."""
     await connection.run_sync(METADATA.create_all)
     has_fts5 = sa.select(sa.func.sqlite_compileoption_used("ENABLE_FTS5"))
     if connection.dialect.name == "sqlite" and await connection.scalar(has_fts5):
@@ -78,7 +78,7 @@ async def create_tables(connection: AsyncConnection) -> None:
 
 
 async def has_full_text(connection: AsyncConnection) -> bool:
-    """Tell whether this database has the full-text index."""
+    """Return whether this database has the full-text index."""
     return connection.dialect.name == "sqlite" and await connection.run_sync(
         lambda sync: sa.inspect(sync).has_table(FULL_TEXT.name)
     )
@@ -94,10 +94,10 @@ TODO_DATABASE = DatabaseKind(
 
 
 def database_url(settings: Settings) -> str:
-    """Return the setting, or the SQLite file in the data folder."""
+    """Return the URL from the settings, by default of the SQLite file in the data folder."""
     return settings.todo_database_url or f"sqlite+aiosqlite:///{settings.data_dir.absolute() / 'todo.db'}"
 
 
 def open_todo_database(url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> AbstractAsyncContextManager[Database]:
-    """Open the database at a SQLAlchemy URL, as `open_database` does."""
+    """Open the todo database at a SQLAlchemy URL; raises as `open_database`."""
     return open_database(url, TODO_DATABASE, busy_timeout_s=busy_timeout_s)

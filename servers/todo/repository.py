@@ -17,13 +17,13 @@ Priority = Literal["low", "medium", "high"]
 Status = Literal["active", "completed"]
 _KEY_RETENTION = timedelta(days=30)
 _MAX_WORDS = 16
-# How much a word counts in the title, the description and the tags.
+# The bm25 weights of title, description and tags.
 _COLUMN_WEIGHTS = (10.0, 2.0, 5.0)
 _ACCENTS = "[\u0300-\u036f]"
 
 
 class Todo(TypedDict):
-    """One todo as the tools answer it; dates and times are ISO 8601 texts, times in UTC (T-13)."""
+    """One todo as the tools return it; dates and times are ISO 8601 texts, times in UTC (T-13)."""
 
     id: int
     title: str
@@ -42,7 +42,7 @@ _FIELDS = tuple(Todo.__annotations__)
 
 @dataclass(frozen=True, slots=True)
 class TodoFilter:
-    """Which todos a listing is about; None selects all. `due_before` is in the form of `Todo.due_date`."""
+    """The conditions of a listing; None means no condition. `due_before` has the form of `Todo.due_date`."""
 
     status: Status | None = None
     priority: Priority | None = None
@@ -52,7 +52,7 @@ class TodoFilter:
 
 @dataclass(frozen=True, slots=True)
 class TodoPage:
-    """Todos in the order of their ids; `next_after` is the id to go on after, None at the end."""
+    """Todos in the order of their ids; `next_after` is the id after which the next page begins, None at the end."""
 
     todos: list[Todo]
     total: int
@@ -61,16 +61,16 @@ class TodoPage:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The result of a write; `replayed` tells that it was kept from an earlier call with the same key (T-03)."""
+    """The todo of a write; `replayed` if it is the stored result of an earlier call with the same key (T-03)."""
 
     todo: Todo
     replayed: bool
 
 
 def full_text_query(query: str) -> sa.Select[tuple[object, ...]] | None:
-    """Select the todos that have every word of the query, best first; None when the query has no word.
+    """Return the full-text SELECT of the todos with every word of the query, best first; None without a word.
 
-    Each word is quoted, so that nothing in it is full-text syntax, and matches words that begin with it.
+    Each word is quoted, so that it cannot contain full-text syntax, and matches words that begin with it.
     """
     words = [word for word in _words(query) if any(character.isalnum() for character in word)]
     if not words:
@@ -83,10 +83,9 @@ def full_text_query(query: str) -> sa.Select[tuple[object, ...]] | None:
 
 
 def substring_query(query: str, *, without_accents: bool = False) -> sa.Select[tuple[object, ...]]:
-    """Select the todos that contain every word of the query anywhere, those with all of them in the title first.
+    """Return the SELECT of the todos that contain every word of the query, those with all words in the title first.
 
-    Any database can do so; `without_accents` is for PostgreSQL, to which an accent then matters as little as to the
-    index of SQLite.
+    Any database supports it. `without_accents` ignores accents on PostgreSQL, as SQLite's index does.
     """
     contains = _contains_without_accents if without_accents else _contains
     searched = (TODOS.c.title, TODOS.c.description, TODOS.c.tags)
@@ -102,14 +101,14 @@ def _contains(column: sa.Column[str], word: str) -> sa.ColumnElement[bool]:
 
 def _contains_without_accents(column: sa.Column[str], word: str) -> sa.ColumnElement[bool]:
     plain = sa.func.regexp_replace(sa.func.pg_catalog.normalize(column, "NFKD"), _ACCENTS, "", "g")
-    # Texts that have accents have letters of several bytes; looking for them takes ten times what the rest does.
+    # Only a text with multi-byte letters can have accents, and removing them makes the search ten times slower.
     is_ascii = sa.func.octet_length(column) == sa.func.length(column)
     return sa.func.strpos(sa.func.lower(sa.case((is_ascii, column), else_=plain)), _strip_accents(word)) > 0
 
 
 def _strip_accents(word: str) -> str:
     decomposed = unicodedata.normalize("NFKD", word)
-    # A word that is nothing but accents is looked for as it is.
+    # A word that consists of accents only is searched unchanged.
     return "".join(letter for letter in decomposed if not 0x300 <= ord(letter) < 0x370).lower() or word
 
 
@@ -118,21 +117,21 @@ def _words(query: str) -> list[str]:
 
 
 class TodoRepository:
-    """The todos of one database; `clock` is a parameter so that tests own the time."""
+    """The todos in one database; `clock` is a parameter for tests."""
 
     def __init__(self, database: Database, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._database = database
         self._clock = clock
 
     async def create(self, fields: Mapping[str, Any], *, key: str | None = None) -> WriteResult:
-        """Add a todo; with the key of an earlier call return that call's todo instead (T-03)."""
+        """Create a todo; with the key of an earlier call, return that call's todo instead (T-03)."""
         now = _iso_time(self._clock())
         row = {"status": "active", "priority": "medium", "tags": [], **fields}
         row |= {"tags": _to_json(row["tags"]), "created_at": now, "updated_at": now}
         return cast("WriteResult", await self._write("create_todo", key, TODOS.insert().values(row).returning(TODOS)))
 
     async def list_page(self, todo_filter: TodoFilter, *, limit: int, after: int = 0) -> TodoPage:
-        """Return up to `limit` todos of the selection whose ids come after `after`, and how many it has in all."""
+        """Return up to `limit` todos that match the filter and have ids above `after`, and the total of matches."""
         conditions = _conditions(todo_filter)
         statement = sa.select(TODOS).where(*conditions, TODOS.c.id > after).order_by(TODOS.c.id).limit(limit + 1)
         async with self._database.read() as connection:
@@ -142,7 +141,7 @@ class TodoRepository:
         return TodoPage(todos=page, total=total or 0, next_after=page[-1]["id"] if len(todos) > limit else None)
 
     async def update(self, todo_id: int, fields: Mapping[str, Any]) -> Todo | None:
-        """Write the given fields of a todo, no others, and return it; None when there is none of that id."""
+        """Change the given fields of a todo and return it; None if there is no todo with this id."""
         now = _iso_time(self._clock())
         values: dict[str, Any] = {**fields, "updated_at": now}
         if "tags" in fields:
@@ -156,7 +155,7 @@ class TodoRepository:
         return written.todo if written else None
 
     async def search(self, query: str, *, limit: int) -> list[Todo]:
-        """Return up to `limit` todos whose title, description or tags have every word of the query."""
+        """Return up to `limit` todos whose title, description or tags contain every word of the query."""
         containing = substring_query(query, without_accents=self._database.is_postgresql)
         async with self._database.read() as connection:
             indexed = full_text_query(query) if await has_full_text(connection) else None
@@ -166,11 +165,11 @@ class TodoRepository:
         return [_to_todo(row) for row in rows]
 
     async def delete(self, todo_id: int, *, key: str | None = None) -> WriteResult | None:
-        """Remove a todo and return what it was; None when there is none of that id."""
+        """Delete a todo and return it; None if there is no todo with this id."""
         return await self._write("delete_todo", key, TODOS.delete().where(TODOS.c.id == todo_id).returning(TODOS))
 
     async def _write(self, tool: str, key: str | None, statement: Any) -> WriteResult | None:
-        """Execute a statement that returns a todo or none, once for each key: later calls get the first one's todo."""
+        """Execute a statement that returns a todo or none, once for each key: later calls get the first result."""
         results = IDEMPOTENT_RESULTS
         stored = sa.select(results.c.result).where(results.c.tool == tool, results.c.key == key)
         async with self._database.write() as connection:
@@ -193,7 +192,7 @@ def _conditions(todo_filter: TodoFilter) -> list[sa.ColumnElement[bool]]:
     if todo_filter.priority:
         conditions.append(TODOS.c.priority == todo_filter.priority)
     if todo_filter.tag:
-        # A tag stands in the column as JSON text, its quotes escaped: the text with its own quotes around is exact.
+        # The column contains each tag as a JSON string, so the quoted and escaped tag matches exactly.
         conditions.append(TODOS.c.tags.contains(_to_json(todo_filter.tag), autoescape=True))
     if todo_filter.due_before:
         conditions.append(TODOS.c.due_date < todo_filter.due_before)
@@ -201,7 +200,7 @@ def _conditions(todo_filter: TodoFilter) -> list[sa.ColumnElement[bool]]:
 
 
 def _to_todo(row: sa.RowMapping) -> Todo:
-    # The row's own keys are a kind of str that serialisers handle ten times slower.
+    # A row's keys are of a subclass of str, which serializers handle ten times slower.
     return cast("Todo", {name: row[name] for name in _FIELDS} | {"tags": json.loads(row["tags"])})
 
 

@@ -1,4 +1,4 @@
-"""Build the MCP server `todo`: the parameters of its five tools, and the tools (T-13)."""
+"""Build the MCP server `todo`: its five tools and their parameters (T-13)."""
 
 import unicodedata
 from collections.abc import AsyncIterator
@@ -27,19 +27,19 @@ from toolweave.servers.tool_server import (
 )
 
 _INSTRUCTIONS = (
-    "A todo list that is kept in a database. Todos have integer ids: find the id with list_todos or search_todos "
+    "A todo list that is stored in a database. Todos have integer ids: find the id with list_todos or search_todos "
     "before you update or delete one."
 )
-# The largest whole number that every JSON reader keeps exactly; SQLite and PostgreSQL hold it too.
+# The largest integer that every JSON parser reads exactly; SQLite and PostgreSQL store it, too.
 _MAX_ID = 2**53 - 1
 _LINE_BREAKS = "\n\t"
 
 
 def check_single_line(text: str) -> str:
-    """Refuse control characters, line breaks among them.
+    """Return a text without control characters or line breaks unchanged.
 
     Raises:
-        ValueError: there is one.
+        ValueError: the text contains one.
     """
     if any(unicodedata.category(character) == "Cc" for character in text):
         raise ValueError("must be a single line of text without control characters")
@@ -47,10 +47,10 @@ def check_single_line(text: str) -> str:
 
 
 def normalize_lines(text: str) -> str:
-    """Refuse control characters but line breaks and tabs; line breaks become plain line feeds.
+    r"""Return a text with its `\r\n` line breaks replaced by `\n`.
 
     Raises:
-        ValueError: there is another one.
+        ValueError: the text contains a control character other than a line feed or tab.
     """
     text = text.replace("\r\n", "\n")
     if any(unicodedata.category(character) == "Cc" and character not in _LINE_BREAKS for character in text):
@@ -61,10 +61,10 @@ def normalize_lines(text: str) -> str:
 def normalize_due_date(text: str) -> str:
     """Return `YYYY-MM-DD`, or `YYYY-MM-DDTHH:MM:SSZ` for a time (UTC unless it has an offset); empty stays empty.
 
-    In these forms the order of the texts is the order in time.
+    Texts in these forms sort in the order of time.
 
     Raises:
-        ValueError: it is no ISO 8601 date or time.
+        ValueError: the text is not an ISO 8601 date or time.
     """
     if not text:
         return text
@@ -155,7 +155,7 @@ Query = Annotated[
 
 
 class TodoTools:
-    """The tools as methods; their docstrings and annotations are what a model reads about them."""
+    """The tools as methods. Models read their docstrings and annotations."""
 
     def __init__(self, todos: TodoRepository) -> None:
         self._todos = todos
@@ -222,7 +222,7 @@ class TodoTools:
             "tags": tags,
             "status": status,
         }
-        # An empty text is given and clears the field, None was not given.
+        # An empty text clears the field; None means that the caller omitted it.
         changes = {name: None if value == "" else value for name, value in fields.items() if value is not None}
         if not changes:
             return failure(MISSING_PARAMETER, f"update_todo needs at least one of {', '.join(fields)} to change.")
@@ -258,10 +258,10 @@ def _no_such_todo(todo_id: int) -> ToolResult:
 
 @asynccontextmanager
 async def open_todo_server(database_url: str) -> AsyncIterator[FastMCP[None]]:
-    """Open the database and build the server on it; the database closes with the context.
+    """Open the database and build the server; the context closes the database.
 
     Raises:
-        ConfigError: the URL is none, or its driver is not installed.
+        ConfigError: the URL is invalid, or its driver is not installed.
         PersistenceError: the database cannot be opened, or a newer Toolweave wrote it.
     """
     async with open_todo_database(database_url) as database:
@@ -269,7 +269,7 @@ async def open_todo_server(database_url: str) -> AsyncIterator[FastMCP[None]]:
 
 
 def build_todo_server(todos: TodoRepository, *, tool_timeout_s: float = TOOL_TIMEOUT_S) -> FastMCP[None]:
-    """Build the server with its five tools; each call is cut after `tool_timeout_s` seconds (T-05, T-13)."""
+    """Build the server with its five tools; it stops a call after `tool_timeout_s` seconds (T-05, T-13)."""
     server, tools = tool_server("todo", _INSTRUCTIONS, timeout_s=tool_timeout_s), TodoTools(todos)
     server.add_tool(declare_tool(tools.create_todo, "Create a todo", ADDITIVE))
     server.add_tool(declare_tool(tools.list_todos, "List todos", READ_ONLY))

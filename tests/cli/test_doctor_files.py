@@ -29,13 +29,13 @@ def test_each_folder_that_cannot_be_used_and_a_wrong_rule_are_told(tmp_path: Pat
     assert [line.removeprefix("warn file roots: ") for line in said(settings)] == [
         "TOOLWEAVE_FILE_ROOTS names the folder 'gone', which cannot be opened: No such file or directory.",
         "TOOLWEAVE_FILE_ROOTS names the folder 'file', which cannot be opened: Not a directory.",
-        "fail file roots: settings: TOOLWEAVE_FILE_IGNORE holds what is no pattern.",
+        "fail file roots: settings: TOOLWEAVE_FILE_IGNORE contains an invalid pattern.",
     ]
 
 
 def test_our_own_data_folder_is_told(tmp_path: Path) -> None:
     (finding,) = said(Settings(file_roots=(str(tmp_path),), data_dir=tmp_path))
-    assert finding.endswith(f"the folder '{tmp_path.name}', which is the one in which Toolweave keeps its own data.")
+    assert finding.endswith(f"the folder '{tmp_path.name}', which is Toolweave's own data folder.")
 
 
 def test_doctor_makes_this_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,1 @@
-"""Read and search files within the folders that the operator names (C-05)."""
+"""Read and search files within the folders that the operator allows (C-05)."""

@@ -1,6 +1,6 @@
 """Read a text file, or some of its lines, within the budget of one call (C-05).
 
-Text is UTF-8, or UTF-16 that says so with its first two bytes. No more is held than may be answered at once.
+Text is UTF-8, or UTF-16 with a byte order mark. The reader holds no more text than one result may contain.
 """
 
 import codecs
@@ -19,7 +19,7 @@ StopReason = Literal["results", "time", "files", "bytes", "cancelled"]
 
 
 class CallBudget:
-    """The time, files and bytes that are left for a call; shared between its thread and the task that cancels it."""
+    """The time, files and bytes that a call has left; its thread and the task that cancels it share the object."""
 
     def __init__(self, *, seconds: float, files: int, content_bytes: int) -> None:
         self._ends_at = time.monotonic() + seconds
@@ -29,11 +29,11 @@ class CallBudget:
         self.stop_reason: StopReason | None = None
 
     def cancel(self) -> None:
-        """Let the call's thread stop at the next file or piece."""
+        """Stop the call's thread at its next file or piece."""
         self._cancelled.set()
 
     def consume(self, *, files: int = 0, content_bytes: int = 0) -> bool:
-        """Take from what is left; no when a limit is reached, which `reached` then names."""
+        """Deduct files and bytes; return False if a limit is reached, and set `stop_reason` to its name."""
         self._files_left -= files
         self._bytes_left -= content_bytes
         if self._cancelled.is_set():
@@ -52,7 +52,7 @@ _LINES_PER_CHECK = 100
 
 
 def open_text(file: BinaryIO) -> io.TextIOWrapper:
-    """Read a file as text, in the encoding that a byte order mark at its beginning names, else UTF-8."""
+    """Open a binary file as text, in the encoding of its byte order mark, by default UTF-8."""
     start = file.read(3)
     encoding, mark = next(((name, len(mark)) for mark, name in _BOMS if start.startswith(mark)), ("utf-8", 0))
     file.seek(mark)
@@ -62,15 +62,15 @@ def open_text(file: BinaryIO) -> io.TextIOWrapper:
 def read_lines(
     file: Entry, budget: CallBudget, *, first_line: int, max_lines: int | None, max_bytes: int
 ) -> tuple[str, dict[str, Any]]:
-    """Read from `first_line` on: at most `max_lines` lines, at most `max_bytes` bytes of text (as UTF-8).
+    """Read from `first_line` on: at most `max_lines` lines and `max_bytes` bytes of text (as UTF-8).
 
-    A part ends before the line with which it would be too large; a whole file is given or refused. Beside the text it
-    gives what is known of it, lines counted from 1: `last_line` is before `first_line` where there is no line,
-    `next_line` is where to go on, None at the end, and `total_lines` is None where the end was not reached.
+    A part ends before the line that would make it too large; a request for the whole file is refused if it is. Returns
+    the text and its metadata, with lines counted from 1: `last_line` is below `first_line` if there is no line,
+    `next_line` is the first unread line or None at the end, and `total_lines` is None if the end was not reached.
 
     Raises:
-        ToolFailed: it is no text, too large, has no such line, or the line is too far from the beginning.
-        OSError: it cannot be read.
+        ToolFailed: the file is not text, too large, has no such line, or the line is not reached in time.
+        OSError: the file cannot be read.
     """
     lines: list[str] = []
     size, number, is_complete, at_end = 0, 0, True, False
@@ -106,14 +106,14 @@ def read_lines(
 
 
 def _numbered_lines(text: io.TextIOWrapper, max_chars: int, budget: CallBudget) -> Iterator[tuple[int, str]]:
-    """Yield the lines with their numbers; a line of more than `longest` characters comes in several pieces."""
+    """Yield the lines with their numbers; a line of more than `max_chars` characters comes in several pieces."""
     number, starts_line = 0, True
     try:
         for count, piece in enumerate(iter(partial(text.readline, max_chars), "")):
             if not count % _LINES_PER_CHECK and not budget.consume():
                 raise ToolFailed(
                     TIMEOUT,
-                    f"The lines were not reached in time; there are {number} before them.",
+                    f"The call timed out before it reached the lines; it read {number} lines before them.",
                     "Ask for lines nearer to the beginning of the file.",
                 )
             if "\0" in piece:
@@ -126,7 +126,7 @@ def _numbered_lines(text: io.TextIOWrapper, max_chars: int, budget: CallBudget) 
 
 
 def not_text_error() -> ToolFailed:
-    """Refuse a file that holds a NUL character, or a byte that its encoding does not know."""
+    """Build the error for a file with a NUL character or with bytes that are invalid in its encoding."""
     return ToolFailed(NOT_TEXT, "The file is not text: it is neither UTF-8, nor UTF-16 with a byte order mark.")
 
 

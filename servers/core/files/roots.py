@@ -1,9 +1,9 @@
-"""Open a file or folder below a root without ever leaving it, however links and names change meanwhile (C-05).
+"""Open files and folders below the allowed roots, safely even if links and names change meanwhile (C-05).
 
-The kernel never follows a symbolic link for us: each part of the path is opened by itself, relative to the open
-folder it is in, and a link's target is walked in the same way. What was checked is what is open. Hard links and
-mounts within a root look like its own files: their maker decides what is shown. Ignore rules hide secrets
-and the insides of tools. Messages never hold a path: what lies outside the roots stays unknown.
+The kernel never follows a symbolic link for us: we open each part of a path by itself, relative to its open parent
+folder, and resolve a link's target in the same way. So the entry that was checked is the entry that is open. Hard
+links and mounts within a root look like its own files: the person who creates them decides what is readable. Ignore
+rules hide secrets and tools' internal folders. Messages never contain a path, so that they reveal nothing outside.
 """
 
 import errno
@@ -33,7 +33,7 @@ from toolweave.servers.error_codes import (
 
 MAX_DEPTH = 64
 _MAX_LINKS = 40
-# Not blocked by a pipe nobody writes to; never the terminal of this process.
+# Does not block on a pipe without a writer, and does not acquire a terminal.
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ROOT_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _ABSENT_ERRNOS = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
@@ -45,19 +45,19 @@ _KERNEL_FILE_SYSTEMS = frozenset(
         "tracefs",
     )
 )
-# Choices of characters that Python announces to read otherwise one day.
+# Character sets whose meaning Python plans to change.
 _AMBIGUOUS_SET = re.compile(r"\[[!^]?\[|\[.*(?:--|&&|~~|\|\|)")
-# Whether it ignores or includes, and the entries that it is about.
+# Whether the rule ignores (True) or includes (False), and the pattern of the entries that it applies to.
 Rule = tuple[bool, re.Pattern[str]]
 
 
 def parse_rule(line: str) -> list[Rule]:
-    """Read a line as in a .gitignore by pathspec; none of a comment.
+    """Parse a line of a .gitignore file with pathspec; a comment has no rules.
 
-    A rule matches an entry alone, not what is in it: a walk, which goes folder by folder, never enters an ignored one.
+    A rule matches an entry itself and not its contents: a walk goes folder by folder and skips ignored folders.
 
     Raises:
-        ValueError: it is no rule.
+        ValueError: the line is not a valid rule.
     """
     try:
         if _AMBIGUOUS_SET.search(line):
@@ -67,17 +67,17 @@ def parse_rule(line: str) -> list[Rule]:
             (each.include, _entry_pattern(each.regex)) for each in patterns if each.include is not None and each.regex
         ]
     except (ValueError, re.error):
-        raise ValueError("a line is no rule") from None
+        raise ValueError("a line is not a valid rule") from None
 
 
 def _entry_pattern(expression: re.Pattern[str]) -> re.Pattern[str]:
     text = expression.pattern.replace("(?P<ps_d>/)", "/$")
-    # `folder/**` means what is in the folder, not the folder.
+    # `folder/**` matches the folder's contents and not the folder.
     return re.compile(f"{text}." if text.endswith("/") else text, re.DOTALL)
 
 
 def match_rules(rules: Sequence[Rule], parts: Sequence[str], *, is_folder: bool) -> bool | None:
-    """Say whether the last rule that matches the path ignores (True) or includes (False) it; None where none does."""
+    """Return whether the last rule that matches the path ignores (True) or includes (False) it; None if none does."""
     path = "/".join(parts) + "/" * is_folder
     return next((include for include, entry in reversed(rules) if entry.search(path)), None)
 
@@ -96,7 +96,7 @@ _BACKUP_NAME = re.compile(r"#?(.+)(?:[~#]|\.(?:bak|backup|old|orig|save|copy))",
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder that may be read: its name in paths, where it is, and that with its symbolic links resolved."""
+    """A folder that may be read: its name in paths, its path, and its path with symbolic links resolved."""
 
     name: str
     path: str
@@ -105,7 +105,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An open regular file or folder: where it really is, below which root, and what it is."""
+    """An open regular file or folder. `parts` is its real path below `root`."""
 
     descriptor: int
     root: Root
@@ -114,18 +114,18 @@ class Entry:
 
     @property
     def is_folder(self) -> bool:
-        """Tell a folder from a file."""
+        """Return whether the entry is a folder."""
         return stat.S_ISDIR(self.info.st_mode)
 
 
 class Roots:
-    """The operator's folders without what is hidden in them. Relative ones are taken from the working directory, once.
+    """The folders that the operator allows, without hidden entries. Relative paths are resolved once, on creation.
 
-    The usual rules hide files, then those of `ignore`, which may undo them. `private_folder`, in which Toolweave keeps
-    its own data, is hidden whatever it is called.
+    Default rules hide files; the rules in `ignore` come after them and may include the files again. `private_folder`,
+    Toolweave's own data folder, is hidden under any name.
 
     Raises:
-        ConfigError: `ignore` holds what is no pattern.
+        ConfigError: `ignore` contains an invalid pattern.
     """
 
     def __init__(self, folders: Iterable[str], ignore: Iterable[str] = (), *, private_folder: Path) -> None:
@@ -133,7 +133,7 @@ class Roots:
             self._rules = [rule for line in ignore for rule in parse_rule(_normalize_name(line))]
         except ValueError:
             raise ConfigError(
-                "TOOLWEAVE_FILE_IGNORE holds what is no pattern.",
+                "TOOLWEAVE_FILE_IGNORE contains an invalid pattern.",
                 source="settings",
                 fix="Write patterns as in .gitignore, separated by commas, such as *.bak,drafts/.",
             ) from None
@@ -145,21 +145,21 @@ class Roots:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names with which paths begin where there are several roots."""
+        """Return the roots' names; paths begin with one of them if there are several roots."""
         return tuple(root.name for root in self._roots)
 
     def list_all(self) -> tuple[Root, ...]:
-        """List the roots.
+        """Return all roots.
 
         Raises:
-            ToolFailed: there is none.
+            ToolFailed: no root is configured.
         """
         if not self._roots:
             raise ToolFailed(NOT_CONFIGURED, "No folder may be read: TOOLWEAVE_FILE_ROOTS names none.")
         return tuple(self._roots)
 
     def problems(self) -> tuple[str, ...]:
-        """Say of every root that cannot be used why."""
+        """Return a message for each root that cannot be used."""
         found: list[str] = []
         for root in self._roots:
             try:
@@ -169,10 +169,10 @@ class Roots:
         return tuple(found)
 
     def locate(self, path: str) -> tuple[Root, list[str]] | None:
-        """Find the root that a path means and what of the path is left; None means the folder above several roots.
+        """Return a path's root and its parts below it; None for the virtual folder above several roots.
 
         Raises:
-            ToolFailed: there is no root, or the path is in none.
+            ToolFailed: no root is configured, or the path is in none of them.
         """
         roots = self.list_all()
         if path.startswith("/"):
@@ -188,31 +188,31 @@ class Roots:
         raise self.outside_error()
 
     def locate_absolute(self, path: str) -> tuple[Root, list[str]]:
-        """Find the root below which an absolute path is, as it is written.
+        """Return an absolute path's root and its parts below it, without resolving links.
 
         Raises:
-            ToolFailed: it is below none.
+            ToolFailed: the path is below none of the roots.
         """
         parts = [part for part in path.split("/") if part not in {"", "."}]
         locations = [
             (root, list(filter(None, base.split("/")))) for root in self._roots for base in (root.path, root.real_path)
         ]
-        # The innermost root first, so that a root within another answers under its own name.
+        # The innermost root comes first, so that a root within another root is found under its own name.
         for root, location in sorted(locations, key=lambda found: -len(found[1])):
             if parts[: len(location)] == location:
                 return root, parts[len(location) :]
         raise self.outside_error()
 
     def display_path(self, root: Root, parts: Iterable[str]) -> str:
-        """Write a path as answers show it and calls may use it."""
+        """Return a path in the form of tool results and parameters."""
         path = "/".join((root.name, *parts) if len(self._roots) > 1 else tuple(parts)) or "."
-        # A name that is no UTF-8 cannot be written in JSON; it is shown with marks in place of its strange bytes.
+        # JSON cannot contain a name that is not UTF-8: replacement characters stand for its invalid bytes.
         return os.fsencode(path).decode("utf-8", "replace")
 
     def is_hidden(self, parts: Sequence[str], *, is_folder: bool) -> bool:
-        """Say whether a rule hides the last of `parts`, the path from its root; what is above it was matched before.
+        """Return whether a rule hides the last of `parts`, the path below its root; its parents were checked before.
 
-        Of a copy, such as notes.txt~, that no rule names itself, the rules for what it was copied from hold.
+        A backup copy such as notes.txt~ that no rule matches is hidden if its original is.
         """
         *parents, name = map(_normalize_name, parts)
         ignored = match_rules(self._rules, (*parents, name), is_folder=is_folder)
@@ -223,7 +223,7 @@ class Roots:
         return ignored is True
 
     def is_private(self, info: os.stat_result) -> bool:
-        """Say whether this is the private folder, by whichever name it was found."""
+        """Return whether this is the private folder, whatever name led to it."""
         try:
             private = self._private_folder.stat()
         except OSError:
@@ -231,19 +231,19 @@ class Roots:
         return (info.st_dev, info.st_ino) == (private.st_dev, private.st_ino)
 
     def outside_error(self) -> ToolFailed:
-        """Refuse a path that leads out of the roots, whether anything is there or not."""
+        """Build the error for a path outside the roots; it does not reveal whether the path exists."""
         advice = (
             f"Begin the path with one of: {', '.join(self.names)}."
             if len(self._roots) > 1
-            else "Use a path relative to the root, as search_files answers it."
+            else "Use a path relative to the root, as search_files returns it."
         )
         return ToolFailed(FORBIDDEN_PATH, "The path is not within the folders that may be read.", advice)
 
     def open_root(self, root: Root) -> int:
-        """Open a root.
+        """Open a root and return its file descriptor.
 
         Raises:
-            ToolFailed: it is not there, no folder, made up by the kernel, or our own.
+            ToolFailed: it is absent, not a folder, a kernel file system, or Toolweave's data folder.
         """
         try:
             folder = os.open(root.path, _ROOT_FLAGS)
@@ -252,9 +252,9 @@ class Roots:
         else:
             info = os.fstat(folder)
             if _is_kernel_file_system(info.st_dev):
-                problem = "holds no files but a view into the kernel"
+                problem = "is a file system of the kernel"
             elif self.is_private(info):
-                problem = "is the one in which Toolweave keeps its own data"
+                problem = "is Toolweave's own data folder"
             else:
                 return folder
             os.close(folder)
@@ -266,10 +266,10 @@ class Roots:
 
     @contextmanager
     def open_path(self, root: Root, parts: Sequence[str]) -> Iterator[Entry]:
-        """Open what `parts` name below `root`; it is closed with the context.
+        """Open the entry at `parts` below `root`; the context closes it.
 
         Raises:
-            ToolFailed: it is outside the roots, absent, hidden by a rule, not to be read, or neither file nor folder.
+            ToolFailed: it is outside the roots, absent, hidden by a rule, unreadable, or neither file nor folder.
         """
         walk = _PathWalk(self)
         try:
@@ -290,7 +290,7 @@ class Roots:
 
 
 class _PathWalk:
-    """The way from a root down to where we are: each folder on it is open, so that `..` is the one we came from."""
+    """Walk a path from a root. Every folder on the way stays open, so that `..` returns to the folder passed before."""
 
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
@@ -335,7 +335,7 @@ class _PathWalk:
             raise _not_found()
 
     def _read_link(self, part: str) -> str | None:
-        """Return what a symbolic link says, None where `part` is none."""
+        """Return the target of a symbolic link; None if `part` is not a link."""
         folder = self._open_folders[-1]
         try:
             target = os.readlink(part, dir_fd=folder.descriptor)
@@ -349,7 +349,7 @@ class _PathWalk:
         return target
 
     def _target_parts(self, target: str) -> list[str]:
-        """Return the parts of a link's target; an absolute one starts anew at its root."""
+        """Return the parts of a link's target; for an absolute target, restart the walk at its root."""
         if not target.startswith("/"):
             return target.split("/")
         root, parts = self._roots.locate_absolute(target)
@@ -358,20 +358,20 @@ class _PathWalk:
 
 
 def open_entry(name: str, folder: int, device: int) -> tuple[int, os.stat_result]:
-    """Open a regular file or folder within an open folder that is on `device`; a symbolic link is not followed.
+    """Open a regular file or folder in an open folder on `device`, without following a symbolic link.
 
     Raises:
         OSError: it cannot be opened, or is a link.
-        ToolFailed: it is neither file nor folder, or made up by the kernel.
+        ToolFailed: it is neither file nor folder, or belongs to a kernel file system.
     """
-    # Looked at first because opening a device may do something to it.
+    # Checked before opening, because opening a device may have an effect on it.
     if _is_file_or_folder(os.stat(name, dir_fd=folder, follow_symlinks=False)):
         descriptor = os.open(name, _OPEN_FLAGS, dir_fd=folder)
         info = os.fstat(descriptor)
         if _is_file_or_folder(info) and (info.st_dev == device or not _is_kernel_file_system(info.st_dev)):
             return descriptor, info
         os.close(descriptor)
-    raise ToolFailed(NOT_TEXT, "The path is not a regular file, such as a pipe or a device.")
+    raise ToolFailed(NOT_TEXT, "The path is not a regular file: it is a pipe, a device or the like.")
 
 
 def _is_file_or_folder(info: os.stat_result) -> bool:
@@ -379,7 +379,7 @@ def _is_file_or_folder(info: os.stat_result) -> bool:
 
 
 def _not_found() -> ToolFailed:
-    """Refuse what does not exist, or is hidden by an ignore rule: both sound alike."""
+    """Build the error for an absent or hidden entry; it does not reveal which of the two."""
     advice = "Find the right path with search_files, pattern '*name*'."
     return ToolFailed(NOT_FOUND, "There is no such file or folder.", advice)
 
@@ -393,19 +393,19 @@ def _tool_error(error: OSError) -> ToolFailed:
 
 
 def _is_kernel_file_system(device: int) -> bool:
-    """Say whether files on this device (`st_dev`) are made up by the kernel; no where Linux does not say."""
+    """Return whether this device (`st_dev`) is a kernel file system; False if Linux does not report it."""
     number = f" {os.major(device)}:{os.minor(device)} "
     try:
         lines = _MOUNT_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return False
-    # After a variable number of optional fields comes "-", then the kind of file system.
+    # "-" follows a variable number of optional fields and precedes the type of the file system.
     mounts = (line.partition(" - ") for line in lines)
     return any(number in mount and kind.split()[0] in _KERNEL_FILE_SYSTEMS for mount, _, kind in mounts if kind)
 
 
 def _normalize_name(name: str) -> str:
-    """Write a name without what some file systems do not tell apart: capital letters, odd forms, what is not seen."""
+    """Return a name without differences that some file systems ignore: case, Unicode forms, invisible characters."""
     if name.isascii():
         return name.lower()
     letters = unicodedata.normalize("NFKC", name).casefold()

@@ -1,7 +1,7 @@
-"""Search files by their names or by the text in them, as far as a budget goes (C-05).
+"""Search files by their names or by the text in them, within the budget of one call (C-05).
 
-Folders are walked in one order. Symbolic links are passed by: what they mean within the roots is found under its own
-name. So is what the .gitignore files of a project put aside. No pattern and no rule can make a search slow.
+Folders are walked in sorted order. The walk skips symbolic links, whose targets within the roots it finds under their
+own names, and entries that .gitignore files exclude. No pattern and no rule can make a search slow.
 """
 
 import fnmatch
@@ -26,7 +26,7 @@ _MAX_STARS = 2
 
 
 class Glob:
-    """`*`, `?` and `[…]` within a name, `**` for any folders; without a slash it is matched with the name alone."""
+    """A glob: `*`, `?` and `[…]` match within a name, `**` any folders; without a slash only names are compared."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
         flags = re.IGNORECASE if ignore_case else 0
@@ -34,11 +34,11 @@ class Glob:
         self._name_only = len(parts) == 1 and not pattern.endswith("/")
         if pattern.endswith("/"):
             parts.append("**")
-        # fnmatch writes expressions that never go back behind a star that has matched.
+        # fnmatch's expressions do not backtrack over a star that has matched.
         self._parts = [None if part == "**" else re.compile(fnmatch.translate(part), flags) for part in parts]
 
     def matches(self, path: Sequence[str]) -> bool:
-        """Say whether the glob matches a path, given as its parts."""
+        """Return whether the glob matches a path, given as its parts."""
         names = path[-1:] if self._name_only else path
         name = part = resume_at = 0
         after_stars: int | None = None
@@ -50,7 +50,7 @@ class Glob:
             elif expected.match(names[name]):
                 part, name = part + 1, name + 1
             elif after_stars is not None:
-                # What stands behind the last ** may begin one folder further down; what is before it stays matched.
+                # Retry the part after the last ** one folder further down; the part before it stays matched.
                 resume_at += 1
                 part, name = after_stars, resume_at
             else:
@@ -61,42 +61,42 @@ class Glob:
 _NO_MATCH = re.compile(r"(?!)")
 
 
-# The rules of the .gitignore files on a way, with the depth of their folders; those of the nearest come first.
+# The rules of the .gitignore files above an entry, with the depth of their folders; the nearest file comes first.
 GitRules = tuple[tuple[int, list[Rule]], ...]
 
 
 def _is_ignored(files: GitRules, parts: Sequence[str], *, is_folder: bool) -> bool:
-    """Say whether the project ignores the last of `parts`, the path from its root."""
+    """Return whether .gitignore rules exclude the last of `parts`, the path below its root."""
     decisions = (match_rules(rules, parts[depth:], is_folder=is_folder) for depth, rules in files)
     return next((found for found in decisions if found is not None), False)
 
 
 def _add_folder_rules(folder: Entry, parent_rules: GitRules) -> GitRules:
-    """Add the rules of a folder; one without any, or with a file that cannot be read, changes nothing."""
+    """Return the rules with those of a folder added, if it has a readable .gitignore file."""
     with suppress(OSError, ToolFailed):
         descriptor, _ = open_entry(_GITIGNORE, folder.descriptor, folder.info.st_dev)
         with os.fdopen(descriptor, "rb") as file:
             text = file.read(_MAX_GITIGNORE_BYTES).decode("utf-8-sig", "replace")
         rules: list[Rule] = []
         for line in filter(_is_cheap_rule, text.split("\n")[:_MAX_GITIGNORE_LINES]):
-            with suppress(ValueError):  # git passes such lines by, too
+            with suppress(ValueError):  # git skips invalid lines, too
                 rules += parse_rule(line.removesuffix("\r"))
         return ((len(folder.parts), rules), *parent_rules)
     return parent_rules
 
 
 def _is_cheap_rule(line: str) -> bool:
-    """Refuse rules that take ever longer with the length of a name: who writes a file here must not stop us."""
+    """Return False for rules that backtrack: whoever writes a .gitignore file must not be able to block searches."""
     names = line.split("/")
     return names.count("**") <= _MAX_STARS and all(name.count("*") <= _MAX_STARS for name in names)
 
 
 @dataclass(kw_only=True)
 class FileSearch:
-    """One search, which runs on a thread: how far it came is counted in it.
+    """One search, to run on a thread; its fields count what it has searched and skipped.
 
-    Of contents it looks for a text as it is written, not as an expression: no text can make this slow. `files` narrows
-    that to the files that a glob matches.
+    A content search finds literal text, never a regular expression, so that no text can make it slow. `files` is a glob
+    that restricts a content search.
     """
 
     roots: Roots
@@ -120,10 +120,10 @@ class FileSearch:
         self._glob = Glob(names, ignore_case=self.ignore_case) if names else None
 
     def run(self) -> list[dict[str, Any]]:
-        """List what is found, sorted by path, until all is seen or the budget is used up.
+        """Return the matches, sorted by path, until everything is searched or the budget is exhausted.
 
         Raises:
-            ToolFailed: the directory is outside the roots, absent, no folder, or no root can be used.
+            ToolFailed: the directory is outside the roots, absent or not a folder, or no root can be used.
         """
         matches: list[dict[str, Any]] = []
         for match in self._matches():
@@ -170,7 +170,7 @@ class FileSearch:
                 yield {"path": path, "line": number, "text": _excerpt(line, position)}
 
     def _lines(self, folder: Entry, name: str) -> list[str]:
-        """Return the lines of a file; none when it cannot be searched or does not hold the text."""
+        """Return the lines of a file; none if it cannot be searched or does not contain the text."""
         try:
             descriptor, info = open_entry(name, folder.descriptor, folder.info.st_dev)
             with os.fdopen(descriptor, "rb") as file:
@@ -185,11 +185,11 @@ class FileSearch:
         except (OSError, ToolFailed, UnicodeDecodeError):
             self.skipped += 1
             return []
-        # Lines are made of few files.
+        # Few files contain the text, so only those are split into lines.
         return content.split("\n") if self._text in (content.lower() if self.ignore_case else content) else []
 
     def _parent_rules(self, folder: Entry) -> GitRules:
-        """Gather the .gitignore rules of the folders above; none when they ignore the very folder that is searched."""
+        """Return the .gitignore rules of the parent folders; none if they ignore the searched folder itself."""
         git: GitRules = ()
         for depth in range(len(folder.parts)):
             with self.roots.open_path(folder.root, folder.parts[:depth]) as parent:
@@ -199,7 +199,7 @@ class FileSearch:
         return git
 
     def _walk(self, folder: Entry, git: GitRules) -> Iterator[tuple[Entry, str]]:
-        """Yield the files in `folder` and below, sorted by name; a folder that was seen before is passed by."""
+        """Yield the files in `folder` and below, sorted by name; skip a folder that was visited before."""
         identity = (folder.info.st_dev, folder.info.st_ino)
         if identity in self._visited:
             return
@@ -217,7 +217,7 @@ class FileSearch:
                 yield folder, name
 
     def _entries(self, folder: Entry) -> list[tuple[str, bool]]:
-        """List files and folders, sorted; what is neither is left out."""
+        """Return the files and folders of a folder, sorted, with whether each is a folder."""
         entries: list[tuple[str, bool]] = []
         try:
             with os.scandir(folder.descriptor) as listing:

@@ -1,4 +1,4 @@
-"""The tools read_file and search_files: their parameters and what they answer (C-02, C-05, C-07)."""
+"""Provide the tools read_file and search_files: their parameters and results (C-02, C-05, C-07)."""
 
 import asyncio
 from collections.abc import Callable
@@ -39,8 +39,8 @@ Path = Annotated[
     Field(min_length=1, max_length=4096),
     AfterValidator(_without_nul),
     Field(
-        description="The file, relative to the folder that may be read, with / between names, as search_files answers "
-        "it. Where several folders may be read, it begins with the folder's name.",
+        description="The file, relative to the folder that may be read, with / between names, as search_files returns "
+        "it. If several folders may be read, it begins with the folder's name.",
         examples=["README.md", "docs/setup.md"],
     ),
 ]
@@ -54,7 +54,7 @@ MaxLines = Annotated[
     int,
     Field(strict=True, ge=1, le=1_000_000),
     WHOLE_NUMBER,
-    Field(description="How many lines to read at most; all that follow, if left out.", examples=[200]),
+    Field(description="How many lines to read at most; all following lines if left out.", examples=[200]),
 ]
 Pattern = Annotated[
     str,
@@ -70,7 +70,7 @@ Directory = Annotated[
     str,
     Field(min_length=1, max_length=4096),
     AfterValidator(_without_nul),
-    Field(description="The folder to search, with all folders in it; '.' is everything.", examples=[".", "docs"]),
+    Field(description="The folder to search, with all its subfolders; '.' is everything.", examples=[".", "docs"]),
 ]
 Content = Annotated[
     bool,
@@ -84,9 +84,7 @@ Files = Annotated[
     AfterValidator(_single_line),
     Field(description="With content=true: search only files that this glob matches.", examples=["*.py", "src/**/*.ts"]),
 ]
-IgnoreCase = Annotated[
-    bool, Field(strict=True, description="Take capital and small letters for the same.", examples=[True])
-]
+IgnoreCase = Annotated[bool, Field(strict=True, description="Ignore upper and lower case.", examples=[True])]
 Limit = Annotated[
     int,
     Field(strict=True, ge=1, le=1000),
@@ -96,23 +94,23 @@ Limit = Annotated[
 
 
 class FileTools:
-    """The tools as methods; their docstrings and annotations are what a model reads about them.
+    """The tools as methods. Models read their docstrings and annotations.
 
     Raises:
-        ConfigError: TOOLWEAVE_FILE_IGNORE holds what is no pattern.
+        ConfigError: TOOLWEAVE_FILE_IGNORE contains an invalid pattern.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._roots = Roots(settings.file_roots, settings.file_ignore, private_folder=settings.data_dir)
         self._max_bytes = settings.file_max_bytes
-        # Searches are work for the processor; more of them at once would hold up everything else.
+        # Searches need the CPU: more of them at once would delay everything else.
         self._searches = asyncio.Semaphore(_MAX_SEARCHES)
 
     async def read_file(self, path: Path, start_line: StartLine = 1, max_lines: MaxLines | Absent = None) -> ToolResult:
         """Read a text file, such as source code, a document or a log.
 
-        Use it when you know the path; find paths with search_files. A long file is read in parts: give start_line and
-        max_lines, and go on with the next_line of the answer's metadata. Files that are not text are refused.
+        Use it when you know the path; find paths with search_files. Read a long file in parts: set start_line and
+        max_lines, and continue with next_line from the result's metadata. Files that are not text are refused.
         """
         budget = _new_budget()
 
@@ -141,9 +139,9 @@ class FileTools:
     ) -> ToolResult:
         """Find files by name, or lines in files by the text in them.
 
-        Use it to learn what is there ("*", "*.md"), to find a file whose name you know in part ("*invoice*"), or with
-        content=true where something is written or defined in documents or source code. The paths it answers are the
-        ones that read_file takes. Hidden secrets, and what .gitignore files put aside, are not searched.
+        Use it to list files ("*", "*.md"), to find a file by a part of its name ("*invoice*"), or with content=true to
+        find where something is written or defined in documents or source code. read_file accepts the paths that it
+        returns. Hidden secrets, and files that .gitignore files exclude, are not searched.
         """
         if files is not None and not content:
             raise ToolFailed(INVALID_PARAMETER, "Parameter 'files' must be left out unless content is true.")
@@ -181,18 +179,18 @@ def _is_folder_error() -> ToolFailed:
     return ToolFailed(
         INVALID_PARAMETER,
         "Parameter 'path' must be a file; this is a folder.",
-        "See what is in it with search_files, the folder as its directory.",
+        "List its files with search_files, with the folder as its directory.",
     )
 
 
 async def run_in_thread(work: Callable[[], Result], budget: CallBudget) -> Result:
-    """Run `work`, which asks `budget` as it goes on; when the call is cancelled, the work ends before the call does."""
+    """Run `work` on a thread. On cancellation, cancel its `budget` and wait for the thread before raising."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         budget.cancel()
         await asyncio.wait({running})
-        # Its failure has no reader.
+        # Retrieved, because nobody else reads its exception.
         _ = running.cancelled() or running.exception()
         raise

@@ -1,1 +1,1 @@
-"""Read the tables of a database that the operator allows, and nothing else (C-03, D-12)."""
+"""Read only those tables of a database that the operator allows (C-03, D-12)."""

@@ -1,7 +1,7 @@
-"""Know what columns hold: what they are compared with, and how their cells are selected and shown (C-03, C-07).
+"""Describe columns: the values they are compared with, and how their cells are selected and formatted (C-03, C-07).
 
-What differs between databases are the fields of a `Column`: `describe` fills them in. Every value is bound; nothing of
-a call becomes SQL text.
+Databases differ in the fields of a `Column`, which `describe_column` fills in. Every value of a call is bound as a
+parameter; none becomes SQL text.
 """
 
 import base64
@@ -30,7 +30,7 @@ Value = str | int | float | bool | bytes | Decimal | date | datetime | time | UU
 
 MAX_CELL_LENGTH = 10_000
 CUT_MARK = " … [cut]"
-# Beyond it some readers of JSON round.
+# Some JSON parsers round larger integers.
 _MAX_EXACT_INTEGER = 2**53 - 1
 
 _INTEGER_TEXT = re.compile(r"-?[0-9]{1,19}")
@@ -41,7 +41,7 @@ _EQUALITIES: tuple[Operator, ...] = ("eq", "ne", "in", "is_null")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnKind:
-    """What a column holds, what a value that it is compared with must be, and the operators that make sense for it."""
+    """A kind of column: its content and the values it is compared with (both for messages), and its operators."""
 
     content: str
     expected: str
@@ -144,7 +144,7 @@ _KIND_BY_TYPE: tuple[tuple[type[sa.types.TypeEngine[Any]], ColumnKind], ...] = (
     (sa.Date, DATE),
     (sa.Time, TIME),
     (sa.LargeBinary, BYTES),
-    (sa.types._Binary, BYTES),  # noqa: SLF001  what BLOB and VARBINARY have in common
+    (sa.types._Binary, BYTES),  # noqa: SLF001  the common base of BLOB and VARBINARY
     (sa.String, TEXT),
 )
 _ISO_PARSERS: Mapping[ColumnKind, Callable[[str], datetime | time]] = {
@@ -157,8 +157,8 @@ _ISO_PARSERS: Mapping[ColumnKind, Callable[[str], datetime | time]] = {
 class Column:
     """A column that may be read.
 
-    `type` is how values to compare it with are bound. `compared_as` says what is compared instead of the column itself:
-    its "text", or what SQLite's strftime makes of it. `sent_as` says in which form the database sends its cells.
+    Values to compare are bound with `type`. `comparison_form` is "text" if the column is cast to text for a comparison,
+    or the format in which SQLite's strftime writes it. `cell_form` is the form in which the database sends its cells.
     """
 
     name: str
@@ -169,17 +169,17 @@ class Column:
     cell_form: CellForm = "itself"
 
     def operand(self, clause: Expression) -> Expression:
-        """Return what is compared and ordered by, made of the column or of a value."""
+        """Return the expression to compare and order by, for the column or for a value."""
         if self.comparison_form == "text":
             return sa.cast(clause, _TEXT_TYPE)
         form = self.comparison_form
         return sa.func.strftime(sa.literal(form), clause, type_=_NULL_TYPE) if form else clause
 
     def bind_value(self, value: Scalar, path: str) -> Expression:
-        """Bind a value of a call that the operand is compared with.
+        """Bind a call's value for a comparison with the operand; `path` names it in messages.
 
         Raises:
-            ToolFailed: it is of another kind; says which one the column holds.
+            ToolFailed: the value is not of the column's kind.
         """
         try:
             converted = self.kind.convert(value)
@@ -188,11 +188,11 @@ class Column:
         if self.cell_form == "sqlite":
             return self.operand(sa.literal(_sqlite_value(converted)))
         bound = sa.literal(converted, self.type)
-        # The driver has one kind of float, and 0.1 is another number in each of the two.
+        # The driver binds every float as double precision, in which 0.1 is another number than as REAL.
         return sa.cast(bound, _REAL_TYPE) if self.type is _REAL_TYPE else bound
 
     def select(self, clause: Expression, max_length: int) -> Expression:
-        """Select the column; of a long cell one character more than the `most` that are shown."""
+        """Return the expression that selects the column; of a long cell it selects `max_length` + 1 characters."""
         match self.cell_form:
             case "bytes":
                 first, length = sa.literal(1), sa.literal(max_length + 1)
@@ -206,7 +206,7 @@ class Column:
         return clause
 
     def format(self, value: Any, cells: "CellFormatter") -> Any:
-        """Turn what was `selected` into JSON."""
+        """Convert a selected cell to a JSON value."""
         parse_iso = _ISO_PARSERS.get(self.kind)
         if not isinstance(value, str):
             is_flag = self.cell_form == "sqlite" and self.kind is BOOLEAN and value in (0, 1)
@@ -220,7 +220,7 @@ class Column:
 
 
 def describe_column(reflected: ReflectedColumn, backend: str) -> Column:
-    """Say what a column holds, by its type and the kind of database that it is in."""
+    """Describe a column by its declared type and its database backend."""
     name, declared, nullable = reflected["name"], reflected["type"], reflected["nullable"]
     if backend == "sqlite":
         return _describe_sqlite(name, declared, nullable=nullable)
@@ -233,24 +233,24 @@ def _column_kind(declared: sa.types.TypeEngine[Any]) -> ColumnKind:
     return next((kind for type_, kind in _KIND_BY_TYPE if isinstance(declared, type_)), UNSUPPORTED)
 
 
-# SQLite, whose columns may hold anything, whatever was declared; values are bound as they are.
+# SQLite: a column may contain values of any type, whatever type it declares; values are bound unchanged.
 
 _NULL_TYPE = sa.types.NullType()
-# The texts of dates and times in forms whose order is that of what they mean, in UTC; SQLite knows milliseconds.
+# Formats of dates and times in UTC whose text order is their order in time; SQLite has milliseconds.
 _SQLITE_FORMATS = {DATE: "%Y-%m-%d", DATETIME: "%Y-%m-%d %H:%M:%f", TIME: "%H:%M:%f"}
-# Of UTF-8 and of UTF-16, the two that SQLite knows.
+# At most, in UTF-8 and UTF-16, SQLite's two encodings.
 _BYTES_PER_CHARACTER = 4
 
 
 def _describe_sqlite(name: str, declared: sa.types.TypeEngine[Any], *, nullable: bool) -> Column:
     kind = _column_kind(declared)
-    # A type that SQLite does not know lets anything in.
+    # A column of a type that is unknown to SQLite accepts any value.
     if isinstance(declared, sa.types.NullType) or (type(declared) is sa.NUMERIC and declared.precision is None):
         kind = ANYTHING
     elif kind is IDENTIFIER:
         kind = TEXT
     form = _SQLITE_FORMATS.get(kind)
-    # A text that is no date counts as null.
+    # strftime returns null for a text that is not a date.
     return Column(name, kind, _NULL_TYPE, nullable or form is not None, form, "sqlite")
 
 
@@ -268,13 +268,13 @@ def _sqlite_value(value: Value) -> Any:
 
 
 def _cut_sqlite_cell(column: Expression, max_length: int) -> Expression:
-    """Cut what is very long; what is shorter stays whole, because SQLite's functions of texts end them at a NUL."""
+    """Cut very long cells only, because SQLite's text functions end a text at a NUL."""
     length = sa.func.length(sa.cast(column, sa.BLOB))
     beginning = sa.func.substr(column, sa.literal(1), sa.literal(max_length + 1))
     return sa.case((length > sa.literal(_BYTES_PER_CHARACTER * max_length), beginning), else_=column)
 
 
-# PostgreSQL: exact types, and whatever it has beyond JSON is sent as JSON text.
+# PostgreSQL: values are bound with exact types; cells of types beyond the table below are sent as JSON text.
 
 _TEXT_TYPE = sa.Text()
 _REAL_TYPE: sa.REAL[Any] = sa.REAL()
@@ -298,13 +298,13 @@ _POSTGRESQL_CELLS: Mapping[ColumnKind, CellForm] = {
 
 
 def _describe_postgresql(name: str, declared: sa.types.TypeEngine[Any], *, nullable: bool) -> Column:
-    # A domain is what it is made of.
+    # A domain has the kind of its base type.
     while isinstance(declared, postgresql.DOMAIN):
         declared = declared.data_type
     kind = _column_kind(declared)
     bound = _POSTGRESQL_TYPES.get(kind)
     match declared:
-        # Their own comparison may be found elsewhere than in pg_catalog, or is none of texts.
+        # Their own comparison operators may be outside pg_catalog, or do not compare as text.
         case sa.Enum() | postgresql.CITEXT() | sa.CHAR():
             bound = None
         case sa.REAL():
@@ -324,13 +324,13 @@ def _cut_postgresql_text(expression: Expression, max_length: int) -> Expression:
 
 @dataclass(slots=True)
 class CellFormatter:
-    """Make the cells of one answer, each of at most `most` characters or bytes; counts those that were `cut`."""
+    """Format the cells of one result, each with at most `max_length` characters or bytes, and count the cut ones."""
 
     max_length: int = MAX_CELL_LENGTH
     cut_count: int = 0
 
     def cut_text(self, value: str | bytes) -> str:
-        """Cut a text, or bytes, which are written in base64."""
+        """Return a text, or bytes as base64, cut to the maximum length."""
         shown = value[: self.max_length]
         text = base64.b64encode(shown).decode() if isinstance(shown, bytes) else shown
         if len(value) <= self.max_length:
@@ -339,14 +339,14 @@ class CellFormatter:
         return text + CUT_MARK
 
     def format_json(self, text: str) -> Any:
-        """Read JSON; what is cut, too deep or no JSON that can be answered stays text."""
+        """Parse a JSON text; return it as text if it is too long, too deep or invalid."""
         if len(text) <= self.max_length:
             with contextlib.suppress(ValueError):
                 return parse_json(text)
         return self.cut_text(text)
 
     def format_value(self, value: Any) -> Any:
-        """Turn any value of a driver's into JSON."""
+        """Convert any value from a driver to a JSON value."""
         match value:
             case None | bool():
                 return value
@@ -368,7 +368,7 @@ class CellFormatter:
 
 
 def _to_iso(text: str, parse: Callable[[str], datetime | time]) -> str:
-    """Write a date and time, or a time, as ISO 8601 has it; what Python's calendar does not know stays as it is."""
+    """Return a date and time, or a time, in ISO 8601; a text that Python cannot parse is returned unchanged."""
     try:
         return parse(text).isoformat()
     except ValueError:

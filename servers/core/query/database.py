@@ -1,8 +1,8 @@
 """Open the database that queries read, describe its tables, and explain its failures (C-03, C-06, D-9).
 
-A database is only read. SQLite opens its file for reading only and never creates one; PostgreSQL reads in transactions
-that cannot write, cannot last and trust no schema but its own; of any other database transactions are rolled back, and
-that its user may only read is the operator's part.
+A database is only read. SQLite opens its file read-only and never creates one. PostgreSQL reads in read-only
+transactions with timeouts, and its search path contains the system schema only. On any other database each transaction
+is rolled back, and the operator must provide a user without write permission.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ from toolweave.servers.todo.database import database_url as todo_database_url
 
 T = TypeVar("T")
 _URL_SETTING = "TOOLWEAVE_QUERY_DATABASE_URL"
-# Longer than PostgreSQL's own limit, so that its reason arrives.
+# Added to PostgreSQL's own timeout, so that its error arrives first.
 _GRACE_S = 0.5
 _CANCEL_TIMEOUT_S = 3.0
 
 
 class QueryDatabase:
-    """A database that is only read, each time in a transaction of its own; `backend` is its kind as in its URL."""
+    """A database that is only read, with one transaction for each reading; `backend` is its kind as in its URL."""
 
     def __init__(self, engine: AsyncEngine, timeout_s: float, role: str | None) -> None:
         self._engine = engine
@@ -52,21 +52,21 @@ class QueryDatabase:
 
     @property
     def supports_nulls_last(self) -> bool:
-        """Say whether its SQL can order missing values last."""
+        """Return whether its SQL has NULLS LAST."""
         return self.backend in ("sqlite", "postgresql")
 
     async def run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """Do some reading; the database ends it when the caller is cancelled, or it takes too long.
+        """Run `work` in a transaction; if the caller is cancelled or the query times out, have the database stop it.
 
         Raises:
-            ToolFailed: the role of the settings cannot be taken, it takes too long, or the database says so.
+            ToolFailed: the configured role cannot be set, the query timed out, or the database returned an error.
         """
         drivers: list[Any] = []
         stops: set[asyncio.Future[Any]] = set()
         reading = asyncio.ensure_future(self._read(work, drivers, stops))
-        # The error of a reading that was given up holds the query, which no log may show.
+        # Retrieve the error of an abandoned reading: asyncio would log it with the query, which must stay secret.
         reading.add_done_callback(lambda done: done.cancelled() or done.exception())
-        # A cursor whose use is cancelled half-way would stay open: the database ends the statement instead.
+        # Cancelling the task would leave its cursor open, so the database stops the statement instead.
         try:
             async with asyncio.timeout(self._deadline_s):
                 return await asyncio.shield(reading)
@@ -82,7 +82,7 @@ class QueryDatabase:
                 await asyncio.wait({ending}, timeout=_GRACE_S)
 
     async def close(self) -> None:
-        """Let what was given up come to its end, and close the connections."""
+        """Wait for abandoned queries to stop, and close the connections."""
         if self._abandoned:
             await asyncio.wait(self._abandoned, timeout=_CANCEL_TIMEOUT_S)
         await self._engine.dispose()
@@ -98,14 +98,14 @@ class QueryDatabase:
                 return await work(connection)
             finally:
                 drivers.clear()
-                # Else they would stop the next user of the connection.
+                # A stop request that arrives later would stop the next query on this connection.
                 await asyncio.gather(*stops, return_exceptions=True)
 
     async def _stop(self, query: "asyncio.Future[Any]", drivers: list[Any], stops: "set[asyncio.Future[Any]]") -> None:
         method = "interrupt" if self.backend == "sqlite" else "cancel_safe"
         for attempt in itertools.count(1):
             stops.update(asyncio.ensure_future(getattr(each, method)()) for each in drivers if hasattr(each, method))
-            # The third time no server answers: the first may have come before the statement.
+            # A first request may arrive before the statement; if the second has no effect, the server does not answer.
             if self.backend != "sqlite" and (attempt > 2 or not stops):
                 query.cancel()
             await asyncio.wait({query}, timeout=_GRACE_S)
@@ -115,15 +115,15 @@ class QueryDatabase:
 
 @asynccontextmanager
 async def open_query_database(settings: Settings) -> AsyncIterator[QueryDatabase]:
-    """Prepare the database of the settings, by default the todo server's; it is connected with first use.
+    """Open the configured database, by default the todo server's; the first query connects to it.
 
     Raises:
-        ConfigError: the URL is none, or its driver is not installed.
+        ConfigError: the URL is invalid, or its driver is not installed.
     """
     url = parse_url(settings.query_database_url or todo_database_url(settings), _URL_SETTING)
     if url.get_backend_name() == "sqlite" and sqlite_file(url) is None:
         raise ConfigError("a database in memory has nothing to query.", source=_URL_SETTING, fix="Name a file.")
-    # On a thread: importing a driver reads files, and event loops of others watch for that.
+    # On a thread: importing a driver reads files, and some servers forbid blocking calls on the event loop.
     engine = await asyncio.to_thread(_create_engine, url, settings.query_timeout_s)
     database = QueryDatabase(engine, settings.query_timeout_s, settings.query_role)
     try:
@@ -138,7 +138,7 @@ def _create_engine(url: sa.URL, timeout_s: float) -> AsyncEngine:
     if file:
         name = f"file:{quote(str(file.absolute()))}"
         url = sa.URL.create("sqlite+aiosqlite", database=name, query={"mode": "ro", "uri": "true"})
-        # The file may be another one by now: each use opens it anew.
+        # The file may be replaced at any time, so each use opens it again.
         options = {"connect_args": {"timeout": timeout_s}, "pool_recycle": 0}
     engine = create_pooled_engine(url, _URL_SETTING, "query_database", timeout_s, **options)
     if file:
@@ -147,7 +147,7 @@ def _create_engine(url: sa.URL, timeout_s: float) -> AsyncEngine:
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
-    # SQLite takes any bytes for a text.
+    # SQLite accepts any bytes as text.
     connection.driver_connection.text_factory = lambda text: text.decode(errors="replace")
     cursor = connection.cursor()
     cursor.execute("PRAGMA query_only = ON")
@@ -156,13 +156,13 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 
 def _postgresql_settings(timeout_s: float, role: str | None) -> sa.Select[tuple[str]]:
-    """Select what sets the transaction's settings: for it alone, as a pooler may give the connection to others."""
+    """Return the SELECT that configures one transaction only: a pooler may pass the connection on to other clients."""
     milliseconds = str(max(1, int(timeout_s * 1000)))
     settings = {
         "statement_timeout": milliseconds,
         "lock_timeout": milliseconds,
         "idle_in_transaction_session_timeout": milliseconds,
-        # What is not named with its schema is what PostgreSQL ships; nobody else can put a function in its place.
+        # A name without a schema means PostgreSQL's own object, so that nobody can substitute a function.
         "search_path": "pg_catalog, pg_temp",
         "timezone": "UTC",
         "datestyle": "ISO, YMD",
@@ -180,16 +180,16 @@ async def _execute_settings(connection: AsyncConnection, settings: sa.Select[tup
     except (sa.exc.ProgrammingError, sa.exc.DataError) as error:
         raise ToolFailed(
             UNAVAILABLE,
-            "The role that queries are run as cannot be taken.",
+            "The database does not allow its user to act as the role for queries.",
             "Ask the operator to check TOOLWEAVE_QUERY_ROLE, and that the database's user is a member of it.",
         ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as it is now; `columns` are those that may be read.
+    """The present description of a table, with the `columns` that may be read.
 
-    `key` names the columns of its primary key; it is empty where not all of them may be read.
+    `key` contains the columns of its primary key; it is empty unless all of them may be read.
     """
 
     clause: sa.TableClause
@@ -198,12 +198,12 @@ class Table:
 
 
 def describe_table(connection: sa.Connection, allowed: AllowedTable, backend: str) -> Table:
-    """Describe an allowed table; raises ToolFailed where the database has none of that name."""
+    """Describe an allowed table; raises ToolFailed if the database has no table of that name."""
     inspector = sa.inspect(connection)
     schema = allowed.schema or inspector.default_schema_name
     try:
         reflected = {column["name"]: column for column in inspector.get_columns(allowed.name, schema)}
-        # SQLite has columns for a name with other capitals, but no key.
+        # For a name in other case, SQLite returns the columns but no key.
         key = tuple(inspector.get_pk_constraint(allowed.name, schema)["constrained_columns"])
     except sa.exc.NoSuchTableError:
         reflected, key = {}, ()
@@ -211,7 +211,7 @@ def describe_table(connection: sa.Connection, allowed: AllowedTable, backend: st
     if not names:
         raise ToolFailed(
             NOT_FOUND,
-            f"The table '{allowed.label}' may be read, but the database has none of that name.",
+            f"The table '{allowed.label}' may be read, but the database has no table of that name.",
             f"Use another table, or ask the operator to check TOOLWEAVE_QUERY_TABLES and {_URL_SETTING}.",
         )
     columns = {name: describe_column(reflected[name], backend) for name in names}
@@ -230,14 +230,14 @@ _CODE_BY_SQLSTATE = {
 
 
 def explain_failure(error: sa.exc.SQLAlchemyError | OSError) -> ToolFailed:
-    """Say why a database did not answer, in words for anybody: no driver's text, no address, no query (C-06)."""
+    """Return the error for a failed query, without the driver's text, the address or the query (C-06)."""
     reason_text = failure_reason(error)
-    # psycopg has None for what a server says before it lets anybody in.
+    # psycopg has no SQLSTATE (None) for errors before authentication.
     state = getattr(getattr(error, "orig", None), "sqlstate", "")
     if state in _CODE_BY_SQLSTATE:
         return ToolFailed(_CODE_BY_SQLSTATE[state], f"The database {reason_text}.")
     is_refused = isinstance(error, sa.exc.ProgrammingError | sa.exc.DataError | sa.exc.NotSupportedError)
     if reason_text == UNKNOWN_REASON or (state == "" and is_refused):
-        return ToolFailed(QUERY_REFUSED, "The database does not take the query.")
-    check = f"Ask the operator to check {_URL_SETTING}, and that the database is there: query_database creates none."
+        return ToolFailed(QUERY_REFUSED, "The database rejected the query.")
+    check = f"Ask the operator to check {_URL_SETTING}, and that the database exists: query_database creates none."
     return ToolFailed(UNAVAILABLE, f"The database {reason_text}.", check)

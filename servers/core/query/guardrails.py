@@ -1,7 +1,7 @@
-"""Check every query by a chain of guardrails; one that refuses is named, and the query is not run (D-12).
+"""Check every query with a chain of guardrails; if one refuses the query, the error names it (D-12).
 
-The chain is our own rules on tables, columns, operators and the limit, the operator's pattern of forbidden texts, and
-the operator's own function.
+The chain consists of our rules on tables, columns, operators and the limit, then the operator's pattern of forbidden
+texts, then the operator's own function.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from toolweave.servers.error_codes import GUARDRAIL, ToolFailed
 
 _TABLES_SETTING = "TOOLWEAVE_QUERY_TABLES"
 _PATTERN_SETTING = "TOOLWEAVE_QUERY_FORBIDDEN"
-# Some patterns take ages for some texts: what is not known by then counts as forbidden.
+# Some patterns need very long for some texts; a text that is not checked by then is refused.
 PATTERN_TIMEOUT_S = 0.5
 _FUNCTION_SETTING = "TOOLWEAVE_QUERY_GUARDRAIL"
 FUNCTION_TIMEOUT_S = 1.0
@@ -38,12 +38,12 @@ Guardrail = Callable[[TableQuery], Any]
 
 
 def refusal(rule: str, reason: str, suggestion: str | None = None) -> ToolFailed:
-    """Make the refusal of a rule."""
+    """Build the error with which a rule refuses a query."""
     return ToolFailed(GUARDRAIL, f"The guardrail '{rule}' refused the query: {reason}", suggestion)
 
 
 class Guardrails:
-    """The chain as the settings have it; `forbidden` and `own` are the operator's, where there are any."""
+    """The chain of guardrails from the settings; `forbidden` (a pattern) and `custom` are the operator's."""
 
     def __init__(
         self, tables: Mapping[str, AllowedTable], max_rows: int, forbidden: Any = None, custom: Guardrail | None = None
@@ -52,18 +52,18 @@ class Guardrails:
         self._max_rows = max_rows
         self._forbidden = forbidden
         self._custom = custom
-        # A function that hangs cannot be ended.
+        # A function that hangs cannot be stopped and keeps its slot.
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
     def find_table(self, label: str) -> AllowedTable:
-        """Let only allowed tables through; one that does not exist is refused in the same words."""
+        """Return an allowed table. Raises ToolFailed: it is not allowed; a missing table gets the same message."""
         if label not in self._tables:
             message = "Parameter 'table' must be one of the tables that may be read."
             raise refusal("table_allow_list", message, f"Use {', '.join(self._tables)}.")
         return self._tables[label]
 
     def check(self, query: TableQuery, table: Table) -> None:
-        """Run our other rules in turn. Raises ToolFailed: one refuses; names it."""
+        """Check a query with our other rules. Raises ToolFailed: a rule refuses it; the message names the rule."""
         _check_columns(query, table)
         _check_operators(query, table)
         if query.limit > self._max_rows:
@@ -71,7 +71,7 @@ class Guardrails:
             raise refusal("limit_cap", message, f"Ask for at most {self._max_rows} rows, or filter by more.")
 
     async def check_custom_rules(self, query: TableQuery) -> None:
-        """Run the operator's rules in turn. Raises ToolFailed: one refuses; names it."""
+        """Check a query with the operator's rules. Raises ToolFailed: a rule refuses it; the message names the rule."""
         if self._forbidden:
             await asyncio.to_thread(_check_texts, self._forbidden, query)
         if self._custom and (reason := await _custom_refusal(self._custom, query, self._slots)) is not None:
@@ -79,10 +79,10 @@ class Guardrails:
 
 
 def read_guardrails(settings: Settings) -> Guardrails:
-    """Make the chain of the settings; imports the operator's function, so not on an event loop.
+    """Build the chain from the settings. It imports the operator's function: do not call it on an event loop.
 
     Raises:
-        ConfigError: a setting of a guardrail cannot be used.
+        ConfigError: a guardrail's setting is invalid.
     """
     tables = {table.label: table for table in parse_query_tables(settings.query_tables)}
     for label in [label for label, table in tables.items() if is_reserved(table)]:
@@ -101,7 +101,7 @@ def read_guardrails(settings: Settings) -> Guardrails:
 
 
 def _check_columns(query: TableQuery, table: Table) -> None:
-    """Let only columns through that are there and may be read, wherever they are named."""
+    """Refuse a query that names a column that is absent or may not be read."""
     for path, column in query.named_columns():
         if column not in table.columns:
             message = f"Parameter '{path}' must be a column of '{query.table}' that may be read."
@@ -109,7 +109,7 @@ def _check_columns(query: TableQuery, table: Table) -> None:
 
 
 def _check_operators(query: TableQuery, table: Table) -> None:
-    """Let a column be compared and ordered by only as makes sense for what it holds."""
+    """Refuse comparisons and orderings that are not supported for a column's kind."""
     for condition in query.filters.conditions():
         kind = table.columns[condition.column].kind
         if condition.op not in kind.operators:
@@ -123,11 +123,11 @@ def _check_operators(query: TableQuery, table: Table) -> None:
 
 
 def _check_texts(forbidden: Any, query: TableQuery) -> None:
-    """Look for the operator's pattern in every text that a column is compared with."""
+    """Refuse a query if a text that it compares with matches the operator's pattern."""
     deadline = time.monotonic() + PATTERN_TIMEOUT_S
     for path, text in query.texts():
         try:
-            # Others may work meanwhile.
+            # `concurrent` releases the GIL.
             found = forbidden.search(text, concurrent=True, timeout=max(0.001, deadline - time.monotonic()))
         except TimeoutError:
             message = f"Parameter '{path}' could not be checked in time."
@@ -138,7 +138,7 @@ def _check_texts(forbidden: Any, query: TableQuery) -> None:
 
 
 async def _custom_refusal(function: Guardrail, query: TableQuery, slots: asyncio.Semaphore) -> str | None:
-    """Return why the operator's function, sync or async, refuses; it does too where it fails or does not answer."""
+    """Return the reason if the operator's function, sync or async, refuses; raise if it fails or times out."""
     try:
         await asyncio.wait_for(slots.acquire(), FUNCTION_TIMEOUT_S)
     except TimeoutError:
@@ -160,7 +160,7 @@ async def _custom_refusal(function: Guardrail, query: TableQuery, slots: asyncio
 async def _call_function(function: Guardrail, query: TableQuery, slots: asyncio.Semaphore) -> str | None:
     reason = await _call_in_thread(partial(function, query), slots)
     try:
-        # What an async function returns is run here.
+        # An async function's coroutine runs on this event loop.
         if inspect.isawaitable(reason):
             reason = await reason
     except SystemExit:
@@ -171,20 +171,20 @@ async def _call_function(function: Guardrail, query: TableQuery, slots: asyncio.
 
 
 async def _call_in_thread(call: Callable[[], Any], slots: asyncio.Semaphore) -> Any:
-    """Call it on a thread that the process does not wait for at its end; `running` is released when the call ends."""
+    """Run a call on a daemon thread, which does not delay the process's exit; release `slots` when it returns."""
     result: concurrent.futures.Future[Any] = concurrent.futures.Future()
-    # A caller that stops waiting does not cancel it: the thread goes on.
+    # A caller that stops waiting must not cancel it, because the thread continues.
     result.set_running_or_notify_cancel()
     loop = asyncio.get_running_loop()
 
     def run() -> None:
         try:
             result.set_result(call())
-        except BaseException as error:  # noqa: BLE001  whatever it raises refuses the query
-            # What is no Exception would end more than the call.
+        except BaseException as error:  # noqa: BLE001  any exception refuses the query
+            # A BaseException such as SystemExit would stop more than this call.
             harmless = isinstance(error, Exception) and not isinstance(error, StopIteration)
             result.set_exception(error if harmless else RuntimeError(f"it raised {type(error).__name__}"))
-        with suppress(RuntimeError):  # the loop has closed
+        with suppress(RuntimeError):  # the event loop has closed
             loop.call_soon_threadsafe(slots.release)
 
     threading.Thread(target=run, name="query guardrail", daemon=True).start()
@@ -198,7 +198,7 @@ def _load_function(target: str) -> Guardrail:
             raise TypeError("it cannot be called")
     except (Exception, SystemExit) as error:
         logger.opt(exception=error).error("the guardrail of {} cannot be loaded", _FUNCTION_SETTING)
-        fix = "Name a function that takes a query, as module:attr, or unset it."
+        fix = "Name a function that accepts a query, as module:attr, or unset it."
         raise ConfigError(f"it cannot be loaded: {type(error).__name__}.", source=_FUNCTION_SETTING, fix=fix) from error
     return function
 
@@ -206,12 +206,12 @@ def _load_function(target: str) -> Guardrail:
 _RESERVED_TABLES = frozenset(
     (
         "alembic_version",
-        # the LangGraph API's
+        # of the LangGraph API
         *("assistants", "assistant_versions", "checkpoints", "checkpoint_blobs", "checkpoint_migrations"),
         *("checkpoint_writes", "crons", "kept_writes", "run_events", "runs", "store", "store_migrations"),
         *("store_vectors", "thread_events", "thread_sequences", "threads", "vector_migrations", "webhook_deliveries"),
         "writes",
-        # the todo server's, beside the todos; the registry's
+        # of the todo server, besides the todos, and of the tool registry
         *("todo_idempotent_results", "todo_schema_version"),
         *("registered_tools", "tool_registry_revision", "tool_registry_schema_version"),
     )
@@ -221,7 +221,7 @@ _RESERVED_SCHEMAS = frozenset({"information_schema", "mysql", "performance_schem
 
 
 def is_reserved(table: AllowedTable) -> bool:
-    """Say whether a table is Toolweave's own or describes the database: no setting opens it to queries (C-03)."""
+    """Return whether a table is Toolweave's own or a system table, which no setting makes readable (C-03)."""
     name, schema = table.name.casefold(), (table.schema or "").casefold()
     by_name = name in _RESERVED_TABLES or name.startswith(_RESERVED_PREFIXES)
     return by_name or schema in _RESERVED_SCHEMAS or schema.startswith("pg_")

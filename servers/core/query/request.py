@@ -1,4 +1,4 @@
-"""Name what query_database speaks of: a query with its conditions and its order, as the caller meant it."""
+"""Parse the parameters of query_database into a query with its conditions and its order."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -13,9 +13,9 @@ Scalar: TypeAlias = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A comparison of a column; `value` is a tuple for `in`, a boolean for `is_null`, else what JSON gave.
+    """A comparison of a column; `value` is a tuple for `in`, a boolean for `is_null`, otherwise the JSON value.
 
-    `place` is where the call has it, such as `filters[0]`.
+    `path` is its position in the call, such as `filters[0]`.
     """
 
     column: str
@@ -26,19 +26,19 @@ class Condition:
 
     @property
     def value_path(self) -> str:
-        """Return where the call has the value."""
+        """Return the value's path in the call."""
         return self.path if self.path == self.column_path else f"{self.path}.value"
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionGroup:
-    """Conditions that must all hold ("and"), or of which one must ("or")."""
+    """Conditions that must all hold ("and"), or of which at least one must hold ("or")."""
 
     kind: Literal["and", "or"]
     members: "tuple[Condition | ConditionGroup, ...]"
 
     def conditions(self) -> Iterator[Condition]:
-        """Go through the conditions of this group and of those within."""
+        """Yield the conditions of this group and of its inner groups."""
         for member in self.members:
             if isinstance(member, ConditionGroup):
                 yield from member.conditions()
@@ -48,7 +48,7 @@ class ConditionGroup:
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """A column to order by; rows in which it is null come last either way."""
+    """A column to order by; rows in which it is null come last in both directions."""
 
     column: str
     descending: bool = False
@@ -57,9 +57,9 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class TableQuery:
-    """A query before anything was looked up: guardrails decide on it (D-12).
+    """A parsed query, before its names are looked up; guardrails check it (D-12).
 
-    `table` is as in TOOLWEAVE_QUERY_TABLES, `columns` None stands for all that may be read.
+    `table` is a name as in TOOLWEAVE_QUERY_TABLES. `columns` is None for all columns that may be read.
     """
 
     table: str
@@ -69,7 +69,7 @@ class TableQuery:
     limit: int
 
     def named_columns(self) -> Iterator[tuple[str, str]]:
-        """Go through the columns that are named anywhere, each with its place in the call."""
+        """Yield (path in the call, column) for every column that the query names."""
         for index, column in enumerate(self.columns or ()):
             yield f"columns[{index}]", column
         for condition in self.filters.conditions():
@@ -78,7 +78,7 @@ class TableQuery:
             yield ordering.path, ordering.column
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Go through the texts that columns are compared with, each with its place in the call."""
+        """Yield (path in the call, text) for every text that a column is compared with."""
         for condition in self.filters.conditions():
             values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
             for value in values:
@@ -103,10 +103,10 @@ _SCALARS = "text, a number, true or false"
 
 
 def parse_filters(raw: object) -> ConditionGroup:
-    """Read `filters`: a list of conditions and groups that must all hold, or one object.
+    """Parse `filters`: a list of conditions and groups that must all hold, or one object.
 
     Raises:
-        ToolFailed: a part of it is of the wrong form, too deep, too long or too many.
+        ToolFailed: a part has the wrong form, or there are too many conditions, levels or characters.
     """
     if raw is None or raw == {}:
         return ConditionGroup("and", ())
@@ -119,10 +119,10 @@ def parse_filters(raw: object) -> ConditionGroup:
 
 
 def parse_order(raw: object) -> tuple[Ordering, ...]:
-    """Read `order_by`: "column", "-column", "column desc", or a list of such; a column counts where it comes first.
+    """Parse `order_by`: "column", "-column", "column desc", or a list of these; a repeated column counts once.
 
     Raises:
-        ToolFailed: it is of another form, or too many.
+        ToolFailed: it has another form, or too many columns.
     """
     texts = [raw] if isinstance(raw, str) else ([] if raw is None else raw)
     if not isinstance(texts, list) or len(texts) > MAX_ORDERINGS:
@@ -145,7 +145,7 @@ def _parse_ordering(text: str, path: str) -> Ordering:
 
 
 class _FilterParser:
-    """Reads one call's filters; counts the conditions on the way."""
+    """Parse one call's filters and count their conditions."""
 
     def __init__(self) -> None:
         self._conditions = 0
@@ -197,7 +197,7 @@ class _FilterParser:
             _reject(path, f"one of at most {MAX_CONDITIONS} conditions in all")
         value = raw.get("value")
         if value is None and "value" in raw and op in ("eq", "ne"):
-            # SQL compares nothing with null, and no caller means that.
+            # A comparison with null never holds in SQL, and callers mean is_null.
             return Condition(column, "is_null", op == "eq", path, column_path)
         value_path = f"{path}.value" if path != column_path else path
         return Condition(column, op, _parse_value(op, value, value_path), path, column_path)

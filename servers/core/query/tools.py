@@ -1,6 +1,6 @@
-"""The tool query_database (C-03): its parameters, the SELECT of a query, and the rows that it answers.
+"""Provide the tool query_database (C-03): its parameters, the SELECT of a query, and the result's rows.
 
-The SELECT is written with SQLAlchemy's constructs: every value is bound, every name was looked up (decision 0015).
+The SELECT is built with SQLAlchemy: every value is bound, and every name was looked up before (decision 0015).
 """
 
 import asyncio
@@ -28,19 +28,19 @@ from toolweave.servers.envelope import failure, success
 from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_CONFIGURED, QUERY_REFUSED, ToolFailed
 from toolweave.servers.tool_server import WHOLE_NUMBER, Absent
 
-# Of JSON, in one answer; one row alone is never more.
+# JSON bytes of the rows in one result; one row is always smaller.
 MAX_ROWS_BYTES = 500_000
 _MAX_ROW_LENGTH = 100_000
 _ROWS_PER_FETCH = 100
 _DESCRIPTION_TTL_S = 60.0
 _MORE_ROWS_NOTE = (
-    "There are more rows. Filter by more, raise the limit, or order by a column and filter for values after the last."
+    "There are more rows. Add filters, raise the limit, or order by a column and filter for values after the last one."
 )
 
 
 @dataclass(slots=True)
 class _Page:
-    """The rows of an answer as far as they are read."""
+    """The rows of a result that have been read so far."""
 
     columns: Sequence[Column]
     limit: int
@@ -51,7 +51,7 @@ class _Page:
     is_full: bool = False
 
     def add_row(self, row: sa.Row[Any]) -> bool:
-        """Add a row; no where the limit is reached or the answer is large enough."""
+        """Add a row; return False if the row or size limit is reached."""
         if len(self.rows) == self.limit:
             self.has_more = True
             return False
@@ -69,7 +69,7 @@ class _Page:
         metadata: dict[str, Any] = {"count": len(self.rows), "limit": self.limit, "has_more": self.has_more}
         notes = []
         if self.is_full:
-            notes.append("The answer was large enough before the limit was reached: name fewer columns.")
+            notes.append("The result reached its maximum size before the row limit: name fewer columns.")
         if self.has_more:
             notes.append(_MORE_ROWS_NOTE)
         if self.cells.cut_count:
@@ -81,7 +81,7 @@ class _Page:
 
 
 class QueryRunner:
-    """The queries of one database; each passes the guardrails first."""
+    """Run the queries of one database, after the guardrails have checked them."""
 
     def __init__(self, database: QueryDatabase, guardrails: Guardrails) -> None:
         self._database = database
@@ -89,10 +89,10 @@ class QueryRunner:
         self._described: dict[str, tuple[float, Table]] = {}
 
     async def run(self, query: request.TableQuery) -> ToolResult:
-        """Answer the first rows, up to the limit; a table that no longer fits its description is described again.
+        """Return the first rows, up to the limit; if the table's cached description is outdated, describe it again.
 
         Raises:
-            ToolFailed: the query is refused, or the database does not answer.
+            ToolFailed: the query is refused, or the database failed.
         """
         allowed = self._guardrails.find_table(query.table)
         described_at, known = self._described.get(query.table, (0.0, None))
@@ -100,7 +100,7 @@ class QueryRunner:
         is_current = known and is_recent and all(name in known.columns for _, name in query.named_columns())
         table = known if known and is_current else await self._describe(allowed)
         self._guardrails.check(query, table)
-        # No connection waits for the operator's function.
+        # Before a connection is opened, so that none waits for the operator's function.
         await self._guardrails.check_custom_rules(query)
         try:
             return await self._fetch(query, table)
@@ -124,7 +124,7 @@ class QueryRunner:
 
         async def read(connection: AsyncConnection) -> _Page:
             page = _Page(columns, query.limit, CellFormatter(max_length))
-            # Bit by bit: an answer that is large enough needs no more of them.
+            # Streamed, so that rows beyond the size limit are not read.
             async with connection.stream(statement, execution_options={"yield_per": _ROWS_PER_FETCH}) as rows:
                 async for row in rows:
                     if not page.add_row(row):
@@ -136,13 +136,13 @@ class QueryRunner:
     def _build_select(
         self, table: Table, query: request.TableQuery, columns: Sequence[Column], max_length: int
     ) -> sa.Select[Any]:
-        """Select one row more than the limit, so that more are known of."""
+        """Build the SELECT, for one row more than the limit to find out whether there are more."""
         clauses = table.clause.c
         cells = [each.select(clauses[each.name], max_length).label(f"c{i}") for i, each in enumerate(columns)]
         statement = sa.select(*cells).select_from(table.clause)
         if query.filters.members:
             statement = statement.where(_group_clause(table, query.filters))
-        # Rows that are alike in all else come in the order of the primary key.
+        # The primary key comes last, for a stable order of otherwise equal rows.
         named = {item.column for item in query.order_by}
         for item in (*query.order_by, *(request.Ordering(name) for name in table.key if name not in named)):
             column = table.columns[item.column]
@@ -173,11 +173,11 @@ def _condition_clause(table: Table, condition: request.Condition) -> Expression:
         case "in", tuple(values):
             return operand.in_([column.bind_value(value, f"{path}[{index}]") for index, value in enumerate(values)])
         case "like", str(pattern):
-            # A backslash takes the next character literally.
+            # A backslash escapes the next character, so a trailing one is invalid.
             if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
                 needed = "a pattern that does not end in a single backslash, which takes the next character literally"
                 raise ToolFailed(INVALID_PARAMETER, f"Parameter '{path}' must be {needed}.")
-            # SQLite's LIKE ignores case itself, and faster.
+            # SQLite's LIKE ignores case already and is faster.
             like = operand.like if column.cell_form == "sqlite" else operand.ilike
             return like(sa.literal(pattern, sa.Text()), escape="\\")
         case op, (str() | int() | float()) as value if op != "like":
@@ -198,7 +198,7 @@ def _members_schema(relation: str) -> dict[str, Any]:
     return {"type": "array", "items": {"type": "object"}, "minItems": 1, "description": description}
 
 
-# Written out: some models take no schema that refers to itself, and a filter may hold filters.
+# Not a recursive schema, which some models refuse, although a filter may contain filters.
 _CONDITION: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -208,7 +208,7 @@ _CONDITION: dict[str, Any] = {
             "enum": list(request.OPERATORS),
             "default": "eq",
             "description": "eq, ne, lt, le, gt, ge compare; in takes a list of values; like takes a pattern with % for "
-            "any characters and _ for one, whatever the case; is_null takes true or false.",
+            "any characters and _ for one, and ignores case; is_null takes true or false.",
         },
         "value": {
             "anyOf": [*_SCALAR_SCHEMAS, _LIST_SCHEMA],
@@ -223,7 +223,7 @@ TableName = Annotated[
     Field(
         min_length=1,
         max_length=2 * request.MAX_NAME_LENGTH,
-        description="The table to read, as the operator allows it; an error names those that there are.",
+        description="The table to read; the operator allows certain tables, and an error lists them.",
         examples=["todos"],
     ),
 ]
@@ -233,9 +233,9 @@ Filters = Annotated[
         {
             "anyOf": [{"type": "array", "items": _CONDITION, "maxItems": request.MAX_CONDITIONS}, {"type": "object"}],
             "description": "Which rows to return: a list of conditions that must all hold, each {column, op, value} or "
-            'a group {"and": […]} or {"or": […]} of such; or, for equality, an object {column: value}. '
+            'a group {"and": […]} or {"or": […]} of these; or, for equality, an object {column: value}. '
             f"At most {request.MAX_CONDITIONS} conditions, nested at most {request.MAX_DEPTH} deep. A comparison with "
-            "a row's missing value does not hold; ask for such rows with is_null.",
+            "a row's missing value does not hold; find such rows with is_null.",
             "examples": [
                 {"status": "active"},
                 [{"column": "due_date", "op": "lt", "value": "2026-12-24"}],
@@ -273,7 +273,7 @@ OrderBy = Annotated[
                 },
             ],
             "description": 'What to order the rows by: "column" for ascending, "-column" or "column desc" for '
-            "descending order, or a list of such; rows without a value come last.",
+            "descending order, or a list of these; rows without a value come last.",
             "examples": ["-created_at", ["priority", "due_date desc"]],
         }
     ),
@@ -287,9 +287,9 @@ Limit = Annotated[
 
 
 class QueryTools:
-    """The tool as a method; its docstring and annotations are what a model reads about it.
+    """The tool as a method. Models read its docstring and annotations.
 
-    `queries` is the reason instead where the operator's settings do not let any be run.
+    `runner` is a ConfigError if the operator's settings allow no queries.
     """
 
     def __init__(self, runner: QueryRunner | ConfigError, max_rows: int) -> None:
@@ -307,13 +307,13 @@ class QueryTools:
         """Read rows of a database table: look records up, filter and sort them.
 
         Use it to answer questions about stored data, such as "which todos are due this week?" or "what did this
-        customer order last?". It only reads, and only the tables that the operator allows. Answers the rows as
-        objects; metadata.has_more tells whether there are others.
+        customer order last?". It only reads, and only the tables that the operator allows. Returns the rows as objects;
+        metadata.has_more is true if there are more rows.
         """
         try:
             if isinstance(self._runner, ConfigError):
                 raise ToolFailed(NOT_CONFIGURED, f"query_database cannot be used: {self._runner}")
-            # A caller does not choose the default: it may be more than the operator allows.
+            # The default limit is reduced silently, because the caller did not choose it.
             rows = min(limit, self._max_rows) if limit == DEFAULT_LIMIT else limit
             cols = tuple(dict.fromkeys(columns)) if columns else None
             query = request.TableQuery(table, request.parse_filters(filters), cols, request.parse_order(order_by), rows)
@@ -324,14 +324,14 @@ class QueryTools:
 
 @asynccontextmanager
 async def open_query_tools(settings: Settings) -> AsyncIterator[QueryTools]:
-    """Prepare the tool; the database is connected with its first use.
+    """Open the tool; the first query connects to the database.
 
-    Where a setting is wrong, the log says so and the tool answers `not_configured`.
+    If a setting is invalid, log an error, and let the tool return `not_configured`.
     """
     async with AsyncExitStack() as stack:
         runner: QueryRunner | ConfigError
         try:
-            # On a thread: the operator's function may be in a module that takes long to import.
+            # On a thread, because the operator's module may take long to import.
             guardrails = await asyncio.to_thread(read_guardrails, settings)
             runner = QueryRunner(await stack.enter_async_context(open_query_database(settings)), guardrails)
         except ConfigError as error:

@@ -1,5 +1,5 @@
-"""Make ToolConfigs of OpenAPI documents (W-01).
+"""Create ToolConfigs from OpenAPI documents (W-01).
 
-`document` reads JSON or YAML, `importing` goes through the operations; `requests` reads what a request is made of,
-`schemas` writes references out within a budget.
+`document` parses JSON or YAML, `importing` converts the operations, `requests` reads the parts of their requests, and
+`schemas` inlines references within a budget.
 """

@@ -1,7 +1,7 @@
-"""Hold an OpenAPI document to plain JSON values of a bounded size.
+"""Parse an OpenAPI document, JSON or YAML, to plain JSON values of a bounded size.
 
-Whatever a document was read from, these values can be stored, sent and walked through: keys are text, numbers are
-finite, nothing contains itself.
+The values can be stored, sent and traversed, whatever the source: keys are text, numbers are finite, and no value
+contains itself.
 """
 
 import json
@@ -25,10 +25,10 @@ _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 
 
 def to_plain_json(value: Any) -> Any:
-    """Copy a value as plain JSON values.
+    """Copy a value to plain JSON values.
 
     Raises:
-        DocumentRefused: it has too many parts, is nested too deeply, or holds what JSON cannot carry.
+        DocumentRefused: it has too many parts, is nested too deeply, or contains values that JSON does not have.
     """
     return _JsonCopier().copy(value, MAX_DEPTH)
 
@@ -58,11 +58,11 @@ class _JsonCopier:
                 return [self.copy(inner, levels - 1) for inner in value]
             case date():
                 return value.isoformat()
-        raise DocumentRefused(f"The document holds a value of type {type(value).__name__}, which JSON has not.")
+        raise DocumentRefused(f"The document holds a value of type {type(value).__name__}, which JSON does not have.")
 
 
 def replace_unstorable(text: str) -> str:
-    """Replace what databases and UTF-8 refuse: NUL and halves of surrogate pairs."""
+    """Replace the characters that databases and UTF-8 refuse: NUL and lone surrogates."""
     return _UNSTORABLE_CHARS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -78,7 +78,7 @@ def _json_key(key: Any) -> str:
 
 
 def _json_number(value: Any) -> int | float:
-    # JSON encoders differ in what they do with larger ones; as floats all of them agree.
+    # JSON encoders treat larger integers differently, but floats equally.
     try:
         number: int | float = value if isinstance(value, float) or _MIN_INT <= value <= _MAX_INT else float(value)
     except OverflowError:
@@ -107,10 +107,10 @@ _NUMBER_FORMS: tuple[tuple[re.Pattern[str], Callable[[str], int | float]], ...] 
 
 
 def load_yaml(text: str) -> Any:
-    """Read one YAML document; an alias is the same object again, also within itself.
+    """Parse one YAML document. An alias is a reference to the same object, which may therefore contain itself.
 
     Raises:
-        DocumentRefused: it is no YAML, nested too deeply, has a key twice or a type that JSON has not.
+        DocumentRefused: the text is not YAML, is nested too deeply, has a key twice or a type that JSON does not have.
     """
     try:
         return _YamlReader(text).read_document()
@@ -122,7 +122,7 @@ def load_yaml(text: str) -> Any:
 
 
 class _YamlReader:
-    """The values of a document, put together from its events: PyYAML's own loaders read YAML 1.1."""
+    """Build a document from its parse events as YAML 1.2, because PyYAML's own loaders read YAML 1.1."""
 
     def __init__(self, text: str) -> None:
         self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
@@ -147,7 +147,7 @@ class _YamlReader:
         self._count_values(1)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise DocumentRefused(f"The YAML alias *{(event.anchor or '')[:60]} stands for nothing.")
+                raise DocumentRefused(f"The YAML alias *{(event.anchor or '')[:60]} has no anchor.")
             return self._anchors[event.anchor]
         if isinstance(event, yaml.ScalarEvent):
             value = _scalar_value(event.value, event.tag, event.implicit[0])
@@ -170,11 +170,11 @@ class _YamlReader:
     def _read_object(self, values: dict[str, Any], inside: Iterable[Any], levels: int) -> None:
         merged: list[Any] = []
         for event in inside:
-            # A key is the text that it is written as.
+            # A key is always its source text, whatever type it looks like.
             key = event.value if isinstance(event, yaml.ScalarEvent) else self._read_value(event, levels)
             line = f"(line {event.start_mark.line + 1})"
             if not isinstance(key, str):
-                raise DocumentRefused(f"A key is a list or an object, or an alias of what is no text {line}.")
+                raise DocumentRefused(f"A key is a list, an object, or an alias of a value that is not text {line}.")
             if key in values:
                 raise DocumentRefused(f"The key {key[:60]!r} is there twice in one object {line}.")
             value = self._read_value(next(self._events), levels)
@@ -193,12 +193,12 @@ class _YamlReader:
 def _yaml_type(tag: str) -> str:
     kind = tag.removeprefix(_STANDARD_TAG)
     if kind == tag or kind.startswith("python/"):
-        raise DocumentRefused(f"The document holds a value of the YAML type {tag[:60]}, which JSON has not.")
+        raise DocumentRefused(f"The document holds a value of the YAML type {tag[:60]}, which JSON does not have.")
     return kind
 
 
 def _scalar_value(text: str, tag: str | None, is_plain: bool) -> Any:
-    if tag and tag != "!":  # "!" alone says that it is a text
+    if tag and tag != "!":  # "!" alone marks a text
         is_plain = _yaml_type(tag) not in ("str", "timestamp", "binary")
     if not is_plain:
         return text
@@ -212,16 +212,16 @@ def _scalar_value(text: str, tag: str | None, is_plain: bool) -> Any:
 
 
 def read_document(content: bytes | str | Mapping[str, Any]) -> dict[str, Any]:
-    """Read a document of OpenAPI 3.0, 3.1 or 3.2 as plain JSON values.
+    """Parse a document of OpenAPI 3.0, 3.1 or 3.2 to plain JSON values, without validating its contents.
 
-    A few seconds of computing for the largest: not for an event loop. What it says is not judged here.
+    The largest ones take a few seconds of CPU: do not call it on an event loop.
 
     Raises:
-        DocumentRefused: it is too large, cannot be parsed, or is no OpenAPI 3 document.
+        DocumentRefused: it is too large, cannot be parsed, or is not an OpenAPI 3 document.
     """
     document = to_plain_json(content if isinstance(content, Mapping) else _parse(_decode(content)))
     if not isinstance(document, dict):
-        raise DocumentRefused("An OpenAPI document is an object at its top level, and this is none.")
+        raise DocumentRefused("An OpenAPI document must be an object at its top level.")
     if "swagger" in document and "openapi" not in document:
         raise DocumentRefused(
             "This is a Swagger 2.0 document; convert it to OpenAPI 3 first, for instance with the swagger2openapi"
@@ -230,7 +230,7 @@ def read_document(content: bytes | str | Mapping[str, Any]) -> dict[str, Any]:
     version = str(document.get("openapi", ""))
     if not version.startswith(("3.0", "3.1", "3.2")):
         problem = f"its `openapi` is {version[:20]!r}" if version else "it has no `openapi`"
-        raise DocumentRefused(f"This is no OpenAPI document of version 3.0 or 3.1: {problem}.")
+        raise DocumentRefused(f"This is not an OpenAPI document of version 3.0 or 3.1: {problem}.")
     if not isinstance(document.get("paths", {}), dict):
         raise DocumentRefused("The `paths` of an OpenAPI document must be an object.")
     return document
@@ -253,7 +253,7 @@ def _parse(text: str) -> Any:
         raise DocumentRefused("The document is empty.")
     if not start.startswith(("{", "[")):
         return load_yaml(text)
-    if sum(map(text.count, ",[{")) > MAX_VALUES:  # The parser lets no other thread run before its end.
+    if sum(map(text.count, ",[{")) > MAX_VALUES:  # The parser holds the GIL until it returns.
         raise DocumentRefused(f"The document has more than {MAX_VALUES:,} commas and brackets.")
     try:
         return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
@@ -274,4 +274,4 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(text: str) -> Any:
-    raise DocumentRefused(f"The document holds {text}, which is no JSON.")
+    raise DocumentRefused(f"The document holds {text}, which is not JSON.")

@@ -1,4 +1,4 @@
-"""Make ToolConfigs of the operations of an OpenAPI document: `POST /tools/import/openapi` (W-01)."""
+"""Create ToolConfigs from the operations of an OpenAPI document: `POST /tools/import/openapi` (W-01)."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -59,7 +59,7 @@ _EMPTY_DESCRIPTION = re.compile(
 
 
 def operation_title(operation: Operation, method: str, path: str) -> str:
-    """Return the summary, else the operation's id in words, else method and path."""
+    """Return the operation's summary, else its id as words, else method and path."""
     summary = " ".join((operation.summary or "")[:MAX_DESCRIPTION_LENGTH].split())
     words = " ".join(_WORD_BREAKS.sub(" ", (operation.operationId or "")[:MAX_DESCRIPTION_LENGTH]).split())
     title = summary or (words[:1].upper() + words[1:].lower()) or f"{method} {path}"
@@ -67,13 +67,13 @@ def operation_title(operation: Operation, method: str, path: str) -> str:
 
 
 def operation_description(operation: Operation, title: str, returned: str) -> str:
-    """Join summary, description and what is returned, where these say something."""
+    """Return summary, description and the response's description, without empty phrases such as "OK"."""
     own_texts = (operation.summary, operation.description)
     texts = [text for text in own_texts if text and text[:MAX_DESCRIPTION_LENGTH].strip()] or [title]
     if not _EMPTY_DESCRIPTION.fullmatch(returned.strip()[:100]):
         texts.append(f"Returns: {returned}")
     if operation.deprecated:
-        texts.append("Deprecated: the API asks not to use it any more.")
+        texts.append("Deprecated: the API advises not to use it.")
     return "\n\n".join(text[:MAX_DESCRIPTION_LENGTH].strip() for text in texts)[:MAX_DESCRIPTION_LENGTH]
 
 
@@ -83,15 +83,15 @@ _PLACEHOLDER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What to import and how.
+    """The options of an import.
 
     Args:
-        base_url: where the API is, whatever servers the document names.
-        document_url: where the document is from: relative server URLs are relative to it.
-        prefix: what every tool_id begins with.
-        tags: only operations with one of these tags; all when empty.
-        operations: only operations whose id, or "METHOD /path", one of these globs matches; all when empty.
-        auth: how every tool shows who asks, whatever security the document asks for.
+        base_url: the API's URL, in place of the document's servers.
+        document_url: the document's URL, which relative server URLs are resolved against.
+        prefix: the beginning of every tool_id.
+        tags: import only operations with one of these tags; all if empty.
+        operations: import only operations whose id or "METHOD /path" matches one of these globs; all if empty.
+        auth: the authentication of every tool, in place of the document's security.
     """
 
     base_url: str | None = None
@@ -104,7 +104,7 @@ class ImportOptions:
 
 @dataclass
 class OpenApiOperation:
-    """An operation of a document: the raw objects around it, and the document with what reading it may take."""
+    """An operation with its raw objects, and its document with the operation's budget."""
 
     method: Method
     path: str
@@ -116,14 +116,14 @@ class OpenApiOperation:
 
     @property
     def label(self) -> str:
-        """Name the operation in reports."""
+        """Return the operation's name for reports."""
         return f"{self.method} {excerpt(self.path)}"
 
     def build_tool(self, tool_id: str) -> ToolConfig:
-        """Make the tool of the operation; adds to its `warnings`.
+        """Build the operation's tool and append to its `warnings`.
 
         Raises:
-            UnusablePart: it cannot be called by a ToolConfig; the text is the reason.
+            UnusablePart: a ToolConfig cannot call the operation; the message is the reason.
         """
         if len(self.path.partition("#")[0]) > LONGEST_PATH:
             raise UnusablePart(f"its path has more than {LONGEST_PATH} characters")
@@ -166,7 +166,7 @@ class OpenApiOperation:
         return choose_security(self.document, required, self.warnings.append)
 
     def _convert_schemas(self, omitted: OmittedFlag, build: Callable[[SchemaConverter], T]) -> T:
-        """Make something of schemas whose references are written out, or stay where it would be too large."""
+        """Build a value from schemas with inlined references, or if it gets too large, with references."""
         try:
             return build(SchemaConverter(self.document, omitted, inline=True))
         except OversizedSchema:
@@ -182,7 +182,7 @@ class OpenApiOperation:
                 body, media_type = body_fields(self.document, raw, schemas)
                 fields += body
             elif self.document.resolve_object(raw).get("required") is True:
-                raise UnusablePart(f"it wants a body, and none is sent with {self.method}")
+                raise UnusablePart(f"it requires a body, and none is sent with {self.method}")
             else:
                 self.warnings.append(f"its body is left out: none is sent with {self.method}")
         schema, mappings = build_flat_input(fields, self.method)
@@ -207,10 +207,10 @@ class OpenApiOperation:
 
 
 def find_success_response(document: OpenApiDocument, responses: Any) -> dict[str, Any]:
-    """Return the first response for success that has JSON, else the first for success, else an empty one.
+    """Return the first success response with JSON, else the first success response, else an empty object.
 
     Raises:
-        UnusablePart: they cannot be read.
+        UnusablePart: the responses cannot be read.
     """
     if not isinstance(responses, dict):
         return {}
@@ -237,7 +237,7 @@ def _is_credential(one: RawParameter, security: Security) -> bool:
 
 
 def _fill_placeholders(path: str, parameters: list[RawParameter], warn: Warn) -> tuple[str, list[RawParameter]]:
-    """Give each placeholder of the path a name that a configuration takes, and exactly one parameter."""
+    """Return the path with placeholder names that a ToolConfig accepts, and exactly one parameter for each of them."""
     declared = {one.parameter.name: one for one in parameters if one.parameter.param_in.value == "path"}
     others = [one for one in parameters if one.parameter.param_in.value != "path"]
     names = list(dict.fromkeys(PLACEHOLDER.findall(path)))
@@ -247,7 +247,7 @@ def _fill_placeholders(path: str, parameters: list[RawParameter], warn: Warn) ->
     for name in names:
         one = declared.get(name)
         if one is None:
-            warn(f"the placeholder '{excerpt(name)}' of its path is no declared parameter; any text is taken")
+            warn(f"the placeholder '{excerpt(name)}' of its path is not a declared parameter; it accepts any text")
             parameter = Parameter.model_validate({"name": name, "in": "path"})
             one = RawParameter(parameter, {"schema": {"type": "string", "minLength": 1}})
         own_name = name if not name or _PLACEHOLDER_NAME.fullmatch(name) else safe_name(name)
@@ -258,7 +258,7 @@ def _fill_placeholders(path: str, parameters: list[RawParameter], warn: Warn) ->
 
 def _build_config(config: dict[str, Any]) -> ToolConfig:
     try:
-        # What SchemaConversion made is of the right form; looking again takes longer than all the rest.
+        # Without validating the schemas again: SchemaConverter has, and it takes longer than everything else here.
         return ToolConfig.stored(config)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
@@ -268,7 +268,7 @@ def _build_config(config: dict[str, Any]) -> ToolConfig:
 
 
 class SkippedOperation(TypedDict):
-    """An operation, such as `GET /pets/{id}`, of which no tool is stored, and why."""
+    """An operation, such as `GET /pets/{id}`, without a tool, and the reason."""
 
     operation: str
     reason: str
@@ -276,7 +276,7 @@ class SkippedOperation(TypedDict):
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What an import comes to; `tools` are not stored yet, `warnings` begin with the operation they are about."""
+    """The result of an import. `tools` are not stored yet; each warning begins with its operation."""
 
     tools: list[ToolConfig]
     skipped: list[SkippedOperation]
@@ -284,12 +284,12 @@ class ImportResult:
 
 
 def import_openapi(document: bytes | str | Mapping[str, Any], options: ImportOptions | None = None) -> ImportResult:
-    """Make a ToolConfig of each operation that can be one; no operation takes another one down.
+    """Create a ToolConfig from each usable operation; an unusable operation does not affect the others.
 
-    Up to some seconds of computing for the largest documents: not for an event loop. Nothing is fetched.
+    It fetches nothing. The largest documents take several seconds of CPU: do not call it on an event loop.
 
     Raises:
-        DocumentRefused: the document cannot be read at all, or reading it takes more than `STEPS_IN_ALL` steps.
+        DocumentRefused: the document cannot be read, or the import needs more than `MAX_STEPS` steps.
     """
     return _Importer(OpenApiDocument(read_document(document)), options or ImportOptions()).run()
 
@@ -312,7 +312,7 @@ class _Importer:
         except StepsExhausted:
             raise DocumentRefused(
                 f"The import takes more than {MAX_STEPS:,} steps, so far up to {self._current}: the document's"
-                " references make too much of it. Import fewer operations at once, chosen by `operations` or `tags`,"
+                " references expand too far. Import fewer operations at once, chosen by `operations` or `tags`,"
                 " or let them refer to less; nothing was stored."
             ) from None
 
@@ -328,7 +328,7 @@ class _Importer:
                 f"{left_out} operations after the first {MAX_OPERATIONS} are left out: choose by operations or tags"
             )
         if not self._tools and not self._skipped:
-            self._warn("the document has no operation" + (" that was asked for" if self._has_selection else ""))
+            self._warn("the document has no operation" + (" that you selected" if self._has_selection else ""))
         return ImportResult(list(self._tools.values()), self._skipped, list(self._warnings))
 
     @property

@@ -1,13 +1,13 @@
-"""Read what a request of an operation is made of: its address, credentials, parameters and JSON body (W-01, W-08).
+"""Read the parts of an operation's request: URL, credentials, parameters and JSON body (W-01, W-08).
 
-Parameters and body are laid out as the fields of one flat input. Documents hold no credentials; a tool refers to
-environment variables named after the document's title and the scheme: `{env:TOOL_<TITLE>_<SCHEME>}`. The title is the
-author's choice: an operator who has several APIs binds each variable to its host (`TOOLWEAVE_TOOL_ENV`).
+Parameters and body become the fields of one flat input. Documents contain no credentials; a tool refers to environment
+variables named after the document's title and the scheme: `{env:TOOL_<TITLE>_<SCHEME>}`. The document's author chooses
+the title, so an operator with several APIs binds each variable to its host (`TOOLWEAVE_TOOL_ENV`).
 
-The parts of a document that are no schemas are read with openapi-pydantic's models, those of 3.1: for these parts they
-take whatever 3.0 allows, too. They are applied to one part at a time, and never to schemas: a mistake is then one
-operation's, `true` stays a schema and 10 stays an integer. `fastmcp.utilities.openapi` validates a document as a whole,
-gives all of it up for one external reference, and loads a web server when it is imported.
+The parts that are not schemas are validated with openapi-pydantic's models of 3.1, which for these parts accept 3.0,
+too. They are applied to one part at a time, and never to schemas: so a mistake affects one operation only, `true` stays
+a schema and 10 stays an integer. `fastmcp.utilities.openapi` validates a document as a whole, refuses all of it for one
+external reference, and imports a web server.
 """
 
 import re
@@ -48,7 +48,7 @@ from toolweave.tool_config import (
 
 MAX_FIELDS = 200
 MAX_FIELD_NAME_LENGTH = 64
-# Of longer names only the beginning is read; an expression holds the GIL to its end.
+# Only the beginning of a longer name is matched, because a regular expression holds the GIL.
 MAX_SCANNED_CHARS = 2_000
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _NOT_NAME_CHARS = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -57,7 +57,7 @@ _PART_ORDER: dict[Part, int] = {"path": 0, "query": 1, "header": 2, "body": 3}
 
 @dataclass(frozen=True)
 class InputField:
-    """A value of an operation: `target` is the name of its parameter or of its body's property."""
+    """A value of an operation; `target` is the name of its parameter or body property."""
 
     part: Part
     target: str
@@ -67,12 +67,12 @@ class InputField:
 
 
 def build_flat_input(fields: Iterable[InputField], method: Method) -> tuple[dict[str, Any], dict[str, str]]:
-    """Make the input schema of a tool, and the mappings of the fields whose name alone does not lead to their place.
+    """Build a tool's input schema, and the mappings of the fields whose name alone does not determine their target.
 
-    Of values with one name the first of path, query, headers and body keeps it; others become `<name>_<place>`.
+    Of several values with one name, the first of path, query, headers and body keeps it; others become `<name>_<part>`.
 
     Raises:
-        UnusablePart: there are more than `MOST_FIELDS`, or one has a name that no body may hold.
+        UnusablePart: there are more than `MAX_FIELDS` fields, or one has a name that a body cannot contain.
     """
     ordered = sorted(fields, key=lambda one: _PART_ORDER[one.part])
     if len(ordered) > MAX_FIELDS:
@@ -88,7 +88,7 @@ def build_flat_input(fields: Iterable[InputField], method: Method) -> tuple[dict
 
 
 def safe_name(text: str) -> str:
-    """Return a name that models and JSON Schema tools take for a field."""
+    """Return a field name that models and JSON Schema tools accept."""
     name = _NOT_NAME_CHARS.sub("_", text[:MAX_SCANNED_CHARS]).strip("_.-")[:MAX_FIELD_NAME_LENGTH]
     return name if name[:1].isalpha() else f"field_{name}"[:MAX_FIELD_NAME_LENGTH].rstrip("_")
 
@@ -131,14 +131,14 @@ _KEYS_READ_ELSEWHERE = frozenset(
 
 
 def read_title(document: OpenApiDocument) -> str:
-    """Return the title of a document, or "api" where it has none."""
+    """Return the title of a document, by default "api"."""
     info = document.content.get("info")
     title = info.get("title") if isinstance(info, dict) else None
     return title[:_MAX_TITLE_LENGTH] if isinstance(title, str) and title[:_MAX_TITLE_LENGTH].strip() else "api"
 
 
 def read_part(document: OpenApiDocument, model: type[Model], raw: Mapping[str, Any], what: str) -> Model:
-    """Read a part of a document without the schemas in it; `what` names it in the reason. Raises UnusablePart."""
+    """Parse a part of a document without its schemas; `what` names it in the error. Raises UnusablePart."""
     document.count_keys(raw)
     read_here = (name for name in raw if not (name in _KEYS_READ_ELSEWHERE or name.startswith("x-")))
     own = {name: raw[name] for name in read_here}
@@ -150,14 +150,14 @@ def read_part(document: OpenApiDocument, model: type[Model], raw: Mapping[str, A
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in first["loc"])
         raise UnusablePart(
-            f"{what} is not what the OpenAPI specification wants: {excerpt(place)}: {first['msg'][:200]}"
+            f"{what} does not match the OpenAPI specification: {excerpt(place)}: {first['msg'][:200]}"
         ) from None
 
 
 MAX_PARAMETERS = 500
 _PART_BY_LOCATION: dict[str, Part] = {"path": "path", "query": "query", "header": "header"}
 _IGNORED_HEADERS = frozenset(("accept", "content-type", "authorization"))
-"""The specification says to ignore parameters of these names: media types and security schemes describe them."""
+"""The specification requires ignoring these parameters: media types and security schemes describe them."""
 _SEPARATORS = {"form": "commas", "simple": "commas", "spaceDelimited": "blanks", "pipeDelimited": "|"}
 _SCALAR_TYPES = frozenset(("string", "integer", "number", "boolean", "null"))
 Warn = Callable[[str], None]
@@ -165,14 +165,14 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True)
 class RawParameter:
-    """A parameter with the object it was read from, which has its schema."""
+    """A parsed parameter and its raw object, which contains its schema."""
 
     parameter: Parameter
     raw: dict[str, Any]
 
 
 def read_parameters(document: OpenApiDocument, *levels: Any) -> list[RawParameter]:
-    """Read the parameters of a path and then of its operation, which may declare one anew; raises UnusablePart."""
+    """Read the parameters of a path and of its operation, whose declarations take precedence; raises UnusablePart."""
     found: dict[tuple[str, str], RawParameter] = {}
     for level in levels:
         if not isinstance(level, list | None) or len(level or ()) > MAX_PARAMETERS:
@@ -181,16 +181,16 @@ def read_parameters(document: OpenApiDocument, *levels: Any) -> list[RawParamete
             raw = document.resolve_object(entry)
             parameter = read_part(document, Parameter, raw, f"its parameter '{excerpt(raw.get('name', ''))}'")
             place, name = parameter.param_in.value, parameter.name
-            # Names of headers know no case.
+            # Header names ignore case.
             found[place, name.lower() if place == "header" else name] = RawParameter(parameter, raw)
     return list(found.values())
 
 
 def parameter_fields(parameters: Iterable[RawParameter], schemas: SchemaConverter, warn: Warn) -> list[InputField]:
-    """Make fields of parameters; those that cannot be sent are left out with a warning.
+    """Build the fields of parameters; skip unsupported ones with a warning.
 
     Raises:
-        UnusablePart: one that must be given cannot be sent.
+        UnusablePart: a required parameter is not supported.
     """
     fields = []
     for one in parameters:
@@ -205,7 +205,7 @@ def parameter_fields(parameters: Iterable[RawParameter], schemas: SchemaConverte
 
 
 class _NotSendable(ValueError):
-    """A parameter cannot be sent, for this reason."""
+    """A parameter cannot be sent; the message is the reason."""
 
 
 def _label(parameter: Parameter) -> str:
@@ -220,14 +220,14 @@ def _build_fields(one: RawParameter, schemas: SchemaConverter, warn: Warn) -> li
     if part == "header" and not _is_sendable_header(parameter):
         return []
     if parameter.allowReserved:
-        warn(f"the {_label(parameter)} asks for reserved characters as they are; they are percent-encoded")
+        warn(f"the {_label(parameter)} allows reserved characters unencoded; they are percent-encoded")
     field = InputField(part, parameter.name, _parameter_schema(one, schemas), parameter.required)
     kinds = _value_types(field.schema)
     style = parameter.style or ("form" if part == "query" else "simple")
     exploded = parameter.explode if parameter.explode is not None else style == "form"
     if one.raw.get("content") or kinds <= _SCALAR_TYPES:
         if style in ("label", "matrix"):
-            raise _NotSendable(f"values of the style {style} are not written")
+            raise _NotSendable(f"values of the style {style} are not supported")
         return [field]
     if "object" in kinds:
         return _spread_object(field, style, exploded)
@@ -244,9 +244,9 @@ def _is_sendable_header(parameter: Parameter) -> bool:
 
 
 def _join_list(field: InputField, style: str) -> InputField:
-    """Make one text of a list that goes into one value: a configuration has no word for how to join it."""
+    """Return a text field in place of a list in one value, because a ToolConfig cannot express how to join it."""
     if style not in _SEPARATORS:
-        raise _NotSendable(f"lists of the style {excerpt(style)} are not written")
+        raise _NotSendable(f"lists of the style {excerpt(style)} are not supported")
     items = field.schema.get("items")
     choices = items.get("enum") if isinstance(items, dict) else None
     listed = f" Choices: {', '.join(map(str, choices[:50]))}." if isinstance(choices, list) else ""
@@ -255,13 +255,13 @@ def _join_list(field: InputField, style: str) -> InputField:
 
 
 def _spread_object(field: InputField, style: str, exploded: bool) -> list[InputField]:
-    """Make a field of each property of an object that a query writes as names of their own."""
+    """Return a field for each property of an object that a query sends as separate parameters."""
     named = "{0}[{1}]" if style == "deepObject" else "{1}" if style == "form" and exploded else None
     properties = field.schema.get("properties")
     if named is None or field.part != "query" or not isinstance(properties, dict) or not properties:
-        raise _NotSendable(f"objects of the style {excerpt(style)} without named properties are not written")
+        raise _NotSendable(f"objects of the style {excerpt(style)} without named properties are not supported")
     if not all(_value_types(inner) <= _SCALAR_TYPES for inner in properties.values()):
-        raise _NotSendable("objects within objects are not written in a query")
+        raise _NotSendable("objects within objects are not supported in a query")
     required = field.schema.get("required", ()) if field.required else ()
     return [
         InputField("query", named.format(field.target, name), inner, name in required)
@@ -270,7 +270,7 @@ def _spread_object(field: InputField, style: str, exploded: bool) -> list[InputF
 
 
 def _value_types(schema: dict[str, Any]) -> set[str]:
-    """Name the types that a value may have; what says none is taken for a text."""
+    """Return the types that a value may have; text by default."""
     kinds = schema.get("type")
     found = set(kinds) if isinstance(kinds, list) else {kinds} if isinstance(kinds, str) else set()
     for keyword in ("anyOf", "oneOf", "allOf"):
@@ -300,7 +300,7 @@ def _parameter_schema(one: RawParameter, schemas: SchemaConverter) -> dict[str, 
 
 
 def remove_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Leave null out of what a parameter may be: it cannot be written, and leaving the parameter out says as much."""
+    """Remove null from a parameter's schema: a request cannot contain it, and omitting the parameter means the same."""
     forms = schema.get("anyOf")
     others = [form for form in forms if form != {"type": "null"}] if isinstance(forms, list) else []
     if isinstance(forms, list) and 0 < len(others) < len(forms):
@@ -319,14 +319,14 @@ def remove_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _FLATTENABLE = ANNOTATION_KEYS | {"type", "properties", "required", "allOf", "additionalProperties"}
-"""What may stand beside properties that are laid out as fields; anything else says more than fields can."""
+"""The keywords that an object may have to become flat fields; fields cannot express any others."""
 
 
 def body_fields(document: OpenApiDocument, body: Any, schemas: SchemaConverter) -> tuple[list[InputField], str | None]:
-    """Make fields of a request body; returns the media type to send it as where that is not plain JSON.
+    """Build the fields of a request body; also return the media type to send if it is not plain JSON.
 
     Raises:
-        UnusablePart: it has no form in JSON, or none that can be read.
+        UnusablePart: it has no JSON form, or none that can be read.
     """
     raw = document.resolve_object(body)
     media_type, declared = json_content(document, raw)
@@ -335,13 +335,13 @@ def body_fields(document: OpenApiDocument, body: Any, schemas: SchemaConverter) 
         if not content:
             return [], None
         if not isinstance(content, dict):
-            raise UnusablePart("the content of its body is no object")
+            raise UnusablePart("the content of its body is not an object")
         kinds = ", ".join(excerpt(kind) for kind in list(content)[:3])
         raise UnusablePart(f"its body is {kinds}, and only JSON is sent")
     sent_as = media_type if json_media_rank(media_type) == 1 else None
     may_be_null = schemas.convert_body(declared)
     whole = remove_null(may_be_null)
-    # A body that may be null may be left out.
+    # A body that may be null is optional.
     required = raw.get("required") is True and whole == may_be_null
     flat = _flatten_object(whole)
     if flat is not None and (required or not flat[1]):
@@ -354,7 +354,7 @@ def body_fields(document: OpenApiDocument, body: Any, schemas: SchemaConverter) 
 
 
 def _flatten_object(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]] | None:
-    """Give the properties of an object and of its `allOf`, and the required ones; None where it says more than that."""
+    """Return the properties of an object and its `allOf`, and the required ones; None if it has other constraints."""
     properties, parts = dict(schema.get("properties", {})), schema.get("allOf", [])
     others = schema.get("additionalProperties", True)
     if schema.keys() - _FLATTENABLE or schema.get("type", "object") != "object" or others not in (True, False, {}):
@@ -374,31 +374,31 @@ def _flatten_object(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]] |
 MAX_ALTERNATIVES = 50
 MAX_SLUG_LENGTH = 40
 MAX_NAME_LENGTH = 1_000
-_TOO_MANY_CREDENTIALS = "it wants more credentials at once than a tool sends"
+_TOO_MANY_CREDENTIALS = "it requires more credentials at once than a tool sends"
 _WORD_BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NOT_VARIABLE_CHARS = re.compile(r"[^A-Z0-9]+")
 
 
 @dataclass(frozen=True)
 class Security:
-    """What an operation sends to show who asks."""
+    """The credentials of an operation's requests: an `auth` and further headers."""
 
     auth: ApiAuth = field(default_factory=ApiAuth)
     headers: dict[str, str] = field(default_factory=dict)
 
 
 def choose_security(document: OpenApiDocument, requirements: Any, warn: Warn) -> Security:
-    """Choose the first of the alternatives that can be fulfilled.
+    """Return the first alternative that a tool can fulfil.
 
-    Of schemes that belong together one becomes the `auth`; the others become headers.
+    If it has several schemes, one becomes the `auth` and the others become headers.
 
     Raises:
-        UnusablePart: none can be fulfilled.
+        UnusablePart: a tool can fulfil none of them.
     """
     if not requirements:
         return Security()
     if not isinstance(requirements, list):
-        raise UnusablePart("its security requirements are no list")
+        raise UnusablePart("its security requirements are not a list")
     reasons = []
     for alternative in requirements[:MAX_ALTERNATIVES]:
         try:
@@ -409,7 +409,7 @@ def choose_security(document: OpenApiDocument, requirements: Any, warn: Warn) ->
 
 
 def variable_slug(text: str, default: str) -> str:
-    """Write a text as a part of a variable's name."""
+    """Return a text as a part of an environment variable's name."""
     return (
         _NOT_VARIABLE_CHARS.sub("_", _WORD_BREAKS.sub("_", text[:MAX_NAME_LENGTH]).upper())
         .strip("_")[:MAX_SLUG_LENGTH]
@@ -420,25 +420,25 @@ def variable_slug(text: str, default: str) -> str:
 
 def _build_security(document: OpenApiDocument, alternative: Any, warn: Warn) -> Security:
     if not isinstance(alternative, dict):
-        raise UnusablePart("a security requirement is no object")
+        raise UnusablePart("a security requirement is not an object")
     if len(alternative) > MOST_HEADERS:
         raise UnusablePart(_TOO_MANY_CREDENTIALS)
     credentials = [_build_credential(document, name, warn) for name in alternative]
     if not credentials:
         return Security()
-    # Only the auth can go to the query or be encoded as "basic" wants it.
+    # Only the `auth` can be a query parameter or Basic credentials.
     first, *others = sorted(credentials, key=lambda auth: auth.type != "basic" and auth.location != "query")
     if any(auth.type == "basic" or auth.location == "query" for auth in others):
         raise UnusablePart(_TOO_MANY_CREDENTIALS)
     headers = {auth.name or "Authorization": f"{'' if auth.name else 'Bearer '}{auth.value}" for auth in others}
     taken = {"?" if auth.location == "query" else (auth.name or "Authorization").lower() for auth in credentials}
     if len(taken) < len(credentials):
-        raise UnusablePart("it wants two credentials in the same header")
+        raise UnusablePart("it requires two credentials in the same header")
     return Security(first, headers)
 
 
 def _build_credential(document: OpenApiDocument, name: str, warn: Warn) -> ApiAuth:
-    """Return what a security scheme wants, with the variable that holds it."""
+    """Return the auth for a security scheme, which refers to an environment variable."""
     components = document.content.get("components")
     declared = components.get("securitySchemes") if isinstance(components, dict) else None
     if not isinstance(declared, dict) or name not in declared:
@@ -457,12 +457,12 @@ def _build_credential(document: OpenApiDocument, name: str, warn: Warn) -> ApiAu
         case ("http", "bearer"):
             return ApiAuth(type="bearer", value=value)
         case ("oauth2" | "openIdConnect", _):
-            warn(f"the scheme {excerpt(name)} is {scheme.type}: put a token for it into {variable}; none is asked for")
+            warn(f"the scheme {excerpt(name)} is {scheme.type}: put a token into {variable}; Toolweave requests none")
             return ApiAuth(type="bearer", value=value)
         case ("http", "basic"):
             return ApiAuth(type="basic", value=value)
     raise UnusablePart(
-        f"the security scheme {excerpt(name)} ({excerpt(' '.join(filter(None, form)))}) is of a kind that is not sent"
+        f"the security scheme {excerpt(name)} ({excerpt(' '.join(filter(None, form)))}) is of an unsupported kind"
     )
 
 
@@ -471,21 +471,21 @@ _URL_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def read_base_url(document: OpenApiDocument, levels: list[Any], document_url: str | None) -> str:
-    """Return the URL of the first server of the first level that has one, its variables filled by their defaults.
+    """Return the URL of the first server at the first level that has servers, with its variables' defaults.
 
     Args:
-        document: its steps are taken.
-        levels: the `servers` of the operation, its path and the document, each None where there are none.
-        document_url: what a relative URL is relative to.
+        document: the document, whose steps are consumed.
+        levels: the `servers` of the operation, of its path and of the document; each may be None.
+        document_url: the URL against which a relative URL is resolved.
 
     Raises:
-        UnusablePart: there is none, or it is relative to an unknown place, or no http(s) URL.
+        UnusablePart: there is no URL, it is relative without a `document_url`, or it is not an http(s) URL.
     """
     servers = next((level for level in levels if level), [{"url": "/"}])
     if not isinstance(servers, list):
-        raise UnusablePart("its servers are no list")
+        raise UnusablePart("its servers are not a list")
     if not isinstance(servers[0], dict):
-        raise UnusablePart("its server is no object")
+        raise UnusablePart("its server is not an object")
     server = read_part(document, Server, servers[0], "its server")
     url = server.url.strip()
     for name, variable in (server.variables or {}).items():
@@ -493,10 +493,10 @@ def read_base_url(document: OpenApiDocument, levels: list[Any], document_url: st
         if len(url) > MAX_URL_LENGTH:
             raise UnusablePart("the URL of its server is too long")
     if document_url is None and not _URL_SCHEME.match(url):
-        raise UnusablePart(f"its server '{excerpt(url)}' is relative to nothing known; give the base_url of the API")
+        raise UnusablePart(f"its server '{excerpt(url)}' is a relative URL; give the base_url of the API")
     try:
         if document_url is not None and not _URL_SCHEME.match(url):
-            # A URL that begins with // names its host, also where that is empty.
+            # A URL that begins with // contains its host, even an empty one.
             is_without_scheme = url.startswith("//")
             url = document_url.partition("//")[0] + url if is_without_scheme else urljoin(document_url, url)
         read_target(url)

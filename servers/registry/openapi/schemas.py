@@ -1,8 +1,8 @@
-"""Turn the schemas of OpenAPI 3.0 and 3.1 into JSON Schemas that stand on their own (draft 2020-12).
+"""Convert the schemas of OpenAPI 3.0 and 3.1 to standalone JSON Schemas (draft 2020-12).
 
-References inside the document are written out, so that models and people see one schema; what refers to itself, and
-what would grow too large, goes to `$defs`. Nothing is ever fetched or opened. A `Budget` bounds the work of an import,
-others what its tools may hold: shared schemas are copied into every tool that needs them.
+References inside the document are inlined, so that models and people see one schema; recursive schemas, and those that
+would grow too large, go to `$defs`. Nothing is fetched or opened. One `Budget` limits the work of an import; others
+limit the size of its tools, because shared schemas are copied into every tool that needs them.
 """
 
 import re
@@ -26,23 +26,23 @@ MAX_TOTAL_PARTS = 1_000_000
 MAX_TOTAL_CHARS = 40_000_000
 MAX_SCHEMA_CHARS = 200_000
 MAX_INLINED_PARTS = 600
-"""How large a schema may get by writing references out; larger ones keep them."""
+"""The maximum number of parts of a schema with inlined references; larger ones keep their references."""
 
 
 class UnusablePart(ValueError):
-    """A part of a document of which no tool can be made; the text is the reason, one sentence."""
+    """A part of a document that cannot become part of a tool; the message is the reason."""
 
 
 class ExternalReference(UnusablePart):
-    """A reference leads out of the document."""
+    """A reference points into another document."""
 
 
 class StepsExhausted(Exception):
-    """The import has taken all its steps."""
+    """The import has used all its steps."""
 
 
 def excerpt(text: Any) -> str:
-    """Show a name or URL of a document within a sentence."""
+    """Return a name or URL from a document for a message: shortened, with unprintable characters escaped."""
     text = f"a value of type {type(text).__name__}" if isinstance(text, dict | list) else str(text)
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text[:_MAX_SHOWN_LENGTH])
 
@@ -53,10 +53,10 @@ class OversizedSchema(UnusablePart):
 
 @dataclass(slots=True)
 class Budget:
-    """How much of something may still be taken, also from the `whole`, and the error that says that it is not enough.
+    """A remaining amount, which is also deducted from the `parent`, and the error for an exhausted budget.
 
-    Steps are of about a microsecond. References let a few kilobytes stand for any amount of work: whatever reads a part
-    of a document that a reference can lead to takes steps for its size.
+    A step is about a microsecond. With references, a few kilobytes can cause any amount of work: so all code that reads
+    a part of a document to which a reference may point consumes steps for its size.
     """
 
     remaining: int
@@ -64,7 +64,7 @@ class Budget:
     parent: "Budget | None" = None
 
     def consume(self, amount: int = 1) -> None:
-        """Take so much, or what is left; raises `refusal` where there is less."""
+        """Deduct an amount; if less remains, deduct that and raise the error."""
         consumed = min(amount, self.remaining)
         self.remaining -= consumed
         if self.parent is not None:
@@ -88,7 +88,7 @@ _TOO_LARGE_TOGETHER = partial(
 
 
 def measure_size(value: Any, max_parts: int) -> tuple[int, int]:
-    """Count parts and characters of a value; what has more than `most` parts is not looked at to its end."""
+    """Return the number of parts and characters of a value; stop counting after `max_parts` parts."""
     pending, parts, characters = [value], 0, 0
     while pending and parts + len(pending) <= max_parts:
         part = pending.pop()
@@ -103,9 +103,9 @@ def measure_size(value: Any, max_parts: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class OpenApiDocument:
-    """An OpenAPI document of plain JSON values (`read_document`), and what an import of it may still take.
+    """An OpenAPI document of plain JSON values (`read_document`) with the budgets of its import.
 
-    `steps` bound reading it, `parts` and `characters` the schemas of all tools together.
+    `steps` limits the reading; `parts` and `characters` limit the schemas of all tools together.
     """
 
     content: dict[str, Any]
@@ -114,20 +114,20 @@ class OpenApiDocument:
     characters: Budget = field(default_factory=lambda: Budget(MAX_TOTAL_CHARS, _TOO_LARGE_TOGETHER))
 
     def for_operation(self) -> "OpenApiDocument":
-        """Return the same document with the steps that one operation may take."""
+        """Return the same document with the steps of one operation."""
         return replace(self, steps=Budget(MAX_OPERATION_STEPS, _TOO_MANY_STEPS, self.steps))
 
     def count_keys(self, values: Collection[Any]) -> None:
-        """Take the steps for looking at each key of an object, or each item of a list, but not into them."""
+        """Consume the steps for reading the keys of an object or the items of a list, without their contents."""
         self.steps.consume(1 + len(values))
         self.steps.consume(sum(len(one) for one in values if isinstance(one, str)) // CHARS_PER_STEP)
 
     def resolve_pointer(self, pointer: str) -> Any:
-        """Return what `#/…` points to.
+        """Return the value at `#/…`.
 
         Raises:
-            ExternalReference: it points into another document.
-            UnusablePart: it points to nothing.
+            ExternalReference: the pointer points into another document.
+            UnusablePart: there is no value.
         """
         self.steps.consume(1 + pointer.count("/") + len(pointer) // CHARS_PER_STEP)
         if not pointer.startswith("#"):
@@ -142,21 +142,21 @@ class OpenApiDocument:
             elif isinstance(found, dict) and name in found:
                 found = found[name]
             else:
-                raise UnusablePart(f"its reference {excerpt(pointer)} leads nowhere")
+                raise UnusablePart(f"its reference {excerpt(pointer)} points to nothing")
         if "/" not in pointer and pointer != "#":
-            raise UnusablePart(f"its reference {excerpt(pointer)} is no path into the document")
+            raise UnusablePart(f"its reference {excerpt(pointer)} is not a path into the document")
         return found
 
     def resolve_object(self, value: Any) -> dict[str, Any]:
-        """Return an object of the document, or what its reference leads to, however many steps away.
+        """Return an object of the document, following its references.
 
         Raises:
-            UnusablePart: the references lead nowhere, elsewhere or in a circle, or not to an object.
+            UnusablePart: a reference points to nothing, outside, in a circle, or to a value that is not an object.
         """
         for _ in range(MAX_REFERENCE_HOPS):
             self.steps.consume()
             if not isinstance(value, dict):
-                raise UnusablePart("a part of it is no object where the OpenAPI specification wants one")
+                raise UnusablePart("a part of it is not an object where the OpenAPI specification requires one")
             pointer = value.get("$ref")
             if not isinstance(pointer, str):
                 return value
@@ -193,12 +193,12 @@ JsonSchema = dict[str, Any]
 
 
 class SchemaConverter:
-    """The schemas of one tool's input or output, with the `definitions` that they share.
+    """Convert the schemas of one tool's input or output, and the `definitions` that they share.
 
     Args:
-        document: where references lead.
-        left_out: fields marked like this are left out: `readOnly` for an input, `writeOnly` for an output.
-        write_out: write references out where they do not lead into themselves.
+        document: the document that contains the targets of references.
+        omitted: fields with this flag are omitted: `readOnly` in an input, `writeOnly` in an output.
+        inline: inline references that are not recursive.
     """
 
     def __init__(self, document: OpenApiDocument, omitted: OmittedFlag, *, inline: bool) -> None:
@@ -216,13 +216,13 @@ class SchemaConverter:
         """Convert one schema.
 
         Raises:
-            TooLarge: it costs too much.
-            UnusablePart: it is no schema, or a reference in it cannot be followed.
+            OversizedSchema: it exceeds a budget.
+            UnusablePart: it is not a schema, or a reference in it cannot be resolved.
         """
         return _check_well_formed(self._convert(raw, 0))
 
     def definitions(self) -> dict[str, JsonSchema]:
-        """Convert what the schemas so far refer to, for their `$defs`; raises like `convert`."""
+        """Convert the schemas that the converted ones refer to, for `$defs`; raises as `convert`."""
         found = {}
         while self._pending:
             pointer = self._pending.pop()
@@ -231,12 +231,12 @@ class SchemaConverter:
         return dict(sorted(found.items()))
 
     def convert_body(self, raw: Any) -> JsonSchema:
-        """Convert the schema of a body or an answer: a reference to it is written out in any case."""
+        """Convert the schema of a request or response body, which is inlined even if it is a reference."""
         is_reference = isinstance(raw, dict) and raw.keys() == {"$ref"}
         return self.convert(self._document.resolve_object(raw) if is_reference and not self._inline else raw)
 
     def _charge(self, value: Any = None) -> None:
-        """Take what a value takes, with everything in it."""
+        """Deduct a value, with everything in it, from all budgets."""
         parts, characters = measure_size(value, self._parts.remaining)
         self._document.steps.consume(parts)
         self._parts.consume(parts)
@@ -249,7 +249,7 @@ class SchemaConverter:
         if isinstance(raw, bool):
             return {} if raw else {"not": {}}
         if not isinstance(raw, dict):
-            raise UnusablePart("one of its schemas is no object")
+            raise UnusablePart("one of its schemas is not an object")
         self._document.count_keys(raw)
         if "$ref" in raw:
             return self._convert_reference(raw, depth)
@@ -262,7 +262,7 @@ class SchemaConverter:
             return value if isinstance(value, bool) else self._convert(value, depth + 1)
         if keyword in SCHEMA_LIST_KEYS:
             if not isinstance(value, list):
-                raise UnusablePart(f"the {keyword} of one of its schemas is no list")
+                raise UnusablePart(f"the {keyword} of one of its schemas is not a list")
             return [self._convert(inner, depth + 1) for inner in value]
         if keyword in SCHEMA_MAP_KEYS:
             return self._convert_map(keyword, value, depth)
@@ -273,7 +273,7 @@ class SchemaConverter:
 
     def _convert_map(self, keyword: str, value: Any, depth: int) -> dict[str, JsonSchema]:
         if not isinstance(value, dict):
-            raise UnusablePart(f"the {keyword} of one of its schemas are no object")
+            raise UnusablePart(f"the {keyword} of one of its schemas is not an object")
         for name in value:
             self._charge(name)
         return {
@@ -288,10 +288,10 @@ class SchemaConverter:
     def _convert_reference(self, raw: dict[str, Any], depth: int) -> JsonSchema:
         pointer = raw["$ref"]
         if not isinstance(pointer, str):
-            raise UnusablePart("a `$ref` in one of its schemas is no text")
+            raise UnusablePart("a `$ref` in one of its schemas is not text")
         beside = {keyword: value for keyword, value in raw.items() if keyword not in ("$ref", "nullable")}
         own = self._convert(beside, depth + 1)
-        self._document.resolve_object(raw)  # refuses circles of references alone
+        self._document.resolve_object(raw)  # raises for a circle that consists of references only
         target = self._convert_target(pointer, depth)
         is_one = "$ref" in target or own.keys() <= ANNOTATION_KEYS
         schema = {**target, **own} if is_one else {"allOf": [target, own]}
@@ -320,17 +320,17 @@ class SchemaConverter:
 
 
 def _check_well_formed(schema: JsonSchema) -> JsonSchema:
-    """Return a schema; raises UnusablePart when a keyword in it has a value of a form that it cannot have."""
+    """Return a valid schema unchanged; raise UnusablePart if the value of a keyword has an invalid form."""
     try:
         meta.validate(schema)
     except ValidationError as error:
         keyword = next((part for part in reversed(error.instance_path) if part in KNOWN_KEYS), "value")
-        raise UnusablePart(f"the {keyword} of one of its schemas has a form that it cannot have") from None
+        raise UnusablePart(f"the {keyword} of one of its schemas has an invalid form") from None
     return schema
 
 
 def modernize_keywords(schema: JsonSchema, raw: dict[str, Any]) -> JsonSchema:
-    """Say in today's keywords what OpenAPI 3.0 says in its own: `example`, and booleans beside bounds."""
+    """Replace OpenAPI 3.0's own keywords by those of JSON Schema: `example`, and boolean exclusive bounds."""
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(schema.get(exclusive), bool) and schema.pop(exclusive) and bound in schema:
             schema[exclusive] = schema.pop(bound)
@@ -346,7 +346,7 @@ def modernize_keywords(schema: JsonSchema, raw: dict[str, Any]) -> JsonSchema:
 
 
 def _required_names(schema: JsonSchema, raw: dict[str, Any]) -> list[str]:
-    """Return what is required without what was left out; a `required` of another form says nothing."""
+    """Return the required names without omitted fields; ignore a `required` of another form."""
     declared, required = raw.get("properties"), schema["required"]
     omitted = declared.keys() - schema.get("properties", {}).keys() if isinstance(declared, dict) else ()
     names = required if isinstance(required, list) else ()
@@ -382,7 +382,7 @@ def json_content(document: OpenApiDocument, part: dict[str, Any]) -> tuple[str |
 
 
 def json_media_rank(media_type: str) -> int | None:
-    """Rank media types that JSON is sent as: plain JSON 0, others 1, any type 2; None for what is no JSON."""
+    """Return the rank of a JSON media type: plain JSON 0, other JSON types 1, wildcards 2; None for other types."""
     kind = media_type.partition(";")[0].strip().lower()
     if kind == "application/json":
         return 0

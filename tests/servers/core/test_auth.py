@@ -231,7 +231,7 @@ def test_settings_that_would_let_in_too_many_or_nobody_are_refused(settings: dic
     ("text", "said"),
     [
         (private_pem(rsa_key()), "without a public key"),
-        (public_pem(rsa_key(1024)), "a kind that is not taken"),
+        (public_pem(rsa_key(1024)), "a kind that is not supported"),
         ("no key at all", "without a public key"),
         ("ключ", "without a public key"),
     ],

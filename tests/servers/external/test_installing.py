@@ -80,7 +80,7 @@ def test_a_failure_is_told_in_npms_words_without_credentials_and_leaves_nothing_
 
 def test_what_failed_is_begun_anew(tmp_path: Path, npm: Programs) -> None:
     npm.add("npm", NPM_INSTALLS + "exit(1)")
-    with pytest.raises(ConfigError, match="it said nothing"):
+    with pytest.raises(ConfigError, match="it printed nothing"):
         try_install("memory", tmp_path, npm)
     npm.add("npm", NPM_INSTALLS)
     try_install("memory", tmp_path, npm)

@@ -40,7 +40,7 @@ def test_all_operations_but_five_become_tools_and_each_reason_is_named(
 
 def test_the_warnings_say_what_is_different_from_the_document(clinic: ImportResult) -> None:
     assert clinic.warnings == [
-        "POST /staff: the scheme oauth is oauth2: put a token for it into TOOL_CLINIC_DESK_OAUTH; none is asked for",
+        "POST /staff: the scheme oauth is oauth2: put a token into TOOL_CLINIC_DESK_OAUTH; Toolweave requests none",
         "GET /reports/{year}: it is deprecated",
         "GET /session: the cookie parameter 'session' is left out: cookies are not sent",
     ]

@@ -141,7 +141,7 @@ def test_operations_are_chosen_by_globs_over_ids_and_paths_and_by_tags() -> None
     assert chosen(tags=("write",)) == {"addPet"}
     assert chosen(tags=("pets",), operations=("GET *",)) == {"listPets"}
     nothing = imported(whole, operations=("nope",))
-    assert (nothing.tools, nothing.warnings) == ([], ["the document has no operation that was asked for"])
+    assert (nothing.tools, nothing.warnings) == ([], ["the document has no operation that you selected"])
 
 
 def test_a_document_without_operations_gives_none_and_says_so() -> None:

@@ -124,7 +124,7 @@ def test_placeholders_and_path_parameters_are_brought_together() -> None:
     assert request(tool, user_id="x y", field_2=3, c="z").url.endswith("/a/x%20y/3/b/z:run")
     assert len(found.warnings) == 2
     assert "'gone' is left out" in found.warnings[0]
-    assert "'c' of its path is no declared parameter" in found.warnings[1]
+    assert "'c' of its path is not a declared parameter" in found.warnings[1]
 
 
 @pytest.mark.parametrize(

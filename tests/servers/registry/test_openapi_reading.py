@@ -98,7 +98,7 @@ def test_what_cannot_be_stored_is_replaced_and_huge_integers_become_floats() -> 
         ("just words", "object at its top level"),
         ("a: b: c", "not valid YAML"),
         ("a: 1\na: 2\n", "'a' is there twice"),
-        ("a: *nowhere\n", "*nowhere stands for nothing"),
+        ("a: *nowhere\n", "*nowhere has no anchor"),
         ("? [a]\n: 1\n", "key is a list"),
         ("a: !!python/object/apply:os.system [echo]\n", "YAML type"),
         ("a: !!python/name:os.system x\n", "python/name:os.system"),

@@ -53,7 +53,7 @@ def test_a_scheme_becomes_an_auth_that_refers_to_a_variable(scheme: str, auth: A
 def test_a_token_that_somebody_has_to_get_is_warned_of() -> None:
     found = imported(document({"/t": {"get": operation(security=[{"oauth": ["read"]}])}}, components=COMPONENTS))
     assert found.warnings == [
-        "GET /t: the scheme oauth is oauth2: put a token for it into TOOL_PET_STORE_OAUTH; none is asked for"
+        "GET /t: the scheme oauth is oauth2: put a token into TOOL_PET_STORE_OAUTH; Toolweave requests none"
     ]
 
 

@@ -38,7 +38,7 @@ async def test_a_service_that_is_not_there_is_named_with_the_time_it_took_and_no
     assert (error["type"], error["code"]) == ("unavailable", "endpoint_unreachable")
     assert f"POST {endpoint} failed after" in error["message"]
     assert " ms: " in error["message"]
-    assert "nothing has begun" in error["suggestion"]
+    assert "no job was started" in error["suggestion"]
 
 
 async def test_a_host_without_an_address_is_unreachable() -> None:
@@ -56,7 +56,7 @@ async def test_a_service_that_does_not_answer_a_post_may_have_begun_and_is_asked
         assert (error["type"], error["code"]) == ("timeout", "endpoint_timeout")
         assert f"POST {at(peer)} failed after" in error["message"]
         assert "No complete answer came within 3.5 s." in error["message"]
-        assert "may have begun" in error["suggestion"]
+        assert "may have started" in error["suggestion"]
         assert len(peer.requests) == 1
 
 
@@ -64,7 +64,7 @@ async def test_a_service_that_does_not_answer_a_question_may_be_asked_again() ->
     async with serving(never) as peer, job_client(job_endpoints=at(peer), job_timeout_s=TIMEOUT_S) as jobs:
         error = await jobs.error("check_job_status", {"endpoint": at(peer), "job_id": "1"})
         assert error["code"] == "endpoint_timeout"
-        assert "asking changes nothing" in error["suggestion"]
+        assert "it only reads the status" in error["suggestion"]
 
 
 async def test_a_connection_that_breaks_after_a_post_leaves_open_whether_the_job_began() -> None:
@@ -72,7 +72,7 @@ async def test_a_connection_that_breaks_after_a_post_leaves_open_whether_the_job
         error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
         assert error["code"] == "endpoint_unreachable"
         assert "broke off" in error["message"]
-        assert "may have begun" in error["suggestion"]
+        assert "may have started" in error["suggestion"]
         assert len(peer.requests) == 1
 
 
@@ -81,9 +81,9 @@ async def test_a_connection_that_breaks_after_a_post_leaves_open_whether_the_job
     [
         ("400 Bad Request", "Correct the params"),
         ("403 Forbidden", "TOOLWEAVE_JOB_HEADERS"),
-        ("404 Not Found", "Correct the params, or the endpoint"),
+        ("404 Not Found", "Correct the params or the endpoint"),
         ("429 Too Many Requests", "again later"),
-        ("500 Internal Server Error", "may have begun"),
+        ("500 Internal Server Error", "may have started"),
     ],
 )
 async def test_an_error_status_says_what_to_do(status: str, suggestion: str) -> None:
@@ -139,9 +139,9 @@ async def test_an_answer_that_is_no_job_is_an_error_that_says_why(body: bytes, w
     async with serving(always(text(body=body))) as peer, job_client(job_endpoints=at(peer)) as jobs:
         error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
     assert error["code"] == "endpoint_error"
-    assert "is no job" in error["message"]
+    assert "is not a job" in error["message"]
     assert why in error["message"]
-    assert "may have begun" in error["suggestion"]
+    assert "may have started" in error["suggestion"]
 
 
 async def test_a_question_answered_without_a_status_is_an_error() -> None:

@@ -92,7 +92,7 @@ async def test_a_query_that_takes_too_long_is_stopped(empty_url: str, caplog: py
     async with query_client(empty_url, "endless, t", timeout_s=0.2) as client:
         error = await client.refused("endless")
         assert (error["type"], error["code"]) == ("timeout", "query_timeout")
-        assert error["suggestion"] == "Filter by more, or ask for fewer rows."
+        assert error["suggestion"] == "Add filters, or ask for fewer rows."
         assert await rows_at_last(client, "t") == []
     # The error of the stopped query, with its values, is reported when it is collected.
     gc.collect()
@@ -140,7 +140,7 @@ async def test_tables_that_change_under_the_server_are_read_as_they_are(empty_ur
             _run(empty_url, "CREATE TABLE other (id INTEGER)")
         error = await client.refused("t")
         assert error["code"] == "not_found"
-        assert "'t' may be read, but the database has none of that name" in error["message"]
+        assert "'t' may be read, but the database has no table of that name" in error["message"]
         _run(empty_url, "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)", "INSERT INTO t VALUES (1, 5)")
         assert await client.rows("t") == [{"id": 1, "a": 5}]
         _run(empty_url, "ALTER TABLE t ADD COLUMN b TEXT")

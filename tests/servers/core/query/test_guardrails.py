@@ -143,7 +143,7 @@ async def test_more_rows_than_the_operator_allows_are_refused(sqlite_url: str) -
         by_default = await client.query("orders")
     assert by_default["metadata"]["limit"] == len(by_default["data"]) == 3
     assert by_default["metadata"]["has_more"] is True
-    assert "There are more rows. Filter by more" in by_default["metadata"]["note"]
+    assert "There are more rows. Add filters" in by_default["metadata"]["note"]
 
 
 @pytest.mark.requirement("D-12")

@@ -79,7 +79,7 @@ async def test_a_cut_answer_is_the_beginning_of_the_whole_in_its_order(items: Qu
     assert (len(whole["data"]), whole["metadata"]["has_more"], "note" in whole["metadata"]) == (40, False, False)
     assert cut["data"] == whole["data"][:15]
     assert cut["metadata"]["has_more"] is True
-    assert "There are more rows. Filter by more" in cut["metadata"]["note"]
+    assert "There are more rows. Add filters" in cut["metadata"]["note"]
 
 
 async def test_rows_beyond_the_limit_are_reached_by_a_filter(items: QueryClient) -> None:
@@ -124,6 +124,6 @@ async def test_an_answer_that_is_large_enough_ends_early_and_says_so(empty_url: 
     engine.dispose()
     async with query_client(empty_url, "t") as client:
         answer = await client.query("t", limit=1000)
-        assert "large enough" in answer["metadata"]["note"]
+        assert "maximum size" in answer["metadata"]["note"]
         assert 40 < answer["metadata"]["count"] < 60
     assert [row["id"] for row in answer["data"]] == list(range(answer["metadata"]["count"]))

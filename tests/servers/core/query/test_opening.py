@@ -57,7 +57,7 @@ async def test_a_name_with_other_capitals_than_the_table_has_is_no_failure_of_th
     make_shop(empty_url)
     async with query_client(empty_url, "ORDERS, orders") as client:
         error = await client.refused("ORDERS")
-        assert (error["code"], "none of that name" in error["message"]) == ("not_found", True)
+        assert (error["code"], "no table of that name" in error["message"]) == ("not_found", True)
         assert len(await client.rows("orders")) == 4
 
 
