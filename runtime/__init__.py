@@ -1,1 +1,1 @@
-"""Give served graphs what they need: persistence, runs and event streams."""
+"""Serve graphs: persistence, runs and event streams."""

@@ -1,4 +1,4 @@
-"""Run work beside a block of code: once, again and again, or as the watchdog of its event loop (R-03)."""
+"""Run background tasks: cleanup at intervals, a task for the length of a block, the event loop's watchdog (R-03)."""
 
 import asyncio
 import inspect
@@ -19,7 +19,7 @@ from toolweave.errors import PersistenceError
 
 
 async def clear_regularly(clear: Callable[[], Awaitable[int]], interval_s: float, done: str, failed: str) -> None:
-    """Clear something at once and then in intervals; log the count as `done`, and the database's error as `failed`."""
+    """Call `clear` now and then every `interval_s`; log its count with `done`, or a database error with `failed`."""
     while True:
         try:
             cleared = await clear()
@@ -33,7 +33,7 @@ async def clear_regularly(clear: Callable[[], Awaitable[int]], interval_s: float
 
 @asynccontextmanager
 async def background_task(work: Coroutine[None, None, None], name: str) -> AsyncIterator[None]:
-    """Run work in a task of this name, and cancel it when the block ends."""
+    """Run `work` in a task of this name, which is cancelled when the block ends."""
     task = asyncio.create_task(work, name=name)
     try:
         yield
@@ -50,17 +50,17 @@ LIBRARY_PATHS = ("<frozen ", *(sysconfig.get_paths()[name] for name in ("stdlib"
 SELECTOR_FILES = ("selectors.py", "windows_events.py")
 LOGGED_METADATA = {"graph_id": "graph_id", "node": "langgraph_node", "thread_id": "thread_id", "run_id": "run_id"}
 BLOCKING_ADVICE = (
-    "The server answers nobody meanwhile. If this is a node or tool of yours, make it a plain `def`, which runs on a "
-    "thread, or await asyncio.to_thread(…) for the blocking part."
+    "Until it returns, the server cannot answer requests. If this is your node or tool, make it a plain `def`, which "
+    "runs on a thread, or await asyncio.to_thread(…) for the blocking part."
 )
 
 
 @asynccontextmanager
 async def watch_event_loop(limit_s: float = MAX_BLOCKED_S) -> AsyncIterator[None]:
-    """Log whatever blocks the running event loop for longer than `limit_s` until the block ends."""
+    """Inside the block, log code that blocks the running event loop for longer than `limit_s`."""
     outermost = reversed([frame.f_code for frame, _ in traceback.walk_stack(None)])
-    below = takewhile(lambda code: not code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR), outermost)
-    watchdog = LoopWatchdog(asyncio.get_running_loop(), limit_s, frozenset(below))
+    codes = takewhile(lambda code: not code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR), outermost)
+    watchdog = LoopWatchdog(asyncio.get_running_loop(), limit_s, frozenset(codes))
     watchdog.send_heartbeat()
     watchdog.start()
     try:
@@ -72,8 +72,8 @@ async def watch_event_loop(limit_s: float = MAX_BLOCKED_S) -> AsyncIterator[None
 class LoopWatchdog(threading.Thread):
     """Log the stack of the event loop's thread when the loop's heartbeat is late.
 
-    `below` is the code that runs the loop: frames of it and outside of it belong to no callback. Each place is logged
-    once per `QUIET_S`.
+    `loop_code` is the code that runs the loop; its frames and those of its callers are left out of the stack. Each
+    location is logged once per `REPEAT_INTERVAL_S`.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit_s: float, loop_code: frozenset[CodeType]) -> None:
@@ -87,11 +87,11 @@ class LoopWatchdog(threading.Thread):
         self._logged: dict[tuple[Any, ...], float] = {}
 
     def stop(self) -> None:
-        """End the thread and the heartbeat soon."""
+        """Request the end of the thread and the heartbeat."""
         self._stopping.set()
 
     def send_heartbeat(self) -> None:
-        """Say that the loop is not blocked, again and again; call it on the loop's thread."""
+        """Record that the loop is not blocked, and schedule the next heartbeat; call it on the loop's thread."""
         self._due = time.monotonic() + HEARTBEAT_INTERVAL_S
         if not self._stopping.is_set():
             self._loop.call_later(HEARTBEAT_INTERVAL_S, self.send_heartbeat)
@@ -101,7 +101,7 @@ class LoopWatchdog(threading.Thread):
         reported = 0.0
         while not self._stopping.wait(max(HEARTBEAT_INTERVAL_S, self._due + self._limit_s - time.monotonic())):
             due = self._due
-            # One report for each time that the loop is blocked.
+            # Report once per blocked period.
             if due != reported and time.monotonic() >= due + self._limit_s:
                 reported = due
                 self._log_blocked(due)
@@ -110,33 +110,34 @@ class LoopWatchdog(threading.Thread):
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the one way to see another thread
         innermost = () if frame is None else traceback.walk_stack(frame)
         frames = list(takewhile(lambda shown: shown[0].f_code not in self._loop_code, innermost))
-        # The loop may have gone on by now, or nothing but the machine was slow.
+        # The loop may have continued by now, or only the machine was slow.
         if not frames or due != self._due or frames[0][0].f_code.co_filename.endswith(SELECTOR_FILES):
             return
         in_no_library = (shown for shown in frames if not shown[0].f_code.co_filename.startswith(LIBRARY_PATHS))
-        blamed, line = next(in_no_library, frames[0])
-        of_run = _graph_location(frame for frame, _ in frames)
-        place = (blamed.f_code, of_run.get("graph_id"), of_run.get("node"))
+        culprit, line = next(in_no_library, frames[0])
+        location = _graph_location(frame for frame, _ in frames)
+        place = (culprit.f_code, location.get("graph_id"), location.get("node"))
         now = time.monotonic()
         if now - self._logged.get(place, -REPEAT_INTERVAL_S) < REPEAT_INTERVAL_S:
             return
         self._logged[place] = now
-        logger.bind(**of_run).warning(
+        logger.bind(**location).warning(
             "the event loop has been blocked for more than {:.0f} ms by {}, {}:{}{}. {}\n{}",
             self._limit_s * 1000,
-            blamed.f_code.co_qualname,
-            blamed.f_code.co_filename,
+            culprit.f_code.co_qualname,
+            culprit.f_code.co_filename,
             line,
-            f" (graph {of_run.get('graph_id', 'unknown')}, node {of_run['node']})" if of_run else "",
+            f" (graph {location.get('graph_id', 'unknown')}, node {location['node']})" if location else "",
             BLOCKING_ADVICE,
             "".join(traceback.StackSummary.extract(reversed(frames[:MAX_LOGGED_FRAMES])).format()).rstrip(),
         )
 
 
 def _graph_location(frames: Iterable[FrameType]) -> dict[str, Any]:
-    """Read from the frames' variables in which node of which run they are; empty outside of graphs.
+    """Return graph, node, thread and run of the frames; empty outside of graphs.
 
-    The watchdog's thread cannot read the context variables of the task that blocks.
+    The values come from the frames' local variables, because the watchdog's thread cannot read the context variables of
+    the blocking task.
     """
     for frame in frames:
         config = frame.f_locals.get("config")

@@ -1,4 +1,4 @@
-"""Know on whose behalf the work of a request is done: set where a request comes in, read wherever it leads."""
+"""Hold the caller of the current request: the API sets it, and any code that the request runs can read it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,18 +12,18 @@ from toolweave.runtime.models import JsonObject
 USER_KEY = "langgraph_auth_user"
 USER_ID_KEY = "langgraph_auth_user_id"
 PERMISSIONS_KEY = "langgraph_auth_permissions"
-# What only the server says: a caller that configures them speaks for somebody else.
+# Only the server may set these: a caller that sets them could impersonate another user.
 AUTH_KEYS = frozenset({USER_KEY, USER_ID_KEY, PERMISSIONS_KEY})
-# Everything else that an application knows of a user, such as a token, is for the run alone.
+# The API shows these fields. All other fields of a user, such as a token, are only available to the run.
 PUBLIC_USER_FIELDS = ("identity", "display_name", "is_authenticated", "permissions")
-# W3C Trace Context: of the headers that runs may see, those that are no secret.
+# W3C Trace Context: the headers available to runs that are not secret.
 TRACE_HEADERS = ("traceparent", "tracestate")
 # The parts of `Caller.credentials`.
 HEADERS, USER_MEMBERS = "headers", "user"
 
 
 class User:
-    """An authenticated user, as `langgraph_sdk.auth.types.BaseUser`; every member is an attribute and an item."""
+    """An authenticated user, like `langgraph_sdk.auth.types.BaseUser`; each field is an attribute and an item."""
 
     identity: str
     display_name: str
@@ -32,8 +32,8 @@ class User:
 
     def __init__(self, members: Mapping[str, Any]) -> None:
         identity, permissions = str(members["identity"]), list(members.get("permissions") or ())
-        known = {"is_authenticated": True, "display_name": identity}
-        vars(self).update({**known, **members, "identity": identity, "permissions": permissions})
+        defaults = {"is_authenticated": True, "display_name": identity}
+        vars(self).update({**defaults, **members, "identity": identity, "permissions": permissions})
 
     def __getitem__(self, key: str) -> Any:
         return vars(self)[key]
@@ -56,10 +56,10 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, None without authentication.
+    """The caller of a request; `user` is None without authentication.
 
-    `headers` are those that runs may see in `configurable`, `run_metadata` is what an authorization handler wants every
-    run of the request to carry, `run_threads` its filter on the threads that they may be created on.
+    Runs receive `headers` in `configurable`. An authorization handler may set `run_metadata`, which is added to the
+    metadata of each run of the request, and `thread_filter`, which the threads of these runs must match.
     """
 
     user: User | None = None
@@ -68,7 +68,7 @@ class Caller:
     thread_filter: Mapping[str, Any] | None = None
 
     def configurable(self) -> JsonObject:
-        """Return what a run of this caller finds in `config.configurable` and the API shows; JSON, stored as it is."""
+        """Return the public part of a run's `config.configurable`: JSON, stored in plain text and shown by the API."""
         traced = {name: value for name, value in self.headers.items() if name in TRACE_HEADERS}
         if self.user is None:
             return traced
@@ -78,7 +78,7 @@ class Caller:
         return {**traced, USER_KEY: shown, USER_ID_KEY: self.user.identity, PERMISSIONS_KEY: permissions}
 
     def credentials(self) -> JsonObject:
-        """Return the rest of what a run of this caller finds there: it may hold tokens, and is stored encrypted."""
+        """Return the secret part of a run's `config.configurable`: it may hold tokens and is stored encrypted."""
         headers = {name: value for name, value in self.headers.items() if name not in TRACE_HEADERS}
         members = {} if self.user is None else _user_json(self.user)
         hidden = {name: value for name, value in members.items() if name not in PUBLIC_USER_FIELDS}
@@ -87,7 +87,7 @@ class Caller:
 
 
 def user_of_run(configured: Mapping[str, Any], credentials: JsonObject) -> JsonObject:
-    """Rebuild the user of a run out of what `Caller.configurable` and `Caller.credentials` gave; empty without one."""
+    """Rebuild a run's user from the results of `Caller.configurable` and `Caller.credentials`; empty without a user."""
     if USER_KEY not in configured:
         return {}
     members = {**configured[USER_KEY], **credentials.get(USER_MEMBERS, {})}
@@ -104,13 +104,13 @@ _CALLER: ContextVar[Caller] = ContextVar("caller", default=ANONYMOUS)
 
 
 def current_caller() -> Caller:
-    """Give the caller of the request that is being answered; outside of requests, and without users, nobody."""
+    """Return the caller of the current request, or `ANONYMOUS` outside of requests and without authentication."""
     return _CALLER.get()
 
 
 @contextmanager
 def use_caller(caller: Caller) -> Iterator[None]:
-    """Do the block's work for this caller."""
+    """Make this the current caller inside the block."""
     token = _CALLER.set(caller)
     try:
         yield

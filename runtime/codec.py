@@ -24,14 +24,14 @@ from pydantic import BaseModel
 from toolweave.errors import InvalidRequest
 from toolweave.json_values import LARGE_BYTES, collecting_later
 
-# A leading blank marks text that only the json module reads back exactly (huge integers, lone surrogates).
+# Marks text that only the json module decodes exactly (huge integers, lone surrogates).
 EXACT_PREFIX = " "
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 
 class RawJson:
-    """JSON text that stands in the place of its value, to be encoded as it is."""
+    """JSON text that the encoder inserts unchanged."""
 
     __slots__ = ("text",)
 
@@ -48,7 +48,7 @@ def to_json(value: object) -> str:
     try:
         return orjson.dumps(value).decode()
     except TypeError as error:
-        # What is written on a shallow stack must be readable on a deep one.
+        # A value encoded on a shallow stack must be decodable on a deep one.
         if "Recursion limit" in str(error):
             raise InvalidRequest(f"Not storable as JSON: {error}") from error
     try:
@@ -58,29 +58,29 @@ def to_json(value: object) -> str:
 
 
 def from_json(text: str) -> Any:
-    """Decode what to_json gave."""
+    """Decode the output of `to_json`."""
     return loads(text, json.loads if text.startswith(EXACT_PREFIX) else orjson.loads)
 
 
 def to_micros(moment: datetime) -> int:
-    """Count the microseconds from the epoch to an aware moment."""
+    """Return the microseconds from the epoch to an aware time."""
     return (moment - EPOCH) // MICROSECOND
 
 
 def from_micros(micros: int) -> datetime:
-    """Give the UTC moment that to_micros counted."""
+    """Return the UTC time of an output of `to_micros`."""
     return EPOCH + timedelta(microseconds=micros)
 
 
 ORJSON_OPTIONS = orjson.OPT_NON_STR_KEYS
-# Values that are encoded at a time where others wait: a few milliseconds. 1 KiB of text counts as a value.
+# Values per slice: a few milliseconds of encoding. 1 KiB of text counts as a value.
 SLICE_VALUES = 2_000
-# Deeper than anything of the API's own around a graph's values; a value may contain itself.
+# Deeper than the API nests a graph's values; a value may contain itself.
 MAX_SLICED_DEPTH = 10
 
 
 def to_jsonable(value: object) -> object:
-    """Give the JSON-ready form of a value that JSON has no type for."""
+    """Return a JSON-compatible form of a value that JSON has no type for."""
     for kinds, convert in CONVERTERS:
         if isinstance(value, kinds):
             return convert(value)
@@ -90,12 +90,11 @@ def to_jsonable(value: object) -> object:
 
 
 def dumps(value: object, default: Callable[[object], object] = to_jsonable) -> bytes:
-    """Encode a value as compact UTF-8 JSON; `form` gives the JSON-ready form of what JSON has no type for.
+    """Encode a value as compact UTF-8 JSON; never raises for a value that a graph can hold.
 
-    Messages and other pydantic models take the form of their `model_dump`, exceptions that of
-    `{"error": class, "message": text}`, bytes that of base64, anything unknown its `repr`. NaN and infinities become
-    null. Text that is not valid UTF-8 (lone surrogates) gets replacement characters, integers of any size are kept:
-    nothing that a graph can hold makes this raise.
+    `default` converts values that JSON has no type for. The standard one encodes messages and other pydantic models as
+    their `model_dump`, exceptions as `{"error": class, "message": text}`, bytes as base64, and unknown values as their
+    `repr`. NaN and infinities become null. Lone surrogates become replacement characters. Integers keep any size.
     """
     try:
         return orjson.dumps(value, default=default, option=ORJSON_OPTIONS)
@@ -105,33 +104,33 @@ def dumps(value: object, default: Callable[[object], object] = to_jsonable) -> b
 
 
 def is_large(value: object) -> bool:
-    """Say whether a value takes longer to encode than others should wait."""
+    """Return whether encoding a value would block the event loop for too long."""
     return _count_values(value) > SLICE_VALUES
 
 
 def dumps_slices(value: Any, level: int = 0) -> Iterator[bytes]:
-    """Encode a value as `dumps` does, in pieces, so that others can run between them."""
+    """Yield the JSON of `dumps` in pieces, so that other tasks can run between them."""
     if isinstance(value, BaseModel) and is_large(value):
         value = to_jsonable(value)
     if type(value) not in (dict, list, tuple) or level == MAX_SLICED_DEPTH or not is_large(value):
         yield dumps(value)
         return
-    named = isinstance(value, dict)
-    # Items are let go of as they are encoded: to free millions of them at once takes as long as to encode them.
-    waiting = deque(value.items() if named else value)
+    is_dict = isinstance(value, dict)
+    # Each item is freed after its encoding: freeing millions at once takes as long as encoding them.
+    waiting = deque(value.items() if is_dict else value)
     del value
-    before = b"{" if named else b"["
+    before = b"{" if is_dict else b"["
     while waiting:
         group: list[Any] = []
         weight = 0
         while waiting and weight <= SLICE_VALUES:
-            weight += _count_values(waiting[0][1] if named else waiting[0])
+            weight += _count_values(waiting[0][1] if is_dict else waiting[0])
             if weight > SLICE_VALUES and group:
                 break
             group.append(waiting.popleft())
         if len(group) > 1 or weight <= SLICE_VALUES:
-            yield before + dumps(dict(group) if named else group)[1:-1]
-        elif named:
+            yield before + dumps(dict(group) if is_dict else group)[1:-1]
+        elif is_dict:
             name, item = group.pop()
             yield before + dumps({name: None})[1 : -len("null}")]
             yield from dumps_slices(item, level + 1)
@@ -139,11 +138,11 @@ def dumps_slices(value: Any, level: int = 0) -> Iterator[bytes]:
             yield before
             yield from dumps_slices(group.pop(), level + 1)
         before = b","
-    yield b"}" if named else b"]"
+    yield b"}" if is_dict else b"]"
 
 
 def _count_values(value: object) -> int:
-    """Estimate how many values there are to encode, up to a little more than `SLICE_VALUES`."""
+    """Estimate the number of values to encode; stop counting a little above `SLICE_VALUES`."""
     weight, waiting = 0, [value]
     while waiting and weight <= SLICE_VALUES:
         item = waiting.pop()
@@ -186,13 +185,13 @@ def _dump_by_method(value: object) -> object:
         if callable(method) and not isinstance(value, type):
             try:
                 return method()
-            except Exception:  # noqa: BLE001, S112 - the application's own code; another form, or its name, will do
+            except Exception:  # noqa: BLE001, S112 - the application's own code; the next method or repr is used
                 continue
     return _safe_text(value, repr)
 
 
 def _safe_text(value: object, to_text: Callable[[object], str]) -> str:
-    """Give an object's own words, or its class when it has none."""
+    """Return `to_text(value)`, or the class name if that raises."""
     try:
         return to_text(value)
     except Exception:  # noqa: BLE001 - the application's own code
@@ -215,7 +214,7 @@ CONVERTERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
 
 
 def _to_json_types(value: object, default: Callable[[object], object], depth: int = 0) -> object:
-    """Rebuild a value from the types that json knows; the slow way, taken when orjson refuses."""
+    """Rebuild a value from JSON types; the slow fallback for values that orjson rejects."""
     if depth > 200:
         return repr(value)
     if value is None or isinstance(value, bool):
@@ -243,5 +242,5 @@ def _json_key(key: object) -> str:
 
 
 def utc_now() -> datetime:
-    """Give the present moment in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)

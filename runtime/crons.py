@@ -1,13 +1,13 @@
-"""Compute when a cron fires next, wait for the next one that is due, and fire it; nothing polls.
+"""Compute when a cron fires next, sleep until the next firing, and create its run; without polling.
 
-A schedule has five fields (minute hour day month weekday), or six or seven with seconds and years behind, or is one
-of the words @hourly, @daily, @weekly, @monthly, @yearly. When clocks are put forward, what would fall into the missing
-hour fires right after it. When they are put back, a schedule for certain hours fires once, the first time; one for
-every hour goes on through both (the behaviour of cron daemons).
+A schedule has five fields (minute hour day month weekday), six or seven with seconds and years at the end, or is one of
+@hourly, @daily, @weekly, @monthly, @yearly. When clocks move forward, firings in the missing hour happen right after
+it. When they move back, a schedule for certain hours fires once, at the first occurrence; an hourly schedule fires in
+both hours (like cron daemons).
 
-A firing is claimed in the transaction that creates its run: after a crash either both are stored or neither, and then
-the firing is due again at the next start. One firing makes up for all that were missed while no server ran. A firing
-that cannot become a run is logged and skipped.
+A firing is claimed in the transaction that creates its run. After a crash both are stored or neither; in that case the
+firing is due again at the next start. If several firings were missed while no server ran, one run is created. If a run
+cannot be created, the firing is logged and skipped.
 """
 
 import asyncio
@@ -28,17 +28,17 @@ from toolweave.runtime.persistence.crons import ClaimFiring, CronRepository, Fir
 
 MAX_ECHO = 80
 SCHEDULE_PATTERN = re.compile(r"[0-9A-Za-z*/,\-?#L@ \t]{1,256}")
-# croniter's own additions: a random minute, and one made of a hash.
+# croniter's extensions: random values, and values from a hash.
 RANDOM_FIELD = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")
 HOURLY_ALIAS = "@hourly"
 HOUR_FIELD = 1
 
 
 def next_firing(schedule: str, timezone: str | None, after: datetime, until: datetime | None = None) -> datetime | None:
-    """Give the first moment (UTC) after one at which a schedule fires; None when none comes, or none before `until`.
+    """Return the first time (UTC) after `after` at which a schedule fires; None if there is none up to `until`.
 
     Raises:
-        InvalidRequest: the schedule or the time zone is not one.
+        InvalidRequest: the schedule or the time zone is invalid.
     """
     check_schedule(schedule)
     zone = parse_time_zone(timezone)
@@ -54,7 +54,7 @@ def next_firing(schedule: str, timezone: str | None, after: datetime, until: dat
 
 
 def check_schedule(schedule: str) -> None:
-    """Accept a schedule. Raises InvalidRequest."""
+    """Validate a schedule. Raises InvalidRequest."""
     if not SCHEDULE_PATTERN.fullmatch(schedule) or RANDOM_FIELD.search(schedule) or not croniter.is_valid(schedule):
         raise InvalidRequest(
             f"Invalid cron schedule: {schedule[:MAX_ECHO]!r}. Write minute, hour, day of month, month and day of week, "
@@ -63,7 +63,7 @@ def check_schedule(schedule: str) -> None:
 
 
 def parse_time_zone(name: str | None) -> ZoneInfo:
-    """Give an IANA time zone, UTC without a name. Raises InvalidRequest."""
+    """Return the IANA time zone of this name, UTC for None. Raises InvalidRequest."""
     try:
         return ZoneInfo("UTC" if name is None else name)
     except (KeyError, ValueError, OSError):
@@ -83,36 +83,36 @@ def _is_ambiguous(moment: datetime) -> bool:
 
 # Creates a cron's run, with the claim inside the same transaction.
 FireCron = Callable[[Cron, ClaimFiring], Awaitable[None]]
-# The wall clock may be set, and the machine may sleep: it is looked at again after this time at the latest.
+# The wall clock may be changed and the machine may sleep, so the scheduler checks the time at least this often.
 MAX_SLEEP = timedelta(minutes=1)
 RETRY_DELAY = timedelta(seconds=5)
 
 
 class Clock(Protocol):
-    """Tells the time and lets it pass."""
+    """A source of the time that can wait; tests replace it."""
 
     def now(self) -> datetime:
-        """Give the present moment, aware."""
+        """Return the current time, timezone-aware."""
 
     async def sleep_until(self, moment: datetime) -> None:
-        """Return when the moment has come, or earlier."""
+        """Sleep until the moment at the latest."""
 
 
 class WallClock:
     """The clock of the machine."""
 
     def now(self) -> datetime:
-        """Give the present moment in UTC."""
+        """Return the current time in UTC."""
         return datetime.now(UTC)
 
     async def sleep_until(self, moment: datetime) -> None:
-        """Sleep until the moment, a minute at most."""
+        """Sleep until the moment, for a minute at most."""
         wait = min(moment - self.now(), MAX_SLEEP)
         await asyncio.sleep(max(0.0, wait.total_seconds()))
 
 
 class CronScheduler:
-    """Fire crons as they fall due; run it with `running_cron_clock`."""
+    """Fire crons when they are due; start it with `run_cron_scheduler`."""
 
     def __init__(self, crons: CronRepository, fire: FireCron, clock: Clock) -> None:
         self._crons = crons
@@ -120,7 +120,7 @@ class CronScheduler:
         self._clock = clock
 
     async def run(self) -> None:
-        """Fire what is due, wait for the next or for a change, and so on until cancelled."""
+        """Fire due crons, then wait for the next due time or for a change of the crons; repeat until cancelled."""
         while True:
             self._crons.changed.clear()
             try:
@@ -129,7 +129,7 @@ class CronScheduler:
                     await self._fire_cron(cron)
                 wake_at = self._clock.now() if due else await self._crons.next_due()
             except Exception as error:  # noqa: BLE001 - the top-level handler of firings: crons must not end silently
-                logger.opt(exception=error).error("crons cannot be fired now: {}", error)
+                logger.opt(exception=error).error("crons cannot be fired: {}", error)
                 wake_at = self._clock.now() + RETRY_DELAY
             await wait_for_change(self._crons.changed, self._clock, wake_at)
 
@@ -154,13 +154,13 @@ class CronScheduler:
         try:
             return next_firing(cron.schedule, cron.timezone, self._clock.now(), cron.end_time)
         except InvalidRequest as error:
-            # The time zone may have left the machine's database.
+            # The time zone may have been removed from the machine's database.
             logger.error("cron {} cannot fire again: {}", cron.cron_id, error)
             return None
 
 
 async def wait_for_change(changed: asyncio.Event, clock: Clock, until: datetime | None) -> None:
-    """Wait until something changes or the moment has come, whichever is first."""
+    """Wait until `changed` is set or the time `until` has come."""
     waiting: set[asyncio.Task[object]] = {asyncio.create_task(changed.wait())}
     if until is not None:
         waiting.add(asyncio.create_task(clock.sleep_until(until)))
@@ -175,5 +175,5 @@ async def wait_for_change(changed: asyncio.Event, clock: Clock, until: datetime 
 def run_cron_scheduler(
     crons: CronRepository, fire: FireCron, clock: Clock | None = None
 ) -> AbstractAsyncContextManager[None]:
-    """Fire crons while the block runs; open it when runs can start, and leave it before they cannot any more."""
+    """Fire crons inside the block; open it after the engine and close it before the engine."""
     return background_task(CronScheduler(crons, fire, clock or WallClock()).run(), "cron-clock")

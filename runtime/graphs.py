@@ -1,4 +1,4 @@
-"""Import the graphs that langgraph.json names and open them with the server's checkpointer and store."""
+"""Import the graphs listed in langgraph.json and open them with the server's checkpointer and store."""
 
 import hashlib
 import importlib
@@ -31,7 +31,7 @@ from toolweave.runtime.models import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class FactoryInputs:
-    """What a graph is opened for; `context` belongs to `threads.create_run` alone."""
+    """The values that a graph factory may receive; `context` is only set for `threads.create_run`."""
 
     access: AccessContext
     config: RunnableConfig
@@ -42,9 +42,12 @@ class FactoryInputs:
 
 @asynccontextmanager
 async def call_factory(factory: Callable[..., Any], inputs: FactoryInputs) -> AsyncIterator[object]:
-    """Call a factory (a function or coroutine function that gives a graph or a context manager of one)."""
-    positional, named = _factory_arguments(factory, inputs)
-    made = factory(*positional, **named)
+    """Call a graph factory and yield its graph.
+
+    The factory is a function or coroutine function that returns a graph or a context manager of one.
+    """
+    positional, kwargs = _factory_arguments(factory, inputs)
+    made = factory(*positional, **kwargs)
     if inspect.isawaitable(made):
         made = await made
     if isinstance(made, AbstractAsyncContextManager):
@@ -58,29 +61,29 @@ async def call_factory(factory: Callable[..., Any], inputs: FactoryInputs) -> As
 
 
 def _factory_arguments(factory: Callable[..., Any], inputs: FactoryInputs) -> tuple[list[Any], dict[str, Any]]:
-    """Choose by annotation, then by name; the first parameter that neither explains is the config."""
+    """Choose arguments by annotation, then by name; the first required parameter without a match gets the config."""
     hints = _type_hints(factory)
     positional: list[Any] = []
-    named: dict[str, Any] = {}
+    kwargs: dict[str, Any] = {}
     for parameter in inspect.signature(factory).parameters.values():
         hint = hints.get(parameter.name)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         if _is_runtime_type(hint) or (hint is None and parameter.name == "runtime"):
             value: Any = _build_runtime(inputs, hint)
-        elif hint is RunnableConfig or parameter.name == "config" or _is_first_required(parameter, positional, named):
+        elif hint is RunnableConfig or parameter.name == "config" or _takes_config(parameter, positional, kwargs):
             value = inputs.config
         else:
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
             positional.append(value)
         else:
-            named[parameter.name] = value
-    return positional, named
+            kwargs[parameter.name] = value
+    return positional, kwargs
 
 
-def _is_first_required(parameter: inspect.Parameter, positional: list[Any], named: dict[str, Any]) -> bool:
-    return parameter.default is parameter.empty and not positional and not named
+def _takes_config(parameter: inspect.Parameter, positional: list[Any], kwargs: dict[str, Any]) -> bool:
+    return parameter.default is parameter.empty and not positional and not kwargs
 
 
 def _type_hints(factory: Callable[..., Any]) -> dict[str, Any]:
@@ -88,7 +91,7 @@ def _type_hints(factory: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(target)
     except (NameError, TypeError, AttributeError):
-        # Names that exist for type checkers only.
+        # Some names are only imported for type checkers.
         return {}
 
 
@@ -106,7 +109,7 @@ def _build_runtime(inputs: FactoryInputs, hint: Any) -> "_ExecutionRuntime[Any] 
 
 
 def _typed_context(schema: Any, context: Mapping[str, Any] | None) -> Any:
-    """Make the context an object of the class that the annotation names, as LangGraph does for nodes."""
+    """Convert the context to the annotated class, as LangGraph does for nodes."""
     if context is None or not isinstance(schema, type):
         return context
     if issubclass(schema, BaseModel) or is_dataclass(schema):
@@ -119,7 +122,7 @@ DEFAULT_GRAPH_NAME = "LangGraph"
 
 
 class GraphRegistry:
-    """Know every served graph by its id; `open` gives it ready to run."""
+    """The served graphs by id; `open` yields one that is ready to run."""
 
     def __init__(
         self,
@@ -142,28 +145,28 @@ class GraphRegistry:
                 self._factories[graph_id] = value
             else:
                 raise ConfigError(
-                    f"graph {graph_id!r} is a {type(value).__name__}, not a graph or a function that makes one.",
+                    f"graph {graph_id!r} is a {type(value).__name__}, not a graph or a function that returns one.",
                     source="langgraph.json",
                     fix="Name a compiled graph, a StateGraph or a factory.",
                 )
 
     def graph_ids(self) -> list[str]:
-        """List the graph ids in the order of langgraph.json."""
+        """Return the graph ids in the order of langgraph.json."""
         return list(self._descriptions)
 
     def descriptions(self) -> dict[str, str | None]:
-        """Give each graph's description, None where langgraph.json has none."""
+        """Return each graph's description, None where langgraph.json has none."""
         return dict(self._descriptions)
 
     def compiled_names(self) -> dict[str, str]:
-        """Give the names of graphs by id, as they were compiled; factories' graphs have none before they are made."""
+        """Return graph ids with the names that the graphs were compiled with; factories are not included."""
         return {graph_id: graph.name for graph_id, graph in self._graphs.items()}
 
     def metadata(self, graph_id: str) -> JsonObject:
-        """Give what a graph says of itself by `with_config(metadata=…)`; its runs carry it. Empty for factories."""
+        """Return the metadata set by `with_config(metadata=…)`, which the graph's runs inherit; empty for factories."""
         graph = self._graphs.get(graph_id)
-        given = (graph.config or {}).get("metadata") if graph is not None else None
-        return cast("JsonObject", loads(dumps(given))) if given else {}
+        metadata = (graph.config or {}).get("metadata") if graph is not None else None
+        return cast("JsonObject", loads(dumps(metadata))) if metadata else {}
 
     @asynccontextmanager
     async def open(
@@ -174,7 +177,7 @@ class GraphRegistry:
         access: AccessContext = "threads.read",
         context: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[Graph]:
-        """Open a graph for one use; a factory is called for it with what it asks for. Raises NotFound."""
+        """Open a graph for one use; a factory is called each time. Raises NotFound."""
         graph = self._graphs.get(graph_id)
         if graph is not None:
             yield graph
@@ -189,7 +192,7 @@ class GraphRegistry:
     def _attach_persistence(self, graph_id: str, value: object) -> Graph:
         graph = value.compile() if isinstance(value, StateGraph) else value
         if not isinstance(graph, Pregel):
-            raise ConfigError(f"the factory of graph {graph_id!r} made a {type(graph).__name__}, not a graph.")
+            raise ConfigError(f"the factory of graph {graph_id!r} returned a {type(graph).__name__}, not a graph.")
         if isinstance(graph.checkpointer, BaseCheckpointSaver):
             self._warn_overridden(graph_id, "checkpointer")
         if graph.store is not None:
@@ -200,20 +203,20 @@ class GraphRegistry:
         return graph.copy(update=update)
 
     def _warn_overridden(self, graph_id: str, part: str) -> None:
-        # Once: a factory's graph is attached at every use.
+        # Warn once: a factory's graph is compiled again for each use.
         if (graph_id, part) not in self._warned:
             self._warned.add((graph_id, part))
             logger.warning("graph {} was compiled with a {} of its own; the server's is used", graph_id, part)
 
 
 def _user_of(config: RunnableConfig) -> User | None:
-    """Give the user a run was created by, or who asks now."""
+    """Return the user who created the run, otherwise the user of the current request."""
     of_run = (config.get("configurable") or {}).get(USER_KEY)
     return of_run if isinstance(of_run, User) else current_caller().user
 
 
 def load_graph(config: LangGraphJson, graph_id: str) -> object:
-    """Load a graph, or what makes it. Raises ConfigError."""
+    """Load a graph or its factory. Raises ConfigError."""
     target = config.graphs[graph_id].target
     return load_target(target, config.path.parent, what=f"graph {graph_id!r}", source=str(config.path))
 
@@ -221,33 +224,35 @@ def load_graph(config: LangGraphJson, graph_id: str) -> object:
 def load_target(target: str, folder: Path, *, what: str = "", source: str = "langgraph.json") -> object:
     """Load `module:attribute` or `path/to/file.py:attribute` (relative to the folder of langgraph.json).
 
-    `what` names the entry in errors, such as "graph 'agent'"; `source` the file that asks for it.
+    In errors `what` names the entry, such as "graph 'agent'", and `source` the configuration file.
 
     Raises:
-        ConfigError: the file, module or attribute does not exist, or importing it failed, in whatever way.
+        ConfigError: the file, module or attribute does not exist, or the import failed for any reason.
     """
-    where, _, attribute = target.rpartition(":")
-    named = f"{what}: " if what else ""
-    if not where or not attribute:
-        raise ConfigError(f"{named}{target!r} names no attribute.", source=source, fix="Write module:attribute.")
+    path, _, attribute = target.rpartition(":")
+    prefix = f"{what}: " if what else ""
+    if not path or not attribute:
+        raise ConfigError(f"{prefix}{target!r} names no attribute.", source=source, fix="Write module:attribute.")
     try:
-        module = _load_file(folder / where) if where.endswith(".py") or "/" in where else importlib.import_module(where)
+        module = _load_file(folder / path) if path.endswith(".py") or "/" in path else importlib.import_module(path)
     except (Exception, SystemExit) as error:  # the user's module may raise anything
-        raise ConfigError(f"{named}cannot load {target!r}: {_cause(error)}.", source=source, fix=_fix(error)) from error
+        raise ConfigError(
+            f"{prefix}cannot load {target!r}: {_cause(error)}.", source=source, fix=_fix(error)
+        ) from error
     try:
         return getattr(module, attribute)
     except AttributeError as error:
-        raise ConfigError(f"{named}{where!r} has no {attribute!r}.", source=source) from error
+        raise ConfigError(f"{prefix}{path!r} has no {attribute!r}.", source=source) from error
 
 
 def _cause(error: BaseException) -> str:
-    """Say what was raised, and where in the code that was being imported."""
+    """Describe an import error and the line of the imported code that raised it."""
     text = str(error).strip().rstrip(".")
-    speaks_for_itself = text and isinstance(error, ImportError | OSError | SyntaxError)
-    said = text if speaks_for_itself else f"{type(error).__name__}: {text}".rstrip(": ")
+    is_clear = text and isinstance(error, ImportError | OSError | SyntaxError)
+    description = text if is_clear else f"{type(error).__name__}: {text}".rstrip(": ")
     ours = (__file__, importlib.__file__, "<")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
-    return f"{said} ({frames[-1].filename}:{frames[-1].lineno})" if frames else said
+    return f"{description} ({frames[-1].filename}:{frames[-1].lineno})" if frames else description
 
 
 def _fix(error: BaseException) -> str:
@@ -262,7 +267,7 @@ def _load_file(path: Path) -> ModuleType:
     path = path.resolve()
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}")
-    # The same in every process: checkpoints name the classes of their values by module.
+    # The name is the same in every process: checkpoints refer to classes of values by module name.
     name = f"_served_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]

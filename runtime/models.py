@@ -1,4 +1,4 @@
-"""Name what the LangGraph API speaks of: assistants, threads, runs and the words their fields take."""
+"""Define the resources of the LangGraph API (assistants, threads, runs, crons) and the values of their fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ TERMINAL_STATUSES: frozenset[RunStatus] = frozenset({"success", "error", "interr
 
 @dataclass(frozen=True, slots=True)
 class Assistant:
-    """One configuration of a graph (langgraph_api.md section 4); one of its versions has no `updated_at`."""
+    """A configuration of a graph (langgraph_api.md section 4); in a list of versions `updated_at` is None."""
 
     assistant_id: str
     graph_id: str
@@ -35,10 +35,10 @@ class Assistant:
 
 @dataclass(frozen=True, slots=True)
 class AssistantPatch:
-    """A change of an assistant; None leaves a field as it is, and so does an empty `config`.
+    """A change of an assistant; a field that is None, or an empty `config`, stays unchanged.
 
-    `context` and `config.configurable` are two names of the same values (langgraph_api.md section 4): giving one sets
-    the other. A new config replaces the old one, metadata is merged key by key.
+    `context` and `config.configurable` hold the same values (langgraph_api.md section 4): setting one sets the other. A
+    new config replaces the old one; metadata is merged key by key.
     """
 
     graph_id: str | None = None
@@ -49,7 +49,7 @@ class AssistantPatch:
     description: str | None = None
 
     def apply_to(self, assistant: Assistant) -> Assistant:
-        """Give the assistant as this change leaves it; version and times are the caller's."""
+        """Return the changed assistant; the caller sets its version and times."""
         config, context = mirror_context(self.config or {}, self.context or {})
         return replace(
             assistant,
@@ -63,7 +63,7 @@ class AssistantPatch:
 
 
 def mirror_context(config: JsonObject, context: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """Let context and `config.configurable` say the same when only one of them says something."""
+    """Copy `context` to `config.configurable` or back if only one of them has values."""
     configurable: JsonObject = config.get("configurable") or {}
     if context and not configurable:
         return {**config, "configurable": context}, context
@@ -72,12 +72,12 @@ def mirror_context(config: JsonObject, context: JsonObject) -> tuple[JsonObject,
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A run at set times (langgraph_api.md section 4).
+    """A schedule that creates runs (langgraph_api.md section 4).
 
-    `payload` holds the request's fields, from which each firing makes its run; `next_run_at` is None when nothing is
-    left to fire before `end_time`. `thread_id` None means a thread of its own for every firing, which
-    `on_run_completed` deletes or keeps. `user` is what the API shows of the user for whom it fires; what else is known
-    of the user is in `credentials` until the cron is stored, and then encrypted in `sealed`.
+    Each firing creates a run from the request fields in `payload`. `next_run_at` is None when no firing is left before
+    `end_time`. If `thread_id` is None, each firing creates a thread, which `on_run_completed` deletes or keeps. `user`
+    holds the public fields of the user who created the cron. The other fields are in `credentials` until the cron is
+    stored, and encrypted in `sealed` afterwards.
     """
 
     cron_id: str
@@ -101,7 +101,7 @@ class Cron:
 
 @dataclass(frozen=True, slots=True)
 class ThreadTtl:
-    """How long a thread stays after its last change, and what happens then: it goes, or only its history."""
+    """The time to live of a thread after its last change; `strategy` deletes the thread or only its history."""
 
     minutes: float
     strategy: TtlStrategy = "delete"
@@ -111,9 +111,8 @@ class ThreadTtl:
 class Thread:
     """One conversation; `values`, `interrupts` and `error` mirror its newest checkpoint.
 
-    `interrupts` is None until the thread's first run has ended: the wire form then has neither
-    `interrupts` nor `error` (langgraph_api.md section 4). `expires_at` is None when nothing is to happen before the
-    thread's next change.
+    `interrupts` is None until the thread's first run has ended: until then the wire form has neither `interrupts` nor
+    `error` (langgraph_api.md section 4). `expires_at` is None if the thread does not expire before its next change.
     """
 
     thread_id: str
@@ -134,10 +133,9 @@ class Thread:
 class Run:
     """One execution of an assistant's graph on a thread.
 
-    `kwargs` holds the RunCreate fields as the API shows them. `attempt` counts executions (1 is the first);
-    it is also the fence: only the holder of the current attempt may finalise. `not_before` is when a delayed
-    run becomes due. `cancel` is set from the moment somebody asked for cancellation. `sealed` are the encrypted
-    credentials of the caller, until the run has ended.
+    `kwargs` holds the RunCreate fields as the API shows them. `attempt` counts executions from 1 and is the fencing
+    token: only the current attempt may finalise the run. A delayed run becomes due at `not_before`. `cancel` is set
+    when a cancellation has been requested. `sealed` holds the caller's encrypted credentials until the run has ended.
     """
 
     run_id: str
@@ -158,10 +156,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """What create_run needs; ids and times are made by the caller so that tests can fix them.
+    """The input of `create_run`; its caller chooses ids and times so that tests can set them.
 
-    `on_threads` is the filter that an existing thread's metadata must pass, None for any.
-    `credentials` are encrypted before they are stored; `sealed` already are, being those of the cron that fires.
+    The metadata of an existing thread must match `thread_filter`; None matches any. `credentials` are encrypted before
+    they are stored. `sealed` holds the credentials of the cron that fires, which are encrypted already.
     """
 
     run_id: str
@@ -182,18 +180,18 @@ class NewRun:
     sealed: bytes | None = field(default=None, repr=False)
 
 
-# What identifies a run to its graph and to clients: both find it in `configurable`, and no caller can override it.
+# Graphs and clients find these ids in `configurable`; callers cannot override them.
 IDENTITY_FIELDS = ("run_id", "thread_id", "graph_id", "assistant_id")
 
 
 def run_identity(run: Run | NewRun) -> JsonObject:
-    """Give the ids of a run, its thread, its graph and its assistant."""
+    """Return the ids of a run, its thread, its graph and its assistant."""
     return {name: getattr(run, name) for name in IDENTITY_FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedRun:
-    """A created run; `due` says that it may start now, `superseded` which runs its strategy cancels."""
+    """A created run; `is_due` if it may start now. Its multitask strategy cancels `superseded_runs`."""
 
     run: Run
     is_due: bool
@@ -201,11 +199,12 @@ class CreatedRun:
 
 
 class StreamEvent(NamedTuple):
-    """One event of a run or a thread, as it is stored and as listeners get it.
+    """One event of a run or a thread, as stored and as sent to listeners.
 
-    `seq` counts within a run, or, for the newer protocol, within a thread; `event` is its name, `data` JSON, `id` the
-    SSE id (None: the stream cannot be resumed). Events of the newer protocol have the channel and the namespace that
-    subscriptions name, the whole envelope as `data`, and `detail` where the reference server has none.
+    `seq` counts within a run, or within a thread for the newer protocol. `event` is the name, `data` JSON, `id` the SSE
+    id (None: the stream cannot be resumed). For events of the newer protocol, `channel` and `namespace` are those that
+    clients subscribe to, `data` is the whole envelope, and `detail` marks events that the reference server does not
+    send.
     """
 
     seq: int
@@ -220,10 +219,10 @@ class StreamEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an execution ended, written by finalise in one transaction.
+    """How an execution ended; `finalise` stores it in one transaction.
 
-    `values` are the thread's new values as JSON text (None leaves them), `interrupts` maps task ids to
-    lists of {id, value}. `run_metadata` is merged into the run's metadata key by key.
+    `values_json` holds the thread's new values (None leaves them unchanged). `interrupts` maps task ids to lists of
+    {id, value}. `run_metadata` is merged into the run's metadata key by key.
     """
 
     status: RunStatus
@@ -236,22 +235,22 @@ class Outcome:
 
 
 CANCELLED_TEXT = "The run was cancelled."
-# Where a failed job's metadata hold the text of its failure.
+# The metadata key of a failed job's error message.
 JOB_ERROR_KEY = "error"
 
 
 def timestamp(moment: datetime) -> str:
-    """Write a UTC moment as ISO-8601, always with microseconds and `+00:00`."""
+    """Format a UTC time as ISO-8601, always with microseconds and `+00:00`."""
     return moment.isoformat(timespec="microseconds")
 
 
 def cancellation_error(action: CancelAction, reason: str | None) -> JsonObject:
-    """Describe a cancellation as the official server does in a thread's error and in webhooks."""
+    """Return the error of a cancelled run, as the official server puts it in a thread's error and in webhooks."""
     return {"error": "UserRollback" if action == "rollback" else "UserInterrupt", "message": reason or CANCELLED_TEXT}
 
 
 def run_json(run: Run) -> JsonObject:
-    """Give a run's JSON form."""
+    """Return a run's JSON form."""
     return {
         "run_id": run.run_id,
         "thread_id": run.thread_id,

@@ -1,7 +1,7 @@
-"""Write the webhook of an ended run into the outbox, and deliver it until it is accepted (langgraph_api.md 5.11).
+"""Write the webhook of an ended run to the outbox, and send it until the receiver accepts it (langgraph_api.md 5.11).
 
-Deliveries are independent of each other: a slow or dead receiver delays only its own. Each is delivered at least once:
-after a crash or a lost answer a receiver gets a run again, under the same id.
+Deliveries are independent: a slow or dead receiver delays only its own. Delivery is at least once: after a crash or a
+lost response, the receiver gets the webhook again with the same id.
 """
 
 import asyncio
@@ -29,18 +29,17 @@ from toolweave.runtime.persistence.webhooks import WebhookDelivery, WebhookRepos
 
 
 def webhook_url(run: Run) -> str | None:
-    """Give the URL that wants to hear of the run's end."""
+    """Return the URL of the run's webhook; None without one."""
     url = run.kwargs.get("webhook")
     return url if isinstance(url, str) and url else None
 
 
 def webhook_payload(run: Run, outcome: Outcome, ended_at: datetime) -> bytes:
-    """Give the JSON object without the time of sending; `run` is as its execution began, `updated_at` its start.
+    """Return the JSON object without the time of sending; `run` is from its start, and `updated_at` is that time.
 
-    A run whose thread goes with it has no values, and neither has one that was rolled back: its status is then
-    `rollback`.
+    A run on a temporary thread has no values. Neither has a run that was rolled back; its status is `rollback`.
     """
-    # The payload's own `error` says why the run failed, as the official server's does.
+    # The payload's `error` describes the failure, as in the official server.
     added = {name: item for name, item in outcome.run_metadata.items() if name != JOB_ERROR_KEY}
     metadata = {**run.metadata, **added}
     shown = run_json(
@@ -63,34 +62,34 @@ def add_sent_time(payload: bytes, moment: datetime) -> bytes:
 
 
 def _webhook_kwargs(run: Run) -> JsonObject:
-    """Add what the reference server's webhooks show beyond the run itself, so that payloads compare as equal."""
+    """Add the fields that the reference server's webhooks have beside the run, so that payloads compare as equal."""
     config: JsonObject = run.kwargs.get("config") or {}
     configurable = {**(config.get("configurable") or {}), "__pregel_node_finished": None}
     return {**run.kwargs, "config": {**config, "configurable": configurable}}
 
 
-# Posts a body to a URL with these headers and gives the status of the answer. Raises OutboundRefused when it never may
-# be sent, OutboundFailed when there was no answer.
+# Posts a body to a URL with these headers and returns the response status. Raises OutboundRefused if the URL is not
+# allowed, OutboundFailed if there was no response.
 SendWebhook = Callable[[str, dict[str, str], bytes], Awaitable[int]]
 # About twenty hours from the first attempt to the last.
 MAX_ATTEMPTS = 10
 _FIRST_DELAY = timedelta(seconds=5)
 _DELAY_FACTOR = 4
 _MAX_DELAY = timedelta(hours=6)
-# Deliveries that failed together do not come back together.
+# Deliveries that failed together are not retried together.
 _JITTER = 0.2
 MAX_CONCURRENT = 16
 MAX_CONCURRENT_PER_HOST = 4
 RETRY_DELAY = timedelta(seconds=5)
 CLEANUP_INTERVAL = timedelta(hours=1)
 STOP_TIMEOUT_S = 1.0
-# Statuses that a receiver gives when it may answer otherwise later.
+# Statuses of temporary failures.
 _RETRYABLE_STATUSES = frozenset({408, 425, 429})
 
 
 @dataclass(slots=True)
 class WebhookService:
-    """Send what is due, wait for the next or for a new one; run it with `delivering_webhooks`."""
+    """Send due deliveries, wait for the next or a new one; start it with `run_webhook_delivery`."""
 
     deliveries: WebhookRepository
     send: SendWebhook
@@ -111,13 +110,13 @@ class WebhookService:
                 await self._start_due(now)
                 wake_at = await self.deliveries.next_due(now)
             except PersistenceError as error:
-                logger.error("webhooks cannot be read now: {}", error)
+                logger.error("webhook deliveries cannot be read: {}", error)
                 wake_at = now + RETRY_DELAY
             wake_at = min(wake_at or now + CLEANUP_INTERVAL, now + CLEANUP_INTERVAL)
             await wait_for_change(self.deliveries.new_delivery, self.clock, wake_at)
 
     async def stop(self) -> None:
-        """Break off what is being sent, after a short while; it is sent again at the next start."""
+        """Cancel the current attempts after `STOP_TIMEOUT_S`; they are repeated at the next start."""
         if not self.attempts:
             return
         await asyncio.wait(self.attempts, timeout=STOP_TIMEOUT_S)
@@ -130,7 +129,7 @@ class WebhookService:
 
     async def _start_due(self, now: datetime) -> None:
         while len(self.attempts) < MAX_CONCURRENT:
-            # However many wait for a host that is slow, those behind them are seen.
+            # Skip hosts with too many attempts, so that a slow host does not delay the others.
             at_once = Counter(url_origin(delivery.url) for delivery in self.attempts.values())
             full = [place for place, number in at_once.items() if number >= MAX_CONCURRENT_PER_HOST]
             besides = [delivery.delivery_id for delivery in self.attempts.values()]
@@ -143,8 +142,8 @@ class WebhookService:
 
     def _on_attempt_done(self, attempt: "asyncio.Task[None]") -> None:
         if not attempt.cancelled() and (error := attempt.exception()) is not None:
-            # What became of it cannot be written: it counts as being sent for a while, and is then sent again.
-            logger.opt(exception=error).error("the attempt of a webhook cannot be written")
+            # The result cannot be stored: the delivery stays active for a while and is then sent again.
+            logger.opt(exception=error).error("the result of a webhook delivery cannot be stored")
             asyncio.get_running_loop().call_later(RETRY_DELAY.total_seconds(), self._free_slot, attempt)
         else:
             self._free_slot(attempt)
@@ -155,7 +154,7 @@ class WebhookService:
 
     async def _attempt_delivery(self, delivery: WebhookDelivery) -> None:
         if delivery.attempts > MAX_ATTEMPTS:
-            await self._mark_failed(delivery, "the server ended during each of its attempts")
+            await self._mark_failed(delivery, "the server stopped during each of its attempts")
             return
         moment = self.clock.now()
         body = add_sent_time(delivery.body, moment)
@@ -173,20 +172,20 @@ class WebhookService:
         if 200 <= status < 300:
             await self.deliveries.delete(delivery.delivery_id)
         elif 400 <= status < 500 and status not in _RETRYABLE_STATUSES:
-            await self._mark_failed(delivery, f"the receiver answers {status}")
+            await self._mark_failed(delivery, f"the receiver returned {status}")
         else:
-            await self._retry_later(delivery, f"the receiver answers {status}")
+            await self._retry_later(delivery, f"the receiver returned {status}")
 
     async def _retry_later(self, delivery: WebhookDelivery, error: str) -> None:
         if delivery.attempts >= MAX_ATTEMPTS:
             await self._mark_failed(delivery, error)
             return
-        logger.info("webhook of run {} is tried again later: {}", delivery.run_id, error)
+        logger.info("webhook of run {} will be sent again: {}", delivery.run_id, error)
         await self.deliveries.postpone(delivery.delivery_id, self.clock.now() + retry_delay(delivery.attempts), error)
 
     async def _mark_failed(self, delivery: WebhookDelivery, error: str) -> None:
         logger.bind(run_id=delivery.run_id, delivery_id=delivery.delivery_id).warning(
-            "webhook of run {} is given up after {} attempts: {}", delivery.run_id, delivery.attempts, error
+            "webhook of run {} failed after {} attempts: {}", delivery.run_id, delivery.attempts, error
         )
         await self.deliveries.mark_failed(delivery.delivery_id, error)
 
@@ -195,9 +194,9 @@ class WebhookService:
 async def run_webhook_delivery(
     deliveries: WebhookRepository, send: SendWebhook, *, keys: Sequence[bytes] = (), clock: Clock | None = None
 ) -> AsyncIterator[None]:
-    """Deliver webhooks while the block runs, first of all those that an earlier process left behind.
+    """Deliver webhooks inside the block, including those of an earlier process.
 
-    Open it when what `send` needs is there, and leave it before that is closed.
+    Open it after the resources that `send` uses and close it before them.
     """
     service = WebhookService(deliveries, send, keys, clock or WallClock())
     try:
@@ -208,13 +207,13 @@ async def run_webhook_delivery(
 
 
 def retry_delay(attempts: int) -> timedelta:
-    """Give the pause after so many attempts: 5 s, then four times as long each time, at most six hours."""
+    """Return the delay after `attempts` failed attempts: 5 s, then four times as long each time, at most six hours."""
     delay = min(_FIRST_DELAY * int(_DELAY_FACTOR ** (attempts - 1)), _MAX_DELAY)
     return delay * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - spreads load, keeps no secret
 
 
 def webhook_headers(keys: Sequence[bytes], delivery_id: str, seconds: int, body: bytes) -> dict[str, str]:
-    """Give the headers of one attempt, as Standard Webhooks: id, seconds since the epoch, and a signature per key.
+    """Return the headers of one attempt, by Standard Webhooks: id, seconds since the epoch, and a signature per key.
 
     The id stays the same over all attempts of a delivery. Without keys there is no signature.
     """
@@ -227,12 +226,12 @@ def webhook_headers(keys: Sequence[bytes], delivery_id: str, seconds: int, body:
 
 
 def superseded_reason(new: NewRun, action: CancelAction) -> str:
-    """Say why a run was cancelled that another one took the place of."""
+    """Return the cancel reason of a run that a new run superseded."""
     return f"superseded by run {new.run_id} (multitask_strategy={action})"
 
 
 def webhook_write(run: Run, outcome: Outcome) -> ExtraWork | None:
-    """Give the work that writes a run's webhook; None when nobody wants one."""
+    """Return the database work that stores a run's webhook; None without a webhook."""
     url = webhook_url(run)
     if url is None:
         return None

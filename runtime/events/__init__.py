@@ -1,1 +1,1 @@
-"""Number the events of runs and threads, hand them to listeners, store and replay them."""
+"""Number the events of runs and threads, deliver them to listeners, store and replay them."""

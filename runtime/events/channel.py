@@ -1,4 +1,4 @@
-"""Hand the events of a run or a thread to its listeners, from memory, each those that its filter shows."""
+"""Deliver the events of a run or a thread from memory to its listeners, each with its own filter."""
 
 import asyncio
 from collections import deque
@@ -8,41 +8,41 @@ from dataclasses import dataclass
 from toolweave.runtime.models import Namespace, Run, StreamEvent
 from toolweave.runtime.persistence.events import CUSTOM_PREFIX, event_id
 
-# A listener who reads nothing while this much piles up is cut off; the run itself never waits for a reader.
+# A listener with more unread bytes is disconnected; a run never waits for a listener.
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
-# In a burst, as many batches go out at once, and the following ones with this pause in between.
+# In a burst, this many batches are sent at once, and later ones at this interval.
 MAX_UNDELAYED_BATCHES = 8
 BATCH_INTERVAL_S = 0.005
-# Each attempt of a run numbers its events in a block of its own, so that ids given out before a crash,
-# whose events were never stored, are not given out again.
+# Each attempt of a run numbers its events in its own block, so that ids sent before a crash, whose events were never
+# stored, are not used again.
 SEQS_PER_ATTEMPT = 100_000_000
-# Who asks for all of these channels at once is shown a plain graph's steps as the reference server shows them: once
-# each, as values, messages, lifecycle and input. Who asks for some of them gets what they name.
+# A subscription to all of these channels gets a plain graph's steps as the reference server sends them: once each, as
+# values, messages, lifecycle and input. A subscription to some of them gets all events of these channels.
 ALL_DATA_CHANNELS = frozenset({"values", "updates", "tasks", "custom", "checkpoints"})
-# What a run started by the newer protocol shows as its stream modes; `lifecycle` is no mode of the older API.
+# The stream modes of a run that the newer protocol started; `lifecycle` is not a mode of the older API.
 PROTOCOL_MODES = ("values", "updates", "messages", "tools", "lifecycle", "custom", "tasks", "checkpoints")
 CHANNELS = ("values", "updates", "messages", "tools", "custom", "lifecycle", "input", "tasks", "checkpoints")
-# Events of a run, not of a graph: what begins a stream, and how it failed.
+# Events of a run, not of a graph: the start of a stream, and its failure.
 RUN_EVENTS = frozenset({"metadata", "error"})
 
 EventPredicate = Callable[[StreamEvent], bool]
 
 
 def uses_protocol(run: Run) -> bool:
-    """Say whether a run was started by the newer protocol."""
+    """Return whether the newer protocol started this run."""
     return "lifecycle" in (run.kwargs.get("stream_mode") or ())
 
 
 def is_channel(name: object) -> bool:
-    """Say whether this is a channel of the newer protocol that can be subscribed to."""
+    """Return whether this is a channel of the newer protocol that clients can subscribe to."""
     return isinstance(name, str) and (name in CHANNELS or (name.startswith(CUSTOM_PREFIX) and name != CUSTOM_PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """The channels (None: all), namespaces (none: all) and levels below a namespace (None: all) to show.
+    """Which events to send: channels (None: all), namespaces (empty: all) and levels below them (None: all).
 
-    The channel of an event of the older API is its stream mode. `exact` namespaces are shown without those below them.
+    The channel of an event of the older API is its stream mode. With `exact`, namespaces below are left out.
     """
 
     channels: frozenset[str] | None = None
@@ -51,7 +51,7 @@ class EventFilter:
     exact: bool = False
 
     def matches(self, event: StreamEvent) -> bool:
-        """Say whether an event is sent."""
+        """Return whether the filter lets an event through."""
         channel, namespace = (event.channel, event.namespace) if event.channel else _parse_event_name(event.event)
         if self.channels is not None:
             if channel not in self.channels and not (channel.startswith(CUSTOM_PREFIX) and "custom" in self.channels):
@@ -65,7 +65,7 @@ class EventFilter:
         return any(self._is_below(namespace, prefix) for prefix in self.namespaces)
 
     def _is_below(self, namespace: Namespace, prefix: Namespace) -> bool:
-        """Compare step by step; a prefix step without a task id stands for all tasks of that name."""
+        """Compare step by step; a prefix step without a task id matches all tasks of that name."""
         below = len(namespace) - len(prefix)
         if below < 0 or (self.depth is not None and below > self.depth):
             return False
@@ -76,7 +76,7 @@ class EventFilter:
 
 
 def _parse_event_name(name: str) -> tuple[str, Namespace | None]:
-    """Read stream mode and namespace out of an event's name in the older API: `messages/partial|child:<task id>`."""
+    """Return stream mode and namespace of an event name of the older API: `messages/partial|child:<task id>`."""
     mode, _, steps = name.partition("|")
     if mode in RUN_EVENTS:
         return mode, None
@@ -85,7 +85,7 @@ def _parse_event_name(name: str) -> tuple[str, Namespace | None]:
 
 
 class Subscription:
-    """The events that one listener has not read yet, in order; ends when its channel closes."""
+    """The queue of events that a listener has not read yet; it ends when its channel closes."""
 
     def __init__(self, predicate: EventPredicate | None = None) -> None:
         self.predicate = predicate
@@ -98,7 +98,7 @@ class Subscription:
         self._pause: asyncio.TimerHandle | None = None
 
     def push(self, event: StreamEvent) -> None:
-        """Queue an event that the filter shows; a listener too far behind is ended instead."""
+        """Queue an event that matches the filter; end the subscription if too much is unread."""
         if self._ended or (self.predicate is not None and not self.predicate(event)):
             return
         if self._unread_bytes > MAX_UNREAD_BYTES:
@@ -110,16 +110,16 @@ class Subscription:
             self._wakeup.set()
 
     def add_channel(self, channel: "Channel") -> None:
-        """Note a channel to leave when this listener closes."""
+        """Add a channel that this subscription leaves when it is closed."""
         self._channels.add(channel)
 
     def on_channel_closed(self, channel: "Channel") -> None:
-        """Let the listener finish what is queued, then stop."""
+        """Leave a closed channel, and end the subscription after its queued events."""
         self._channels.discard(channel)
         self.finish()
 
     def finish(self) -> None:
-        """Let the listener finish what is queued, then stop."""
+        """End the subscription after its queued events."""
         self._ended = True
         self._wakeup.set()
 
@@ -132,10 +132,10 @@ class Subscription:
             self._pause.cancel()
 
     async def batches(self) -> AsyncGenerator[list[StreamEvent]]:
-        """Give the events as they come; those of a burst in batches, one every few milliseconds.
+        """Yield events as they arrive; in a burst one batch every few milliseconds.
 
-        A wake-up and a write per token would cost more than the token. The first events, and those that come slower
-        than that, are not held back.
+        A wake-up and a write per token would cost more than the token. The first events, and events that arrive more
+        slowly, are not delayed.
         """
         try:
             while not self._ended or self._unread:
@@ -165,48 +165,48 @@ class Subscription:
 
 
 class Channel:
-    """The live side of a run or a thread: numbers its events and hands each to all listeners at once."""
+    """The live events of a run or a thread: numbers them and delivers each to all listeners at once."""
 
     def __init__(self, key: str, *, id_prefix: str | None = None) -> None:
         self.key = key
         self.resumable = id_prefix is not None
         self.closed = False
-        # The number of the last event, and of the last one that is known to be on disk.
+        # The number of the last event, and of the last one that is certainly on disk.
         self.last_seq = 0
         self.stored_seq = 0
-        # Those who need a thread's channel open.
+        # How many users need a thread's channel open.
         self.user_count = 0
         self._id_prefix = id_prefix
         self._listeners: set[Subscription] = set()
 
     @property
     def has_listeners(self) -> bool:
-        """Say whether anybody is listening."""
+        """Return whether the channel has listeners."""
         return bool(self._listeners)
 
     @property
     def has_consumers(self) -> bool:
-        """Say whether events are stored or anybody is listening."""
+        """Return whether events are stored or the channel has listeners."""
         return self.resumable or bool(self._listeners)
 
     def start_attempt(self, attempt: int) -> None:
-        """Number what follows in the attempt's own block (attempt 1 is the first)."""
+        """Number the next events in the attempt's own block (attempts count from 1)."""
         self.last_seq = (attempt - 1) * SEQS_PER_ATTEMPT
 
     def publish(self, event: str, data: bytes) -> StreamEvent:
-        """Number an event of a run and hand it to all listeners."""
+        """Number an event of a run and deliver it to all listeners."""
         self.last_seq += 1
         published = StreamEvent(self.last_seq, event, data, event_id(self._id_prefix, self.last_seq), self.key)
         self.deliver(published)
         return published
 
     def deliver(self, event: StreamEvent) -> None:
-        """Hand an event to all listeners; one too far behind is ended instead of it."""
+        """Deliver an event to all listeners; one with too much unread is ended instead."""
         for listener in tuple(self._listeners):
             listener.push(event)
 
     def listen(self, predicate: EventPredicate | None = None) -> Subscription:
-        """Listen to everything from now on that `shows` lets through."""
+        """Subscribe to the events from now on for which `predicate` is true."""
         subscription = Subscription(predicate)
         self.add_listener(subscription)
         return subscription
@@ -224,7 +224,7 @@ class Channel:
         self._listeners.discard(subscription)
 
     def close(self) -> None:
-        """End all listeners after what they have queued."""
+        """End all listeners after their queued events."""
         self.closed = True
         for listener in tuple(self._listeners):
             listener.on_channel_closed(self)
@@ -232,7 +232,7 @@ class Channel:
 
 
 def parse_event_id(text: str) -> int | None:
-    """Read the sequence number out of a Last-Event-ID: 0 for "-1" (from the start), None for garbage."""
+    """Parse the sequence number in a Last-Event-ID: 0 for "-1" (from the start), None for invalid text."""
     if text.strip() == "-1":
         return 0
     _, _, seq = text.strip().rpartition("-")

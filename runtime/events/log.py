@@ -1,6 +1,6 @@
-"""Log the events of runs and of threads: live ones from memory, stored ones from disk, replayed without a gap.
+"""Log the events of runs and threads: publish them live, store them, and replay them without a gap.
 
-Each run numbers its own events. In the newer protocol a thread numbers the events of all its runs. Listeners get an
+Each run numbers its own events. In the newer protocol a thread numbers the events of all its runs. Listeners receive an
 event before its batch is on disk (docs/decisions/0003).
 """
 
@@ -41,7 +41,7 @@ MAX_ENDED_BYTES = 64 * 1024 * 1024
 
 
 class EventBatch(Generic[EventT]):
-    """Events on their way to the disk: queued together for the database writer, after a pause at the latest."""
+    """A buffer of events that the database writer stores together, after an interval at the latest."""
 
     def __init__(
         self, database: SqliteDatabase, append: Callable[[Connection, Sequence[EventT]], None], interval_s: float
@@ -53,13 +53,13 @@ class EventBatch(Generic[EventT]):
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, event: EventT) -> None:
-        """Put an event into the batch."""
+        """Add an event to the batch."""
         self._events.append(event)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._interval_s, self.flush)
 
     def flush(self) -> None:
-        """Queue the batch for the database writer, ahead of whatever is queued after it."""
+        """Queue the batch for the database writer, before all later writes."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -71,9 +71,9 @@ class EventBatch(Generic[EventT]):
 async def stored_batches(
     database: SqliteDatabase, read: Callable[..., list[StreamEvent]], after: int
 ) -> AsyncGenerator[list[StreamEvent]]:
-    """Read the stored events after a number, in batches."""
+    """Yield the stored events after a number, in batches."""
     while True:
-        # Through the writer, so that what was flushed a moment ago is seen.
+        # Read through the writer, so that events flushed just before are included.
         events = await database.write(partial(read, after=after, limit=REPLAY_BATCH_SIZE))
         if events:
             after = events[-1].seq
@@ -83,10 +83,10 @@ async def stored_batches(
 
 
 async def live_batches(live: Subscription, after: int) -> AsyncGenerator[list[StreamEvent]]:
-    """Give the live events after a number: those that came while stored ones were read are told apart by it."""
+    """Yield the live events after a number, which skips events that were read from disk already."""
     async with aclosing(live.batches()) as batches:
         async for batch in batches:
-            # In the order of their numbers: once one is new, all that follow are.
+            # Events are in the order of their numbers: after the first new one, all are new.
             fresh = batch if batch[0].seq > after else [event for event in batch if event.seq > after]
             if fresh:
                 yield fresh
@@ -94,7 +94,7 @@ async def live_batches(live: Subscription, after: int) -> AsyncGenerator[list[St
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """The events of one run, and its metadata, by which it is known whose it was."""
+    """The events of an ended run, and its metadata, which authorization filters check."""
 
     events: Sequence[StreamEvent]
     metadata: JsonObject
@@ -102,20 +102,20 @@ class EndedRun:
 
 
 class EndedRunCache:
-    """The events of the last runs that are gone with their temporary threads, for a client that was cut off.
+    """A cache of the events of recent runs whose temporary threads are deleted, for clients that reconnect.
 
-    They stay in memory for `seconds`, and `most_bytes` of them together.
+    A run's events stay in memory for `retention_s`; all together take up to `max_bytes`.
     """
 
     def __init__(self, *, retention_s: float = ENDED_RETENTION_S, max_bytes: int = MAX_ENDED_BYTES) -> None:
         self._retention_s = retention_s
         self._max_bytes = max_bytes
         self._bytes = 0
-        # Oldest first: each stays for the same time.
+        # Oldest first: all have the same retention.
         self._ended: dict[str, EndedRun] = {}
 
     def store(self, run_id: str, events: Sequence[StreamEvent], metadata: JsonObject) -> None:
-        """Store a run's events; the oldest ones make room."""
+        """Store a run's events; remove the oldest runs if necessary."""
         self._remove(run_id)
         ended = self._ended[run_id] = EndedRun(events, metadata, sum(len(event.data) for event in events))
         self._bytes += ended.size
@@ -124,7 +124,7 @@ class EndedRunCache:
             self._remove(next(iter(self._ended)))
 
     def find(self, run_id: str) -> EndedRun | None:
-        """Give a run's events in order, and its metadata; None when they are not here."""
+        """Return a run's events in order and its metadata; None if they are not stored."""
         return self._ended.get(run_id)
 
     def _remove(self, run_id: str) -> None:
@@ -134,10 +134,10 @@ class EndedRunCache:
 
 
 class EventLog:
-    """Hold one channel per run that has not ended, and store the events of resumable runs.
+    """The channels of the runs that have not ended, and the stored events of resumable runs.
 
-    The engine calls `flush` before a run's final transaction, so that an ended run can always be replayed whole. After
-    a kill, listeners may have received events of the last `flush_seconds` that no replay contains.
+    The engine calls `flush` before a run's final transaction, so that an ended run can be replayed completely. If the
+    process is killed, listeners may have received events of the last `flush_interval_s` that no replay contains.
     """
 
     def __init__(self, database: SqliteDatabase, *, flush_interval_s: float = RUN_FLUSH_INTERVAL_S) -> None:
@@ -148,7 +148,7 @@ class EventLog:
         self.ended_runs = EndedRunCache()
 
     def open(self, run_id: str, *, resumable: bool, created_at: datetime) -> Channel:
-        """Open a run's channel; the same one when it is open already."""
+        """Return a run's channel; create it if it is not open."""
         channel = self._channels.get(run_id)
         if channel is None:
             channel = Channel(run_id, id_prefix=_id_prefix(created_at) if resumable else None)
@@ -156,16 +156,16 @@ class EventLog:
         return channel
 
     def publish(self, channel: Channel, event: str, data: bytes) -> None:
-        """Hand an event to the listeners and, for a resumable run, to the next batch for the disk."""
+        """Deliver an event to the listeners and, for a resumable run, add it to the next batch for the disk."""
         published = channel.publish(event, data)
         if channel.resumable:
             self._unstored.add(published)
 
     async def wait_until_stored(self, run_id: str) -> None:
-        """Wait until all that a resumable run has published so far is on disk.
+        """Wait until all events that a resumable run has published are on disk.
 
-        To be done before a checkpoint is saved: what was done before it is not done again after a crash, so its events
-        would be missing from every later replay.
+        Call it before a checkpoint is saved: after a crash, the steps before it are not repeated, so their events would
+        be missing from each later replay.
         """
         channel = self._channels.get(run_id)
         if channel is None or not channel.resumable or channel.stored_seq == channel.last_seq:
@@ -176,15 +176,15 @@ class EventLog:
         channel.stored_seq = max(channel.stored_seq, published)
 
     def close(self, run_id: str) -> None:
-        """End the listeners of a run and forget its channel."""
+        """End the listeners of a run and remove its channel."""
         channel = self._channels.pop(run_id, None)
         if channel is not None:
             channel.close()
 
     async def replay(self, run: Run, after: int) -> AsyncGenerator[Sequence[StreamEvent]]:
-        """Give a resumable run's events after a sequence number: the stored ones, then the live ones, no gap.
+        """Yield a resumable run's events after a sequence number: the stored ones, then the live ones, without a gap.
 
-        What a killed process had published and not stored is not among them.
+        Events that a killed process published but did not store are missing.
         """
         channel = self._channels.get(run.run_id)
         live = channel.listen() if channel is not None else None
@@ -193,7 +193,7 @@ class EventLog:
                 async for batch in stored:
                     after = batch[-1].seq
                     yield batch
-            # Its row may have gone while the stored ones were read.
+            # The run's row may have been deleted while the stored events were read.
             gone = self.ended_runs.find(run.run_id)
             if gone is not None:
                 yield [event for event in gone.events if event.seq > after]
@@ -206,31 +206,31 @@ class EventLog:
                 live.close()
 
     def read_stored(self, run: Run, after: int) -> AsyncGenerator[list[StreamEvent]]:
-        """Read the stored events of a run after a number, in batches."""
+        """Yield the stored events of a run after a number, in batches."""
         self.flush()
         read = partial(read_events, run_id=run.run_id, id_prefix=_id_prefix(run.created_at))
         return stored_batches(self._database, read, after)
 
     async def cache_ended(self, run: Run) -> None:
-        """Keep the events of a run whose row is about to be deleted, for those who come back for the rest."""
+        """Copy the events of a run whose row is about to be deleted to memory, for clients that reconnect."""
         async with aclosing(self.read_stored(run, 0)) as stored:
             events = [event async for batch in stored for event in batch]
         self.ended_runs.store(run.run_id, events, run.metadata)
 
 
 def _no_op(_: Connection) -> None:
-    """Come after all that is queued."""
+    """Do nothing; awaiting this write waits for all earlier ones."""
 
 
 def _id_prefix(created_at: datetime) -> str:
-    """Give the part of the SSE ids that all events of a run share: its creation in epoch milliseconds."""
+    """Return the common part of the SSE ids of a run's events: its creation in epoch milliseconds."""
     return str(int(created_at.timestamp() * 1000))
 
 
 class ThreadLog:
-    """Number the events of each thread over all its runs, and keep the newest of them (langgraph_api.md section 7).
+    """Number the events of each thread over all its runs, and store the newest of them (langgraph_api.md section 7).
 
-    `flush` is called before a run's end is written, so that what an ended run has published can be replayed.
+    The engine calls `flush` before it stores a run's end, so that all events of an ended run can be replayed.
     """
 
     def __init__(self, database: SqliteDatabase) -> None:
@@ -240,21 +240,21 @@ class ThreadLog:
         self.flush = self._unstored.flush
 
     async def skip_used_seqs(self) -> None:
-        """Skip the numbers that an earlier process may have given out; call it before any run is taken up."""
+        """Skip the numbers that an earlier process may have used; call it before any run executes."""
         await self._database.write(start_new_blocks)
 
     def has_listeners(self, thread_id: str) -> bool:
-        """Say whether anybody listens to a thread."""
+        """Return whether a thread has listeners."""
         channel = self._channels.get(thread_id)
         return channel is not None and channel.has_listeners
 
     def last_seq(self, thread_id: str) -> int:
-        """Give the last number given out on a thread that somebody uses; 0 when nobody does."""
+        """Return the last event number of a thread whose channel is open, otherwise 0."""
         channel = self._channels.get(thread_id)
         return 0 if channel is None else channel.last_seq
 
     async def open(self, thread_id: str) -> Channel:
-        """Open a thread's channel for writing; give it back by `release`."""
+        """Open a thread's channel for publishing; the caller must `release` it."""
         channel = self._channels.setdefault(thread_id, Channel(thread_id))
         channel.user_count += 1
         try:
@@ -266,10 +266,10 @@ class ThreadLog:
         return channel
 
     def release(self, channel: Channel) -> None:
-        """Give a channel back; it goes when nobody needs it."""
+        """Release a channel; it is removed after its last user."""
         channel.user_count -= 1
         if channel.user_count == 0 and self._channels.get(channel.key) is channel:
-            # What it has not stored yet is ahead of whoever reads the last number next.
+            # Queue unstored events before the next read of the thread's last number.
             self.flush()
             del self._channels[channel.key]
 
@@ -285,10 +285,10 @@ class ThreadLog:
         detail: bool = False,
         deferred: bool = False,
     ) -> StreamEvent:
-        """Number an event on the channel `name` and put it into the next batch; a held one is delivered by the caller.
+        """Number an event on the channel `name` and store it; deliver it unless it is `deferred` to the caller.
 
-        Its envelope is {type, event_id, seq, method, params: {namespace, timestamp, data}}. Without an id it gets one
-        of its own.
+        Its envelope is {type, event_id, seq, method, params: {namespace, timestamp, data}}. Without an `event_id` one
+        is generated.
         """
         channel.last_seq += 1
         seq, at_ms, method = channel.last_seq, int(time.time() * 1000), channel_method(name)
@@ -309,21 +309,21 @@ class ThreadLog:
         return event
 
     def prune_old(self, channel: Channel, since: int) -> None:
-        """Keep no more than a thread's newest events; looked after every so many events."""
+        """Delete all but a thread's newest events if `PRUNE_EVERY_EVENTS` was passed after the number `since`."""
         if channel.last_seq // PRUNE_EVERY_EVENTS > since // PRUNE_EVERY_EVENTS:
             self._database.queue_write(partial(prune_thread_events, thread_id=channel.key))
 
     def close(self, thread_id: str) -> None:
-        """End the listeners of a thread that is gone."""
+        """End the listeners of a deleted thread."""
         channel = self._channels.pop(thread_id, None)
         if channel is not None:
             channel.close()
 
     @asynccontextmanager
     async def listen(self, thread_id: str, predicate: EventPredicate) -> AsyncIterator[Subscription]:
-        """Listen to a thread's events from now on while the block runs; the thread need not exist yet."""
+        """Subscribe to a thread's events from now on inside the block; the thread need not exist yet."""
         live = Subscription(predicate)
-        # Before the last number is read, so that nothing is missed.
+        # Subscribe before the last number is read, so that no event is missed.
         self._channels.setdefault(thread_id, Channel(thread_id)).add_listener(live)
         try:
             channel = await self.open(thread_id)
@@ -335,7 +335,7 @@ class ThreadLog:
             live.close()
 
     async def read_stored(self, thread_id: str, selected: EventFilter, after: int) -> AsyncGenerator[list[StreamEvent]]:
-        """Give the stored events after a number that the filter shows, in batches."""
+        """Yield the stored events after a number that match the filter, in batches."""
         self.flush()
         read = partial(read_thread_events, thread_id=thread_id, channels=selected.channels)
         async with aclosing(stored_batches(self._database, read, after)) as batches:
@@ -344,9 +344,9 @@ class ThreadLog:
                     yield shown
 
     async def replay(self, thread_id: str, selected: EventFilter, after: int) -> AsyncGenerator[list[StreamEvent]]:
-        """Give a thread's events after a number: the stored ones, then the live ones, none twice and none left out.
+        """Yield a thread's events after a number: the stored ones, then the live ones, each exactly once.
 
-        It ends when the thread is deleted, or when the listener is too far behind.
+        It ends when the thread is deleted, or when the listener has too many unread events.
         """
         async with self.listen(thread_id, selected.matches) as live:
             async with aclosing(self.read_stored(thread_id, selected, after)) as stored:
@@ -358,6 +358,6 @@ class ThreadLog:
                     yield batch
 
     async def lifecycle(self, thread_id: str, run_id: str | None = None) -> list[StreamEvent]:
-        """Give what is stored of how a run's graphs began and ended; of the thread's last run without an id."""
+        """Return the stored lifecycle events of a run, or of the thread's last run without an id."""
         self.flush()
         return await self._database.write(partial(read_lifecycle, thread_id=thread_id, run_id=run_id))

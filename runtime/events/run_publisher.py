@@ -1,4 +1,4 @@
-"""Announce what runs do on their threads in the newer protocol, from their first event to the end (section 7)."""
+"""Publish the events of runs to their threads in the newer protocol (langgraph_api.md section 7)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -16,7 +16,7 @@ from toolweave.runtime.models import JsonObject, Namespace, Outcome, Run, Stream
 
 MALFORMED_ARGS_ERROR = "Malformed args."
 EXPLICIT_FIELDS = frozenset({"type", "content", "id", "tool_calls", "invalid_tool_calls", "artifact"})
-# Of a message that is still being streamed.
+# Fields that only message chunks have.
 CHUNK_FIELDS = frozenset({"chunk_position", "tool_call_chunks"})
 
 
@@ -26,7 +26,7 @@ def wire_json(value: object) -> bytes:
 
 
 def wire_message(message: BaseMessage) -> JsonObject:
-    """Give a message's type, content and id, and what else it has; tool results always with their artifact."""
+    """Return a message's type, content, id and other non-empty fields; tool results always include their artifact."""
     kind = message.type.removesuffix("MessageChunk").lower()
     wired: JsonObject = {"type": kind, "content": message.content, "id": message.id}
     if isinstance(message, AIMessage):
@@ -59,13 +59,16 @@ def _to_wire(value: object) -> object:
 
 ROOT_NAMESPACE: Namespace = ()
 INTERRUPT_KEY = "__interrupt__"
-# Of a graph that LangGraph stopped so that its process can end; clients know no such word.
+# LangGraph's event for a graph that it stopped so that the process can exit; the protocol has no such event.
 DRAINED = "drained"
 
 
 @dataclass(slots=True)
 class RunPublisher:
-    """Publish a run's protocol events to its thread: all events if `whole`, otherwise status, questions and values."""
+    """Publish a run's protocol events to its thread.
+
+    If `publishes_all` is false, only lifecycle, interrupts and values are published.
+    """
 
     log: ThreadLog
     channel: Channel
@@ -77,18 +80,18 @@ class RunPublisher:
     subgraph_names: dict[Namespace, str] = field(default_factory=dict)
 
     def publish_start(self) -> None:
-        """Say that the run is being executed."""
+        """Publish that the run is executing."""
         self._publish_lifecycle(ROOT_NAMESPACE, "running")
 
     def publish_values(self, namespace: Namespace, values: object, interrupts: Iterable[Interrupt] = ()) -> None:
-        """Announce a graph's state; questions come first, and after the first one that the run is interrupted."""
+        """Publish a graph's state after its interrupts, of which the first is followed by the run's interruption."""
         for interrupt in interrupts:
             self._publish_interrupt(namespace, interrupt.id, interrupt.value)
             self._publish_interrupted()
         self.publish("values", namespace, values)
 
     def publish_state(self, values: object) -> None:
-        """Announce the root graph's state in the form of the older API, unless the run announces everything itself."""
+        """Publish the root graph's state in the form of the older API, unless the run publishes all its events."""
         if self.publishes_all:
             return
         interrupts: Iterable[Interrupt] = ()
@@ -98,24 +101,24 @@ class RunPublisher:
         self.publish_values(ROOT_NAMESPACE, values, interrupts)
 
     def publish(self, channel: str, namespace: Namespace, data: object, *, detail: bool = False) -> None:
-        """Announce data on a channel."""
+        """Publish data on a channel."""
         self.log.publish(self.channel, self.run.run_id, channel, namespace, wire_json(data), detail=detail)
 
     def publish_graph_start(self, namespace: Namespace, data: Mapping[str, Any]) -> None:
-        """Say that a subgraph has begun: {event: started, namespace, graph_name, trigger_call_id, cause?}."""
+        """Publish that a subgraph has started: {event: started, namespace, graph_name, trigger_call_id, cause?}."""
         self.subgraph_names[namespace] = str(data.get("graph_name") or "")
         self.publish("lifecycle", namespace, data)
 
     def publish_graph_end(self, namespace: Namespace, event: str, error: str | None = None) -> None:
-        """Say how a subgraph has ended."""
+        """Publish how a subgraph has ended."""
         if namespace in self.subgraph_names:
             self._publish_lifecycle(namespace, "interrupted" if event == DRAINED else event, error=error)
             del self.subgraph_names[namespace]
 
     def store_end(self, outcome: Outcome) -> StreamEvent | None:
-        """Store how the run has ended; the event is delivered by the caller once the run's row says so, too.
+        """Store the event of the run's end, which the caller delivers after it has updated the run's row.
 
-        None when everything has been told: a run that asks a human has stood still before.
+        Return None if the run's interrupt has been published already: then there is no other end event.
         """
         for questions in outcome.interrupts.values() if outcome.status == "success" else ():
             for question in questions:
@@ -155,16 +158,17 @@ class RunPublisher:
         return self.log.publish(self.channel, run_id, "lifecycle", namespace, raw, event_id=event_id, deferred=deferred)
 
     def _stable_event_id(self, kind: str, namespace: Namespace, detail: str) -> str:
-        """Name an event so that it is the same one when a later attempt of the run tells it again."""
+        """Return an event id that stays the same when a later attempt of the run publishes the event again."""
         steps = "\0".join(namespace)
         return f"synth:{self.run.run_id}:{kind}|{steps}|{detail}"
 
 
 class Publishers:
-    """The runs that are being executed and announce something.
+    """The publishers of the executing runs.
 
-    These are all runs that the newer protocol has started, and those of the older endpoints whose thread has a listener
-    when they begin: these announce their status and values only. A request that answers a question holds `answering`.
+    A run that the newer protocol started always has one. A run of the older endpoints has one if its thread has a
+    listener when the run starts, and publishes only status and values. A request that resumes an interrupt holds
+    `resume_lock`.
     """
 
     def __init__(self, log: ThreadLog) -> None:
@@ -173,7 +177,7 @@ class Publishers:
         self._publishers: dict[str, RunPublisher] = {}
 
     async def start_run(self, run: Run) -> RunPublisher | None:
-        """Make the announcer of a run that is about to be executed; None when the run announces nothing."""
+        """Open the publisher of a run that is about to execute and publish its start; None if the run has none."""
         publishes_all = uses_protocol(run)
         if not publishes_all and not self.log.has_listeners(run.thread_id):
             return None
@@ -182,19 +186,20 @@ class Publishers:
         return publisher
 
     def find_interrupted_run(self, thread_id: str, interrupt_id: str) -> str | None:
-        """Name the run that has asked this question and has not ended yet."""
+        """Return the id of the run that published this interrupt and has not ended yet."""
         of_thread = (each for each in self._publishers.values() if each.run.thread_id == thread_id)
         return next((each.run.run_id for each in of_thread if interrupt_id in each.interrupt_ids), None)
 
     def is_waiting_for_input(self, thread_id: str) -> bool:
-        """Say whether a run that has not ended yet has announced that it waits for a human."""
+        """Return whether a run that has not ended yet has published that it is interrupted."""
         return any(each.interrupted and each.run.thread_id == thread_id for each in self._publishers.values())
 
     @asynccontextmanager
     async def publish_end(self, run: Run, outcome: Outcome) -> AsyncIterator[None]:
-        """Store how a run ends before the block writes its row, and tell it afterwards.
+        """Store the run's end event, let the block update the run's row, then deliver the event.
 
-        A process that dies in between has told nobody; a client that is told finds the run ended.
+        If the process crashes in between, no client has received the event. A client that receives it finds the run
+        ended.
         """
         publisher = self._publishers.get(run.run_id)
         if publisher is None and uses_protocol(run):
@@ -217,7 +222,7 @@ class Publishers:
         channel = await self.log.open(run.thread_id)
         earlier = self._publishers.pop(run.run_id, None)
         if earlier is not None:
-            # Of an attempt whose end could not be written.
+            # An earlier attempt whose end could not be stored.
             self.log.release(earlier.channel)
         publisher = self._publishers[run.run_id] = RunPublisher(self.log, channel, run, publishes_all, channel.last_seq)
         return publisher

@@ -1,4 +1,4 @@
-"""Stream everything that happens on a thread, run after run, from where a client was (langgraph_api.md 6.3)."""
+"""Stream the events of all runs of a thread, from the position that a client has reached (langgraph_api.md 6.3)."""
 
 import re
 import time
@@ -17,33 +17,33 @@ from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.runs import resumable_runs
 
 ThreadStreamMode = Literal["run_modes", "lifecycle", "state_update"]
-# Larger than the number of any event of a run: no run has more attempts than that many blocks.
+# Larger than any event number of a run, because the number of attempts is limited.
 DONE_SEQ = 9_999_999_999
-# `<milliseconds>` or `<milliseconds>-<number>`; the second part of ours is the run's creation and the event's number.
+# `<milliseconds>` or `<milliseconds>-<number>`; the number combines the run's creation and the event's number.
 POSITION_PATTERN = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,27}))?")
-# More than a run has events: see RUN_DONE_SEQ.
+# More than the events of a run: see DONE_SEQ.
 SEQS_PER_RUN = 10_000_000_000
-# What the official API's description says, and what its run streams say.
+# "-" is in the official API's description; its run streams use "-1".
 START_POSITIONS = ("-", "-1")
 RUN_STREAM_MODES = frozenset({"run_modes", "lifecycle"})
 RUN_START_FILTER = EventFilter(frozenset({"metadata", "state_update"}))
 
 
 class ThreadSubscription(Subscription):
-    """The events of a thread and of its runs that one follower has not read yet; ends with the thread."""
+    """The queue of unread events of a thread and its runs for one follower; ends with the thread."""
 
     def __init__(self, hub: "ThreadHub", thread_id: str, modes: frozenset[ThreadStreamMode]) -> None:
         super().__init__(None if "run_modes" in modes else RUN_START_FILTER.matches)
         self.thread_id = thread_id
         self.modes = modes
-        # The runs that have not ended, and the creation of all that have events here.
+        # The runs that have not ended, and the creation times of all runs with events in this queue.
         self.runs: dict[str, Run] = {}
         self.run_created_at: dict[str, int] = {}
         self._started_run_ids: set[str] = set()
         self._hub = hub
 
     def add_run(self, run: Run, channel: Channel, *, has_started: bool) -> None:
-        """Listen to a run's events from now on; `begun` says that it has had some."""
+        """Subscribe to a run's events from now on; `has_started` if it has published some."""
         if self.modes & RUN_STREAM_MODES:
             self.runs[run.run_id] = run
             self.run_created_at[run.run_id] = to_micros(run.created_at)
@@ -57,17 +57,17 @@ class ThreadSubscription(Subscription):
         super().push(event)
 
     def on_channel_closed(self, channel: Channel) -> None:
-        """Go on: a run's channel also closes when the server stops, or when the run is to be taken up once more."""
+        """Stay open: a run's channel also closes when the server stops or the run is executed again."""
         self._channels.discard(channel)
 
     def on_run_ended(self, run: Run) -> None:
-        """Queue that a run is over; one that never began was never there."""
+        """Queue the event of a run's end, unless the run never started."""
         if self.runs.pop(run.run_id, None) is not None and run.run_id in self._started_run_ids:
             self._started_run_ids.discard(run.run_id)
             super().push(run_done_event(run))
 
     def close(self) -> None:
-        """Stop listening, to the thread and to its runs."""
+        """Unsubscribe from the thread and its runs."""
         self._hub.remove(self)
         super().close()
 
@@ -79,70 +79,70 @@ class ThreadSubscription(Subscription):
 
 
 class ThreadHub:
-    """The followers of all threads; the engine says when runs come and go."""
+    """The followers of all threads; the engine reports when runs are created and end."""
 
     def __init__(self) -> None:
         self._followers: dict[str, set[ThreadSubscription]] = {}
 
     def listen(self, thread_id: str, modes: frozenset[ThreadStreamMode]) -> ThreadSubscription:
-        """Follow a thread from now on; the runs that it has already are to be given with `follow`."""
+        """Subscribe to a thread from now on; the caller adds the thread's present runs with `add_run`."""
         follower = ThreadSubscription(self, thread_id, modes)
         self._followers.setdefault(thread_id, set()).add(follower)
         return follower
 
     def remove(self, follower: ThreadSubscription) -> None:
-        """Forget a follower."""
+        """Remove a follower."""
         followers = self._followers.get(follower.thread_id, set())
         followers.discard(follower)
         if not followers:
             self._followers.pop(follower.thread_id, None)
 
     def on_run_opened(self, run: Run, channel: Channel) -> None:
-        """Let a thread's followers listen to a run that has not begun."""
+        """Subscribe a thread's followers to a run that has not started."""
         for follower in self._followers.get(run.thread_id, ()):
             follower.add_run(run, channel, has_started=False)
 
     def on_run_ended(self, run: Run) -> None:
-        """Let a thread's followers know that a run is over."""
+        """Notify a thread's followers that a run has ended."""
         for follower in self._followers.get(run.thread_id, ()):
             follower.on_run_ended(run)
 
     def publish(self, thread_id: str, event: str, data: bytes) -> None:
-        """Hand an event of the thread itself to its followers."""
+        """Deliver an event of the thread itself to its followers."""
         for follower in self._followers.get(thread_id, ()):
             if event in follower.modes:
                 follower.push(StreamEvent(0, event, data))
 
     def has_followers(self, thread_id: str) -> bool:
-        """Say whether anybody follows a thread."""
+        """Return whether a thread has followers."""
         return thread_id in self._followers
 
     def close_thread(self, thread_id: str) -> None:
-        """End the streams of a thread that is gone."""
+        """End the streams of a deleted thread."""
         for follower in self._followers.get(thread_id, ()):
             follower.finish()
 
     def close_all(self) -> None:
-        """End all streams: the server stops."""
+        """End all streams, because the server stops."""
         for thread_id in self._followers:
             self.close_thread(thread_id)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class StreamPosition:
-    """Where a client is in a thread's stream; ids sort in the order in which they were given out."""
+    """A client's position in a thread's stream; ids sort in the order in which they were sent."""
 
     milliseconds: int
     number: int
 
     @property
     def created_at(self) -> int:
-        """Give the microsecond in which the event's run was created; 0 for an event of the thread itself."""
+        """Return the creation of the event's run in microseconds; 0 for an event of the thread itself."""
         return self.number // SEQS_PER_RUN
 
     @property
     def seq(self) -> int:
-        """Give the event's number in its run."""
+        """Return the event's number in its run."""
         return self.number % SEQS_PER_RUN
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ class StreamPosition:
 
 
 def parse_position(text: str) -> StreamPosition | None:
-    """Read a Last-Event-ID; "-" and "-1" are the start. None for what cannot be one."""
+    """Parse a Last-Event-ID; "-" and "-1" are the start. None for invalid text."""
     if text.strip() in START_POSITIONS:
         return StreamPosition(0, 0)
     found = POSITION_PATTERN.fullmatch(text.strip())
@@ -158,7 +158,7 @@ def parse_position(text: str) -> StreamPosition | None:
 
 
 def run_done_event(run: Run) -> StreamEvent:
-    """Say that a run has ended, however it did (langgraph_api.md 6.3)."""
+    """Return the event that a run has ended, with any status (langgraph_api.md 6.3)."""
     data = dumps({"status": "run_done", "run_id": run.run_id})
     return StreamEvent(DONE_SEQ, "metadata", data, run_id=run.run_id)
 
@@ -166,10 +166,10 @@ def run_done_event(run: Run) -> StreamEvent:
 async def thread_events(
     subscribe: Callable[[], ThreadSubscription], log: EventLog, persistence: Persistence, after: StreamPosition | None
 ) -> AsyncGenerator[Sequence[StreamEvent]]:
-    """Give a thread's events from now on, or after a position as far as they are stored; ends with the thread.
+    """Yield a thread's events from now on, or after a position as far as they are stored; ends with the thread.
 
-    Stored are the events of resumable runs: those of other runs, and `state_update`, only reach who listens. Ids rise
-    by the clock and are unique, also across a reconnection.
+    Only events of resumable runs are stored. Other runs' events and `state_update` reach current listeners only. Ids
+    rise with the clock and are unique, also after a reconnection.
     """
     last = after or StreamPosition(0, 0)
 
@@ -208,7 +208,7 @@ async def thread_events(
 async def _stored_events(
     log: EventLog, persistence: Persistence, subscription: ThreadSubscription, after: StreamPosition
 ) -> AsyncGenerator[tuple[Run, StreamEvent]]:
-    """Give the stored events that follow a position, with their runs; what happens meanwhile is heard."""
+    """Yield the stored events after a position, with their runs; the subscription queues events published meanwhile."""
     live = frozenset(subscription.runs)
     find = partial(
         resumable_runs,

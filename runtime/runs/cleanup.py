@@ -1,4 +1,4 @@
-"""Prune threads on request and when their time to live is over (langgraph_api.md 2.2), and clear what a crash left."""
+"""Prune threads on request and after their time to live (langgraph_api.md 2.2), and delete what a crash left behind."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -20,17 +20,17 @@ from toolweave.runtime.runs.engine import EmbeddedEngine
 
 @dataclass(frozen=True, slots=True)
 class SweepOptions:
-    """How often expired threads are looked for, and how many at most are dealt with at a time."""
+    """How often expired threads are searched, and how many are handled per sweep."""
 
     every: timedelta = timedelta(minutes=5)
     limit: int = 1000
 
 
 async def prune_threads(engine: EmbeddedEngine, thread_ids: Sequence[str], strategy: TtlStrategy) -> int:
-    """Delete threads, or all their checkpoints but the newest of each namespace; gives how many there were.
+    """Delete threads, or all their checkpoints but the newest of each namespace; return how many threads.
 
-    Unknown ids do not count. `delete` ends what runs on a thread, as deleting it alone does; `keep_latest` leaves a
-    busy thread alone, and does not count it: its run may yet be rolled back to what would be pruned.
+    Unknown ids do not count. `delete` cancels the runs of a thread first. `keep_latest` skips a busy thread and does
+    not count it, because its run may still be rolled back to a checkpoint that would be pruned.
     """
     pruned = 0
     for thread_id in dict.fromkeys(thread_ids):
@@ -44,7 +44,7 @@ async def prune_threads(engine: EmbeddedEngine, thread_ids: Sequence[str], strat
 
 
 async def prune_to_latest(engine: EmbeddedEngine, thread_id: str) -> bool:
-    """Delete an idle thread's history; says whether there is such a thread."""
+    """Delete an idle thread's history; return False if there is no such idle thread."""
     with suppress(NotFound, Conflict):
         async with engine.claim_thread(thread_id) as claim:
             await engine.runtime.persistence.delete_history(claim)
@@ -53,11 +53,11 @@ async def prune_to_latest(engine: EmbeddedEngine, thread_id: str) -> bool:
 
 
 async def sweep_expired(engine: EmbeddedEngine, now: datetime, limit: int) -> int:
-    """Delete or prune the threads whose time is over by `now` and that nothing uses; gives how many."""
+    """Delete or prune the unused threads that have expired by `now`; return how many."""
     persistence = engine.runtime.persistence
     swept = 0
     for thread_id, strategy in await persistence.threads.list_expired(now, limit):
-        # A thread that was used or deleted meanwhile is left alone.
+        # Skip a thread that was used or deleted meanwhile.
         with suppress(NotFound, Conflict):
             async with engine.claim_thread(thread_id, expired_by=now, deleting=strategy == "delete") as claim:
                 if strategy == "keep_latest":
@@ -72,16 +72,16 @@ async def sweep_expired(engine: EmbeddedEngine, now: datetime, limit: int) -> in
 def run_expiry_sweep(
     engine: EmbeddedEngine, sweeps: SweepOptions, clock: Callable[[], datetime] = utc_now
 ) -> AbstractAsyncContextManager[None]:
-    """Sweep at once and then in intervals, beside whatever the block does; a failure waits for the next time."""
+    """Sweep expired threads at intervals inside the block; after a failure the next sweep retries."""
     text = "{} threads had expired", "expired threads could not be cleared: {}"
     sweep = clear_regularly(lambda: sweep_expired(engine, clock(), sweeps.limit), sweeps.every.total_seconds(), *text)
     return background_task(sweep, "sweep-expired")
 
 
 async def delete_orphans(persistence: Persistence) -> int:
-    """Delete the checkpoints and kept tool results of threads that have no row in app.db; gives how many times.
+    """Delete checkpoints and stored tool results of threads without a row in app.db; return how many of both.
 
-    Call it before anything runs. A failure of the database waits for the next start.
+    Call it before any run executes. After a database failure the next start retries.
     """
     checkpointer, store, query = persistence.checkpointer, persistence.store, select(threads.c.thread_id)
     try:
@@ -90,9 +90,9 @@ async def delete_orphans(persistence: Persistence) -> int:
         stored = await store.thread_ids() - known
         await asyncio.gather(*map(checkpointer.adelete_thread, checkpointed), *map(store.delete_thread_items, stored))
     except PersistenceError as error:
-        logger.warning("what deleted threads had could not be cleared: {}", error)
+        logger.warning("the data of deleted threads could not be deleted: {}", error)
         return 0
     cleared = len(checkpointed) + len(stored)
     if cleared:
-        logger.info("cleared what a crash had left of {} deleted threads", cleared)
+        logger.info("deleted the data that a crash had left of {} deleted threads", cleared)
     return cleared

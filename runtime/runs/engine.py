@@ -1,4 +1,4 @@
-"""Say when runs execute, in one asyncio process: completion is an event, nothing polls (S-05)."""
+"""Schedule and execute runs in one asyncio process, by events instead of polling (S-05)."""
 
 import asyncio
 from collections import Counter
@@ -32,7 +32,7 @@ _UNKNOWN_ERROR = {"error": "RunError", "message": "The run failed; a later run h
 
 @dataclass(slots=True)
 class LiveRun:
-    """A run that has not ended, as this process knows it; whoever deletes it sets `deleted`."""
+    """The state in this process of a run that has not ended; `is_deleted` if it is being deleted."""
 
     run: Run
     channel: Channel
@@ -46,19 +46,19 @@ class LiveRun:
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A created run, its end and, when asked for, its events from the very first."""
+    """A created run, the future of its result and, on request, its events from the first one."""
 
     run: Run
     result_future: "asyncio.Future[bytes | None]"
     events: Subscription | None = None
 
     async def result(self) -> bytes:
-        """Wait as `EmbeddedEngine.wait` does, for a run that may have ended, and be gone, by now."""
+        """Wait like `EmbeddedEngine.wait_for_run`; the run may have ended and been deleted already."""
         return await wait_for_result(self.result_future)
 
 
 async def wait_for_result(result_future: "asyncio.Future[bytes | None]") -> bytes:
-    """Wait for a run's end; gives the JSON that waiters get. Raises NotFound for a run that is gone."""
+    """Wait for a run's end and return its JSON body. Raises NotFound for a deleted run."""
     body = await asyncio.shield(result_future)
     if body is None:
         raise NotFound("Run not found")
@@ -83,7 +83,7 @@ class EmbeddedEngine:
     ended_counts: "Counter[RunStatus]" = field(default_factory=Counter)
 
     async def start_run(self, new: NewRun, *, listen: bool = False, extra_work: ExtraWork | None = None) -> StartedRun:
-        """Create a run, `alongside` in the same transaction, and let it start when its turn comes.
+        """Create a run, with `extra_work` in the same transaction, and start it as soon as it may start.
 
         Raises:
             NotFound: the thread does not exist and `if_not_exists` is "reject".
@@ -96,7 +96,7 @@ class EmbeddedEngine:
             for run_id, action in created.superseded_runs:
                 await self._stop_run(run_id, action, superseded_reason(new, action))
         finally:
-            # The new run is stored, so it must have its turn whatever became of the others.
+            # The new run is stored, so it must be scheduled even if stopping the others failed.
             if created.is_due:
                 self._start_task(new.run_id, self._process_run(new.run_id))
             elif new.not_before is not None:
@@ -104,15 +104,15 @@ class EmbeddedEngine:
         return StartedRun(created.run, live.result_future, events)
 
     async def wait_for_run(self, run: Run) -> bytes:
-        """Wait for a run to end; gives the thread's values, or {"__error__": …}, as JSON. Raises NotFound."""
+        """Wait for a run's end and return the thread's values, or {"__error__": …}, as JSON. Raises NotFound."""
         if (live := self.live_runs.get(run.run_id)) is None:
-            # It may have ended after `run` was read.
+            # The run may have ended after `run` was read.
             ended = await self.runtime.persistence.runs.get(run.thread_id, run.run_id)
             return await _stored_result(self.runtime.persistence, ended)
         return await wait_for_result(live.result_future)
 
     async def event_batches(self, run: Run, after: int | None = None) -> AsyncGenerator[Sequence[StreamEvent]]:
-        """Give a run's events: from now on, or, for a resumable run, all after a sequence number."""
+        """Yield a run's events: from now on, or for a resumable run all after a sequence number."""
         if after is not None and run.kwargs.get("resumable"):
             batches = self.runtime.log.replay(run, after)
         else:
@@ -127,7 +127,7 @@ class EmbeddedEngine:
     async def cancel_run(
         self, thread_id: str, run_id: str, action: CancelAction, *, wait: bool, reason: str | None = None
     ) -> None:
-        """Cancel a run, which its webhook hears `why`; raises NotFound when it is unknown or has ended."""
+        """Cancel a run; its webhook contains `reason`. Raises NotFound if the run is unknown or has ended."""
         run = await self.runtime.persistence.runs.get(thread_id, run_id)
         if run.status in TERMINAL_STATUSES:
             raise NotFound("Run not found")
@@ -141,7 +141,7 @@ class EmbeddedEngine:
             await asyncio.shield(live.result_future)
 
     async def delete_run(self, thread_id: str, run_id: str) -> None:
-        """Delete a run with its checkpoints, stopping it first (5.9).
+        """Delete a run with its checkpoints; stop it first (5.9).
 
         Raises:
             NotFound: there is no such run.
@@ -163,18 +163,18 @@ class EmbeddedEngine:
                 )
 
     async def delete_thread(self, thread_id: str) -> None:
-        """Delete a thread with its runs and checkpoints, stopping what runs there. Raises NotFound."""
+        """Delete a thread with its runs and checkpoints; stop its runs first. Raises NotFound."""
         await self.runtime.persistence.threads.get(thread_id)
         stopping = self._live_runs_of(thread_id)
         for live in stopping:
             live.is_deleted = True
-            # Queued and delayed runs end at once, running ones when their graph has stopped.
+            # Pending and delayed runs end at once, running ones after their graph has stopped.
             with suppress(NotFound):
                 await self.runtime.persistence.runs.request_cancel(live.run.run_id, "rollback")
             await self._stop_run(live.run.run_id, "rollback")
         if stopping:
             await asyncio.wait([live.result_future for live in stopping], timeout=STOP_TIMEOUT_S)
-        # One deletion at a time: a second one must not end the first one's claim.
+        # One deletion at a time: a second one must not release the claim of the first.
         lock = self.claim_locks.setdefault(f"{DELETION_PREFIX}{thread_id}", asyncio.Lock())
         async with (
             lock,
@@ -183,13 +183,13 @@ class EmbeddedEngine:
             await self.delete_claimed_thread(claim)
 
     async def delete_claimed_thread(self, claim: ThreadClaim) -> None:
-        """Delete a claimed thread with all it has."""
+        """Delete a claimed thread with its runs, checkpoints and tool results."""
         thread_id = claim.thread_id
-        # The row goes last: if the process dies in between, the thread is still there to be deleted again.
+        # The row is deleted last: if the process crashes in between, the thread can be deleted again.
         await self.runtime.persistence.delete_thread_contents(claim)
         await self.runtime.persistence.threads.delete(thread_id)
         for live in self._live_runs_of(thread_id):
-            # Created meanwhile, or not stopped in time: its row is gone, so nobody need wait for it.
+            # Created meanwhile, or not stopped in time: its row is deleted, so its waiters are released.
             live.is_deleted = True
             await self._stop_run(live.run.run_id, "rollback")
             self._end_run(live, None)
@@ -199,15 +199,15 @@ class EmbeddedEngine:
     async def claim_thread(
         self, thread_id: str, *, expired_by: datetime | None = None, deleting: bool = False
     ) -> AsyncIterator[ThreadClaim]:
-        """Claim an idle thread for writing its checkpoints (R-01); its new runs start when the block ends.
+        """Claim an idle thread for writing its checkpoints (R-01); new runs start after the block.
 
-        Requests that claim one thread at the same time have it one after the other, or wait `CLAIM_SECONDS`. With
-        `expired_by`, the thread is claimed only if its time to live is over by then and no request has it. While it is
-        claimed for `deleting` it, no run can be created there.
+        Concurrent requests for one thread claim it one after the other, and wait at most `CLAIM_TIMEOUT_S`. With
+        `expired_by`, the thread is only claimed if it has expired by then and no request holds it. While it is claimed
+        for `deleting`, no run can be created on it.
 
         Raises:
             NotFound: there is no such thread.
-            Conflict: a run is pending or running there, another request does not end, or its time is not over.
+            Conflict: a run is pending or running there, another request holds it too long, or it has not expired.
         """
         lock = self.claim_locks.setdefault(thread_id, asyncio.Lock())
         if expired_by is not None and lock.locked():
@@ -232,7 +232,7 @@ class EmbeddedEngine:
         try:
             await acquire(claim)
         except asyncio.CancelledError:
-            # The claim may be taken all the same: a queued write is carried out.
+            # The claim may be stored nevertheless: a queued write is executed.
             self._start_task(claim.token, self._release_claim(claim))
             raise
         checkpointer.accept_claim(claim)
@@ -240,26 +240,26 @@ class EmbeddedEngine:
             yield claim
         finally:
             checkpointer.remove_claim(claim)
-            # Shielded: the thread's next run must have its turn although this request is cancelled.
+            # Shielded: the thread's next run must start although this request is cancelled.
             await asyncio.shield(self._start_task(claim.token, self._release_claim(claim)))
 
     async def _release_claim(self, claim: ThreadClaim) -> None:
         try:
             following = await self.runtime.persistence.claims.release(claim)
         except PersistenceError as error:
-            logger.warning("the claim on thread {} cannot be given up yet: {}", claim.thread_id, error)
+            logger.warning("the claim on thread {} cannot be released yet: {}", claim.thread_id, error)
             self._retry_later(claim.token, lambda _: self._release_claim(claim))
             return
         if following is not None:
             await self._start_next_run(following)
 
     def end_thread_streams(self, thread_id: str) -> None:
-        """End the streams of a thread that is gone."""
+        """End the streams of a deleted thread."""
         self.runtime.publishers.log.close(thread_id)
         self.runtime.thread_hub.close_thread(thread_id)
 
     def follow_thread(self, thread_id: str, modes: frozenset[ThreadStreamMode]) -> ThreadSubscription:
-        """Hear everything that happens on a thread from now on, whether it exists or not."""
+        """Subscribe to all events of a thread from now on; the thread need not exist."""
         follower = self.runtime.thread_hub.listen(thread_id, modes)
         for live in self._live_runs_of(thread_id):
             follower.add_run(live.run, live.channel, has_started=live.graph_task is not None)
@@ -268,26 +268,26 @@ class EmbeddedEngine:
     def thread_events(
         self, thread_id: str, modes: frozenset[ThreadStreamMode], after: StreamPosition | None
     ) -> AsyncGenerator[Sequence[StreamEvent]]:
-        """Give a thread's events, as the function of this name does."""
+        """Yield a thread's events, like the function of this name."""
         follow = partial(self.follow_thread, thread_id, modes)
         return thread_events(follow, self.runtime.log, self.runtime.persistence, after)
 
     async def recover(self) -> None:
-        """Take up every run that an earlier process left behind (S-05)."""
+        """Restart all unfinished runs of an earlier process (S-05)."""
         runs = self.runtime.persistence.runs
         await self.runtime.publishers.log.skip_used_seqs()
         startable = await runs.recover()
-        # Those that wait behind others, too: clients may join them before their turn comes.
+        # Also track runs behind others: clients may join them before they start.
         for run in await runs.list_pending():
             self._track_run(run)
         for run_id in startable:
-            logger.info("run {} goes on after a restart (attempt {})", run_id, self.live_runs[run_id].run.attempt + 1)
+            logger.info("run {} continues after a restart (attempt {})", run_id, self.live_runs[run_id].run.attempt + 1)
             self._start_task(run_id, self._process_run(run_id))
         for run_id, due_at in await runs.list_delayed():
             self._schedule_run(run_id, due_at)
 
     async def stop(self) -> None:
-        """Stop executing; runs in flight stay `running` on disk and go on at the next start."""
+        """Stop all executions; running runs stay `running` on disk and continue at the next start."""
         self.is_stopping = True
         for timer in self.timers.values():
             timer.cancel()
@@ -307,7 +307,7 @@ class EmbeddedEngine:
         return [live for live in self.live_runs.values() if live.run.thread_id == thread_id]
 
     def _track_run(self, run: Run) -> LiveRun:
-        # What a run of the newer protocol tells is kept by its thread.
+        # The thread log stores the events of a run of the newer protocol.
         resumable = bool(run.kwargs.get("resumable")) and not uses_protocol(run)
         channel = self.runtime.log.open(run.run_id, resumable=resumable, created_at=run.created_at)
         live = LiveRun(run, channel, asyncio.get_running_loop().create_future())
@@ -320,7 +320,7 @@ class EmbeddedEngine:
         self.timers[run_id] = asyncio.get_running_loop().call_later(delay, self._on_due, run_id, due_at)
 
     def _on_due(self, run_id: str, due_at: datetime) -> None:
-        # A timer may fire a little early by the wall clock, and claim() goes by that one.
+        # A timer may fire a little early by the wall clock, which claim() uses.
         if datetime.now(UTC) < due_at:
             self._schedule_run(run_id, due_at)
         else:
@@ -334,11 +334,11 @@ class EmbeddedEngine:
         return task
 
     async def _process_run(self, run_id: str, *, needs_slot: bool = True) -> None:
-        """Claim a run, execute it in a task that a cancellation ends, and write its end."""
+        """Claim a run, execute it in a cancellable task, and store its end."""
         async with self.slots if needs_slot else nullcontext():
             live = self.live_runs.get(run_id)
             if live is None or self.is_stopping:
-                # The run starts with the next process; in this one it would fail because the databases are closed.
+                # The next process starts the run; in this one it would fail because the databases are closed.
                 return
             try:
                 run = await self.runtime.persistence.runs.claim(run_id)
@@ -365,21 +365,21 @@ class EmbeddedEngine:
                     execution = await end_cancelled(self.runtime, run, live.cancel or "interrupt", live.cancel_reason)
                 await self._finish_run(live, execution)
             except ClaimLost:
-                # Its thread is being deleted, which ends the run, too. If that fails, the run is ended here.
+                # The thread is being deleted, which ends the run. If the deletion fails, the retry ends it.
                 self._retry_later(run_id, self._requeue_run)
             except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row gone
                 self._fail_waiters(live, error)
-            # Not when the server stops: what the graph still writes then is continued at the next start.
+            # Skipped when the server stops: then the graph's last writes count for the next start.
             self.runtime.persistence.checkpointer.remove_claim(claim)
 
     async def _finish_run(self, live: LiveRun, execution: Execution) -> None:
         run, persistence = live.run, self.runtime.persistence
         if live.is_deleted and not execution.outcome.rolled_back:
-            # Its graph has not let itself be stopped; what it has written belongs to nobody.
+            # The graph ignored its cancellation; its writes are rolled back.
             execution = await end_cancelled(self.runtime, run, "rollback")
         body: bytes | None = execution.body
         outcome = add_job_metadata(execution.outcome, run, live.progress)
-        # Whoever deletes a run wants to hear no more of it.
+        # A deleted run sends no webhook.
         webhook = None if live.is_deleted else webhook_write(run, outcome)
         self.runtime.log.flush()
         if run.kwargs.get("temporary") and live.channel.resumable:
@@ -388,7 +388,7 @@ class EmbeddedEngine:
             async with self.runtime.publishers.publish_end(run, outcome):
                 following = await persistence.runs.finalise(run.run_id, run.attempt, outcome, webhook)
         except RollbackRequestedError:
-            # Asked for when the graph was through already; whoever asked has the answer that it will be done.
+            # The rollback was requested after the graph had finished; the client was told that it will happen.
             await self._finish_run(live, await end_cancelled(self.runtime, run, "rollback", live.cancel_reason))
             return
         self.ended_counts[outcome.status] += 1
@@ -424,11 +424,11 @@ class EmbeddedEngine:
         await self._apply_stored_end(live)
 
     async def _apply_stored_end(self, live: LiveRun) -> None:
-        """End a run for those who wait, if its row has ended or is gone."""
+        """Release a run's waiters if its row has ended or is deleted."""
         run_id = live.run.run_id
         current = await self.runtime.persistence.runs.find(run_id)
         if current is not None and current.status == "pending" and current.cancel is not None:
-            # It had begun before a crash, so its checkpoints are read or taken back first.
+            # The run had started before a crash, so its checkpoints are read or rolled back first.
             self._start_task(run_id, self._process_run(run_id, needs_slot=False))
         if current is None or current.status in TERMINAL_STATUSES:
             timer = self.timers.pop(run_id, None)
@@ -439,12 +439,12 @@ class EmbeddedEngine:
             self._end_run(live, None if current is None else await _stored_result(self.runtime.persistence, current))
 
     def _fail_waiters(self, live: LiveRun, error: Exception) -> None:
-        """Tell whoever waits that a run's end could not be written; it is taken up again as after a restart."""
-        logger.bind(run_id=live.run.run_id).opt(exception=error).critical("the end of a run could not be written")
+        """Raise a PersistenceError for a run's waiters and requeue the run, because its end could not be stored."""
+        logger.bind(run_id=live.run.run_id).opt(exception=error).critical("the end of a run could not be stored")
         self.live_runs.pop(live.run.run_id, None)
         self.runtime.log.close(live.run.run_id)
         if not live.result_future.done():
-            live.result_future.set_exception(PersistenceError("The end of the run could not be written; see the log."))
+            live.result_future.set_exception(PersistenceError("The end of the run could not be stored; see the log."))
             live.result_future.exception()
         self._track_run(live.run)
         self._retry_later(live.run.run_id, self._requeue_run)
@@ -459,7 +459,7 @@ class EmbeddedEngine:
         try:
             put_back = await self.runtime.persistence.runs.requeue(run_id)
         except PersistenceError as error:
-            logger.warning("run {} cannot be taken up again yet: {}", run_id, error)
+            logger.warning("run {} cannot be requeued yet: {}", run_id, error)
             self._retry_later(run_id, self._requeue_run)
             return
         live = self.live_runs.get(run_id)
@@ -481,7 +481,7 @@ class EmbeddedEngine:
 
 @asynccontextmanager
 async def open_engine(runtime: EngineRuntime, *, max_concurrent: int) -> AsyncIterator[EmbeddedEngine]:
-    """Open the embedded engine, which stops in order at the end; call `recover` when graphs may run."""
+    """Open the embedded engine and stop it at the end; call `recover` when graphs may run."""
     engine = EmbeddedEngine(runtime, asyncio.Semaphore(max_concurrent))
     runtime.persistence.checkpointer.on_before_save = runtime.log.wait_until_stored
     try:
@@ -491,7 +491,7 @@ async def open_engine(runtime: EngineRuntime, *, max_concurrent: int) -> AsyncIt
 
 
 async def _stored_result(persistence: Persistence, run: Run) -> bytes:
-    """Give the JSON body for a run read from the database (langgraph_api.md 5.2). Raises NotFound."""
+    """Return the JSON body of an ended run from the database (langgraph_api.md 5.2). Raises NotFound."""
     thread = await persistence.threads.get(run.thread_id)
     if run.status == "error":
         return dumps({"__error__": thread.error or _UNKNOWN_ERROR})
@@ -507,10 +507,9 @@ async def _stored_result(persistence: Persistence, run: Run) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class EngineLoad:
-    """The runs that have not ended; waiting times in seconds are None when nothing waits.
+    """The number of unfinished runs and their waiting times in seconds; None if no run waits.
 
-    A delayed run waits from the moment it is due. `unblocked` ones wait for a worker, not for another run of their
-    thread.
+    A delayed run waits from its due time. `unblocked` runs wait for a worker, not for another run of their thread.
     """
 
     pending: int
@@ -521,13 +520,13 @@ class EngineLoad:
 
 
 def measure_load(engine: EmbeddedEngine, now: datetime) -> EngineLoad:
-    """Measure an engine at a moment."""
+    """Return an engine's load at a moment."""
     runs = [live.run for live in engine.live_runs.values()]
     running = [run for run in runs if run.status == "running"]
     occupied = {run.thread_id for run in running}
     waits: list[float] = []
     unblocked: list[float] = []
-    # In the order of their creation: the first of a thread is the one that may start.
+    # Runs are in the order of their creation: the first of a thread may start.
     for run in runs:
         if run.status == "pending" and (waited := _waiting_seconds(run, now)) >= 0:
             waits.append(waited)

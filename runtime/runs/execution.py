@@ -1,4 +1,4 @@
-"""Execute one claimed run: call its graph, publish what it streams, and say how it ended."""
+"""Execute one claimed run: call its graph, publish its events, and return its outcome."""
 
 import asyncio
 from collections.abc import Iterator
@@ -30,20 +30,20 @@ from toolweave.runtime.runs.graph_call import GraphCall, build_graph_call, obser
 from toolweave.runtime.runs.progress import PROGRESS_KEY, RunProgress
 from toolweave.runtime.runs.streams import INTERRUPT_KEY, GraphStream, ProtocolStream
 
-# Of a state, to find the tasks that a graph refuses; each decodes the results of all.
+# The number of state reads to find the tasks that a graph rejects; each decodes the results of all tasks.
 MAX_STATE_READS = 64
 CHECKPOINT_KEYS = frozenset({"checkpoint_id", "checkpoint_map"})
 
 
 def is_written_by(found: StateSnapshot | CheckpointTuple, run: Run) -> bool:
-    """Say whether a checkpoint is one of the run's own."""
+    """Return whether this run wrote a checkpoint."""
     return (found.metadata or {}).get("run_id") == run.run_id
 
 
 def continuation_call(call: GraphCall) -> GraphCall:
-    """Give the call that goes on from the thread's newest checkpoint: the input is in there already.
+    """Return the call that continues from the thread's newest checkpoint, which contains the input already.
 
-    The checkpoint that the run forked from goes, too: its input and its steps would otherwise be lost.
+    It does not name the checkpoint that the run forked from: starting there again would discard the run's steps.
     """
     configurable = {name: item for name, item in call.config["configurable"].items() if name not in CHECKPOINT_KEYS}
     config: RunnableConfig = {**call.config, "configurable": configurable}
@@ -51,9 +51,9 @@ def continuation_call(call: GraphCall) -> GraphCall:
 
 
 async def is_waiting_or_done(graph: Graph, snapshot: StateSnapshot, call: GraphCall) -> bool:
-    """Say whether an earlier attempt left nothing to execute: it was through, or only humans are waited for.
+    """Return whether an earlier attempt left nothing to execute: it finished, or all its tasks are interrupted.
 
-    An empty `next` does not say so: results that no checkpoint has taken up yet count as done there.
+    An empty `next` is not enough: it leaves out tasks whose results are not in a checkpoint yet.
     """
     waiting = sum(1 for task in snapshot.tasks if task.interrupts)
     if not snapshot.tasks or (waiting > 0 and waiting == len(snapshot.next)):
@@ -62,10 +62,10 @@ async def is_waiting_or_done(graph: Graph, snapshot: StateSnapshot, call: GraphC
 
 
 async def _is_at_breakpoint(graph: Graph, snapshot: StateSnapshot, call: GraphCall) -> bool:
-    """Say whether the run's own newest checkpoint is one where a breakpoint stops it.
+    """Return whether the run's newest checkpoint is at a breakpoint.
 
-    Going on from there would count as a human's consent. A fork's first checkpoint is the exception: the run was
-    asked to go on from it.
+    Continuing from there would count as a human's consent. A fork's first checkpoint is the exception, because the run
+    was requested to continue from it.
     """
     if (snapshot.metadata or {}).get("source") == "fork":
         return False
@@ -82,13 +82,13 @@ def _is_breakpoint(nodes: Any, snapshot: StateSnapshot) -> bool:
     return bool(names) if nodes == "*" else not names.isdisjoint(nodes or ())
 
 
-# Restarts of a healthy server count, too: the limit is for a run that takes its process down each time.
+# The limit stops a run that crashes its process each time; restarts of a healthy server count, too.
 MAX_RUN_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class EngineRuntime:
-    """What executing a run needs; opened once by the process."""
+    """The services that execute runs; opened once per process."""
 
     persistence: Persistence
     graphs: GraphRegistry
@@ -99,23 +99,23 @@ class EngineRuntime:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """How an execution ended: what to write, and the JSON that waiters get."""
+    """The result of an execution: the outcome to store, and the JSON body for clients that wait for the run."""
 
     outcome: Outcome
     body: bytes
 
 
 async def execute_run(runtime: EngineRuntime, run: Run, channel: Channel, progress: RunProgress) -> Execution:
-    """Execute a claimed run to its end; asyncio cancellation passes through, everything else becomes an outcome.
+    """Execute a claimed run; an asyncio cancellation is raised, any other error becomes an outcome.
 
-    A second or later attempt goes on from the checkpoint that an earlier one wrote (S-05).
+    A later attempt continues from the checkpoint of an earlier one (S-05).
     """
     publisher = await runtime.publishers.start_run(run)
     channel.start_attempt(run.attempt)
     runtime.log.publish(channel, "metadata", dumps({"run_id": run.run_id, "attempt": run.attempt}))
     try:
         if run.attempt > MAX_RUN_ATTEMPTS:
-            raise RunAbandoned(f"The run was begun {MAX_RUN_ATTEMPTS} times and its process ended each time.")
+            raise RunAbandoned(f"The run was started {MAX_RUN_ATTEMPTS} times, and its process stopped each time.")
         call = build_graph_call(run, await runtime.persistence.runs.credentials(run))
         opening = runtime.graphs.open(run.graph_id, call.config, access="threads.create_run", context=call.context)
         async with opening as graph:
@@ -135,7 +135,7 @@ async def execute_run(runtime: EngineRuntime, run: Run, channel: Channel, progre
                         publisher.publish_state(part.payload)
                 return await _completed_execution(run, graph, stream)
     except BaseException as error:
-        # A graph may raise anything: `sys.exit()`, a cancellation of something else that it waited for.
+        # A graph may raise anything: `sys.exit()`, or the cancellation of a task that it awaited.
         if _is_external_stop(error):
             raise
         return await _failed_execution(runtime, run, channel, error)
@@ -144,9 +144,9 @@ async def execute_run(runtime: EngineRuntime, run: Run, channel: Channel, progre
 async def _continue_attempt(
     runtime: EngineRuntime, run: Run, channel: Channel, graph: Graph, call: GraphCall, publisher: RunPublisher | None
 ) -> GraphCall | Execution:
-    """Give the call that goes on where an earlier attempt stood, or the run's end when nothing is left to execute.
+    """Return the call that continues an earlier attempt, or the run's result if nothing is left to execute.
 
-    The last values of an attempt that was through may have died with its process, so they are published again.
+    The last values of a finished attempt are published again, because they may have been lost with its process.
     """
     snapshot = await graph.aget_state(thread_config(run))
     if is_written_by(snapshot, run):
@@ -157,7 +157,7 @@ async def _continue_attempt(
             runtime.log.publish(channel, "values", execution.body)
         return execution
     if await runtime.persistence.checkpointer.interrupted_again(run.thread_id, run.run_id):
-        # Given once more, the answer it brought would answer the next question, too.
+        # The resume value of the run would answer the next interrupt, too, if it were passed again.
         return _execution_from_snapshot(snapshot)
     return call
 
@@ -174,7 +174,7 @@ async def _store_progress(runtime: EngineRuntime, run: Run, progress: JsonObject
 
 
 def _is_external_stop(error: BaseException) -> bool:
-    """Say whether whoever executes the run has ended it, and not its graph."""
+    """Return whether the error is a cancellation by the engine, not an error of the graph."""
     task = asyncio.current_task()
     is_cancelled = task is None or task.cancelling() > 0
     return isinstance(error, GeneratorExit) or (is_cancelled and isinstance(error, asyncio.CancelledError))
@@ -190,20 +190,20 @@ async def _failed_execution(runtime: EngineRuntime, run: Run, channel: Channel, 
     final = await read_final_state(runtime, run, ThreadClaim.for_run(run), error)
     runtime.log.publish(channel, "error", dumps(described))
     if final is not None and isinstance(error, UnknownInterruptError):
-        # Refused before anything was written (`strict_resume`): the questions are still there to be answered.
+        # LangGraph rejected the resume before any write (`strict_resume`): the interrupts are still pending.
         outcome = replace(final, status="error", error=described)
     else:
         values = final.values_json if final is not None else None
-        # A node beside the one that failed may have asked something, and still can be answered.
+        # A node that ran in parallel with the failed one may be interrupted, and can still be resumed.
         waiting = final.interrupts if final is not None else {}
         outcome = Outcome("error", "error", values, waiting, error=described)
     return Execution(outcome, dumps({"__error__": described}))
 
 
 async def end_cancelled(runtime: EngineRuntime, run: Run, action: CancelAction, reason: str | None = None) -> Execution:
-    """Say how a cancelled run leaves its thread: state kept up to the last checkpoint, or rolled back (5.8).
+    """Return the result of a cancelled run: its state up to the last checkpoint, or rolled back (5.8).
 
-    `why` is told in the thread's error and to the webhook.
+    `reason` is the message of the thread's error and of the webhook.
     """
     claim = ThreadClaim.for_run(run)
     runtime.persistence.checkpointer.block_writes(claim)
@@ -213,7 +213,7 @@ async def end_cancelled(runtime: EngineRuntime, run: Run, action: CancelAction, 
     error = cancellation_error(action, reason)
     outcome = replace(final, status="interrupted", rolled_back=action == "rollback", error=error)
     if uses_protocol(run) and not outcome.interrupts:
-        # Its clients take an interrupted thread for one that asks them something (12.9).
+        # For its clients an interrupted thread is one that waits for their input (12.9).
         outcome = replace(outcome, thread_status="idle")
     return Execution(outcome, outcome.values_json or b"null")
 
@@ -221,10 +221,10 @@ async def end_cancelled(runtime: EngineRuntime, run: Run, action: CancelAction, 
 async def read_final_state(
     runtime: EngineRuntime, run: Run, claim: ThreadClaim, failure: BaseException | None = None
 ) -> Outcome | None:
-    """Read how an ended run's thread stands now; None when the graph cannot say (it is gone, or fails here, too).
+    """Return the state of an ended run's thread; None if the graph cannot read it (it is gone, or fails here, too).
 
-    What the graph cannot take is removed before, under the claim on the thread. `failure` is the error of a failed run.
-    Values are `null` on a thread without a checkpoint.
+    Writes that the graph rejects are removed first, under the claim on the thread. `failure` is the error of a failed
+    run. Values are `null` on a thread without a checkpoint.
     """
     config = thread_config(run)
     try:
@@ -244,19 +244,19 @@ async def read_final_state(
 async def _remove_rejected_writes(
     graph: Graph, saver: RunAwareSaver, run: Run, claim: ThreadClaim, failure: BaseException | None
 ) -> None:
-    """Remove from a run's thread what the graph cannot take, so that the next run can go on from there.
+    """Remove the writes that the graph rejects from a run's thread, so that the next run can continue.
 
-    LangGraph stores what a task or a Command wrote before it applies it. If a reducer then raises, or a pydantic state
-    refuses the new values, it raises the same error whenever it reads the thread's state. The refused tasks have failed
-    then. A run that failed before its first task leaves the thread as it was.
+    LangGraph stores the writes of a task or a Command before it applies them. If a reducer then raises, or a pydantic
+    state rejects the new values, LangGraph raises the same error at each read of the thread's state. The rejected tasks
+    are marked as failed. A run that failed before its first task leaves the thread unchanged.
     """
     config = thread_config(run)
-    # LangGraph does not wait for what it is storing when a Command is refused.
+    # LangGraph does not wait for its pending writes when a Command is rejected.
     saver.block_writes(claim)
     await saver.wait_for_writes()
     newest = await saver.aget_tuple(config)
     if failure is not None and newest is not None and not is_written_by(newest, run):
-        # A task may fail with the words with which it failed before.
+        # A task may fail again with the same error text.
         failed_task = (ERROR, repr(failure)) in [write[1:] for write in newest.pending_writes or ()]
         if not failed_task and await saver.wrote_only_command(claim.thread_id, run.run_id):
             await saver.roll_back_run(claim, run.run_id)
@@ -267,7 +267,7 @@ async def _remove_rejected_writes(
         if newest is None or not (tasks or is_written_by(newest, run)):
             raise error
         if not tasks:
-            # The state class refuses the checkpoint itself, and so what the tasks before it wrote.
+            # The state class rejects the checkpoint itself, so the writes of the tasks before it are rejected.
             await saver.delete_checkpoint(claim, newest.config)
             newest = await saver.aget_tuple(config)
             if newest is None or not is_written_by(newest, run):
@@ -279,7 +279,7 @@ async def _remove_rejected_writes(
 
 
 def _tasks_with_results(found: CheckpointTuple | None) -> list[str]:
-    """List the tasks that wrote to channels, in the order in which LangGraph applies their writes."""
+    """Return the tasks that wrote to channels, in the order in which LangGraph applies their writes."""
     writes = (found and found.pending_writes) or ()
     return list(dict.fromkeys(task for task, channel, _ in writes if channel not in WRITES_IDX_MAP))
 
@@ -287,9 +287,9 @@ def _tasks_with_results(found: CheckpointTuple | None) -> list[str]:
 async def _find_rejected_task(
     graph: Graph, saver: RunAwareSaver, config: RunnableConfig, tasks: list[str], reads: Iterator[int]
 ) -> list[str]:
-    """Find the first task whose results the graph refuses after those before it; none if it refuses the checkpoint.
+    """Find the first task whose results the graph rejects; return none if it rejects the checkpoint itself.
 
-    If no reads are left, it may be any of those that are given.
+    If no reads are left, return all tasks that may be the one.
     """
 
     async def refuses(some: list[str]) -> bool:
@@ -318,25 +318,25 @@ async def _state_read_error(graph: Graph, config: RunnableConfig) -> Exception |
 
 
 def outputs_whole_state(graph: Graph) -> bool:
-    """Say whether a graph's output is its whole state; an output schema leaves some of it out."""
+    """Return whether a graph's output is its whole state; an output schema may leave out keys."""
     keys = (graph.output_channels, graph.stream_channels_asis)
     output, state = ({key} if isinstance(key, str) else set(key) for key in keys)
     return output >= state
 
 
 def filter_output(graph: Graph, values: Any) -> Any:
-    """Give what a graph says it gives, of all that it keeps."""
+    """Return the part of a state that is in the graph's output schema."""
     if outputs_whole_state(graph) or not isinstance(values, dict) or isinstance(graph.output_channels, str):
         return values
     return {name: values[name] for name in graph.output_channels if name in values}
 
 
 def _execution_from_snapshot(snapshot: StateSnapshot, *, values: Any = None) -> Execution:
-    """Say where a thread stands; `values` is what the run gave, for those who wait: without any, the state is."""
+    """Return the result for a thread's state; the body has the run's output `values`, or the state if None."""
     state = dumps(snapshot.values)
     body = snapshot.values if values is None else values
     if snapshot.interrupts:
-        # Until its first end, a graph of functions has no values.
+        # A graph of the functional API has no values before its first end.
         body = {**(body if isinstance(body, dict) else {}), INTERRUPT_KEY: list(snapshot.interrupts)}
     interrupts = interrupts_by_task(snapshot)
     status: ThreadStatus = "interrupted" if snapshot.next else "idle"
@@ -345,27 +345,27 @@ def _execution_from_snapshot(snapshot: StateSnapshot, *, values: Any = None) -> 
 
 
 async def read_states(graph: Graph, config: RunnableConfig, **options: Any) -> list[StateSnapshot]:
-    """Read a thread's states, newest first; `wanted` are the arguments of LangGraph's `aget_state_history`."""
+    """Return a thread's states, newest first; `options` are the arguments of LangGraph's `aget_state_history`."""
     found = []
     async for state in graph.aget_state_history(config, **options):
         found.append(state)
-        # LangGraph decodes the next state without waiting for anything: others would wait for all of them.
+        # LangGraph decodes states without awaiting; this lets other tasks run in between.
         await asyncio.sleep(0)
     return found
 
 
 def interrupts_by_task(snapshot: StateSnapshot) -> JsonObject:
-    """Map task ids to the interrupts that wait there, as {id, value} (langgraph_api.md section 4)."""
+    """Return pending interrupts as {id, value}, by task id (langgraph_api.md section 4)."""
     waiting = {
         task.id: [{"id": interrupt.id, "value": interrupt.value} for interrupt in task.interrupts]
         for task in snapshot.tasks
         if task.interrupts
     }
-    # A value may hold messages and whatever else a graph has; what is stored and shown is its JSON.
+    # A value may hold messages and other objects of the graph; its JSON is stored and shown.
     shown: JsonObject = loads(dumps(waiting))
     return shown
 
 
 def thread_config(run: Run) -> RunnableConfig:
-    """Point at the newest checkpoint of the run's thread."""
+    """Return the config of the newest checkpoint of the run's thread."""
     return {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": ""}}

@@ -1,8 +1,8 @@
 """Turn a run's stored RunCreate fields into the arguments of a graph call.
 
-LangGraph drops custom events unless the stream mode `custom` is requested, those of sub-graphs unless streamed,
-too. Requesting it would cost every graph a task per step, and every sub-graph its chunks; `heard_config` reads them
-without.
+LangGraph drops custom events unless the stream mode `custom` is requested, and those of subgraphs unless subgraphs are
+streamed. Requesting both would cost each graph a task per step, and each subgraph its chunks; `observed_config` reads
+custom events without them.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ DEFAULT_STREAM_MODES = ("values",)
 
 @dataclass(frozen=True, slots=True)
 class GraphCall:
-    """The arguments of one graph call, and which events its streams show."""
+    """The arguments of one graph call, and the events to stream."""
 
     input: Any
     config: RunnableConfig
@@ -39,14 +39,14 @@ class GraphCall:
     interrupt_before: Any
     interrupt_after: Any
     durability: Any
-    # Those of a temporary thread are nobody's business: they go with it.
+    # Checkpoints of a temporary thread are not streamed, because they are deleted with it.
     streams_checkpoints: bool = True
 
 
 def build_graph_call(run: Run, credentials: JsonObject) -> GraphCall:
     """Build the call for a run; the command wins over the input (langgraph_api.md 5.3).
 
-    `credentials` are those of the run's caller, the parts of `Caller.credentials`.
+    `credentials` is the result of `Caller.credentials` of the run's caller.
     """
     kwargs = run.kwargs
     modes = kwargs.get("stream_mode") or DEFAULT_STREAM_MODES
@@ -74,7 +74,7 @@ def build_command(command: Mapping[str, Any]) -> Command[Any]:
     return Command(
         update=update,
         resume=command.get("resume"),
-        # None, not empty: a resume on a fresh thread then fails in the run, as in the official server (5.4).
+        # None, not empty: then a resume on a new thread fails in the run, as in the official server (5.4).
         goto=None if goto is None else [_goto_target(target) for target in targets],
     )
 
@@ -84,7 +84,7 @@ def _goto_target(target: Any) -> Send | str:
 
 
 def build_config(run: Run, credentials: JsonObject) -> RunnableConfig:
-    """Build the RunnableConfig: what the caller configured, then what identifies the run (it cannot be overridden)."""
+    """Build the RunnableConfig: the caller's configuration, then the run's ids, which cannot be overridden."""
     base: dict[str, Any] = run.kwargs.get("config") or {}
     identity = run_identity(run)
     context = run.kwargs.get("context") or {}
@@ -116,10 +116,10 @@ def build_config(run: Run, credentials: JsonObject) -> RunnableConfig:
 
 
 def build_context(graph: Graph, context: Mapping[str, Any] | None) -> JsonObject | None:
-    """Give what the graph's context schema names, all of it without a schema; None for nothing.
+    """Return the values that the graph's context schema names, or all of them without a schema; None if empty.
 
-    A dataclass or a model is made even of nothing, so that its defaults hold and a missing field is an error. What the
-    schema does not name comes with `config.configurable`, which the context repeats.
+    For a dataclass or a model, empty values are passed, so that its defaults apply and a missing field is an error.
+    Other values are in `config.configurable`, which has the whole context.
     """
     schema = graph.context_schema
     values = dict(context or {})
@@ -142,19 +142,19 @@ def _field_aliases(schema: type[BaseModel]) -> set[str]:
     return {alias for alias in found if isinstance(alias, str)}
 
 
-# Where a graph that is run by something else looks for the runtime that it goes on with.
+# The configurable key under which LangGraph passes the parent's runtime to a subgraph.
 RUNTIME_KEY = "__pregel_runtime"
 EventObserver = Callable[[object], None]
 
 
 @dataclass(kw_only=True, slots=True, frozen=True)
 class ObservedRuntime(Runtime[Any]):  # type: ignore[misc]  # Runtime is frozen, by arguments that cannot be read
-    """A runtime whose stream writer lets `hear` know first; what is merged with it is heard, too."""
+    """A LangGraph runtime whose stream writer calls `observer` first, also after a merge."""
 
     observer: EventObserver
 
     def merge(self, other: Runtime[Any]) -> "ObservedRuntime":
-        """Merge as any runtime does."""
+        """Merge like any runtime and observe the merged stream writer."""
         merged = Runtime.merge(self, other)
         observe, write = self.observer, merged.stream_writer
 
@@ -167,6 +167,6 @@ class ObservedRuntime(Runtime[Any]):  # type: ignore[misc]  # Runtime is frozen,
 
 
 def observed_config(graph: Graph, config: RunnableConfig, observer: EventObserver) -> RunnableConfig:
-    """Give the config with which a graph is heard, in the thread of the node that writes."""
+    """Return a config that calls `observer` with each custom event, in the thread of the node that writes it."""
     runtime = ObservedRuntime(store=graph.store, observer=observer)
     return {**config, "configurable": {**config["configurable"], RUNTIME_KEY: runtime}}

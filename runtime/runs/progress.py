@@ -1,7 +1,7 @@
-"""Store a run's progress in its metadata while it executes: such a run is a job that can be looked up (A-05).
+"""Store a run's progress in its metadata while it executes, so that clients can poll the run as a job (A-05).
 
-Any node reports by a custom stream event `{"type": "progress", "progress": 0 … 100, "message": str}`. Runs that report
-none have the metadata that they have on the official server.
+Any node reports progress by a custom stream event `{"type": "progress", "progress": 0 … 100, "message": str}`. Runs
+without progress have the same metadata as on the official server.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from toolweave.errors import PersistenceError
 from toolweave.runtime.models import JOB_ERROR_KEY, JsonObject, Outcome, Run
 
 WRITE_INTERVAL_S = 0.5
-"""Between two writes of a run: what is told meanwhile waits, and only the last of it is written."""
+"""The interval between two writes for a run; only the latest progress is written."""
 MAX_MESSAGE_CHARS = 500
 ELLIPSIS = "…"
 WriteProgress = Callable[[JsonObject], Awaitable[object]]
 
 
 class RunProgress:
-    """What an execution of a run has told last: `latest`, {percent, message}, or None as long as it has told nothing.
+    """The progress of a run's execution: `latest` is {percent, message}, or None before the first event.
 
-    It is as told: a later event may be lower, such as when a stage begins anew after a crash.
+    The percent may fall, such as when a stage restarts after a crash.
     """
 
     def __init__(self, interval_s: float = WRITE_INTERVAL_S) -> None:
@@ -37,7 +37,7 @@ class RunProgress:
         self._write_task: asyncio.Task[None] | None = None
 
     def observe(self, event: object) -> None:
-        """Take a custom event of any kind, from any thread; it raises nothing and waits for nothing."""
+        """Record the progress in a custom event, from any thread; never raises or blocks."""
         progress = parse_progress(event)
         if progress is None:
             return
@@ -51,9 +51,9 @@ class RunProgress:
 
     @asynccontextmanager
     async def autosave(self, write: WriteProgress) -> AsyncIterator[None]:
-        """Write what is told in the block: the first at once, then the latest after each pause, one at a time.
+        """Write the progress inside the block: the first event at once, then the latest one at each interval.
 
-        What is left at the end is for whoever writes how the run ended, so that both are seen at once.
+        Progress that is unwritten at the end is stored together with the run's end.
         """
         self._loop, self._write = asyncio.get_running_loop(), write
         try:
@@ -82,9 +82,9 @@ class RunProgress:
 
 
 def parse_progress(event: object) -> JsonObject | None:
-    """Read a progress event, bounding the percent and cutting the message; None for anything else.
+    """Return the progress of an event, with the percent clamped and the message cut; None for other events.
 
-    A message that is no text counts as none.
+    A message that is not text becomes empty.
     """
     if not isinstance(event, dict):
         return None
@@ -95,13 +95,13 @@ def parse_progress(event: object) -> JsonObject | None:
         return None
     if isinstance(percent, bool) or (isinstance(percent, float) and math.isnan(percent)):
         return None
-    # Compared before it is converted: an integer may be larger than any float.
+    # Clamp before the conversion: an integer may be larger than any float.
     within = float(min(100, max(0, percent)))
     return {"percent": within, "message": shorten(message, MAX_MESSAGE_CHARS)}
 
 
 def shorten(text: object, max_chars: int) -> str:
-    """Cut a text to so many characters; empty for what is none."""
+    """Return a text cut to `max_chars`; empty if it is not text."""
     if not isinstance(text, str):
         return ""
     return text[:max_chars] if len(text) <= max_chars else text[: max_chars - len(ELLIPSIS)] + ELLIPSIS
@@ -112,7 +112,7 @@ PROGRESS_KEY = "progress"
 
 
 def add_job_metadata(outcome: Outcome, run: Run, progress: RunProgress) -> Outcome:
-    """Add what a job's metadata are to say: its last progress, and the text of its failure."""
+    """Add the last progress and the error message of a failure to the run's metadata."""
     added: JsonObject = {} if progress.latest is None else {PROGRESS_KEY: progress.latest}
     failed = outcome.status in ("error", "timeout") and outcome.error is not None
     if failed and (added or _has_earlier_progress(run)):
@@ -121,7 +121,7 @@ def add_job_metadata(outcome: Outcome, run: Run, progress: RunProgress) -> Outco
 
 
 def requested_metadata(run: Run) -> JsonObject:
-    """Give a run's metadata without the progress that an earlier attempt has told."""
+    """Return a run's metadata without the progress of an earlier attempt."""
     if not _has_earlier_progress(run):
         return run.metadata
     return {name: item for name, item in run.metadata.items() if name != PROGRESS_KEY}

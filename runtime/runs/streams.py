@@ -1,4 +1,4 @@
-"""Run a graph as a stream: the named events of the LangGraph API (6.1), or announcements of the newer protocol (7)."""
+"""Run a graph as a stream: events of the LangGraph API (6.1), or published events of the newer protocol (7)."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -34,14 +34,14 @@ class StreamPart:
 
 
 class MessageParts:
-    """Give the `messages` mode's events; what is kept of a message lives as long as the run."""
+    """Build the events of the `messages` mode from message chunks; it holds partial messages until the run ends."""
 
     def __init__(self) -> None:
         self._partial_messages: dict[str, PartialMessage] = {}
         self._announced_ids: set[str] = set()
 
     def parts(self, payload: tuple[BaseMessage, dict[str, Any]], suffix: str) -> list[StreamPart]:
-        """Name the events for one message or message chunk."""
+        """Return the events for one message or message chunk."""
         message, metadata = payload
         key = str(message.id)
         parts = []
@@ -57,10 +57,10 @@ class MessageParts:
 
 
 class PartialMessage:
-    """A message that grows chunk by chunk, as JSON.
+    """The JSON of a message that grows chunk by chunk.
 
-    Every event repeats the whole message. A chunk that only adds text, as nearly all do, therefore adds to the JSON of
-    the one before: making it anew each time from objects takes most of a stream's time.
+    Each event repeats the whole message. Most chunks only add text, which is appended to the previous JSON, because
+    encoding the whole message each time takes most of a stream's time.
     """
 
     def __init__(self) -> None:
@@ -70,12 +70,12 @@ class PartialMessage:
         self._json_tail = b""
 
     def add_chunk(self, chunk: BaseMessageChunk) -> object:
-        """Add a chunk; gives what is there now, ready for the encoder."""
+        """Add a chunk and return the message so far, ready for the encoder."""
         if self._json_tail and _is_text_only(chunk):
             try:
                 self._text += orjson.dumps(chunk.content)[1:-1]
             except TypeError:
-                # Half a character: the slow way knows what to do.
+                # Half a surrogate pair: the slow path handles it.
                 return self._merge_chunk(chunk)
             self._unmerged_texts.append(str(chunk.content))
             return orjson.Fragment(b"".join((TEXT_PREFIX, self._text, self._json_tail)))
@@ -95,7 +95,7 @@ class PartialMessage:
         return message
 
     def _split_json(self, message: BaseMessage) -> None:
-        """Take the message's JSON apart behind its text, if text is what it begins with."""
+        """Split the message's JSON after its text, if it begins with text."""
         self._text, self._json_tail = bytearray(), b""
         if isinstance(message.content, str):
             text, data = dumps(message.content)[1:-1], dumps(message)
@@ -118,16 +118,16 @@ def _is_text_only(chunk: BaseMessageChunk) -> bool:
 
 INTERRUPT_KEY = "__interrupt__"
 NATIVE_MODES = ("values", "updates", "custom", "tasks", "checkpoints", "debug")
-# "values" is always asked for: its last event is the run's result. "updates" tells of breakpoints.
+# The last "values" event is the run's result; "updates" reports breakpoints.
 REQUIRED_MODES = ("values", "updates")
 GraphChunk = tuple[tuple[str, ...], str, Any]
 
 
 class GraphStream:
-    """Run a graph and give its stream parts; afterwards `values` and `interrupted` say where it stands.
+    """Run a graph and yield its stream parts; afterwards `values` and `interrupted` hold the result.
 
-    `values` is the last output that the root graph emitted (None when it emitted none), all of its state unless it
-    has an output schema; `interrupted` is true when it stopped at an interrupt() or a breakpoint.
+    `values` is the last output of the root graph (None without one): its whole state unless it has an output schema.
+    `interrupted` is true if the graph stopped at an interrupt() or a breakpoint.
     """
 
     def __init__(self, graph: "Pregel[Any, Any, Any, Any]", call: GraphCall) -> None:
@@ -139,7 +139,7 @@ class GraphStream:
         self.interrupted = False
 
     async def parts(self) -> AsyncGenerator[StreamPart, None]:
-        """Give the parts in the order in which LangGraph makes them."""
+        """Yield the parts in LangGraph's order."""
         call, arguments = self._call, self._stream_arguments()
         source = (
             self._stream_with_events(arguments)
@@ -164,7 +164,7 @@ class GraphStream:
         return {
             "context": build_context(self._graph, call.context),
             "stream_mode": modes,
-            # What the graph says it gives, not all that it keeps.
+            # The graph's output schema, not its whole state.
             "output_keys": self._graph.output_channels,
             "subgraphs": call.subgraphs,
             "interrupt_before": call.interrupt_before or None,
@@ -186,7 +186,7 @@ class GraphStream:
         if namespace:
             return
         if mode == "values":
-            # What tasks beside an interrupted one still write is no step's state yet.
+            # Writes of tasks beside an interrupted one are not part of a step's state yet.
             if not self.interrupted or (isinstance(payload, dict) and INTERRUPT_KEY in payload):
                 self.values = payload
         elif mode == "updates" and isinstance(payload, dict) and INTERRUPT_KEY in payload:
@@ -211,7 +211,7 @@ class GraphStream:
         return (StreamPart(f"{mode}{suffix}", payload),)
 
     def _public_checkpoint(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Return a checkpoint's event as it may be stored and sent, without the request headers of its config."""
+        """Return a checkpoint's event without the request headers of its config, so that it can be stored and sent."""
         headers = self._call.config["configurable"].get(HEADERS_KEY)
         configs = {name: payload[name] for name in ("config", "parent_config") if payload.get(name)}
         shown = {name: remove_headers(config, headers) for name, config in configs.items()}
@@ -219,7 +219,7 @@ class GraphStream:
 
 
 def convert_stored_metadata(payload: dict[str, Any]) -> dict[str, Any]:
-    """Show the metadata of a checkpoint that a run began from, which has been stored, as a thread's state does."""
+    """Convert the metadata of the stored checkpoint that a run started from, as in a thread's state."""
     metadata = payload.get("metadata") or {}
     if "run_id" not in metadata:
         return payload
@@ -227,11 +227,11 @@ def convert_stored_metadata(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def api_metadata(metadata: Mapping[str, Any], configurable: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a stored checkpoint's metadata the form that the API shows; `configurable` says where it is."""
+    """Return a stored checkpoint's metadata in the API's form; `configurable` identifies the checkpoint."""
     shown = {**metadata, "thread_id": configurable["thread_id"]}
     namespace = configurable.get("checkpoint_ns")
     if namespace and "run_id" in shown:
-        # What the run that wrote it was configured with, as the reference server shows it.
+        # The configuration of the run that wrote it, as the reference server shows it.
         shown |= {"checkpoint_ns": namespace, "checkpoint_map": shown.get("parents", {})}
     if FORKED_FROM in shown:
         shown["checkpoint_id"] = shown.pop(FORKED_FROM)
@@ -249,7 +249,7 @@ def add_checkpoint_ids(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_task_checkpoint(task: dict[str, Any]) -> dict[str, Any]:
-    """Show where a subgraph keeps its state as the task's `checkpoint`."""
+    """Replace a task's subgraph state by the ids of the subgraph's `checkpoint`."""
     if not task.get("state"):
         return task
     shown = {name: item for name, item in task.items() if name != "state"}
@@ -257,7 +257,7 @@ def _add_task_checkpoint(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def checkpoint_ids(config: Any) -> dict[str, Any] | None:
-    """Pick {thread_id, checkpoint_ns, checkpoint_id, checkpoint_map?} out of a config; None without one."""
+    """Return {thread_id, checkpoint_ns, checkpoint_id, checkpoint_map?} of a config; None without a config."""
     if not config:
         return None
     configurable = config.get("configurable") or {}
@@ -266,30 +266,30 @@ def checkpoint_ids(config: Any) -> dict[str, Any] | None:
 
 
 TASKS_CHANNEL = "toolweave_tasks"
-# LangGraph hands these to those who ask for them only; a graph asks by the transformers it is compiled with.
+# LangGraph only streams these modes on request; a graph requests them by the transformers it is compiled with.
 OPT_IN_MODES = frozenset({"updates", "custom"})
 
 
 class AllModesTransformer(StreamTransformer):
-    """Have LangGraph stream everything there is a channel for; it would keep the tasks' events to itself."""
+    """Make LangGraph stream all modes that have a channel; without it the tasks' events stay internal."""
 
     _native = True
     required_stream_modes = ("values", "updates", "messages", "custom", "tasks", "checkpoints", "tools")
 
     def init(self) -> dict[str, Any]:
-        """Open the channel that brings the tasks' events out."""
+        """Open the channel for the tasks' events."""
         self.tasks: StreamChannel[Any] = StreamChannel(TASKS_CHANNEL)
         return {TASKS_CHANNEL: self.tasks}
 
     def process(self, event: ProtocolEvent) -> bool:
-        """Copy a task's event, its namespace inside, and let every event pass."""
+        """Copy a task's event with its namespace to the channel; let all events pass."""
         if event["method"] == "tasks":
             self.tasks.push(event["params"])
         return True
 
 
 class ProtocolStream:
-    """Run a graph, announce its events and give its values as parts; used like `GraphStream`."""
+    """Run a graph, publish its events, and yield its values as parts; used like `GraphStream`."""
 
     def __init__(self, graph: Graph, call: GraphCall, publisher: RunPublisher) -> None:
         self._graph = graph
@@ -298,7 +298,7 @@ class ProtocolStream:
         self._opt_in_modes = requested_opt_in_modes(graph)
         self._pending_values: tuple[Namespace, Any] | None = None
         self._router = MessageRouter()
-        # What is not here, such as `debug`, has no channel.
+        # Modes that are not listed, such as `debug`, have no channel.
         self._handlers: Mapping[str, Callable[[Namespace, Any], None]] = {
             "lifecycle": self._publish_lifecycle,
             "messages": self._publish_message,
@@ -311,7 +311,7 @@ class ProtocolStream:
         self.interrupted = False
 
     async def parts(self) -> AsyncGenerator[StreamPart, None]:
-        """Give the root graph's values; all else is announced only."""
+        """Yield the root graph's values; all other events are only published."""
         call = self._call
         with suppress_langchain_beta_warning():
             stream = await self._graph.astream_events(
@@ -352,7 +352,7 @@ class ProtocolStream:
     def _publish_values(self, namespace: Namespace, data: Any, interrupts: Sequence[Interrupt]) -> None:
         if not namespace:
             self.interrupted = self.interrupted or bool(interrupts)
-            # What tasks beside an interrupted one still write is no step's state yet.
+            # Writes of tasks beside an interrupted one are not part of a step's state yet.
             if not self.interrupted or self.values is None:
                 self.values = data
         if interrupts:
@@ -361,7 +361,7 @@ class ProtocolStream:
             self._pending_values = (namespace, data)
 
     def _publish_checkpoint(self, namespace: Namespace, data: Mapping[str, Any]) -> None:
-        # Clients expect a checkpoint right before the values that it holds; LangGraph gives it right after them.
+        # Clients expect a checkpoint right before its values; LangGraph emits it right after them.
         pending = self._pending_values
         if pending is not None and pending[0] != namespace:
             self._flush_values()
@@ -389,19 +389,19 @@ class ProtocolStream:
 
     def _publish_message(self, namespace: Namespace, data: Any) -> None:
         event, metadata = data
-        # Whole messages, which no model has streamed, are in the values.
+        # Whole messages, which were not streamed, are in the values.
         if isinstance(event, dict) and "event" in event:
             self._publisher.publish("messages", namespace, self._router.route(namespace, event, metadata))
 
 
 class MessageRouter:
-    """Say to which message an event belongs, as long as several are streamed in one graph at a time."""
+    """Add message ids to events while several messages are streamed in one graph at a time."""
 
     def __init__(self) -> None:
         self._streamed_ids: dict[Namespace, dict[str, Any]] = {}
 
     def route(self, namespace: Namespace, event: dict[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the event, with its message's id where it could be another one's."""
+        """Return the event, with its message's id if it could belong to another message."""
         streamed = self._streamed_ids.setdefault(namespace, {})
         model_run = str(metadata.get("run_id"))
         if event["event"] == "message-start":
@@ -414,7 +414,7 @@ class MessageRouter:
 
 
 def requested_opt_in_modes(graph: Graph) -> frozenset[str]:
-    """Name the modes that the graph itself asks for, by the transformers it is compiled with."""
+    """Return the opt-in modes that the transformers of the compiled graph require."""
     modes: set[str] = set()
     for factory in graph.stream_transformers or ():
         transformer = factory if isinstance(factory, type) else factory(())
@@ -423,13 +423,13 @@ def requested_opt_in_modes(graph: Graph) -> frozenset[str]:
 
 
 def custom_channel(data: object) -> str:
-    """Give the channel of what a node has written: its own when it gives a name."""
+    """Return the channel of custom data: a named one if the data has a name."""
     name = data.get("name") if isinstance(data, dict) else None
     return f"{CUSTOM_PREFIX}{name}" if isinstance(name, str) and is_encodable(name) else "custom"
 
 
 def is_encodable(name: str) -> bool:
-    """Say whether a name can be stored and sent: half characters cannot."""
+    """Return whether a name can be stored and sent; lone surrogates cannot."""
     try:
         return bool(name.encode())
     except UnicodeEncodeError:
@@ -437,7 +437,7 @@ def is_encodable(name: str) -> bool:
 
 
 def checkpoint_envelope(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what clients need to fork from a checkpoint: {id, parent_id?, step, source}."""
+    """Return what clients need to fork from a checkpoint: {id, parent_id?, step, source}."""
     metadata = data.get("metadata") or {}
     envelope = {
         "id": _checkpoint_id(data.get("config")),

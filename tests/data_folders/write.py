@@ -180,7 +180,7 @@ def main(name: str) -> None:
         with web_pages() as site:
             serve_weather(site)
             fill(process.url, site)
-        process.wait_for_log("is tried again later")
+        process.wait_for_log("will be sent again")
     finally:
         process.kill()
     # The server was killed before it could end a run that a client had cancelled.

@@ -176,7 +176,7 @@ async def test_a_graph_with_a_checkpointer_and_store_of_its_own_gets_ours_with_o
 
 
 async def test_a_factory_that_makes_no_graph_is_named() -> None:
-    with pytest.raises(ConfigError, match="the factory of graph 'g' made a int, not a graph"):
+    with pytest.raises(ConfigError, match="the factory of graph 'g' returned a int, not a graph"):
         async with registry(lambda: 3).open("g"):
             pass
 

@@ -151,7 +151,7 @@ async def test_an_answer_that_may_be_another_one_later_is_asked_for_again(post: 
         first = await receiver.next()
         due = await due_again(post)
         row = await post.row("one")
-        assert (row.attempts, row.last_error) == (1, f"the receiver answers {status}")
+        assert (row.attempts, row.last_error) == (1, f"the receiver returned {status}")
         receiver.answer = 200
         await post.clock.advance(due - post.clock.now())
         second = await receiver.next()
@@ -173,7 +173,7 @@ async def test_the_pauses_grow_to_six_hours_and_then_it_is_given_up(post: Post) 
             await post.clock.advance(due - post.clock.now())
             await receiver.next()
         row = await post.settled("one", given_up)
-    assert (row.attempts, row.next_attempt_at, row.last_error) == (MAX_ATTEMPTS, None, "the receiver answers 500")
+    assert (row.attempts, row.next_attempt_at, row.last_error) == (MAX_ATTEMPTS, None, "the receiver returned 500")
     assert timedelta(seconds=4) <= pauses[0] <= timedelta(seconds=6)
     assert all(earlier < later for earlier, later in pairwise(pauses[:7]))
     assert max(pauses) <= timedelta(hours=6) * 1.2
@@ -185,7 +185,7 @@ async def test_an_answer_that_says_no_ends_the_attempts(post: Post, status: int)
     async with post.delivering(Receiver(status)):
         await post.put("one")
         row = await post.settled("one", given_up)
-    assert (row.attempts, row.last_error) == (1, f"the receiver answers {status}")
+    assert (row.attempts, row.last_error) == (1, f"the receiver returned {status}")
 
 
 async def test_what_the_policy_refuses_is_given_up_and_what_failed_is_tried_again(post: Post) -> None:
@@ -276,7 +276,7 @@ async def test_one_that_takes_the_process_down_each_time_is_given_up(post: Post)
     receiver = Receiver()
     async with post.delivering(receiver):
         row = await post.settled("one", given_up)
-    assert row.last_error == "the server ended during each of its attempts"
+    assert row.last_error == "the server stopped during each of its attempts"
     assert receiver.heard.empty()
 
 

@@ -146,6 +146,6 @@ async def test_what_a_crash_left_of_deleted_threads_goes_at_the_next_start(
                 )
     with log_records() as records, serve_in_thread(LANGGRAPH_JSON, tmp_path, SERVER_ENV):
         pass
-    assert "cleared what a crash had left of 1 deleted threads" in [record["message"] for record in records]
+    assert "deleted the data that a crash had left of 1 deleted threads" in [record["message"] for record in records]
     left = {row[0] for row in tables(tmp_path, "SELECT prefix FROM store")}
     assert left == {f"threads.{foreign}.tool_results", f"threads.{gone}.notes"}
