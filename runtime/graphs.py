@@ -47,17 +47,17 @@ async def call_factory(factory: Callable[..., Any], inputs: FactoryInputs) -> As
     The factory is a function or coroutine function that returns a graph or a context manager of one.
     """
     positional, kwargs = _factory_arguments(factory, inputs)
-    made = factory(*positional, **kwargs)
-    if inspect.isawaitable(made):
-        made = await made
-    if isinstance(made, AbstractAsyncContextManager):
-        async with made as graph:
+    result = factory(*positional, **kwargs)
+    if inspect.isawaitable(result):
+        result = await result
+    if isinstance(result, AbstractAsyncContextManager):
+        async with result as graph:
             yield graph
-    elif isinstance(made, AbstractContextManager) and not isinstance(made, Pregel):
-        with made as graph:
+    elif isinstance(result, AbstractContextManager) and not isinstance(result, Pregel):
+        with result as graph:
             yield graph
     else:
-        yield made
+        yield result
 
 
 def _factory_arguments(factory: Callable[..., Any], inputs: FactoryInputs) -> tuple[list[Any], dict[str, Any]]:
@@ -186,8 +186,8 @@ class GraphRegistry:
         if factory is None:
             raise NotFound(f"Graph '{graph_id}' not found")
         config = config or {}
-        async with call_factory(factory, FactoryInputs(access, config, _user_of(config), self._store, context)) as made:
-            yield self._attach_persistence(graph_id, made)
+        async with call_factory(factory, FactoryInputs(access, config, _user(config), self._store, context)) as opened:
+            yield self._attach_persistence(graph_id, opened)
 
     def _attach_persistence(self, graph_id: str, value: object) -> Graph:
         graph = value.compile() if isinstance(value, StateGraph) else value
@@ -209,7 +209,7 @@ class GraphRegistry:
             logger.warning("graph {} was compiled with a {} of its own; the server's is used", graph_id, part)
 
 
-def _user_of(config: RunnableConfig) -> User | None:
+def _user(config: RunnableConfig) -> User | None:
     """Return the user who created the run, otherwise the user of the current request."""
     of_run = (config.get("configurable") or {}).get(USER_KEY)
     return of_run if isinstance(of_run, User) else current_caller().user
@@ -230,19 +230,17 @@ def load_target(target: str, folder: Path, *, what: str = "", source: str = "lan
         ConfigError: the file, module or attribute does not exist, or the import failed for any reason.
     """
     path, _, attribute = target.rpartition(":")
-    prefix = f"{what}: " if what else ""
+    label = f"{what}: " if what else ""
     if not path or not attribute:
-        raise ConfigError(f"{prefix}{target!r} names no attribute.", source=source, fix="Write module:attribute.")
+        raise ConfigError(f"{label}{target!r} names no attribute.", source=source, fix="Write module:attribute.")
     try:
         module = _load_file(folder / path) if path.endswith(".py") or "/" in path else importlib.import_module(path)
     except (Exception, SystemExit) as error:  # the user's module may raise anything
-        raise ConfigError(
-            f"{prefix}cannot load {target!r}: {_cause(error)}.", source=source, fix=_fix(error)
-        ) from error
+        raise ConfigError(f"{label}cannot load {target!r}: {_cause(error)}.", source=source, fix=_fix(error)) from error
     try:
         return getattr(module, attribute)
     except AttributeError as error:
-        raise ConfigError(f"{prefix}{path!r} has no {attribute!r}.", source=source) from error
+        raise ConfigError(f"{label}{path!r} has no {attribute!r}.", source=source) from error
 
 
 def _cause(error: BaseException) -> str:

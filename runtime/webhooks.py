@@ -49,8 +49,8 @@ def webhook_payload(run: Run, outcome: Outcome, ended_at: datetime) -> bytes:
         shown["status"] = "rollback"
     shown["run_started_at"] = timestamp(run.updated_at)
     shown["run_ended_at"] = timestamp(ended_at)
-    gone = outcome.rolled_back or bool(run.kwargs.get("temporary"))
-    values = b"null" if gone or outcome.values_json is None else outcome.values_json
+    without_values = outcome.rolled_back or bool(run.kwargs.get("temporary"))
+    values = b"null" if without_values or outcome.values_json is None else outcome.values_json
     error = outcome.error
     tail = b"" if error is None else b',"error":' + dumps(error)
     return dumps(shown)[:-1] + b',"values":' + values + tail + b"}"
@@ -120,20 +120,20 @@ class WebhookService:
         if not self.attempts:
             return
         await asyncio.wait(self.attempts, timeout=STOP_TIMEOUT_S)
-        broken_off = {attempt: delivery for attempt, delivery in self.attempts.items() if not attempt.done()}
-        for attempt in broken_off:
+        unfinished = {attempt: delivery for attempt, delivery in self.attempts.items() if not attempt.done()}
+        for attempt in unfinished:
             attempt.cancel()
-        if broken_off:
-            await asyncio.wait(broken_off)
-            await self.deliveries.undo_attempts([delivery.delivery_id for delivery in broken_off.values()])
+        if unfinished:
+            await asyncio.wait(unfinished)
+            await self.deliveries.undo_attempts([delivery.delivery_id for delivery in unfinished.values()])
 
     async def _start_due(self, now: datetime) -> None:
         while len(self.attempts) < MAX_CONCURRENT:
             # Skip hosts with too many attempts, so that a slow host does not delay the others.
-            at_once = Counter(url_origin(delivery.url) for delivery in self.attempts.values())
-            full = [place for place, number in at_once.items() if number >= MAX_CONCURRENT_PER_HOST]
-            besides = [delivery.delivery_id for delivery in self.attempts.values()]
-            delivery = await self.deliveries.start_next(now, excluded_ids=besides, excluded_origins=full)
+            active = Counter(url_origin(delivery.url) for delivery in self.attempts.values())
+            full = [place for place, number in active.items() if number >= MAX_CONCURRENT_PER_HOST]
+            excluded = [delivery.delivery_id for delivery in self.attempts.values()]
+            delivery = await self.deliveries.start_next(now, excluded_ids=excluded, excluded_origins=full)
             if delivery is None:
                 return
             attempt = asyncio.create_task(self._attempt_delivery(delivery), name=f"webhook-{delivery.delivery_id}")

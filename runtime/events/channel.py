@@ -70,8 +70,8 @@ class EventFilter:
         if below < 0 or (self.depth is not None and below > self.depth):
             return False
         return all(
-            step == wanted or (":" not in wanted and step.partition(":")[0] == wanted)
-            for step, wanted in zip(namespace, prefix, strict=False)
+            step == expected or (":" not in expected and step.partition(":")[0] == expected)
+            for step, expected in zip(namespace, prefix, strict=False)
         )
 
 

@@ -194,9 +194,9 @@ class EventLog:
                     after = batch[-1].seq
                     yield batch
             # The run's row may have been deleted while the stored events were read.
-            gone = self.ended_runs.find(run.run_id)
-            if gone is not None:
-                yield [event for event in gone.events if event.seq > after]
+            ended = self.ended_runs.find(run.run_id)
+            if ended is not None:
+                yield [event for event in ended.events if event.seq > after]
             elif live is not None:
                 async with aclosing(live_batches(live, after)) as fresh:
                     async for batch in fresh:

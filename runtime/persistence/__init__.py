@@ -1,1 +1,1 @@
-"""Open the databases and keep threads, assistants and runs in them."""
+"""Open the databases and store threads, assistants, runs and checkpoints in them."""

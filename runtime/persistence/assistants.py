@@ -1,4 +1,4 @@
-"""Keep assistants: the configurations under which graphs run."""
+"""Store assistants, the configurations of graphs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,14 +15,14 @@ from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.schema import assistant_versions, assistants, crons, to_record, to_row
 from toolweave.runtime.persistence.search import MAX_OFFSET, select_page, storable_text, where_contains, where_visible
 
-# The official server derives the ids of its system assistants from this one, and clients have them stored.
+# The official server derives the ids of its system assistants from this UUID, and clients store them.
 SYSTEM_ID_NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 # The largest version number that a column of every database holds.
 MAX_VERSION = 2**31 - 1
 
 
 def system_assistant_id(graph_id: str) -> str:
-    """Give the id of the assistant that every graph has by itself."""
+    """Return the id of a graph's system assistant."""
     return str(uuid5(SYSTEM_ID_NAMESPACE, storable_text(graph_id)))
 
 
@@ -30,7 +30,7 @@ AssistantSort = Literal["assistant_id", "created_at", "updated_at", "name", "gra
 
 
 class AssistantFilter(TypedDict, total=False):
-    """What assistants have to be, or to contain, to be found."""
+    """The conditions of a search for assistants."""
 
     metadata: JsonObject | None
     graph_id: str | None
@@ -45,9 +45,9 @@ class AssistantRepository:
         self._clock = clock
 
     async def sync_system(self, graphs: Mapping[str, str | None], names: Mapping[str, str] | None = None) -> None:
-        """Make one system assistant per graph (id to description) and drop those of graphs that are gone.
+        """Create one system assistant per graph (id to description) and delete those of removed graphs.
 
-        They are named after their graphs; `names` has the names of those that have one beside their id.
+        An assistant has the name of its graph in `names`, or else the graph's id.
         """
         now = self._clock()
         await self._database.write(lambda connection: _sync_system(connection, graphs, names or {}, now))
@@ -79,9 +79,7 @@ class AssistantRepository:
         return await self._database.write(work)
 
     async def patch(self, assistant_id: str, patch: AssistantPatch) -> Assistant:
-        """Change an assistant; every change, also one of nothing, is a new version.
-
-        It is numbered after the newest version, whichever is active.
+        """Change an assistant; each change, also an empty one, creates a version after the newest one.
 
         Raises:
             NotFound: there is none with this id.
@@ -101,7 +99,7 @@ class AssistantRepository:
         return await self._database.write(work)
 
     async def set_latest(self, assistant_id: str, version: int | None) -> Assistant:
-        """Make a version the active one; the context stays, as in the official server.
+        """Activate a version; the context stays unchanged, as in the official server.
 
         Raises:
             NotFound: there is no such assistant or version.
@@ -158,10 +156,10 @@ class AssistantRepository:
         await self._database.write(work)
 
     async def resolve(self, assistant: str) -> Assistant:
-        """Return the assistant with this id, or the system assistant of the graph with this name.
+        """Return the assistant with this id, or the system assistant of this graph id.
 
         Raises:
-            NotFound: it is neither.
+            NotFound: there is neither.
         """
         return await self.get(_to_assistant_id(assistant))
 
@@ -174,7 +172,7 @@ class AssistantRepository:
         sort_order: Literal["asc", "desc"] | None = None,
         **filters: Unpack[AssistantFilter],
     ) -> list[Assistant]:
-        """Return the assistants that contain the metadata, belong to the graph and have `name` in their name."""
+        """Return the assistants that contain the metadata, belong to the graph and contain `name` in their name."""
         keys = _apply_filter(select(assistants.c.assistant_id), filters)
         query = select_page(keys, assistants, sort_by or "created_at", sort_order, limit, offset)
         return await self._database.read(
@@ -182,7 +180,7 @@ class AssistantRepository:
         )
 
     async def count(self, **filters: Unpack[AssistantFilter]) -> int:
-        """Count what search would find."""
+        """Return the number of assistants that `search` would find."""
         query = _apply_filter(select(func.count()).select_from(assistants), filters)
         return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
 
@@ -198,7 +196,7 @@ def _apply_filter(query: Select[Any], filters: AssistantFilter) -> Select[Any]:
     if (graph_id := filters.get("graph_id")) is not None:
         query = query.where(assistants.c.graph_id == storable_text(graph_id))
     if (name := filters.get("name")) is not None:
-        # Not LIKE: SQLite refuses long patterns.
+        # Not LIKE, because SQLite rejects long patterns.
         query = query.where(func.instr(func.lower(assistants.c.name), func.lower(storable_text(name))) > 0)
     query = where_visible(query, "assistants", assistants.c.metadata)
     return where_contains(query, assistants.c.metadata, filters.get("metadata"))
@@ -219,15 +217,12 @@ def _get_assistant(connection: Connection, assistant_id: str, message: str | Non
 def _sync_system(
     connection: Connection, graphs: Mapping[str, str | None], names: Mapping[str, str], now: datetime
 ) -> None:
-    """Make one system assistant per graph (id to description) and drop those of graphs that are gone.
-
-    `names` has those of graphs that have a name of their own.
-    """
+    """Create one system assistant per graph and delete those of removed graphs."""
     edited = select(assistant_versions.c.assistant_id).where(assistant_versions.c.version > 1)
     in_use = set(connection.execute(edited).scalars()) | set(connection.execute(select(crons.c.assistant_id)).scalars())
     known = {row.assistant_id: row for row in connection.execute(select(assistants))}
     for index, (graph_id, description) in enumerate(graphs.items()):
-        # One after the other: searches show the newest first.
+        # Distinct times keep the order of the graphs: searches sort by time.
         new = _build_system(graph_id, names.get(graph_id, graph_id), description, now + timedelta(microseconds=index))
         row = known.get(new.assistant_id)
         if row is None:
@@ -235,14 +230,14 @@ def _sync_system(
         elif (row.name, row.description) != (new.name, description) and new.assistant_id not in in_use:
             _update_description(connection, new, now)
     for assistant_id, row in known.items():
-        # One that was edited or that crons run is somebody's work: it stays, and its runs say what is missing.
-        gone = row.graph_id not in graphs and assistant_id not in in_use
-        if gone and assistant_id == system_assistant_id(row.graph_id):
+        # Assistants that users edited or that crons use stay; their runs report the missing graph.
+        is_orphan = row.graph_id not in graphs and assistant_id not in in_use
+        if is_orphan and assistant_id == system_assistant_id(row.graph_id):
             connection.execute(delete(assistants).where(assistants.c.assistant_id == assistant_id))
 
 
 def _insert_assistant(connection: Connection, assistant: Assistant) -> None:
-    """Insert an assistant together with its first version."""
+    """Insert an assistant and its first version."""
     connection.execute(insert(assistants), _assistant_row(assistants, assistant))
     connection.execute(insert(assistant_versions), _assistant_row(assistant_versions, assistant))
 

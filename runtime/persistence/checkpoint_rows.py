@@ -1,4 +1,4 @@
-"""Read, write, prune and measure the rows of checkpoints.db: two tables of LangGraph, one of ours."""
+"""SQL and functions for checkpoints.db: LangGraph's tables `checkpoints` and `writes`, and our `kept_writes`."""
 
 import asyncio
 import json
@@ -30,10 +30,10 @@ INSERT OR REPLACE INTO checkpoints
 (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 WRITE_COLUMNS = "(thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)"
-# A task's results are stored once; its error, its interrupt and the answer to it are replaced.
+# A task's results are stored once; its error, interrupt and resume values are replaced.
 ADD_WRITE = f"INSERT OR IGNORE INTO writes {WRITE_COLUMNS} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
 REPLACE_WRITE = f"INSERT OR REPLACE INTO writes {WRITE_COLUMNS} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
-# A task's error, interrupt and answers have negative indexes and stay.
+# A task's error, interrupt and resume values have negative indexes and stay.
 RESULTS = """
 FROM writes WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
 AND task_id = :task_id AND idx >= 0
@@ -63,8 +63,8 @@ COPY_THREAD = (
     FROM writes WHERE thread_id = :source
     """,
 )
-# One row per pending write that a checkpoint had before another run first wrote there, and one without a task
-# that says that all of them are here.
+# A backup of the pending writes of a checkpoint, made before a later run first writes there: one row per write, and one
+# row without a task that marks the backup as complete.
 CREATE_KEPT_WRITES = """
 CREATE TABLE IF NOT EXISTS kept_writes (
     run_id TEXT NOT NULL, thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL, checkpoint_id TEXT NOT NULL,
@@ -87,39 +87,40 @@ WHERE NOT EXISTS (
     AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
 )
 """
-# A task stores the answers it has taken when it ends or asks again; only in the first case it has other writes, too.
+# A task stores the resume values that it has used when it ends or interrupts again; only when it ends, it has other
+# writes, too.
 INTERRUPTED_AGAIN = """
-SELECT 1 FROM kept_writes AS begun
-JOIN writes AS taken USING (thread_id, checkpoint_ns, checkpoint_id)
-WHERE begun.thread_id = :thread_id AND begun.run_id = :run_id AND begun.task_id IS NULL
-AND taken.channel = '__resume__' AND taken.task_id <> :for_all_tasks
+SELECT 1 FROM kept_writes AS backup
+JOIN writes AS resumed USING (thread_id, checkpoint_ns, checkpoint_id)
+WHERE backup.thread_id = :thread_id AND backup.run_id = :run_id AND backup.task_id IS NULL
+AND resumed.channel = '__resume__' AND resumed.task_id <> :for_all_tasks
 AND NOT EXISTS (
     SELECT 1 FROM kept_writes AS before
     WHERE before.thread_id = :thread_id AND before.run_id = :run_id
-    AND before.checkpoint_ns = taken.checkpoint_ns AND before.checkpoint_id = taken.checkpoint_id
-    AND before.task_id = taken.task_id AND before.idx = taken.idx AND before.value = taken.value
+    AND before.checkpoint_ns = resumed.checkpoint_ns AND before.checkpoint_id = resumed.checkpoint_id
+    AND before.task_id = resumed.task_id AND before.idx = resumed.idx AND before.value = resumed.value
 )
 AND NOT EXISTS (
     SELECT 1 FROM writes AS result
     WHERE result.thread_id = :thread_id
-    AND result.checkpoint_ns = taken.checkpoint_ns AND result.checkpoint_id = taken.checkpoint_id
-    AND result.task_id = taken.task_id AND result.channel NOT IN ('__resume__', '__interrupt__')
+    AND result.checkpoint_ns = resumed.checkpoint_ns AND result.checkpoint_id = resumed.checkpoint_id
+    AND result.task_id = resumed.task_id AND result.channel NOT IN ('__resume__', '__interrupt__')
 )
 LIMIT 1
 """
-# Its update and its answer, on an earlier run's checkpoint.
+# The update and resume value of a Command, on an earlier run's checkpoint.
 WROTE_ONLY_COMMAND = """
 SELECT 1 FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id
 AND NOT EXISTS (
-    SELECT 1 FROM kept_writes AS begun
-    JOIN writes AS made USING (thread_id, checkpoint_ns, checkpoint_id)
-    WHERE begun.thread_id = :thread_id AND begun.run_id = :run_id AND begun.task_id IS NULL
-    AND made.task_id <> :for_all_tasks
+    SELECT 1 FROM kept_writes AS backup
+    JOIN writes AS added USING (thread_id, checkpoint_ns, checkpoint_id)
+    WHERE backup.thread_id = :thread_id AND backup.run_id = :run_id AND backup.task_id IS NULL
+    AND added.task_id <> :for_all_tasks
     AND NOT EXISTS (
         SELECT 1 FROM kept_writes AS before
         WHERE before.thread_id = :thread_id AND before.run_id = :run_id
-        AND before.checkpoint_ns = made.checkpoint_ns AND before.checkpoint_id = made.checkpoint_id
-        AND before.task_id = made.task_id AND before.idx = made.idx AND before.value = made.value
+        AND before.checkpoint_ns = added.checkpoint_ns AND before.checkpoint_id = added.checkpoint_id
+        AND before.task_id = added.task_id AND before.idx = added.idx AND before.value = added.value
     )
 )
 """
@@ -165,7 +166,7 @@ MEASURE_WRITES = "SELECT COUNT(*), COALESCE(SUM(LENGTH(value)), 0) FROM writes W
 
 
 class Serializer(Protocol):
-    """What reads and writes stored values."""
+    """Encodes and decodes stored values."""
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Decode a value."""
@@ -176,10 +177,10 @@ class Serializer(Protocol):
 
 @dataclass(slots=True)
 class ThreadStorage:
-    """What a thread takes up, in bytes.
+    """The storage of a thread in bytes.
 
-    SQLite keeps a channel's value inside every checkpoint that has it: `by_channel` counts each copy's bytes, and the
-    channel's versions once. `checkpoint_bytes` is the rest of the checkpoint rows, metadata included.
+    Each checkpoint contains the values of its channels. `channel_bytes` counts the bytes of all copies,
+    `channel_versions` each version once. `checkpoint_bytes` is the rest of the checkpoint rows, including metadata.
     """
 
     checkpoints: int = 0
@@ -191,7 +192,7 @@ class ThreadStorage:
 
 
 async def measure_thread(database: SqliteDatabase, serde: Serializer, thread_id: str) -> ThreadStorage:
-    """Measure a thread, some checkpoints at a time, so that neither memory nor other readers suffer."""
+    """Measure a thread page by page, to limit memory and not to block other readers."""
     storage = ThreadStorage()
     storage.writes, storage.write_bytes = await database.read(
         lambda connection: driver_of(connection).execute(MEASURE_WRITES, (thread_id,)).fetchone()
@@ -219,12 +220,12 @@ def _add_sizes(storage: ThreadStorage, rows: Sequence[Any], serde: Serializer) -
         for name, version in checkpoint["channel_versions"].items():
             storage.channel_versions[name].add((namespace, version))
         storage.checkpoints += 1
-        # Encoded alone, a value can be longer than inside its checkpoint: a reference becomes a copy.
+        # A value encoded alone can be longer than inside its checkpoint, where it may be a reference.
         storage.checkpoint_bytes += max(0, len(blob) - sum(sizes.values())) + metadata_bytes
 
 
-# In a checkpoint's metadata: the channels whose value is rebuilt from what earlier checkpoints hold, each with its
-# updates and its checkpoints since it was last stored whole.
+# In a checkpoint's metadata: the channels whose value is rebuilt from earlier checkpoints, each with the number of
+# updates and of checkpoints since its last full copy.
 DELTAS_KEY = "counters_since_delta_snapshot"
 SELECT_NEWEST = (
     "SELECT checkpoint_ns, MAX(checkpoint_id), metadata FROM checkpoints WHERE thread_id = ? GROUP BY checkpoint_ns"
@@ -244,7 +245,7 @@ AND (checkpoint_ns, parent_checkpoint_id) NOT IN (
     SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = :thread_id
 )
 """
-# The tables begin their primary keys with the thread: one look-up per thread, however many rows it has.
+# The primary keys start with the thread, so this needs one look-up per thread instead of one per row.
 SELECT_THREAD_IDS = """
 WITH RECURSIVE found(thread_id) AS (
     SELECT MIN(thread_id) FROM {table} UNION ALL
@@ -255,7 +256,7 @@ SELECT thread_id FROM found WHERE thread_id IS NOT NULL
 
 
 def prune_checkpoints(connection: Connection, thread_id: str) -> None:
-    """Delete what is older than the newest checkpoint of each namespace and not needed to read that one."""
+    """Delete checkpoints older than the newest of each namespace that are not needed to read that one."""
     driver = driver_of(connection)
     for namespace, newest, metadata in driver.execute(SELECT_NEWEST, (thread_id,)).fetchall():
         deltas = json.loads(metadata or "{}").get(DELTAS_KEY) or {}
@@ -267,7 +268,7 @@ def prune_checkpoints(connection: Connection, thread_id: str) -> None:
 
 
 def thread_ids(connection: Connection) -> set[str]:
-    """Name the threads that have checkpoints or writes."""
+    """Return the ids of threads that have checkpoints or writes."""
     driver = driver_of(connection)
     found = (driver.execute(SELECT_THREAD_IDS.format(table=table)) for table in ("checkpoints", "writes"))
     return {thread_id for rows in found for (thread_id,) in rows}

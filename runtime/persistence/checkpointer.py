@@ -1,4 +1,4 @@
-"""Keep checkpoints in SQLite: fast, and so that a run can be taken back exactly (langgraph_api.md 5.8, 5.9)."""
+"""Store checkpoints in SQLite, fast and with an exact rollback of runs (langgraph_api.md 5.8, 5.9)."""
 
 import json
 from collections import OrderedDict
@@ -36,10 +36,10 @@ from toolweave.runtime.persistence.checkpoint_rows import (
 from toolweave.runtime.persistence.database import SqliteDatabase, driver_of
 from toolweave.runtime.persistence.threads import ThreadClaim
 
-# LangGraph stores an answer under this task until the task that asked has taken it.
+# LangGraph stores a resume value under this task until the interrupted task has used it.
 NULL_TASK_ID = str(UUID(int=0))
-# LangGraph drops `checkpoint_id` from a checkpoint's metadata; under this name it is kept. A run brings it under the
-# other one: LangGraph shows what begins so neither in streams nor to tracers.
+# LangGraph drops `checkpoint_id` from a checkpoint's metadata, so it is stored under FORKED_FROM. A run's config has it
+# under FORKED_FROM_KEY, because LangGraph hides keys with this prefix from streams and tracers.
 FORKED_FROM = "forked_from"
 FORKED_FROM_KEY = "__pregel_forked_from"
 # The claim under which a graph writes, in `configurable`.
@@ -47,7 +47,7 @@ CLAIM_KEY = "__pregel_thread_claim"
 # The names of the request headers in a run's config: they may hold tokens, and LangGraph would copy them into the
 # metadata of each checkpoint.
 HEADERS_KEY = "__pregel_request_headers"
-# LangGraph drops as well to which task of the graph around it a subgraph's checkpoint belongs.
+# These metadata, which identify the parent graph's task of a subgraph's checkpoint, are dropped by LangGraph as well.
 SUBGRAPH_TASK_FIELDS = (
     "langgraph_node",
     "langgraph_step",
@@ -55,12 +55,12 @@ SUBGRAPH_TASK_FIELDS = (
     "langgraph_triggers",
     "langgraph_checkpoint_ns",
 )
-# Runs that have loaded an earlier run's checkpoint and not written there yet; far more than run at a time.
+# Runs that have loaded an earlier run's checkpoint but not written to it yet; far more than execute at a time.
 MAX_LOADED_CHECKPOINTS = 4096
 
 
 class CheckpointKey(NamedTuple):
-    """Where a checkpoint is."""
+    """The key of a checkpoint; without `checkpoint_id` it means the newest one."""
 
     thread_id: str
     checkpoint_ns: str
@@ -68,7 +68,7 @@ class CheckpointKey(NamedTuple):
 
 
 class CheckpointSerializer(JsonPlusSerializer):
-    """LangGraph's serializer, which decodes large checkpoints in a fraction of the time."""
+    """LangGraph's serializer, with faster decoding of large checkpoints."""
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Decode a large value without garbage collection."""
@@ -79,41 +79,41 @@ class CheckpointSerializer(JsonPlusSerializer):
 
 
 class RunAwareSaver(AsyncSqliteSaver):
-    """LangGraph's saver with its hot operations on our own threads, which also keeps what a run replaces.
+    """LangGraph's saver with its frequent operations on our database threads, and with rollback of runs.
 
-    Loading, saving and writing each cross to a database thread once, not three to five times, and concurrent saves
+    Loading, saving and writing each switch to a database thread once, not three to five times, and concurrent saves
     share a commit (measured: a third less CPU per step). `connection` serves the other, rare reads and never writes.
 
-    A run that resumes an interrupted thread writes its answers and results onto the checkpoint where an earlier run
-    stopped. Deleting only the later run's checkpoints would leave them there: the next run would take a rolled-back
-    approval for given. So the writes that were there are kept aside first, once per run and checkpoint.
+    A run that resumes an interrupted thread adds its resume values and results to the checkpoint where an earlier run
+    stopped. A rollback that only deleted the later run's checkpoints would leave them there, and the next run would see
+    a rolled-back approval. So the previous writes are backed up first, once per run and checkpoint.
     """
 
     def __init__(self, connection: aiosqlite.Connection, database: SqliteDatabase) -> None:
         super().__init__(connection, serde=CheckpointSerializer())
         self._database = database
-        # Awaited with the id of the run before anything of it is saved.
+        # Awaited with the run's id before each save.
         self.on_before_save: Callable[[str], Awaitable[None]] = _no_wait
-        # Thread, namespace and run to the earlier run's checkpoint that the run has loaded, to go on from there.
+        # (Thread, namespace, run) to the earlier run's checkpoint from which the run continues.
         self._loaded_checkpoints: OrderedDict[tuple[str, str, str], str] = OrderedDict()
-        # By thread. In memory is enough: one process has this file, and its writer takes the writes in their order.
+        # By thread. In memory, because only one process uses the file, and its writer executes the writes in order.
         self._claims: dict[str, ThreadClaim] = {}
         self._blocked_claims: set[ThreadClaim] = set()
 
     def accept_claim(self, claim: ThreadClaim) -> None:
-        """Take writes of a thread from now on under this claim only (R-01)."""
+        """Accept writes to a thread only under this claim from now on (R-01)."""
         self._claims[claim.thread_id] = claim
 
     def block_writes(self, claim: ThreadClaim) -> None:
-        """Take no more checkpoints under this claim, which still holds its thread: its graph was cancelled."""
+        """Reject checkpoints under this claim of a cancelled graph; the claim still holds its thread."""
         self._blocked_claims.add(claim)
 
     async def wait_for_writes(self) -> None:
-        """Wait until what was queued for this database is stored: reads do not see it before."""
+        """Wait until all queued writes are stored; reads do not see them before."""
         await self._database.write(lambda _connection: None)
 
     def remove_claim(self, claim: ThreadClaim) -> None:
-        """Take no more writes under this claim."""
+        """Stop accepting writes under this claim."""
         self._blocked_claims.discard(claim)
         if self._claims.get(claim.thread_id) == claim:
             del self._claims[claim.thread_id]
@@ -124,7 +124,7 @@ class RunAwareSaver(AsyncSqliteSaver):
             raise ClaimLost(claim.thread_id)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Load a thread's newest checkpoint, or the one that is named, with its pending writes."""
+        """Load a thread's newest checkpoint, or the one in the config, with its pending writes."""
         key = _key_of(config)
         loaded = await self._database.read(partial(_load, key=key))
         if loaded is None:
@@ -164,14 +164,14 @@ class RunAwareSaver(AsyncSqliteSaver):
         )
         await self._notify_before_save(config)
         self._check_write_claim(config, key)
-        of_other_thread = config["configurable"].get(CLAIM_KEY) is not None and not self._is_own(config, key)
-        await self._database.write(partial(_put_checkpoint, row=row, onto_newest=of_other_thread))
+        other_thread = config["configurable"].get(CLAIM_KEY) is not None and not self._is_own(config, key)
+        await self._database.write(partial(_put_checkpoint, row=row, require_newest=other_thread))
         return _config_for(key, checkpoint["id"])
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save pending writes of a checkpoint; those of an earlier run are kept aside first."""
+        """Save pending writes of a checkpoint; back up those of an earlier run first."""
         key = _key_of(config)
         replaceable = all(channel in WRITES_IDX_MAP for channel, _ in writes)
         rows = [
@@ -186,11 +186,11 @@ class RunAwareSaver(AsyncSqliteSaver):
         await self._database.write(work)
 
     def saver_for_update(self) -> "DeferredWritesSaver":
-        """Give a saver for one state update."""
+        """Return a saver for one state update."""
         return DeferredWritesSaver(self)
 
     async def fail_task(self, claim: ThreadClaim, config: RunnableConfig, task_id: str, error: BaseException) -> None:
-        """Replace what a task of a checkpoint wrote by an error, and delete what a Command did. Raises ClaimLost."""
+        """Replace the writes of a checkpoint's task by an error; delete those of a Command. Raises ClaimLost."""
         self.require_claim(claim)
         kind, value = self.serde.dumps_typed(error)
         failure = {"idx": WRITES_IDX_MAP[ERROR], "channel": ERROR, "type": kind, "value": value}
@@ -203,7 +203,7 @@ class RunAwareSaver(AsyncSqliteSaver):
         await self._execute(*sql.DELETE_CHECKPOINT, **_key_of(config)._asdict())
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Delete all that is kept of a thread."""
+        """Delete all rows of a thread."""
         await self._execute(*sql.DELETE_THREAD, thread_id=str(thread_id))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -219,28 +219,28 @@ class RunAwareSaver(AsyncSqliteSaver):
                 await self.prune_older(thread_id)
 
     async def prune_older(self, thread_id: str) -> None:
-        """Delete what is older than the newest checkpoint of each namespace and not needed to read that one."""
+        """Delete checkpoints older than the newest of each namespace that are not needed to read that one."""
         await self._database.write(partial(prune_checkpoints, thread_id=thread_id))
 
     async def measure_storage(self, thread_id: str) -> ThreadStorage:
-        """Measure what a thread takes up here."""
+        """Return the storage of a thread."""
         return await measure_thread(self._database, self.serde, thread_id)
 
     async def thread_ids(self) -> set[str]:
-        """Name the threads that have checkpoints or writes."""
+        """Return the ids of threads that have checkpoints or writes."""
         return await self._database.read(thread_ids)
 
     async def roll_back_run(self, claim: ThreadClaim, run_id: str) -> None:
-        """Delete a run's checkpoints, subgraphs' included, and restore what it replaced. Raises ClaimLost."""
+        """Delete a run's checkpoints, including subgraphs', and restore the writes before it. Raises ClaimLost."""
         self.require_claim(claim)
         await self._execute(*sql.ROLL_BACK_RUN, thread_id=claim.thread_id, run_id=run_id)
 
     async def interrupted_again(self, thread_id: str, run_id: str) -> bool:
-        """Say whether a task took the answer that a run brought to an earlier run's question and asked again."""
+        """Return whether a task used the resume value of this run for an earlier interrupt and interrupted again."""
         return await self._has_row(sql.INTERRUPTED_AGAIN, thread_id, run_id)
 
     async def wrote_only_command(self, thread_id: str, run_id: str) -> bool:
-        """Say whether a run stored what its Command brought onto an earlier run's checkpoint, and nothing since."""
+        """Return whether a run only stored its Command's writes, on an earlier run's checkpoint."""
         return await self._has_row(sql.WROTE_ONLY_COMMAND, thread_id, run_id)
 
     async def _has_row(self, query: str, thread_id: str, run_id: str) -> bool:
@@ -257,13 +257,13 @@ class RunAwareSaver(AsyncSqliteSaver):
             await self.on_before_save(run_id)
 
     def _check_write_claim(self, config: RunnableConfig, key: CheckpointKey) -> None:
-        # Right before the write is queued: writes are carried out in the order in which they are queued.
+        # Checked right before the write is queued, because writes are executed in the order of the queue.
         claim: ThreadClaim | None = config["configurable"].get(CLAIM_KEY) if self._is_own(config, key) else None
         if self._claims.get(key.thread_id) != claim or claim in self._blocked_claims:
             raise ClaimLost(key.thread_id)
 
     def _is_own(self, config: RunnableConfig, key: CheckpointKey) -> bool:
-        """Say whether a write names a claim on its own thread; a node may invoke a graph on another one."""
+        """Return whether a write has a claim on its own thread; a node may invoke a graph on another thread."""
         claim: ThreadClaim | None = config["configurable"].get(CLAIM_KEY)
         return claim is not None and claim.thread_id == key.thread_id
 
@@ -277,7 +277,7 @@ class RunAwareSaver(AsyncSqliteSaver):
                 self._loaded_checkpoints.popitem(last=False)
 
     def _run_of_first_write(self, config: RunnableConfig, key: CheckpointKey) -> str | None:
-        """Name the run when this is its first write onto an earlier run's checkpoint."""
+        """Return the run's id if this is its first write to an earlier run's checkpoint, else None."""
         run_id = _run_id_of(config)
         if run_id is None:
             return None
@@ -289,7 +289,7 @@ class RunAwareSaver(AsyncSqliteSaver):
 
 
 class DeferredWritesSaver(RunAwareSaver):
-    """A RunAwareSaver that stores the writes of a state update only when the update's checkpoint is there.
+    """A RunAwareSaver that stores the writes of a state update together with the update's checkpoint.
 
     LangGraph saves an update's writes before it applies them. If a reducer then raised, they would stay on the
     checkpoint, and the thread's state could not be read any more.
@@ -306,42 +306,42 @@ class DeferredWritesSaver(RunAwareSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Save the writes that were held back, and the checkpoint."""
+        """Save the deferred writes and the checkpoint."""
         await self.store_writes()
         return await super().aput(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Hold writes back."""
+        """Defer the writes."""
         self._deferred.append((config, writes, task_id, task_path))
 
     async def store_writes(self) -> None:
-        """Save the writes that were held back."""
+        """Save the deferred writes."""
         while self._deferred:
             await super().aput_writes(*self._deferred.pop(0))
 
 
 class TaskSubsetSaver(RunAwareSaver):
-    """A RunAwareSaver that reads a thread as if only some tasks had written since its newest checkpoint."""
+    """A RunAwareSaver that reads checkpoints with the pending writes of some tasks only."""
 
     def __init__(self, saver: RunAwareSaver, tasks: Collection[str]) -> None:
         self.__dict__.update(vars(saver))
         self._tasks = tasks
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Read a checkpoint with the writes of the tasks."""
+        """Load a checkpoint with the pending writes of the tasks."""
         found = await super().aget_tuple(config)
         writes = [write for write in (found and found.pending_writes) or [] if write[0] in self._tasks]
         return found and found._replace(pending_writes=writes)
 
 
 async def _no_wait(_run_id: str) -> None:
-    """Have nothing to wait for."""
+    """Return at once."""
 
 
 def create_kept_writes_table(connection: Connection) -> None:
-    """Make our table beside LangGraph's."""
+    """Create the table of backed-up writes."""
     _execute_all(connection, (sql.CREATE_KEPT_WRITES, sql.INDEX_KEPT_WRITES), {})
 
 
@@ -354,13 +354,13 @@ def _load(connection: Connection, key: CheckpointKey) -> tuple[tuple[Any, ...], 
     return found, driver.execute(sql.PENDING_WRITES, {**key._asdict(), "checkpoint_id": found[0]}).fetchall()
 
 
-def _put_checkpoint(connection: Connection, row: tuple[Any, ...], *, onto_newest: bool) -> None:
-    if onto_newest:
+def _put_checkpoint(connection: Connection, row: tuple[Any, ...], *, require_newest: bool) -> None:
+    if require_newest:
         thread_id, namespace, _, parent, *_ = row
         key = {"thread_id": thread_id, "checkpoint_ns": namespace}
         newest = driver_of(connection).execute(sql.NEWEST_CHECKPOINT, key).fetchone()
         if newest is not None and newest[0] != parent:
-            # A run of that thread has written meanwhile.
+            # Another run of the thread has written meanwhile.
             raise ClaimLost(thread_id)
     driver_of(connection).execute(sql.PUT_CHECKPOINT, row)
 
@@ -389,18 +389,18 @@ def _config_for(key: CheckpointKey, checkpoint_id: str) -> RunnableConfig:
 
 
 def _stored_metadata(config: RunnableConfig, metadata: CheckpointMetadata) -> dict[str, Any]:
-    shown = remove_headers(config, config["configurable"].get(HEADERS_KEY))
-    stored: dict[str, Any] = {**get_checkpoint_metadata(shown, metadata)}
+    public_config = remove_headers(config, config["configurable"].get(HEADERS_KEY))
+    stored: dict[str, Any] = {**get_checkpoint_metadata(public_config, metadata)}
     if origin := config["configurable"].get(FORKED_FROM_KEY):
         stored[FORKED_FROM] = origin
     if config["configurable"].get("checkpoint_ns"):
-        of_task = config.get("metadata") or {}
-        stored |= {name: of_task[name] for name in SUBGRAPH_TASK_FIELDS if name in of_task}
+        task_metadata = config.get("metadata") or {}
+        stored |= {name: task_metadata[name] for name in SUBGRAPH_TASK_FIELDS if name in task_metadata}
     return stored
 
 
 def remove_headers(config: RunnableConfig, headers: Collection[str] | None) -> RunnableConfig:
-    """Return a run's config without these request headers, which only its nodes may see."""
+    """Return a run's config without these request headers, which only its nodes may read."""
     if not headers:
         return config
     shown = {name: value for name, value in config["configurable"].items() if name not in headers}

@@ -1,4 +1,4 @@
-"""Keep crons, and let a firing be claimed in the very transaction that creates its run."""
+"""Store crons, and claim their firings in the transactions that create the runs."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,17 +18,17 @@ from toolweave.runtime.persistence.search import current_filter, is_visible, sel
 from toolweave.sealing import Seal
 
 CronSort = Literal["cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at"]
-# Work that takes a firing; inside the transaction that creates the run, both happen or neither.
+# Claims a firing in the transaction that creates the run, so that both are stored or neither.
 ClaimFiring = Callable[[Connection], None]
 MAX_DUE_CRONS = 100
 
 
 class FiringTakenError(Conflict):
-    """The firing is not there to be taken: its cron was changed, switched off or deleted meanwhile."""
+    """The firing cannot be claimed: it was claimed already, or its cron was changed, disabled or deleted."""
 
 
 class CronFilter(TypedDict, total=False):
-    """What crons have to be, or to contain, to be found."""
+    """The conditions of a search for crons."""
 
     assistant_id: str | None
     thread_id: str | None
@@ -37,7 +37,7 @@ class CronFilter(TypedDict, total=False):
 
 
 class CronRepository:
-    """The crons of all assistants; `changed` is set whenever what fires next may have changed."""
+    """The crons of all assistants; `changed` is set when the next firing may have changed."""
 
     def __init__(self, database: SqliteDatabase, seal: Seal) -> None:
         self._database = database
@@ -45,7 +45,7 @@ class CronRepository:
         self.changed = asyncio.Event()
 
     async def create(self, cron: Cron) -> Cron:
-        """Store a new cron; the credentials of its user are stored encrypted as long as the cron exists.
+        """Store a new cron with the encrypted credentials of its user.
 
         Raises:
             NotFound: its assistant or its thread does not exist.
@@ -68,7 +68,7 @@ class CronRepository:
         return await self._database.read(lambda connection: _get_cron(connection, cron_id, "Not Found"))
 
     async def update(self, cron_id: str, change: Callable[[Cron], Cron]) -> Cron:
-        """Store what `change` makes of a cron, read and written in one transaction.
+        """Store the result of `change(cron)`, in one transaction.
 
         Raises:
             NotFound: there is none with this id.
@@ -84,7 +84,7 @@ class CronRepository:
         return cron
 
     async def delete(self, cron_id: str) -> None:
-        """Delete a cron; runs that it has started go on. Raises NotFound."""
+        """Delete a cron; its runs continue. Raises NotFound."""
 
         def work(connection: Connection) -> None:
             if connection.execute(delete(crons).where(crons.c.cron_id == cron_id)).rowcount == 0:
@@ -109,24 +109,24 @@ class CronRepository:
         return await self._database.read(lambda connection: [_cron_from_row(row) for row in connection.execute(query)])
 
     async def count(self, **filters: Unpack[CronFilter]) -> int:
-        """Count what search would find."""
+        """Return the number of crons that `search` would find."""
         query = _apply_filter(select(func.count()).select_from(crons), filters)
         return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
 
     async def list_due(self, now: datetime) -> list[Cron]:
-        """Return crons that should have fired by now, those that wait longest first; at most a hundred."""
+        """Return at most `MAX_DUE_CRONS` crons that are due by now, the longest overdue first."""
         reached = _select_enabled().where(crons.c.next_run_at <= to_micros(now))
         query = reached.order_by(crons.c.next_run_at, crons.c.cron_id).limit(MAX_DUE_CRONS)
         return await self._database.read(lambda connection: [_cron_from_row(row) for row in connection.execute(query)])
 
     async def next_due(self) -> datetime | None:
-        """Tell when the next cron fires; None when nothing will."""
+        """Return the time of the next firing of any cron; None without one."""
         soonest = select(func.min(crons.c.next_run_at)).where(crons.c.enabled == 1)
         micros = await self._database.read(lambda connection: connection.execute(soonest).scalar_one())
         return None if micros is None else from_micros(micros)
 
     async def skip_firing(self, claim: ClaimFiring) -> None:
-        """Take a firing that will not become a run; one that somebody else took is left alone."""
+        """Claim a firing without a run; ignore one that was claimed already."""
 
         def work(connection: Connection) -> None:
             try:
@@ -138,11 +138,11 @@ class CronRepository:
 
 
 def firing_claim(cron: Cron, next_run_at: datetime | None) -> ClaimFiring:
-    """Make the work that takes a cron's firing and sets the following one; it raises FiringTakenError."""
+    """Return the work that claims a cron's firing and sets `next_run_at`; it raises FiringTakenError."""
 
     def claim(connection: Connection) -> None:
         assert cron.next_run_at is not None  # noqa: S101 - `due` gave it
-        taken = connection.execute(
+        updated = connection.execute(
             update(crons)
             .where(
                 crons.c.cron_id == cron.cron_id,
@@ -152,8 +152,8 @@ def firing_claim(cron: Cron, next_run_at: datetime | None) -> ClaimFiring:
             )
             .values(next_run_at=None if next_run_at is None else to_micros(next_run_at))
         )
-        if taken.rowcount == 0:
-            raise FiringTakenError(f"Cron {cron.cron_id} does not fire any more at {cron.next_run_at.isoformat()}.")
+        if updated.rowcount == 0:
+            raise FiringTakenError(f"Cron {cron.cron_id} no longer fires at {cron.next_run_at.isoformat()}.")
 
     return claim
 

@@ -30,9 +30,9 @@ LOCK_FILE = "toolweave.lock"
 
 @contextmanager
 def data_folder_lock(data_dir: Path, address: str | None = None) -> Iterator[None]:
-    """Lock the folder; the operating system lets go when the process ends, however it ends.
+    """Lock the folder; the operating system releases the lock when the process ends, even by a crash.
 
-    The file stays: removing it would let a third process lock a file that nobody else sees.
+    The lock file is not removed: otherwise another process could lock a file that no longer has this name.
 
     Raises:
         DataFolderLocked: another process holds it.
@@ -57,12 +57,12 @@ def data_folder_lock(data_dir: Path, address: str | None = None) -> Iterator[Non
 
 def _acquire_lock(descriptor: int, data_dir: Path) -> None:
     try:
-        is_ours = try_lock(descriptor)
+        is_locked = try_lock(descriptor)
     except OSError as error:
         raise PersistenceError(
             f"The data folder {data_dir} cannot be locked: {error.strerror}. Put it on a local disk."
         ) from error
-    if not is_ours:
+    if not is_locked:
         raise DataFolderLocked(
             f"The data folder {data_dir} is in use by {_lock_holder(descriptor)}. Stop that process, or give this one "
             "another folder with --data-dir or TOOLWEAVE_DATA_DIR."
@@ -83,7 +83,7 @@ SQL_FUNCTIONS = {"json_contains": json_contains}
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """What is open in a data folder; every file has one connection that writes (run_engine.md pitfall 7)."""
+    """The open databases of a data folder; each file has one writing connection (run_engine.md pitfall 7)."""
 
     app: SqliteDatabase
     checkpointer: RunAwareSaver
@@ -101,9 +101,9 @@ class Persistence:
         await self.checkpointer.prune_older(claim.thread_id)
 
     async def delete_thread_contents(self, claim: ThreadClaim) -> None:
-        """Delete a thread's kept tool results and checkpoints (D-7). Raises ClaimLost.
+        """Delete a thread's stored tool results and checkpoints (D-7). Raises ClaimLost.
 
-        Do it before the thread's row goes, so that a crash leaves no orphans.
+        Call it before the thread's row is deleted, so that a crash leaves no orphans.
         """
         self.checkpointer.require_claim(claim)
         await self.store.delete_thread_items(claim.thread_id)
@@ -111,7 +111,7 @@ class Persistence:
         await self.checkpointer.adelete_thread(claim.thread_id)
 
     async def copy_thread_contents(self, source: str, claim: ThreadClaim) -> None:
-        """Copy a thread's checkpoints, and the tool results that they name, to a claimed thread that has none."""
+        """Copy a thread's checkpoints and their stored tool results to a claimed thread without checkpoints."""
         await self.store.copy_thread_items(source, claim.thread_id)
         self.checkpointer.require_claim(claim)
         await self.checkpointer.acopy_thread(source, claim.thread_id)
@@ -129,9 +129,9 @@ async def open_persistence(
 ) -> AsyncIterator[Persistence]:
     """Open app.db, checkpoints.db and store.db in a folder, creating and migrating them (S-05).
 
-    `exclusive` holds the folder's lock, as serve, dev and worker must; `address` is what a second process is told.
-    Threads that ask for no time to live get `thread_ttl`. The credentials of callers are encrypted with `token_key`, or
-    with a key file of the folder.
+    `exclusive` locks the folder, which serve, dev and worker must do; the error of a second process names `address`.
+    Threads without a requested time to live get `thread_ttl`. Callers' credentials are encrypted with `token_key`, or
+    with a key file in the folder.
 
     Raises:
         DataFolderLocked: another process holds the folder.
@@ -150,7 +150,7 @@ async def open_persistence(
         store = await stack.enter_async_context(open_store(data_dir / "store.db", store_options))
         claims = ThreadClaims(app)
         if exclusive:
-            # What an earlier process had claimed.
+            # Claims of an earlier process.
             await claims.release_all()
         yield Persistence(
             app=app,
@@ -170,7 +170,7 @@ def _make_folder(data_dir: Path) -> None:
         make_data_folder(data_dir)
     except OSError as error:
         raise PersistenceError(
-            f"The data folder {data_dir} cannot be made: {error.strerror}. Name another one with --data-dir or "
+            f"The data folder {data_dir} cannot be created: {error.strerror}. Name another one with --data-dir or "
             "TOOLWEAVE_DATA_DIR."
         ) from error
 

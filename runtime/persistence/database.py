@@ -1,8 +1,8 @@
 """Open a SQLite file for the event loop: one writer that commits in groups, one reader, each on a thread of its own.
 
-SQLite has one writer at a time anyway. Here it is a thread that takes everything queued, runs each work in its own
-savepoint and commits once; a write is acknowledged only after that commit. Readers see every acknowledged write.
-Work is written against SQLAlchemy's synchronous `Connection`, and never begins or commits by itself.
+SQLite allows one writer at a time. The writer thread takes all queued jobs, runs each in its own savepoint and commits
+once; a write returns only after that commit. Readers see all committed writes. Jobs use SQLAlchemy's synchronous
+`Connection`, and never begin or commit a transaction.
 """
 
 import asyncio
@@ -29,17 +29,17 @@ Work = Callable[[Connection], Any]
 SqlFunctions = Mapping[str, Callable[..., str | int | float | None]]
 
 BUSY_TIMEOUT_S = 5.0
-# NORMAL with a write-ahead log: a killed process loses nothing, a power cut at most the last moments, never the file.
+# NORMAL with a write-ahead log: a killed process loses nothing; a power cut loses at most the last commits.
 PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
-# Bounds how long the first job of a batch waits for the last.
+# Limits how long the first job of a batch waits for the last.
 MAX_BATCH_JOBS = 256
-# More than what is left of a block, and nothing to a disk that has room.
+# More than the rest of a disk block, so that a full disk is detected.
 SPACE_CHECK_BYTES = 64 * 1024
 
 
 @dataclass(slots=True)
 class DatabaseJob:
-    """One piece of work, and its result or error; without a future nobody waits for it."""
+    """A queued unit of work with its result or error; without a future no caller waits for it."""
 
     work: Work
     future: asyncio.Future[Any] | None
@@ -48,7 +48,7 @@ class DatabaseJob:
 
 
 class ConnectionThread:
-    """A thread that owns one connection, takes all queued jobs at once, and wakes each event loop once per batch."""
+    """A thread with one connection; it runs all queued jobs as a batch and wakes each event loop once per batch."""
 
     def __init__(self, path: Path, kind: str, connect: Callable[[], Connection]) -> None:
         self._path = path
@@ -59,18 +59,18 @@ class ConnectionThread:
         self._closed = True
 
     async def open(self) -> None:
-        """Start the thread and wait until its connection stands; raises what connecting raised."""
+        """Start the thread and wait until it is connected; raises the error of a failed connection."""
         self._state_change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._thread.start()
         await self._state_change
         self._closed = False
 
     async def close(self) -> None:
-        """Do everything that is queued, then disconnect and end the thread."""
+        """Run all queued jobs, then disconnect and end the thread."""
         self._closed = True
         self._state_change = asyncio.get_running_loop().create_future()
         self._queue.put(None)
-        # Not by a thread of the loop's: all of them may be taken, by nodes that are still at work.
+        # Not in a thread of the loop's executor: executing nodes may occupy all of them.
         await self._state_change
 
     @property
@@ -81,7 +81,7 @@ class ConnectionThread:
         return self._queue
 
     def _serve_writes(self) -> None:
-        """Run every job of a batch in its own savepoint and commit once; a failing commit fails all of them."""
+        """Run each job of a batch in its own savepoint and commit once; a failed commit fails all jobs."""
         for connection, jobs in self._batches():
             driver = driver_of(connection)
             try:
@@ -104,7 +104,7 @@ class ConnectionThread:
                     logger.opt(exception=job.error).error("A queued write to {} failed and is not stored.", self._path)
 
     def _serve_reads(self) -> None:
-        """Run every job in a read transaction of its own, so that all it reads is of one moment."""
+        """Run each job in its own read transaction, so that it reads one snapshot."""
         for connection, jobs in self._batches():
             driver = driver_of(connection)
             for job in jobs:
@@ -119,7 +119,7 @@ class ConnectionThread:
                     job.error = to_persistence_error(self._path, error)
 
     def _batches(self) -> Iterator[tuple[Connection, list[DatabaseJob]]]:
-        """Connect, give what is queued, batch by batch, and disconnect; who waits for a batch is woken after it."""
+        """Connect, yield the queued jobs in batches, and disconnect; wake the callers after each batch."""
         try:
             connection = self._connect()
         except Exception as error:  # noqa: BLE001 - the caller of `open` gets it
@@ -152,35 +152,35 @@ class SqliteDatabase:
         self._reader = reader
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run work in the writer's transaction and return its result once that is committed.
+        """Run work in the writer's transaction and return its result after the commit.
 
-        Cancelling the caller does not take a queued write back.
+        Cancelling the caller does not cancel a queued write.
 
         Raises:
-            PersistenceError: the database could not store it; then nothing of this work is stored.
-            Exception: whatever the work raised; then nothing of this work is stored either.
+            PersistenceError: the database could not store it; nothing of this work is stored.
+            Exception: any error of the work itself; nothing of this work is stored.
         """
         future = asyncio.get_running_loop().create_future()
         self._writer.queue.put(DatabaseJob(work, future))
         return cast("T", await future)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run work that only reads, in one snapshot that has every acknowledged write."""
+        """Run work that only reads, in one snapshot with all committed writes."""
         future = asyncio.get_running_loop().create_future()
         self._reader.queue.put(DatabaseJob(work, future))
         return cast("T", await future)
 
     def queue_write(self, work: Callable[[Connection], object]) -> None:
-        """Queue work behind all earlier writes without waiting; a failure is logged."""
+        """Queue work after all earlier writes without waiting; a failure is logged."""
         self._writer.queue.put(DatabaseJob(work, None))
 
     async def require_writable(self) -> None:
-        """Commit a write that changes nothing, and take new space on the file's disk for a moment.
+        """Check that the database can store data: commit an empty write, and allocate space on its disk for a moment.
 
-        The commit alone is no proof: SQLite writes into blocks that its log has had before, also on a full disk.
+        The commit alone is not enough: SQLite reuses blocks of its log, also on a full disk.
 
         Raises:
-            PersistenceError: the database cannot store anything; says why.
+            PersistenceError: the database cannot store data, and why.
         """
         await self.write(partial(_check_writable, self.path))
 
@@ -192,7 +192,7 @@ def _check_writable(path: Path, connection: Connection) -> None:
         with os.fdopen(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(bytes(SPACE_CHECK_BYTES))
     except OSError as error:
-        raise PersistenceError(f"{path}: nothing can be stored beside it: {error.strerror}. {DISK_FULL.fix}") from error
+        raise PersistenceError(f"{path}: its folder has no free space: {error.strerror}. {DISK_FULL.fix}") from error
     finally:
         probe.unlink(missing_ok=True)
 
@@ -201,10 +201,10 @@ def _check_writable(path: Path, connection: Connection) -> None:
 async def open_database(
     path: Path, prepare: Callable[[Connection], object] | None = None, *, functions: SqlFunctions | None = None
 ) -> AsyncIterator[SqliteDatabase]:
-    """Open the file, creating it, and do everything queued before closing it.
+    """Open the file, creating it if necessary, and run all queued jobs before closing it.
 
-    `prepare` runs first, in one transaction on the writer's connection: it creates tables and brings older ones up to
-    date. `functions` are SQL functions by name.
+    `prepare` runs first, in one transaction on the writer's connection; it creates or upgrades the tables. `functions`
+    are SQL functions by name.
 
     Raises:
         PersistenceError: the file cannot be opened, is damaged, or is not writable.
@@ -225,7 +225,7 @@ async def open_database(
 def connect_writer(
     path: Path, prepare: Callable[[Connection], object] | None, functions: SqlFunctions | None = None
 ) -> Connection:
-    """Open the writing connection, creating the file for its owner only, and run `prepare` in one transaction.
+    """Open the writing connection and run `prepare` in one transaction; a new file is private to its owner.
 
     Raises:
         PersistenceError: the file cannot be opened, is damaged, or is not writable.
@@ -247,7 +247,7 @@ def connect_writer(
 
 
 def connect_reader(path: Path, functions: SqlFunctions | None = None) -> Connection:
-    """Open a connection that refuses to write."""
+    """Open a read-only connection."""
     with translate_errors(path):
         connection = _connect(path, functions)
         driver_of(connection).execute("PRAGMA query_only=ON")
@@ -279,72 +279,72 @@ def disconnect(connection: Connection) -> None:
 
 
 def driver_of(connection: Connection) -> sqlite3.Connection:
-    """Give the driver's connection under a SQLAlchemy connection."""
+    """Return the driver's connection of a SQLAlchemy connection."""
     return cast("sqlite3.Connection", connection.connection.driver_connection)
 
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[sqlite3.Connection]:
-    """Hold the write lock; commit at the end, or roll everything back."""
+    """Run the block in a transaction with the write lock; roll back after an error."""
     driver = driver_of(connection)
     driver.execute("BEGIN IMMEDIATE")
     try:
         yield driver
         driver.execute("COMMIT")
     finally:
-        # SQLite has ended the transaction by itself after some failures (a full disk).
+        # SQLite ends the transaction by itself after some failures (a full disk).
         if driver.in_transaction:
             driver.execute("ROLLBACK")
 
 
 def to_persistence_error(path: Path, error: Exception) -> Exception:
-    """Turn a failure of the database into a PersistenceError; give any other error back as it is.
+    """Convert a database failure to a PersistenceError; return any other error unchanged.
 
-    A violated constraint stays what it is: the work that caused it understands it.
+    A violated constraint is returned unchanged, because the work that caused it handles it.
     """
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     if not isinstance(cause, sqlite3.DatabaseError) or isinstance(
         cause, sqlite3.IntegrityError | sqlite3.ProgrammingError
     ):
         return error
-    explained_error = PersistenceError(f"{path}: {cause}. {sqlite_failure(cause).fix}")
-    explained_error.__cause__ = error
-    return explained_error
+    converted = PersistenceError(f"{path}: {cause}. {sqlite_failure(cause).fix}")
+    converted.__cause__ = error
+    return converted
 
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Raise database failures inside the block as `explain` describes them."""
+    """Convert database failures inside the block by `to_persistence_error`."""
     try:
         yield
     except (sqlite3.Error, DBAPIError) as error:
-        explanation = to_persistence_error(path, error)
-        if explanation is error:
+        converted = to_persistence_error(path, error)
+        if converted is error:
             raise
-        raise explanation from error
+        raise converted from error
 
 
 def _commit_error(path: Path, error: Exception) -> Exception:
-    """Give each caller an error of its own: two tasks must not share one traceback."""
+    """Return a new error for one caller: two tasks must not share one traceback."""
     cause = to_persistence_error(path, error)
-    lost = PersistenceError(f"Nothing of this write is stored. {cause}")
-    lost.__cause__ = cause
-    return lost
+    commit_error = PersistenceError(f"This write was not stored. {cause}")
+    commit_error.__cause__ = cause
+    return commit_error
 
 
 def _no_op(_: Connection) -> None:
-    """Stand for the work of a connection that was opened or closed."""
+    """Do nothing; the work of jobs that report an opened or closed connection."""
 
 
 def _wake_waiters(jobs: list[DatabaseJob]) -> None:
-    """Resolve the futures of the jobs on their loops; a loop that is gone has nobody waiting."""
+    """Resolve the futures of the jobs on their loops; ignore closed loops."""
     by_loop: dict[asyncio.AbstractEventLoop, list[DatabaseJob]] = {}
     for job in jobs:
         if job.future is not None:
             by_loop.setdefault(job.future.get_loop(), []).append(job)
-    for loop, waited_for in by_loop.items():
+    for loop, loop_jobs in by_loop.items():
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_resolve_futures, waited_for)
+            loop.call_soon_threadsafe(_resolve_futures, loop_jobs)
 
 
 def _resolve_futures(jobs: list[DatabaseJob]) -> None:
@@ -355,5 +355,5 @@ def _resolve_futures(jobs: list[DatabaseJob]) -> None:
             job.future.set_exception(job.error)
         else:
             job.future.set_result(job.result)
-        # The thread holds its last batch until the next one.
+        # Free the memory: the thread references its last batch until the next one.
         job.work, job.future, job.result = _no_op, None, None

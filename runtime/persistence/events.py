@@ -29,7 +29,7 @@ from toolweave.runtime.persistence.run_rows import run_by_id
 from toolweave.runtime.persistence.schema import Statement, run_events, runs, thread_events, thread_sequences, threads
 
 RUN_ID: BindParameter[str] = bindparam("run_id")
-# One statement for many rows: between statements the driver gives way to the event loop and has to wait for it again.
+# One statement for many rows: after each statement the driver's thread has to wait for the interpreter lock again.
 INSERT_EVENTS = "INSERT OR IGNORE INTO run_events (run_id, seq, event, data) VALUES "
 ROWS_PER_STATEMENT = 250
 events_after = Statement(
@@ -57,20 +57,20 @@ def append_events(connection: Connection, events: Sequence[StreamEvent]) -> None
 def read_events(
     connection: Connection, run_id: str, after: int, limit: int, id_prefix: str | None = None
 ) -> list[StreamEvent]:
-    """Read the events of a run that follow a sequence number, in their order."""
+    """Return the events of a run after a sequence number, in order."""
     rows = events_after.all(connection, {"run_id": run_id, "after": after, "most": limit})
     return [StreamEvent(row.seq, row.event, row.data, event_id(id_prefix, row.seq), run_id) for row in rows]
 
 
 def event_id(prefix: str | None, seq: int) -> str | None:
-    """Give the SSE id `<prefix>-<seq>`: unique in its run, and it sorts as text."""
+    """Return the SSE id `<prefix>-<seq>`: unique in its run, and sortable as text; None without a prefix."""
     return None if prefix is None else f"{prefix}-{seq:010d}"
 
 
-# A process that died may have told clients of events that it had not stored yet: at its threads the numbering
-# goes on in a new block. No more than this can be on its way to the disk.
+# A crashed process may have sent events that it had not stored yet, so its threads continue with numbers from a new
+# block. Fewer events than this can be unstored at a time.
 SEQS_PER_RESTART = 1_000_000
-# What late subscribers of a thread get replayed at most.
+# The events of a thread that are stored at most, to be replayed for later subscribers.
 MAX_STORED_EVENTS = 10_000
 MAX_STORED_BYTES = 64 * 1024 * 1024
 
@@ -112,7 +112,7 @@ _ranked_events = (
 )
 newest_excess = Statement(
     select(func.max(_ranked_events.c.seq).label("seq")).where(
-        or_(_ranked_events.c.place > bindparam("kept"), _ranked_events.c.size > bindparam("kept_bytes"))
+        or_(_ranked_events.c.place > bindparam("max_events"), _ranked_events.c.size > bindparam("max_bytes"))
     )
 )
 delete_events = Statement(
@@ -132,7 +132,7 @@ def append_thread_events(connection: Connection, events: Sequence[tuple[str, Str
 
 
 def read_last_seq(connection: Connection, thread_id: str) -> int:
-    """Give the last number that a thread's events have had; 0 when there was none."""
+    """Return the last event number of a thread; 0 without events."""
     row = select_last_seq.first(connection, {"thread_id": thread_id})
     return 0 if row is None else int(row.last_seq)
 
@@ -140,14 +140,14 @@ def read_last_seq(connection: Connection, thread_id: str) -> int:
 def read_thread_events(
     connection: Connection, thread_id: str, after: int, limit: int, channels: Collection[str] | None
 ) -> list[StreamEvent]:
-    """Read a thread's events on some channels (None: on all) that follow a number, in their order."""
+    """Return a thread's events on these channels (None: all) after a number, in order."""
     query = _select_events(thread_id).where(thread_events.c.seq > after, _on_channels(channels))
     query = query.order_by(thread_events.c.seq).limit(limit)
     return [_event_from_row(*row) for row in connection.execute(query)]
 
 
 def read_lifecycle(connection: Connection, thread_id: str, run_id: str | None) -> list[StreamEvent]:
-    """Read how a run's graphs began and ended; the thread's last run when none is named."""
+    """Return the lifecycle events of a run; of the thread's last run if `run_id` is None."""
     query = _select_events(thread_id).where(thread_events.c.channel == "lifecycle").order_by(thread_events.c.seq)
     if run_id is None:
         newest = select(thread_events.c.run_id).where(thread_events.c.thread_id == thread_id)
@@ -162,14 +162,14 @@ def read_lifecycle(connection: Connection, thread_id: str, run_id: str | None) -
 def prune_thread_events(
     connection: Connection, thread_id: str, max_events: int = MAX_STORED_EVENTS, max_bytes: int = MAX_STORED_BYTES
 ) -> None:
-    """Keep only a thread's newest events, so many of them and of so many bytes in all."""
-    row = newest_excess.first(connection, {"thread_id": thread_id, "kept": max_events, "kept_bytes": max_bytes})
+    """Delete all but a thread's newest events, at most `max_events` and `max_bytes` in total."""
+    row = newest_excess.first(connection, {"thread_id": thread_id, "max_events": max_events, "max_bytes": max_bytes})
     if row.seq is not None:
         delete_events.run(connection, {"thread_id": thread_id, "upto": row.seq})
 
 
 def start_new_blocks(connection: Connection) -> None:
-    """Skip the numbers that a process which is gone may have given out: those of the runs it was executing."""
+    """Skip the numbers that an earlier process may have used for the runs that it was executing."""
     started = select(runs.c.thread_id.distinct(), cast(SEQS_PER_RESTART, Integer)).where(
         runs.c.status.in_(("pending", "running")), runs.c.attempt > 0
     )
@@ -197,7 +197,7 @@ def _event_from_row(
 
 
 def channel_method(channel: str) -> str:
-    """Give the method under which a channel's events are sent."""
+    """Return the protocol method of a channel's events."""
     if channel == "input":
         return "input.requested"
     return "custom" if channel.startswith(CUSTOM_PREFIX) else channel

@@ -1,4 +1,4 @@
-"""Store runs and move them between their states, each move in one transaction: pending, running, ended."""
+"""Store runs and change their status (pending, running, ended), each change in one transaction."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -39,16 +39,16 @@ from toolweave.runtime.persistence.threads import is_being_deleted, store_thread
 from toolweave.sealing import Seal
 
 T = TypeVar("T")
-# Work that belongs to a run's creation or end: in the same transaction, both or neither.
+# Database work in the transaction that creates or ends a run, so that both are stored or neither.
 ExtraWork = Callable[[Connection], object]
 
 
 class RollbackRequestedError(Conflict):
-    """A rollback was promised to somebody while the run's last results were on their way here."""
+    """A client's rollback request was accepted before the run's end was stored."""
 
 
 def claim_run(connection: Connection, run_id: str, now: int) -> Run | None:
-    """Take a pending run for execution; None when it may not start now."""
+    """Mark a pending run as running and return it; None if it may not start now."""
     row = sql.start_run.first(connection, {"of_run": run_id, "now": now})
     return None if row is None else run_from_row(row)
 
@@ -61,11 +61,11 @@ def finalise_run(
     now: int,
     extra_work: ExtraWork | None = None,
 ) -> str | None:
-    """Write how an execution ended and return the thread's next run that is due.
+    """Store how an execution ended and return the id of the thread's next due run.
 
     Raises:
-        Conflict: another attempt has taken the run over, or it has ended already.
-        RollbackAskedError: the run is to be rolled back, and the outcome does not do it; nothing is written.
+        Conflict: another attempt executes the run, or it has ended already.
+        RollbackRequestedError: a rollback was requested, and the outcome is none; nothing is stored.
     """
     parameters = {
         "of_run": run_id,
@@ -92,7 +92,7 @@ def finalise_run(
 
 
 def merge_run_metadata(connection: Connection, run_id: str, attempt: int, added: JsonObject, now: int) -> bool:
-    """Merge into the metadata of a run that this attempt executes; False when it does so no more."""
+    """Merge into the metadata of a run; False if this attempt no longer executes it."""
     row = sql.metadata_of_attempt.first(connection, {"of_run": run_id, "of_attempt": attempt})
     if row is None:
         return False
@@ -101,13 +101,13 @@ def merge_run_metadata(connection: Connection, run_id: str, attempt: int, added:
 
 
 def find_startable_run(connection: Connection, thread_id: str, now: int) -> str | None:
-    """Name the run of the thread that may start now, if there is one."""
+    """Return the id of the thread's run that may start now, or None."""
     row = sql.startable_run.first(connection, {"of_thread": thread_id, "now": now})
     return None if row is None else row.run_id
 
 
 def request_run_cancel(connection: Connection, run_id: str, action: CancelAction, now: int) -> None:
-    """Mark a run that has begun, or end a pending one at once.
+    """Mark a started run as cancelled, or end a pending one at once.
 
     Raises:
         NotFound: there is no such run, or it has ended.
@@ -121,7 +121,7 @@ def request_run_cancel(connection: Connection, run_id: str, action: CancelAction
 
 
 def _cancel_run(connection: Connection, run: Any, action: CancelAction, now: int) -> None:
-    """End a run that has not begun at once; mark another one, which ends when its executor has stopped it."""
+    """End a run that has not started; mark a started one, which the engine then stops."""
     if has_started(run):
         if run.cancel != "rollback":
             sql.mark_cancelled.run(connection, {"of_run": run.run_id, "action": action})
@@ -132,7 +132,7 @@ def _cancel_run(connection: Connection, run: Any, action: CancelAction, now: int
 
 
 def delete_run(connection: Connection, thread_id: str, run_id: str, now: int) -> None:
-    """Delete a run and its events; its thread is free again when it was the last active one.
+    """Delete a run and its events; release its thread if it was the last active run.
 
     Raises:
         NotFound: the thread has no such run.
@@ -146,13 +146,13 @@ def delete_run(connection: Connection, thread_id: str, run_id: str, now: int) ->
 
 
 def recover_runs(connection: Connection, now: int) -> list[str]:
-    """Make the runs of a process that is gone pending again; name, per thread, the one that may start now."""
+    """Make the running runs of an earlier process pending; return the id of the startable run of each thread."""
     sql.requeue_running.run(connection, {"now": now})
     return [row.run_id for row in sql.startable_runs.all(connection, {"now": now})]
 
 
 def delayed_runs(connection: Connection, now: int) -> list[tuple[str, datetime]]:
-    """Name the pending runs that become due later, and when, soonest first."""
+    """Return the pending runs that become due later with their due times, soonest first."""
     return [(row.run_id, from_micros(row.not_before)) for row in sql.delayed_runs.all(connection, {"now": now})]
 
 
@@ -192,10 +192,10 @@ def create_run(
 ) -> CreatedRun:
     """Create a pending run and make its thread busy (langgraph_api.md sections 5.1, 5.7, 5.12).
 
-    `alongside` runs first. A thread that is created for it lives for `thread_ttl`; `seal` encrypts its credentials.
+    `extra_work` runs first. A thread that is created for the run gets `thread_ttl`. `seal` encrypts the credentials.
 
     Raises:
-        NotFound: the thread does not exist and is not to be created, or is not for whoever asks.
+        NotFound: the thread does not exist and must not be created, or it does not match the run's thread filter.
         Conflict: the thread is busy and the strategy is reject, it is being deleted, or a run with this id exists.
     """
     if extra_work is not None:
@@ -210,7 +210,7 @@ def create_run(
     else:
         inherited = from_json(head.metadata)
         if not is_allowed(new.thread_filter, inherited):
-            # It was not there yet when the application was asked about it.
+            # The thread was created after the authorization handler had been called.
             raise NotFound(NOT_FOUND_TEXT)
         if is_being_deleted(head):
             raise Conflict(DELETED_TEXT.format(thread_id=new.thread_id))
@@ -255,7 +255,7 @@ def _mark_thread_busy(connection: Connection, new: NewRun, metadata: JsonObject)
 
 
 def _inherit_metadata(new: NewRun, metadata: JsonObject) -> NewRun:
-    """Let a run say what its thread says of itself, where it does not say otherwise, and its checkpoints too."""
+    """Add the thread's metadata to a run and its checkpoints, where the run does not override them."""
     config = new.kwargs.get("config") or {}
     if not metadata:
         return new
@@ -264,27 +264,27 @@ def _inherit_metadata(new: NewRun, metadata: JsonObject) -> NewRun:
 
 
 def _owner_metadata(new: NewRun) -> JsonObject:
-    """Name the graph and assistant in the thread's metadata: chat pages search threads by them."""
+    """Return the graph and assistant for the thread's metadata, by which chat pages search threads."""
     return {"graph_id": new.graph_id, "assistant_id": new.assistant_id}
 
 
 def _thread_config(new: NewRun) -> JsonObject:
-    """Give the part of the run's config that the thread shows."""
+    """Return the part of the run's config that the thread shows."""
     return {**new.thread_config, "configurable": {}}
 
 
 def _is_due(new: NewRun, active: Sequence[Any], now: int) -> bool:
-    """Tell whether nothing keeps the new run from starting: no delay, no running run, no older one that is due."""
+    """Return whether the new run may start: no delay, no running run, and no older run that is due."""
     if new.not_before is not None and to_micros(new.not_before) > now:
         return False
     return not any(run.status == "running" or (run.not_before or 0) <= now for run in active)
 
 
 class RunRepository:
-    """The runs of all threads; the table is the truth, engines only say when.
+    """The runs of all threads; the table is authoritative, the engine only schedules.
 
-    At most one run of a thread is running, pending ones start in the order of their creation, and a delayed one
-    holds nobody up before it is due.
+    At most one run of a thread is running. Pending runs start in the order of their creation. A delayed run does not
+    block others before it is due.
     """
 
     def __init__(
@@ -301,15 +301,14 @@ class RunRepository:
         self._thread_ttl = thread_ttl
 
     async def create_run(self, new: NewRun, extra_work: ExtraWork | None = None) -> CreatedRun:
-        """Create a pending run, applying its multitask strategy, in one transaction (langgraph_api.md 5.7).
+        """Create a pending run and apply its multitask strategy, in one transaction (langgraph_api.md 5.7).
 
-        `alongside` runs first in that transaction; what it raises undoes everything.
-
-        Superseded pending runs have ended (or are gone, for rollback) when this returns; a superseded running one is
-        marked, and the new run becomes due when that one is finalised.
+        `extra_work` runs first in that transaction; if it raises, nothing is stored. When this returns, superseded
+        pending runs have ended (or are deleted, for rollback). A superseded running run is marked, and the new run
+        becomes due when that one is finalised.
 
         Raises:
-            NotFound: the thread does not exist and is not to be created.
+            NotFound: the thread does not exist and must not be created.
             Conflict: the thread is busy and the strategy is reject, or a run with this id exists.
             InvalidRequest: metadata or kwargs are not JSON.
         """
@@ -319,44 +318,44 @@ class RunRepository:
         return await self._database.write(work)
 
     async def claim(self, run_id: str) -> Run | None:
-        """Take a pending run for execution and count the attempt.
+        """Mark a pending run as running and count the attempt.
 
-        None when it is not pending, not due, or not the first in its thread's queue. `cancel` is set on a run whose
-        cancellation was asked for before a crash: end it, do not execute it.
+        Return None if it is not pending, not due, or not the first in its thread's queue. If `cancel` is set, a
+        cancellation was requested before a crash: the engine must end the run without executing it.
         """
         return await self._write(claim_run, run_id=run_id)
 
     async def finalise(
         self, run_id: str, attempt: int, outcome: Outcome, extra_work: ExtraWork | None = None
     ) -> str | None:
-        """Write how an execution ended, run and thread in one transaction; name the thread's next due run.
+        """Store a run's end and its thread's state in one transaction; return the id of the thread's next due run.
 
-        `alongside` joins that transaction when the run ends by it. A temporary run's thread is deleted. None as well
-        when the run was deleted meanwhile.
+        `extra_work` runs in that transaction if it ends the run. A temporary run's thread is deleted. Return None also
+        if the run was deleted meanwhile.
 
         Raises:
-            Conflict: `attempt` is not the one that executes the run (it was taken over, or has ended).
-            RollbackAskedError: the run is to be rolled back first; nothing is written.
+            Conflict: `attempt` does not execute the run any more (another attempt does, or it has ended).
+            RollbackRequestedError: the run must be rolled back first; nothing is stored.
         """
         return await self._write(finalise_run, run_id=run_id, attempt=attempt, outcome=outcome, extra_work=extra_work)
 
     async def credentials(self, run: Run) -> JsonObject:
-        """Decrypt the credentials of a run's caller, the parts of `Caller.credentials`.
+        """Decrypt the credentials of a run's caller, the result of `Caller.credentials`.
 
         Raises:
-            CredentialsUnreadable: the key is another one, or gone.
+            CredentialsUnreadable: the key has changed or is missing.
         """
         return await open_credentials(self._seal, run.sealed)
 
     async def merge_metadata(self, run_id: str, attempt: int, added: JsonObject) -> bool:
-        """Merge into the metadata of a running run, key by key, keeping all else that is there.
+        """Merge keys into the metadata of a running run.
 
-        False, and nothing is written, when `attempt` is not the one that executes the run.
+        Return False and store nothing if `attempt` no longer executes the run.
         """
         return await self._write(merge_run_metadata, run_id=run_id, attempt=attempt, added=added)
 
     async def find_startable(self, thread_id: str) -> str | None:
-        """Name the run that may start now on a thread; ask after a pending run was cancelled or a run deleted."""
+        """Return the id of the run that may start now on a thread; call it after a cancellation or a deletion."""
         return await self._database.read(partial(find_startable_run, thread_id=thread_id, now=self._now()))
 
     async def get(self, thread_id: str, run_id: str) -> Run:
@@ -376,7 +375,7 @@ class RunRepository:
         return await self._database.read(work)
 
     async def find(self, run_id: str) -> Run | None:
-        """Return a run by its id alone."""
+        """Return a run by its id, None if there is none."""
 
         def work(connection: Connection) -> Run | None:
             row = sql.run_by_id.first(connection, {"of_run": run_id})
@@ -385,7 +384,7 @@ class RunRepository:
         return await self._database.read(work)
 
     async def request_cancel(self, run_id: str, action: CancelAction) -> None:
-        """Ask for a run's end: a pending one is interrupted (or deleted, for rollback) at once, a running one marked.
+        """Request a run's end: interrupt a pending run (or delete it, for rollback), mark a running one.
 
         Raises:
             NotFound: there is no such run, or it has ended.
@@ -393,7 +392,7 @@ class RunRepository:
         await self._write(request_run_cancel, run_id=run_id, action=action)
 
     async def delete(self, thread_id: str, run_id: str) -> None:
-        """Delete a run and its events, also while it is running (langgraph_api.md 5.9).
+        """Delete a run and its events, even while it is running (langgraph_api.md 5.9).
 
         Raises:
             NotFound: the thread has no such run.
@@ -401,16 +400,16 @@ class RunRepository:
         await self._write(delete_run, thread_id=thread_id, run_id=run_id)
 
     async def recover(self) -> list[str]:
-        """Make every running run pending again, keeping its attempt; name the runs that may start now.
+        """Make all running runs pending again with the same attempt; return the ids of runs that may start now.
 
-        Only for the start of the one process that executes runs: a run it finds running has lost its process.
+        Only for the start of the process that executes runs: a run that is running then has lost its process.
         """
         return await self._write(recover_runs)
 
     async def requeue(self, run_id: str) -> bool:
-        """Make one running run pending again, as `recover` does; False when it has ended or is gone."""
+        """Make one running run pending again, like `recover`; False if it has ended or was deleted."""
         return await self._write(
-            lambda connection, **given: sql.requeue_run.first(connection, given) is not None, of_run=run_id
+            lambda connection, **values: sql.requeue_run.first(connection, values) is not None, of_run=run_id
         )
 
     async def list_pending(self) -> list[Run]:
@@ -433,7 +432,7 @@ class RunRepository:
         return await self._database.read(work)
 
     async def list_delayed(self) -> list[tuple[str, datetime]]:
-        """Name the pending runs that become due later, and when, soonest first."""
+        """Return the pending runs that become due later with their due times, soonest first."""
         return await self._database.read(partial(delayed_runs, now=self._now()))
 
     async def list(
@@ -467,10 +466,10 @@ def _require_thread(connection: Connection, thread_id: str) -> None:
 
 
 def resumable_runs(connection: Connection, thread_id: str, *, from_created_at: int, from_moment: int) -> list[Run]:
-    """Give the run that was created at `from_created_at` and those that came after it, in microseconds.
+    """Return the run that was created at `from_created_at` and those after it (microseconds).
 
-    One run at a time executes on a thread: the order of their ends is that of their events. When there is no such run,
-    or no more, it is those that have not ended by `from_moment`.
+    A thread executes one run at a time, so the order of their ends is that of their events. Without such a run, return
+    those that had not ended by `from_moment`.
     """
     ended = runs.c.status.in_(sorted(TERMINAL_STATUSES))
     query = (

@@ -1,7 +1,7 @@
 """Define the tables of app.db, create or upgrade them, and compile statements on them.
 
-JSON is text, so that it comes back as it was given; times are microseconds since the epoch. A test compares the tables
-with what migrations/ makes of an older file.
+JSON is stored as text, so that it is read back exactly; times are microseconds since the epoch. A test compares these
+tables with an older file after its migrations.
 """
 
 import threading
@@ -39,14 +39,14 @@ from toolweave.sealing import Seal
 MIGRATIONS = Path(__file__).with_name("migrations")
 # The revisions from and to which files are upgraded; their names sort by age.
 OLDEST_REVISION, NEWEST_REVISION = "0004", "0006"
-# Alembic hands the connection to its scripts through module globals.
+# Alembic passes the connection to its scripts through module globals.
 migration_lock = threading.Lock()
 
 
 def upgrade_schema(path: Path, connection: Connection, seal: Seal | None = None) -> None:
-    """Create the tables, or run the migrations that the database at `path` has not seen.
+    """Create the tables, or run the missing migrations of the database at `path`.
 
-    `seal` encrypts what earlier versions did not. Raises what `is_newest` raises.
+    `seal` encrypts credentials that earlier versions stored in plain text. Raises the errors of `is_current`.
     """
     revision = MigrationContext.configure(connection).get_current_revision()
     if is_current(path, revision):
@@ -62,10 +62,10 @@ def upgrade_schema(path: Path, connection: Connection, seal: Seal | None = None)
 
 
 def is_current(path: Path, revision: str | None) -> bool:
-    """Say whether a database that has schema `seen` (None: no tables) needs no migration.
+    """Return whether a database with this schema revision (None: no tables) needs no migration.
 
     Raises:
-        NewerSchema: this version does not know the schema.
+        NewerSchema: the schema is newer than this version of Toolweave.
         PersistenceError: the schema is older than any that can be upgraded.
     """
     alternative = "use another data folder (--data-dir or TOOLWEAVE_DATA_DIR)"
@@ -104,9 +104,9 @@ assistant_versions = Table(
     Column("metadata", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
 )
-# `settled` is the status to show when no run is pending or running: cancelling the only pending run of a thread
-# that waits for a human makes it interrupted again. `claim` is the token of the request or sweep that writes the
-# thread's checkpoints without a run (R-01); no run of the thread starts while it is set.
+# `settled` is the status without pending or running runs: if the only pending run of an interrupted thread is
+# cancelled, the thread is interrupted again. `claim` is the token of the request or sweep that writes the thread's
+# checkpoints without a run (R-01); no run of the thread starts while it is set.
 threads = Table(
     "threads",
     metadata,
@@ -126,8 +126,8 @@ threads = Table(
     Column("expires_at", BigInteger, index=True),
     Column("claim", Text),
 )
-# `seq` is the order of creation, which clocks and ids made elsewhere cannot promise. `sealed` are the caller's
-# credentials, encrypted; they go with the statement that ends the run (R-02).
+# `seq` is the order of creation, which clocks and clients' ids cannot guarantee. `sealed` holds the caller's encrypted
+# credentials; the statement that ends the run deletes them (R-02).
 runs = Table(
     "runs",
     metadata,
@@ -176,7 +176,7 @@ crons = Table(
     Column("user_members", Text),
     Column("sealed", LargeBinary),
 )
-# An outbox: a row is written in the transaction that ends its run and goes when the receiver has answered.
+# An outbox: a row is inserted in the transaction that ends its run, and deleted when the receiver has accepted it.
 webhook_deliveries = Table(
     "webhook_deliveries",
     metadata,
@@ -190,8 +190,8 @@ webhook_deliveries = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("given_up_at", BigInteger),
 )
-# What subscribers of the newer protocol hear; `data` is a whole event as JSON. `detail` events are more than the
-# reference server would tell (see runtime/events).
+# The events of the newer protocol; `data` is a whole event as JSON. The reference server does not send `detail` events
+# (see runtime/events).
 thread_events = Table(
     "thread_events",
     metadata,
@@ -225,43 +225,42 @@ TIME_COLUMNS = frozenset(
 
 
 class Statement:
-    """A SQLAlchemy statement turned into SQL text once, run on the driver; rows have their columns as attributes.
+    """A SQLAlchemy statement compiled to SQL once and executed by the driver; rows have their columns as attributes.
 
-    SQLAlchemy's own execution costs 20 µs, this 6. The tables use only types that drivers take and give as they are.
-
-    Failures are the driver's own exceptions.
+    SQLAlchemy's own execution takes 20 µs, this 6 µs. All column types are native to the driver. Errors are the
+    driver's exceptions.
     """
 
     def __init__(self, statement: ClauseElement, keys: list[str] | None = None) -> None:
         """Compile; `keys` are the columns that an insert fills."""
         compiled = statement.compile(dialect=sqlite_dialect(paramstyle="named"), column_keys=keys)
         self._sql = str(compiled)
-        # Values written into the statement are parameters too.
+        # Constants in the statement are parameters, too.
         self._constants = {name: value for name, value in compiled.params.items() if value is not None}
         columns = getattr(statement, "exported_columns", ())
         self._row: Callable[..., Any] = namedtuple("Row", [column.name for column in columns])  # type: ignore[misc]
 
     def run(self, connection: Connection, parameters: Parameters) -> None:
-        """Run it for its effect."""
+        """Execute the statement."""
         driver_of(connection).execute(self._sql, {**self._constants, **parameters})
 
     def run_many(self, connection: Connection, rows: Sequence[Parameters]) -> None:
-        """Run it for its effect, once per row of parameters."""
+        """Execute the statement once per row of parameters."""
         driver_of(connection).executemany(self._sql, [{**self._constants, **row} for row in rows])
 
     def first(self, connection: Connection, parameters: Parameters) -> Any:
-        """Run it and return the first row, or None."""
+        """Execute the statement and return the first row, or None."""
         row = driver_of(connection).execute(self._sql, {**self._constants, **parameters}).fetchone()
         return None if row is None else self._row(*row)
 
     def all(self, connection: Connection, parameters: Parameters) -> list[Any]:
-        """Run it and return all rows."""
+        """Execute the statement and return all rows."""
         found = driver_of(connection).execute(self._sql, {**self._constants, **parameters})
         return [self._row(*row) for row in found]
 
 
 def to_record(kind: type[R], row: Any, **overrides: Any) -> R:
-    """Make a record of the columns that a row shares with it; `given` are fields in another form."""
+    """Convert a row to a dataclass by equal names; `overrides` sets fields that are stored differently."""
     for field in fields(kind):  # type: ignore[arg-type]  # every kind is a dataclass
         name = field.name
         if name in overrides or name not in row._fields:
@@ -276,8 +275,8 @@ def to_record(kind: type[R], row: Any, **overrides: Any) -> R:
 
 
 def to_row(table: Table, record: Any, **overrides: object) -> dict[str, Any]:
-    """Make the columns that a record has in a table; `given` are those in another form."""
-    for name in table.c.keys():  # noqa: SIM118 - columns, not keys, are what it iterates over
+    """Convert a dataclass to the columns of a table by equal names; `overrides` sets columns that differ."""
+    for name in table.c.keys():  # noqa: SIM118 - iterating over it yields columns, not keys
         if name in overrides or not hasattr(record, name):
             continue
         value = getattr(record, name)

@@ -1,7 +1,8 @@
-"""Build searches: containment filters, what a request may see, order and pages.
+"""Build search queries: containment filters, authorization filters, order and pages.
 
-The filters that authorization handlers return are `{"owner": "ada"}`, with `$eq`, `$contains` (one element or several),
-`$or` and `$and`. The filters in force are ambient, as the caller is: searches apply them wherever a request leads.
+Authorization handlers return filters such as `{"owner": "ada"}`, with `$eq`, `$contains` (one element or several),
+`$or` and `$and`. The current filters are in a context variable, like the caller, and apply to all searches of a
+request.
 """
 
 import re
@@ -22,9 +23,9 @@ MAX_OFFSET = 2**63 - 1
 
 
 def where_contains(query: Select[Any], column: ColumnElement[str], pattern: JsonObject | None) -> Select[Any]:
-    """Keep the rows whose JSON contains the pattern, nested; an empty pattern keeps all.
+    """Select the rows whose JSON contains the pattern, recursively; an empty pattern selects all.
 
-    SQLite compares plain words by itself first: five times faster than our function, and without holding up Python.
+    SQLite compares plain texts itself first: five times faster than our function, and without blocking Python.
     """
     if not pattern:
         return query
@@ -35,7 +36,7 @@ def where_contains(query: Select[Any], column: ColumnElement[str], pattern: Json
 
 
 def storable_text(text: str) -> str:
-    """Make text that a database takes: lone surrogates, which a JSON body can hold, are in no stored name."""
+    """Return text that a database accepts: lone surrogates, which a JSON body can contain, are replaced."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -47,13 +48,13 @@ def select_page(
     limit: int,
     offset: int,
 ) -> Select[Any]:
-    """Give one page of a table's rows, newest or largest first unless asked otherwise.
+    """Return the query for one page of a table's rows, by default in descending order.
 
-    `keys` finds their keys: sorting those alone spares reading the values of all. The key as the last criterion makes
-    pages repeatable.
+    `keys` selects the keys of all matches: sorting only these avoids reading all rows. The key is the last sort
+    criterion, so that pages are stable.
     """
     (key,) = table.primary_key.columns
-    # People look names up without minding the case.
+    # Names are sorted case-insensitively.
     column = func.lower(table.c.name) if sort_by == "name" else table.c[sort_by]
     order = (column.asc(), key.asc()) if sort_order == "asc" else (column.desc(), key.desc())
     page_keys = keys.order_by(*order).limit(limit).offset(min(offset, MAX_OFFSET))
@@ -61,10 +62,11 @@ def select_page(
 
 
 def contains(document: object, pattern: object) -> bool:
-    """Tell whether everything in the pattern is in the document.
+    """Return whether a JSON document contains the pattern.
 
-    Objects need every key of the pattern, arrays an element for each of the pattern's, anything else equality;
-    true is not 1. The same as PostgreSQL's `@>` on jsonb, except that a bare scalar is not found in an array.
+    An object must have all keys of the pattern, an array a matching element for each element of the pattern; other
+    values must be equal, and true is not 1. Like PostgreSQL's `@>` on jsonb, except that a scalar does not match an
+    array.
     """
     if isinstance(pattern, dict):
         return isinstance(document, dict) and all(
@@ -76,7 +78,7 @@ def contains(document: object, pattern: object) -> bool:
 
 
 def json_contains(document: str | None, pattern: str) -> bool:
-    """Be the SQL function of that name; nothing is in NULL."""
+    """Return whether JSON text contains a JSON pattern, as an SQL function; NULL contains nothing."""
     if document is None:
         return False
     try:
@@ -95,22 +97,22 @@ MetadataFilter = Mapping[str, Any]
 
 
 class BadFilterError(ToolweaveError):
-    """An authorization handler returned a filter that means nothing; nobody gets through."""
+    """An authorization handler returned an invalid filter; the request is denied."""
 
 
 def check_metadata_filter(metadata_filter: MetadataFilter) -> None:
-    """Raise WrongFilterError for a filter with an unknown operator or a value that is no JSON scalar."""
+    """Raise BadFilterError for a filter with an unknown operator or a value that is not a JSON scalar."""
     _matches_filter(metadata_filter, {})
 
 
 def is_allowed(metadata_filter: MetadataFilter | None, metadata: JsonObject) -> bool:
-    """Tell whether a filter lets metadata through; None lets all."""
+    """Return whether metadata matches a filter; None matches all."""
     return metadata_filter is None or _matches_filter(metadata_filter, metadata)
 
 
 @contextmanager
 def use_filters(filters: Mapping[FilteredResource, MetadataFilter | None]) -> Iterator[None]:
-    """Let the searches of the block see only what the filters let through."""
+    """Apply the filters to all searches inside the block."""
     token = _CURRENT_FILTERS.set({**_CURRENT_FILTERS.get(), **filters})
     try:
         yield
@@ -119,18 +121,18 @@ def use_filters(filters: Mapping[FilteredResource, MetadataFilter | None]) -> It
 
 
 def current_filter(resource: FilteredResource) -> MetadataFilter | None:
-    """Give the filter of the request that is being answered; None shows all."""
+    """Return the current request's filter for a resource; None allows all."""
     return _CURRENT_FILTERS.get().get(resource)
 
 
 def is_visible(resource: FilteredResource, column: ColumnElement[str]) -> ColumnElement[bool]:
-    """Give the condition that rows whose metadata is in `column` may be seen."""
+    """Return the SQL condition that the metadata in `column` matches the current filter."""
     metadata_filter = current_filter(resource)
     return true() if metadata_filter is None else _filter_condition(metadata_filter, column)
 
 
 def where_visible(query: Select[Any], resource: FilteredResource, column: ColumnElement[str]) -> Select[Any]:
-    """Keep the rows that may be seen."""
+    """Select the rows whose metadata match the current filter."""
     return query if current_filter(resource) is None else query.where(is_visible(resource, column))
 
 
@@ -138,7 +140,7 @@ _CURRENT_FILTERS: ContextVar[Mapping[FilteredResource, MetadataFilter | None]] =
 
 
 def _matches_filter(metadata_filter: MetadataFilter, metadata: JsonObject) -> bool:
-    # No generator expressions: every part is checked, also behind one that decides.
+    # No generator expressions: all parts are validated, also after one that decides.
     found = []
     for key, value in metadata_filter.items():
         if key in ("$or", "$and"):
@@ -167,7 +169,7 @@ def _nested_filters(key: str, value: Any) -> list[MetadataFilter]:
 
 
 def _field_pattern(key: str, value: Any) -> JsonObject:
-    """Write one field's demand as what its metadata must contain."""
+    """Convert the filter on one field to the JSON pattern that the metadata must contain."""
     if isinstance(value, Mapping):
         if len(value) != 1 or not value.keys() <= {"$eq", "$contains"}:
             raise BadFilterError(f"An authorization filter on {key!r} has an unknown operator: use $eq or $contains.")

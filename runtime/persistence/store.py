@@ -1,7 +1,7 @@
-"""Keep LangGraph's long-term store in SQLite, for graphs and the API alike (langgraph_api.md section 2.6).
+"""LangGraph's long-term store in SQLite, for graphs and the API (langgraph_api.md section 2.6).
 
-Every call is a job of its own on the file's writer or reader thread: concurrent calls share a commit and nothing else,
-so one that fails fails alone, nothing waits for a lock, and the event loop never waits for the disk.
+Each call is a job on the file's writer or reader thread. Concurrent calls only share a commit, so a failure affects one
+call, no call waits for a lock, and the event loop never waits for the disk.
 """
 
 import asyncio
@@ -47,14 +47,14 @@ WHOLE_VALUE_PATHS = ("$",)
 
 @dataclass(frozen=True, slots=True)
 class StoreIndex:
-    """What embeds texts, the length of its vectors, and the paths of a value that are embedded unless a put says."""
+    """The embedding model, the length of its vectors, and the paths of a value that are embedded by default."""
 
     embeddings: Embeddings
     dims: int
     fields: Sequence[str] = WHOLE_VALUE_PATHS
 
     def extract_texts(self, value: Mapping[str, Any], paths: Sequence[str] | None) -> list[tuple[str, str]]:
-        """Give the texts to embed as (field name, text); a path that leads to several names each."""
+        """Return the texts to embed as (field name, text); the names of a path with several texts are numbered."""
         found: list[tuple[str, str]] = []
         for path in self.fields if paths is None else paths:
             texts = get_text_at_path(value, path if path in WHOLE_VALUE_PATHS else tokenize_path(path))
@@ -63,21 +63,21 @@ class StoreIndex:
         return found
 
     async def embed(self, texts: Sequence[str]) -> list[bytes]:
-        """Embed texts that are stored. Raises ConfigError for vectors of another length than `dims`."""
+        """Embed texts to store. Raises ConfigError for vectors of another length than `dims`."""
         if not texts:
             return []
         return [self._pack_vector(vector) for vector in await self.embeddings.aembed_documents(list(texts))]
 
     async def embed_query(self, text: str) -> bytes:
-        """Embed what is searched for. Raises ConfigError for a vector of another length than `dims`."""
+        """Embed a search query. Raises ConfigError for a vector of another length than `dims`."""
         return self._pack_vector(await self.embeddings.aembed_query(text))
 
     def _pack_vector(self, vector: Sequence[float]) -> bytes:
         if len(vector) != self.dims:
             raise ConfigError(
-                f"the embedding gave a vector of {len(vector)} numbers where dims is {self.dims}.",
+                f"the embedding returned a vector of {len(vector)} numbers where dims is {self.dims}.",
                 source="langgraph.json, store.index",
-                fix=f"Set dims to {len(vector)} if that is what the model gives.",
+                fix=f"Set dims to {len(vector)} if the model always returns vectors of this length.",
             )
         return array("f", vector).tobytes()
 
@@ -87,7 +87,7 @@ SWEEP_INTERVAL_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """How a store behaves: semantic search, how long items live (minutes, None for ever), how often expired ones go."""
+    """Options of a store: semantic search, time to live of items (minutes, None: no limit), interval of sweeps."""
 
     index: StoreIndex | None = None
     default_ttl: float | None = None
@@ -96,7 +96,7 @@ class StoreOptions:
 
 
 class SqliteStore(BaseStore):
-    """The store; open it with `open_store`. Synchronous calls work on any thread but the event loop's."""
+    """LangGraph's store in SQLite; open it with `open_store`. Synchronous calls must not run on the event loop."""
 
     supports_ttl = True
 
@@ -111,13 +111,13 @@ class SqliteStore(BaseStore):
         self.ttl_config = TTLConfig(refresh_on_read=options.refresh_on_read, default_ttl=options.default_ttl)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do operations: first what reads, in one snapshot, then all puts together or none of them.
+        """Run operations: first the reads, in one snapshot, then the puts, in one transaction.
 
         Raises:
-            InvalidNamespaceError: a label is empty or has a period.
+            InvalidNamespaceError: a label is empty or contains a period.
             ValueError: a filter has an unknown operator.
             InvalidRequest: a value is not JSON.
-            ConfigError: the embedding does not give what langgraph.json says.
+            ConfigError: the embedding does not match langgraph.json.
             PersistenceError: the database cannot be used.
         """
         requested = list(ops)
@@ -130,14 +130,14 @@ class SqliteStore(BaseStore):
         if reads:
             for index, found in zip(reads, await self._read(list(reads.values())), strict=True):
                 results[index] = found
-        # The last put of an item counts.
+        # The last put of an item wins.
         puts = {(op.namespace, op.key): op for op in requested if isinstance(op, PutOp)}
         if puts:
             await self._write(list(puts.values()))
         return results
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do operations from another thread than the event loop's, as `abatch` does."""
+        """Run operations like `abatch`, from another thread than the event loop's."""
         with suppress(RuntimeError):
             if asyncio.get_running_loop() is self._loop:
                 raise asyncio.InvalidStateError(
@@ -147,27 +147,27 @@ class SqliteStore(BaseStore):
         return asyncio.run_coroutine_threadsafe(self.abatch(ops), self._loop).result()
 
     async def sweep_ttl(self) -> int:
-        """Delete expired items, which nobody sees any more; gives how many."""
+        """Delete expired items, which reads skip already; return how many."""
         return await self._database.write(partial(store_items.delete_expired, now=self._clock()))
 
     def without_tool_results(self) -> Self:
-        """Give the store as clients see it: what is kept for a thread is for the runs of that thread only (D-7)."""
+        """Return a view for API clients, without the tool results that only a thread's own runs may read (D-7)."""
         view = copy(self)
         view._shows_tool_results = False  # noqa: SLF001 - of its own kind
         return view
 
     async def delete_thread_items(self, thread_id: str) -> None:
-        """Delete what the store keeps for a thread; most have nothing, which costs no write."""
+        """Delete the tool results of a thread; for most threads there are none, which costs no write."""
         if await self._database.read(partial(store_items.has_tool_results, thread_id=thread_id)):
             await self._database.write(partial(store_items.delete_tool_results, thread_id=thread_id))
 
     async def copy_thread_items(self, source: str, target: str) -> None:
-        """Keep for a thread what is kept for another one."""
+        """Copy the tool results of a thread to another one."""
         if await self._database.read(partial(store_items.has_tool_results, thread_id=source)):
             await self._database.write(partial(store_items.copy_tool_results, source=source, target=target))
 
     async def thread_ids(self) -> set[str]:
-        """Name the threads for which something is kept."""
+        """Return the ids of threads with stored tool results."""
         return await self._database.read(store_items.threads_with_tool_results)
 
     async def _read(self, ops: Sequence[Op]) -> list[Result]:
@@ -195,7 +195,7 @@ class SqliteStore(BaseStore):
     async def _add_vectors(
         self, index: StoreIndex, ops: Sequence[PutOp], items: Sequence[store_items.ItemWrite]
     ) -> list[store_items.ItemWrite]:
-        """Embed the texts of all items at once."""
+        """Return the items with their vectors; embed the texts of all items at once."""
         texts = [_texts_to_embed(index, op) for op in ops]
         vectors = iter(await index.embed([text for found in texts for _, text in found]))
         return [
@@ -206,7 +206,7 @@ class SqliteStore(BaseStore):
 
 @asynccontextmanager
 async def open_store(path: Path, options: StoreOptions) -> AsyncIterator[SqliteStore]:
-    """Open the store's file, creating it, and delete what expires until the block ends.
+    """Open the store's file, creating it if necessary; inside the block expired items are deleted at intervals.
 
     Raises:
         PersistenceError: the file cannot be used.
@@ -239,7 +239,7 @@ def _read_ops(
         elif isinstance(op, ListNamespacesOp):
             found = store_items.find_namespaces(driver, op, view)
         else:
-            raise TypeError(f"no store operation: {type(op).__name__}")
+            raise TypeError(f"not a store operation: {type(op).__name__}")
         results.append(found)
         used.extend(lifetimes)
     return results, used
@@ -251,7 +251,7 @@ def _texts_to_embed(index: StoreIndex, op: PutOp) -> list[tuple[str, str]]:
     return index.extract_texts(op.value, op.index)
 
 
-# The prefixes of langchain's init_embeddings; in front of a colon they do not name a module.
+# Provider prefixes of langchain's init_embeddings; other text before a colon is a module.
 EMBEDDING_PROVIDERS = frozenset(
     {
         "azure_ai",
@@ -271,10 +271,10 @@ SECTION = "langgraph.json, store.index"
 
 
 def build_store_options(entry: StoreEntry, folder: Path) -> StoreOptions:
-    """Make the store's options; relative paths start at `folder`.
+    """Build the store's options from langgraph.json; paths are relative to `folder`.
 
     Raises:
-        ConfigError: the embedding cannot be loaded, or is none.
+        ConfigError: the embedding cannot be loaded or is not an embedding.
     """
     index = None if entry.index is None else _build_index(entry.index, folder)
     if entry.ttl is None:
@@ -295,12 +295,12 @@ def _load_embeddings(embed: str, folder: Path) -> Embeddings:
         raise ConfigError(f"{embed!r} is a class.", source=SECTION, fix="Name an object made of it, or a function.")
     if not isinstance(loaded, Embeddings | str) and not callable(loaded):
         raise ConfigError(
-            f"{embed!r} is a {type(loaded).__name__}, which embeds nothing.",
+            f"{embed!r} is a {type(loaded).__name__}, which cannot embed texts.",
             source=SECTION,
             fix="Name a function from a list of texts to a list of vectors, or an Embeddings object.",
         )
     try:
-        # Imports langchain for a provider only: it brings the clients of all providers, few applications need it.
+        # This imports langchain only for a provider: it is large, and few applications need it.
         return ensure_embeddings(loaded)
     except (ImportError, ValueError) as error:
         fix = f"Install langchain and langchain-{provider.replace('_', '-')}, or name a function of your own."

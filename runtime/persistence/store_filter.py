@@ -1,8 +1,8 @@
-"""Decide whether a stored value fits a search's filter (langgraph_api.md sections 2.6 and 10).
+"""Match stored values with the filter of a search (langgraph_api.md sections 2.6 and 10).
 
-A filter maps top-level names of the value, taken literally, to what must be there: an equal value, an object whose
-entries must be there in turn, or operators such as {"$gte": 3}. SQLite leaves out most rows that cannot fit
-(`sql_condition`), `fits` decides about the others. Nothing of a filter ever becomes part of a statement.
+A filter maps literal top-level names of the value to an equal value, an object whose entries must match recursively, or
+operators such as {"$gte": 3}. SQLite skips most rows that cannot match (`sql_condition`), `matches_item_filter` checks
+the others. No text of a filter becomes part of a statement.
 """
 
 import re
@@ -18,14 +18,14 @@ ORDERINGS: Mapping[str, Comparison] = {
     "$lte": lambda value, limit: value <= limit,
 }
 OPERATORS = ("$eq", "$ne", *ORDERINGS)
-# SQLite compares names as they are written in JSON, and reads texts up to the first NUL.
+# SQLite compares names as they are escaped in JSON, and reads texts up to the first NUL.
 _PLAIN_NAME = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]{1,200}')
 _PLAIN_TEXT = re.compile(r"[^\x00\ud800-\udfff]*")
-# SQLite reads some decimal numbers a little differently from Python; integers within this bound are exact in both.
+# SQLite parses some decimal numbers a little differently from Python; integers below this bound are exact in both.
 _MAX_EXACT_INTEGER = 2**53
 # SQLite limits the conditions of a statement.
 _MAX_CONDITIONS = 30
-# {x} is what SQLite finds at a path: numbers sort before texts, true is 1, arrays and objects are their JSON text.
+# {x} is SQLite's value at a path: numbers sort before texts, true is 1, arrays and objects are their JSON text.
 _SQL_CONDITIONS = {
     "$eq": "{x} BETWEEN {low} AND {high}",
     "$ne": "({x} IS NOT {low} OR json_type(s.value, {path}) NOT IN ('text', 'integer', 'true', 'false') "
@@ -33,12 +33,12 @@ _SQL_CONDITIONS = {
     **dict.fromkeys(("$gt", "$gte"), "{x} >= {low}"),
     **dict.fromkeys(("$lt", "$lte"), "({x} <= {high} OR {x} >= '')"),
 }
-# What `to_json` marks as readable for Python only begins with a blank; a blob sorts behind every text.
+# JSON that only Python can decode starts with a blank (see `to_json`); a blob sorts after all texts.
 _NOT_PLAIN_OBJECT = "s.value < '{' OR s.value >= '|'"
 
 
 def check_item_filter(item_filter: Mapping[str, Any] | None) -> None:
-    """Raise ValueError for an operator that does not exist, wherever it stands in a filter."""
+    """Raise ValueError for an unknown operator at any depth of a filter."""
     for inner in (item_filter or {}).values():
         _check_operators(inner)
 
@@ -55,7 +55,7 @@ def _check_operators(expected: Any) -> None:
 
 
 def sql_condition(item_filter: Mapping[str, Any]) -> tuple[str, dict[str, object]]:
-    """Write a condition on a stored text that is true for every value that fits, and for few others."""
+    """Return an SQL condition, true for all stored values that match and few others, and its parameters."""
     parts: list[str] = []
     parameters: dict[str, object] = {}
     for name, inner in item_filter.items():
@@ -72,9 +72,9 @@ def sql_condition(item_filter: Mapping[str, Any]) -> tuple[str, dict[str, object
 
 
 def _operand_bounds(operator: str, operand: Any) -> tuple[Any, Any] | None:
-    """Give the bounds of an operand in SQLite; None where SQLite cannot leave anything out."""
+    """Return the bounds of an operand in SQLite; None if SQLite cannot skip rows by it."""
     if isinstance(operand, str):
-        # Orderings compare a text that reads as a number with numbers, too.
+        # Orderings also compare a numeric text with numbers.
         decides = _PLAIN_TEXT.fullmatch(operand) and (operator not in ORDERINGS or _to_number(operand) is None)
         return (operand, operand) if decides else None
     if not isinstance(operand, int | float) or not abs(operand) < _MAX_EXACT_INTEGER:
@@ -84,7 +84,7 @@ def _operand_bounds(operator: str, operand: Any) -> tuple[Any, Any] | None:
 
 
 def matches_item_filter(value: Mapping[str, Any], item_filter: Mapping[str, Any]) -> bool:
-    """Say whether a value has everything that the filter asks for."""
+    """Return whether a value matches all entries of the filter."""
     return all(_matches_value(value.get(name), inner) for name, inner in item_filter.items())
 
 
@@ -119,7 +119,7 @@ def _apply_operator(value: Any, operator: str, operand: Any) -> bool:
 
 
 def _to_number(value: Any) -> float | None:
-    """Read a number, also out of text; what is none (also a field that is not there) compares with nothing."""
+    """Convert a number or numeric text; None for other values, which no ordering matches."""
     if not isinstance(value, int | float | str):
         return None
     try:

@@ -1,8 +1,8 @@
-"""Read and write the rows of store items; columns are those of LangGraph's own SQLite store, whose files are read, too.
+"""Read and write the rows of store items; the tables are those of LangGraph's SQLite store, whose files can be used.
 
-`prefix` is the namespace joined by periods. What clients send is bound, never written into a statement. Tool results
-too long for a model are at ("threads", id, "tool_results"), where `nodes.large_results` puts them (D-7); whatever else
-an application has below "threads" is its own.
+`prefix` is the namespace joined by periods. Values from clients are bound parameters, never part of a statement.
+`nodes.large_results` stores tool results that are too long for a model at ("threads", id, "tool_results") (D-7). All
+other items below "threads" belong to the application.
 """
 
 import json
@@ -42,7 +42,7 @@ CREATE = (
     )
     """,
 )
-# An updated item keeps its place in searches and the time it was made.
+# An updated item keeps its position in searches and its creation time.
 PUT = (
     "INSERT INTO store (prefix, key, value, created_at, updated_at, expires_at, ttl_minutes) "
     "VALUES (:prefix, :key, :value, :now, :now, :expires_at, :ttl_minutes) ON CONFLICT (prefix, key) DO UPDATE SET "
@@ -60,24 +60,24 @@ REFRESH = (
     "AND expires_at > :now"
 )
 SWEEP = "DELETE FROM store WHERE expires_at IS NOT NULL AND expires_at <= :now"
-# Tool results kept for a thread: a server's threads have UUIDs, what looks otherwise is an application's own.
+# Tool results of a thread of this server, whose id is a UUID; other prefixes belong to the application.
 IS_TOOL_RESULTS = "LIKE 'threads.________-____-____-____-____________.tool_results'"
 _SHOWN = f"(:shows_tool_results OR s.prefix NOT {IS_TOOL_RESULTS})"
 _ALIVE = f"(s.expires_at IS NULL OR s.expires_at > :now) AND {_SHOWN}"
-# A range of the index on prefixes, without wildcards; `under` gives its bounds.
+# A range of the index on prefixes, without wildcards; see `namespace_bounds`.
 _IN_NAMESPACE = "s.prefix >= :prefix AND s.prefix < :end AND (s.prefix = :prefix OR s.prefix >= :below)"
 _COLUMNS = "s.prefix, s.key, s.value, s.created_at, s.updated_at, s.ttl_minutes"
 GET = f"SELECT {_COLUMNS} FROM store AS s WHERE s.prefix = :prefix AND s.key = :key AND {_ALIVE}"  # noqa: S608 - constants
 NAMESPACES = f"SELECT DISTINCT s.prefix FROM store AS s WHERE {_ALIVE}"  # noqa: S608 - constants
-# Searches find the rows first: the indexes on prefixes and on times suffice for it, and nothing large is sorted.
+# Searches find row ids first: the indexes on prefixes and on times suffice, and no large rows are sorted.
 ROW = f"SELECT {_COLUMNS} FROM store AS s WHERE s.rowid = ?"  # noqa: S608 - constants
-# Namespaces in the order in which they got their first item, then items as they were first put.
+# Namespaces in the order of their first items, then items in the order of their creation.
 _FOUND = f"""
     FROM (SELECT s.prefix, min(s.rowid) AS first FROM store AS s WHERE {_IN_NAMESPACE} GROUP BY s.prefix) AS place
     CROSS JOIN store AS s ON s.prefix = place.prefix
 """  # noqa: S608 - constants
 _VISIBLE = f"s.rowid NOT IN (SELECT rowid FROM store WHERE expires_at <= :now) AND {_SHOWN}"  # noqa: S608 - constants
-# An item's score is that of its best field; items without one come last.
+# An item's score is that of its best field; items without a score come last.
 _SCORES = f"""
     LEFT JOIN (
         SELECT s.prefix, s.key, max(nearness(s.embedding)) AS score
@@ -87,13 +87,13 @@ _SCORES = f"""
 
 
 def namespace_bounds(prefix: str) -> dict[str, object]:
-    """Bound a search to a namespace and everything below it; '' has everything below it."""
-    # '/' is the character after '.'; a blob comes after every text.
+    """Return the bounds of a namespace and all namespaces below it; '' is the root."""
+    # '/' is the character after '.'; a blob sorts after all texts.
     return {"prefix": prefix, "below": prefix and f"{prefix}.", "end": f"{prefix}/" if prefix else b""}
 
 
 def search_statement(condition: str, *, semantic: bool) -> str:
-    """Write the statement that finds the rows of a search, each with its score, in order."""
+    """Return the statement that selects the row ids of a search in order, each with its score."""
     score, scores, best = "NULL", "", ""
     if semantic:
         score, scores, best = "scored.score", _SCORES, "scored.score IS NULL, scored.score DESC, "
@@ -108,7 +108,7 @@ Namespace = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ItemWrite:
-    """One item to store, or to delete when `value` is None; `ttl` in minutes, `vectors` by field name."""
+    """An item to store, or to delete if `value` is None; `ttl` in minutes, `vectors` by field name."""
 
     namespace: Namespace
     key: str
@@ -119,7 +119,7 @@ class ItemWrite:
 
 @dataclass(frozen=True, slots=True)
 class ItemLifetime:
-    """An item that was found, and for how many minutes it lives on when that counts as use."""
+    """The key of an item that was read, and its time to live in minutes, which the read refreshes."""
 
     namespace: Namespace
     key: str
@@ -127,7 +127,7 @@ class ItemLifetime:
 
 
 class StoreView(NamedTuple):
-    """What a reader sees: what is alive at a moment, and the tool results kept for threads or all but these."""
+    """The items that a reader sees: those not expired at `now`, with or without the tool results of threads."""
 
     now: datetime
     shows_tool_results: bool = True
@@ -150,7 +150,7 @@ def write_items(connection: Connection, items: Sequence[ItemWrite], now: datetim
 
 
 def refresh_ttl(connection: Connection, items: Sequence[ItemLifetime], now: datetime) -> None:
-    """Let items that expire live their full time from now on."""
+    """Restart the time to live of items that expire."""
     rows = [
         {
             "prefix": ".".join(item.namespace),
@@ -164,12 +164,12 @@ def refresh_ttl(connection: Connection, items: Sequence[ItemLifetime], now: date
 
 
 def delete_expired(connection: Connection, now: datetime) -> int:
-    """Delete what has expired; gives how many items went."""
+    """Delete expired items; return how many."""
     return driver_of(connection).execute(SWEEP, {"now": _iso(now)}).rowcount
 
 
 def find_item(driver: sqlite3.Connection, op: GetOp, view: StoreView) -> tuple[Item | None, list[ItemLifetime]]:
-    """Read one item."""
+    """Return one item, or None."""
     parameters = {"prefix": ".".join(op.namespace), "key": op.key, **_view_parameters(view)}
     row = driver.execute(GET, parameters).fetchone()
     if row is None:
@@ -180,9 +180,9 @@ def find_item(driver: sqlite3.Connection, op: GetOp, view: StoreView) -> tuple[I
 def search_items(
     driver: sqlite3.Connection, op: SearchOp, view: StoreView, vector: bytes | None
 ) -> tuple[list[SearchItem], list[ItemLifetime]]:
-    """Read the items under a namespace that fit the filter: nearest first with a vector, else as they were put."""
+    """Return the items below a namespace that match the filter, by similarity to the vector or in creation order."""
     condition, operands = sql_condition(op.filter or {})
-    # SQLite skips items only where no filter is left to decide about them.
+    # With a filter, the offset and limit apply to the items that match it, not to SQLite's rows.
     skipped, start = (0, op.offset) if op.filter else (op.offset, 0)
     most = -1 if op.filter else op.limit
     parameters = {**_view_parameters(view), **operands, "most": most, "skipped": skipped}
@@ -197,7 +197,7 @@ def search_items(
 
 
 def find_namespaces(driver: sqlite3.Connection, op: ListNamespacesOp, view: StoreView) -> list[Namespace]:
-    """List namespaces that have items, cut to a depth, in order."""
+    """Return the namespaces with items in order, cut to a depth."""
     found = (tuple(prefix.split(".")) for (prefix,) in driver.execute(NAMESPACES, _view_parameters(view)))
     conditions = op.match_conditions or ()
     matching = (namespace for namespace in found if all(_matches_condition(namespace, one) for one in conditions))
@@ -224,7 +224,7 @@ def _matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
     if len(path) > len(namespace):
         return False
     labels = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
-    return all(wanted in ("*", label) for wanted, label in zip(path, labels, strict=True))
+    return all(pattern in ("*", label) for pattern, label in zip(path, labels, strict=True))
 
 
 def _lifetimes(rows: Sequence[tuple[Any, ...]]) -> list[ItemLifetime]:
@@ -279,27 +279,27 @@ _TOOL_RESULT_PREFIXES = (
 
 
 def is_tool_results(namespace: Sequence[str]) -> bool:
-    """Say whether a namespace holds tool results kept for a thread of a server, whose id is a UUID."""
+    """Return whether a namespace holds the tool results of a thread, whose id is a UUID."""
     return _TOOL_RESULTS.fullmatch(".".join(namespace)) is not None
 
 
 def has_tool_results(connection: Connection, thread_id: str) -> bool:
-    """Say whether a thread has any."""
+    """Return whether a thread has stored tool results."""
     return driver_of(connection).execute(_HAS_ITEMS, {"prefix": _prefix(thread_id)}).fetchone() is not None
 
 
 def delete_tool_results(connection: Connection, thread_id: str) -> None:
-    """Delete what a thread has."""
+    """Delete the tool results of a thread."""
     driver_of(connection).execute(_DELETE_ITEMS, {"prefix": _prefix(thread_id)})
 
 
 def copy_tool_results(connection: Connection, source: str, target: str) -> None:
-    """Give a thread what another one has."""
+    """Copy the tool results of a thread to another one."""
     driver_of(connection).execute(_COPY_ITEMS, {"source": _prefix(source), "target": _prefix(target)})
 
 
 def threads_with_tool_results(connection: Connection) -> set[str]:
-    """Name the threads that have any."""
+    """Return the ids of threads with stored tool results."""
     found = driver_of(connection).execute(_TOOL_RESULT_PREFIXES)
     return {prefix.removeprefix(_TOOL_RESULTS_START).removesuffix(_TOOL_RESULTS_END) for (prefix,) in found}
 
@@ -309,10 +309,10 @@ def _prefix(thread_id: str) -> str:
 
 
 def cosine_similarity_to(vector: bytes) -> Callable[[bytes], float | None]:
-    """Make a function that gives the cosine of the angle between the vector and another: 1 is the same direction.
+    """Return a function that computes the cosine similarity of this and another vector.
 
-    Our own, because many Pythons come with an SQLite that loads no extensions. It gives None for vectors of another
-    length, made by another model, and for those without a direction.
+    It is written in Python, because the SQLite of many Python builds cannot load extensions. It returns None for a
+    vector of another length, which is from another model, and for a zero vector.
     """
     query = array("f", vector)
     query_length = sqrt(sum(map(mul, query, query)))

@@ -1,8 +1,8 @@
 """Store threads (metadata, status, newest values), and claim them for writing their checkpoints (R-01).
 
-One writer at a time, a run or a request: a running run claims its thread by being the thread's only running run.
-Everything else that writes checkpoints takes a claim here: a state update, the deletion of a run, pruning, expiry, the
-deletion of a thread. The database stores who holds a thread; the checkpointer refuses writes under any other claim.
+A thread has one writer at a time. A run claims its thread by being the thread's only running run. Other writers of
+checkpoints acquire a claim here: a state update, the deletion of a run, pruning, expiry, the deletion of a thread. The
+database stores the holder of the claim; the checkpointer rejects writes under any other claim.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ from toolweave.runtime.persistence.schema import Statement, runs, threads, to_re
 from toolweave.runtime.persistence.search import current_filter, is_allowed, select_page, where_contains, where_visible
 
 IN_FLIGHT = "Thread {thread_id} has in-flight runs: {run_ids}. Wait for them to end or cancel them."
-# Begins the token of a claim under which the thread is deleted: nothing is created or changed there any more.
+# The prefix of the token of a claim for deletion: no run is created on the thread, and it is not changed any more.
 DELETION_PREFIX = "delete:"
 CLAIMED_TEXT = "Thread {thread_id} is being changed by another request. Try again when that has ended."
 TOKEN: BindParameter[str] = bindparam("token")
@@ -63,40 +63,40 @@ read_claim = Statement(select(threads.c.claim).where(sql.THREAD_BY_ID))
 
 @dataclass(frozen=True, slots=True)
 class ThreadClaim:
-    """The right to write a thread's checkpoints; no two claims have the same token."""
+    """The exclusive right to write a thread's checkpoints; tokens are unique."""
 
     thread_id: str
     token: str
 
     @classmethod
     def new(cls, thread_id: str) -> "ThreadClaim":
-        """Make a claim that nobody holds yet."""
+        """Return a new claim, which is not acquired yet."""
         return cls(thread_id, str(uuid4()))
 
     @classmethod
     def for_deletion(cls, thread_id: str) -> "ThreadClaim":
-        """Make a claim for deleting the thread: until it is released, runs cannot be created there."""
+        """Return a new claim for deleting the thread: until it is released, no run can be created there."""
         return cls(thread_id, f"{DELETION_PREFIX}{uuid4()}")
 
     @classmethod
     def for_run(cls, run: Run) -> "ThreadClaim":
-        """Name the claim that one attempt of a run has on its thread."""
+        """Return the claim of a run's current attempt on its thread."""
         return cls(run.thread_id, f"{run.run_id}:{run.attempt}")
 
 
 class ThreadClaims:
-    """The claims of requests and sweeps; those of runs are the rows of running runs."""
+    """The claims of requests and sweeps; a run's claim is its row with status running."""
 
     def __init__(self, database: SqliteDatabase, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._clock = clock
 
     async def acquire(self, claim: ThreadClaim, *, expired_by: datetime | None = None) -> None:
-        """Claim an idle thread; with `expired_by`, only if its time to live is over by then.
+        """Claim an idle thread; with `expired_by`, only if it has expired by then.
 
         Raises:
             NotFound: there is no such thread.
-            Conflict: a run is pending or running there, another claim holds it, or its time is not over.
+            Conflict: a run is pending or running there, another claim holds it, or it has not expired.
         """
         values = {
             "of_thread": claim.thread_id,
@@ -111,7 +111,7 @@ class ThreadClaims:
         await self._database.write(work)
 
     async def override(self, claim: ThreadClaim) -> None:
-        """Claim a thread whatever else holds it: it is about to be deleted. Raises NotFound."""
+        """Claim a thread that is to be deleted, and replace any other claim. Raises NotFound."""
 
         def work(connection: Connection) -> None:
             if override_claim.first(connection, {"of_thread": claim.thread_id, "token": claim.token}) is None:
@@ -120,7 +120,7 @@ class ThreadClaims:
         await self._database.write(work)
 
     async def release(self, claim: ThreadClaim) -> str | None:
-        """Give a claim up, if it is held, and name the run that may start now on its thread."""
+        """Release a claim if it is held, and return the id of the run that may start now on its thread."""
         values = {"of_thread": claim.thread_id, "token": claim.token, "now": to_micros(self._clock())}
 
         def work(connection: Connection) -> str | None:
@@ -131,12 +131,12 @@ class ThreadClaims:
         return await self._database.write(work)
 
     async def release_all(self) -> None:
-        """Give up all claims; only for the start of the one process that takes them."""
+        """Release all claims; only for the start of the process that uses the folder."""
         await self._database.write(lambda connection: clear_claims.run(connection, {}))
 
 
 def is_being_deleted(thread: Any) -> bool:
-    """Say whether the claim in a row of `threads` is for deleting it."""
+    """Return whether a row of `threads` has a claim for deletion."""
     return thread.claim is not None and thread.claim.startswith(DELETION_PREFIX)
 
 
@@ -158,14 +158,14 @@ ThreadSort = Literal["thread_id", "status", "created_at", "updated_at", "state_u
 
 
 class ExpiredThread(NamedTuple):
-    """A thread whose time is over, and what is to happen with it."""
+    """A thread whose time to live is over, and the strategy to apply."""
 
     thread_id: str
     strategy: TtlStrategy
 
 
 class ThreadFilter(TypedDict, total=False):
-    """What threads have to be, or to contain, to be found."""
+    """The conditions of a search for threads."""
 
     ids: Sequence[str] | None
     metadata: JsonObject | None
@@ -174,7 +174,7 @@ class ThreadFilter(TypedDict, total=False):
 
 
 class ThreadRepository:
-    """The threads of all graphs; those that ask for no time to live have `default_ttl`."""
+    """The threads of all graphs; those without a requested time to live have `default_ttl`."""
 
     def __init__(
         self, database: SqliteDatabase, clock: Callable[[], datetime] = utc_now, *, default_ttl: ThreadTtl | None = None
@@ -220,7 +220,7 @@ class ThreadRepository:
         return await self._database.read(lambda connection: _thread_from_row(_get_row(connection, thread_id)))
 
     async def patch(self, thread_id: str, metadata: JsonObject, ttl: ThreadTtl | None = None) -> Thread:
-        """Merge metadata into the thread's, key by key at the top level; a time to live counts from now.
+        """Merge metadata into the thread's, key by key at the top level; a time to live starts now.
 
         Raises:
             NotFound: there is none with this id.
@@ -263,7 +263,7 @@ class ThreadRepository:
     ) -> list[Thread]:
         """Return the threads among `ids` with this status that contain the metadata and the values.
 
-        With `values_as_stored` their values are the stored JSON, ready for the encoder: parsing and encoding those of a
+        With `raw_values` their values are the stored JSON, ready for the encoder: parsing and encoding those of a
         thousand threads takes seconds.
         """
         keys = _apply_filter(select(threads.c.thread_id), filters)
@@ -274,7 +274,7 @@ class ThreadRepository:
         )
 
     async def count(self, **filters: Unpack[ThreadFilter]) -> int:
-        """Count what search would find."""
+        """Return the number of threads that `search` would find."""
         query = _apply_filter(select(func.count()).select_from(threads), filters)
         return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
 
@@ -285,7 +285,7 @@ class ThreadRepository:
         status: ThreadStatus,
         interrupts: JsonObject,
     ) -> None:
-        """Mirror a state that was written by hand; a thread with pending runs stays busy.
+        """Store a state that a client wrote; a thread with pending runs stays busy.
 
         Raises:
             NotFound: there is none with this id.
@@ -300,7 +300,7 @@ class ThreadRepository:
         await self._database.write(work)
 
     async def list_expired(self, now: datetime, limit: int) -> list[ExpiredThread]:
-        """Name threads whose time to live is over and that nothing uses, the longest overdue first."""
+        """Return unused threads whose time to live is over, the longest overdue first."""
         query = (
             select(threads.c.thread_id, threads.c.ttl_strategy)
             .where(threads.c.expires_at <= to_micros(now), ~_has_active_runs())
@@ -310,13 +310,13 @@ class ThreadRepository:
         return await self._database.read(lambda connection: [ExpiredThread(*row) for row in connection.execute(query)])
 
     async def clear_expiry(self, thread_id: str, now: datetime) -> None:
-        """Let a thread that has expired by `now` stay until its next change."""
+        """Clear the expiry of a thread that has expired by `now`; its next change sets a new one."""
         cleared = _update_thread(thread_id).where(threads.c.expires_at <= to_micros(now)).values(expires_at=None)
         await self._database.write(lambda connection: connection.execute(cleared))
 
 
 def store_thread_state(connection: Connection, thread_id: str, state: Outcome, now: int) -> Sequence[Any]:
-    """Write the state that a thread has now, and return its runs that have not ended: with any, it stays busy."""
+    """Store a thread's state and return its unfinished runs; with any, the thread stays busy."""
     waiting = sql.active_runs.all(connection, {"of_thread": thread_id})
     sql.update_thread_state.run(
         connection,

@@ -1,4 +1,4 @@
-"""Keep webhook deliveries: an outbox, filled in the transaction that ends a run (langgraph_api.md 5.11)."""
+"""Store webhook deliveries in an outbox, in the transaction that ends a run (langgraph_api.md 5.11)."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -12,7 +12,7 @@ from toolweave.runtime.codec import from_micros, to_micros, utc_now
 from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.schema import Statement, to_record, to_row, webhook_deliveries
 
-# How long a delivery that was given up can be looked at.
+# How long a failed delivery is retained.
 FAILED_RETENTION = timedelta(days=7)
 
 _insert_row = Statement(insert(webhook_deliveries), [column.name for column in webhook_deliveries.c])
@@ -21,7 +21,7 @@ _DELIVERY_ID_MATCHES = webhook_deliveries.c.delivery_id == bindparam("of_deliver
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery:
-    """One run's webhook; `attempts` counts those that have begun, `body` lacks the time of sending."""
+    """The webhook of one run; `attempts` counts started attempts, `body` has no time of sending yet."""
 
     delivery_id: str
     run_id: str
@@ -31,20 +31,20 @@ class WebhookDelivery:
 
 
 def insert_delivery(connection: Connection, delivery: WebhookDelivery, now: datetime) -> None:
-    """Write a delivery that is due at once; for the transaction that ends its run."""
+    """Insert a delivery that is due at once, in the transaction that ends its run."""
     moment = to_micros(now)
     row = to_row(webhook_deliveries, delivery, next_attempt_at=moment, created_at=moment)
     _insert_row.run(connection, {"last_error": None, "given_up_at": None, **row})
 
 
 def url_origin(url: str) -> str:
-    """Give the part of a URL that names its server, with a slash behind it: just that for a path of our own."""
+    """Return scheme and host of a URL with a trailing slash; only the slash for a path on this server."""
     scheme, mark, rest = url.partition("://")
     return f"{scheme}{mark}{rest.partition('/')[0]}/" if mark else "/"
 
 
 class WebhookRepository:
-    """The deliveries of all runs. `written` is set when there is a new one."""
+    """The deliveries of all runs; `new_delivery` is set when there is a new one."""
 
     def __init__(self, database: SqliteDatabase, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
@@ -54,10 +54,10 @@ class WebhookRepository:
     async def start_next(
         self, now: datetime, *, excluded_ids: Collection[str] = (), excluded_origins: Collection[str] = ()
     ) -> WebhookDelivery | None:
-        """Begin an attempt of the delivery that is due longest; None when none is due.
+        """Count and return the delivery that is due longest; None if none is due.
 
-        It is counted before it is made, so that one which takes the process down is counted, too. Left out are the
-        deliveries `besides`, and those whose URL begins with one of `places`, each as `place_of` gives it.
+        The attempt is counted before it is made, so that one that crashes the process is counted, too. Deliveries in
+        `excluded_ids` are skipped, and those whose URL starts with one of `excluded_origins` (see `url_origin`).
         """
         whole = webhook_deliveries.c.url + "/"
         next_one = (
@@ -82,27 +82,27 @@ class WebhookRepository:
         return await self._database.write(work)
 
     async def next_due(self, now: datetime) -> datetime | None:
-        """Say when the next delivery becomes due, of those that are not yet."""
+        """Return the due time of the next delivery that is not due yet."""
         column = webhook_deliveries.c.next_attempt_at
         query = select(func.min(column)).where(column > to_micros(now))
         micros = await self._database.read(lambda connection: connection.execute(query).scalar())
         return None if micros is None else from_micros(micros)
 
     async def delete(self, delivery_id: str) -> None:
-        """Forget a delivery that has been heard."""
+        """Delete an accepted delivery."""
         statement = delete(webhook_deliveries).where(_DELIVERY_ID_MATCHES)
         await self._database.write(lambda connection: connection.execute(statement, {"of_delivery": delivery_id}))
 
     async def postpone(self, delivery_id: str, until: datetime, error: str) -> None:
-        """Try again later."""
+        """Store an attempt's error and the time of the next attempt."""
         await self._update(delivery_id, next_attempt_at=to_micros(until), last_error=error)
 
     async def mark_failed(self, delivery_id: str, error: str) -> None:
-        """Try no more; the delivery is kept for some days with its error."""
+        """Store that a delivery failed finally; it is retained for some days with its error."""
         await self._update(delivery_id, next_attempt_at=None, last_error=error, given_up_at=self._now())
 
     async def undo_attempts(self, delivery_ids: Sequence[str]) -> None:
-        """Take back the attempts that were broken off by us."""
+        """Decrement the attempts of deliveries that this server cancelled."""
         statement = (
             update(webhook_deliveries)
             .where(webhook_deliveries.c.delivery_id.in_(delivery_ids), webhook_deliveries.c.attempts > 0)
@@ -111,7 +111,7 @@ class WebhookRepository:
         await self._database.write(lambda connection: connection.execute(statement))
 
     async def delete_old_failures(self) -> int:
-        """Delete what was given up long ago; say how many."""
+        """Delete failed deliveries after their retention; return how many."""
         limit = self._now() - FAILED_RETENTION // timedelta(microseconds=1)
         statement = delete(webhook_deliveries).where(webhook_deliveries.c.given_up_at < limit)
         return await self._database.write(lambda connection: connection.execute(statement).rowcount)

@@ -134,9 +134,9 @@ class EmbeddedEngine:
         await self.runtime.persistence.runs.request_cancel(run_id, action)
         live = self.live_runs.get(run_id)
         await self._stop_run(run_id, action, reason)
-        following = await self.runtime.persistence.runs.find_startable(thread_id)
-        if following is not None:
-            await self._start_next_run(following)
+        next_run = await self.runtime.persistence.runs.find_startable(thread_id)
+        if next_run is not None:
+            await self._start_next_run(next_run)
         if wait and live is not None:
             await asyncio.shield(live.result_future)
 
@@ -165,15 +165,15 @@ class EmbeddedEngine:
     async def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with its runs and checkpoints; stop its runs first. Raises NotFound."""
         await self.runtime.persistence.threads.get(thread_id)
-        stopping = self._live_runs_of(thread_id)
-        for live in stopping:
+        live_runs = self._live_runs_of(thread_id)
+        for live in live_runs:
             live.is_deleted = True
             # Pending and delayed runs end at once, running ones after their graph has stopped.
             with suppress(NotFound):
                 await self.runtime.persistence.runs.request_cancel(live.run.run_id, "rollback")
             await self._stop_run(live.run.run_id, "rollback")
-        if stopping:
-            await asyncio.wait([live.result_future for live in stopping], timeout=STOP_TIMEOUT_S)
+        if live_runs:
+            await asyncio.wait([live.result_future for live in live_runs], timeout=STOP_TIMEOUT_S)
         # One deletion at a time: a second one must not release the claim of the first.
         lock = self.claim_locks.setdefault(f"{DELETION_PREFIX}{thread_id}", asyncio.Lock())
         async with (
@@ -245,13 +245,13 @@ class EmbeddedEngine:
 
     async def _release_claim(self, claim: ThreadClaim) -> None:
         try:
-            following = await self.runtime.persistence.claims.release(claim)
+            next_run = await self.runtime.persistence.claims.release(claim)
         except PersistenceError as error:
             logger.warning("the claim on thread {} cannot be released yet: {}", claim.thread_id, error)
             self._retry_later(claim.token, lambda _: self._release_claim(claim))
             return
-        if following is not None:
-            await self._start_next_run(following)
+        if next_run is not None:
+            await self._start_next_run(next_run)
 
     def end_thread_streams(self, thread_id: str) -> None:
         """End the streams of a deleted thread."""
@@ -367,7 +367,7 @@ class EmbeddedEngine:
             except ClaimLost:
                 # The thread is being deleted, which ends the run. If the deletion fails, the retry ends it.
                 self._retry_later(run_id, self._requeue_run)
-            except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row gone
+            except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row deleted
                 self._fail_waiters(live, error)
             # Skipped when the server stops: then the graph's last writes count for the next start.
             self.runtime.persistence.checkpointer.remove_claim(claim)
@@ -386,9 +386,9 @@ class EmbeddedEngine:
             await self.runtime.log.cache_ended(run)
         try:
             async with self.runtime.publishers.publish_end(run, outcome):
-                following = await persistence.runs.finalise(run.run_id, run.attempt, outcome, webhook)
+                next_run = await persistence.runs.finalise(run.run_id, run.attempt, outcome, webhook)
         except RollbackRequestedError:
-            # The rollback was requested after the graph had finished; the client was told that it will happen.
+            # The rollback was requested after the graph had finished; the response had promised it.
             await self._finish_run(live, await end_cancelled(self.runtime, run, "rollback", live.cancel_reason))
             return
         self.ended_counts[outcome.status] += 1
@@ -401,8 +401,8 @@ class EmbeddedEngine:
         self._end_run(live, body)
         if run.kwargs.get("temporary"):
             self.end_thread_streams(run.thread_id)
-        if following is not None:
-            await self._start_next_run(following)
+        if next_run is not None:
+            await self._start_next_run(next_run)
 
     async def _start_next_run(self, run_id: str) -> None:
         if run_id not in self.live_runs:
@@ -457,19 +457,19 @@ class EmbeddedEngine:
 
     async def _requeue_run(self, run_id: str) -> None:
         try:
-            put_back = await self.runtime.persistence.runs.requeue(run_id)
+            requeued = await self.runtime.persistence.runs.requeue(run_id)
         except PersistenceError as error:
             logger.warning("run {} cannot be requeued yet: {}", run_id, error)
             self._retry_later(run_id, self._requeue_run)
             return
         live = self.live_runs.get(run_id)
-        if put_back:
+        if requeued:
             self._start_task(run_id, self._process_run(run_id))
         elif live is not None:
             await self._apply_stored_end(live)
-            following = await self.runtime.persistence.runs.find_startable(live.run.thread_id)
-            if following is not None:
-                await self._start_next_run(following)
+            next_run = await self.runtime.persistence.runs.find_startable(live.run.thread_id)
+            if next_run is not None:
+                await self._start_next_run(next_run)
 
     def _end_run(self, live: LiveRun, body: bytes | None) -> None:
         self.live_runs.pop(live.run.run_id, None)

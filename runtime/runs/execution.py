@@ -221,7 +221,7 @@ async def end_cancelled(runtime: EngineRuntime, run: Run, action: CancelAction, 
 async def read_final_state(
     runtime: EngineRuntime, run: Run, claim: ThreadClaim, failure: BaseException | None = None
 ) -> Outcome | None:
-    """Return the state of an ended run's thread; None if the graph cannot read it (it is gone, or fails here, too).
+    """Return the state of an ended run's thread; None if the graph cannot read it (removed, or failing here, too).
 
     Writes that the graph rejects are removed first, under the claim on the thread. `failure` is the error of a failed
     run. Values are `null` on a thread without a checkpoint.
@@ -232,11 +232,11 @@ async def read_final_state(
             await _remove_rejected_writes(graph, runtime.persistence.checkpointer, run, claim, failure)
             snapshot = await graph.aget_state(config)
         outcome = _execution_from_snapshot(snapshot).outcome
-    except BaseException as unreadable:
+    except BaseException as read_error:
         # The graph that failed may fail again here.
-        if _is_external_stop(unreadable):
+        if _is_external_stop(read_error):
             raise
-        logger.warning("the state of thread {} cannot be read: {}", run.thread_id, dumps(unreadable).decode())
+        logger.warning("the state of thread {} cannot be read: {}", run.thread_id, dumps(read_error).decode())
         return None
     return outcome if snapshot.created_at else replace(outcome, values_json=b"null")
 
@@ -292,18 +292,18 @@ async def _find_rejected_task(
     If no reads are left, return all tasks that may be the one.
     """
 
-    async def refuses(some: list[str]) -> bool:
+    async def rejects(some: list[str]) -> bool:
         seen = graph.copy(update={"checkpointer": TaskSubsetSaver(saver, some)})
         return await _state_read_error(seen, config) is not None
 
     good, bad = 0, len(tasks)
-    if not tasks or await refuses([]):
+    if not tasks or await rejects([]):
         return []
     while bad - good > 1:
         if next(reads, None) is None:
             return tasks[good:]
         middle = (good + bad) // 2
-        good, bad = (good, middle) if await refuses(tasks[:middle]) else (middle, bad)
+        good, bad = (good, middle) if await rejects(tasks[:middle]) else (middle, bad)
     return tasks[bad - 1 : bad]
 
 

@@ -99,10 +99,10 @@ class PartialMessage:
         self._text, self._json_tail = bytearray(), b""
         if isinstance(message.content, str):
             text, data = dumps(message.content)[1:-1], dumps(message)
-            begins = TEXT_PREFIX + text
-            if data.startswith(begins + b'"'):
+            start = TEXT_PREFIX + text
+            if data.startswith(start + b'"'):
                 self._text += text
-                self._json_tail = data[len(begins) :]
+                self._json_tail = data[len(start) :]
 
 
 def _is_text_only(chunk: BaseMessageChunk) -> bool:

@@ -61,7 +61,7 @@ def test_dev_shows_the_urls_to_open_and_a_log_for_people(tmp_path: Path) -> None
         ({"TOOLWEAVE_MODEL": "gpt-oss"}, ("model is 'gpt-oss'", "OPENAI_API_KEY", "TOOLWEAVE_MODEL")),
         ({"TOOLWEAVE_MCP_CONFIG": "absent.jsonc"}, ("absent.jsonc: the file does not exist", "correct the path")),
         ({"TOOLWEAVE_MCP_CONFIG": "broken.jsonc"}, ("broken.jsonc:2: not valid JSON5", "Check quotes")),
-        ({"TOOLWEAVE_DATA_DIR": "broken.jsonc"}, ("broken.jsonc cannot be made", "--data-dir")),
+        ({"TOOLWEAVE_DATA_DIR": "broken.jsonc"}, ("broken.jsonc cannot be created", "--data-dir")),
         ({"TOOLWEAVE_HOST": "0.0.0.0"}, ("0.0.0.0", "--allow-insecure-bind")),  # noqa: S104
     ],
 )

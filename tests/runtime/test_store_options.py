@@ -57,7 +57,7 @@ async def test_an_embedding_is_a_function_or_an_object_in_a_file_or_module(name:
     [
         ("./embeddings_of_test.py:absent", "absent"),
         ("./missing.py:embed", "missing.py"),
-        ("./embeddings_of_test.py:number", "a int, which embeds nothing"),
+        ("./embeddings_of_test.py:number", "a int, which cannot embed texts"),
         ("./embeddings_of_test.py:Model", "is a class"),
         ("openai:text-embedding-3-small", "Install langchain and langchain-openai"),
     ],

@@ -1,1 +1,1 @@
-"""Hold the schema migrations of app.db; alembic loads them by path."""
+"""Schema migrations of app.db; alembic loads them by path."""

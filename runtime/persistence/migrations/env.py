@@ -1,4 +1,4 @@
-"""Run migrations on the connection that upgrade_schema gives; its caller owns the transaction."""
+"""Run migrations on the connection of `upgrade_schema`, whose caller owns the transaction."""
 
 from alembic import context
 

@@ -144,7 +144,7 @@ async def test_a_failing_commit_fails_every_write_of_the_batch(tmp_path: Path) -
 
     assert [type(answer) for answer in answers] == [PersistenceError, PersistenceError]
     assert answers[0] is not answers[1]
-    assert "Nothing of this write is stored" in str(answers[0])
+    assert "This write was not stored" in str(answers[0])
     assert stored_notes(tmp_path / "notes.db") == {"later"}
 
 

@@ -1,1 +1,1 @@
-"""Hold one file per schema version, oldest first; never change one that was released."""
+"""One file per schema version, oldest first; never change a released one."""

@@ -1,4 +1,4 @@
-"""Be the oldest schema that can be upgraded; new files are made from the tables as they are defined.
+"""The oldest schema that can be upgraded; new files are created from the table definitions.
 
 Revision ID: 0004
 """

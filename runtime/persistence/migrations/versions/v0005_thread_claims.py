@@ -1,4 +1,4 @@
-"""Store which request or sweep writes a thread's checkpoints.
+"""Add the claim of the request or sweep that writes a thread's checkpoints.
 
 Revision ID: 0005
 """

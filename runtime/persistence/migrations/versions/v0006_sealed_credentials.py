@@ -24,11 +24,11 @@ CRONS = sa.table("crons", sa.column("cron_id"), sa.column("user_members"), sa.co
 
 
 def upgrade() -> None:
-    """Add the columns, and move there what earlier versions stored as plain text."""
+    """Add the columns, and move credentials there that earlier versions stored as plain text."""
     for table in ("runs", "crons"):
         op.add_column(table, sa.Column("sealed", sa.LargeBinary))
     connection = op.get_bind()
-    # What is replaced here is overwritten in the file, too.
+    # SQLite then overwrites the replaced text in the file, too.
     connection.exec_driver_sql("PRAGMA secure_delete=ON").close()
     _seal_runs(connection)
     _seal_crons(connection)
@@ -57,7 +57,7 @@ def _seal_crons(connection: sa.Connection) -> None:
 
 
 def _split(members: dict[str, Any]) -> tuple[dict[str, Any], bytes | None]:
-    """Return what the API shows of a user, and the rest, encrypted."""
+    """Return the public fields of a user, and the other fields encrypted."""
     shown = {name: value for name, value in members.items() if name in SHOWN}
     hidden = {name: value for name, value in members.items() if name not in SHOWN}
     return shown, seal_credentials(context.config.attributes["seal"], {"user": hidden} if hidden else {})

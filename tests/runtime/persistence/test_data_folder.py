@@ -110,6 +110,6 @@ async def test_a_newer_database_frees_the_folder_again(tmp_path: Path) -> None:
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
 
-    with pytest.raises(PersistenceError, match=r"file/data cannot be made: Not a directory.*--data-dir"):
+    with pytest.raises(PersistenceError, match=r"file/data cannot be created: Not a directory.*--data-dir"):
         async with open_persistence(tmp_path / "file" / "data"):
             pytest.fail("opened")
