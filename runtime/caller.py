@@ -69,13 +69,13 @@ class Caller:
 
     def configurable(self) -> JsonObject:
         """Return the public part of a run's `config.configurable`: JSON, stored in plain text and shown by the API."""
-        traced = {name: value for name, value in self.headers.items() if name in TRACE_HEADERS}
+        trace_headers = {name: value for name, value in self.headers.items() if name in TRACE_HEADERS}
         if self.user is None:
-            return traced
+            return trace_headers
         members = _user_json(self.user)
-        shown = {name: members[name] for name in PUBLIC_USER_FIELDS}
+        public = {name: members[name] for name in PUBLIC_USER_FIELDS}
         permissions = [str(permission) for permission in self.user.permissions]
-        return {**traced, USER_KEY: shown, USER_ID_KEY: self.user.identity, PERMISSIONS_KEY: permissions}
+        return {**trace_headers, USER_KEY: public, USER_ID_KEY: self.user.identity, PERMISSIONS_KEY: permissions}
 
     def credentials(self) -> JsonObject:
         """Return the secret part of a run's `config.configurable`: it may hold tokens and is stored encrypted."""

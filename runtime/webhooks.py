@@ -42,18 +42,18 @@ def webhook_payload(run: Run, outcome: Outcome, ended_at: datetime) -> bytes:
     # The payload's `error` describes the failure, as in the official server.
     added = {name: item for name, item in outcome.run_metadata.items() if name != JOB_ERROR_KEY}
     metadata = {**run.metadata, **added}
-    shown = run_json(
+    body = run_json(
         replace(run, status=outcome.status, metadata=metadata, updated_at=ended_at, kwargs=_webhook_kwargs(run))
     )
     if outcome.rolled_back:
-        shown["status"] = "rollback"
-    shown["run_started_at"] = timestamp(run.updated_at)
-    shown["run_ended_at"] = timestamp(ended_at)
+        body["status"] = "rollback"
+    body["run_started_at"] = timestamp(run.updated_at)
+    body["run_ended_at"] = timestamp(ended_at)
     without_values = outcome.rolled_back or bool(run.kwargs.get("temporary"))
     values = b"null" if without_values or outcome.values_json is None else outcome.values_json
     error = outcome.error
     tail = b"" if error is None else b',"error":' + dumps(error)
-    return dumps(shown)[:-1] + b',"values":' + values + tail + b"}"
+    return dumps(body)[:-1] + b',"values":' + values + tail + b"}"
 
 
 def add_sent_time(payload: bytes, moment: datetime) -> bytes:

@@ -120,9 +120,9 @@ class RunPublisher:
 
         Return None if the run's interrupt has been published already: then there is no other end event.
         """
-        for questions in outcome.interrupts.values() if outcome.status == "success" else ():
-            for question in questions:
-                self._publish_interrupt(ROOT_NAMESPACE, question["id"], question["value"])
+        for interrupts in outcome.interrupts.values() if outcome.status == "success" else ():
+            for interrupt in interrupts:
+                self._publish_interrupt(ROOT_NAMESPACE, interrupt["id"], interrupt["value"])
                 self._publish_interrupted()
         if outcome.status == "interrupted":
             for namespace in sorted(self.subgraph_names, key=len, reverse=True):
@@ -187,8 +187,8 @@ class Publishers:
 
     def find_interrupted_run(self, thread_id: str, interrupt_id: str) -> str | None:
         """Return the id of the run that published this interrupt and has not ended yet."""
-        of_thread = (each for each in self._publishers.values() if each.run.thread_id == thread_id)
-        return next((each.run.run_id for each in of_thread if interrupt_id in each.interrupt_ids), None)
+        publishers = (each for each in self._publishers.values() if each.run.thread_id == thread_id)
+        return next((each.run.run_id for each in publishers if interrupt_id in each.interrupt_ids), None)
 
     def is_waiting_for_input(self, thread_id: str) -> bool:
         """Return whether a run that has not ended yet has published that it is interrupted."""

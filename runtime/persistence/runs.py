@@ -259,8 +259,8 @@ def _inherit_metadata(new: NewRun, metadata: JsonObject) -> NewRun:
     config = new.kwargs.get("config") or {}
     if not metadata:
         return new
-    shown = {**config, "metadata": {**metadata, **config.get("metadata", {}), **new.metadata}}
-    return replace(new, metadata={**metadata, **new.metadata}, kwargs={**new.kwargs, "config": shown})
+    merged = {**config, "metadata": {**metadata, **config.get("metadata", {}), **new.metadata}}
+    return replace(new, metadata={**metadata, **new.metadata}, kwargs={**new.kwargs, "config": merged})
 
 
 def _owner_metadata(new: NewRun) -> JsonObject:

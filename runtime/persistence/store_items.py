@@ -62,21 +62,21 @@ REFRESH = (
 SWEEP = "DELETE FROM store WHERE expires_at IS NOT NULL AND expires_at <= :now"
 # Tool results of a thread of this server, whose id is a UUID; other prefixes belong to the application.
 IS_TOOL_RESULTS = "LIKE 'threads.________-____-____-____-____________.tool_results'"
-_SHOWN = f"(:shows_tool_results OR s.prefix NOT {IS_TOOL_RESULTS})"
-_ALIVE = f"(s.expires_at IS NULL OR s.expires_at > :now) AND {_SHOWN}"
+_INCLUDED = f"(:shows_tool_results OR s.prefix NOT {IS_TOOL_RESULTS})"
+_READABLE = f"(s.expires_at IS NULL OR s.expires_at > :now) AND {_INCLUDED}"
 # A range of the index on prefixes, without wildcards; see `namespace_bounds`.
 _IN_NAMESPACE = "s.prefix >= :prefix AND s.prefix < :end AND (s.prefix = :prefix OR s.prefix >= :below)"
 _COLUMNS = "s.prefix, s.key, s.value, s.created_at, s.updated_at, s.ttl_minutes"
-GET = f"SELECT {_COLUMNS} FROM store AS s WHERE s.prefix = :prefix AND s.key = :key AND {_ALIVE}"  # noqa: S608 - constants
-NAMESPACES = f"SELECT DISTINCT s.prefix FROM store AS s WHERE {_ALIVE}"  # noqa: S608 - constants
+GET = f"SELECT {_COLUMNS} FROM store AS s WHERE s.prefix = :prefix AND s.key = :key AND {_READABLE}"  # noqa: S608 - constants
+NAMESPACES = f"SELECT DISTINCT s.prefix FROM store AS s WHERE {_READABLE}"  # noqa: S608 - constants
 # Searches find row ids first: the indexes on prefixes and on times suffice, and no large rows are sorted.
 ROW = f"SELECT {_COLUMNS} FROM store AS s WHERE s.rowid = ?"  # noqa: S608 - constants
 # Namespaces in the order of their first items, then items in the order of their creation.
-_FOUND = f"""
+_FROM_ITEMS = f"""
     FROM (SELECT s.prefix, min(s.rowid) AS first FROM store AS s WHERE {_IN_NAMESPACE} GROUP BY s.prefix) AS place
     CROSS JOIN store AS s ON s.prefix = place.prefix
 """  # noqa: S608 - constants
-_VISIBLE = f"s.rowid NOT IN (SELECT rowid FROM store WHERE expires_at <= :now) AND {_SHOWN}"  # noqa: S608 - constants
+_VISIBLE = f"s.rowid NOT IN (SELECT rowid FROM store WHERE expires_at <= :now) AND {_INCLUDED}"  # noqa: S608 - constants
 # An item's score is that of its best field; items without a score come last.
 _SCORES = f"""
     LEFT JOIN (
@@ -98,7 +98,7 @@ def search_statement(condition: str, *, semantic: bool) -> str:
     if semantic:
         score, scores, best = "scored.score", _SCORES, "scored.score IS NULL, scored.score DESC, "
     return (
-        f"SELECT s.rowid, {score} {_FOUND} {scores} WHERE {_VISIBLE} AND {condition} "
+        f"SELECT s.rowid, {score} {_FROM_ITEMS} {scores} WHERE {_VISIBLE} AND {condition} "
         f"ORDER BY {best}place.first, s.rowid LIMIT :most OFFSET :skipped"
     )
 

@@ -69,7 +69,7 @@ async def wait_for_result(result_future: "asyncio.Future[bytes | None]") -> byte
 class EmbeddedEngine:
     """Create, execute, await, stream and cancel runs; open it with `open_engine`.
 
-    `ended` counts the runs that have ended in this process, by status.
+    `ended_counts` counts the runs that have ended in this process, by status.
     """
 
     runtime: EngineRuntime

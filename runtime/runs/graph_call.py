@@ -109,10 +109,8 @@ def build_config(run: Run, credentials: JsonObject) -> RunnableConfig:
         configurable[FORKED_FROM_KEY] = configurable["checkpoint_id"]
     configurable[CLAIM_KEY] = ThreadClaim.for_run(run)
     config = RunnableConfig(configurable=configurable, metadata=metadata, run_id=UUID(run.run_id))
-    given_to_graph = {
-        name: base[name] for name in ("tags", "recursion_limit", "max_concurrency", "run_name") if name in base
-    }
-    return cast("RunnableConfig", {**config, **given_to_graph})
+    passed = {name: base[name] for name in ("tags", "recursion_limit", "max_concurrency", "run_name") if name in base}
+    return cast("RunnableConfig", {**config, **passed})
 
 
 def build_context(graph: Graph, context: Mapping[str, Any] | None) -> JsonObject | None:
@@ -126,8 +124,8 @@ def build_context(graph: Graph, context: Mapping[str, Any] | None) -> JsonObject
     if not isinstance(schema, type):
         return values or None
     if issubclass(schema, BaseModel):
-        open_to_all = schema.model_config.get("extra") is not None
-        return values if open_to_all else _select_keys(values, {*schema.model_fields, *_field_aliases(schema)})
+        allows_extra = schema.model_config.get("extra") is not None
+        return values if allows_extra else _select_keys(values, {*schema.model_fields, *_field_aliases(schema)})
     if is_dataclass(schema):
         return _select_keys(values, {field.name for field in fields(schema) if field.init})
     return _select_keys(values, set(getattr(schema, "__annotations__", values))) or None
