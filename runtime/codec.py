@@ -1,6 +1,6 @@
 """Encode graph values as JSON for clients, and JSON values and times for the database.
 
-`dumps` never raises, whatever a graph holds; `to_json` stores JSON values exactly. Stored times are microseconds since
+`dumps` never raises for values of a graph; `to_json` encodes JSON values exactly. Stored times are microseconds since
 the epoch.
 """
 

@@ -206,7 +206,7 @@ class GraphRegistry:
         # Warn once: a factory's graph is compiled again for each use.
         if (graph_id, part) not in self._warned:
             self._warned.add((graph_id, part))
-            logger.warning("graph {} was compiled with a {} of its own; the server's is used", graph_id, part)
+            logger.warning("graph {} was compiled with a {}, which the server replaces by its own", graph_id, part)
 
 
 def _user(config: RunnableConfig) -> User | None:

@@ -1,4 +1,4 @@
-"""Open a SQLite file for the event loop: one writer that commits in groups, one reader, each on a thread of its own.
+"""Open a SQLite file for the event loop: a writer that commits in groups and a reader, each on its own thread.
 
 SQLite allows one writer at a time. The writer thread takes all queued jobs, runs each in its own savepoint and commits
 once; a write returns only after that commit. Readers see all committed writes. Jobs use SQLAlchemy's synchronous

@@ -170,8 +170,8 @@ async def test_a_graph_with_a_checkpointer_and_store_of_its_own_gets_ours_with_o
                 assert graph.checkpointer is not None
                 assert graph.name == "g"
     assert said == [
-        "graph g was compiled with a checkpointer of its own; the server's is used",
-        "graph g was compiled with a store of its own; the server's is used",
+        "graph g was compiled with a checkpointer, which the server replaces by its own",
+        "graph g was compiled with a store, which the server replaces by its own",
     ]
 
 
