@@ -235,7 +235,7 @@ class RunAwareSaver(AsyncSqliteSaver):
         self.require_claim(claim)
         await self._execute(*sql.ROLL_BACK_RUN, thread_id=claim.thread_id, run_id=run_id)
 
-    async def interrupted_again(self, thread_id: str, run_id: str) -> bool:
+    async def has_interrupted_again(self, thread_id: str, run_id: str) -> bool:
         """Return whether a task used the resume value of this run for an earlier interrupt and interrupted again."""
         return await self._has_row(sql.INTERRUPTED_AGAIN, thread_id, run_id)
 

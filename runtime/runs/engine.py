@@ -134,9 +134,9 @@ class EmbeddedEngine:
         await self.runtime.persistence.runs.request_cancel(run_id, action)
         live = self.live_runs.get(run_id)
         await self._stop_run(run_id, action, reason)
-        next_run = await self.runtime.persistence.runs.find_startable(thread_id)
-        if next_run is not None:
-            await self._start_next_run(next_run)
+        next_run_id = await self.runtime.persistence.runs.find_startable(thread_id)
+        if next_run_id is not None:
+            await self._start_next_run(next_run_id)
         if wait and live is not None:
             await asyncio.shield(live.result_future)
 
@@ -245,13 +245,13 @@ class EmbeddedEngine:
 
     async def _release_claim(self, claim: ThreadClaim) -> None:
         try:
-            next_run = await self.runtime.persistence.claims.release(claim)
+            next_run_id = await self.runtime.persistence.claims.release(claim)
         except PersistenceError as error:
             logger.warning("the claim on thread {} cannot be released yet: {}", claim.thread_id, error)
             self._retry_later(claim.token, lambda _: self._release_claim(claim))
             return
-        if next_run is not None:
-            await self._start_next_run(next_run)
+        if next_run_id is not None:
+            await self._start_next_run(next_run_id)
 
     def end_thread_streams(self, thread_id: str) -> None:
         """End the streams of a deleted thread."""
@@ -386,7 +386,7 @@ class EmbeddedEngine:
             await self.runtime.log.cache_ended(run)
         try:
             async with self.runtime.publishers.publish_end(run, outcome):
-                next_run = await persistence.runs.finalise(run.run_id, run.attempt, outcome, webhook)
+                next_run_id = await persistence.runs.finalise(run.run_id, run.attempt, outcome, webhook)
         except RollbackRequestedError:
             # The rollback was requested after the graph had finished; the response had promised it.
             await self._finish_run(live, await end_cancelled(self.runtime, run, "rollback", live.cancel_reason))
@@ -401,8 +401,8 @@ class EmbeddedEngine:
         self._end_run(live, body)
         if run.kwargs.get("temporary"):
             self.end_thread_streams(run.thread_id)
-        if next_run is not None:
-            await self._start_next_run(next_run)
+        if next_run_id is not None:
+            await self._start_next_run(next_run_id)
 
     async def _start_next_run(self, run_id: str) -> None:
         if run_id not in self.live_runs:
@@ -467,9 +467,9 @@ class EmbeddedEngine:
             self._start_task(run_id, self._process_run(run_id))
         elif live is not None:
             await self._apply_stored_end(live)
-            next_run = await self.runtime.persistence.runs.find_startable(live.run.thread_id)
-            if next_run is not None:
-                await self._start_next_run(next_run)
+            next_run_id = await self.runtime.persistence.runs.find_startable(live.run.thread_id)
+            if next_run_id is not None:
+                await self._start_next_run(next_run_id)
 
     def _end_run(self, live: LiveRun, body: bytes | None) -> None:
         self.live_runs.pop(live.run.run_id, None)

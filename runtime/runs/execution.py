@@ -156,7 +156,7 @@ async def _continue_attempt(
         if "values" in call.modes and (publisher is None or not publisher.publishes_all):
             runtime.log.publish(channel, "values", execution.body)
         return execution
-    if await runtime.persistence.checkpointer.interrupted_again(run.thread_id, run.run_id):
+    if await runtime.persistence.checkpointer.has_interrupted_again(run.thread_id, run.run_id):
         # The resume value of the run would answer the next interrupt, too, if it were passed again.
         return _execution_from_snapshot(snapshot)
     return call
