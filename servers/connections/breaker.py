@@ -1,8 +1,9 @@
-"""Stop calling a server that keeps failing, and let one call at a time find out whether it is back (D-6).
+"""The circuit breaker of one MCP server (D-6).
 
-CLOSED lets every call through; a number of failed calls in a row, or one whose retries were exhausted, opens it. OPEN
-refuses. After `recovery_s`, or once the server was connected anew, it is HALF_OPEN: one call, the probe, goes through
-and the others are refused; how the probe ends decides. All transitions are synchronous and belong to one event loop.
+CLOSED permits every call. It opens after a number of consecutive failed calls, or after one call that used up its
+retries. OPEN refuses calls. After `recovery_s`, or when the server has reconnected, it is HALF_OPEN: it permits
+one call, the probe, and refuses all others; the outcome of the probe closes or opens it. All transitions are
+synchronous and run on one event loop.
 """
 
 from collections.abc import Callable
@@ -15,12 +16,12 @@ from toolweave.config.mcp_entry import BreakerRules
 BreakerState = Literal["CLOSED", "OPEN", "HALF_OPEN"]
 
 BreakerOutcome = Literal["success", "failure", "exhausted", "cancelled"]
-"""How a call ended, for the breaker: `success` is any answer of the server, its own errors included; `exhausted` is a
-failure in spite of all retries; `cancelled` says nothing about the server."""
+"""How a call ended. `success`: the server sent any response, also an error of the tool. `exhausted`: the call failed
+after all retries. `cancelled`: does not count."""
 
 
 class Permit:
-    """The right to make one call, settled with the call's end; the first verdict counts."""
+    """Permission for one call; the first outcome that is recorded counts."""
 
     __slots__ = ("_breaker", "_is_recorded", "epoch")
 
@@ -30,19 +31,19 @@ class Permit:
         self.epoch = epoch
 
     def record_outcome(self, outcome: BreakerOutcome, reason: str = "") -> None:
-        """Report how the call ended; `reason` is a failure in the operator's words, fit for the log."""
+        """Record how the call ended; `reason` is the redacted cause of a failure, for the log."""
         if not self._is_recorded:
             self._is_recorded = True
             self._breaker._record_outcome(self, outcome, reason)  # noqa: SLF001 - the other half of the breaker
 
 
 class Breaker:
-    """The breaker of one server.
+    """The circuit breaker of one server.
 
     Args:
-        server: its name.
-        rules: after how many failures it opens, and for how long.
-        clock: seconds that only ever grow.
+        server: the server's name.
+        rules: the number of failures that opens the breaker, and the seconds that it stays open.
+        clock: a monotonic clock in seconds.
     """
 
     def __init__(self, server: str, rules: BreakerRules, clock: Callable[[], float]) -> None:
@@ -53,23 +54,23 @@ class Breaker:
         self._failures = 0
         self._opened_at = 0.0
         self._probe: Permit | None = None
-        # Counts transitions: a call that was let through before the last one has nothing to say any more.
+        # Counts transitions: the outcome of a call that was permitted before the last transition is ignored.
         self._epoch = 0
 
     @property
     def state(self) -> BreakerState:
-        """Return the state a call would meet now: OPEN ends by itself when its time is over."""
+        """Return the state that applies to a call now: OPEN becomes HALF_OPEN after `recovery_s`."""
         return "HALF_OPEN" if self._is_recovery_due() else self._state
 
     @property
     def refuses_calls(self) -> bool:
-        """Return whether a call would be refused now: the breaker is OPEN, or its probe is in flight."""
+        """Return whether a call is refused now: the breaker is OPEN, or its probe is in flight."""
         return self.state == "OPEN" or self._probe is not None
 
     def acquire_permit(self) -> Permit | None:
-        """Let a call through, or return None at once to refuse it."""
+        """Return a permit for one call, or None if the call is refused."""
         if self._is_recovery_due():
-            self._transition("HALF_OPEN", f"{self._rules.recovery_s:g} s are over")
+            self._transition("HALF_OPEN", f"{self._rules.recovery_s:g} s have passed")
         if self.refuses_calls:
             return None
         permit = Permit(self, self._epoch)
@@ -78,9 +79,9 @@ class Breaker:
         return permit
 
     def on_reconnect(self) -> None:
-        """Note that a session with the server was opened: worth a probe, no proof that its tools work."""
+        """Permit a probe, because a new session with the server opened; that does not prove that its tools work."""
         if self._state == "OPEN":
-            self._transition("HALF_OPEN", "the server was connected anew")
+            self._transition("HALF_OPEN", "the server has reconnected")
 
     def _is_recovery_due(self) -> bool:
         return self._state == "OPEN" and self._clock() - self._opened_at >= self._rules.recovery_s
@@ -108,9 +109,9 @@ class Breaker:
         if self._state == "HALF_OPEN":
             self._transition("OPEN", f"the probe failed: {reason}")
         elif outcome == "exhausted":
-            self._transition("OPEN", f"a call failed in spite of its retries: {reason}")
+            self._transition("OPEN", f"a call failed after all its retries: {reason}")
         elif self._failures >= self._rules.failures:
-            self._transition("OPEN", f"{self._failures} calls in a row failed, the last: {reason}")
+            self._transition("OPEN", f"{self._failures} consecutive calls failed, the last one: {reason}")
 
     def _transition(self, state: BreakerState, reason: str) -> None:
         logger.bind(server=self._server, breaker=state, before=self._state, reason=reason).log(

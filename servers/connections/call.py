@@ -1,7 +1,7 @@
-"""Carry one tool call from a caller to its server and turn every failure into a result, in this one place.
+"""Execute one tool call and turn every failure into a result: an exception would crash the graph that called.
 
-A call gets one permit of the breaker and makes up to four attempts, each a `ServerConnection.call` with a deadline of
-its own (D-5, D-6). An exception would crash the graph that called.
+A call acquires one permit of the breaker and makes up to four attempts. Each attempt is a `ServerConnection.call` with
+its own deadline (D-5, D-6).
 """
 
 import asyncio
@@ -39,20 +39,20 @@ async def execute_call(
     *,
     refusal: errors.CallRefused | None = None,
 ) -> "CallToolResult":
-    """Call a tool and return its result, `isError` with a friendly text if the call failed; report it to the observers.
+    """Call a tool, pass its record to the observers, and return its result.
 
-    The raw reason of a failure goes to the log only; its kind is kept in the result's `_meta`. With a `refusal` the
-    call ends before its first attempt.
+    A failed call returns a result with `isError`, a text for the model and the kind of failure in `_meta`; the cause is
+    written to the log only. With a `refusal`, the call fails before its first attempt.
     """
     record = CallRecord(connection.config.name, tool, arguments, context, connection.redaction)
-    clock, permit = time.perf_counter(), None
+    started, permit = time.perf_counter(), None
     try:
         if refusal is not None:
             raise refusal
         permit = await _acquire_permit(connection, tool, arguments)
         record.attempts = 1
         try:
-            # Nearly every call ends here; tenacity would add 40 µs to each.
+            # Nearly every call needs no retry; tenacity would add 40 µs to each.
             result = await connection.call(tool, arguments, context)
         except errors.ServerUnavailable as failure:
             if not _is_retryable(connection, tool, failure):
@@ -62,7 +62,7 @@ async def execute_call(
                     if attempt.retry_state.attempt_number == 1:
                         raise
                     record.attempts += 1
-                    result = await connection.call(tool, arguments, context, again=True)
+                    result = await connection.call(tool, arguments, context, is_retry=True)
         permit.record_outcome("success")
         record.result = _redact_result(connection, tool, result)
         record.outcome = "tool_error" if result.isError else "ok"
@@ -73,16 +73,21 @@ async def execute_call(
     finally:
         if permit is not None:
             permit.record_outcome("cancelled")
-        record.duration_ms = round((time.perf_counter() - clock) * 1000, 2)
+        record.duration_ms = round((time.perf_counter() - started) * 1000, 2)
         for observe in (log_call, *observers):
             observe(record)
     return record.result
 
 
 async def _acquire_permit(connection: ServerConnection, tool: str, arguments: dict[str, Any]) -> Permit:
-    """Get the breaker's permit for a call that the operator and the tool's schema allow."""
+    """Return the breaker's permit for a call that the server's filters and the tool's schema allow.
+
+    Raises:
+        CallRefused: the tool is excluded, or the breaker refuses calls.
+        InvalidArguments: the arguments do not match the tool's schema.
+    """
     server = connection.config.name
-    # A call may come from elsewhere than the list of offered tools.
+    # Callers may name any tool, not only those that the plane lists.
     if not is_included(connection.config, tool):
         raise results.tool_excluded(server, tool, name=tool[:MAX_TOOL_NAME_CHARS])
     spec = connection.find_tool(tool)
@@ -95,9 +100,9 @@ async def _acquire_permit(connection: ServerConnection, tool: str, arguments: di
 
 
 def _is_retryable(connection: ServerConnection, tool: str, failure: BaseException) -> bool:
-    """Check that another attempt does no harm: the last one was surely not executed, or the tool says it is harmless.
+    """Return whether another attempt is safe: the failed one was not executed, or the tool is safe to repeat.
 
-    A call that was refused, by us or by the server, or passed its deadline is never repeated.
+    A call that this client or the server refused, or that passed its deadline, is never repeated.
     """
     if not isinstance(failure, errors.ServerUnavailable) or isinstance(
         failure, errors.CallRefused | errors.RequestDeclined
@@ -108,14 +113,14 @@ def _is_retryable(connection: ServerConnection, tool: str, failure: BaseExceptio
 
 
 def _retry_attempts(connection: ServerConnection, tool: str) -> AsyncRetrying:
-    """Pause between the attempts of a call and end them (D-5); the first one has to raise what has failed already."""
+    """Return the retry policy of one call (D-5); its first attempt has to raise the error of the call that failed."""
     timing, server = connection.timing, connection.config.name
-    # Three retries are for failures that come fast. A server that cuts off each answer at the last moment could
-    # otherwise hold a caller for the deadline four times over.
-    latest = timing.clock() + sum(timing.retry_delays_s) + connection.config.timeout_s
+    # Three retries are meant for failures that occur fast. Without this limit, a server that closes the connection just
+    # before each deadline would block a caller for four deadlines.
+    deadline = timing.clock() + sum(timing.retry_delays_s) + connection.config.timeout_s
     is_last_attempt = stop_after_attempt(1 + len(timing.retry_delays_s))
 
-    def log(state: RetryCallState) -> None:
+    def log_retry(state: RetryCallState) -> None:
         logger.bind(server=server, tool=tool, attempt=state.attempt_number).info(
             "MCP call {}/{}: attempt {} failed, next in {:g} s",
             server,
@@ -130,22 +135,22 @@ def _retry_attempts(connection: ServerConnection, tool: str) -> AsyncRetrying:
 
     return AsyncRetrying(
         retry=retry_if_exception(partial(_is_retryable, connection, tool)),
-        stop=lambda state: is_last_attempt(state) or timing.clock() >= latest,
+        stop=lambda state: is_last_attempt(state) or timing.clock() >= deadline,
         wait=wait_chain(*map(wait_fixed, timing.retry_delays_s)),
         sleep=partial(_sleep_unless_closing, connection),
-        before_sleep=log,
+        before_sleep=log_retry,
         retry_error_callback=raise_exhausted,
     )
 
 
 async def _sleep_unless_closing(connection: ServerConnection, seconds: float) -> None:
-    """Sleep, unless the connection is closed meanwhile."""
-    waits = {asyncio.ensure_future(connection.timing.sleep(seconds)), asyncio.ensure_future(connection.closing.wait())}
+    """Sleep for `seconds`, or until the connection starts to close."""
+    tasks = {asyncio.ensure_future(connection.timing.sleep(seconds)), asyncio.ensure_future(connection.closing.wait())}
     try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for wait in waits:
-            wait.cancel()
+        for task in tasks:
+            task.cancel()
 
 
 def _redact_result(connection: ServerConnection, tool: str, result: "CallToolResult") -> "CallToolResult":
@@ -158,23 +163,23 @@ def _redact_result(connection: ServerConnection, tool: str, result: "CallToolRes
 def _record_failure(
     record: CallRecord, failure: errors.ToolError, connection: ServerConnection, permit: Permit | None
 ) -> None:
-    """Record how a call failed, and settle its permit."""
+    """Write the failure into the record, and into the permit if the server caused it."""
     record.outcome, record.reason = failure.outcome, _failure_reason(failure, connection)
     if record.outcome == "refused" and record.attempts:
-        record.attempts -= 1  # an attempt that was refused is none
+        record.attempts -= 1  # a refused attempt was never sent
         record.outcome = "transport" if record.attempts else "refused"
-    # Arguments that never left, and the end of the connection that we wanted, say nothing about the server.
+    # Arguments that were not sent, and a connection that this process closes, are no failures of the server.
     if permit is not None and connection.is_active and not isinstance(failure, errors.InvalidArguments):
         permit.record_outcome("exhausted" if isinstance(failure, errors.RetriesExhausted) else "failure", record.reason)
 
 
 def _failure_reason(failure: errors.ToolError, connection: ServerConnection) -> str:
-    """Write a failure for the operator: what the libraries raised if they did, without secrets."""
+    """Return the root cause of a failure for the log, without secrets."""
     if isinstance(failure, errors.InvalidArguments):
-        return "its arguments do not fit"  # the text for the model quotes them
+        return "its arguments do not fit"  # the failure's own text quotes them
     cause: BaseException = failure
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    # What passes a deadline is cancelled first.
-    ours = isinstance(cause, errors.ToolError | TimeoutError | asyncio.CancelledError)
-    return connection.redaction.sanitize(str(failure) if ours else describe_error(cause))
+    # At a deadline, asyncio raises CancelledError inside the call first.
+    is_own_error = isinstance(cause, errors.ToolError | TimeoutError | asyncio.CancelledError)
+    return connection.redaction.sanitize(str(failure) if is_own_error else describe_error(cause))

@@ -1,7 +1,7 @@
-"""Open and find the connections of single callers, for servers that are called with headers of theirs (T-03).
+"""Connections of single callers, for servers whose headers depend on the caller (T-03).
 
-A session is found by the whole set of headers it was opened with, so nobody ever uses another's. The values of the
-headers are secrets: they go into requests and nowhere else.
+The key of a session is the whole set of headers that it was opened with, so no caller can use another caller's session.
+Header values are secrets: they are written into requests only.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ MAX_CACHED_TOOL_SETS = 128
 
 Headers = dict[str, str]
 CallerValues = dict[CallerField, str | None]
-"""What each field of a server's headers has for one caller."""
+"""The value of each field in a server's header templates for one caller."""
 
 HeadersKey = frozenset[tuple[str, str]]
 ToolList = tuple[ListedTool, ...]
@@ -36,7 +36,7 @@ ToolList = tuple[ListedTool, ...]
 
 @dataclass(slots=True, eq=False)
 class _CallerSession:
-    """One caller's session, how many calls use it, and the timer that closes it while none does."""
+    """One caller's session, its number of active calls, and the timer that closes it when it is idle."""
 
     connection: ServerConnection
     active_calls: int = 0
@@ -57,7 +57,7 @@ class CallerSessions:
         self.shared = shared
         self._timing = shared.timing
         self._shared_key = _headers_key(shared.config.headers)
-        # In the order of their last use.
+        # Ordered by their last use.
         self._sessions: dict[HeadersKey, _CallerSession] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._awaited: WeakSet[ServerConnection] = WeakSet()
@@ -65,10 +65,10 @@ class CallerSessions:
 
     @contextmanager
     def acquire(self, configurable: Mapping[str, Any], tool: str | None = None) -> Iterator[ServerConnection]:
-        """Yield the connection for the caller that `configurable` describes; it is not closed within the block.
+        """Yield the connection for the caller in `configurable`; it stays open until the block ends.
 
         Raises:
-            CallRefused: the server needs to know more of the caller, or too many callers use it at this moment.
+            CallRefused: a header value of the caller is missing or invalid, or too many callers use the server now.
         """
         config = self.shared.config
         if not config.caller_headers or not self.shared.is_active:
@@ -94,7 +94,7 @@ class CallerSessions:
                 self._release(key, session)
 
     async def wait_for_first_connect(self, connection: ServerConnection) -> None:
-        """Wait until a session has opened or failed to, at most `pace.connect_wait_s`, and that only once."""
+        """Wait for the first attempt to connect, once per connection and at most `connect_wait_s`."""
         if connection in self._awaited:
             return
         self._awaited.add(connection)
@@ -103,12 +103,12 @@ class CallerSessions:
                 await connection.status.wait_for_state("ready", "down")
 
     def close_idle_sessions(self) -> None:
-        """Close the sessions that are not in use."""
+        """Close the sessions without active calls."""
         for key in [key for key, session in self._sessions.items() if not session.active_calls]:
             self._close(key)
 
     async def stop(self) -> None:
-        """Leave all sessions, in parallel and bounded; calls that are open fail at once."""
+        """Close all sessions in parallel, within a time limit; active calls fail immediately."""
         self._closed = True
         for key in list(self._sessions):
             self._close(key)
@@ -121,16 +121,16 @@ class CallerSessions:
             raise results.connection_closing(config.name, tool)
         if len(self._sessions) >= self._timing.max_caller_sessions:
             idle = next((key for key, session in self._sessions.items() if not session.active_calls), None)
-            # Sessions that take long to close count, too: a frozen server must not collect them without end.
+            # Sessions that are still closing count as well: a frozen server would otherwise accumulate them.
             if idle is None or len(self._closing) >= self._timing.max_caller_sessions:
                 raise results.too_many_callers(config.name, tool)
             self._close(idle)
-        filled_in = (*config.secret_values, *filter(None, values.values()))
-        own = replace(config, headers=headers, caller_headers={}, secret_values=filled_in)
-        connection = ServerConnection(own, self._timing, _log_tools, shared=self.shared)
+        secret_values = (*config.secret_values, *filter(None, values.values()))
+        caller_config = replace(config, headers=headers, caller_headers={}, secret_values=secret_values)
+        connection = ServerConnection(caller_config, self._timing, _log_tools, shared=self.shared)
         connection.start()
         for field, value in values.items():
-            # A field whose name says so holds a secret for certain.
+            # A value under a name for a secret is a secret, whatever it looks like.
             if value and names_a_secret(field.path):
                 connection.redaction.add(value)
         return _CallerSession(connection)
@@ -139,10 +139,10 @@ class CallerSessions:
         if self._sessions.get(key) is not session:
             return
         if session.connection.is_unauthorized:
-            # To go on connecting with credentials that are not taken would only annoy the server.
+            # The server rejects these credentials: reconnecting with them would only load it.
             self._close(key)
         else:
-            # One that is not ready goes on connecting, beside all others to the same server.
+            # A session that is not ready keeps reconnecting, so it is closed earlier.
             is_ready = session.connection.status.state == "ready"
             idle_s = self._timing.caller_idle_timeout_s if is_ready else self._timing.long_delay_s
             session.idle_timer = asyncio.get_running_loop().call_later(idle_s, self._close, key)
@@ -157,58 +157,59 @@ class CallerSessions:
 
 
 class CallerRegistry:
-    """The callers of a plane's servers; everything here runs on the plane's event loop.
+    """The callers' sessions and tools for all servers of a plane; all methods run on the plane's event loop.
 
     Args:
-        connections: those for nobody in particular, by name, in configuration order.
-        call: what a tool that is offered calls.
+        connections: the shared connections by server name, in configuration order.
+        call: the function that the callers' tools call.
     """
 
     def __init__(self, connections: Mapping[str, ServerConnection], call: CallTool) -> None:
         self._connections = connections
         self._call = call
         self.sessions = {name: CallerSessions(shared) for name, shared in connections.items()}
-        # The lists it was made of keep their identity, by which it is found, as long as it is kept.
+        # Keys are the ids of the tool lists. Each entry holds its lists, so that their ids stay unique.
         self._tool_sets: dict[tuple[int, ...], tuple[Sequence[ToolList], dict[str, list[McpTool]]]] = {}
 
     async def tools(
-        self, servers: Sequence[str], configurable: Mapping[str, Any], common: Mapping[str, list[McpTool]]
+        self, servers: Sequence[str], configurable: Mapping[str, Any], shared: Mapping[str, list[McpTool]]
     ) -> Mapping[str, list[McpTool]]:
-        """Return, by server, the tools that one caller is offered.
+        """Return the tools of one caller by server.
 
-        They are those in `common`, which servers list without a caller, and those of servers that list nothing
-        without a caller: this one's session with each of `servers` is asked for these, and waited for once.
+        They are `shared`, which servers list without a caller's headers, and the tools of those among `servers`
+        that list tools to callers only. The latter come from the caller's sessions, which are opened if needed; each
+        is waited for once.
         """
-        asked = [self.sessions[name] for name in servers if lists_tools_per_caller(self._connections[name])]
-        if not asked:
-            return common
-        listed = await asyncio.gather(*(_list_tools(sessions, configurable) for sessions in asked))
-        own = {sessions.shared.config.name: specs for sessions, specs in zip(asked, listed, strict=True) if specs}
-        return self._tool_set(own, common) if own else common
+        selected = [self.sessions[name] for name in servers if lists_tools_per_caller(self._connections[name])]
+        if not selected:
+            return shared
+        listed = await asyncio.gather(*(_list_tools(sessions, configurable) for sessions in selected))
+        own = {sessions.shared.config.name: specs for sessions, specs in zip(selected, listed, strict=True) if specs}
+        return self._tool_set(own, shared) if own else shared
 
     async def stop(self) -> None:
-        """Leave the sessions of all callers, in parallel and bounded."""
+        """Close the sessions of all callers in parallel, within a time limit."""
         await asyncio.gather(*(sessions.stop() for sessions in self.sessions.values()))
 
-    def _tool_set(self, own: Mapping[str, ToolList], common: Mapping[str, list[McpTool]]) -> dict[str, list[McpTool]]:
+    def _tool_set(self, own: Mapping[str, ToolList], shared: Mapping[str, list[McpTool]]) -> dict[str, list[McpTool]]:
         lists = [own.get(name, connection.tools) for name, connection in self._connections.items()]
         key = tuple(map(id, lists))
         if key not in self._tool_sets:
-            self._tool_sets[key] = (lists, self._build_tools(lists, own, common))
+            self._tool_sets[key] = (lists, self._build_tools(lists, own, shared))
             if len(self._tool_sets) > MAX_CACHED_TOOL_SETS:
                 del self._tool_sets[next(iter(self._tool_sets))]
         return self._tool_sets[key][1]
 
     def _build_tools(
-        self, lists: Sequence[ToolList], own: Mapping[str, ToolList], common: Mapping[str, list[McpTool]]
+        self, lists: Sequence[ToolList], own: Mapping[str, ToolList], shared: Mapping[str, list[McpTool]]
     ) -> dict[str, list[McpTool]]:
         configs = [connection.config for connection in self._connections.values()]
         registry = build_tool_registry(list(zip(configs, lists, strict=True)))
         for name, reason in registry.refusals.items():
-            logger.bind(server=name).error("MCP server {} offers a caller nothing: {}", name, reason)
+            logger.bind(server=name).error("MCP server {} offers a caller no tools: {}", name, reason)
         return {
-            config.name: common[config.name]
-            if config.name in common and config.name not in own
+            config.name: shared[config.name]
+            if config.name in shared and config.name not in own
             else build_tools(config, registry.tools_by_server[config.name], self._call)
             for config in configs
             if config.name in registry.tools_by_server
@@ -216,7 +217,7 @@ class CallerRegistry:
 
 
 def shared_config(config: McpServerConfig) -> McpServerConfig:
-    """Return the configuration of the shared session, without the headers that need a caller."""
+    """Return a server's configuration for the shared session: without headers that need values of a caller."""
     known = {name: template for name, template in config.caller_headers.items() if not template.needs_caller}
     try:
         return replace(config, headers=_render_headers(config, known, {}, tool=None))
@@ -225,7 +226,7 @@ def shared_config(config: McpServerConfig) -> McpServerConfig:
 
 
 def lists_tools_per_caller(connection: ServerConnection) -> bool:
-    """Return whether a server lists its tools to callers only."""
+    """Return whether a server lists its tools only to sessions with a caller's headers."""
     return connection.needs_caller and not connection.tools
 
 
@@ -248,10 +249,10 @@ def _headers_key(headers: Mapping[str, str]) -> HeadersKey:
 
 
 def _caller_headers(config: McpServerConfig, values: CallerValues, tool: str | None) -> Headers:
-    """Fill in the headers with which a server is called for one caller; one whose value comes out empty is left out.
+    """Return the headers for one caller's requests; headers with an empty value are left out.
 
     Raises:
-        CallRefused: something has no value for this caller and no default, or one that cannot be sent in a header.
+        CallRefused: a field has neither a value for this caller nor a default, or a value is invalid in a header.
     """
     missing = [field for field, value in values.items() if value is None and field.default is None]
     if missing:
@@ -270,7 +271,7 @@ def _render_headers(
         text = "".join(
             part if isinstance(part, str) else values.get(part) or part.default or "" for part in template.parts
         )
-        # Line breaks would make headers of their own; blanks around a value are no part of it (RFC 9110, 5.5).
+        # Line breaks would start another header. Leading and trailing blanks are not part of a value (RFC 9110, 5.5).
         value = text.strip(" \t")
         if len(value) > MAX_HEADER_VALUE_CHARS or any(not _is_header_char(ord(character)) for character in value):
             raise results.bad_caller_header(config.name, tool, header=name)

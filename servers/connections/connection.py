@@ -1,4 +1,4 @@
-"""Keep one MCP server connected: one owner task opens, watches, leaves and reopens its session (mcp.md section 4)."""
+"""Keep one MCP server connected: a supervisor task opens, monitors and reopens its session (mcp.md section 4)."""
 
 import asyncio
 import contextlib
@@ -31,14 +31,14 @@ T = TypeVar("T")
 CONSECUTIVE_TIMEOUT_LIMIT = 3
 FORCED_STOP_ATTEMPTS = 4
 FORCED_STOP_TIMEOUT_S = 0.5
-RECONNECT_REASON = "a reconnect was asked for"
+RECONNECT_REASON = "a reconnect was requested"
 
 
 class Backoff:
-    """Count what went wrong in a row and answer with the next delay.
+    """Compute the delay before the next connection from the number of consecutive failures.
 
-    Delays are `pace.reconnect_delays_s` with up to a fifth of jitter taken off. A command that ended by itself
-    `pace.max_quick_exits` times in a row rests `pace.long_delay_s` each time after that.
+    The delays are `Timing.reconnect_delays_s`, reduced by up to a fifth at random. When the server's command has exited
+    `max_quick_exits` times in a row, every further delay is `long_delay_s`.
     """
 
     def __init__(self, timing: Timing) -> None:
@@ -48,11 +48,11 @@ class Backoff:
 
     @property
     def is_crash_looping(self) -> bool:
-        """Return whether the command ended by itself so often that nothing but time or an operator helps."""
+        """Return whether the server's command has exited so often that each delay is `long_delay_s`."""
         return self._quick_exits >= self._timing.max_quick_exits
 
     def reset(self) -> None:
-        """Forget all failures: the connection was up, or an operator asks for it."""
+        """Reset the failure counts: a session was stable, or an operator requested a reconnect."""
         self._failures = 0
         self._quick_exits = 0
 
@@ -60,29 +60,29 @@ class Backoff:
         """Return the delay in seconds after one more failure.
 
         Args:
-            exited: the server's own process ended, as opposed to not answering.
+            exited: the server's process exited; False if it ran but did not respond.
         """
         self._quick_exits = self._quick_exits + 1 if exited else 0
         if self.is_crash_looping:
             return self._timing.long_delay_s
-        step = min(self._failures, len(self._timing.reconnect_delays_s) - 1)
+        index = min(self._failures, len(self._timing.reconnect_delays_s) - 1)
         self._failures += 1
-        return self._timing.reconnect_delays_s[step] * random.uniform(0.8, 1.0)  # noqa: S311 - spreads load, guards nothing
+        return self._timing.reconnect_delays_s[index] * random.uniform(0.8, 1.0)  # noqa: S311 - spreads load, guards nothing
 
 
 class ServerConnection:
-    """One configured server, held connected from `start` to `stop`.
+    """The connection to one configured server, kept open from `start` to `stop`.
 
-    Callers never touch a session: `call` is one attempt, raced against the loss of the connection and the deadline.
-    `call.carry_out` has the policies of retry and breaker. `tools` keeps the last known list while the server is down;
-    only a `ready` server offers it. Everything here runs on the event loop that called `start`.
+    Sessions are private: `call` makes one attempt, which ends at its deadline or when the connection is lost.
+    `call.execute_call` applies retries and the breaker. While the server is down, `tools` is the last known list; the
+    plane offers the tools of `ready` servers only. All methods run on the event loop that called `start`.
 
     Args:
-        config: the server.
-        pace: how patient to be.
-        on_tools: called whenever the tool list was read anew.
-        shared: for the session of a single caller, the one of everybody, whose limits and tool list it begins with.
-        token_place: where the tokens of signed-in servers are kept.
+        config: the server's configuration.
+        timing: timeouts, intervals and delays.
+        on_tools: called when the tool list was received.
+        shared: for a caller's session, the shared connection; its call slots and its tool list apply here as well.
+        token_place: the storage of OAuth tokens.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class ServerConnection:
         self._link = Link(config.name, self.redaction)
         self._session: McpSession | None = None
         self.is_known_down = False
-        """The newest attempt to connect failed: calls are then refused instead of waiting (D-5)."""
+        """Whether the newest attempt to connect failed; calls are then refused immediately (D-5)."""
         self._failed_connects = 0
         self._connect_now = asyncio.Event()
         self._is_connecting = False
@@ -124,7 +124,7 @@ class ServerConnection:
 
     @property
     def needs_caller(self) -> bool:
-        """Return whether it is called with headers of its callers only, so that this session just looks what it has."""
+        """Return whether calls need headers of a caller, so that the shared session only lists the tools."""
         return any(template.needs_caller for template in self.config.caller_headers.values())
 
     @property
@@ -133,20 +133,20 @@ class ServerConnection:
 
     @property
     def is_active(self) -> bool:
-        """Return whether the server is kept connected: it is enabled, configured well, and not being left."""
+        """Return whether the server is kept connected: enabled, configured correctly, and not stopped."""
         return self._supervisor is not None and not self.closing.is_set()
 
     def find_tool(self, tool: str) -> ListedTool | None:
-        """Return a tool by its server's own name for it; of tools with the same name the first one counts."""
+        """Return the tool of this name in the server's own list; of tools with the same name, the first one."""
         return self._tools_by_name.get(tool)
 
     def start(self) -> None:
-        """Begin to connect; a disabled or misconfigured server is left alone."""
+        """Start to connect, unless the server is disabled or misconfigured."""
         if self.status.state == "connecting":
             self._supervisor = asyncio.create_task(self._supervise(), name=f"mcp:{self.config.name}")
 
     async def stop(self) -> None:
-        """Leave the session and end the server's process: gracefully, and by force when that takes too long."""
+        """Close the session and end the server's process; by force if that takes longer than `close_timeout_s`."""
         if self._supervisor is None:
             return
         self.closing.set()
@@ -154,19 +154,19 @@ class ServerConnection:
         self.status.set_closed()
         self._link.lose("the tool plane is closing")
         if self._session is None and self.config.command is None:
-            # Connecting to a frozen server ends no sooner; a child being spawned must not be left half-way like this.
+            # A connect to a frozen server ends by cancellation only. Not for a command: its process could be left over.
             self._supervisor.cancel()
         limit_s = self.timing.close_timeout_s
         for _ in range(1 + FORCED_STOP_ATTEMPTS):
-            _, late = await asyncio.wait({self._supervisor}, timeout=limit_s)
-            if not late:
+            _, pending = await asyncio.wait({self._supervisor}, timeout=limit_s)
+            if not pending:
                 return
-            # Each cancellation breaks off a wait of the SDK's on its way out, the last of which kills the process.
+            # Each cancellation ends one wait of the SDK's shutdown; after the last wait it kills the process.
             self._supervisor.cancel()
             limit_s = FORCED_STOP_TIMEOUT_S
 
     async def reconnect(self) -> None:
-        """Drop the session, the attempt or the back-off, connect anew and return when that worked or failed."""
+        """Close the session, attempt or delay in progress, connect again, and return when that succeeded or failed."""
         if self._supervisor is None or self.closing.is_set():
             return
         self._is_reconnecting = True
@@ -179,11 +179,11 @@ class ServerConnection:
         await self.status.wait_for_state("ready", "down")
 
     async def ping(self) -> None:
-        """Ask the server for a sign of life, within its deadline.
+        """Send a ping and wait for the response, at most `timeout_s` of the server.
 
         Raises:
-            ServerUnavailable: it is not connected, or was lost meanwhile.
-            TimeoutError: the deadline passed.
+            ServerUnavailable: the server is not connected, or the connection was lost.
+            TimeoutError: the server did not respond in time.
         """
         if self._session is None:
             raise results.unavailable(self.config.name)
@@ -191,34 +191,34 @@ class ServerConnection:
             await self._session.link.race(self._session.ping())
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], context: CallContext, *, again: bool = False
+        self, tool: str, arguments: dict[str, Any], context: CallContext, *, is_retry: bool = False
     ) -> "CallToolResult":
-        """Attempt one call within the server's deadline; waiting for the connection and a free slot counts (D-5).
+        """Make one attempt of a call within `timeout_s`, including the wait for a connection and a free slot (D-5).
 
         Args:
-            tool: the server's own name for it.
-            arguments: what it is given.
-            context: who calls.
-            again: a former attempt failed, so that a server which is down is waited for a little.
+            tool: the tool's name in the server's own list.
+            arguments: the arguments of the call.
+            context: the caller and options of the call.
+            is_retry: an earlier attempt failed; a server that is down gets `retry_connect_timeout_s` to reconnect.
 
         Raises:
             CallRefused: the server is known to be down.
-            ServerUnavailable: it could not be reached, or the connection broke before it answered.
+            ServerUnavailable: the server could not be reached, or the connection was lost before it responded.
             ToolTimeout: the deadline passed; the server was sent a cancellation.
-            ToolProtocolError: the answer is not MCP.
+            ToolProtocolError: the response is not valid MCP.
         """
         link: Link | None = None
         limit_s = self.config.timeout_s
         try:
             async with asyncio.timeout(limit_s), self.call_slots:
-                session = await (self._wait_for_reconnect(tool) if again else self._wait_for_session(tool))
+                session = await (self._wait_for_reconnect(tool) if is_retry else self._wait_for_session(tool))
                 async with session.turn():
                     link = session.link
                     result = await link.race(session.call(tool, arguments, context))
                 spec = self.find_tool(tool)
                 if not (has_unclear_question(result) and spec is not None and spec.is_safe_to_repeat):
                     return result
-                async with session.turn():  # Alone this time, so that a question is known to be this call's (S-07).
+                async with session.turn():  # Now the only open call: all questions belong to it (S-07).
                     return await link.race(session.call(tool, arguments, context))
         except TimeoutError as error:
             if link is None:
@@ -237,7 +237,7 @@ class ServerConnection:
         return self._session
 
     async def _wait_for_reconnect(self, tool: str) -> "McpSession":
-        """Have the owner connect now rather than later, and wait for how that goes, or `retry_connect_timeout_s`."""
+        """Make the supervisor connect now; wait for the result at most `retry_connect_timeout_s`."""
         if not (self._is_connecting or self._backoff.is_crash_looping or self._is_connected):
             self._connect_now.set()
         failures = self._failed_connects
@@ -261,20 +261,19 @@ class ServerConnection:
     async def _supervise(self) -> None:
         await asyncio.to_thread(loading.load)
         async with loading.open_authorization(self.config, self.token_place, self.redaction.add) as self._authorization:
-            # The flag beside the cancellation is needed: the SDK's cancel scopes can swallow one that comes as they
-            # close.
+            # Cancellation alone is not enough: the SDK's cancel scopes can swallow one that arrives while they close.
             while not self.closing.is_set():
                 await self._connect_once()
 
     async def _connect_once(self) -> None:
-        """Hold one session, or fail to open it, and wait until it is time for the next."""
+        """Run one session, or fail to open it, and wait for the delay before the next one."""
         self._link = Link(self.config.name, self.redaction, self._authorization)
         self._link.when_lost(self._on_failed_connect)
         self._is_connecting = True
         delay = await self._run_session(self._link)
         self._is_connecting = False
         if self._backoff.is_crash_looping and not (self._is_reconnecting or self.closing.is_set()):
-            self._connect_now.clear()  # a caller asked meanwhile, to no avail
+            self._connect_now.clear()  # ignore callers that requested a reconnect: the command keeps exiting
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay):
                 await self._connect_now.wait()
@@ -289,43 +288,44 @@ class ServerConnection:
         unlike a cancellation from outside.
         """
         loop, timing = asyncio.get_running_loop(), self.timing
-        patience = asyncio.timeout(timing.connect_timeout_s)
+        time_limit = asyncio.timeout(timing.connect_timeout_s)
         ready_at = lost_at = None
         try:
-            async with patience, loading.open_session(self.config, link) as session:
+            async with time_limit, loading.open_session(self.config, link) as session:
                 try:
                     tools = await link.race(session.list_tools())
-                    patience.reschedule(None)
+                    time_limit.reschedule(None)
                     ready_at = loop.time()
                     self._on_session_ready(session, tools)
                     await self._monitor_session(session)
                 finally:
                     link.lose()
                     lost_at = loop.time()
-                    # Before the time it takes to leave it.
+                    # Before closing, which takes time.
                     self._drop_session(link.why_lost or "the transport failed")
-                    if not patience.expired():
-                        patience.reschedule(lost_at + timing.close_timeout_s)
+                    if not time_limit.expired():
+                        time_limit.reschedule(lost_at + timing.close_timeout_s)
         except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                # Cancelled from outside: a failure meanwhile is not reported.
+                # Cancelled from outside: an error during the shutdown is not reported.
                 raise asyncio.CancelledError from error
         finally:
             link.lose()
             await link.drain()
         ready_s = None if ready_at is None or lost_at is None else lost_at - ready_at
-        late = ready_s is None and patience.expired()
-        reason = f"it did not get ready within {timing.connect_timeout_s:g} s" if late else link.why_lost
+        timed_out = ready_s is None and time_limit.expired()
+        reason = f"it was not ready within {timing.connect_timeout_s:g} s" if timed_out else link.why_lost
         if link.last_words and (ready_s or 0.0) < timing.stable_s:
-            reason = f"{reason}; it wrote: {link.last_words}"
+            reason = f"{reason}; its last output: {link.last_words}"
         self.is_unauthorized = ready_s is None and link.declined
-        return self._on_end(reason, ready_s, exited=(self.config.transport == "stdio" or link.exited) and not late)
+        return self._on_end(reason, ready_s, exited=(self.config.transport == "stdio" or link.exited) and not timed_out)
 
     async def _monitor_session(self, session: "McpSession") -> None:
-        """Return when the session is lost, by whichever sign; never because of a tool that is merely slow.
+        """Ping the server and refresh its tools until the session is lost; a slow tool alone does not end it.
 
-        It is pinged when it is quiet or suspected, and lists its tools when they change.
+        A ping is sent when no message arrived for the ping interval, or when the session may be broken. The tools are
+        listed again when they change.
         """
         link, timing = session.link, self.timing
         quiet_s = timing.local_ping_interval_s if self.config.transport == "stdio" else timing.remote_ping_interval_s
@@ -341,11 +341,11 @@ class ServerConnection:
             tools = await _try_request(link, session.list_tools(), max(timing.list_timeout_s, busy_s), "list its tools")
             if tools is not None:
                 self._update_tools(tools)
-                # A server that announces a change with every list would otherwise keep us listing without end.
+                # A server that reports a change after every list would otherwise cause an endless loop.
                 await asyncio.sleep(timing.relist_delay_s)
 
     def _on_failed_connect(self, link: Link) -> None:
-        """Refuse calls as soon as it is known that there will be no session; its process may take long to go."""
+        """Refuse calls as soon as the attempt has failed; the server's process may take long to exit."""
         if link is self._link and self._is_connecting and not (self._is_reconnecting or self.closing.is_set()):
             self.is_unauthorized = link.declined
             self._count_failed_connect()
@@ -357,26 +357,26 @@ class ServerConnection:
         self._failed_connects += 1
 
     def _on_end(self, reason: str, ready_s: float | None, *, exited: bool) -> float:
-        """Record how a session ended; return how long to wait before the next.
+        """Record the end of a session; return the delay before the next one in seconds.
 
         Args:
-            reason: why it ended.
-            ready_s: for how long it had been ready; None: never.
-            exited: the child ended it.
+            reason: why the session ended.
+            ready_s: for how many seconds it was ready; None if it never was.
+            exited: the server's process exited.
         """
         if ready_s is None and self._is_connecting:
             self._count_failed_connect()
-        lasted = (ready_s or 0.0) >= self.timing.stable_s
-        if lasted:
+        was_stable = (ready_s or 0.0) >= self.timing.stable_s
+        if was_stable:
             self._backoff.reset()
         if self.is_unauthorized and self.needs_caller and not self.closing.is_set():
-            # As ready as it can be without a caller: each of them has a session of their own.
-            self.status.set_state("ready", f"it is open to signed-in callers only: {self.redaction.sanitize(reason)}")
+            # Without a caller the server rejects the shared session; each caller has its own.
+            self.status.set_state("ready", f"it accepts signed-in callers only: {self.redaction.sanitize(reason)}")
             return self.timing.long_delay_s
         self._set_down(reason)
         if self.is_unauthorized and self._is_caller_session:
             return self.timing.long_delay_s
-        return self._backoff.next_delay(exited=exited and not lasted)
+        return self._backoff.next_delay(exited=exited and not was_stable)
 
     def _on_session_ready(self, session: "McpSession", tools: tuple[ListedTool, ...]) -> None:
         self._session = session
@@ -400,17 +400,17 @@ class ServerConnection:
 
     def _set_down(self, reason: str) -> None:
         if not self.closing.is_set():
-            fault = None if reason == RECONNECT_REASON else self.redaction.sanitize(reason)
-            self.status.set_state("connecting" if self._is_reconnecting else "down", fault)
+            error = None if reason == RECONNECT_REASON else self.redaction.sanitize(reason)
+            self.status.set_state("connecting" if self._is_reconnecting else "down", error)
 
 
-async def _try_request(link: Link, request: Coroutine[Any, Any, T], limit_s: float, what: str) -> T | None:
-    """Await the answer to a request of the owner's; the session is lost if it fails or takes too long."""
+async def _try_request(link: Link, request: Coroutine[Any, Any, T], limit_s: float, action: str) -> T | None:
+    """Return the response to a request of the supervisor, or None: a failure or timeout ends the session."""
     try:
         async with asyncio.timeout(limit_s):
             answer = await link.race(request)
     except TimeoutError:
-        link.lose(f"it did not {what} within {limit_s:g} s")
+        link.lose(f"it did not {action} within {limit_s:g} s")
     except ToolError as error:
         link.lose(str(error))
     else:

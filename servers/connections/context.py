@@ -1,4 +1,4 @@
-"""Carry who asks for a tool call, and write it as the `_meta` the server gets (T-03)."""
+"""The context of a tool call: its caller, its elicitation answers, and the `_meta` that the server receives (T-03)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,58 +15,58 @@ if TYPE_CHECKING:
 TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
 
 META_PREFIX = "toolweave/"
-"""How those keys of a result's `_meta` begin that only we set."""
+"""The prefix of the keys in a result's `_meta` that only this client sets."""
 FAILURE_KEY = "toolweave/failure"
-"""Where a failed result's `_meta` has the kind of its failure."""
+"""The key of the kind of failure in a failed result's `_meta`."""
 
 QUESTIONS_KEY = "toolweave/questions"
-"""Where a result's `_meta`, and the artifact of a tool message, hold the unanswered questions."""
+"""The key of the unanswered questions in a result's `_meta` and in a tool message's artifact."""
 UNCLEAR_KEY = "toolweave/doubt"
-"""Where a result's `_meta` says that a question of this call, or of another one, was cancelled."""
+"""The key in a result's `_meta` that marks a cancelled question of this call or of another open call."""
 OnProgress = Callable[[float, float | None, str | None], None]
-"""Called with a call's progress: how far, of how much if that is known, and the server's words."""
+"""Called with the progress of a call, the total if it is known, and the server's message."""
 AUTH_USER = "langgraph_auth_user"
-"""The key of a run's `configurable` for what the application's auth handler returned; only the server sets it."""
+"""The key in a run's `configurable` of the auth handler's result; only the server sets it."""
 AUTH_USER_ID = "langgraph_auth_user_id"
 
 
 class Elicitation(TypedDict):
-    """What a server wants to know, and the JSON schema of the flat object that answers it."""
+    """A server's question (MCP elicitation) and the JSON schema of the flat object that answers it."""
 
     message: str
     requestedSchema: dict[str, Any]
 
 
 class ElicitedAnswer(Elicitation):
-    """A question with its answer; `content` fits the schema, and is None for a question declined."""
+    """A question with its answer; `content` matches the schema, or is None if the user declined."""
 
     action: Literal["accept", "decline"]
     content: dict[str, Any] | None
 
 
 def questions_in(result: "CallToolResult") -> list[Elicitation]:
-    """Return the questions of a call that were answered `cancel`."""
+    """Return the questions of a call that this client answered with `cancel`."""
     return list((result.meta or {}).get(QUESTIONS_KEY, ()))
 
 
 def has_unclear_question(result: "CallToolResult") -> bool:
-    """Return whether a cancelled question may have been this call's."""
+    """Return whether a cancelled question came from this call or from another open call."""
     return bool((result.meta or {}).get(UNCLEAR_KEY))
 
 
-def unanswered_text(questions: list[Elicitation], why: str, answered: str) -> str:
-    """Write what the model reads instead of the result of a call whose questions no person can answer."""
-    asked = "; ".join(f"“{question['message'][:500]}”" for question in questions)
-    instead = f" Without an answer it said: {answered[:1_000]}" if answered else ""
-    return f"During this call the tool's server asked: {asked}. {why}{instead}"
+def unanswered_text(questions: list[Elicitation], why: str, result_text: str) -> str:
+    """Return the text for the model that replaces the result of a call whose questions no user can answer."""
+    listed = "; ".join(f"“{question['message'][:500]}”" for question in questions)
+    ending = f" Without an answer, the server returned: {result_text[:1_000]}" if result_text else ""
+    return f"The tool's server asked for input during this call: {listed}. {why}{ending}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """Who makes one call and what they want beside its result; a retry of the call is the same call and keeps it.
+    """The caller and options of one tool call; retries use the same context.
 
-    `configurable` is what the run was given, for header templates; it holds secrets and is never logged. `answers` are
-    a person's to what the server asked when this call was issued before (S-07).
+    `configurable` is the run's, for header templates; it holds secrets and is never logged. `answers` are a user's
+    answers to the questions that the server asked when this call was made before (S-07).
     """
 
     thread_id: str | None = None
@@ -86,14 +86,14 @@ class CallContext:
         answers: tuple[ElicitedAnswer, ...] = (),
         on_progress: OnProgress | None = None,
     ) -> Self:
-        """Pick the ids out of a RunnableConfig's `configurable`, which also holds live objects of LangGraph."""
+        """Build the context from a RunnableConfig's `configurable`, which also holds live objects of LangGraph."""
 
-        def known(key: str) -> str | None:
+        def read_id(key: str) -> str | None:
             return str(configurable[key]) if configurable.get(key) else None
 
         return cls(
-            thread_id=known("thread_id"),
-            run_id=known("run_id"),
+            thread_id=read_id("thread_id"),
+            run_id=read_id("run_id"),
             user_id=user_identity(configurable),
             tool_call_id=tool_call_id,
             configurable=configurable,
@@ -102,28 +102,28 @@ class CallContext:
         )
 
     def ids(self) -> dict[str, str]:
-        """Return the ids that are known."""
-        known = {name: getattr(self, name) for name in ("thread_id", "run_id", "user_id", "correlation_id")}
-        return {name: value for name, value in known.items() if value is not None}
+        """Return the ids that are set."""
+        ids = {name: getattr(self, name) for name in ("thread_id", "run_id", "user_id", "correlation_id")}
+        return {name: value for name, value in ids.items() if value is not None}
 
     def meta(self) -> dict[str, str]:
-        """Return the `_meta` object of a request that leaves now.
+        """Return the `_meta` object of a request that is sent now.
 
-        `idempotency_key` is there only within a run: without one, equal calls are not the same call. Nor is a call
-        issued anew with answers: what a server keeps under the first key is what it did without them. `traceparent`
-        and `tracestate` are there within a trace.
+        `idempotency_key` is set within a run only: without a run, equal calls are different calls. A call that is made
+        again with answers gets another key: a server may have stored the result without answers under the first key.
+        `traceparent` and `tracestate` are set within a trace.
         """
         meta = self.ids() | {"timestamp": datetime.now(UTC).isoformat()} | trace_fields()
         if self.run_id and self.tool_call_id:
-            answered = f":{len(self.answers)}" if self.answers else ""
-            meta["idempotency_key"] = f"{self.run_id}:{self.tool_call_id}{answered}"
+            answer_count = f":{len(self.answers)}" if self.answers else ""
+            meta["idempotency_key"] = f"{self.run_id}:{self.tool_call_id}{answer_count}"
         return meta
 
 
 def trace_fields() -> dict[str, str]:
-    """Return `traceparent` and `tracestate` of the current span, for a request that leaves now; none without a trace.
+    """Return `traceparent` and `tracestate` of the current span; empty without a trace.
 
-    Baggage is not passed on: it is meant for the application's own services.
+    Baggage is not propagated: it is meant for the application's own services.
     """
     if not trace.get_current_span().get_span_context().is_valid:
         return {}
@@ -133,13 +133,13 @@ def trace_fields() -> dict[str, str]:
 
 
 def user_identity(configurable: Mapping[str, Any]) -> str | None:
-    """Return who is signed in, as the server found out; without an auth handler, the `user_id` the caller gives."""
-    known = configurable.get(AUTH_USER_ID) or read_member(configurable.get(AUTH_USER), "identity")
-    return str(known or configurable.get("user_id") or "") or None
+    """Return the identity from the auth handler; without an auth handler, the `user_id` that the caller sent."""
+    identity = configurable.get(AUTH_USER_ID) or read_member(configurable.get(AUTH_USER), "identity")
+    return str(identity or configurable.get("user_id") or "") or None
 
 
 def read_member(holder: Any, name: str) -> Any:
-    """Read a member of a mapping, or of a user object, which has items or attributes."""
+    """Return an entry of a mapping, or an item or public attribute of a user object; None if there is none."""
     if isinstance(holder, Mapping):
         return holder.get(name)
     try:

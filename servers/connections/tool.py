@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 PROGRESS_EVENT = "tool_progress"
 PROGRESS_INTERVAL_S = 0.1
 WriteEvent = Callable[[dict[str, Any]], None]
-NO_PERSON_TEXT = "Nobody can be asked here. Give what it asks for in the arguments, if they have room for it."
+NO_PERSON_TEXT = "No user can answer here. If the tool has parameters for this input, pass it in the arguments."
 UNSAFE_REISSUE_TEXT = (
-    "A person could be asked only by calling the tool twice, which may not be safe: whoever configures the server "
-    '{server!r} can allow it with "elicit": true.'
+    "To ask a user, the tool would have to be called twice, which may not be safe. The operator can allow that "
+    'with "elicit": true in the entry of the server {server!r}.'
 )
 CallTool = Callable[[str, str, dict[str, Any], CallContext], Awaitable["CallToolResult"]]
 

@@ -215,12 +215,12 @@ def test_every_change_is_one_log_line_with_server_and_reason() -> None:
         fail(breaker, verdict="success")
         fail(breaker, verdict="exhausted")
     assert [(record["extra"]["breaker"], record["extra"]["reason"]) for record in records] == [
-        ("OPEN", "3 calls in a row failed, the last: it was slow"),
-        ("HALF_OPEN", "2 s are over"),
+        ("OPEN", "3 consecutive calls failed, the last one: it was slow"),
+        ("HALF_OPEN", "2 s have passed"),
         ("OPEN", "the probe failed: it was slow"),
-        ("HALF_OPEN", "the server was connected anew"),
+        ("HALF_OPEN", "the server has reconnected"),
         ("CLOSED", "the probe was answered"),
-        ("OPEN", "a call failed in spite of its retries: it was slow"),
+        ("OPEN", "a call failed after all its retries: it was slow"),
     ]
     assert {record["extra"]["server"] for record in records} == {"peer"}
     assert {record["level"]["name"] for record in records if record["extra"]["breaker"] == "OPEN"} == {"WARNING"}

@@ -59,7 +59,7 @@ async def test_a_callers_tools_yield_to_those_of_an_earlier_server(recorder: Rec
         with log_records() as records:
             tools = await plane.tools(configurable=user("ada"))
     assert [getattr(tool, "server", None) for tool in tools] == ["first", "first"]
-    assert [record["message"] for record in records if "offers a caller nothing" in record["message"]]
+    assert [record["message"] for record in records if "offers a caller no tools" in record["message"]]
 
 
 async def test_a_server_that_is_down_is_down_whoever_asks(recorder: Recorder) -> None:

@@ -138,7 +138,7 @@ async def test_an_initialise_that_hangs_is_given_up() -> None:
     timing = Timing(connect_timeout_s=0.3, connect_wait_s=BOUND_S)
     async with open_tool_plane([misbehaving("hang-initialize")], timing=timing) as plane:
         await until(plane, "down")
-        assert plane.health()["peer"]["last_error"] == "it did not get ready within 0.3 s"
+        assert plane.health()["peer"]["last_error"] == "it was not ready within 0.3 s"
 
 
 async def test_a_server_of_another_protocol_is_down_with_the_reason() -> None:

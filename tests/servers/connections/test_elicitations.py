@@ -196,7 +196,7 @@ async def test_without_a_graph_a_question_ends_the_call_with_an_explanation(stdi
     message = await message_of(stdio, "greet")
     assert message.status == "error"
     assert "What is your name?" in message.text
-    assert "Nobody can be asked here" in message.text
+    assert "No user can answer here" in message.text
 
 
 async def test_a_tool_that_may_not_be_called_twice_says_what_would_allow_it(stdio: ToolPlane) -> None:

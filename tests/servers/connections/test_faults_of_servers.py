@@ -97,7 +97,7 @@ async def test_an_initialise_that_hangs_is_given_up_and_tried_again(transport: T
     async with faulty(transport, str(hangs), timing=replace(TIMING, connect_timeout_s=LIMIT_S), settled=False) as peer:
         pass_time(LIMIT_S)
         await until(peer.plane, "down")
-        assert peer.plane.health()["peer"]["last_error"] == "it did not get ready within 30 s"
+        assert peer.plane.health()["peer"]["last_error"] == "it was not ready within 30 s"
         assert failure_kind(await peer.call("echo")) == "transport"
         hangs.unlink()
         await peer.recovered()

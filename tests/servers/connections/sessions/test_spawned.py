@@ -85,7 +85,7 @@ async def test_a_server_that_ends_at_once_is_down_with_its_reason_and_rests(tran
         with log_records() as records:
             await until(plane, "down")
         error = str(plane.health()["peer"]["last_error"])
-        assert error == "its process ended with exit code 1; it wrote: no key: set MISBEHAVING_KEY"
+        assert error == "its process ended with exit code 1; its last output: no key: set MISBEHAVING_KEY"
         assert [r for r in records if r["message"] == "peer: no key: set MISBEHAVING_KEY"]
         connection = plane._connections["peer"]
         async with asyncio.timeout(BOUND_S):
@@ -105,7 +105,7 @@ async def test_a_program_that_never_serves_is_given_up_and_ended() -> None:
     idle = spawned("http", args=("-c", "import time; time.sleep(600)"))
     async with open_tool_plane([idle], timing=replace(QUICK, connect_timeout_s=0.3)) as plane:
         await until(plane, "down")
-        assert plane.health()["peer"]["last_error"] == "it did not get ready within 0.3 s"
+        assert plane.health()["peer"]["last_error"] == "it was not ready within 0.3 s"
 
 
 async def test_a_port_that_somebody_else_serves_is_not_taken_for_our_server() -> None:
