@@ -1,4 +1,4 @@
-"""Observe tool calls: count them, log them, show them as spans (T-03, T-06).
+"""Metrics, log and trace spans of tool calls (T-03, T-06).
 
 Each call is one `CallRecord`; observers receive it when the call has ended. `CallMetrics` counts calls per server and
 tool. Beyond `MAX_TOOL_NAMES` names of one server, calls are counted as one tool, so that a server cannot grow memory.
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 Outcome = Literal["ok", "tool_error", "invalid_arguments", "refused", "transport", "timeout", "protocol", "cancelled"]
-"""How a call ended. `tool_error`: the server answered with an error; `refused`: the breaker or a known-down server kept
-it from leaving; the last four are the taxonomy's failures (mcp.md section 4)."""
+"""How a call ended. `tool_error`: the server returned an error result. `refused`: the call was not sent, because the
+breaker refused it or the server was known to be down. The last four are the failures of mcp.md section 4."""
 MAX_TOOL_NAMES = 256
 MAX_TOOL_NAME_CHARS = 128
 OTHER_TOOLS = "(other)"
 MAX_LATENCIES = 512
 MAX_ERRORS = 10
 LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Upper bounds of the histogram's buckets; one more, for what took longer, follows."""
+"""Upper bounds of the histogram's buckets; one more bucket counts slower calls."""
 ANSWERED_OUTCOMES: frozenset[Outcome] = frozenset({"ok", "tool_error"})
 NON_FAILURE_OUTCOMES: frozenset[Outcome] = frozenset({"ok", "cancelled"})
 CHECK_INTERVAL_S = 1.0
@@ -66,7 +66,7 @@ LOG_LEVEL = 1
 MAX_CONTENT_BYTES = 2_048
 MAX_ID_CHARS = 200
 MAX_BLOCKS = 100
-# JSON leaves these as they are, and some readers take them for the end of a line.
+# JSON does not escape these characters, but some readers treat them as line ends.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 ROTATION_BYTES = 10_000_000
 MAX_ROTATED_FILES = 5
@@ -76,7 +76,7 @@ MAX_TRACESTATE_CHARS = 512
 
 @dataclass(slots=True)
 class CallRecord:
-    """One call; `tool` is the server's own name, `reason` the operator's text of a failure, redacted."""
+    """One call; `tool` is the name in the server's own list, `reason` the redacted cause of a failure for operators."""
 
     server: str
     tool: str
@@ -92,13 +92,13 @@ class CallRecord:
 
 
 CallObserver = Callable[[CallRecord], object]
-"""Called with every call once it has ended; it must be quick and must not raise."""
+"""Called with the record of every call that has ended; must be fast and must not raise."""
 
 
 def log_call(record: CallRecord) -> None:
-    """Write one line into the process's log: who, what, how it ended; never arguments or answers.
+    """Log one line per call: ids, tool and outcome, never arguments or results.
 
-    The call log has every call; successful ones appear here on level DEBUG only.
+    Successful calls are logged at level DEBUG; the call log has every call.
     """
     fields = {name: getattr(record, name) for name in ("server", "tool", "outcome", "duration_ms")}
     logger.bind(**record.context.ids()).log(
@@ -110,7 +110,7 @@ def log_call(record: CallRecord) -> None:
 
 
 class ServerError(TypedDict):
-    """Something that went wrong: a failed call, by the time it began, or a lost connection (outcome "connection")."""
+    """A failed call, with its start as `time`, or a lost connection (outcome "connection")."""
 
     time: str
     tool: str | None
@@ -119,7 +119,7 @@ class ServerError(TypedDict):
 
 
 class LatencyMs(TypedDict):
-    """How long the newest successful calls of a server took, in milliseconds: half of them, and 99 of 100, at most."""
+    """The median and 99th percentile of a server's newest successful calls, in milliseconds."""
 
     p50: float
     p99: float
@@ -136,18 +136,18 @@ class ToolCallMetrics:
 
     @property
     def calls(self) -> int:
-        """Return how many calls have ended."""
+        """Return the number of calls that have ended."""
         return self.outcomes.total()
 
     @property
     def failures(self) -> int:
-        """Return how many of them failed; one that its caller gave up did not."""
+        """Return the number of failed calls; a call that its caller cancelled is not one."""
         return sum(count for outcome, count in self.outcomes.items() if outcome not in NON_FAILURE_OUTCOMES)
 
 
 @dataclass(slots=True)
 class ServerCallMetrics:
-    """The calls of one server by the tools' own names, and how many are under way."""
+    """The calls of one server by tool name, its calls in flight and its newest errors."""
 
     tools: dict[str, ToolCallMetrics] = field(default_factory=dict)
     in_flight: int = 0
@@ -155,14 +155,14 @@ class ServerCallMetrics:
     _latencies: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_LATENCIES))
 
     def latency(self) -> LatencyMs | None:
-        """Return the latency of the newest successful calls; None before the first."""
+        """Return the latency of the newest successful calls; None before the first one."""
         ordered = sorted(self._latencies)
         if not ordered:
             return None
         return LatencyMs(p50=ordered[(len(ordered) - 1) // 2], p99=ordered[(len(ordered) * 99 - 1) // 100])
 
     def add_call(self, record: CallRecord) -> None:
-        """Take in a call that has ended."""
+        """Count a call that has ended."""
         name = record.tool[:MAX_TOOL_NAME_CHARS]
         tool = self.tools.get(name)
         if tool is None:
@@ -182,20 +182,20 @@ class ServerCallMetrics:
 
 
 class CallMetrics:
-    """The figures of all servers of one plane; may be read from any thread while calls go on."""
+    """The metrics of all servers of one plane; any thread may read them at any time."""
 
     def __init__(self, servers: Iterable[str]) -> None:
         self._lock = threading.Lock()
         self._servers = {name: ServerCallMetrics() for name in servers}
 
     def __call__(self, record: CallRecord) -> None:
-        """Take in a call that has ended."""
+        """Count a call that has ended."""
         with self._lock:
             self._servers[record.server].add_call(record)
 
     @contextmanager
     def track_in_flight(self, server: str) -> Iterator[None]:
-        """Count one call as under way while the block runs."""
+        """Count one call as in flight while the block runs."""
         with self._lock:
             self._servers[server].in_flight += 1
         try:
@@ -205,27 +205,27 @@ class CallMetrics:
                 self._servers[server].in_flight -= 1
 
     def for_server(self, server: str) -> ServerCallMetrics:
-        """Return the figures of one server at this moment."""
+        """Return a copy of the metrics of one server."""
         with self._lock:
             return deepcopy(self._servers[server])
 
     def latency(self, server: str) -> LatencyMs | None:
-        """Return how long the newest successful calls of a server took; None before the first."""
+        """Return the latency of a server's newest successful calls; None before the first one."""
         with self._lock:
             return self._servers[server].latency()
 
     def all_servers(self) -> dict[str, ServerCallMetrics]:
-        """Return the figures of every server at this moment, in configuration order."""
+        """Return a copy of the metrics of every server, in configuration order."""
         with self._lock:
             return deepcopy(self._servers)
 
 
 @asynccontextmanager
 async def open_call_log(data_dir: Path, mode: LogMode) -> AsyncIterator[tuple[CallObserver, ...]]:
-    """Give what writes the log while the block runs; nothing with the mode "off".
+    """Yield the observer that writes the call log; no observer with the mode "off".
 
-    The mode "ids" leaves arguments and answers out. A file that cannot be written is warned about once and tried again
-    later: calls go on without it.
+    The mode "ids" omits arguments and results. If the file cannot be written, one warning is logged, calls continue,
+    and later calls try to open it again.
     """
     if mode == "off":
         yield ()
@@ -239,18 +239,18 @@ async def open_call_log(data_dir: Path, mode: LogMode) -> AsyncIterator[tuple[Ca
 
 
 class CallLog:
-    """The log of one tool plane; several planes and processes may write to one file.
+    """The call log of one tool plane; several planes and processes may write to one file.
 
-    A full file becomes `mcp.jsonl.1`, what was that `mcp.jsonl.2`, and so on. Every line is one system call, which
-    does not block. What may block is done on a thread, from time to time: the file is opened, begun anew when it is
-    full, and made again if it was moved away.
+    A full `mcp.jsonl` is renamed to `mcp.jsonl.1`, that one to `mcp.jsonl.2`, and so on. Each line is one write, which
+    does not block. A thread opens the file, rotates it when it is full, and creates it again if it was moved away, at
+    most once per `CHECK_INTERVAL_S`.
     """
 
     def __init__(self, path: Path, *, with_contents: bool) -> None:
         self._path = path
         self._with_contents = with_contents
         self._plane_id = uuid4().hex[:12]
-        self._warned = False
+        self._has_warned = False
         self._file: int | None = None
         self._problem = "it is not open"
         self._line_prefix = b""
@@ -262,14 +262,14 @@ class CallLog:
             format="{message}",
             filter=self._is_own_record,
             serialize=True,
-            # Else a failed write would only appear on stderr.
+            # Otherwise loguru would report a failed write on stderr only.
             catch=False,
             backtrace=False,
             diagnose=False,
         )
 
     def __call__(self, record: CallRecord) -> None:
-        """Write a call that has ended."""
+        """Write the record of a call that has ended."""
         fields = self._record_fields(record)
         if time.monotonic() - self._checked_at >= CHECK_INTERVAL_S and (self._check is None or self._check.done()):
             self._check = asyncio.create_task(self.ensure_file())
@@ -278,12 +278,12 @@ class CallLog:
                 LOG_LEVEL, "MCP call {}/{} {}", record.server, record.tool, record.outcome
             )
         except OSError as error:
-            if not self._warned:
-                self._warned = True
-                logger.warning("MCP calls cannot be written to {}: {}; they go on", self._path, error)
+            if not self._has_warned:
+                self._has_warned = True
+                logger.warning("MCP calls cannot be logged to {}: {}; calls continue", self._path, error)
 
     async def ensure_file(self) -> None:
-        """Have the right file open; what hinders that is said with the next line."""
+        """Open or rotate the file if needed; the next write reports an error."""
         self._checked_at = time.monotonic()
         try:
             file = await asyncio.to_thread(self._open_file)
@@ -295,10 +295,10 @@ class CallLog:
             self._file = file
 
     async def close(self) -> None:
-        """Write no more."""
+        """Close the file; later records are ignored."""
         if self._check is not None:
             await asyncio.wait([self._check], timeout=CLOSE_TIMEOUT_S)
-        # It may be gone: an application may have removed all sinks.
+        # An application may have removed all sinks.
         with suppress(ValueError):
             logger.remove(self._sink)
         self._close_file()
@@ -307,21 +307,21 @@ class CallLog:
         if self._file is None:
             raise OSError(self._problem)
         data = self._line_prefix + line.encode("utf-8", "backslashreplace")
-        # On a full disk half a line may have been written: the next is one of its own.
+        # A full disk may have cut the line: the next write starts on a new line.
         self._line_prefix = b"" if os.write(self._file, data) == len(data) else b"\n"
 
     def _open_file(self) -> int:
         with suppress(FileNotFoundError):
-            there = self._path.stat()
-            if there.st_size > ROTATION_BYTES:
+            stat = self._path.stat()
+            if stat.st_size > ROTATION_BYTES:
                 numbered = [self._path.with_name(f"{self._path.name}.{n}") for n in range(1, MAX_ROTATED_FILES + 1)]
                 for newer, older in reversed(list(pairwise([self._path, *numbered]))):
                     with suppress(FileNotFoundError):
                         newer.replace(older)
-            elif self._file is not None and os.path.samestat(os.fstat(self._file), there):
+            elif self._file is not None and os.path.samestat(os.fstat(self._file), stat):
                 return self._file
         make_folder(self._path.parent)
-        # A file is never waited for; those who look for what blocks an event loop go by the flag.
+        # The flag has no effect on regular files, but detectors of blocking calls accept writes to files with it.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
         return os.open(self._path, flags, FILE_MODE)
 
@@ -339,8 +339,8 @@ class CallLog:
         for name in ("server", "tool", "outcome", "reason", "attempts", "duration_ms"):
             fields[name] = getattr(record, name)
         for name in ("thread_id", "run_id", "user_id", "correlation_id", "tool_call_id"):
-            given: str | None = getattr(record.context, name)
-            fields[name] = given and given[:MAX_ID_CHARS]
+            value: str | None = getattr(record.context, name)
+            fields[name] = value and value[:MAX_ID_CHARS]
         if self._with_contents:
             fields["arguments"] = shorten(json.dumps(redaction.redact(record.arguments), ensure_ascii=False))
             fields["response"] = None if record.result is None else shorten(response_text(record.result, redaction))
@@ -348,31 +348,31 @@ class CallLog:
 
 
 def response_text(result: "CallToolResult", redaction: Redaction) -> str:
-    """Return the beginning of an answer as text, without secrets: texts as they are, other blocks by their type."""
+    """Return the start of a result as text without secrets; blocks other than text are shown as their type."""
     texts: list[str] = []
-    room = MAX_CONTENT_BYTES
+    chars_left = MAX_CONTENT_BYTES
     for block in result.content[:MAX_BLOCKS]:
-        if room <= 0:
+        if chars_left <= 0:
             break
         text = getattr(block, "text", None) or getattr(getattr(block, "resource", None), "text", None)
         texts.append(redaction.redact(text) if isinstance(text, str) else f"[{block.type}]")
-        room -= len(texts[-1])
+        chars_left -= len(texts[-1])
     if not texts and result.structuredContent is not None:
         return json.dumps(redaction.redact(result.structuredContent), ensure_ascii=False)
     return "\n".join(texts if len(texts) == len(result.content) else [*texts, CUT])
 
 
 def shorten(text: str) -> str:
-    """Cut a text to `MAX_CONTENT_BYTES` bytes of UTF-8, with a sign that it is cut."""
+    """Cut a text to `MAX_CONTENT_BYTES` of UTF-8, marked with an ellipsis."""
     return truncate_bytes(text, MAX_CONTENT_BYTES).translate(_LINE_ENDS)
 
 
 @contextmanager
 def call_span(config: McpServerConfig, tool: str, configurable: Mapping[str, Any]) -> Iterator[Span]:
-    """Make one tool call the current span: below the caller's, else below that of the run's request."""
+    """Make a span for one tool call the current one; its parent is the caller's span or that of the run's request."""
     parent = None if trace.get_current_span().get_span_context().is_valid else _request_trace(configurable)
     if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
-        # Without an SDK, spans that record nothing would still cost 20 µs.
+        # Without an SDK, a span records nothing but would still cost 20 µs.
         with nullcontext() if parent is None else trace.use_span(trace.get_current_span(parent)):
             yield INVALID_SPAN
         return
@@ -391,7 +391,7 @@ def call_span(config: McpServerConfig, tool: str, configurable: Mapping[str, Any
 
 
 def set_span_result(span: Span, result: "CallToolResult") -> None:
-    """Note on its span how a call ended; neither arguments nor answers."""
+    """Write the outcome of a call into its span, without arguments and results."""
     if result.isError and span.is_recording():
         kind = (result.meta or {}).get(FAILURE_KEY)
         span.set_attribute("error.type", str(kind or "tool_error"))

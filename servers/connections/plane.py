@@ -46,10 +46,10 @@ UNKNOWN_SERVER = "no server of that name is configured."
 
 
 class PlaneLoop:
-    """The running event loop, to be used from any other.
+    """Run coroutines on the event loop that created this object, from any event loop.
 
-    A loop that ends forgets what it was given by other threads, whose callers would wait for ever: `set_closed` lets
-    nothing more in, `drain` waits for what is in.
+    A loop that ends drops the work that other threads submitted, and their callers would wait forever. `close` rejects
+    new work, `drain` waits for submitted work.
     """
 
     def __init__(self) -> None:
@@ -60,14 +60,14 @@ class PlaneLoop:
 
     @property
     def is_current(self) -> bool:
-        """Return whether the caller is on this loop."""
+        """Return whether the caller runs on this loop."""
         return asyncio.get_running_loop() is self._loop
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` here and return what it returns; a cancelled caller cancels it.
+        """Run `work` on this loop and return its result; cancelling the caller cancels it.
 
         Raises:
-            ServerUnavailable: the caller is on another loop, and this one is closed.
+            ServerUnavailable: the caller runs on another loop, and `close` was called.
         """
         if self.is_current:
             return await work
@@ -81,23 +81,23 @@ class PlaneLoop:
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
-        """Let no more work in from other loops."""
+        """Reject new work from other loops."""
         with self._lock:
             self._closed = True
 
-    async def drain(self, limit_s: float) -> None:
-        """Wait, at most `limit_s`, until the work from other loops has ended; call it on this loop, once closed."""
+    async def drain(self, timeout_s: float) -> None:
+        """Wait at most `timeout_s` for the work from other loops; call it on this loop, after `close`."""
         futures = [asyncio.wrap_future(future) for future in list(self._futures)]
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(timeout_s):
                 await asyncio.gather(*futures, return_exceptions=True)
 
 
 class ToolPlane:
-    """The MCP servers of one process; open it with `open_tool_plane`.
+    """The connections to all MCP servers of one process; open it with `open_tool_plane`.
 
-    It may be used from any event loop: work is carried to the loop the plane was opened on, because sessions live
-    there (88 µs per call).
+    Any event loop may use it: the plane runs calls on the loop that opened it, because sessions belong to that loop
+    (88 µs per call).
     """
 
     def __init__(
@@ -124,14 +124,14 @@ class ToolPlane:
     async def tools(
         self, servers: Sequence[str] | None = None, configurable: Mapping[str, Any] | None = None
     ) -> list[BaseTool]:
-        """Return the tools of the servers that are ready now: configuration order, then name (D-2).
+        """Return the tools of the servers that are ready now, in configuration order, then by name (D-2).
 
-        A server that is still connecting for the first time is waited for, at most two seconds. The list is made
-        anew from cached tools, so ask once per run: servers come and go. Unknown names have no tools.
+        Servers that are connecting for the first time get up to two seconds. Servers become ready and unavailable at
+        any time: call this once per run.
 
         Args:
-            servers: take only these servers; default all.
-            configurable: that of the run which asks; with it come the tools that a server lists to its callers only.
+            servers: the names of the servers; default all. Unknown names have no tools.
+            configurable: the run's `configurable`; required for tools that servers list to callers only.
         """
         if self._closed:
             return []
@@ -140,27 +140,27 @@ class ToolPlane:
         tools: Mapping[str, list[McpTool]] = self._tools
         if configurable is not None and any(lists_tools_per_caller(each) for each in ready):
             names = [each.config.name for each in ready]
-            with contextlib.suppress(ServerUnavailable):  # it has closed this moment
+            with contextlib.suppress(ServerUnavailable):  # the plane was closed meanwhile
                 tools = await self._loop.run(self._callers.tools(names, configurable, self._tools))
         return [tool for connection in ready for tool in tools.get(connection.config.name, ())]
 
     def unavailable_tools(self) -> list[BaseTool]:
-        """Return the tools of servers that are not ready now, as they were listed last: a call waits for the server."""
-        lost = [each for each in self._connections.values() if each.is_active and each.status.state != "ready"]
-        return [tool for connection in lost for tool in self._tools.get(connection.config.name, ())]
+        """Return the last known tools of the servers that are not ready now."""
+        absent = [each for each in self._connections.values() if each.is_active and each.status.state != "ready"]
+        return [tool for connection in absent for tool in self._tools.get(connection.config.name, ())]
 
     async def wait_for_servers(self, servers: Sequence[str] | None = None, *, timeout_s: float | None = None) -> None:
-        """Wait until each server has connected or failed to for the first time, at most `timeout_s` (default: 2)."""
+        """Wait for the first attempt to connect to each server, at most `timeout_s` (default: `connect_wait_s`)."""
         limit = self._timing.connect_wait_s if timeout_s is None else timeout_s
-        with contextlib.suppress(ServerUnavailable):  # closed: there is nothing to wait for
+        with contextlib.suppress(ServerUnavailable):  # the plane is closed
             await self._loop.run(self._wait_for_first_connects(self._select(servers), limit))
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], context: CallContext) -> "CallToolResult":
-        """Call a tool by its server's own name for it; a failure is a result with `isError`, never an exception."""
+        """Call a tool by its name in the server's own list; a failed call returns a result with `isError`."""
         if server not in self._connections:
             return await loading.failed_result(str(server_unusable(server, tool, reason=UNKNOWN_SERVER)), "transport")
         if not self._loop.is_current and not self._closed:
-            with contextlib.suppress(ServerUnavailable):  # it has closed this moment
+            with contextlib.suppress(ServerUnavailable):  # the plane was closed meanwhile
                 return await self._loop.run(self.call(server, tool, arguments, context))
         if self._closed:
             return await loading.failed_result(str(connection_closing(server, tool)), "transport")
@@ -179,7 +179,7 @@ class ToolPlane:
             return result
 
     def ready_servers(self) -> list[str]:
-        """Return the names of the servers whose tools can be called now; cheaper than `health`."""
+        """Return the names of the servers that are ready for calls; cheaper than `health`."""
         return [name for name, each in self._connections.items() if each.status.state == "ready"]
 
     def health(self) -> dict[str, ServerHealth]:
@@ -187,48 +187,48 @@ class ToolPlane:
         return {name: self._health(name) for name in self._connections}
 
     def servers_refusing_calls(self) -> list[str]:
-        """Return the names of the servers to which calls are refused now: OPEN breaker, or its probe in flight."""
+        """Return the names of the servers whose breaker refuses calls now: it is OPEN, or its probe is in flight."""
         return [name for name, each in self._connections.items() if each.breaker.refuses_calls]
 
     def summaries(self) -> list[ServerSummary]:
-        """Return what is known of every server in brief, in configuration order."""
+        """Return a summary of every server, in configuration order."""
         return [server_summary(each.config, self._health(name)) for name, each in self._connections.items()]
 
     def details(self, name: str) -> ServerDetails | None:
-        """Return all about one server, without secrets; None if there is none of that name."""
+        """Return all details of one server, without secrets; None if the name is unknown."""
         connection = self._connections.get(name)
         if connection is None:
             return None
-        offer, lost = self._registry.tools_by_server.get(name, {}), connection.status.errors
+        tools, errors = self._registry.tools_by_server.get(name, {}), connection.status.errors
         return server_details(
-            connection.config, self._health(name), offer, self.metrics.for_server(name), lost, connection.redaction
+            connection.config, self._health(name), tools, self.metrics.for_server(name), errors, connection.redaction
         )
 
     async def ping(self, name: str) -> None:
-        """Ask a server for a sign of life.
+        """Ping a server and wait for its response.
 
         Raises:
-            ServerUnavailable: it is not connected, there is none of that name, or the plane is closed.
-            TimeoutError: it did not answer within its time limit.
+            ServerUnavailable: the server is unknown or not connected, or the plane is closed.
+            TimeoutError: the server did not respond within its `timeout_s`.
         """
         await self._loop.run(self._find_connection(name).ping())
 
     async def reconnect(self, name: str) -> ServerHealth:
-        """Connect a server anew, now, and return how that went.
+        """Reconnect a server now and return its health after that.
 
         Raises:
-            ServerUnavailable: there is no server of that name, or the plane is closed.
+            ServerUnavailable: the server is unknown, or the plane is closed.
         """
         await self._loop.run(self._reconnect(self._find_connection(name)))
         return self._health(name)
 
     def start(self) -> None:
-        """Begin to connect to all servers, in parallel."""
+        """Start to connect to all servers in parallel."""
         for connection in self._connections.values():
             connection.start()
 
     async def stop(self) -> None:
-        """Leave all servers, in parallel and bounded; calls that are open fail at once, later ones are refused."""
+        """Close all connections in parallel, within a time limit; active calls fail, later calls are refused."""
         self._closed = True
         self._loop.close()
         await asyncio.gather(self._callers.stop(), *(connection.stop() for connection in self._connections.values()))
@@ -246,38 +246,38 @@ class ToolPlane:
     def _select(self, servers: Sequence[str] | None) -> list[ServerConnection]:
         return [each for name, each in self._connections.items() if servers is None or name in servers]
 
-    async def _wait_for_first_connects(self, connections: Sequence[ServerConnection], limit_s: float) -> None:
+    async def _wait_for_first_connects(self, connections: Sequence[ServerConnection], timeout_s: float) -> None:
         first = [each for each in connections if each.status.state == "connecting" and not each.is_known_down]
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(timeout_s):
                 await asyncio.gather(*(each.status.wait_for_state("ready", "down") for each in first))
 
     def _on_tools(self, connection: ServerConnection) -> None:
-        """Take in a server's new tool list; its names may now collide with another server's, or free them."""
+        """Rebuild the offered tools after a server's new list: its names may collide with those of other servers."""
         name = connection.config.name
         listed = Counter(tool.name for tool in connection.tools)
         if repeated := sorted(tool for tool, count in listed.items() if count > 1):
             logger.bind(server=name).warning(
-                "MCP server {} lists {} more than once; the first counts", name, ", ".join(repeated)
+                "MCP server {} lists {} more than once; only the first is used", name, ", ".join(repeated)
             )
-        known, before = self._registry.tools_by_server, self._registry.refusals
+        old_tools, old_refusals = self._registry.tools_by_server, self._registry.refusals
         self._registry = build_tool_registry([(each.config, each.tools) for each in self._connections.values()])
-        for refused, reason in self._registry.refusals.items():
-            if before.get(refused) != reason:
-                logger.bind(server=refused).error("MCP server {} is misconfigured: {}", refused, reason)
+        for server, reason in self._registry.refusals.items():
+            if old_refusals.get(server) != reason:
+                logger.bind(server=server).error("MCP server {} is misconfigured: {}", server, reason)
         self._tools = {
             server: self._tools[server]
-            if offer == known.get(server)
-            else build_tools(self._connections[server].config, offer, self.call)
-            for server, offer in self._registry.tools_by_server.items()
+            if tools == old_tools.get(server)
+            else build_tools(self._connections[server].config, tools, self.call)
+            for server, tools in self._registry.tools_by_server.items()
         }
         offered = self._tools.get(name, [])
-        news = (connection.status.since, [tool.name for tool in offered])
-        if self._logged_tools.get(name) == news:
-            return  # some servers are asked for their list every few seconds
-        self._logged_tools[name] = news
-        shown = ", ".join(tool.name for tool in offered[:LOGGED_NAMES]) + (", …" if len(offered) > LOGGED_NAMES else "")
-        logger.bind(server=name).info("MCP server {} is ready with {} tools: {}", name, len(offered), shown)
+        logged = (connection.status.since, [tool.name for tool in offered])
+        if self._logged_tools.get(name) == logged:
+            return  # some servers report a change every few seconds
+        self._logged_tools[name] = logged
+        names = ", ".join(tool.name for tool in offered[:LOGGED_NAMES]) + (", …" if len(offered) > LOGGED_NAMES else "")
+        logger.bind(server=name).info("MCP server {} is ready with {} tools: {}", name, len(offered), names)
 
     def _health(self, name: str) -> ServerHealth:
         connection = self._connections[name]
@@ -304,11 +304,11 @@ async def open_tool_plane(
     observers: Sequence[CallObserver] = (),
     token_place: TokenPlace | None = None,
 ) -> AsyncIterator[ToolPlane]:
-    """Open the plane for `servers`, and close it with the block; every subprocess has ended then (T-09).
+    """Yield a plane for `servers`; when the block ends, close it and end every subprocess (T-09).
 
-    It does not wait for any server: one that does not answer shows in `health` and holds up nobody (A-07). The
-    `observers` are told of every call once it has ended, beside the plane's own figures. Without a `token_place`,
-    servers that a person signs in to stay down.
+    Opening does not wait for servers: a server that does not respond delays nothing and is shown in `health` (A-07).
+    The `observers` receive the record of every call that has ended. Without a `token_place`, servers that require a
+    user's sign-in stay down.
     """
     plane = ToolPlane(servers, timing, observers, token_place)
     plane.start()

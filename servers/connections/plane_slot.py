@@ -27,13 +27,13 @@ CLOSE_TIMEOUT_S = 8.0
 
 @asynccontextmanager
 async def open_configured_plane(settings: Settings) -> AsyncIterator[ToolPlane]:
-    """Open the plane, and close it with the block: first its servers, then the log, which has their last calls.
+    """Yield a plane with the servers of mcp.jsonc and a call log; the log closes last, to record the last calls.
 
     Raises:
-        ConfigError: mcp.jsonc is wrong.
+        ConfigError: mcp.jsonc is invalid.
     """
     config = served_mcp_config(settings)
-    # A graph server of another project does not prepare the folder. Without it, the call log says what is wrong.
+    # Graph servers of other projects do not create the folder. If it cannot be created, the call log reports why.
     with suppress(OSError):
         await asyncio.to_thread(make_data_folder, settings.data_dir)
     _log_config(config, find_mcp_config(settings).describe())
@@ -45,7 +45,7 @@ async def open_configured_plane(settings: Settings) -> AsyncIterator[ToolPlane]:
 
 
 def _log_config(config: McpConfig, place: str) -> None:
-    """Log which file counts, what in it was passed over, and which enabled servers cannot be started as they are."""
+    """Log the configuration file in use, its warnings, and the enabled servers that are misconfigured."""
     enabled = [server for server in config.servers if server.enabled]
     logger.info("{} of {} MCP servers are enabled in {}", len(enabled), len(config.servers), place)
     for warning in config.warnings:
@@ -58,45 +58,45 @@ def _log_config(config: McpConfig, place: str) -> None:
 
 
 class PlaneSlot:
-    """Room for one plane, used from any thread and any event loop."""
+    """Holds the process's tool plane; all methods may be called from any thread and any event loop."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._plane: ToolPlane | None = None
         self._is_expected = False
         self._stop_background: Callable[[], None] | None = None
-        """Ends the plane on the daemon thread, where there is one."""
+        """Stops the plane on the daemon thread; None if there is none."""
         self._waiters: list[Future[ToolPlane]] = []
 
     def expect_plane(self) -> None:
-        """Note that a plane is about to be published."""
+        """Make `get_plane` wait for `set_plane` instead of opening a plane of its own."""
         self._is_expected = True
 
     def set_plane(self, plane: ToolPlane) -> None:
-        """Fill the slot and let everybody who waits have the plane; one opened in the background is closed."""
+        """Store the plane, pass it to all waiting callers, and close a plane that was opened in the background."""
         with self._lock:
-            release, self._stop_background = self._stop_background, None
-        if release is not None:
-            release()
-        self._resolve_waiters(plane)
+            stop, self._stop_background = self._stop_background, None
+        if stop is not None:
+            stop()
+        self._publish(plane)
 
     def clear_plane(self, plane: ToolPlane) -> None:
-        """Empty the slot if it holds `get_plane`; nothing is expected any more."""
+        """Remove `plane` if it is the current one, and stop expecting another."""
         with self._lock:
             self._is_expected = False
             if self._plane is plane:
                 self._plane = None
 
     def is_current(self, plane: ToolPlane) -> bool:
-        """Return whether it is `get_plane` that is in the slot."""
+        """Return whether `plane` is the current plane."""
         return self._plane is plane
 
     async def get_plane(self, timeout_s: float = 2.0) -> ToolPlane:
-        """Return the process's tool plane, waiting at most `timeout_s` for it to open.
+        """Return the process's tool plane; wait at most `timeout_s` until it is open.
 
         Raises:
-            ServerUnavailable: it did not open in time.
-            ConfigError: it was opened here, and the settings or mcp.jsonc are wrong.
+            ServerUnavailable: the plane did not open in time.
+            ConfigError: this call opened a plane, and the settings or mcp.jsonc are invalid.
         """
         waiter: Future[ToolPlane] = Future()
         with self._lock:
@@ -111,21 +111,21 @@ class PlaneSlot:
             raise ServerUnavailable(f"The tool plane did not open within {timeout_s:g} seconds.", server="*") from None
 
     def _open_in_background(self) -> None:
-        """Open a plane from the process's own settings on a daemon thread, closed at exit.
+        """Open a plane with the process's settings on a daemon thread; it closes when the process exits.
 
-        The caller's loop is not used: it may end (`asyncio.run` of one request) long before the process does.
+        The plane has its own event loop: the caller's may end long before the process, as with `asyncio.run`.
         """
-        loop, released = asyncio.new_event_loop(), asyncio.Event()
+        loop, stopped = asyncio.new_event_loop(), asyncio.Event()
 
-        def release() -> None:
-            with suppress(RuntimeError):  # the loop has closed already
-                loop.call_soon_threadsafe(released.set)
+        def request_stop() -> None:
+            with suppress(RuntimeError):  # the loop is already closed
+                loop.call_soon_threadsafe(stopped.set)
 
         async def serve() -> None:
             async with open_configured_plane(load_settings()) as plane:
-                if self._stop_background is release:
-                    self._resolve_waiters(plane)
-                await released.wait()
+                if self._stop_background is request_stop:
+                    self._publish(plane)
+                await stopped.wait()
 
         def run() -> None:
             try:
@@ -136,24 +136,24 @@ class PlaneSlot:
                 for waiter in self._pop_waiters():
                     waiter.set_exception(error)
 
-        def stop() -> None:
-            release()
+        def stop_at_exit() -> None:
+            request_stop()
             thread.join(CLOSE_TIMEOUT_S)
 
         thread = threading.Thread(target=run, name="toolweave-tool-plane", daemon=True)
-        self._stop_background = release
-        atexit.register(stop)
+        self._stop_background = request_stop
+        atexit.register(stop_at_exit)
         thread.start()
 
-    def _resolve_waiters(self, plane: ToolPlane) -> None:
+    def _publish(self, plane: ToolPlane) -> None:
         self._plane = plane
         for waiter in self._pop_waiters():
             waiter.set_result(plane)
 
     def _pop_waiters(self) -> list[Future[ToolPlane]]:
         with self._lock:
-            waiting, self._waiters = self._waiters, []
-        return [waiter for waiter in waiting if waiter.set_running_or_notify_cancel()]
+            waiters, self._waiters = self._waiters, []
+        return [waiter for waiter in waiters if waiter.set_running_or_notify_cancel()]
 
 
 plane_slot = PlaneSlot()
