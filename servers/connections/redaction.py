@@ -1,4 +1,4 @@
-"""Keep a server's configured values, and the secrets learned about it later, out of what is logged and shown."""
+"""Hide the secrets of an MCP server in logs, errors and results."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ class Redaction:
     def __init__(self, config: McpServerConfig) -> None:
         candidates = [*_credentials(config), *config.env.values(), *config.headers.values()]
         candidates += [urlsplit(config.url or "").query, *(text.partition(" ")[2] for text in config.headers.values())]
-        # A variable that names a folder or an interpreter is no secret, and errors are about it.
+        # A variable with a path, such as a folder or an interpreter, is no secret, and errors name that path.
         candidates += [value for value in config.secret_values if not _is_path(value)]
         self._configured = {form for text in candidates for form in _secret_forms(text)}
         self._own_credentials = {form for text in _credentials(config) for form in _secret_forms(text)}
@@ -44,7 +44,7 @@ class Redaction:
         self._rebuild()
 
     def add(self, secret: str) -> None:
-        """Blank this one out from now on, unless it is so short that ordinary text contains it."""
+        """Hide this secret from now on, unless it is so short that ordinary text may contain it."""
         if secret in self._added or len(secret) < MIN_SECRET_LENGTH:
             return
         self._added[secret] = None
@@ -53,51 +53,51 @@ class Redaction:
         self._rebuild()
 
     def hide_secrets(self, text: str) -> str:
-        """Return `text` without the secrets that are known, and otherwise as it is."""
+        """Return `text` with all known secrets replaced."""
         return self._secrets.hide(text)
 
     def redact_credentials(self, value: Any) -> Any:
-        """Return JSON values without the server's credentials, and otherwise as they are."""
+        """Return JSON values with the server's credentials replaced."""
         return self._credentials.hide_in(value)
 
     def redact_message(self, message: Model) -> Model:
-        """Return a message of the server's without its credentials.
+        """Return a message from the server with its credentials replaced.
 
         Raises:
-            ValidationError: it is no such message without them.
+            ValidationError: the message is invalid after the replacement.
         """
         if not self._credentials.forms:
             return message
-        written = message.model_dump_json(by_alias=True)
-        if not self._credentials.found_in(written):
+        text = message.model_dump_json(by_alias=True)
+        if not self._credentials.found_in(text):
             return message
-        return type(message).model_validate_json(self._credentials.hide(written))
+        return type(message).model_validate_json(self._credentials.hide(text))
 
     def sanitize(self, text: str) -> str:
-        """Return `text` on one line, without secrets and control characters, cut to a readable length."""
+        """Return `text` on one line, without secrets and control characters, cut to `MAX_LINE_CHARS`."""
         text = redact_text(text, self.hide_secrets)
         text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
         return text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]}…"
 
     def redact(self, value: Any) -> Any:
-        """Return `value` as JSON values without secrets, bounded in every way; see `toolweave.redact`."""
+        """Return `value` as JSON values of limited size without secrets; see `toolweave.redact`."""
         return redact(value, self.hide_secrets)
 
     def _rebuild(self) -> None:
-        learned = {form for text in self._added for form in _secret_forms(text)}
-        self._secrets = KnownSecrets(longest_first(self._configured | learned, MIN_SECRET_LENGTH))
-        self._credentials = KnownSecrets(longest_first(self._own_credentials | learned, MIN_CREDENTIAL_LENGTH))
+        added = {form for text in self._added for form in _secret_forms(text)}
+        self._secrets = KnownSecrets(longest_first(self._configured | added, MIN_SECRET_LENGTH))
+        self._credentials = KnownSecrets(longest_first(self._own_credentials | added, MIN_CREDENTIAL_LENGTH))
 
 
 def describe_error(error: BaseException) -> str:
-    """Name an error; pydantic's own text would quote what a server sent, cut where no redaction finds a secret."""
+    """Return an error's type and text, without pydantic's text: it quotes parts of secrets, which no redaction finds."""
     if isinstance(error, ValidationError):
-        return f"it has not the form of a {error.title}"
+        return f"it is not a valid {error.title}"
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _credentials(config: McpServerConfig) -> Iterator[str]:
-    """Yield the values of an entry that are secrets for certain: by their names, or because they look random."""
+    """Yield the values of an entry that are certainly secrets, by their names or because they look random."""
     url = urlsplit(config.url or "")
     named = [*config.env.items(), *config.headers.items(), *parse_qsl(url.query)]
     for name, value in named:
@@ -110,7 +110,7 @@ def _credentials(config: McpServerConfig) -> Iterator[str]:
 
 
 def _database_urls(config: McpServerConfig) -> list[str]:
-    """Return the databases that a server in this process may work with."""
+    """Return the database URLs of a server that runs in this process."""
     settings = config.settings
     return [] if settings is None else [url for url in (settings.query_database_url, settings.todo_database_url) if url]
 
@@ -119,7 +119,7 @@ def _passwords(address: str) -> Iterator[str]:
     try:
         password = urlsplit(address).password or ""
     except ValueError:
-        return  # no address at all
+        return  # not a URL
     yield from (password, unquote(password))
 
 
@@ -129,16 +129,16 @@ def _is_random(text: str) -> bool:
 
 
 def _is_path(text: str) -> bool:
-    """Return whether a text is a path, also one that does not exist: its error will be about it."""
+    """Return whether a text is a path, also of a missing file: the error then names it."""
     path = Path(text)
-    top = path.parents[-2:-1] if path.is_absolute() else ()
+    top_folder = path.parents[-2:-1] if path.is_absolute() else ()
     try:
-        return path.exists() or any(folder.exists() for folder in top)
+        return path.exists() or any(folder.exists() for folder in top_folder)
     except OSError:
-        return False  # longer than any path, as tokens are
+        return False  # longer than any path, such as a token
 
 
 def _secret_forms(secret: str) -> list[str]:
-    """Return a secret in its usual forms and, if it has several lines, as it stands in a log."""
+    """Return a secret in its usual encodings and, if it has several lines, each long line: logs split it."""
     lines = [line for line in map(str.strip, secret.splitlines()) if len(line) >= MIN_LINE_LENGTH]
     return [*usual_forms(secret), *lines]

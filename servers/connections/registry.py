@@ -1,4 +1,4 @@
-"""Decide which tools are offered under which names: filters, prefixes, order, and who yields in a collision (D-2)."""
+"""Select and name the tools that each server offers: filters, prefixes, order and name collisions (D-2)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from toolweave.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """One listed tool: `name` is the server's own, `annotations` the MCP hints such as readOnlyHint.
+    """A tool as its server lists it; `annotations` are the MCP hints such as readOnlyHint.
 
-    Models send wrong types and forget fields; what the server would answer, if it looks at all, is rarely something a
-    model can act on. So the values of a call are checked here, by schemas that are compiled when first needed.
+    It validates the arguments and results of calls, because models send wrong types and omit fields, and few servers
+    return an error that a model can act on. Schemas are compiled at their first use.
     """
 
     name: str
@@ -27,22 +27,22 @@ class ListedTool:
     meta: dict[str, Any] | None
     output_schema: dict[str, Any] | None = None
     server: str = ""
-    _compiled: dict[str, Schema | None] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _schemas: dict[str, Schema | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def is_safe_to_repeat(self) -> bool:
-        """Return whether the server calls it read-only or idempotent: executing it twice does no harm (D-5)."""
+        """Return whether its annotations say read-only or idempotent: executing it twice is harmless (D-5)."""
         return any(self.annotations.get(hint) is True for hint in ("readOnlyHint", "idempotentHint"))
 
     async def validation_errors(self, part: Literal["arguments", "results"], value: Any) -> list[str]:
-        """Name what is wrong with a call's arguments or results (T-10; MCP 2025-11-25, tools, output schema).
+        """Return the errors in a call's arguments or results (T-10; MCP 2025-11-25, tools, output schema).
 
-        Where a schema cannot be used nothing is checked: the server judges arguments for itself.
+        With an unusable schema nothing is checked here; the server still validates the arguments.
         """
-        if part not in self._compiled:
-            self._compiled[part] = await asyncio.to_thread(self._compile, part)
-        check = self._compiled[part]
-        return check.problems(value) if check else []
+        if part not in self._schemas:
+            self._schemas[part] = await asyncio.to_thread(self._compile, part)
+        schema = self._schemas[part]
+        return schema.problems(value) if schema else []
 
     def _compile(self, part: str) -> Schema | None:
         try:
@@ -55,40 +55,40 @@ class ListedTool:
 
 
 ToolsByName = dict[str, ListedTool]
-"""What one server offers: the name shown to models → the tool, sorted by that name."""
+"""The tools that one server offers by the name that models see, sorted by that name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerToolRegistry:
-    """The offers of all servers in configuration order, and why a server's offer is refused."""
+    """The tools of all servers in configuration order, and the reason for each server whose tools are refused."""
 
     tools_by_server: dict[str, ToolsByName]
     refusals: dict[str, str]
 
 
 def build_tool_registry(servers: Sequence[tuple[McpServerConfig, Sequence[ListedTool]]]) -> ServerToolRegistry:
-    """Name all tools; a server that reuses a name of an earlier one is refused whole, never renamed."""
+    """Name all tools; if a server reuses a name of an earlier server, all its tools are refused, none is renamed."""
     tools_by_server: dict[str, ToolsByName] = {}
     refusals: dict[str, str] = {}
-    taken: dict[str, str] = {}
+    server_by_name: dict[str, str] = {}
     for config, specs in servers:
-        offer = offered_tools(config, specs)
-        clashes = [name for name in offer if name in taken]
-        if clashes:
-            shown = ", ".join(clashes[:5]) + (", …" if len(clashes) > 5 else "")
-            others = ", ".join(dict.fromkeys(taken[name] for name in clashes))
+        offered = offered_tools(config, specs)
+        collisions = [name for name in offered if name in server_by_name]
+        if collisions:
+            names = ", ".join(collisions[:5]) + (", …" if len(collisions) > 5 else "")
+            others = ", ".join(dict.fromkeys(server_by_name[name] for name in collisions))
             refusals[config.name] = (
-                f"its tools {shown} have names that the server {others} already uses; "
+                f"its tools {names} have names that the server {others} already uses; "
                 'give one of them another "prefix" or leave tools out with "tools": {"exclude": […]}.'
             )
             continue
-        taken |= dict.fromkeys(offer, config.name)
-        tools_by_server[config.name] = offer
+        server_by_name |= dict.fromkeys(offered, config.name)
+        tools_by_server[config.name] = offered
     return ServerToolRegistry(tools_by_server, refusals)
 
 
 def offered_tools(config: McpServerConfig, specs: Sequence[ListedTool]) -> ToolsByName:
-    """Select and name one server's tools; of tools with the same name the first one counts."""
+    """Select and name one server's tools; of tools with the same name, the first one is used."""
     prefix = f"{config.name}_" if config.prefix is None else config.prefix
     named: ToolsByName = {}
     for spec in specs:
@@ -98,13 +98,13 @@ def offered_tools(config: McpServerConfig, specs: Sequence[ListedTool]) -> Tools
 
 
 def requires_approval(config: McpServerConfig, spec: ListedTool) -> bool:
-    """Return whether the tool needs approval: by its name, or because its annotations say that it destroys (S-07)."""
+    """Return whether a user has to approve calls of the tool: by its name or its destructiveHint (S-07)."""
     if config.approve_destructive and spec.annotations.get("destructiveHint") is True:
         return True
     return any(fnmatchcase(spec.name, glob) for glob in config.approve)
 
 
 def is_included(config: McpServerConfig, name: str) -> bool:
-    """Return whether a server's filters let a tool through; one that they leave out is neither offered nor called."""
+    """Return whether the server's filters include a tool; an excluded tool is neither offered nor called."""
     included = not config.include or any(fnmatchcase(name, glob) for glob in config.include)
     return included and not any(fnmatchcase(name, glob) for glob in config.exclude)

@@ -1,4 +1,4 @@
-"""Hold the state of one server, its waiting times, and what its operator reads of it (T-06)."""
+"""The state of one MCP server, the plane's timing, and the server details that operators read (T-06)."""
 
 import asyncio
 import time
@@ -27,14 +27,16 @@ MAX_DESCRIPTION_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Hold the plane's waiting times, in seconds; tests pass shorter ones.
+    """The plane's timeouts, intervals and delays in seconds, and its limits; tests pass shorter times.
 
-    A dead stdio child is noticed by its end of file, so its ping only finds a child that hangs; a remote server is
-    noticed by the ping itself (T-06: a dead one within 3 s). A ping that finds calls in flight waits as long as a
-    call may: a server that is merely busy is not restarted. `reconnect_delays_s` repeats its last delay (D-6).
-    `retry_delays_s` are the pauses before the second and each later attempt of a call, each of which then waits up to
-    `retry_connect_timeout_s` for a connection: exhausted retries end after 7 s and little more (D-5). `clock` is what
-    breakers and retries go by, `sleep` makes the pauses.
+    Pings detect a dead remote server (T-06: within 3 s) and a local one that hangs; a local one that exits is detected
+    by the end of its output. While calls are in flight, a ping waits as long as a call, so that a busy server is not
+    restarted. The last of `reconnect_delays_s` repeats (D-6). A session of at least `stable_s` resets the delays. After
+    `max_quick_exits`, or while credentials are rejected, the delay is `long_delay_s`.
+
+    `retry_delays_s` are the delays before the second and later attempts of a call. Each of these attempts waits up to
+    `retry_connect_timeout_s` for a connection, so that retries end after little more than 7 s (D-5). Breakers and
+    retries use `clock`, the delays between attempts `sleep`.
     """
 
     connect_timeout_s: float = 15.0
@@ -61,7 +63,7 @@ DEFAULT_TIMING = Timing()
 
 
 class ServerStatus:
-    """The state of one server, since when, and the last errors; every change is logged."""
+    """The current state of one server, its start time and the last errors; logs when the server goes down."""
 
     def __init__(
         self, server: str, state: ServerState, last_error: str | None = None, *, label: str | None = None
@@ -75,21 +77,21 @@ class ServerStatus:
         self._changed = asyncio.Event()
 
     def set_state(self, state: ServerState, last_error: str | None = None) -> None:
-        """Enter `state`; without a new error the last one stays to be read."""
-        news = (state, last_error) != (self.state, self.last_error)
+        """Enter `state`; without a new error, `last_error` stays."""
+        is_new = (state, last_error) != (self.state, self.last_error)
         if state != self.state:
             self.since = datetime.now(UTC)
         self.state = state
         self.last_error = last_error or self.last_error
-        if news and last_error:
+        if is_new and last_error:
             now = datetime.now(UTC).isoformat()
             self.errors.append(ServerError(time=now, tool=None, outcome="connection", reason=last_error))
-        if news and state == "down":
+        if is_new and state == "down":
             self._log.warning("MCP server {} is down: {}", self._server, self.last_error)
         self.notify_waiters()
 
     def set_closed(self) -> None:
-        """Enter `down` because it is wanted, which is no news."""
+        """Enter `down` without an error, because the connection is closed on purpose."""
         self.state = "down"
         self.since = datetime.now(UTC)
         self.notify_waiters()
@@ -104,16 +106,16 @@ class ServerStatus:
             await self.wait_for_change()
 
     def notify_waiters(self) -> None:
-        """Wake those who wait for a `wait_for_change`, such as new tools."""
+        """Wake all callers of `wait_for_change`, for example after a new tool list."""
         self._changed.set()
         self._changed = asyncio.Event()
 
 
 class ServerHealth(TypedDict):
-    """What /health says of one server; `tools` counts what it offers right now, `since` is when `state` began.
+    """One server in /health; `tools` is the number of tools it offers now, `since` the start of `state`.
 
-    `connecting` is the first attempt only: a server that was lost is `down` until it is back. `breaker` says whether
-    calls to it are let through. `latency_ms` is there once a call has succeeded.
+    `connecting` is the first attempt only: a lost server is `down` until it is ready again. `latency_ms` is present
+    after the first successful call.
     """
 
     state: ServerState
@@ -125,7 +127,7 @@ class ServerHealth(TypedDict):
 
 
 class ServerSummary(ServerHealth):
-    """One server in the list of all."""
+    """One server in the list of all servers."""
 
     name: str
     transport: Transport
@@ -133,7 +135,7 @@ class ServerSummary(ServerHealth):
 
 
 class ToolDetails(TypedDict):
-    """One offered tool: `name` is shown to models, `own_name` is the server's."""
+    """One offered tool; `name` is its name for models, `own_name` its name in the server's list."""
 
     name: str
     own_name: str
@@ -146,21 +148,21 @@ class ToolDetails(TypedDict):
 
 
 class Filters(TypedDict):
-    """Which of a server's tools are offered: globs on its own names."""
+    """The globs on tool names in the server's list that select the offered tools."""
 
     include: list[str]
     exclude: list[str]
 
 
 class BreakerDetails(TypedDict):
-    """After how many failed calls in a row the breaker opens, and for how long."""
+    """The number of consecutive failed calls that opens the breaker, and for how many seconds."""
 
     failures: int
     recovery_s: float
 
 
 class ServerDetails(ServerSummary):
-    """All about one server, without secrets; `offers` has its tools as they were listed last, `errors` newest first."""
+    """All details of one server, without secrets; `offers` are its tools as last listed, `errors` the newest first."""
 
     target: str
     prefix: str
@@ -177,19 +179,19 @@ class ServerDetails(ServerSummary):
 
 
 def server_summary(config: McpServerConfig, health: ServerHealth) -> ServerSummary:
-    """Say which server it is and how it is."""
+    """Return a server's name, transport and health."""
     return ServerSummary(name=config.name, transport=config.transport, enabled=config.enabled, **health)
 
 
 def server_details(
     config: McpServerConfig,
     health: ServerHealth,
-    offer: ToolsByName,
+    tools: ToolsByName,
     metrics: ServerCallMetrics,
-    lost: Iterable[ServerError],
+    errors: Iterable[ServerError],
     redaction: Redaction,
 ) -> ServerDetails:
-    """Describe a server in full for its operator; `lost` are the errors of its connection."""
+    """Return all details of a server for its operator."""
     counted = metrics.tools.values()
     return ServerDetails(
         **server_summary(config, health),
@@ -203,13 +205,13 @@ def server_details(
         failures=sum(tool.failures for tool in counted),
         retries=sum(tool.retries for tool in counted),
         in_flight=metrics.in_flight,
-        offers=[_details(config, name, spec, metrics.tools) for name, spec in offer.items()],
-        errors=sorted([*metrics.errors, *lost], key=lambda error: error["time"], reverse=True)[:MAX_SHOWN_ERRORS],
+        offers=[_details(config, name, spec, metrics.tools) for name, spec in tools.items()],
+        errors=sorted([*metrics.errors, *errors], key=lambda error: error["time"], reverse=True)[:MAX_SHOWN_ERRORS],
     )
 
 
 def server_target(config: McpServerConfig, redaction: Redaction) -> str:
-    """Name the program that is started or the host that is reached: arguments, paths and queries may hold secrets."""
+    """Return a server's command or host, without arguments, paths and queries, which may hold secrets."""
     if config.builtin is not None:
         return f"{config.builtin}, in this process"
     if config.url is None:

@@ -58,7 +58,7 @@ def test_a_variable_that_names_a_folder_stays_readable_also_if_there_is_no_such_
 def test_a_message_of_the_wrong_form_is_described_without_quoting_it() -> None:
     with pytest.raises(ValidationError) as raised:
         JSONRPCMessage.model_validate({"jsonrpc": "2.0", "token": "token-secret"})
-    assert describe_error(raised.value) == "it has not the form of a JSONRPCMessage"
+    assert describe_error(raised.value) == "it is not a valid JSONRPCMessage"
 
 
 def test_a_variable_longer_than_any_path_is_a_secret_like_others() -> None:
