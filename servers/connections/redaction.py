@@ -90,7 +90,7 @@ class Redaction:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error's type and text, without pydantic's text: it quotes parts of secrets, which no redaction finds."""
+    """Return an error's type and text, without pydantic's text: it quotes parts of secrets, which no filter finds."""
     if isinstance(error, ValidationError):
         return f"it is not a valid {error.title}"
     return f"{type(error).__name__}: {error}".rstrip(": ")

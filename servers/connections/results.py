@@ -1,11 +1,12 @@
-"""Turn the result or the failure of a tool call into what a model reads.
+"""Convert the result or failure of a tool call into the content of a ToolMessage.
 
-A result of text alone becomes a plain string: models, and clients of `/chat/stream`, read it as it is, and equal
-results stay equal. What nobody sees but a model obeys is taken out of the text (`visible`); the artifact's structured
-content is for programs and stays as it is. Images and files become content blocks beside the text. What models take
-nowhere becomes a notice: audio, files of unknown types, and links to resources, which only their server can read. As
-blocks they would fail every later turn of the thread, or have a model's endpoint fetch whatever address a server names.
-Blocks are told apart by their `type`, so that this module needs no MCP library.
+A result of text only becomes a plain string: models and clients of `/chat/stream` read it as it is, and equal results
+have equal contents. Characters that people cannot see but models read are removed from text (`visible`); the artifact's
+structured content is for programs and is not changed. Images and files become content blocks beside the text.
+
+Audio, files of unknown types and links to resources, which only their server can read, become notices. As blocks, they
+would make every later turn of the thread fail, or make the model's endpoint fetch any address that a server names.
+Blocks are distinguished by their `type`, so that this module imports no MCP library.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 Block = dict[str, Any]
 StoreResult = Callable[[str, int], Awaitable[str | None]]
-"""Keep a whole text of which only so many characters are shown; return how to read on, None if it cannot be kept."""
+"""Stores a text of which only the given number of characters is shown; returns how to read on, None if it failed."""
 STORED_RESULT_KEY = "kept_result"
 MAX_MEDIA_BLOCKS = 20
 MAX_MEDIA_CHARS = 8_000_000
@@ -40,8 +41,8 @@ MAX_LINK_NAME_CHARS = 200
 PDF_TYPE = "application/pdf"
 NARROW_REQUEST_HINT = "Ask for less at once, for example with a filter, a smaller limit or the next page."
 WHOLE_RESULT_KEY = "whole_result"
-"""Where the artifact has what the content lacks: `text`, and `structured_content` if there is some."""
-STORED_NOTICE = "The whole is kept for what follows: do not ask for it again."
+"""The key in an artifact of the whole `text` and `structured_content` of a cut result."""
+STORED_NOTICE = "The whole result is kept for the next steps: do not request it again."
 Error = TypeVar("Error", bound=ToolError)
 MAX_ERROR_BYTES = 2_000
 MAX_ARGUMENT_ERROR_BYTES = 1_900
@@ -53,19 +54,21 @@ _ELLIPSIS = "…"
 async def message_parts(
     result: "CallToolResult", limit: int, store: StoreResult | None = None
 ) -> tuple[str | list[str | Block], Block | None]:
-    """Return what a ToolMessage holds of a result: its content and its artifact.
+    """Return the content and the artifact of a ToolMessage for a result.
 
-    The content is a string if it is all text, else text and media blocks in the server's order. Text beyond `limit`
-    characters is cut with a notice (T-12). The artifact is the structured content under the key the MCP adapter uses;
-    one that is longer than `limit` is left out.
+    The content is a string if it is text only, otherwise a list of text and media blocks in the server's order. Text
+    beyond `limit` characters is cut, with a notice (T-12). The artifact has the structured content, under the key that
+    the MCP adapter uses, unless it is longer than `limit`.
     """
     blocks = [await _clean_block(block) for block in _content_blocks(result)]
     text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
     artifact = _structured_artifact(result, limit)
     if len(text) > limit:
-        how = await store(text, limit) if store else None
-        artifact = {STORED_RESULT_KEY: {"characters": len(text)}} if how else None
-        notice = f"[The answer was cut: {limit} of its {len(text)} characters are shown. {how or NARROW_REQUEST_HINT}]"
+        read_hint = await store(text, limit) if store else None
+        artifact = {STORED_RESULT_KEY: {"characters": len(text)}} if read_hint else None
+        notice = (
+            f"[The answer was cut: {limit} of its {len(text)} characters are shown. {read_hint or NARROW_REQUEST_HINT}]"
+        )
         blocks = [*_cut_blocks(blocks, limit), _text(f"\n{notice}")]
     if all(block["type"] == "text" for block in blocks):
         return "\n".join(block["text"] for block in blocks), artifact
@@ -73,28 +76,28 @@ async def message_parts(
 
 
 def message_text(result: "CallToolResult") -> str:
-    """Return the text of a result as its server wrote it; media are left out."""
+    """Return the text of a result without its media, as the server sent it."""
     return "\n".join(block["text"] for block in _content_blocks(result) if block["type"] == "text")
 
 
 def _content_blocks(result: "CallToolResult") -> list[Block]:
     if not result.content and result.structuredContent is not None:
         return [_text(json.dumps(result.structuredContent, ensure_ascii=False))]
-    blocks, media, left = [], 0, MAX_MEDIA_CHARS
+    blocks, media, chars_left = [], 0, MAX_MEDIA_CHARS
     for block in map(_block, result.content):
         if block["type"] != "text":
             media += 1
             size = len(block.get("base64", ""))
-            if media > MAX_MEDIA_BLOCKS or size > left:
+            if media > MAX_MEDIA_BLOCKS or size > chars_left:
                 blocks.append(_text(f"[{block['type']}, {size * 3 // 4} bytes, too much to show]"))
                 continue
-            left -= size
+            chars_left -= size
         blocks.append(block)
     return blocks
 
 
 async def _clean_block(block: Block) -> Block:
-    """Clean a block's text, letting others work between the parts of a long one."""
+    """Remove invisible characters from a block's text; a long text yields to the event loop between its parts."""
     if block["type"] != "text":
         return block
     parts = []
@@ -106,15 +109,15 @@ async def _clean_block(block: Block) -> Block:
 
 
 def _cut_blocks(blocks: list[Block], limit: int) -> list[Block]:
-    """Keep media and the first `limit` characters of text; what joins texts counts."""
-    kept = []
+    """Return all media and the first `limit` characters of text, line breaks between texts included."""
+    shown = []
     for block in blocks:
         if block["type"] != "text":
-            kept.append(block)
+            shown.append(block)
         elif limit > 0:
-            kept.append(_text(block["text"][:limit]))
+            shown.append(_text(block["text"][:limit]))
             limit -= len(block["text"]) + 1
-    return kept
+    return shown
 
 
 def _structured_artifact(result: "CallToolResult", limit: int) -> Block | None:
@@ -123,16 +126,16 @@ def _structured_artifact(result: "CallToolResult", limit: int) -> Block | None:
 
 
 def is_longer(value: Any, limit: int) -> bool:
-    """Return whether a value's JSON would have more than about `limit` characters, without writing it."""
-    waiting = [value]
-    while waiting and limit >= 0:
-        part = waiting.pop()
+    """Return whether a value has more than about `limit` characters as JSON, without serializing it."""
+    pending = [value]
+    while pending and limit >= 0:
+        part = pending.pop()
         limit -= 2 + (len(part) if isinstance(part, str | list | Mapping) else 2)
         if isinstance(part, Mapping):
-            waiting.extend(part.keys())
-            waiting.extend(part.values())
+            pending.extend(part.keys())
+            pending.extend(part.values())
         elif isinstance(part, list):
-            waiting.extend(part)
+            pending.extend(part)
     return limit < 0
 
 
@@ -145,8 +148,8 @@ def _block(content: Any) -> Block:
         case "audio":
             return _text(f"[audio of type {_type(content.mimeType)}, {len(content.data) * 3 // 4} bytes, not shown]")
         case "resource_link":
-            named = f"{content.name[:MAX_LINK_NAME_CHARS]}, {str(content.uri)[:MAX_URL_CHARS]}"
-            return _text(f"[resource {named}{_type_suffix(content.mimeType)}, not shown]")
+            link = f"{content.name[:MAX_LINK_NAME_CHARS]}, {str(content.uri)[:MAX_URL_CHARS]}"
+            return _text(f"[resource {link}{_type_suffix(content.mimeType)}, not shown]")
         case "resource" if hasattr(content.resource, "text"):
             return _text(content.resource.text)
         case "resource":
@@ -180,60 +183,58 @@ async def whole_parts(
     result: "CallToolResult", limit: int, max_chars: int
 ) -> tuple[str | list[str | Block], dict[str, Any] | None]:
     """Return a message's content, cut to `limit` characters, and an artifact with up to `max_chars` of the result."""
-    kept: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
 
     async def store(text: str, _limit: int) -> str:
-        kept["text"] = text[:max_chars]
+        stored["text"] = text[:max_chars]
         return STORED_NOTICE
 
     content, artifact = await message_parts(result, limit, store)
     structured = result.structuredContent
     if structured is not None and is_longer(structured, limit) and not is_longer(structured, max_chars):
-        kept["structured_content"] = structured
-    return (content, {WHOLE_RESULT_KEY: kept}) if kept else (content, artifact)
+        stored["structured_content"] = structured
+    return (content, {WHOLE_RESULT_KEY: stored}) if stored else (content, artifact)
 
 
 @dataclass(frozen=True, slots=True)
 class CallFailure(Generic[Error]):
-    """Build the error of one kind of failed call with the text that a model or user reads; raw texts go to the log."""
+    """Builds the error for one kind of failed call, with a text for models and users; causes go to the log only."""
 
     error: type[Error]
     text: str
     executed: Literal["no", "maybe"] = "no"
 
-    def __call__(self, server: str, tool: str | None = None, **facts: object) -> Error:
-        """Build the error for a tool of a server; `facts` are what else the text names."""
-        text = self.text.format(server=server, tool=tool, **facts)
+    def __call__(self, server: str, tool: str | None = None, **details: object) -> Error:
+        """Build the error for a server and tool; `details` are the other fields of the text."""
+        text = self.text.format(server=server, tool=tool, **details)
         return self.error(text, server=server, tool=tool, executed=self.executed)
 
 
 unavailable = CallFailure(
     ServerUnavailable, "The tool server {server!r} is not available right now. Please try again later."
 )
-# The call is not tried: its server is known to be down, or keeps failing.
+# The call was not sent: the server is known to be down, or the breaker refuses calls.
 temporarily_unavailable = CallFailure(
     CallRefused, "The tool server {server!r} is temporarily unavailable. Please try again in a few seconds."
 )
 retries_exhausted = CallFailure(
     RetriesExhausted,
-    "The tool server {server!r} did not answer: the call was tried {attempts} times. Please try again later.",
+    "The tool server {server!r} did not respond to {attempts} attempts of the call. Please try again later.",
     executed="maybe",
 )
 connection_closing = CallFailure(
     CallRefused, "The tool server {server!r} is not available any more: the connection to it is being closed."
 )
-# The server will not come up by itself: it is unknown, disabled or misconfigured.
+# Waiting does not help: the server is unknown, disabled or misconfigured.
 server_unusable = CallFailure(CallRefused, "The tool server {server!r} cannot be used: {reason}")
-tool_excluded = CallFailure(
-    CallRefused, "The tool server {server!r} offers no tool of the name {name!r} here. Use another one."
-)
+tool_excluded = CallFailure(CallRefused, "The tool server {server!r} offers no tool named {name!r}. Use another tool.")
 connection_lost = CallFailure(
     ServerUnavailable,
     "The connection to the tool server {server!r} broke before it answered; "
     "the request may or may not have been carried out. Please check, then try again.",
     executed="maybe",
 )
-# The deadline passed before there was a connection or a free slot for the call.
+# The deadline passed before a connection and a slot for the call were available.
 send_timeout = CallFailure(
     ToolTimeout,
     "The tool server {server!r} was not ready for the call within {limit_s:g} seconds. "
@@ -246,7 +247,7 @@ call_timeout = CallFailure(
     executed="maybe",
 )
 bad_arguments = CallFailure(InvalidArguments, "The call was not sent: {problem}. Please correct the arguments.")
-# The server refuses the request for what it is: the same again is no use.
+# The server rejects the request itself, so that repeating it is useless.
 bad_request = CallFailure(
     RequestDeclined,
     "The tool server {server!r} refused the request, for example because it is too large; nothing was done. "
@@ -260,11 +261,11 @@ credentials_rejected = CallFailure(
 caller_required = CallFailure(
     CallRefused, "The call was not sent: {subject} needs {needed}. Please sign in, or ask the operator."
 )
-# The value, which may be a secret, is not shown.
+# The text omits the value, which may be a secret.
 bad_caller_header = CallFailure(
     CallRefused,
-    "The call was not sent: what is known of the caller cannot be sent in the header {header!r} of the server "
-    "{server!r}. It is too long, or has a line break or a character that is not Latin-1.",
+    "The call was not sent: the caller's value for the header {header!r} of the server {server!r} is not valid. "
+    "It is too long, or has a line break or a character that is not Latin-1.",
 )
 too_many_callers = CallFailure(
     CallRefused, "Too many users call the tool server {server!r} at this moment. Please try again in a few seconds."
@@ -280,31 +281,31 @@ response_too_large = CallFailure(
 
 
 def arguments_error(tool: str, problems: Sequence[str]) -> str:
-    """Write what is wrong with the arguments of a call that was not sent."""
+    """Return the text for a call that was not sent because its arguments do not match the schema."""
     text = f"The call of {tool!r} was not sent, its arguments do not fit: {'; '.join(problems)}."
     return f"{truncate_bytes(visible(text), MAX_ARGUMENT_ERROR_BYTES)} Correct them and call the tool again."
 
 
 def error_text(text: str) -> str:
-    """Return a server's error for the model, at most 2 kB of UTF-8."""
+    """Return a server's error text for the model, at most 2 kB of UTF-8."""
     return truncate_bytes(visible(text[: 4 * MAX_ERROR_BYTES]).strip(), MAX_ERROR_BYTES)
 
 
 def description_text(text: str | None) -> str:
-    """Return a description for the model; empty where there is none that can be seen."""
+    """Return a tool's description for the model; empty if it has no visible text."""
     clean = visible((text or "")[: 2 * MAX_DESCRIPTION_CHARS]).strip()
     return clean if len(clean) <= MAX_DESCRIPTION_CHARS else clean[: MAX_DESCRIPTION_CHARS - 1] + _ELLIPSIS
 
 
 def one_line(text: str) -> str:
-    """Return a short message on one line."""
+    """Return a message on one line of at most `MAX_LINE_CHARS`."""
     clean = " ".join(visible(text[: 4 * MAX_LINE_CHARS]).split())
     return clean if len(clean) <= MAX_LINE_CHARS else clean[: MAX_LINE_CHARS - 1] + _ELLIPSIS
 
 
-def truncate_bytes(text: str, max_chars: int) -> str:
-    """Cut a text so that it is at most `max_chars` bytes of UTF-8."""
+def truncate_bytes(text: str, max_bytes: int) -> str:
+    """Cut a text to at most `max_bytes` of UTF-8."""
     encoded = text.encode("utf-8", "replace")
-    if len(encoded) <= max_chars:
+    if len(encoded) <= max_bytes:
         return text
-    return encoded[: max_chars - len(_ELLIPSIS.encode())].decode("utf-8", "ignore") + _ELLIPSIS
+    return encoded[: max_bytes - len(_ELLIPSIS.encode())].decode("utf-8", "ignore") + _ELLIPSIS

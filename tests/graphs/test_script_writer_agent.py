@@ -113,7 +113,7 @@ async def test_content_that_is_too_long_for_the_model_is_whole_in_the_page(agent
     assert lines == ["# Long", *long_lines()]
     shown = job.requests[1].messages[-1]["content"]
     assert len(shown) < 41_000
-    assert "The whole is kept for what follows" in shown
+    assert "The whole result is kept for the next steps" in shown
     assert job.requests[1].tool_names == job.requests[0].tool_names
 
 

@@ -40,7 +40,7 @@ async def test_a_tool_that_the_filters_leave_out_is_not_called_whoever_asks_for_
         refused = [await call(plane, "pid", server=server) for server in ("some", "rest")]
         assert text_of(await call(plane, "echo", server="some")) == "{}"
     assert [failure_kind(result) for result in refused] == ["transport"] * 2
-    assert text_of(refused[0]) == "The tool server 'some' offers no tool of the name 'pid' here. Use another one."
+    assert text_of(refused[0]) == "The tool server 'some' offers no tool named 'pid'. Use another tool."
     assert [(record.outcome, record.attempts) for record in records] == [("refused", 0), ("refused", 0), ("ok", 1)]
 
 
