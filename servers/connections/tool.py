@@ -1,7 +1,7 @@
-"""Offer one MCP tool as a LangChain tool that stays valid however often its server reconnects.
+"""LangChain tools for MCP tools; they stay valid when their server reconnects.
 
-The adapter's `load_mcp_tools` is not used for this: the tools it builds silently drop arguments named `config`,
-`runtime` and `run_manager`, return lists of blocks with random ids, and raise for audio. Sessions are the adapter's.
+They replace those of the adapter's `load_mcp_tools`, which silently drop arguments named `config`, `runtime` and
+`run_manager`, return lists of blocks with random ids, and raise for audio. Sessions are the adapter's.
 """
 
 import asyncio
@@ -43,15 +43,15 @@ CallTool = Callable[[str, str, dict[str, Any], CallContext], Awaitable["CallTool
 
 
 class ProgressEvents:
-    """Write one call's progress while it runs: at most one event per interval, and always the last one.
+    """Write the progress of one call as stream events: at most one event per interval, and always the last one.
 
-    `report` may be called from any thread, as the tool plane's loop need not be the graph's. What a server reports
-    after the call has ended, or in numbers that are none, is dropped.
+    `report` may be called from any thread, because the tool plane and the graph may use different event loops. Progress
+    that is reported after the call has ended, or that is not a finite number, is dropped.
 
     Args:
-        write: takes an event; called on the loop that made this object.
-        facts: what every event says of the call.
-        interval_s: how much later than an event the next one may come.
+        write: writes one event; called on the loop that created this object.
+        fields: the fields of every event, such as the tool's name.
+        interval_s: the minimum time between two events.
     """
 
     def __init__(self, write: WriteEvent, fields: dict[str, Any], interval_s: float = PROGRESS_INTERVAL_S) -> None:
@@ -59,7 +59,7 @@ class ProgressEvents:
         self._fields = {"type": PROGRESS_EVENT, **fields}
         self._interval_s = interval_s
         self._loop = asyncio.get_running_loop()
-        # LangGraph's writer looks into the context for where in the graph it is.
+        # LangGraph's writer reads the current task of the graph from the context.
         self._context = contextvars.copy_context()
         self._next_at = 0.0
         self._pending: dict[str, Any] | None = None
@@ -67,17 +67,17 @@ class ProgressEvents:
         self._ended = False
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Take in a progress notification."""
+        """Handle a progress notification of the server."""
         if self._ended or not math.isfinite(progress):
             return
         known_total = total if total is not None and math.isfinite(total) else None
-        words = results.one_line(message) if message else None
-        event = {**self._fields, "progress": progress, "total": known_total, "message": words}
-        with contextlib.suppress(RuntimeError):  # the graph's loop has closed: nobody is there any more
+        text = results.one_line(message) if message else None
+        event = {**self._fields, "progress": progress, "total": known_total, "message": text}
+        with contextlib.suppress(RuntimeError):  # the graph's loop is closed
             self._loop.call_soon_threadsafe(self._on_report, event, context=self._context)
 
     def end(self) -> None:
-        """Write what waits, and nothing after that."""
+        """Write the pending event and drop all later ones."""
         self._ended = True
         self._write_pending()
 
@@ -91,17 +91,17 @@ class ProgressEvents:
             self._timer = self._loop.call_at(self._next_at, self._write_pending, context=self._context)
 
     def _write_pending(self) -> None:
-        waiting, self._pending = self._pending, None
+        event, self._pending = self._pending, None
         if self._timer is not None:
             self._timer.cancel()
-        if waiting is not None:
+        if event is not None:
             self._next_at = self._loop.time() + self._interval_s
-            self._write(waiting)
+            self._write(event)
 
 
 @contextlib.contextmanager
 def progress_callback(**fields: Any) -> Iterator[OnProgress | None]:
-    """Yield the callback for a call's progress, inside a graph; None outside of one."""
+    """Yield the callback for a call's progress; None outside of a graph."""
     try:
         write = get_stream_writer()
     except (RuntimeError, KeyError):
@@ -115,13 +115,13 @@ def progress_callback(**fields: Any) -> Iterator[OnProgress | None]:
 
 
 class McpTool(BaseTool):
-    """One tool of one MCP server; invoking it goes through the tool plane.
+    """One tool of one MCP server, called through the tool plane.
 
     `metadata` holds the tool's MCP annotations (`readOnlyHint` and the like) and `requires_approval`. A failed call
-    becomes an error ToolMessage, never an exception. Only asynchronous invocation is possible.
+    returns an error ToolMessage and raises nothing. Only asynchronous calls are supported.
 
-    An elicitation of the server during a call is not answered, unless `with_answers` returned the tool. Results longer
-    than `max_result_chars` are cut; tools from `with_result_store` and `with_whole_result` store the whole result.
+    Elicitations during a call are answered by the copies from `with_answers` only. Results longer than
+    `max_result_chars` are cut; the copies from `with_result_store` and `with_whole_result` store the whole result.
     """
 
     server: str
@@ -138,10 +138,10 @@ class McpTool(BaseTool):
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        # Positional, so that no argument of a tool can collide with a parameter of ours.
+        # Positional, so that a tool's argument names cannot collide with those of `_arun`.
         return (tool_input, tool_call_id), {}
 
-    # LangChain evaluates the hints at each call: exact ones would cost up to 50 µs. It returns content and artifact.
+    # Returns content and artifact. LangChain evaluates type hints at each call: exact ones would cost up to 50 µs.
     async def _arun(self, arguments: Any, tool_call_id: Any, *, config: RunnableConfig) -> Any:
         if not isinstance(arguments, dict):
             raise ToolException(f"The tool {self.name} takes an object of named arguments, not a plain string.")
@@ -155,35 +155,35 @@ class McpTool(BaseTool):
                 raise ToolException(unanswered_text(questions, why, results.error_text(results.message_text(result))))
             return "", {QUESTIONS_KEY: questions}
         if result.isError:
-            words = results.error_text(results.message_text(result))
-            raise ToolException(words or f"The tool {self.name} failed without saying why.")
+            text = results.error_text(results.message_text(result))
+            raise ToolException(text or f"The tool {self.name} failed without an error message.")
         if self.max_whole_chars:
             return await results.whole_parts(result, self.max_result_chars, self.max_whole_chars)
         return await results.message_parts(result, self.max_result_chars, self.store_result)
 
     def with_answers(self, answers: Sequence[ElicitedAnswer]) -> Self:
-        """Return this tool for one call with a person's answers; further questions become the message's artifact."""
+        """Return this tool for one call with a user's answers; further questions become the message's artifact."""
         return self.model_copy(update={"answers": tuple(answers)})
 
     def with_result_store(self, store_result: results.StoreResult) -> Self:
-        """Return this tool for one call that passes the whole text of a result it cuts to `store_result`."""
+        """Return this tool for one call; if its result is cut, `store_result` receives the whole text."""
         return self.model_copy(update={"store_result": store_result})
 
     def with_whole_result(self, max_chars: int) -> Self:
-        """Return this tool with the first `max_chars` characters of a cut answer in its messages' artifacts."""
+        """Return this tool; if a result is cut, the message's artifact has its first `max_chars` characters."""
         return self.model_copy(update={"max_whole_chars": max_chars})
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"MCP tools are asynchronous: use `await tool.ainvoke(...)` for {self.name}.")
 
 
-def build_tools(config: McpServerConfig, offer: Mapping[str, ListedTool], call: CallTool) -> list[McpTool]:
-    """Build the LangChain tools of a server, by the names they are offered under.
+def build_tools(config: McpServerConfig, tools: Mapping[str, ListedTool], call: CallTool) -> list[McpTool]:
+    """Build the LangChain tools of a server under the names that models see.
 
-    A missing description is filled in and the schema made an object with properties: models insist on both. All are
-    copies of one: pydantic would take a fifth of a second to make 5 000.
+    Models require a description and an object schema with properties, so missing ones are added. All tools are copies
+    of one template, because pydantic would take 0.2 s to create 5 000.
     """
-    first = McpTool(
+    template = McpTool(
         name="tool",
         description="A tool.",
         args_schema={},
@@ -192,7 +192,7 @@ def build_tools(config: McpServerConfig, offer: Mapping[str, ListedTool], call: 
         call=call,
         max_result_chars=config.max_result_chars,
     )
-    return [first.model_copy(update=_tool_fields(config, name, spec)) for name, spec in offer.items()]
+    return [template.model_copy(update=_tool_fields(config, name, spec)) for name, spec in tools.items()]
 
 
 def _tool_fields(config: McpServerConfig, name: str, spec: ListedTool) -> dict[str, Any]:
