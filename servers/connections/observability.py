@@ -280,7 +280,7 @@ class CallLog:
         except OSError as error:
             if not self._has_warned:
                 self._has_warned = True
-                logger.warning("MCP calls cannot be logged to {}: {}; calls continue", self._path, error)
+                logger.warning("MCP calls cannot be written to {}: {}; calls continue", self._path, error)
 
     async def ensure_file(self) -> None:
         """Open or rotate the file if needed; the next write reports an error."""

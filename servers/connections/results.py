@@ -179,7 +179,7 @@ def _type(name: str) -> str:
     return name[:100]
 
 
-async def whole_parts(
+async def whole_message_parts(
     result: "CallToolResult", limit: int, max_chars: int
 ) -> tuple[str | list[str | Block], dict[str, Any] | None]:
     """Return a message's content, cut to `limit` characters, and an artifact with up to `max_chars` of the result."""

@@ -158,7 +158,7 @@ class McpTool(BaseTool):
             text = results.error_text(results.message_text(result))
             raise ToolException(text or f"The tool {self.name} failed without an error message.")
         if self.max_whole_chars:
-            return await results.whole_parts(result, self.max_result_chars, self.max_whole_chars)
+            return await results.whole_message_parts(result, self.max_result_chars, self.max_whole_chars)
         return await results.message_parts(result, self.max_result_chars, self.store_result)
 
     def with_answers(self, answers: Sequence[ElicitedAnswer]) -> Self:

@@ -95,7 +95,7 @@ async def test_one_server_is_shown_with_its_limits_tools_calls_and_errors(tmp_pa
         ("wrong_shape", "protocol"),
         ("fail", "tool_error"),
     ]
-    assert "has not the form" in newest["reason"]
+    assert "not a valid" in newest["reason"]
     assert datetime.fromisoformat(newest["time"]) > datetime.fromisoformat(older["time"])
 
 
