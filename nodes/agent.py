@@ -1,8 +1,9 @@
-"""Define the agent loop's state, and its nodes: a run begins, calls the model and tools, and ends (D-10, A-02).
+"""State and nodes of the agent loop (D-10, A-02).
 
-`accept_input` or `check_tools` begins a run, `call_model` takes a model turn; `iteration_cap` and what follows end it.
-The loop sends `tools` one task per call, so calls of a turn run at the same time and a finished one is not repeated
-when its siblings are resumed (S-07). The nodes that wait for a person are in `human_in_the_loop`.
+`accept_input` or `check_tools` starts a run and `call_model` runs a model turn. `iteration_cap`, `limit_error` and
+`summarize` end a run at its iteration limit. The loop sends one task per tool call to `tools`: the calls of a turn run
+concurrently, and a completed call is not repeated when another one is resumed (S-07). `human_in_the_loop` has the nodes
+that interrupt the run for a person.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -41,32 +42,32 @@ from toolweave.nodes.tool_catalog import SelectedTools, ToolCatalog, find_tool, 
 from toolweave.nodes.tool_selection import ToolSelector, unknown_tool_text
 
 AgentStatus = Literal["running", "done", "iteration_limit", "length", "content_filter", "tools_missing", "no_tools"]
-"""How a run stands or ended. `length` and `content_filter` are the model's own finish reasons for a cut answer."""
+"""Status of a run. `length` and `content_filter` are the finish reasons of an incomplete model answer."""
 
 
 class AgentInput(TypedDict):
-    """What a caller gives: the new messages."""
+    """Input of a run: the new messages."""
 
     messages: Annotated[list[AnyMessage], add_messages]
 
 
 class AgentOutput(AgentInput):
-    """What a run leaves: the dialogue, the number of model calls since the last input, and how it ended."""
+    """Output of a run: all messages, the number of model calls since the last input, and the final status."""
 
     iterations: int
     status: AgentStatus
 
 
 def merge_waiting_calls(waiting: list[WaitingCall], more: list[WaitingCall]) -> list[WaitingCall]:
-    """Gather what the tasks of a turn write; an empty list says that all is answered."""
+    """Add the waiting calls that tasks of a turn write; an empty list clears them."""
     return [*waiting, *more] if more else []
 
 
 class AgentState(AgentOutput):
-    """The output, what a person is to be asked, and the number of steps that the caller's recursion limit allows.
+    """The output, the pending requests to a person, and the steps left below the caller's recursion limit.
 
-    `to_approve` maps the ids of the last message's calls that need approval to their tools, by the tools' own names;
-    `waiting_calls` are those whose servers asked something. Both are absent on threads that never needed a person.
+    `to_approve` maps ids of the last message's calls that need approval to the names of their tools. `waiting_calls`
+    are calls whose servers sent questions. Both are absent on threads that never needed a person.
     """
 
     to_approve: dict[str, str]
@@ -75,13 +76,13 @@ class AgentState(AgentOutput):
 
 
 AgentUpdate = dict[str, Any]
-"""What a node writes; absent keys stay as they are."""
+"""State update of a node; absent keys stay unchanged."""
 AgentNode = Callable[..., AgentUpdate | Awaitable[AgentUpdate]]
-"""A node of the loop; one that calls the model also takes the config, which carries the stream its tokens go to."""
+"""A node of the loop; nodes that call the model also take the config, through which LangGraph streams tokens."""
 RoutingNode = Callable[..., Awaitable[Command[Any]]]
-"""A node that says itself which tasks follow it."""
+"""A node that returns a Command with the tasks to run next."""
 SystemPrompt = str | Callable[[], str] | None
-"""A text, something that writes it for each model call, or nothing."""
+"""A text, a function that returns the text for each model call, or None."""
 AGENT_PROMPT = """\
 You are an assistant with tools. Use a tool whenever it can find, check or change what the user asks about, and \
 choose it by its description. Call independent tools in the same turn. If a call fails, read its error: correct \
@@ -104,7 +105,7 @@ conversation holds, and say what is still missing."""
 
 
 def todo_prompt(today: Callable[[], date] = local_today) -> str:
-    """Write the todo agent's prompt; the model needs the date to understand "tomorrow"."""
+    """Return the todo agent's prompt; the model needs the date to resolve words such as "tomorrow"."""
     return TODO_PROMPT.format(today=today().strftime("%A, %Y-%m-%d"))
 
 
@@ -113,31 +114,31 @@ UNANSWERED_TEXT = "Not finished: the tool's server asked the user something, who
 
 
 def accept_input(state: AgentState) -> AgentUpdate:
-    """Begin to count model calls anew.
+    """Reset the count of model calls, and answer tool calls that the last run left without a decision.
 
     Raises:
-        InvalidRequest: the thread has no message that the model could answer.
+        InvalidRequest: the thread has no message for the model to answer.
     """
     if not state.get("messages"):
         raise InvalidRequest('There is nothing to answer: the input needs {"messages": [...]} with at least one.')
-    begun: AgentUpdate = {"iterations": 0, "status": "running"}
+    update: AgentUpdate = {"iterations": 0, "status": "running"}
     if state.get("to_approve") or state.get("waiting_calls"):
-        begun |= {"messages": _unresolved_call_results(state), "to_approve": {}, "waiting_calls": []}
-    return begun
+        update |= {"messages": _unresolved_call_results(state), "to_approve": {}, "waiting_calls": []}
+    return update
 
 
 def _unresolved_call_results(state: AgentState) -> list[AnyMessage]:
-    """Answer the calls of a turn for which a person was asked, who wrote something new instead."""
+    """Return results for the calls of a turn whose interrupt the user ignored by sending new input."""
     waiting = {each["call"]["id"] for each in state.get("waiting_calls") or []}
-    asked = {*waiting, *state.get("to_approve", ())}
+    interrupted = {*waiting, *state.get("to_approve", ())}
     turns = [requested_calls(message) for message in state["messages"]]
-    left: list[RequestedCall] = next(
-        (turn for turn in reversed(turns) if any(call["id"] in asked for call in turn)), []
+    calls: list[RequestedCall] = next(
+        (turn for turn in reversed(turns) if any(call["id"] in interrupted for call in turn)), []
     )
     answered = {message.tool_call_id for message in state["messages"] if isinstance(message, ToolMessage)}
     return [
         result_message(call, UNANSWERED_TEXT if call["id"] in waiting else UNDECIDED_TEXT)
-        for call in left
+        for call in calls
         if call["id"] not in answered
     ]
 
@@ -145,23 +146,23 @@ def _unresolved_call_results(state: AgentState) -> list[AnyMessage]:
 def call_model_node(
     model: LazyChatModel, tool_selector: ToolSelector, system_prompt: SystemPrompt, *, min_remaining_steps: int
 ) -> AgentNode:
-    """Return the node; it asks the catalogue at every turn, so tools come and go with their servers (A-02).
+    """Return the node that runs one model turn.
 
-    Of a large catalogue the model is offered what is relevant (D-2).
-
-    When fewer than `steps_to_an_end` steps are left, calls that the model asks for come too late (D-10).
+    It reads the catalogue at every turn, because tools come and go with their servers (A-02), and binds the relevant
+    tools of a large catalogue (D-2). If fewer than `min_remaining_steps` steps are left, requested calls cannot be
+    executed any more: the status becomes "iteration_limit" (D-10).
     """
 
     async def call_model(state: AgentState, config: RunnableConfig) -> AgentUpdate:
         if state.get("waiting_calls"):
-            # Calls of this turn wait for a person's answers: the edge out of here leads to the questions first.
+            # Calls of this turn wait for a person's answers: the edge from this node leads to answer_questions.
             return {}
         messages = state["messages"]
         tools = await tool_selector.catalog.tools()
-        bare, chosen = await model.get(), await tool_selector.select(tools, messages)
-        asked: ModelRunnable = bare.bind_tools(chosen) if chosen else bare
+        chat_model, selected = await model.get(), await tool_selector.select(tools, messages)
+        runnable: ModelRunnable = chat_model.bind_tools(selected) if selected else chat_model
         prompt = system_prompt() if callable(system_prompt) else system_prompt
-        answer = await model_turn(asked, prompt_messages(prompt, messages), config)
+        answer = await model_turn(runnable, prompt_messages(prompt, messages), config)
         answer = with_unique_call_ids(answer, messages)
         status: AgentStatus = "running" if state["remaining_steps"] >= min_remaining_steps else "iteration_limit"
         update: AgentUpdate = {
@@ -179,7 +180,7 @@ OnIterationLimit = Literal["end", "error", "summarize"]
 
 
 def iteration_cap_node(on_limit: OnIterationLimit) -> AgentNode:
-    """Return the node that answers each pending call with an error and, for "end", says why the run stops."""
+    """Return the node that answers each pending call with an error; for "end" it adds a message with the reason."""
 
     def iteration_cap(state: AgentState) -> AgentUpdate:
         limit = state["iterations"]
@@ -203,7 +204,7 @@ def limit_error(state: AgentState) -> AgentUpdate:
 
 
 def summarize_node(model: LazyChatModel) -> AgentNode:
-    """Return the node that asks the model once more, without tools, for what it knows so far."""
+    """Return the node that calls the model once more, without tools, for a summary."""
 
     async def summarize(state: AgentState, config: RunnableConfig) -> AgentUpdate:
         answer = await model_turn(await model.get(), prompt_messages(SUMMARY_PROMPT, state["messages"]), config)
@@ -226,41 +227,41 @@ NO_TOOLS_TEXT = f"No MCP tools available. {NO_DATABASE_TEXT}"
 
 
 def check_tools_node(required: SelectedTools) -> AgentNode:
-    """Return the node that starts a run and notes whether any of the needed tools can be called."""
+    """Return the node that starts a run and sets the status if none of the required tools can be called."""
 
     async def check_tools(state: AgentState) -> AgentUpdate:
-        begun = accept_input(state)
+        update = accept_input(state)
         available = await required.catalog.tools()
         if required.select(available):
-            return begun
-        return {**begun, "status": "tools_missing" if available else "no_tools"}
+            return update
+        return {**update, "status": "tools_missing" if available else "no_tools"}
 
     return check_tools
 
 
 def tools_missing(state: AgentState) -> AgentUpdate:
-    """Give the fixed answer and tell the operator."""
+    """Answer with a fixed text and log the problem for the operator."""
     text = NO_TOOLS_TEXT if state["status"] == "no_tools" else NO_DATABASE_TEXT
-    logger.critical("the todo tools are not available, a request was answered without them: {}", text)
+    logger.critical("the todo tools are not available; the request got a fixed answer: {}", text)
     return {"messages": [AIMessage(text)]}
 
 
 def calls_to_approve(message: AnyMessage, tools: Sequence[BaseTool]) -> dict[str, str]:
-    """Map the ids of the calls that need a person's approval to their tools; calls that cannot run need none."""
-    found = [(call, find_tool(tools, call["name"])) for call in requested_calls(message)]
+    """Map the ids of calls that need a person's approval to their tools' names; invalid calls need no approval."""
+    calls = [(call, find_tool(tools, call["name"])) for call in requested_calls(message)]
     return {
         call["id"]: tool.name
-        for call, tool in found
+        for call, tool in calls
         if tool and requires_approval(tool) and isinstance(call["args"], dict)
     }
 
 
 UNATTENDED_KEY = "unattended"
-"""The key of a run's `configurable` that says that nobody can answer: no thread is kept, or nobody watches it."""
+"""Key in a run's `configurable`: the run is stateless or unobserved, so no person can answer an interrupt."""
 
 
 def is_unattended(config: RunnableConfig) -> bool:
-    """Say whether the run is one whose questions nobody could answer."""
+    """Return whether no person can answer an interrupt of the run."""
     return bool((config.get("configurable") or {}).get(UNATTENDED_KEY))
 
 
@@ -268,20 +269,23 @@ MAX_ANSWERS_PER_CALL = 20
 
 
 def tool_with_answers(tool: BaseTool, task: ToolTask, config: RunnableConfig) -> BaseTool:
-    """Give a tool the answers that its call has got so far; where nobody can answer, the tool says so itself."""
+    """Return the tool with the answers to its questions so far; in an unattended run the tool declines them."""
     if isinstance(tool, ElicitingTool) and not is_unattended(config):
         return tool.with_answers(task.get("answers", []))
     return tool
 
 
 def waiting_call_update(task: ToolTask, result: ToolMessage | Command[Any]) -> Command[Any] | ToolMessage | None:
-    """Keep the call and what is asked in the state, if the tool came back with questions, unless they never end."""
+    """Return the update that stores a call with the questions of its server, or None if there are no questions.
+
+    After MAX_ANSWERS_PER_CALL answers the call fails instead.
+    """
     artifact = result.artifact if isinstance(result, ToolMessage) else None
     questions = artifact.get(QUESTIONS_KEY) if isinstance(artifact, dict) else None
     if not questions:
         return None
     if len(task.get("answers", [])) >= MAX_ANSWERS_PER_CALL:
-        text = f"Given up: after {MAX_ANSWERS_PER_CALL} answers of the user the tool's server still asks for more."
+        text = f"Stopped: the tool's server asked another question after {MAX_ANSWERS_PER_CALL} answers of the user."
         return result_message(task, text)
     waiting: WaitingCall = {"call": task, "questions": questions}
     return Command(update={"waiting_calls": [waiting]})
@@ -295,36 +299,36 @@ ExecuteToolCall = Callable[[ToolCallRequest], Awaitable[ToolCallResult]]
 
 
 def tools_node(catalog: ToolCatalog, internal_tools: Sequence[BaseTool] = ()) -> ToolNode:
-    """Return the node; its input is a list with the one call, as `Send("tools", [call])` gives it (A-02, A-08).
+    """Return the node; its input is a list with one call, sent as `Send("tools", [call])` (A-02, A-08).
 
-    `own_tools` are carried out beside those of the catalogue.
+    It executes `internal_tools` as well as the catalogue's tools.
     """
 
-    async def carry_out(request: ToolCallRequest, execute: ExecuteToolCall) -> ToolCallResult:
+    async def execute_call(request: ToolCallRequest, execute: ExecuteToolCall) -> ToolCallResult:
         call = cast("ToolTask", request.tool_call)
         arguments = call["args"]
         if isinstance(arguments, str):
             return result_message(call, f"The arguments are not a JSON object: {arguments[:MAX_ERROR_CHARS]}")
         tools = await catalog.tools()
-        present = find_tool([*tools, *internal_tools], call["name"])
-        # The model was offered it, and perhaps a person approved it, before its server was lost.
-        tool = present or find_tool(await unavailable_tools(catalog), call["name"])
+        available = find_tool([*tools, *internal_tools], call["name"])
+        # The model requested it, and perhaps a person approved it, before its server became unavailable.
+        tool = available or find_tool(await unavailable_tools(catalog), call["name"])
         if tool is None:
             return result_message(call, unknown_tool_text(call["name"], tools))
         if requires_approval(tool) and call.get("approved_tool") != tool.name:
-            return result_message(call, NOT_APPROVED_TEXT if present else UNAVAILABLE_TEXT)
+            return result_message(call, NOT_APPROVED_TEXT if available else UNAVAILABLE_TEXT)
         with logger.contextualize(tool=tool.name, tool_call_id=call["id"]):
-            answering = tool_with_answers(tool, call, request.runtime.config)
-            answering = tool_with_result_store(answering, call["id"], request.runtime)
-            requested = as_tool_call(call, tool.name)
-            result = await execute(request.override(tool=answering, tool_call=requested))
+            prepared = tool_with_answers(tool, call, request.runtime.config)
+            prepared = tool_with_result_store(prepared, call["id"], request.runtime)
+            plain_call = as_tool_call(call, tool.name)
+            result = await execute(request.override(tool=prepared, tool_call=plain_call))
             return waiting_call_update(call, result) or _join_text_blocks(result)
 
-    return ToolNode([], handle_tool_errors=explain_tool_failure, awrap_tool_call=carry_out)
+    return ToolNode([], handle_tool_errors=explain_tool_failure, awrap_tool_call=execute_call)
 
 
 def explain_tool_failure(error: Exception) -> str:
-    """Put a tool's exception into words for the model; what is not meant for it goes to the log only."""
+    """Return an error text for the model; the details of unexpected exceptions go to the log only."""
     if isinstance(error, ToolInvocationError):
         problems = error.filtered_errors or error.source.errors()
         listed = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
@@ -338,7 +342,7 @@ def explain_tool_failure(error: Exception) -> str:
 
 
 def _join_text_blocks(result: ToolCallResult) -> ToolCallResult:
-    """Join text blocks: MCP results are lists of them, which not every endpoint takes from a tool."""
+    """Join the text blocks of a result: not every endpoint accepts MCP's list of blocks in a tool message."""
     if not isinstance(result, ToolMessage) or isinstance(result.content, str):
         return result
     texts = [block["text"] for block in result.content if isinstance(block, dict) and block.get("type") == "text"]

@@ -1,4 +1,4 @@
-"""Build the chat model that the settings or a script job name, on first use, once per event loop (D-3, A-05)."""
+"""Build the chat model that the settings or a script job select, on first use, once per event loop (D-3, A-05)."""
 
 import asyncio
 import threading
@@ -23,10 +23,10 @@ CONNECT_TIMEOUT_S = 10.0
 
 
 def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatModel:
-    """Build the model of the first configured endpoint: OpenRouter, Gemini, OpenAI or what OPENAI_BASE_URL names.
+    """Build the model of the first configured endpoint: OpenRouter, Gemini, OpenAI or OPENAI_BASE_URL.
 
-    `TOOLWEAVE_MODEL=offline` asks for the offline model; with nothing set it is used too, with a warning. A
-    configured endpoint is never replaced by it: if the endpoint fails, the run fails with a ModelError.
+    `TOOLWEAVE_MODEL=offline` selects the offline model, which is also the default, with a warning. It never replaces a
+    configured endpoint: if the endpoint fails, the run fails with a ModelError.
 
     Raises:
         ConfigError: as `chosen_endpoint`.
@@ -35,7 +35,7 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
     if endpoint is None:
         warn_if_offline(settings)
         return OfflineChatModel()
-    # Here: these take a second to import, and the offline model needs none of them.
+    # Imported here: these take a second to import, and the offline model does not need them.
     from openai import DefaultAsyncHttpxClient, Timeout  # noqa: PLC0415
 
     from toolweave.nodes.endpoint_chat_openai import EndpointChatOpenAI  # noqa: PLC0415
@@ -47,7 +47,7 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
         api_key=endpoint.api_key,
         timeout=timeout,
         stream_chunk_timeout=settings.model_timeout_s,
-        # Without its own client it shares one with every other model of this endpoint, across event loops.
+        # By default all models of an endpoint share one HTTP client, even across event loops.
         http_async_client=DefaultAsyncHttpxClient(timeout=timeout),
         max_retries=max_retries,
         use_responses_api=None if endpoint.base_url == OPENAI_URL else False,
@@ -55,16 +55,16 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
 
 
 async def close_chat_model(model: BaseChatModel) -> None:
-    """Close the HTTP client of a model that `build_chat_model` built; the offline model has none."""
+    """Close the HTTP client of a model from `build_chat_model`; do nothing for the offline model."""
     client = getattr(model, "root_async_client", None)
     if client is not None:
         await client.close()
 
 
 class LazyChatModel:
-    """Build the model when it is first needed, once per event loop; a failed build is tried again next time.
+    """A model that is built on first use, once per event loop; a failed build is repeated at the next use.
 
-    HTTP clients are bound to the loop they were first used on, and servers may run graphs on several.
+    An HTTP client belongs to the event loop that first used it, and servers may run graphs on several loops.
     """
 
     def __init__(self, build: Callable[[], BaseChatModel]) -> None:
@@ -73,7 +73,7 @@ class LazyChatModel:
         self._models: WeakKeyDictionary[asyncio.AbstractEventLoop, BaseChatModel] = WeakKeyDictionary()
 
     async def get(self) -> BaseChatModel:
-        """Return this loop's model; it is built off the loop, because making a client reads certificates."""
+        """Return this event loop's model; a thread builds it, because an HTTP client reads certificate files."""
         loop = asyncio.get_running_loop()
         model = self._models.get(loop)
         return await asyncio.to_thread(self._get_or_build, loop) if model is None else model
@@ -86,11 +86,11 @@ class LazyChatModel:
 
 
 ModelSource = BaseChatModel | Callable[[], BaseChatModel] | LazyChatModel
-"""What graphs take as their model."""
+"""What graphs accept as their model: a model, a function that builds it, or a lazy model."""
 
 
 def as_lazy_chat_model(model: ModelSource) -> LazyChatModel:
-    """Wrap a model or a recipe; a LazyChatModel is returned as it is, so that graphs can share one."""
+    """Wrap a model or a function that builds it; return a LazyChatModel unchanged, so that graphs can share it."""
     if isinstance(model, LazyChatModel):
         return model
     return LazyChatModel((lambda: model) if isinstance(model, BaseChatModel) else model)
@@ -103,11 +103,11 @@ _FIX = (
 
 
 class ScriptModels:
-    """Give the model for a script's settings; one model is built for all jobs that name the same.
+    """The models that write scripts; jobs with the same model and endpoint share one.
 
     Args:
-        settings: those of the process.
-        model: what writes every script, whatever its settings say.
+        settings: the settings of the process.
+        model: the model for every script, whatever the script's settings select.
     """
 
     def __init__(self, settings: Settings | None = None, *, model: ModelSource | None = None) -> None:
@@ -116,7 +116,7 @@ class ScriptModels:
         self._models: dict[tuple[str | None, str | None], LazyChatModel] = {}
 
     def model_for(self, script: ScriptSettings) -> LazyChatModel:
-        """Return the model; whether there is such a one shows when it is first asked for."""
+        """Return the model of a script; an invalid model name raises at the first use only."""
         if self._fixed is not None:
             return self._fixed
         key = (script.model, script.base_url)
@@ -126,17 +126,17 @@ class ScriptModels:
 
 
 def as_script_models(model: ModelSource | ScriptModels) -> ScriptModels:
-    """Wrap a model that writes every script."""
+    """Wrap a model that writes every script; return ScriptModels unchanged."""
     return model if isinstance(model, ScriptModels) else ScriptModels(model=model)
 
 
 def settings_for_script(settings: Settings, wanted: ScriptSettings) -> Settings:
-    """Give the settings of the process with the model and the endpoint that a script's settings name.
+    """Return the settings of the process with the model and the endpoint that a script's settings select.
 
-    An endpoint of theirs gets the key that is meant for it: OpenRouter's and Gemini's own, any other OPENAI_API_KEY.
+    OpenRouter and Gemini endpoints get their own API key, any other endpoint OPENAI_API_KEY.
 
     Raises:
-        ConfigError: there is no endpoint, and nobody named the offline model, which is for demonstrations.
+        ConfigError: no endpoint is configured, and no setting selects the offline model, which is for demonstrations.
     """
     named = {"model": wanted.model} if wanted.model else {}
     endpoint: dict[str, object] = {}
@@ -149,6 +149,6 @@ def settings_for_script(settings: Settings, wanted: ScriptSettings) -> Settings:
     chosen = settings.model_copy(update={**named, **endpoint})
     if chosen_endpoint(chosen) is None and chosen.model is None:
         raise ConfigError(
-            "No model is configured, and the offline demo model writes no scripts unless it is named.", fix=_FIX
+            "No model is configured. The offline demo model writes scripts only if it is selected by name.", fix=_FIX
         )
     return chosen

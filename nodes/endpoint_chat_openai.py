@@ -1,4 +1,4 @@
-"""Stream answers of OpenAI-compatible endpoints: bound the work per chunk (R-03)."""
+"""A chat model for OpenAI-compatible endpoints whose work per streamed chunk is bounded (R-03)."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,7 +14,7 @@ EMPTY_CHUNK = AIMessageChunk(content="")
 
 
 class EndpointChatOpenAI(ChatOpenAI):
-    """A ChatOpenAI whose streams take time proportional to their length."""
+    """A ChatOpenAI that reads a stream in time proportional to its length."""
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         joiner = ChunkJoiner()
@@ -22,7 +22,7 @@ class EndpointChatOpenAI(ChatOpenAI):
             if isinstance(generation, StreamedGenerationChunk):
                 generation.set_joiner(joiner)
             yield generation
-            # Only now: LangChain has given the chunk its id.
+            # After the yield, because LangChain sets the chunk's id during it.
             if isinstance(generation.message, AIMessageChunk):
                 joiner.add(generation.message)
 
@@ -42,16 +42,16 @@ class EndpointChatOpenAI(ChatOpenAI):
 
 
 class StreamedGenerationChunk(ChatGenerationChunk):
-    """A chunk of an answer; the sum of all chunks is made while they come."""
+    """A chunk of an answer; a joiner adds the chunks up while they arrive."""
 
     _joiner: ChunkJoiner | None = PrivateAttr(None)
 
     def set_joiner(self, joiner: ChunkJoiner) -> None:
-        """Note what joins the chunks of its answer."""
+        """Set the joiner of the chunk's answer."""
         self._joiner = joiner
 
     def __add__(self, other: ChatGenerationChunk | list[ChatGenerationChunk]) -> ChatGenerationChunk:
-        """Join as LangChain does, in linear time."""
+        """Join chunks with LangChain's result, in linear time."""
         others = other if isinstance(other, list) else [other]
         messages = [one.message for one in (self, *others) if isinstance(one.message, AIMessageChunk)]
         if len(messages) <= len(others):
@@ -67,7 +67,7 @@ class StreamedGenerationChunk(ChatGenerationChunk):
 
 
 def _pop_arguments(chunk: dict[str, Any]) -> list[str]:
-    """Take the arguments out of a chunk's tool calls, so that LangChain does not parse them; gives them in order."""
+    """Remove the arguments from a chunk's tool calls and return them, so that LangChain does not parse them."""
     choices = chunk.get("choices") or chunk.get("chunk", {}).get("choices") or [{}]
     taken = []
     for call in (choices[0].get("delta") or {}).get("tool_calls") or ():

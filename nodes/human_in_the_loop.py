@@ -1,10 +1,10 @@
-"""Interrupt a run for a person: to approve tool calls before they run, or to answer what a tool's server asks (S-07).
+"""Interrupt a run for a person: to approve tool calls, or to answer questions of a tool's server (S-07).
 
-Requests and answers have the form of Agent Inbox: HumanInterrupt and HumanResponse. An answer that cannot be used is
-never a failure: the same requests are put again, with what was wrong in their description.
+Requests and answers have the format of Agent Inbox: HumanInterrupt and HumanResponse. An invalid answer does not fail
+the run: the node interrupts again with the same requests, and their descriptions say what was wrong.
 
-A call whose server asks something (MCP elicitation) ends without a result, and its questions wait in the state until
-the turn's other calls have finished. Then one interrupt puts all of them, and each call is issued anew.
+A call whose server sends a question (MCP elicitation) ends without a result. Its questions stay in the state until the
+turn's other calls have finished. Then one interrupt sends all of them, and each call is issued again.
 """
 
 import json
@@ -50,7 +50,7 @@ _RESPONSE_FORMAT = '{"type": "approve" | "edit" | "reject" | "respond", "args": 
 
 
 class HumanInterrupt(TypedDict):
-    """One request to a person, as Agent Inbox and Agent Chat UI show it."""
+    """One request to a person, in the format of Agent Inbox and Agent Chat UI."""
 
     action_request: dict[str, Any]
     config: dict[str, bool]
@@ -59,22 +59,22 @@ class HumanInterrupt(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class HumanResponse:
-    """One answer, in the words of our API; `args` is as given."""
+    """One answer with the type as our API names it; `args` is unchanged."""
 
     kind: ResponseKind
     args: Any = None
 
 
 class InvalidAnswer(ValueError):
-    """An answer that does not say what to do; the text tells the person why."""
+    """An answer that cannot be used; the text explains why to the person."""
 
 
 def interrupt_until_valid(requests: Sequence[HumanInterrupt], interpret: Callable[[list[HumanResponse]], T]) -> T:
-    """Interrupt the run until the answers make sense, one for each request; return what they mean.
+    """Interrupt the run until there is a valid answer for each request; return what `interpret` returns.
 
     Args:
-        requests: what is asked.
-        interpret: makes sense of as many answers; raises `Unusable` where it cannot.
+        requests: the requests of one interrupt.
+        interpret: reads one answer for each request; raises InvalidAnswer if one is invalid.
     """
     problem = ""
     while requests:
@@ -94,20 +94,20 @@ def _request(
 
 
 def _parse_responses(answer: object, expected: int) -> list[HumanResponse]:
-    given = [answer] if expected == 1 and isinstance(answer, dict | str) else answer
-    if not isinstance(given, list) or len(given) != expected:
-        raise InvalidAnswer(f"resume with a list of {expected} answers, in request order; each is {_RESPONSE_FORMAT}.")
-    return [_parse_response(item) for item in given]
+    answers = [answer] if expected == 1 and isinstance(answer, dict | str) else answer
+    if not isinstance(answers, list) or len(answers) != expected:
+        raise InvalidAnswer(f"resume with a list of {expected} answers in request order, each {_RESPONSE_FORMAT}.")
+    return [_parse_response(item) for item in answers]
 
 
 def _parse_response(item: object) -> HumanResponse:
-    written = {"type": item} if isinstance(item, str) else item
-    if not isinstance(written, dict):
+    response = {"type": item} if isinstance(item, str) else item
+    if not isinstance(response, dict):
         raise InvalidAnswer(f"an answer is {_RESPONSE_FORMAT}.")
-    word = written.get("type")
-    if not isinstance(word, str) or word not in _KIND_BY_TYPE:
-        raise InvalidAnswer(f"its type is {str(word)[:50]!r}; an answer is {_RESPONSE_FORMAT}.")
-    return HumanResponse(_KIND_BY_TYPE[word], written.get("args"))
+    kind = response.get("type")
+    if not isinstance(kind, str) or kind not in _KIND_BY_TYPE:
+        raise InvalidAnswer(f"its type is {str(kind)[:50]!r}; an answer is {_RESPONSE_FORMAT}.")
+    return HumanResponse(_KIND_BY_TYPE[kind], response.get("args"))
 
 
 MAX_SHOWN_FIELDS = 20
@@ -119,38 +119,38 @@ _BOOLEAN_WORDS = {"yes": True, "true": True, "no": False, "false": False}
 
 
 def answer_question(question: ServerQuestion, response: HumanResponse) -> AnsweredQuestion:
-    """Read one answer: approve takes the defaults, respond gives an object or its text, reject declines.
+    """Answer a question: "approve" uses the defaults, "respond" has an object or its text, "reject" declines.
 
     Raises:
-        Unusable: the answer does not fit the schema, or is an edit.
+        InvalidAnswer: the answer does not match the schema, or is an edit.
     """
     if response.kind == "reject":
         return {**question, "action": "decline", "content": None}
     if response.kind == "edit":
-        raise InvalidAnswer("there is nothing to edit: respond with the answer.")
-    given = {} if response.kind == "approve" else _parse_content(response.args, _fields(question["requestedSchema"]))
-    content = _defaults(question["requestedSchema"]) | given
+        raise InvalidAnswer("edit does not apply to a question: respond with the answer.")
+    provided = {} if response.kind == "approve" else _parse_content(response.args, _fields(question["requestedSchema"]))
+    content = _defaults(question["requestedSchema"]) | provided
     if problems := _problems(content, question["requestedSchema"]):
         raise InvalidAnswer("; ".join(problems))
     return {**question, "action": "accept", "content": content}
 
 
 def describe_fields(schema: Mapping[str, Any]) -> str:
-    """List the fields of an answer for a person to read, each on a line."""
+    """Describe the fields of an answer for a person, one per line."""
     required = schema.get("required")
     lines = []
     for name, field in list(_fields(schema).items())[:MAX_SHOWN_FIELDS]:
-        needed = "" if isinstance(required, list) and name in required else ", optional"
-        words = field.get("description") or field.get("title") or ""
+        optional = "" if isinstance(required, list) and name in required else ", optional"
+        text = field.get("description") or field.get("title") or ""
         choices = f" of {_json(field['enum'])[:MAX_CHOICES_CHARS]}" if isinstance(field.get("enum"), list) else ""
-        lines.append(f"\n- {name} ({field.get('type', 'any')}{choices}{needed}) {words}".rstrip())
+        lines.append(f"\n- {name} ({field.get('type', 'any')}{choices}{optional}) {text}".rstrip())
     return "".join(lines)
 
 
 def _fields(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     properties = schema.get("properties")
-    known = properties if isinstance(properties, dict) else {}
-    return {name: field for name, field in known.items() if isinstance(field, dict)}
+    fields = properties if isinstance(properties, dict) else {}
+    return {name: field for name, field in fields.items() if isinstance(field, dict)}
 
 
 def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,10 +158,10 @@ def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parse_content(args: Any, fields: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Take an object as it is, a text as JSON for one, and a plain text as the value of the only field."""
-    read = _json_or_text(args) if isinstance(args, str) else args
-    if isinstance(read, dict):
-        return read
+    """Return the answer's object: an object as it is, a text as JSON, or a plain text as the only field's value."""
+    parsed = _json_or_text(args) if isinstance(args, str) else args
+    if isinstance(parsed, dict):
+        return parsed
     if len(fields) != 1:
         raise InvalidAnswer(f"respond with an object with the fields {', '.join(fields) or '(none)'}.")
     [(name, field)] = fields.items()
@@ -169,7 +169,7 @@ def _parse_content(args: Any, fields: Mapping[str, dict[str, Any]]) -> dict[str,
         return {name: args}
     if field.get("type") == "boolean":
         return {name: _BOOLEAN_WORDS.get(args.strip().lower(), args)}
-    return {name: read if field.get("type") in ("integer", "number", "array") else args}
+    return {name: parsed if field.get("type") in ("integer", "number", "array") else args}
 
 
 def _problems(content: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
@@ -181,12 +181,12 @@ def _problems(content: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str
     try:
         return Schema(schema).problems(dict(content))
     except ValueError:
-        # No schema at all: the server judges what it gets.
+        # The schema is invalid: the server validates the answer.
         return []
 
 
 def _is_plain_value(value: object) -> bool:
-    """Say whether MCP can carry a value: text, number, truth value, nothing, or a list of texts."""
+    """Return whether MCP allows the value in an answer: string, number, boolean, null or a list of strings."""
     try:
         _PLAIN_VALUE.validate_python(value)
     except ValidationError:
@@ -206,40 +206,40 @@ MIN_PART_CHARS = 40
 MAX_SHOWN_ARGUMENTS = 100
 NO_APPROVER_TEXT = "Not executed: this tool needs a person's approval, and nobody can be asked in this run."
 CallDecision = ToolTask | ToolMessage
-"""What becomes of a call: it runs, perhaps edited, or this message is its result."""
+"""The decision about a call: a task that executes it, perhaps edited, or a message as its result."""
 
 
 def approve_node(catalog: ToolCatalog) -> RoutingNode:
-    """Return the node: one interrupt for all calls of the turn that need approval, then a task for each call to run."""
+    """Return the node that interrupts once for all calls that need approval, and then sends the calls to execute."""
 
     async def approve(state: AgentState, config: RunnableConfig) -> Command[Any]:
-        asked = state["messages"][-1]
-        meant = state.get("to_approve", {})
-        gated = [call for call in requested_calls(asked) if call["id"] in meant]
+        message = state["messages"][-1]
+        names = state.get("to_approve", {})
+        calls = [call for call in requested_calls(message) if call["id"] in names]
         if is_unattended(config):
-            verdicts: list[CallDecision] = [result_message(call, NO_APPROVER_TEXT) for call in gated]
+            decisions: list[CallDecision] = [result_message(call, NO_APPROVER_TEXT) for call in calls]
         else:
             tools = await catalog.tools()
-            verdicts = interrupt_until_valid(
-                [_approval_request(call["name"], args_dict(call["args"])) for call in gated],
+            decisions = interrupt_until_valid(
+                [_approval_request(call["name"], args_dict(call["args"])) for call in calls],
                 lambda answers: [
-                    _decide(call, answer, meant[call["id"]], tools) for call, answer in zip(gated, answers, strict=True)
+                    _decide(call, answer, names[call["id"]], tools) for call, answer in zip(calls, answers, strict=True)
                 ],
             )
-        decided = iter(verdicts)
+        remaining = iter(decisions)
         return _dispatch_calls(
-            asked, [next(decided) if call in gated else tool_task(call) for call in requested_calls(asked)]
+            message, [next(remaining) if call in calls else tool_task(call) for call in requested_calls(message)]
         )
 
     return approve
 
 
-def _dispatch_calls(asked: AnyMessage, outcome: Sequence[CallDecision]) -> Command[Any]:
-    """Send each call that may run to the tool node; the message that asked for it then says what really runs."""
-    tasks = [each for each in outcome if not isinstance(each, ToolMessage)]
-    messages: list[AnyMessage] = [each for each in outcome if isinstance(each, ToolMessage)]
+def _dispatch_calls(message: AnyMessage, decisions: Sequence[CallDecision]) -> Command[Any]:
+    """Send each call to execute to the tool node, and update the model's message to the calls as executed."""
+    tasks = [each for each in decisions if not isinstance(each, ToolMessage)]
+    messages: list[AnyMessage] = [each for each in decisions if isinstance(each, ToolMessage)]
     goto: list[Send] | str = [Send("tools", [task]) for task in tasks] or "call_model"
-    return Command(update={"messages": [*with_executed_calls(asked, tasks), *messages], "to_approve": {}}, goto=goto)
+    return Command(update={"messages": [*with_executed_calls(message, tasks), *messages], "to_approve": {}}, goto=goto)
 
 
 def _approval_request(tool: str, arguments: dict[str, Any]) -> HumanInterrupt:
@@ -247,12 +247,12 @@ def _approval_request(tool: str, arguments: dict[str, Any]) -> HumanInterrupt:
 
 
 def _arguments_text(arguments: Mapping[str, Any]) -> str:
-    """Write arguments for a person to read; of long ones each a part, so that none hides behind another."""
+    """Write arguments for a person; long ones are shortened one by one, so that no argument hides another."""
     whole = _json(arguments)
     if len(whole) <= MAX_ARGUMENTS_CHARS:
         return whole
-    most = max(MIN_PART_CHARS, MAX_ARGUMENTS_CHARS // len(arguments))
-    parts = [f"{_cut(_json(name), most)}: {_cut(_json(value), most)}" for name, value in arguments.items()]
+    limit = max(MIN_PART_CHARS, MAX_ARGUMENTS_CHARS // len(arguments))
+    parts = [f"{_cut(_json(name), limit)}: {_cut(_json(value), limit)}" for name, value in arguments.items()]
     more = f" and {len(parts) - MAX_SHOWN_ARGUMENTS} more" if len(parts) > MAX_SHOWN_ARGUMENTS else ""
     return f"{{{', '.join(parts[:MAX_SHOWN_ARGUMENTS])}{more}}}"
 
@@ -261,17 +261,17 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
 
 
-def _decide(call: RequestedCall, answer: HumanResponse, meant: str, tools: Sequence[BaseTool]) -> CallDecision:
+def _decide(call: RequestedCall, answer: HumanResponse, tool_name: str, tools: Sequence[BaseTool]) -> CallDecision:
     match answer.kind:
         case "approve":
-            return tool_task(call, approved_tool=meant)
+            return tool_task(call, approved_tool=tool_name)
         case "edit":
             name, arguments = _parse_edit(call, answer.args)
-            tool = meant if name == call["name"] else _own_tool_name(name, tools)
+            tool = tool_name if name == call["name"] else _own_tool_name(name, tools)
             return tool_task({**call, "name": name, "args": arguments}, approved_tool=tool)
         case "respond":
             return result_message(call, _require_text(answer.args), status="success")
@@ -281,7 +281,7 @@ def _decide(call: RequestedCall, answer: HumanResponse, meant: str, tools: Seque
 
 
 def _parse_edit(call: RequestedCall, args: Any) -> tuple[str, dict[str, Any]]:
-    """Read an edit: an action with its arguments, or the arguments alone."""
+    """Return the tool name and arguments of an edit: an action with its arguments, or the arguments only."""
     name, arguments = call["name"], args
     if isinstance(args, dict) and args.keys() == {"action", "args"} and isinstance(args["action"], str):
         name, arguments = args["action"], args["args"]
@@ -299,12 +299,12 @@ def _own_tool_name(name: str, tools: Sequence[BaseTool]) -> str:
 
 def _require_text(args: Any) -> str:
     if not isinstance(args, str) or not args.strip():
-        raise InvalidAnswer("the args of respond, and of reject if there are any, are a text.")
+        raise InvalidAnswer("the args of respond, and of reject if present, must be a non-empty text.")
     return args
 
 
 def answer_questions_node() -> RoutingNode:
-    """Return the node: one interrupt for all questions of the turn, then each of their calls once more."""
+    """Return the node that interrupts once for all questions of the turn, and then issues their calls again."""
 
     async def answer_questions(state: AgentState, config: RunnableConfig) -> Command[Any]:
         waiting = state.get("waiting_calls") or []
@@ -319,9 +319,9 @@ def answer_questions_node() -> RoutingNode:
     return answer_questions
 
 
-def _answer_all(questions: Sequence[ServerQuestion], given: Sequence[HumanResponse]) -> list[AnsweredQuestion]:
+def _answer_all(questions: Sequence[ServerQuestion], responses: Sequence[HumanResponse]) -> list[AnsweredQuestion]:
     problems, answers = [], []
-    for number, (question, response) in enumerate(zip(questions, given, strict=True), 1):
+    for number, (question, response) in enumerate(zip(questions, responses, strict=True), 1):
         try:
             answers.append(answer_question(question, response))
         except InvalidAnswer as error:
@@ -332,10 +332,10 @@ def _answer_all(questions: Sequence[ServerQuestion], given: Sequence[HumanRespon
 
 
 def _reissue_calls(waiting: Sequence[WaitingCall], answers: Sequence[AnsweredQuestion]) -> list[Send]:
-    left = iter(answers)
+    remaining = iter(answers)
     tasks = []
     for each in waiting:
-        call, new = each["call"], [next(left) for _ in each["questions"]]
+        call, new = each["call"], [next(remaining) for _ in each["questions"]]
         tasks.append(Send("tools", [{**call, "answers": [*call.get("answers", []), *new]}]))
     return tasks
 
@@ -344,5 +344,5 @@ def _elicitation(tool: str, question: ServerQuestion) -> HumanInterrupt:
     schema = question["requestedSchema"]
     args = {"message": question["message"], "requestedSchema": schema}
     description = f"{tool} asks: {question['message']}{describe_fields(schema)}"
-    # A mere yes answers it if no field is required that has no default.
+    # "approve" is a complete answer if every required field has a default.
     return _request(tool, args, description, allow_edit=False, allow_accept=not _problems(_defaults(schema), schema))

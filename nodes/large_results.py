@@ -1,7 +1,7 @@
-"""Keep whole tool results that are too long for the model in the graph's store, and let the model read on (T-12, D-7).
+"""Store complete tool results that are too long for the model, and let the model read or search them (T-12, D-7).
 
-They are items under the thread's own namespace, so a server deletes them with the thread; a program that embeds a graph
-and deletes threads itself calls `forget_results`. Without a store or a thread nothing is kept.
+They are items of the graph's store in the thread's own namespace. The server deletes them with the thread; a program
+that embeds a graph and deletes threads itself calls `forget_results`. Without a store or a thread nothing is stored.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,46 +28,46 @@ StoreResult = Callable[[str, int], Awaitable[str | None]]
 
 @runtime_checkable
 class ResultStoringTool(Protocol):
-    """A tool that cuts long results itself and lets somebody keep the whole."""
+    """A tool that cuts long results itself and can store the complete text."""
 
     def with_result_store(self, keep: StoreResult) -> BaseTool:
-        """Return the tool for one call whose whole answer goes to `keep` when only a part of it can be shown."""
+        """Return the tool for one call; `keep` stores the complete result if only a part of it can be shown."""
         ...
 
 
 def results_namespace(thread_id: str) -> Namespace:
-    """Give the namespace of a thread's kept results; labels may not have periods, and no two threads share one."""
+    """Return the store namespace of a thread's results; periods are escaped, as labels must not contain any."""
     return ("threads", thread_id.replace("%", "%25").replace(".", "%2E"), "tool_results")
 
 
 def _result_store(runtime: "ToolRuntime[Any, Any]") -> tuple[BaseStore, Namespace] | None:
-    """Give the store and the namespace of the thread a tool runs on; None without a store or a thread."""
+    """Return the store and the namespace for a tool's results, or None without a store or a thread."""
     thread_id = (runtime.config.get("configurable") or {}).get("thread_id")
     return (runtime.store, results_namespace(str(thread_id))) if runtime.store is not None and thread_id else None
 
 
-def tool_with_result_store(called: BaseTool, call_id: str, runtime: "ToolRuntime[Any, Any]") -> BaseTool:
-    """Return a tool for one call that keeps what it cuts, if it can and there is somewhere to keep it."""
-    place = _result_store(runtime)
-    if place is None or not isinstance(called, ResultStoringTool):
-        return called
-    store, namespace = place
+def tool_with_result_store(tool: BaseTool, call_id: str, runtime: "ToolRuntime[Any, Any]") -> BaseTool:
+    """Return the tool for one call with a place to store its result; unchanged if that is not possible."""
+    location = _result_store(runtime)
+    if location is None or not isinstance(tool, ResultStoringTool):
+        return tool
+    store, namespace = location
 
     async def keep(text: str, shown: int) -> str | None:
-        """Keep a result; return how the model reads on, None when the store fails."""
+        """Store a result; return a notice on how to read the rest, or None if the store fails."""
         try:
             await store.aput(namespace, call_id, {"text": text[:MAX_STORED_CHARS]}, index=False)
-        except Exception as error:  # noqa: BLE001 - a store may be anybody's; without it the result is only cut
-            logger.warning("the whole result of {} could not be kept: {}: {}", call_id, type(error).__name__, error)
+        except Exception as error:  # noqa: BLE001 - any store implementation; if it fails, the result is only cut
+            logger.warning("the result of {} could not be stored: {}: {}", call_id, type(error).__name__, error)
             return None
         limit = f"the first {MAX_STORED_CHARS} characters are" if len(text) > MAX_STORED_CHARS else "the whole is"
-        return f"To read on, {limit} kept: call {READ_TOOL} with id {call_id!r} and offset {shown}, or with search."
+        return f"To read on, {limit} stored: call {READ_TOOL} with id {call_id!r} and offset {shown}, or with search."
 
-    return called.with_result_store(keep)
+    return tool.with_result_store(keep)
 
 
 def has_stored_results(messages: Sequence[AnyMessage]) -> bool:
-    """Say whether a dialogue has a result that the model can read on."""
+    """Return whether the messages contain a cut result whose complete text is stored."""
     return any(
         isinstance(message, ToolMessage) and isinstance(message.artifact, dict) and STORED_KEY in message.artifact
         for message in messages
@@ -75,7 +75,7 @@ def has_stored_results(messages: Sequence[AnyMessage]) -> bool:
 
 
 async def forget_results(store: BaseStore, thread_id: str) -> None:
-    """Delete a thread's kept results from any store; our server does it with the thread."""
+    """Delete a thread's stored results from any store; our server does this when it deletes the thread."""
     namespace = results_namespace(thread_id)
     while found := await store.asearch(namespace, limit=_DELETE_BATCH):
         for item in found:
@@ -94,10 +94,10 @@ async def read_tool_result(
     ] = None,
 ) -> str:
     """Read on in an earlier tool result of this conversation that was too long to show whole, or search in it."""
-    place = _result_store(runtime)
-    item = await place[0].aget(place[1], id) if place else None
+    location = _result_store(runtime)
+    item = await location[0].aget(location[1], id) if location else None
     if item is None:
-        raise ToolException(f"No result is kept under the id {id!r}. Take the id from the notice in the cut result.")
+        raise ToolException(f"No result is stored under the id {id!r}. Use the id in the notice of the cut result.")
     text = str(item.value.get("text", ""))
     return _search_text(text, search, offset) if search else _text_part(text, offset, limit)
 
@@ -105,26 +105,26 @@ async def read_tool_result(
 def _text_part(text: str, offset: int, limit: int) -> str:
     part = text[offset : offset + limit]
     if not part:
-        return f"[The result has {len(text)} characters; there is nothing at offset {offset}.]"
+        return f"[The result has {len(text)} characters; offset {offset} is past its end.]"
     end = offset + len(part)
     rest = "this is the end" if end == len(text) else f"go on at offset {end}"
     return f"{part}\n\n[Characters {offset} to {end} of {len(text)}; {rest}.]"
 
 
 def _search_text(text: str, search: str, offset: int) -> str:
-    """Show the places of a text regardless of case, no two closer than what is shown around one."""
-    # Lowering changes the length of a few letters, and with it every offset behind them.
-    lowered, wanted = (text.lower(), search.lower()) if len(text.lower()) == len(text) else (text, search)
-    places: list[int] = []
-    place = lowered.find(wanted, offset)
-    while place >= 0 and len(places) <= MAX_MATCHES:
-        places.append(place)
-        place = lowered.find(wanted, place + len(search) + MATCH_CONTEXT_CHARS)
-    if not places:
+    """Show matches of a text, ignoring case; a match within the context of the previous one is skipped."""
+    # Lower-casing changes the length of a few letters, and with it all later offsets: such a text is searched as it is.
+    haystack, needle = (text.lower(), search.lower()) if len(text.lower()) == len(text) else (text, search)
+    offsets: list[int] = []
+    match = haystack.find(needle, offset)
+    while match >= 0 and len(offsets) <= MAX_MATCHES:
+        offsets.append(match)
+        match = haystack.find(needle, match + len(search) + MATCH_CONTEXT_CHARS)
+    if not offsets:
         return f"[{search!r} is not in the result from offset {offset} on.]"
     shown = [
-        f"[offset {place}]\n{text[max(0, place - MATCH_CONTEXT_CHARS) : place + len(search) + MATCH_CONTEXT_CHARS]}"
-        for place in places[:MAX_MATCHES]
+        f"[offset {match}]\n{text[max(0, match - MATCH_CONTEXT_CHARS) : match + len(search) + MATCH_CONTEXT_CHARS]}"
+        for match in offsets[:MAX_MATCHES]
     ]
-    more = f"[There are more: search from offset {places[-1]}.]" if len(places) > MAX_MATCHES else "[That is all.]"
+    more = f"[There are more: search from offset {offsets[-1]}.]" if len(offsets) > MAX_MATCHES else "[That is all.]"
     return "\n\n".join([*shown, more])

@@ -1,4 +1,4 @@
-"""Say which chat model the settings name, without loading what talks to it (D-3)."""
+"""Choose the chat model that the settings select, without importing a client (D-3)."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ NO_KEY = SecretStr("not-needed")
 
 
 class ModelEndpoint(NamedTuple):
-    """Where a model is reached and what it is called there."""
+    """A model's name at its endpoint, the endpoint's URL and its API key."""
 
     model: str
     base_url: str
@@ -24,7 +24,7 @@ class ModelEndpoint(NamedTuple):
 
 
 def warn_if_offline(settings: Settings) -> None:
-    """Log a warning when the offline model answers although nobody asked for it (D-3).
+    """Log a warning if the offline model is used only because no model is configured (D-3).
 
     Raises:
         ConfigError: as `chosen_endpoint`.
@@ -37,16 +37,16 @@ def warn_if_offline(settings: Settings) -> None:
 
 
 def model_metadata(settings: Settings) -> dict[str, str]:
-    """Give what the runs of a graph with this model carry in their metadata (D-3); empty when no model can be used."""
+    """Return the model's entry in run metadata (D-3); empty if the model settings are invalid."""
     try:
         return {"model": model_label(settings)}
     except ConfigError:
-        # The run itself says what is wrong; importing a graph must not.
+        # The run itself raises the error; importing a graph must not fail.
         return {}
 
 
 def model_label(settings: Settings) -> str:
-    """Name the model for `/health` and run metadata: "offline" or what the endpoint calls it (D-3).
+    """Return the model's name for `/health` and run metadata: "offline" or its name at the endpoint (D-3).
 
     Raises:
         ConfigError: as `chosen_endpoint`.
@@ -56,7 +56,7 @@ def model_label(settings: Settings) -> str:
 
 
 def chosen_endpoint(settings: Settings) -> ModelEndpoint | None:
-    """Apply D-3's precedence; None stands for the offline model.
+    """Choose the endpoint in the order of D-3; return None for the offline model.
 
     Raises:
         ConfigError: an endpoint without a model name, or a model name without an endpoint.
@@ -70,7 +70,7 @@ def chosen_endpoint(settings: Settings) -> ModelEndpoint | None:
     if settings.openai_api_key or settings.openai_base_url:
         if not settings.model:
             raise ConfigError(
-                "OPENAI_API_KEY or OPENAI_BASE_URL is set, but not which model to use.",
+                "OPENAI_API_KEY or OPENAI_BASE_URL is set, but no model is selected.",
                 source="settings",
                 fix="Set TOOLWEAVE_MODEL to a model of that endpoint, or to offline.",
             )

@@ -1,7 +1,7 @@
-"""Call a model for an answer, a choice or a text, make sure that it is whole, and read it and what it used (W-10).
+"""Call a model, check that its answer is complete, and read the answer and its token usage (W-10).
 
-Endpoints differ in what they know of functions and of counting tokens, and models in how they write JSON objects: as
-a tool call under any name, or as text, plain, fenced or within prose.
+Not every endpoint supports function calls or token counts. Models write JSON objects in different ways: as a tool call
+under any name, or as text, plain, fenced or within prose.
 """
 
 import asyncio
@@ -37,19 +37,19 @@ from toolweave.nodes.chat_models import LazyChatModel
 MAX_DETAIL_CHARS = 300
 _ADVICE_BY_STATUS = {
     401: "The model endpoint rejected the API key. Check the key and that it belongs to this endpoint.",
-    402: "The model endpoint asks for payment. Check the account's credit.",
+    402: "The model endpoint requires payment. Check the account's credit.",
     403: "The model endpoint refused access. Check what the API key is allowed to use.",
     404: "The model endpoint does not know the model or the path. Check TOOLWEAVE_MODEL and OPENAI_BASE_URL.",
-    429: "The model endpoint is out of quota or asked too often. Wait, or check the account's limits.",
+    429: "The model endpoint's quota or rate limit is exceeded. Wait, or check the account's limits.",
 }
 _KEY_STATUSES = frozenset({401, 403})
 
 
 def explain_model_failure(error: Exception) -> str:
-    """Return one paragraph for the person who runs the graph; endpoint texts about keys are left out.
+    """Return one paragraph for the person who runs the graph, without endpoint texts that may quote the API key.
 
-    Clients differ, so this reads what they have in common: a `status_code`, and TimeoutError or "Timeout" in a
-    class name.
+    It reads what the exceptions of all clients have in common: `status_code`, and "Timeout", "Connection" or
+    "TransportError" in a class name.
     """
     status = getattr(error, "status_code", None)
     detail = _text_without_key(error)[:MAX_DETAIL_CHARS]
@@ -68,8 +68,8 @@ def explain_model_failure(error: Exception) -> str:
 
 def _text_without_key(error: Exception) -> str:
     request = getattr(getattr(error, "response", None), "request", None)
-    key = request.headers.get("authorization", "").partition(" ")[2] if request is not None else ""
-    return str(error).replace(key, "***") if key else str(error)
+    api_key = request.headers.get("authorization", "").partition(" ")[2] if request is not None else ""
+    return str(error).replace(api_key, "***") if api_key else str(error)
 
 
 def _status_text(status: int) -> str:
@@ -80,7 +80,7 @@ def _status_text(status: int) -> str:
 
 ModelRunnable = Runnable[LanguageModelInput, AIMessage]
 AnswerStatus = Literal["done", "length", "content_filter"]
-"""How an answer ended; the latter two are finish reasons of one that is cut."""
+"""Whether an answer is complete; "length" and "content_filter" are finish reasons of an incomplete one."""
 _STATUS_BY_REASON: dict[str, AnswerStatus] = {
     "length": "length",
     "max_tokens": "length",
@@ -91,11 +91,11 @@ CUT_ANSWER_PROBLEMS: dict[str, str] = {
     "length": "The model's answer was cut off at its length limit (finish_reason length).",
     "content_filter": "The model endpoint's content filter withheld the answer (finish_reason content_filter).",
 }
-"""What to say of an answer that ended otherwise than "done"."""
+"""Error texts for incomplete answers, by status."""
 
 
 async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig) -> AIMessage:
-    """Return the model's answer; what it streams reaches LangGraph's "messages" stream through `config`.
+    """Return the model's answer; its chunks reach LangGraph's "messages" stream through `config`.
 
     Raises:
         ModelError: the endpoint refused, failed, timed out, or ended in the middle of its answer.
@@ -108,7 +108,7 @@ async def model_turn(model: ModelRunnable, prompt: Sequence[AnyMessage], config:
         status = getattr(error, "status_code", None)
         failure = ModelError(explain_model_failure(error), status=status if isinstance(status, int) else None)
         if hasattr(error, "status_code"):
-            # An endpoint's refusal can quote the key, and the log shows a cause with its text.
+            # An endpoint's error can quote the key, and the log includes the text of a cause.
             raise failure from None
         raise failure from error
     return _require_complete(answer)
@@ -124,13 +124,13 @@ async def _stream(model: ModelRunnable, prompt: Sequence[AnyMessage], config: Ru
                 joiner.add(chunk)
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                # Clients wait for each piece by wait_for, which on Python 3.11 drops a cancellation that comes with it.
+                # Clients use wait_for for each chunk; on Python 3.11 it loses a cancellation that arrives with a chunk.
                 raise asyncio.CancelledError
     return _as_message(joiner.whole()) if joiner.count else first
 
 
 def answer_status(answer: AIMessage) -> AnswerStatus:
-    """Tell from the finish reason how an answer without tool calls ended."""
+    """Return from the finish reason whether an answer without tool calls is complete."""
     return _STATUS_BY_REASON.get(_finish_reason(answer).lower(), "done")
 
 
@@ -143,29 +143,29 @@ def _require_complete(answer: AIMessage | None) -> AIMessage:
     return answer
 
 
-def _as_message(merged: AIMessageChunk) -> AIMessage:
-    calls, invalid = _parse_calls(merged.tool_call_chunks)
+def _as_message(chunk: AIMessageChunk) -> AIMessage:
+    calls, invalid = _parse_calls(chunk.tool_call_chunks)
     return AIMessage(
-        content=_join_surrogates(merged.content) if isinstance(merged.content, str) else merged.content,
-        id=merged.id,
-        name=merged.name,
-        additional_kwargs=merged.additional_kwargs,
-        response_metadata=merged.response_metadata,
-        usage_metadata=merged.usage_metadata,
+        content=_join_surrogates(chunk.content) if isinstance(chunk.content, str) else chunk.content,
+        id=chunk.id,
+        name=chunk.name,
+        additional_kwargs=chunk.additional_kwargs,
+        response_metadata=chunk.response_metadata,
+        usage_metadata=chunk.usage_metadata,
         tool_calls=calls,
         invalid_tool_calls=invalid,
     )
 
 
 def _parse_calls(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], list[InvalidToolCall]]:
-    """Parse whole arguments only: LangChain completes cut-off JSON, and half a title is not what was asked for."""
+    """Parse complete arguments only: LangChain would complete cut-off JSON and so call a tool with half a title."""
     calls: list[ToolCall] = []
     invalid: list[InvalidToolCall] = []
     for chunk in chunks:
         raw = _join_surrogates(chunk["args"] or "{}")
         try:
             args = json.loads(raw, strict=False)
-            json.dumps(args, ensure_ascii=False).encode()  # an escaped half of a character cannot be sent on
+            json.dumps(args, ensure_ascii=False).encode()  # an escaped lone surrogate cannot be sent
         except (ValueError, RecursionError) as error:
             invalid.append(invalid_tool_call(name=chunk["name"], args=raw, id=chunk["id"], error=str(error)))
             continue
@@ -178,7 +178,7 @@ def _parse_calls(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], list[
 
 
 def _join_surrogates(text: str) -> str:
-    """Join characters that came in halves, as from endpoints that cut their stream between them; mark lone halves."""
+    """Join surrogate pairs, which some endpoints split between chunks; replace lone surrogates."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -188,7 +188,7 @@ def _finish_reason(answer: AIMessage) -> str:
 
 
 class ModelUsage(TypedDict):
-    """What one model call of a stage has used."""
+    """Token usage of one model call of a stage."""
 
     stage: str
     model: str
@@ -197,25 +197,25 @@ class ModelUsage(TypedDict):
 
 
 def merge_model_usage(calls: list[ModelUsage], more: list[ModelUsage] | None) -> list[ModelUsage]:
-    """Gather what the nodes of a graph write; None begins anew."""
+    """Add the usage that the nodes of a graph write; None clears the list."""
     return [] if more is None else [*calls, *more]
 
 
 def model_usage(stage: str, model: BaseChatModel, answer: AIMessage) -> ModelUsage:
-    """Read what one call has used from its answer; name the model as the endpoint does, or else by its class."""
-    named = getattr(model, "model_name", None) or answer.response_metadata.get("model_name")
-    counted = answer.usage_metadata
-    read, written = (counted["input_tokens"], counted["output_tokens"]) if counted else (0, 0)
-    return ModelUsage(stage=stage, model=str(named or type(model).__name__), input_tokens=read, output_tokens=written)
+    """Return the usage of one call; the model is named as at its endpoint, or else by its class."""
+    name = getattr(model, "model_name", None) or answer.response_metadata.get("model_name")
+    usage = answer.usage_metadata
+    inputs, outputs = (usage["input_tokens"], usage["output_tokens"]) if usage else (0, 0)
+    return ModelUsage(stage=stage, model=str(name or type(model).__name__), input_tokens=inputs, output_tokens=outputs)
 
 
 def usage_summary(calls: Sequence[ModelUsage]) -> dict[str, Any]:
-    """Sum the calls of a run: tokens, and `calls` by stage."""
-    read, written = sum(call["input_tokens"] for call in calls), sum(call["output_tokens"] for call in calls)
+    """Return the token totals of a run, and the number of calls by stage."""
+    inputs, outputs = sum(call["input_tokens"] for call in calls), sum(call["output_tokens"] for call in calls)
     return {
-        "input_tokens": read,
-        "output_tokens": written,
-        "total_tokens": read + written,
+        "input_tokens": inputs,
+        "output_tokens": outputs,
+        "total_tokens": inputs + outputs,
         "calls": dict(Counter(call["stage"] for call in calls)),
     }
 
@@ -230,7 +230,8 @@ _REFUSAL_STATUSES = frozenset({400, 404, 422, 500, 501})
 class Function:
     """An OpenAI function that a model must call.
 
-    `as_json` asks a model that knows no functions for the same object; `if_cut` says what to do if its call is cut off.
+    `json_prompt` requests the same object from a model without function calls. `cut_advice` tells the user what to
+    change if the call is incomplete.
     """
 
     schema: dict[str, Any]
@@ -239,7 +240,7 @@ class Function:
 
 
 class ModelAnswer(NamedTuple):
-    """A whole answer and what it has used."""
+    """A complete answer and its token usage."""
 
     message: AIMessage
     usage: ModelUsage
@@ -253,7 +254,7 @@ async def ask_model(
     config: RunnableConfig,
     function: Function | None = None,
 ) -> ModelAnswer:
-    """Ask for a call of `function`, or without one for a text, which streams through `config`.
+    """Request a call of `function`, or without a function a text, whose chunks stream through `config`.
 
     Raises:
         StageFailed: the model failed, or its answer is empty, cut off or withheld.
@@ -271,7 +272,7 @@ async def ask_model(
     called = answer.tool_calls or answer.invalid_tool_calls
     problem = CUT_ANSWER_PROBLEMS.get(answer_status(answer))
     if problem is None and not (called and function) and not answer.text.strip():
-        problem = "The model gave an empty answer."
+        problem = "The model's answer is empty."
     if problem:
         advice = f" {function.cut_advice}" if function and answer_status(answer) == "length" else ""
         raise StageFailed(f"{problem}{advice}".rstrip(), model_usage=[usage])
@@ -281,14 +282,14 @@ async def ask_model(
 async def _request_function_call(
     model: BaseChatModel, function: Function, system: str, messages: Sequence[AnyMessage], config: RunnableConfig
 ) -> AIMessage:
-    """Bind the function; a model or endpoint that refuses it is asked for JSON.
+    """Request a call of the function; if the model or endpoint rejects functions, request JSON text.
 
-    Nothing of this reaches the "messages" stream: a choice is no message for the user.
+    The answer does not reach the "messages" stream, because it is not a message for the user.
     """
     hidden = RunnableConfig(tags=[TAG_NOSTREAM])
     try:
-        # "any" is what the ways of demanding a call have in common. with_structured_output would send
-        # parallel_tool_calls, too, which not every endpoint takes.
+        # All endpoints understand tool_choice "any". with_structured_output would also send parallel_tool_calls, which
+        # not every endpoint accepts.
         bound = model.bind_tools([function.schema], tool_choice="any")
         return await _turn_with_usage(model, bound.with_config(hidden), [SystemMessage(system), *messages], config)
     except NotImplementedError:
@@ -303,7 +304,7 @@ async def _request_function_call(
 async def _turn_with_usage(
     model: BaseChatModel, runnable: ModelRunnable, prompt: Sequence[AnyMessage], config: RunnableConfig
 ) -> AIMessage:
-    """Ask for the tokens, too: LangChain does it for OpenAI's own endpoint only, and some know no such option."""
+    """Run a turn that also requests token counts; LangChain does so only for OpenAI, and some endpoints reject it."""
     if "stream_usage" not in type(model).model_fields:
         return await model_turn(runnable, prompt, config)
     try:
@@ -320,12 +321,12 @@ def _refuses_functions(error: ModelError) -> bool:
 
 
 MAX_OBJECT_STARTS = 50
-# Up to the next beginning of one: to look for an end that never comes from each of them would take quadratic time.
+# Stops at the next <think>: searching for a missing end from each start would take quadratic time.
 THINKING = re.compile(r"<think>(?:(?!<think>).)*?</think>", re.DOTALL)
 
 
 def json_objects(answer: AIMessage) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give the JSON objects of an answer with the name of the function they are for."""
+    """Yield the JSON objects of an answer, each with the name of its function."""
     for call in answer.tool_calls:
         yield call["name"], call["args"]
     for value in _objects_in_text(THINKING.sub("", answer.text)):
@@ -333,7 +334,7 @@ def json_objects(answer: AIMessage) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _objects_in_text(text: str) -> Iterator[dict[str, Any]]:
-    """Give the object that a text is the JSON of, or else those in it, one after the other."""
+    """Yield the object if the whole text is JSON, otherwise each JSON object in the text."""
     if (whole := json_object(text)) is not None:
         yield whole
         return
@@ -353,15 +354,15 @@ def _objects_in_text(text: str) -> Iterator[dict[str, Any]]:
 
 
 def json_object(value: Any) -> dict[str, Any] | None:
-    """Return an object, or the one that a text is the whole JSON of; None for anything else."""
+    """Return the value if it is an object, or parse it if it is the JSON text of one; otherwise None."""
     try:
-        read = json.loads(value, strict=False) if isinstance(value, str) else value
-        json.dumps(read, ensure_ascii=False).encode()  # half a character cannot be sent on
+        parsed = json.loads(value, strict=False) if isinstance(value, str) else value
+        json.dumps(parsed, ensure_ascii=False).encode()  # a lone surrogate cannot be sent
     except (ValueError, RecursionError):
         return None
-    return read if isinstance(read, dict) else None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def local_today() -> date:
-    """Return the date where the process runs."""
+    """Return today's date in the time zone of the process."""
     return datetime.now().astimezone().date()

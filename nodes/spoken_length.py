@@ -1,11 +1,11 @@
-"""Estimate how long a text takes to be spoken."""
+"""Estimate how long it takes to speak a text."""
 
 import re
 from collections.abc import Iterable
 
 WORDS_PER_SECOND = 2.5
 CHARACTERS_PER_SECOND = 5.5
-"""Of languages that are written in characters or syllables: Chinese, Japanese, Korean."""
+"""For languages written in characters or syllables: Chinese, Japanese, Korean."""
 _LETTERS_PER_SECOND = 12.0
 _CHARACTER = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]")
 # Thai, Lao, Burmese and Khmer put no spaces between words.
@@ -14,7 +14,7 @@ _WORD = re.compile(r"\w+(?:['’.,-]\w+)*")
 
 
 def spoken_seconds(texts: Iterable[str]) -> float:
-    """Give seconds at the pace of a calm narrator."""
+    """Return the seconds that a calm narrator needs for the texts."""
     return sum(map(_text_seconds, texts))
 
 

@@ -1,8 +1,8 @@
-"""Define tool calls as the agent's nodes pass them on, and prepare messages so that no endpoint refuses them.
+"""Tool calls as the agent's nodes exchange them, and the messages that a model gets for them.
 
-The state keeps what was really said. Endpoints ask for more: every tool call is followed by its result, no result
-lacks its call, and arguments are JSON. A cancelled run or an edited thread breaks that, so it is mended in the
-copy that the model gets.
+The state stores messages unchanged. Model endpoints require that every tool call is followed by its result, that no
+result lacks its call, and that arguments are JSON. After a cancelled run or an edited thread this may not hold, so
+`prompt_messages` repairs the copy that the model gets.
 """
 
 import uuid
@@ -18,7 +18,7 @@ UNKNOWN_OUTCOME = "This call was interrupted; whether it took effect is unknown.
 
 
 class RequestedCall(TypedDict):
-    """A call as the model wants it; `args` is its raw text where that is not a JSON object."""
+    """A call that the model requests; `args` is the raw text if that is not a JSON object."""
 
     name: str
     args: dict[str, Any] | str
@@ -27,7 +27,7 @@ class RequestedCall(TypedDict):
 
 
 def prompt_messages(system_prompt: str | None, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the system prompt and the dialogue with each tool call followed by its result."""
+    """Return the system prompt and the messages, with each tool call followed by its result."""
     results = {found.tool_call_id: found for found in messages if isinstance(found, ToolMessage)}
     prompt: list[AnyMessage] = [SystemMessage(system_prompt)] if system_prompt else []
     for message in messages:
@@ -42,7 +42,7 @@ def prompt_messages(system_prompt: str | None, messages: Sequence[AnyMessage]) -
 
 
 def requested_calls(message: AnyMessage) -> list[RequestedCall]:
-    """List the calls that a message asks for, valid ones first."""
+    """Return the calls that a message requests, valid ones first."""
     if not isinstance(message, AIMessage):
         return []
     valid = [_requested_call(call["name"], call["args"], call["id"]) for call in message.tool_calls]
@@ -51,10 +51,10 @@ def requested_calls(message: AnyMessage) -> list[RequestedCall]:
 
 
 def with_unique_call_ids(answer: AIMessage, earlier: Sequence[AnyMessage]) -> AIMessage:
-    """Give calls a fresh id where it is missing or was used before on this thread.
+    """Return the answer with new ids for calls whose id is missing or was used before on this thread.
 
-    Some local endpoints send no ids or count from zero in each answer; results and idempotency keys (T-03) need
-    them to be unique.
+    Some local endpoints send no ids or count from zero in each answer. Results and idempotency keys (T-03) need unique
+    ids.
     """
     used = {call["id"] for message in earlier for call in requested_calls(message)}
     calls = list(_with_unique_ids(answer.tool_calls, used))
@@ -64,7 +64,7 @@ def with_unique_call_ids(answer: AIMessage, earlier: Sequence[AnyMessage]) -> AI
 
 
 def with_executed_calls(message: AnyMessage, executed: Sequence[RequestedCall]) -> list[AnyMessage]:
-    """Return the message with its calls as they really run, to take its place; nothing if that is what it says."""
+    """Return a replacement of the message that shows the calls as executed; an empty list if they are unchanged."""
     by_id = {call["id"]: call for call in executed}
     if not isinstance(message, AIMessage):
         return []
@@ -72,7 +72,7 @@ def with_executed_calls(message: AnyMessage, executed: Sequence[RequestedCall]) 
     if calls == message.tool_calls:
         return []
     kept = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
-    # Blocks that repeat a call are made anew of tool_calls by those endpoints that want them sent back.
+    # Content blocks that repeat a call are rebuilt from tool_calls for endpoints that need them.
     content = message.content
     if not isinstance(content, str):
         content = [b for b in content if isinstance(b, str) or (b.get("call_id") or b.get("id")) not in by_id]
@@ -102,33 +102,33 @@ def _with_json_arguments(message: AIMessage) -> AIMessage:
 
 
 def result_message(call: RequestedCall, text: str, status: Literal["success", "error"] = "error") -> ToolMessage:
-    """Answer a call in its tool's stead."""
+    """Build the result of a call that its tool did not execute or finish."""
     return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status=status)
 
 
 QUESTIONS_KEY = "toolweave/questions"
-"""Where the artifact of a tool's message holds the questions that a person must answer before there is a result."""
+"""Key in a tool message's artifact: the questions that a person must answer before the call has a result."""
 
 
 class ServerQuestion(TypedDict):
-    """What a tool's server wants to know, and the JSON schema of the flat object that answers it."""
+    """An MCP elicitation: the question of a tool's server, and the JSON schema of the flat object that answers it."""
 
     message: str
     requestedSchema: dict[str, Any]
 
 
 class AnsweredQuestion(ServerQuestion):
-    """A question with its answer; `content` fits the schema, and is None for a question declined."""
+    """A question with its answer; `content` matches the schema, and is None if the person declined."""
 
     action: Literal["accept", "decline"]
     content: dict[str, Any] | None
 
 
 class ToolTask(RequestedCall, total=False):
-    """A call as the tool node gets it; only nodes that asked a person add to what the model requested.
+    """A call as the tool node gets it: the model's request, and what a person added.
 
-    `approved_tool`: a person let this very call of this tool run. `answers`: what a person said to its server's
-    questions so far.
+    `approved_tool`: the tool for which a person approved this call. `answers`: the answers to the questions of its
+    server so far.
     """
 
     approved_tool: str
@@ -136,7 +136,7 @@ class ToolTask(RequestedCall, total=False):
 
 
 class WaitingCall(TypedDict):
-    """A call whose server asks something: it is issued anew when a person has answered."""
+    """A call whose server sent questions; it is issued again when a person has answered them."""
 
     call: ToolTask
     questions: list[ServerQuestion]
@@ -144,29 +144,29 @@ class WaitingCall(TypedDict):
 
 @runtime_checkable
 class ElicitingTool(Protocol):
-    """A tool whose server may ask a person in the middle of a call, as MCP's elicitation has it."""
+    """A tool whose server may send questions to a person during a call (MCP elicitation)."""
 
     def with_answers(self, answers: list[AnsweredQuestion]) -> Self:
-        """Return the tool for one call with these answers; other questions become its message's artifact."""
+        """Return the tool for one call with these answers; further questions are returned in the message's artifact."""
         ...
 
 
 def tool_task(call: RequestedCall, *, approved_tool: str | None = None) -> ToolTask:
-    """Make the task of a call as it was requested."""
+    """Build the task that executes a requested call."""
     task: ToolTask = {"name": call["name"], "args": call["args"], "id": call["id"], "type": "tool_call"}
     return task | {"approved_tool": approved_tool} if approved_tool else task
 
 
 def as_tool_call(task: ToolTask, name: str) -> ToolCall:
-    """Return the call that a task is about, without what persons have said to it, under the tool's own name."""
+    """Return a task's call for LangChain: under the tool's own name, without approvals and answers."""
     return {"name": name, "args": args_dict(task["args"]), "id": task["id"], "type": "tool_call"}
 
 
 def args_dict(arguments: dict[str, Any] | str) -> dict[str, Any]:
-    """Return the arguments of a call; none for those that are no JSON object."""
+    """Return the arguments of a call, or an empty dict if they are not a JSON object."""
     return arguments if isinstance(arguments, dict) else {}
 
 
 def requires_approval(tool: BaseTool) -> bool:
-    """Say whether a person is asked before the tool runs; any tool may say so in its metadata."""
+    """Return whether a person must approve the tool's calls, which any tool may set in its metadata."""
     return (tool.metadata or {}).get("requires_approval") is True

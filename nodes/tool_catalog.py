@@ -1,4 +1,4 @@
-"""Define how graphs see tools, as catalogues and registries, and how models do, in the OpenAI format (A-01, A-02)."""
+"""Tool catalogues and registries, as graphs use them, and tools in the OpenAI format (A-01, A-02)."""
 
 import re
 from collections import Counter
@@ -14,7 +14,7 @@ from toolweave.tool_config import ToolConfig
 
 
 class ToolCatalog(Protocol):
-    """Something that knows which tools can be called now; the tool plane is one."""
+    """The tools that can be called now, such as those of the tool plane."""
 
     async def tools(self) -> Sequence[BaseTool]:
         """Return the tools that can be called now, in registry order (D-2)."""
@@ -23,66 +23,66 @@ class ToolCatalog(Protocol):
 
 @runtime_checkable
 class ReportsUnavailableTools(Protocol):
-    """A catalogue that still knows the tools of servers that are gone for the moment."""
+    """A catalogue that also lists the tools of servers that are temporarily unavailable."""
 
     async def unavailable_tools(self) -> Sequence[BaseTool]:
-        """Return them; a call of one waits for its server to come back, or says that it is down (D-5)."""
+        """Return these tools; a call of one waits for its server to reconnect, or fails because it is down (D-5)."""
         ...
 
 
 @dataclass(frozen=True)
 class FixedTools:
-    """A catalogue whose tools never change.
+    """A catalogue with a fixed list of tools.
 
     Raises:
-        ConfigError: two tools have the same name, so one of them could never be called.
+        ConfigError: two tools have the same name, so that one of them could never be called.
     """
 
     available: tuple[BaseTool, ...]
 
     def __post_init__(self) -> None:
-        twice = [name for name, count in Counter(tool.name for tool in self.available).items() if count > 1]
-        if twice:
-            raise ConfigError(f"more than one tool is named {', '.join(twice)}.", fix="Rename or prefix one of them.")
+        names = [name for name, count in Counter(tool.name for tool in self.available).items() if count > 1]
+        if names:
+            raise ConfigError(f"more than one tool is named {', '.join(names)}.", fix="Rename or prefix one of them.")
 
     async def tools(self) -> Sequence[BaseTool]:
-        """Return the same tools every time."""
+        """Return the fixed list."""
         return self.available
 
 
 @dataclass(frozen=True)
 class SelectedTools:
-    """The tools of another catalogue that have one of the wanted names, with or without their server's prefix."""
+    """The tools of another catalogue that have one of the names, with or without their server's prefix."""
 
     catalog: ToolCatalog
     names: tuple[str, ...]
 
     async def tools(self) -> Sequence[BaseTool]:
-        """Return the wanted tools that can be called now."""
+        """Return the selected tools that can be called now."""
         return self.select(await self.catalog.tools())
 
     async def unavailable_tools(self) -> Sequence[BaseTool]:
-        """Return the wanted tools whose servers are gone for the moment."""
+        """Return the selected tools whose servers are temporarily unavailable."""
         return self.select(await unavailable_tools(self.catalog))
 
     def select(self, tools: Sequence[BaseTool]) -> Sequence[BaseTool]:
-        """Pick the wanted ones out of `tools`."""
+        """Return those of `tools` that have one of the names."""
         suffixes = tuple(f"_{name}" for name in self.names)
         return [tool for tool in tools if tool.name in self.names or tool.name.endswith(suffixes)]
 
 
 def as_catalog(tools: Sequence[BaseTool] | ToolCatalog) -> ToolCatalog:
-    """Wrap a plain sequence of tools; return a catalogue as it is."""
+    """Wrap a sequence of tools as a catalogue; return a catalogue unchanged."""
     return FixedTools(tuple(tools)) if isinstance(tools, Sequence) else tools
 
 
 async def unavailable_tools(catalog: ToolCatalog) -> Sequence[BaseTool]:
-    """Return the tools that a catalogue knows and does not offer now; none for one that forgets them."""
+    """Return the tools whose servers are temporarily unavailable; none if the catalogue does not list them."""
     return await catalog.unavailable_tools() if isinstance(catalog, ReportsUnavailableTools) else ()
 
 
 class ToolRegistry(Protocol):
-    """Something that keeps ToolConfigs; the database is one."""
+    """A store of ToolConfigs, such as the registry's database."""
 
     async def find(self, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
         """Return those of the tools that there are, by id.
@@ -95,7 +95,7 @@ class ToolRegistry(Protocol):
 
 @dataclass(frozen=True)
 class FixedToolConfigs:
-    """A registry whose tools never change."""
+    """A registry with a fixed list of tools."""
 
     configs: tuple[ToolConfig, ...]
 
@@ -105,10 +105,10 @@ class FixedToolConfigs:
 
 
 async def registered_tools(registry: ToolRegistry, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
-    """Look tools up, in the order of the ids.
+    """Return the tools with these ids, in their order.
 
     Raises:
-        UnknownTools: nothing is registered under some ids; names all of them.
+        UnknownTools: no tool is registered under some ids; lists them all.
         PersistenceError: the registry cannot be read now.
     """
     found = await registry.find(tool_ids)
@@ -118,7 +118,7 @@ async def registered_tools(registry: ToolRegistry, tool_ids: Sequence[str]) -> d
 
 
 def as_registry(tools: Sequence[ToolConfig] | ToolRegistry) -> ToolRegistry:
-    """Wrap a plain sequence of configurations; return a registry as it is."""
+    """Wrap a sequence of configurations as a registry; return a registry unchanged."""
     return FixedToolConfigs(tuple(tools)) if isinstance(tools, Sequence) else tools
 
 
@@ -128,7 +128,7 @@ _FORBIDDEN_CHARS = re.compile(r"[^a-zA-Z0-9_-]")
 
 @runtime_checkable
 class ProtocolTool(Protocol):
-    """The three fields of `mcp.types.Tool` that matter here; the mcp package itself is not imported."""
+    """The fields of `mcp.types.Tool` that are used here, without importing the mcp package."""
 
     name: str
     description: str | None
@@ -147,11 +147,11 @@ def convert_mcp_tools_to_openai(tools: AnyTool | Sequence[AnyTool]) -> OpenAIToo
     """Convert one tool to one dict, or a sequence of tools to a list of dicts (A-01).
 
     Each result is exactly `{"type": "function", "function": {"name", "description", "parameters"}}`. Names that
-    OpenAI refuses are rewritten, see `openai_name_map`. A missing description becomes the tool's name; a missing or
+    OpenAI rejects are rewritten, see `openai_name_map`. A missing description becomes the tool's name; a missing or
     non-object schema becomes `{"type": "object", "properties": {}}`.
 
     Raises:
-        TypeError: something in `tools` is neither an MCP tool, a dict with a `name`, nor a LangChain tool.
+        TypeError: an item of `tools` is neither an MCP tool, a dict with a `name`, nor a LangChain tool.
     """
     if not isinstance(tools, Sequence):
         return convert_mcp_tools_to_openai([tools])[0]
@@ -160,21 +160,21 @@ def convert_mcp_tools_to_openai(tools: AnyTool | Sequence[AnyTool]) -> OpenAIToo
 
 
 def openai_tools(tools: Sequence[BaseTool], *, all_tools: Sequence[BaseTool]) -> list[OpenAITool]:
-    """Convert a part of a catalogue under the names that its tools have `among` all of it."""
+    """Convert some tools of a catalogue, under the names that they have when `all_tools` are converted."""
     names = {own: name for name, own in openai_name_map(all_tools).items()}
     return [_openai_function(names.get(tool.name, tool.name), tool) for tool in tools]
 
 
 def openai_name_map(tools: Sequence[AnyTool]) -> dict[str, str]:
     """Map each name that `convert_mcp_tools_to_openai(tools)` uses to the tool's own name (A-01)."""
-    own = [_tool_name(tool) for tool in tools]
-    return dict(zip(_openai_names(own), own, strict=True))
+    names = [_tool_name(tool) for tool in tools]
+    return dict(zip(_openai_names(names), names, strict=True))
 
 
 def find_tool(tools: Sequence[BaseTool], name: str) -> BaseTool | None:
-    """Return the tool that a model calls by `name`, which may be one that `convert_mcp_tools_to_openai` rewrote."""
-    own = openai_name_map(tools).get(name, name)
-    return next((tool for tool in tools if tool.name == own), None)
+    """Return the tool that a model calls by `name`, which may be a name that `openai_name_map` rewrote."""
+    own_name = openai_name_map(tools).get(name, name)
+    return next((tool for tool in tools if tool.name == own_name), None)
 
 
 def _openai_function(name: str, tool: AnyTool) -> OpenAITool:
@@ -191,17 +191,17 @@ def _openai_function(name: str, tool: AnyTool) -> OpenAITool:
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
-def _openai_names(own: Iterable[str]) -> list[str]:
-    taken: set[str] = set()
+def _openai_names(tool_names: Iterable[str]) -> list[str]:
+    used: set[str] = set()
     names = []
-    for name in own:
+    for name in tool_names:
         base = _FORBIDDEN_CHARS.sub("_", name)[:MAX_NAME_CHARS] or "tool"
         candidate, number = base, 1
-        while candidate in taken:
+        while candidate in used:
             number += 1
             suffix = f"_{number}"
             candidate = base[: MAX_NAME_CHARS - len(suffix)] + suffix
-        taken.add(candidate)
+        used.add(candidate)
         names.append(candidate)
     return names
 
@@ -214,8 +214,8 @@ def _tool_name(tool: AnyTool) -> str:
 
 
 def _object_schema(schema: object) -> dict[str, Any]:
-    given = schema if isinstance(schema, Mapping) else {}
-    properties, kind = given.get("properties"), given.get("type")
+    provided = schema if isinstance(schema, Mapping) else {}
+    properties, kind = provided.get("properties"), provided.get("type")
     if kind != "object" and not (kind is None and isinstance(properties, Mapping)):
         return {"type": "object", "properties": {}}
-    return {**given, "type": "object", "properties": properties if isinstance(properties, Mapping) else {}}
+    return {**provided, "type": "object", "properties": properties if isinstance(properties, Mapping) else {}}

@@ -1,7 +1,7 @@
-"""Choose the tools that a model is offered at a turn: all of them, or the relevant ones of a large catalogue (D-2).
+"""Select the tools that a model gets at a turn: all of them, or the relevant ones of a large catalogue (D-2).
 
-Endpoints take 128 tools at most, and models choose worse among many. Whatever is left out can still be called by its
-name, and looked for with `find_tools`.
+Endpoints accept at most 128 tools, and models choose worse among many. The model can still call a tool that was left
+out by its name, and search for it with `find_tools`.
 """
 
 import asyncio
@@ -35,58 +35,58 @@ _UNSPACED_SCRIPT = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u
 
 
 class ToolIndex:
-    """An inverted index over a list of tools; building it takes some 50 µs per tool, a question well under 1 ms."""
+    """A BM25 index of tools by their words; building takes about 50 µs per tool, a query well under 1 ms."""
 
     def __init__(self, tools: Sequence[SearchableTool]) -> None:
         self._size = len(tools)
         documents = [Counter(stems(" ".join(map(_split_words, _searchable_texts(tool))))) for tool in tools]
         lengths = [document.total() for document in documents]
         average = sum(lengths) / len(lengths) if lengths and any(lengths) else 1.0
-        holders = Counter(word for document in documents for word in document)
+        documents_with = Counter(word for document in documents for word in document)
         self._postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-        for place, (document, length) in enumerate(zip(documents, lengths, strict=True)):
+        for index, (document, length) in enumerate(zip(documents, lengths, strict=True)):
             damping = BM25_K1 * (1 - BM25_B + BM25_B * length / average)
             for word, count in document.items():
-                rarity = math.log(1 + (len(documents) - holders[word] + 0.5) / (holders[word] + 0.5))
-                self._postings[word].append((place, rarity * count * (BM25_K1 + 1) / (count + damping)))
+                rarity = math.log(1 + (len(documents) - documents_with[word] + 0.5) / (documents_with[word] + 0.5))
+                self._postings[word].append((index, rarity * count * (BM25_K1 + 1) / (count + damping)))
 
     def rank(self, texts: Iterable[tuple[str, float]]) -> list[int]:
-        """Give the places of the tools that fit, best first; equal ones keep their order.
+        """Return the indexes of matching tools, best first; tools with equal scores keep their order.
 
         Args:
-            texts: what is wanted, each text with its weight.
+            texts: the texts of the query, each with its weight.
         """
         scores: defaultdict[int, float] = defaultdict(float)
         for word, weight in sorted(_word_weights(texts).items()):
-            for place, score in self._postings.get(word, ()):
-                scores[place] += weight * score
-        return sorted(scores, key=lambda place: (-scores[place], place))
+            for index, score in self._postings.get(word, ()):
+                scores[index] += weight * score
+        return sorted(scores, key=lambda index: (-scores[index], index))
 
     def choose(self, texts: Iterable[tuple[str, float]], limit: int, first: Iterable[int] = ()) -> list[int]:
-        """Give `most` places in their order: those in `first`, then tools that fit, then the others as they come."""
+        """Return the sorted indexes of at most `limit` tools: those in `first`, then matches by rank, then others."""
         return sorted(list(dict.fromkeys([*first, *self.rank(texts), *range(self._size)]))[:limit])
 
 
 def _word_weights(texts: Iterable[tuple[str, float]]) -> dict[str, float]:
-    wanted: defaultdict[str, float] = defaultdict(float)
+    weights: defaultdict[str, float] = defaultdict(float)
     for text, weight in texts:
         spaced = _split_words(text)
         for word in stems(spaced):
-            wanted[word] = max(wanted[word], weight)
+            weights[word] = max(weights[word], weight)
         for related in {stem(other) for word in words(spaced) for other in _related_words(word)}:
-            wanted[related] = max(wanted[related], weight * SYNONYM_WEIGHT)
-    return wanted
+            weights[related] = max(weights[related], weight * SYNONYM_WEIGHT)
+    return weights
 
 
 def _related_words(word: str) -> Iterator[str]:
-    """Give words of the same meaning: what one tool calls "delete" another calls "remove"."""
+    """Yield synonyms: one tool uses "delete" where another uses "remove"."""
     yield from noun_synonyms(word)
     for action in STRONG_ACTIONS.get(word, ()):
         yield from words(STRONG_VERBS[action])
 
 
 def _split_words(text: str) -> str:
-    """Take camel case apart into words, and scripts without spaces into letters."""
+    """Put spaces between the words of camel case, and around each letter of scripts without spaces."""
     return _UNSPACED_SCRIPT.sub(r" \g<0> ", _CAMEL_CASE_BREAK.sub(" ", text[:MAX_TEXT_CHARS]))
 
 
@@ -95,8 +95,8 @@ def _searchable_texts(tool: SearchableTool) -> Iterator[str]:
     yield tool.description
     for name, parameter in list(_tool_parameters(tool).items())[:MAX_PARAMETERS]:
         yield str(name)
-        if isinstance(parameter, dict) and isinstance(described := parameter.get("description"), str):
-            yield described
+        if isinstance(parameter, dict) and isinstance(description := parameter.get("description"), str):
+            yield description
 
 
 def _tool_parameters(tool: SearchableTool) -> dict[str, Any]:
@@ -119,9 +119,9 @@ _PLAN_WEIGHT = 0.4
 
 
 class ToolSelector:
-    """What a catalogue offers to a model: at most `max_tools` tools, and our own beside them where they are of use.
+    """Selects at most `max_tools` of a catalogue's tools for each turn of the model.
 
-    `find_tools` is offered where tools had to be left out, `read_tool_result` once a result was too long to show.
+    It adds `find_tools` if tools are left out, and `read_tool_result` once a result was cut.
 
     Raises:
         ValueError: `max_tools` is not from 1 to 128.
@@ -138,25 +138,25 @@ class ToolSelector:
 
     @property
     def internal_tools(self) -> tuple[BaseTool, ...]:
-        """Return our own tools, for the node that carries out calls; the catalogue's of the same name come first."""
+        """Return our own tools for the tools node; tools of the catalogue with the same name take precedence."""
         return (self._find_tools, read_tool_result)
 
     async def select(self, tools: Sequence[BaseTool], messages: Sequence[AnyMessage]) -> list[OpenAITool]:
-        """Choose among the catalogue's `tools` by a dialogue, in the catalogue's order and the OpenAI format."""
-        own = [read_tool_result] if has_stored_results(messages) else []
+        """Return the relevant ones of the catalogue's `tools`, in the catalogue's order and the OpenAI format."""
+        internal = [read_tool_result] if has_stored_results(messages) else []
         names = openai_name_map(tools)
-        if len(tools) + len(own) <= self._max_tools:
-            return openai_tools([*tools, *_without_name_clashes(own, names)], all_tools=tools)
-        own = _without_name_clashes([self._find_tools, *own], names)
-        room = max(1, self._max_tools - len(own))
+        if len(tools) + len(internal) <= self._max_tools:
+            return openai_tools([*tools, *_without_name_clashes(internal, names)], all_tools=tools)
+        internal = _without_name_clashes([self._find_tools, *internal], names)
+        limit = max(1, self._max_tools - len(internal))
         in_use = set(_tool_names_in_use(names, messages))
-        using = [place for place, tool in enumerate(tools) if tool.name in in_use]
-        places = (await self._index_of(tools)).choose(relevant_texts(messages), room, using)
-        logger.debug("{} of {} tools are offered to the model, {} left out", room, len(tools), len(tools) - room)
-        return openai_tools([*(tools[place] for place in places), *own], all_tools=tools)
+        used = [place for place, tool in enumerate(tools) if tool.name in in_use]
+        places = (await self._index_of(tools)).choose(relevant_texts(messages), limit, used)
+        logger.debug("selected {} of {} tools for the model, left out {}", limit, len(tools), len(tools) - limit)
+        return openai_tools([*(tools[place] for place in places), *internal], all_tools=tools)
 
     async def _index_of(self, tools: Sequence[BaseTool]) -> ToolIndex:
-        """Return the index of the tools' words, made once as long as they are the very same."""
+        """Return the index of the tools, which is reused while the catalogue returns the same objects."""
         if len(tools) != len(self._indexed) or not all(map(operator.is_, tools, self._indexed)):
             self._index, self._indexed = await asyncio.to_thread(ToolIndex, tools), tuple(tools)
         return self._index
@@ -178,19 +178,19 @@ class ToolSelector:
 
 
 def unknown_tool_text(name: str, tools: Sequence[BaseTool]) -> str:
-    """Say that there is no tool of that name, and which ones there are (A-08)."""
+    """Return an error for a call of an unknown tool, with the available or similar names (A-08)."""
     names = [tool.name for tool in tools]
     if len(names) > DEFAULT_MAX_TOOLS:
-        near = difflib.get_close_matches(name[:MAX_NAME_CHARS], names, n=MAX_FOUND_TOOLS, cutoff=0.5)
-        alike = f"Similar ones: {', '.join(near)}. " if near else ""
-        return f"There is no tool {name[:MAX_NAME_CHARS]!r}. {alike}Look for one with {FIND_TOOLS_NAME}."
+        similar = difflib.get_close_matches(name[:MAX_NAME_CHARS], names, n=MAX_FOUND_TOOLS, cutoff=0.5)
+        hint = f"Similar ones: {', '.join(similar)}. " if similar else ""
+        return f"There is no tool {name[:MAX_NAME_CHARS]!r}. {hint}Look for one with {FIND_TOOLS_NAME}."
     return f"There is no tool {name[:MAX_NAME_CHARS]!r}. Available tools: {', '.join(names) or 'none'}."
 
 
 def relevant_texts(messages: Sequence[AnyMessage]) -> Iterator[tuple[str, float]]:
-    """Give what a dialogue is about: the newest words of the user, then what failed and what the model plans."""
-    said = [message.text for message in messages if isinstance(message, HumanMessage)]
-    yield from zip(reversed(said), _USER_WEIGHTS, strict=False)
+    """Yield the weighted texts that show which tools are relevant: user messages, tool errors, the model's plans."""
+    user_texts = [message.text for message in messages if isinstance(message, HumanMessage)]
+    yield from zip(reversed(user_texts), _USER_WEIGHTS, strict=False)
     for message in _messages_since_input(messages):
         if isinstance(message, ToolMessage) and message.status == "error":
             yield message.text, _ERROR_WEIGHT
@@ -199,7 +199,7 @@ def relevant_texts(messages: Sequence[AnyMessage]) -> Iterator[tuple[str, float]
 
 
 def _tool_names_in_use(names: Mapping[str, str], messages: Sequence[AnyMessage]) -> Iterator[str]:
-    """Give the tools' own names of those that were called, and of those that were found, since the last input."""
+    """Yield the own names of tools that were called or found since the last user message."""
     for message in _messages_since_input(messages):
         for call in requested_calls(message):
             yield names.get(call["name"], call["name"])
@@ -208,10 +208,10 @@ def _tool_names_in_use(names: Mapping[str, str], messages: Sequence[AnyMessage])
 
 
 def _messages_since_input(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-    inputs = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
-    return messages[inputs[-1] :] if inputs else messages
+    user_messages = [place for place, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    return messages[user_messages[-1] :] if user_messages else messages
 
 
-def _without_name_clashes(own: Sequence[BaseTool], names: Container[str]) -> list[BaseTool]:
-    """Leave out those of our tools whose names models get for others: `read.tool_result` becomes one of ours."""
-    return [tool for tool in own if tool.name not in names]
+def _without_name_clashes(tools: Sequence[BaseTool], names: Container[str]) -> list[BaseTool]:
+    """Drop our tools whose name a rewritten name of another tool equals, such as `read.tool_result`."""
+    return [tool for tool in tools if tool.name not in names]

@@ -65,7 +65,7 @@ async def test_what_was_cut_can_be_read_on_to_the_end(plane: ToolPlane) -> None:
     text = whole(170)
     assert str(cut.content).startswith(text[:LIMIT])
     assert str(cut.content).endswith(
-        f"[The answer was cut: 1000 of its {len(text)} characters are shown. To read on, the whole is kept: "
+        f"[The answer was cut: 1000 of its {len(text)} characters are shown. To read on, the whole is stored: "
         "call read_tool_result with id 'call-1' and offset 1000, or with search.]"
     )
     assert cut.artifact == {"kept_result": {"characters": len(text)}}
@@ -104,8 +104,8 @@ async def test_a_kept_result_can_be_searched(plane: ToolPlane) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"id": "call-9"}, "No result is kept under the id 'call-9'."),
-        ({"id": "call-1", "offset": 10**9}, "there is nothing at offset 1000000000.]"),
+        ({"id": "call-9"}, "No result is stored under the id 'call-9'."),
+        ({"id": "call-1", "offset": 10**9}, "offset 1000000000 is past its end.]"),
         ({"id": "call-1", "offset": -1}, "offset: Input should be greater than or equal to 0"),
         ({}, "id: Field required"),
     ],
@@ -121,7 +121,7 @@ async def test_one_thread_cannot_read_what_another_kept(plane: ToolPlane) -> Non
     store = InMemoryStore()
     await Chat(plane, store, long_text(200), thread_id="t.1").say()
     other = Chat(plane, store, calling(("read_tool_result", {"id": "call-1"})), thread_id="t%2E1")
-    assert "No result is kept" in str(results(await other.say())[0].content)
+    assert "No result is stored" in str(results(await other.say())[0].content)
 
 
 @pytest.mark.parametrize(("store", "thread_id"), [(None, "t"), (InMemoryStore(), None)], ids=["no store", "no thread"])

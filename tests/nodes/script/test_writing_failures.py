@@ -59,7 +59,7 @@ async def test_a_model_that_does_not_answer_in_time_ends_the_script() -> None:
 
 
 async def test_a_model_that_is_not_configured_ends_the_script() -> None:
-    with pytest.raises(ScriptFailed, match="offline demo model writes no scripts unless it is named"):
+    with pytest.raises(ScriptFailed, match="writes scripts only if it is selected by name"):
         await writing_graph(ScriptModels(load_settings({}))).ainvoke({"page": page()})
 
 
