@@ -1,4 +1,4 @@
-"""Read the text of a configuration file, and name the place and the kind of each mistake in it without its value."""
+"""Read configuration files, and describe each mistake by its line and kind, never by its value."""
 
 import difflib
 import errno
@@ -19,8 +19,8 @@ from toolweave.errors import ConfigError, StageFailed
 
 MAX_CONFIG_BYTES = 262_144
 PIPE_TIMEOUT_S = 10.0
-"""How long what writes into a pipe may take; a shell makes one of `<(command)`."""
-# Else the opening of a named pipe would wait for ever for somebody who writes into it.
+"""Time limit for the writer of a pipe, such as a shell's `<(command)`."""
+# Without it, opening a named pipe would block until another process opens it for writing.
 _NON_BLOCKING = getattr(os, "O_NONBLOCK", 0)
 JsonPath = tuple[str | int, ...]
 InputModel = TypeVar("InputModel", bound=BaseModel)
@@ -29,14 +29,14 @@ MAX_PROBLEMS = 10
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConfigDocument:
-    """A parsed document: its value and the line (from 1) where each key or item starts, by path."""
+    """A parsed document: its value, and the line (from 1) of each key or item by path."""
 
     value: Any
     lines: Mapping[JsonPath, int]
     source: str
 
     def value_at(self, path: JsonPath) -> Any:
-        """Return the value at `path`; None if there is none."""
+        """Return the value at `path`, or None."""
         value = self.value
         for step in path:
             if isinstance(value, dict):
@@ -48,7 +48,7 @@ class ConfigDocument:
         return value
 
     def locate(self, path: JsonPath) -> str:
-        """Name file and line of `path`, or of its nearest parent; what was never text has no lines."""
+        """Return `file:line` of `path` or its nearest parent; only the source if there was no text."""
         if not self.lines:
             return self.source
         while path and path not in self.lines:
@@ -57,11 +57,11 @@ class ConfigDocument:
 
 
 def read_config_text(path: Path) -> str:
-    """Read a file of UTF-8.
+    """Read a UTF-8 file.
 
     Raises:
-        ConfigError: the file is absent, unreadable, over 256 KiB or not UTF-8, or a pipe that nobody writes into; names
-            file, line and fix.
+        ConfigError: the file is absent, unreadable, over 256 KiB or not UTF-8, or a pipe that times out; names file,
+            line and fix.
     """
     source = str(path)
     try:
@@ -83,16 +83,16 @@ def read_config_text(path: Path) -> str:
 
 
 def _read_pipe(file: IO[bytes]) -> bytes:
-    """Read what is written into a pipe until its writers have ended.
+    """Read a pipe until its writers close it.
 
     Raises:
-        TimeoutError: they have not within PATIENCE_S; an OSError.
+        TimeoutError: they did not within PIPE_TIMEOUT_S; it is an OSError.
     """
-    data, patience = b"", time.monotonic() + PIPE_TIMEOUT_S
+    data, deadline = b"", time.monotonic() + PIPE_TIMEOUT_S
     while len(data) <= MAX_CONFIG_BYTES:
-        ready, _, _ = select.select([file], [], [], max(patience - time.monotonic(), 0.0))
+        ready, _, _ = select.select([file], [], [], max(deadline - time.monotonic(), 0.0))
         if not ready:
-            raise TimeoutError(errno.ETIMEDOUT, f"a pipe whose end did not come within {PIPE_TIMEOUT_S:g} s")
+            raise TimeoutError(errno.ETIMEDOUT, f"the pipe was not closed within {PIPE_TIMEOUT_S:g} s")
         part = os.read(file.fileno(), MAX_CONFIG_BYTES)
         if not part:
             break
@@ -100,23 +100,23 @@ def _read_pipe(file: IO[bytes]) -> bytes:
     return data
 
 
-# A file that is none of ours may hold anything where keys are expected, such as passwords: only names are shown.
+# A wrong file may contain anything in place of keys, such as passwords: only plain names are shown.
 _KEY_NAME = re.compile(r"[\w$.-]{1,64}")
 
 
 def unknown_keys(document: ConfigDocument, path: JsonPath, known: Collection[str], *, owner: str = "") -> list[str]:
-    """Write one warning for each key of the object at `path` that is not in `known`; none if there is no object.
+    """Return one warning for each key of the object at `path` that is not in `known`; none if it is not an object.
 
-    `owner` is put before the key, such as "server 'git': ". No value is shown.
+    `owner` precedes the key in a warning, such as "server 'git': ". Warnings show no values.
     """
     members = document.value_at(path)
     unknown = [key for key in members if key not in known] if isinstance(members, dict) else []
     warnings = []
     for key in unknown:
-        shown = f"{key!r} " if _KEY_NAME.fullmatch(key) else ""
+        name = f"{key!r} " if _KEY_NAME.fullmatch(key) else ""
         nearest = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
         hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
-        warnings.append(f"{document.locate((*path, key))}: {owner}unknown key {shown}is ignored{hint}")
+        warnings.append(f"{document.locate((*path, key))}: {owner}unknown key {name}is ignored{hint}")
     return warnings
 
 
@@ -129,17 +129,17 @@ def unknown_fields(
     inside: JsonPath = (),
     known: Collection[str] = (),
 ) -> list[str]:
-    """Write such a warning for each key that no field of `model`, or of a model within it, takes.
+    """Return one warning for each key that is no field of `model` or of a nested model.
 
-    `path` is the place of the outermost model's value, `owner` names that value, `inside` is the path from there to the
-    value of `model`. `known` are keys that no field takes and for which the caller has a text of its own.
+    `path` leads to the value of the outermost model, which `owner` names; `inside` leads from there to the value of
+    `model`. `known` are keys without a field for which the caller has its own warnings.
     """
     names = {*model.model_fields, *known}
     for field in model.model_fields.values():
         if isinstance(field.validation_alias, AliasChoices):
             names |= {str(choice) for choice in field.validation_alias.choices}
-    shown = f"{format_path(inside)}: " if inside else ""
-    warnings = unknown_keys(document, (*path, *inside), names, owner=f"{owner}{shown}")
+    prefix = f"{format_path(inside)}: " if inside else ""
+    warnings = unknown_keys(document, (*path, *inside), names, owner=f"{owner}{prefix}")
     value = document.value_at((*path, *inside))
     for name, item in value.items() if isinstance(value, dict) else ():
         kind = model.model_fields[name].annotation if name in model.model_fields else None
@@ -182,32 +182,32 @@ _EXPECTATIONS = {
 
 
 def problems_in(error: ValidationError) -> list[tuple[JsonPath, str]]:
-    """List (location, what was expected) for each problem, in the order of the fields."""
+    """Return (path, expectation) of each problem, in the order of the fields."""
     details = error.errors(include_url=False, include_input=False)
     return [(detail["loc"], problem_text(detail)) for detail in details]
 
 
 def validate_graph_input(kind: type[InputModel], state: Mapping[str, Any], refusal: str) -> InputModel:
-    """Read the input of a graph, which is checked by nobody else; null counts as absent.
+    """Validate the input of a graph, which LangGraph does not; null counts as absent.
 
     Raises:
-        StageFailed: it is not what the graph takes; goes on after `refusal` with the fields and what was expected.
+        StageFailed: the input is invalid; the text is `refusal`, the fields and what was expected.
     """
     try:
         return kind.model_validate({name: state[name] for name in kind.model_fields if state.get(name) is not None})
     except ValidationError as error:
-        found = [f"{'.'.join(map(str, place))} {problem}" for place, problem in problems_in(error)[:MAX_PROBLEMS]]
-        raise StageFailed(f"{refusal}: {'; '.join(found)}.") from None
+        problems = [f"{'.'.join(map(str, place))} {problem}" for place, problem in problems_in(error)[:MAX_PROBLEMS]]
+        raise StageFailed(f"{refusal}: {'; '.join(problems)}.") from None
 
 
 def format_path(location: JsonPath) -> str:
-    """Write a path inside a value as one would in code: args[0], env.NAME."""
+    """Format a path inside a value as in code: args[0], env.NAME."""
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in location if step != "[key]"]
     return "".join(steps).removeprefix(".")
 
 
 def problem_text(detail: ErrorDetails) -> str:
-    """Say of one problem what was expected; the text of a ValueError is taken as it is."""
+    """Return what one problem's field must be; the text of a ValueError is used unchanged."""
     kind = detail["type"]
     if kind == "value_error":
         return str(detail["ctx"]["error"])

@@ -1,6 +1,6 @@
-"""Read JSON5 (comments, trailing commas, bare keys) with the place of every key and item, and edit one member of it.
+"""Read JSON5 (comments, trailing commas, bare keys) with the position of each key and item, and edit one member.
 
-An edit leaves comments, order and notation of everything else as they are.
+An edit leaves comments, order and notation of all other parts unchanged.
 """
 
 import json
@@ -31,7 +31,7 @@ _SPACES = re.compile(rf"[^\S{_LINE_ENDS}]*")
 
 
 class Token(NamedTuple):
-    """A string, a mark such as { or a comma, or a bare word; where in the text it is, and on which line."""
+    """A string, a mark such as { or a comma, or a bare word, with its position and line."""
 
     text: str
     start: int
@@ -41,7 +41,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of an object: its key, the place of its value, and where it ends with its comma if it has one."""
+    """One member of an object: its key, its value's position, and its end with the comma if there is one."""
 
     key: Token
     start: int
@@ -50,13 +50,13 @@ class Member:
 
     @property
     def has_comma(self) -> bool:
-        """Say whether a comma follows it."""
+        """Return whether a comma follows the member."""
         return self.end_with_comma > self.end
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """An object's members in the order of the text; `start` is its opening brace, `close` the closing one."""
+    """An object's members in the order of the text; `start` and `end` are the positions of its braces."""
 
     start: int
     end: int
@@ -105,7 +105,7 @@ def parse_jsonc(text: str, *, source: str) -> JsoncDocument:
 
 @lru_cache(maxsize=8)
 def _parse_json5(text: str) -> tuple[Any, str | None, int]:
-    """Parse text; an edit reads the same one several times, and the library takes 20 ms for each kB."""
+    """Parse text, cached: an edit parses the same text several times, and the library needs 20 ms per kB."""
     parsed: tuple[Any, str | None, int] = json5.parse(text, object_pairs_hook=_Pairs)
     return parsed
 
@@ -124,7 +124,7 @@ def _syntax_error(text: str, problem: str, position: int, source: str) -> Config
 
 
 class _Locator:
-    """Walk a parsed value beside the tokens of its text, which the parser has found valid."""
+    """Finds the positions of a parsed value's parts by walking it together with the tokens of its valid text."""
 
     def __init__(self, text: str, source: str) -> None:
         self.lines: dict[JsonPath, int] = {}
@@ -134,7 +134,7 @@ class _Locator:
         self._source = source
 
     def locate(self, value: Any, path: JsonPath) -> Any:
-        """Note the places of `value` and all it holds; return it with dicts for objects."""
+        """Record the positions of `value` and its parts; return it with dicts for objects."""
         first = self._take_token()
         self.lines.setdefault(path, first.line)
         if isinstance(value, _Pairs):
@@ -151,11 +151,11 @@ class _Locator:
     def _object(self, pairs: _Pairs, path: JsonPath, opening: Token) -> dict[str, Any]:
         value: dict[str, Any] = {}
         each: dict[str, Member] = {}
-        for written, item in pairs:
-            name, key = _join_surrogates(written), self._take_token()
+        for raw_name, item in pairs:
+            name, key = _join_surrogates(raw_name), self._take_token()
             if name in each:
                 raise ConfigError(
-                    f"the key {name!r} is there twice, first on line {each[name].key.line}.",
+                    f"the key {name!r} is repeated; it is first on line {each[name].key.line}.",
                     source=f"{self._source}:{key.line}",
                     fix="Keep one of the two.",
                 )
@@ -173,21 +173,21 @@ class _Locator:
         return token
 
     def _skip_comma(self) -> int:
-        """Take a comma if there is one; return the end of what was taken last."""
+        """Skip a comma if there is one; return the end of the last token."""
         if self._tokens[self._next].text == ",":
             self._next += 1
         return self._tokens[self._next - 1].end
 
 
 def _join_surrogates(text: str) -> str:
-    """Make one character of the two escapes JSON needs beyond U+FFFF; json5 leaves them apart."""
+    """Join the two escapes of a character beyond U+FFFF, which json5 leaves as surrogates."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _tokenize(text: str) -> Iterator[Token]:
-    """Take apart a text that is valid JSON5; what is between two tokens is white space and comments."""
+    """Yield the tokens of valid JSON5; only white space and comments are between them."""
     line = 1
     for match in _TOKEN.finditer(text):
         if match.lastgroup != "skip":
@@ -197,9 +197,9 @@ def _tokenize(text: str) -> Iterator[Token]:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStyle:
-    """How to write what is new: in the way of what is there.
+    """The notation of an object's members, for new members.
 
-    `indent` begins the line of a member and `unit` is what each deeper level adds.
+    `indent` is the indentation of a member, `unit` what each deeper level adds.
     """
 
     indent: str
@@ -209,24 +209,24 @@ class ObjectStyle:
 
 
 Writer = Callable[[ObjectStyle], str]
-"""Write a value; its first line is not indented. It must be valid JSON5."""
+"""A function that writes a value as valid JSON5, without indenting the first line."""
 
 
 def with_member(
     document: JsoncDocument, path: JsonPath, name: str, value: Any, write: Writer | None = None, *, comment: str = ""
 ) -> str:
-    """Write a member of the object at `path`: in the place of its value, or at the end if there is none of that name.
+    """Return the text with a member of the object at `path` replaced, or added at the end.
 
-    A new one has its key in double quotes, and a comma after it if the last one has one. The value is written as JSON
-    on one line, or by `write` where the object has lines. `above` is a comment for the line above the member.
+    A new member has its key in double quotes, and a comma after it if the last member has one. The value is written as
+    JSON on one line, or by `write` if the object has several lines. `comment` is written on the line above.
     """
     text, members = document.text, document.members[path]
     style = _object_style(text, members)
-    written = write(style) if write and not style.is_single_line else json.dumps(value, ensure_ascii=False)
-    if there := members.by_name.get(name):
-        return text[: there.start] + written + text[there.end :]
+    value_text = write(style) if write and not style.is_single_line else json.dumps(value, ensure_ascii=False)
+    if existing := members.by_name.get(name):
+        return text[: existing.start] + value_text + text[existing.end :]
     last = list(members.by_name.values())[-1] if members.by_name else None
-    member = f"{json.dumps(name)}: {written}{',' if last and last.has_comma else ''}"
+    member = f"{json.dumps(name)}: {value_text}{',' if last and last.has_comma else ''}"
     if style.is_single_line:
         end = last.end_with_comma if last else members.start + 1
         head, new, tail = text[:end], f" {member}", text[end:]
@@ -241,9 +241,10 @@ def with_member(
 
 
 def without_member(document: JsoncDocument, path: JsonPath, name: str, *, comment: str = "") -> str:
-    """Take a member of the object at `path` away, and its lines if nothing else is on them but a comment behind it.
+    """Return the text without a member of the object at `path`.
 
-    The line before goes with it if it is `above`; other comments there may be about anything.
+    Its lines are removed if they contain nothing else but a comment after it. The line above is removed only if it
+    equals `comment`, because another comment may be about other members.
     """
     text, each = document.text, document.members[path].by_name
     member = each[name]
@@ -263,7 +264,7 @@ def without_member(document: JsoncDocument, path: JsonPath, name: str, *, commen
     before = list(each.values())[place - 1] if place and not member.has_comma else None
     if before is None or not before.has_comma:
         return text[:start] + text[end:]
-    # What is the last one now has no comma behind it either.
+    # The new last member has no comma either.
     between = text[before.end_with_comma : start]
     return text[: before.end_with_comma - 1] + (between if has_lines or between.strip() else "") + text[end:]
 
@@ -287,6 +288,6 @@ def _line_start(text: str, position: int) -> int:
 
 
 def _line_indent(text: str, position: int) -> str:
-    """Return the white space that begins the line of a position."""
+    """Return the indentation of the line at a position."""
     found = _SPACES.match(text, _line_start(text, position))
     return found.group() if found else ""

@@ -1,7 +1,7 @@
-"""Read langgraph.json: the graphs to serve, the environment they want, the application beside them (S-02).
+"""Read langgraph.json: the graphs to serve, their environment, and the custom application (S-02).
 
-The sections: `http` (application, disabled routes, origins), `store` and `checkpointer` (semantic search, lifetimes),
-`webhooks` (allowed targets, headers; W-09) and `auth` (who may use the server).
+Sections: `http` (application, disabled routes, origins), `store` and `checkpointer` (semantic search, times to live),
+`webhooks` (allowed targets, headers; W-09) and `auth` (authentication).
 """
 
 import os
@@ -31,7 +31,7 @@ Minutes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _NON_PYTHON_SUFFIXES = (".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx")
 
 
-# The context of a validation is the folder of langgraph.json, where relative paths start; without one they stay.
+# The validation context is the folder of langgraph.json, against which relative paths resolve; without it they stay.
 def _check_import_target(value: str, info: ValidationInfo) -> str:
     file_or_module, _, attribute = value.rpartition(":")
     if not file_or_module or not attribute.isidentifier():
@@ -49,7 +49,7 @@ def _absolute_target(target: str, info: ValidationInfo) -> str:
 
 
 def _check_embedding(value: str, info: ValidationInfo) -> str:
-    # `provider:family/model:tag` is no path.
+    # `provider:family/model:tag` is not a path.
     return _absolute_target(value, info) if ".py:" in value else value
 
 
@@ -62,7 +62,7 @@ ImportTarget = Annotated[str, AfterValidator(_check_import_target)]
 
 
 class ConfigSection(BaseModel):
-    """A part of langgraph.json; a member that is null has its default."""
+    """A section of langgraph.json; a null member has its default."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True, populate_by_name=True)
 
@@ -75,7 +75,7 @@ class ConfigSection(BaseModel):
 
 
 class AuthCache(ConfigSection):
-    """Remember who a caller is: one answer per combination of the headers `cache_keys`."""
+    """Cache of authenticated callers: one entry per combination of the headers in `cache_keys`."""
 
     cache_keys: tuple[str, ...] = Field(min_length=1)
     ttl_seconds: float = Field(default=60, gt=0, allow_inf_nan=False)
@@ -83,7 +83,7 @@ class AuthCache(ConfigSection):
 
 
 class AuthOpenApi(ConfigSection):
-    """What openapi.json says of the authentication; each member has the form the OpenAPI specification gives it."""
+    """Authentication in openapi.json; each member has the form of the OpenAPI specification."""
 
     securitySchemes: dict[str, dict[str, Any]] = Field(default_factory=dict)  # noqa: N815 - the file's spelling
     security: tuple[dict[str, list[str]], ...] = ()
@@ -115,7 +115,7 @@ def _check_mount_prefix(value: str) -> str:
 
 
 class CorsRules(ConfigSection):
-    """Which pages of other origins may use the server, beside those that always may."""
+    """CORS rules for origins in addition to those that are always allowed."""
 
     allow_origins: tuple[str, ...] = ()
     allow_origin_regex: Annotated[str, AfterValidator(_check_regex)] | None = None
@@ -127,7 +127,7 @@ class CorsRules(ConfigSection):
 
 
 class HeaderRules(ConfigSection):
-    """Which request headers are taken, by patterns with `*`; what is excluded stays out."""
+    """Patterns with `*` that select request headers; `excludes` wins."""
 
     includes: tuple[str, ...] | None = Field(default=None, validation_alias=AliasChoices("includes", "include"))
     excludes: tuple[str, ...] | None = Field(default=None, validation_alias=AliasChoices("excludes", "exclude"))
@@ -157,8 +157,8 @@ class HttpEntry(ConfigSection):
 class StoreIndexEntry(ConfigSection):
     """Semantic search in the store.
 
-    `embed` is `provider:model` or `path/to/file.py:name` (absolute once loaded); `dims` the length of its vectors;
-    `fields` the paths in a value that are embedded, None for the whole value.
+    `embed` is `provider:model` or `path/to/file.py:name` (absolute after loading); `dims` is the length of its vectors;
+    `fields` are the paths in a value that are embedded, None for the whole value.
     """
 
     embed: Annotated[str, AfterValidator(_check_embedding)] = Field(min_length=1)
@@ -167,7 +167,7 @@ class StoreIndexEntry(ConfigSection):
 
 
 class StoreTtl(ConfigSection):
-    """How long store items live; `default_ttl` None keeps items that ask for nothing, no interval means our own."""
+    """Time to live of store items; `default_ttl` None: items without their own never expire."""
 
     default_ttl: Minutes | None = None
     refresh_on_read: bool = True
@@ -182,7 +182,7 @@ class StoreEntry(ConfigSection):
 
 
 class CheckpointerTtl(ConfigSection):
-    """How long threads live after their last change, and what happens then; at most `sweep_limit` in one sweep."""
+    """Time to live of threads after their last change; a sweep handles at most `sweep_limit` threads."""
 
     strategy: Literal["delete", "keep_latest"] = "delete"
     default_ttl: Minutes | None = None
@@ -200,10 +200,10 @@ _ENV_TEMPLATE = re.compile(r"\$\{\{\s*env\.(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*\}
 
 
 class WebhookUrlRules(ConfigSection):
-    """What a webhook URL must be like.
+    """Rules for webhook URLs.
 
-    `allowed_domains` holds hosts and `*.domain` patterns (subdomains only), `allowed_ports` ports; empty allows every
-    public one. `disable_loopback` refuses bare paths, which go to the application itself.
+    `allowed_domains` has hosts and `*.domain` patterns (subdomains only), `allowed_ports` ports; an empty list allows
+    every public one. `disable_loopback` rejects bare paths, which go to the application itself.
     """
 
     require_https: bool = True
@@ -214,17 +214,17 @@ class WebhookUrlRules(ConfigSection):
 
 
 class WebhooksEntry(ConfigSection):
-    """The `webhooks` section; `headers` may hold `${{ env.NAME }}`, for names that begin with `env_prefix`."""
+    """The `webhooks` section; `headers` may contain `${{ env.NAME }}` for names that start with `env_prefix`."""
 
     url: WebhookUrlRules = WebhookUrlRules()
     headers: dict[str, str] = Field(default_factory=dict, repr=False)
     env_prefix: str = Field(default="LG_WEBHOOK_", min_length=1)
 
     def resolved_headers(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Give the headers with the values of `environ` (default: the process's) filled in.
+        """Return the headers with variables replaced from `environ` (default: the process environment).
 
         Raises:
-            ConfigError: a variable is not set or lacks the prefix; names header and variable, shows no value.
+            ConfigError: a variable is not set or lacks the prefix; names header and variable, without values.
         """
         return {
             header: _ENV_TEMPLATE.sub(partial(self._variable_value, header, environ), text)
@@ -253,7 +253,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "auth": AuthEntry,
 }
 _READ_KEYS = ("graphs", "dependencies", "env", *_SECTIONS)
-# For building images; a server has no use for them.
+# Only for building images.
 _BUILD_KEYS = (
     "$schema",
     "python_version",
@@ -268,11 +268,11 @@ _BUILD_KEYS = (
     "keep_pkg_tools",
     "_INTERNAL_docker_tag",
 )
-# Known to the official tools, and of no effect here: (path, what happens instead).
+# Keys of the official tools without effect here: (path, what happens instead).
 _INEFFECTIVE_KEYS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("priority",), "runs start in the order in which they come"),
+    (("priority",), "runs start in the order in which they arrive"),
     (("ui",), "user interface components are not served"),
-    (("checkpointer", "path"), "checkpoints are kept in the data folder"),
+    (("checkpointer", "path"), "checkpoints are stored in the data folder"),
     (("checkpointer", "serde"), "values in checkpoints are read by LangGraph's own rules"),
 )
 
@@ -292,7 +292,7 @@ class GraphEntry(BaseModel):
 
 
 class LangGraphJson(BaseModel):
-    """A loaded langgraph.json; targets, folders and the env file are absolute. `repr` shows no variable's value."""
+    """A loaded langgraph.json with absolute targets, folders and env file; `repr` hides the values of variables."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True, coerce_numbers_to_str=True)
 
@@ -309,24 +309,23 @@ class LangGraphJson(BaseModel):
     warnings: tuple[str, ...] = ()
 
     def apply_env(self, environ: MutableMapping[str, str] | None = None) -> None:
-        """Set the file's variables in `environ` (default: the process's) where they are not set."""
+        """Set the file's variables that are not yet set in `environ` (default: the process environment)."""
         target = os.environ if environ is None else environ
         for name, value in self.env.items():
             target.setdefault(name, value)
 
 
 def load_langgraph_json(path: Path) -> LangGraphJson:
-    """Read a langgraph.json; relative paths in it start at its folder, an absent `.env` is no error.
+    """Read a langgraph.json; relative paths start at its folder, and an absent `.env` is allowed.
 
     Raises:
-        ConfigError: not readable, not JSON, of the wrong form, or asking for what we cannot protect; names file, line
-            and fix.
+        ConfigError: the file is unreadable, not JSON, invalid, or requires encryption; names file, line and fix.
     """
     document = read_jsonc(path)
     if not isinstance(document.value, dict):
         raise ConfigError("must be an object.", source=document.locate(()), fix='Write {"graphs": {…}}.')
     if document.value.get("encryption"):
-        # Serving without it would expose what the file's author meant to protect.
+        # Serving without it would expose data that the operator wants encrypted.
         raise ConfigError(
             "'encryption' is not supported by this version.",
             source=document.locate(("encryption",)),
@@ -366,10 +365,10 @@ def _read_env(document: ConfigDocument, folder: Path) -> tuple[Any, tuple[str, .
 
 
 def read_dotenv(file: Path) -> dict[str, str]:
-    """Read the variables of a .env file; none if there is no such file.
+    """Read the variables of a .env file; return none if the file is absent.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
     try:
         values = dotenv_values(file, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Write one log: readable on a terminal, JSON lines elsewhere, with the standard library's loggers in it."""
+"""Configure the log: readable on a terminal, JSON lines elsewhere, including standard-library loggers."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ from toolweave.config.settings import Settings
 if TYPE_CHECKING:
     from loguru import Record
 
-# What these say below the level is noise or quotes requests, answers, statements and environment values.
+# Below these levels the loggers write noise, or quote requests, responses, statements and environment values.
 _LOGGER_LEVELS = {
     "aiosqlite": logging.WARNING,
     "alembic": logging.WARNING,
@@ -26,32 +26,31 @@ _LOGGER_LEVELS = {
     "httpx": logging.WARNING,
     "langchain_mcp_adapters": logging.ERROR,
     "mcp": logging.INFO,
-    # What it would say quotes what servers sent; the tool plane says the same without their secrets.
+    # It quotes what servers send; the tool plane logs the same events without secrets.
     "mcp.client": logging.CRITICAL,
     "openai": logging.WARNING,
     "sse_starlette": logging.WARNING,
 }
-# The MCP SDK's session has no logger of its own to lower; what follows the colon quotes what a server sent.
+# The MCP SDK's session uses the root logger; its messages quote server data after the colon.
 _MCP_SESSION_FILE = "mcp/shared/session.py"
 _COLOURS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "1;31", "SUCCESS": "32", "DEBUG": "2", "TRACE": "2"}
-# Line feeds and tabs stay; an escape sequence from a server's text must not reach the terminal.
+# Line feeds and tabs stay; escape sequences in texts of servers must not reach the terminal.
 _CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _FIELDS = ("time", "level", "logger", "message", "exception")
-# The sink that is there before anybody adds one has this number; afterwards, the one that was added here last.
+# The id of loguru's default sink, later of the sink that configure_logging added last.
 _sink_id = [0]
 
 
 def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> None:
-    """Send loguru and standard-library records to `stream` (default: stderr); replaces what was set up here before.
+    """Send loguru and standard-library records to `stream` (default: stderr); replace the sink of an earlier call.
 
-    Sinks that others have added, such as the log of MCP calls, stay.
-
-    `log_format` "auto" means the human form when the stream is a terminal and JSON lines otherwise.
+    Other sinks, such as the log of MCP calls, stay. `log_format` "auto" selects the human format on a terminal, and
+    JSON lines otherwise.
     """
     target = sys.stderr if stream is None else stream
     human = settings.log_format == "human" or (settings.log_format == "auto" and target.isatty())
     render = partial(_human_line, colour=target.isatty()) if human else _json_line
-    with suppress(ValueError):  # somebody else has removed it
+    with suppress(ValueError):  # already removed
         logger.remove(_sink_id[0])
     _sink_id[0] = logger.add(
         lambda message: _write(target, render(message.record)),
@@ -64,7 +63,7 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
 
 
 class _LoguruHandler(logging.Handler):
-    """Hand standard-library records over under their own logger's name."""
+    """Forwards standard-library records to loguru under their logger's name."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Load the mcp.jsonc that counts: which MCP servers there are and how to reach them, variables filled in (A-06)."""
+"""Find and load mcp.jsonc: the MCP servers and how to reach them, with variables replaced (A-06)."""
 
 import json
 import os
@@ -26,15 +26,15 @@ from toolweave.config.variables import HeaderTemplate, env_values, fill_referenc
 from toolweave.errors import ConfigError, MissingVariable
 
 SHIPPED_MCP_CONFIG = Path(__file__).parent / "mcp.servers.jsonc"
-# In the data folder; `toolweave servers add` makes it.
+# In the data folder; `toolweave servers add` creates it.
 MCP_CONFIG_FILE_NAME = "mcp.jsonc"
 
 
 @dataclass(frozen=True, slots=True)
 class McpConfigLocation:
-    """The mcp file that counts and why; `own` is where a file of one's own is, or would be made.
+    """The mcp.jsonc in use and the reason; `edit_path` is the user's own file, which may not exist yet.
 
-    `is_shipped` says that it is the file that comes with Toolweave, which nobody edits.
+    `is_shipped`: it is the file that comes with Toolweave, which is never edited.
     """
 
     path: Path
@@ -43,37 +43,37 @@ class McpConfigLocation:
     is_shipped: bool = False
 
     def describe(self) -> str:
-        """Name the file and say why it counts."""
+        """Return the path and the reason."""
         return f"{self.path} ({self.reason})"
 
 
 def find_mcp_config(settings: Settings) -> McpConfigLocation:
-    """Choose the file: TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder if it is there, else ours (C-09).
+    """Choose the file: TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder if present, else the shipped one (C-09).
 
-    One that was named counts whether it exists or not, and so does a link in the data folder that leads nowhere: to
-    serve something else instead would hide the mistake.
+    A path in the setting is used even if the file does not exist, and so is a broken link in the data folder: using
+    another file would hide the mistake.
     """
     named, own = settings.mcp_config, settings.data_dir / MCP_CONFIG_FILE_NAME
     if named is not None:
-        return McpConfigLocation(named, named, "as TOOLWEAVE_MCP_CONFIG or --config says")
+        return McpConfigLocation(named, named, "set by TOOLWEAVE_MCP_CONFIG or --config")
     if os.path.lexists(own):
-        return McpConfigLocation(own, own, "because it is in the data folder")
+        return McpConfigLocation(own, own, "found in the data folder")
     return McpConfigLocation(SHIPPED_MCP_CONFIG, own, "the one that comes with Toolweave", is_shipped=True)
 
 
-# How messages call servers that were given by a caller of ours, not by a file.
+# The source in messages for servers that a Python caller passes, not a file.
 _INLINE = "mcp_config"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerConfig:
-    """One MCP server, its variables filled in; `repr` shows no value that may be a secret.
+    """One MCP server with its variables replaced; `repr` hides values that may be secret.
 
-    `prefix` None stands for `<name>_`. `raw` has the known keys of the entry as written. `misconfigured` says why the
-    server cannot be used (its values are then as written in the file); it never holds a value. A disabled server is not
-    resolved either. `secret_values` are the values of all variables that the entry refers to: they must not be
-    logged. `caller_headers` are those headers whose values depend on who calls; they are not in `headers`. A `builtin`
-    server runs in this process, by `settings`.
+    `prefix` None means `<name>_`. `raw` has the known keys of the entry as written. `misconfigured` is the reason why
+    the server cannot be used, without any value; the values are then as written, and so are those of a disabled server.
+    `secret_values` are the values of all variables that the entry refers to: they must not be logged. `caller_headers`
+    are the headers whose values depend on the caller; they are not in `headers`. A `builtin` server runs in this
+    process with `settings`.
     """
 
     name: str
@@ -107,7 +107,7 @@ class McpServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """All servers of a file in its order, and what in it was ignored."""
+    """The servers of a file in its order, and warnings about ignored keys."""
 
     servers: tuple[McpServerConfig, ...]
     path: Path
@@ -122,11 +122,10 @@ def load_mcp_config(
     settings: Settings | None = None,
     enable: Collection[str] = (),
 ) -> McpConfig:
-    """Load an mcp.jsonc file, filling {env:VAR} references from `environ`.
+    """Load an mcp.jsonc file, and replace {env:VAR} references from `environ`.
 
-    A server whose variables are missing or of the wrong form becomes `misconfigured`; with `strict` the load fails.
-    Servers of ours that run in this process do so by `settings`, by default those in `environ`. Those that are `tried`
-    count as enabled, whatever their entries say.
+    A server with missing or invalid variables becomes `misconfigured`; with `strict` the load fails. Builtin servers
+    use `settings`, by default those in `environ`. The servers in `enable` count as enabled, whatever their entries say.
 
     Raises:
         ConfigError: the file is absent, not JSON5 or breaks the schema; names file, line and fix, no value.
@@ -138,16 +137,16 @@ def load_mcp_config(
 def mcp_from_dict(
     written: Mapping[str, Any], environ: Mapping[str, str], *, settings: Settings | None = None
 ) -> McpConfig:
-    """Make of what an mcp.jsonc file would hold what a strict load gives; relative paths count from here.
+    """Parse the content of an mcp.jsonc file like a strict load; relative paths start at the working directory.
 
     Raises:
-        ConfigError: as `load_mcp_config`; also for what JSON cannot hold.
+        ConfigError: as `load_mcp_config`; also for values that are not valid JSON.
         MissingVariable: as `load_mcp_config`.
     """
     try:
         plain = json.loads(json.dumps(written))
     except (TypeError, ValueError, RecursionError):
-        raise ConfigError("is not valid JSON.", source=_INLINE, fix="Give what an mcp.jsonc file holds.") from None
+        raise ConfigError("is not valid JSON.", source=_INLINE, fix="Pass the content of an mcp.jsonc file.") from None
     return _build_config(ConfigDocument(plain, {}, _INLINE), environ, strict=True, settings=settings)
 
 
@@ -176,9 +175,9 @@ def _build_config(
 def served_mcp_config(
     settings: Settings, environ: Mapping[str, str] = os.environ, *, enable: Collection[str] = ()
 ) -> McpConfig:
-    """Load the mcp file that counts (`find_mcp_config`), with the `TOOLWEAVE_TODO_…` overrides applied (T-01).
+    """Load the mcp.jsonc in use (`find_mcp_config`), with the `TOOLWEAVE_TODO_…` overrides applied (T-01).
 
-    Servers that are `tried` count as enabled.
+    The servers in `enable` count as enabled.
 
     Raises:
         ConfigError: as `load_mcp_config`.
@@ -190,7 +189,7 @@ def served_mcp_config(
 
 
 def mcp_variables(settings: Settings, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Give the variables that the mcp file is filled from: the environment's, and those we set for it in any case."""
+    """Return the variables for mcp.jsonc: the environment, and those that Toolweave sets itself."""
     data_dir = settings.data_dir.absolute()
     return {
         "TOOLWEAVE_PYTHON": sys.executable,
@@ -203,8 +202,8 @@ def mcp_variables(settings: Settings, environ: Mapping[str, str] = os.environ) -
 def _with_overrides(todo: McpServerConfig, settings: Settings) -> McpServerConfig:
     if settings.todo_command:
         command, *args = shlex.split(settings.todo_command)
-        ours = replace(todo, transport="stdio", command=command, args=tuple(args), spawn=False)
-        todo = replace(ours, url=None, headers={}, caller_headers={}, auth=None)
+        replaced = replace(todo, transport="stdio", command=command, args=tuple(args), spawn=False)
+        todo = replace(replaced, url=None, headers={}, caller_headers={}, auth=None)
     timeout_s = settings.todo_timeout_s or todo.timeout_s
     return replace(todo, env={**todo.env, **settings.todo_env}, timeout_s=timeout_s)
 
@@ -215,18 +214,18 @@ def _resolve_server(
     unresolved, raw = _server_config(written, written.entry), written.raw
     if enable:
         raw = {**{key: item for key, item in raw.items() if key != "disabled"}, "enabled": True}
-    switches = {key: raw[key] for key in ("enabled", "disabled") if key in raw}
-    problem = find_unresolved(switches, environ).problem
+    flags = {key: raw[key] for key in ("enabled", "disabled") if key in raw}
+    problem = find_unresolved(flags, environ).problem
     if problem is None:
-        switched, _ = check_resolved_entry({"command": "-", **fill_references(switches, environ)})
-        if not switched.is_enabled():
+        checked, _ = check_resolved_entry({"command": "-", **fill_references(flags, environ)})
+        if not checked.is_enabled():
             return replace(unresolved, enabled=False)
         problem = find_unresolved(raw, environ).problem
     if problem is not None:
         return replace(unresolved, misconfigured=problem)
-    entry, wrong = check_resolved_entry(fill_references(raw, environ))
-    if wrong is not None:
-        location, expected = wrong
+    entry, invalid = check_resolved_entry(fill_references(raw, environ))
+    if invalid is not None:
+        location, expected = invalid
         subject = f"{format_path(location)} {expected}" if location else f"the entry {expected}"
         return replace(unresolved, misconfigured=f"with its variables filled in, {subject}.")
     templates = header_templates(raw, environ)
@@ -247,7 +246,7 @@ def _with_settings(server: McpServerConfig, environ: Mapping[str, str], settings
 
 
 def _with_paths(server: McpServerConfig, folder: Path) -> McpServerConfig:
-    """Make cwd absolute from the file's folder, and a command that is a relative path from cwd."""
+    """Resolve cwd against the file's folder, and a command that is a relative path against cwd."""
     cwd = str(folder / server.cwd) if server.cwd else None
     command = server.command
     if command and os.sep in command:

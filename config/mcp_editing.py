@@ -1,8 +1,7 @@
-"""Edit an mcp.jsonc: enable, disable, add or remove an entry; everything else stays as written (C-09).
+"""Edit an mcp.jsonc: enable, disable, add or remove an entry; all other text stays as written (C-09).
 
-Each edit is parsed again, and refused if it means anything else than the old text with the change. The file is replaced
-as a whole: another process reads the old file or the new one. The entries to add by name alone are those of
-mcp.servers.jsonc, the ready-made servers (D-13).
+Each edited text is parsed again, and rejected if anything but the intended change differs. The file is replaced
+atomically. The entries of mcp.servers.jsonc, the ready-made servers, can be added by name (D-13).
 """
 
 import json
@@ -22,7 +21,7 @@ from toolweave.files import locked_folder, make_folder, replace_file
 
 
 class EntryText:
-    """An entry as a file has it, for another file: with the comments in it, and the one on the line above it."""
+    """The text of an entry, to copy it into another file with its comments and the comment above it."""
 
     def __init__(self, name: str, raw: dict[str, Any], text: str, member: Member) -> None:
         self.name = name
@@ -35,11 +34,11 @@ class EntryText:
 
     @property
     def description(self) -> str:
-        """What the comment above it says."""
+        """The text of the comment above the entry."""
         return self.comment.removeprefix("//").strip()
 
     def write(self, style: ObjectStyle) -> str:
-        """Write it with the indentation of its new place."""
+        """Return the text of the entry in the style of another object."""
         return style.newline.join([self._lines[0], *(self._reindent(line, style) for line in self._lines[1:])])
 
     def _reindent(self, line: str, style: ObjectStyle) -> str:
@@ -49,43 +48,43 @@ class EntryText:
 
 
 def shipped_config_text() -> str:
-    """Read the file that we ship."""
+    """Return the text of the shipped file."""
     return SHIPPED_MCP_CONFIG.read_text(encoding="utf-8")
 
 
 @cache
 def ready_made_servers() -> Mapping[str, EntryText]:
-    """Return the entries of the file that we ship, by name, in its order."""
+    """Return the entries of the shipped file by name, in its order."""
     return parse_entries(shipped_config_text())
 
 
 def parse_entries(text: str) -> dict[str, EntryText]:
-    """Return the entries of a file, by name."""
+    """Return the entries of a file by name."""
     document, top = _parse_document(text)
     entries: dict[str, Any] = document.value[top]
     return {name: EntryText(name, entries[name], text, at) for name, at in document.members[top,].by_name.items()}
 
 
 def entry_names(text: str) -> list[str]:
-    """Name the entries, in their order."""
+    """Return the names of the entries, in their order."""
     document, top = _parse_document(text)
     return list(document.value[top])
 
 
 def with_enabled(text: str, name: str, *, enabled: bool) -> str:
-    """Write `enabled` (or `disabled`, where the entry has that) as wanted; the same text where it says so already."""
+    """Return the text with an entry enabled or disabled, by its key `enabled`, or `disabled` if it has that."""
     document, top = _parse_document(text)
     entry: dict[str, Any] = document.value[top][name]
     key = "disabled" if "disabled" in entry else "enabled"
-    wanted = enabled if key == "enabled" else not enabled
-    if entry.get(key, key == "enabled") is wanted:
+    value = enabled if key == "enabled" else not enabled
+    if entry.get(key, key == "enabled") is value:
         return text
-    edited = with_member(document, (top, name), key, wanted)
-    return _verify_edit(edited, document, {name: {**entry, key: wanted}})
+    edited = with_member(document, (top, name), key, value)
+    return _verify_edit(edited, document, {name: {**entry, key: value}})
 
 
 def with_entry(text: str, name: str, entry: Mapping[str, Any] | EntryText) -> str:
-    """Put an entry in the place of the one of that name, or at the end; one of another file with its comments."""
+    """Return the text with an entry replaced, or added at the end; an EntryText keeps its comments."""
     document, top = _parse_document(text)
     raw = entry.raw if isinstance(entry, EntryText) else dict(entry)
     write: Writer = partial(_multiline_entry, raw)
@@ -96,7 +95,7 @@ def with_entry(text: str, name: str, entry: Mapping[str, Any] | EntryText) -> st
 
 
 def without_entry(text: str, name: str, *, comment: str = "") -> str:
-    """Take an entry out, with the comments in it and behind it on its line; those above it stay, but for this one."""
+    """Return the text without an entry and its comments; of the comments above it only `comment` is removed."""
     document, top = _parse_document(text)
     return _verify_edit(without_member(document, (top,), name, comment=comment), document, {name: None})
 
@@ -107,14 +106,14 @@ def _parse_document(text: str) -> tuple[JsoncDocument, str]:
 
 
 def _multiline_entry(entry: Mapping[str, Any], style: ObjectStyle) -> str:
-    """Write an entry with one member a line."""
+    """Return an entry with one member per line."""
     inner = style.indent + style.unit
     members = [f"{inner}{json.dumps(key)}: {json.dumps(item, ensure_ascii=False)}" for key, item in entry.items()]
     return style.newline.join(("{", f",{style.newline}".join(members), f"{style.indent}}}"))
 
 
 def _is_plain_json(text: str) -> bool:
-    """Say whether a text is plain JSON, which some clients read only."""
+    """Return whether a text is plain JSON: some clients read nothing else."""
     try:
         json.loads(text)
     except ValueError:
@@ -123,21 +122,21 @@ def _is_plain_json(text: str) -> bool:
 
 
 def _verify_edit(edited: str, document: JsoncDocument, change: Mapping[str, Any]) -> str:
-    """Return the edited text if it means what the document does with these entries changed; None removes one.
+    """Return the edited text if it equals the document with these entries changed; None means removed.
 
     Raises:
-        ConfigError: it means something else.
+        ConfigError: anything else differs.
     """
     top = next(key for key in SERVER_KEYS if key in document.value)
     entries = {name: entry for name, entry in {**document.value[top], **change}.items() if entry is not None}
     try:
-        found = parse_jsonc(edited, source="the edited text").value
+        parsed = parse_jsonc(edited, source="the edited text").value
     except ConfigError:
-        found = None
-    # As texts: 1, 1.0 and true are equal in Python, and the order of the servers counts.
-    if json.dumps(found) != json.dumps({**document.value, top: entries}):
+        parsed = None
+    # Compared as JSON text: 1, 1.0 and true are equal in Python, and the order of the servers matters.
+    if json.dumps(parsed) != json.dumps({**document.value, top: entries}):
         raise ConfigError(
-            "this file is written in a way that cannot be edited without changing something else.",
+            "the file cannot be edited without changing other parts of it.",
             fix="Make the change by hand.",
         )
     return edited
@@ -147,24 +146,24 @@ _BOM = "\ufeff"
 
 
 def edit_file(path: Path, edit: Callable[[str], str]) -> bool:
-    """Give the text of a file to `edit` and write what comes back, with the mode of before; say whether it differs.
+    """Replace the text of a file by the result of `edit`; return whether it changed.
 
-    A link stays one: what it leads to is edited. Of two processes at once the second one edits what the first has
-    written. A byte order mark and the ends of lines are kept; `edit` does not see the mark.
+    The target of a link is edited. A lock serialises the edits of several processes. The file mode, a byte order mark
+    and line ends are preserved; `edit` gets the text without the mark.
 
     Raises:
-        ConfigError: the file cannot be read or written, or would be too large; it is as before then.
+        ConfigError: the file cannot be read or written, or would be too large; it is unchanged then.
     """
     target = Path(os.path.realpath(path))
     with _as_config_errors(path), locked_folder(target.parent):
         before = target.read_bytes()
         text = before.decode("utf-8")
-        mark = _BOM if text.startswith(_BOM) else ""
-        after = (mark + edit(text.removeprefix(mark))).encode("utf-8")
+        bom = _BOM if text.startswith(_BOM) else ""
+        after = (bom + edit(text.removeprefix(bom))).encode("utf-8")
         if after == before:
             return False
         if len(after) > MAX_CONFIG_BYTES:
-            raise ConfigError("would be larger than 256 KiB.", source=str(path), fix="Remove what is not needed.")
+            raise ConfigError("would be larger than 256 KiB.", source=str(path), fix="Remove unused entries.")
         if not os.access(target, os.W_OK):
             raise PermissionError("it is read-only")
         replace_file(target, after, like=target.stat())
@@ -172,7 +171,7 @@ def edit_file(path: Path, edit: Callable[[str], str]) -> bool:
 
 
 def create_file(path: Path, text: str) -> bool:
-    """Write a new file, for its owner only, and the folders to it; say whether there was none.
+    """Create a file that only its owner can read, and its folders; return False if it exists.
 
     Raises:
         ConfigError: it cannot be written.

@@ -1,6 +1,6 @@
-"""Read mcp.jsonc as it is written, and check the form of each server entry (A-06).
+"""Schema of mcp.jsonc: validate each server entry (A-06).
 
-An entry is checked as written and again after its variables are filled in.
+An entry is validated as written, and again after its variables are replaced.
 """
 
 import re
@@ -26,11 +26,11 @@ _SSE_PATH = re.compile(r"/sse/?$")
 _CONNECTION_KEYS = ("type", "transport", "command", "args", "env", "cwd", "url", "headers", "spawn", "auth")
 
 
-def _reject(wrong: Callable[[str], Any], message: str) -> AfterValidator:
-    """Make the check that refuses a text which is `wrong`."""
+def _reject(is_invalid: Callable[[str], Any], message: str) -> AfterValidator:
+    """Return a validator that rejects a text for which `wrong` is true."""
 
     def check(text: str) -> str:
-        if wrong(text):
+        if is_invalid(text):
             raise ValueError(message)
         return text
 
@@ -52,7 +52,7 @@ def _expand_oauth(value: Any) -> Any:
 
 
 def is_protected_url(url: str) -> bool:
-    """Tell whether what is sent to `url` cannot be read on the way: HTTPS, or this machine."""
+    """Return whether data sent to `url` is protected from eavesdropping: HTTPS, or this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or parts.hostname in LOOPBACK_HOSTS
 
@@ -78,7 +78,7 @@ ProtectedUrl = Annotated[
 
 
 class ToolFilter(BaseModel):
-    """Choose tools by globs on their names without prefix."""
+    """Globs that select tools by their names without prefix."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
@@ -87,7 +87,7 @@ class ToolFilter(BaseModel):
 
 
 class BreakerRules(BaseModel):
-    """When calls to a server are refused for a while: after how many failures in a row, and for how long (D-6)."""
+    """Circuit breaker of a server: the number of consecutive failures, and the recovery time (D-6)."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
@@ -96,11 +96,12 @@ class BreakerRules(BaseModel):
 
 
 class OAuth(BaseModel):
-    """How we get tokens for a remote server; without a client_id we register ourselves where the server lets us.
+    """OAuth for a remote server; without a client_id Toolweave registers itself, if the server allows it.
 
-    `issuer` is the only authorization server that may be used; default: whichever the server names, and for
-    client_credentials, whose secret the server would decide about, the server's own origin. `redirect_port` is the
-    port of 127.0.0.1 that a sign-in comes back to, for a client registered with a fixed one; default: a free one.
+    `issuer` is the only authorization server that may be used. Its default is the one that the server names; for
+    client_credentials it is the server's own origin, because a server could otherwise choose who gets the secret.
+    `redirect_port` is the port of 127.0.0.1 for the sign-in's redirect, if the client is registered with a fixed one;
+    default: a free port.
     """
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
@@ -115,7 +116,7 @@ class OAuth(BaseModel):
 
 
 class ServerEntry(BaseModel):
-    """One entry under `mcpServers` as Claude Desktop, Cursor, VS Code and we write it (A-06)."""
+    """One entry under `mcpServers`, as Claude Desktop, Cursor, VS Code and Toolweave write it (A-06)."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True, coerce_numbers_to_str=True)
 
@@ -143,11 +144,11 @@ class ServerEntry(BaseModel):
     auth: Annotated[OAuth | None, BeforeValidator(_expand_oauth)] = None
 
     def is_enabled(self) -> bool:
-        """Tell whether the server is wanted; `disabled` is how some clients write it."""
+        """Return whether the server is enabled; some clients write `disabled` instead."""
         return self.enabled is not False and self.disabled is not True
 
     def resolved_transport(self) -> Transport:
-        """Give the transport, inferred from command and URL when the entry names none."""
+        """Return the transport, inferred from command and URL if the entry names none."""
         if self.builtin is not None:
             return "in_process"
         written = self.type or self.transport
@@ -159,9 +160,9 @@ class ServerEntry(BaseModel):
 
 
 def check_written_entry(raw: dict[str, Any]) -> tuple[ServerEntry, EntryProblem | None]:
-    """Validate an entry as the file has it; what holds a reference is judged when that is filled in.
+    """Validate an entry as written; values with references are validated after these are replaced.
 
-    Returns the entry (empty when there is a problem) and the problem: (path inside the entry, expectation).
+    Returns the entry (empty if there is a problem) and the problem: (path inside the entry, expectation).
     """
     known = {key: item for key, item in raw.items() if key in ServerEntry.model_fields}
     for path in malformed_references(known):
@@ -185,7 +186,7 @@ def check_written_entry(raw: dict[str, Any]) -> tuple[ServerEntry, EntryProblem 
 
 
 def check_resolved_entry(filled: dict[str, Any]) -> tuple[ServerEntry, EntryProblem | None]:
-    """Validate an entry whose references are filled in; returns as `check_written_entry`."""
+    """Validate an entry whose references are replaced; returns as `check_written_entry`."""
     try:
         entry = ServerEntry.model_validate(filled)
     except ValidationError as error:
@@ -195,7 +196,7 @@ def check_resolved_entry(filled: dict[str, Any]) -> tuple[ServerEntry, EntryProb
 
 def _contradiction(entry: ServerEntry, *, url_known: bool) -> EntryProblem | None:
     if entry.enabled is not None and entry.disabled is not None:
-        return ("disabled",), "says the same as enabled: keep one of them"
+        return ("disabled",), "means the same as enabled: keep one of them"
     if entry.type and entry.transport and entry.type != entry.transport:
         return ("transport",), "differs from type: keep one of them"
     if entry.builtin is not None:
@@ -219,15 +220,15 @@ def _target_problem(entry: ServerEntry) -> EntryProblem | None:
         return ("command",), f"does not go with the transport {transport}, which needs a url"
     both = entry.command is not None and entry.url is not None
     if both and (transport == "stdio" or not entry.spawn):
-        return ("url",), "goes with a command only for a server we start (spawn: true, not stdio)"
+        return ("url",), "goes with a command only for a server that Toolweave starts (spawn: true, not stdio)"
     if entry.spawn and not both:
-        return ("spawn",), "needs both a command to start and the url it will serve"
+        return ("spawn",), "needs both a command to start and the url that it will serve"
     return None
 
 
 def _auth_problem(entry: ServerEntry, auth: OAuth, *, url_known: bool) -> EntryProblem | None:
     if entry.resolved_transport() == "stdio":
-        return ("auth",), "does not go with the transport stdio: a program that we start gets its secrets in env"
+        return ("auth",), "does not go with the transport stdio: a program gets its secrets in env"
     for name in entry.headers:
         if name.lower() == "authorization":
             return ("headers", name), "does not go with auth, which sends a header of that name"
@@ -244,7 +245,7 @@ def _url_problem(url: str, *, spawn: bool) -> EntryProblem | None:
     if not is_http_url(url):
         return ("url",), "must be an http:// or https:// URL"
     if spawn and urlsplit(url).hostname not in LOOPBACK_HOSTS:
-        return ("url",), "must be on 127.0.0.1 for a server we start"
+        return ("url",), "must be on 127.0.0.1 for a server that Toolweave starts"
     return None
 
 
@@ -255,7 +256,7 @@ _SERVER_NAME = re.compile(r"(?!metrics\Z)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WrittenServer:
-    """One entry of the file: `raw` has its known keys as parsed, `place` is file:line."""
+    """One entry of the file: `raw` has its known keys as parsed, `location` is file:line."""
 
     name: str
     raw: dict[str, Any]
@@ -264,10 +265,10 @@ class WrittenServer:
 
 
 def check_mcp_document(document: ConfigDocument) -> tuple[list[WrittenServer], list[str]]:
-    """Check the form of every entry; return the entries in their order and a sentence for each key that is ignored.
+    """Validate every entry; return the entries in their order, and a warning for each ignored key.
 
     Raises:
-        ConfigError: an entry breaks the schema; names place and fix.
+        ConfigError: an entry is invalid; names location and fix.
     """
     top, entries = _server_entries(document)
     servers = [check_server(name, raw, document, (top, name)) for name, raw in entries.items()]
@@ -292,10 +293,10 @@ def _server_entries(document: ConfigDocument) -> tuple[str, dict[str, Any]]:
 
 
 def check_server(name: str, raw: Any, document: ConfigDocument, path: JsonPath) -> WrittenServer:
-    """Check the form of the entry at `path` of a document.
+    """Validate the entry at `path` of a document.
 
     Raises:
-        ConfigError: the name or the entry breaks the schema; names the place and the fix.
+        ConfigError: the name or the entry is invalid; names location and fix.
     """
     place = document.locate(path)
     if not _SERVER_NAME.fullmatch(name):

@@ -1,8 +1,8 @@
-"""Read which hosts and URLs an operator allows requests to.
+"""Parse the settings with hosts and URLs to which an operator allows requests.
 
-* TOOLWEAVE_OUTBOUND_ALLOW: hosts and addresses that the outbound policy lets requests go to (W-09).
+* TOOLWEAVE_OUTBOUND_ALLOW: hosts and addresses that the outbound policy allows (W-09).
 * TOOLWEAVE_JOB_ENDPOINTS, TOOLWEAVE_JOB_HEADERS: URLs at which jobs may run, and the headers of their requests (C-04).
-  An entry allows its URL and what is below it: `https://jobs.example.org/v1` covers `/v1/report`, not `/v10`.
+  An entry allows its URL and all paths below it: `https://jobs.example.org/v1` covers `/v1/report`, not `/v10`.
 """
 
 import json
@@ -17,20 +17,20 @@ from pydantic import SecretStr
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 HOST_NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*")
-# The last label of a name: a host that ends in such a one is taken for an IPv4 address by some programs.
+# Some programs parse a host whose last label matches as an IPv4 address.
 NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _HOST = re.compile(r"(?P<place>\[[^\]]*\]|[^:]*|.*:.*:.*?)(?::(?P<port>[0-9]{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedTarget:
-    """A host by name, or a network of addresses; `port` None stands for every port."""
+    """A host name or a network of addresses; `port` None means every port."""
 
     host: str | IPv4Network | IPv6Network
     port: int | None = None
 
     def covers(self, host: str, port: int, address: IPv4Address | IPv6Address | None) -> bool:
-        """Say whether this names the host, in lower case, or holds the address, at this port."""
+        """Return whether it matches the host (in lower case) or contains the address, at this port."""
         if self.port not in (None, port):
             return False
         if isinstance(self.host, str):
@@ -39,7 +39,7 @@ class AllowedTarget:
 
 
 def comma_separated(read: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """Make the reader of a setting that lists entries, separated by commas; `read` reads one entry."""
+    """Return a parser for a setting with entries separated by commas; `read` parses one entry."""
 
     def read_all(value: Any) -> Any:
         if isinstance(value, str):
@@ -52,7 +52,7 @@ def comma_separated(read: Callable[[str], Any]) -> Callable[[Any], Any]:
 
 
 def parse_allowed_target(text: str) -> AllowedTarget:
-    """Read one entry; raises ValueError, without repeating it."""
+    """Parse one entry; raises ValueError without quoting it."""
     entry = text.lower()
     network = _parse_network(entry)
     if network is not None:
@@ -61,16 +61,16 @@ def parse_allowed_target(text: str) -> AllowedTarget:
     port = None if found is None or found["port"] is None else int(found["port"])
     if found is None or (port is not None and not 0 < port < 65536):
         raise _host_error()
-    place = found["place"]
-    if place.startswith("[") and place.endswith("]"):
-        return AllowedTarget(_parse_address(place[1:-1]), port)
-    name = place.removesuffix(".")
-    if not HOST_NAME.fullmatch(name) or ":" in place:
+    host = found["place"]
+    if host.startswith("[") and host.endswith("]"):
+        return AllowedTarget(_parse_address(host[1:-1]), port)
+    name = host.removesuffix(".")
+    if not HOST_NAME.fullmatch(name) or ":" in host:
         raise _host_error()
     return AllowedTarget(_parse_address(name) if NUMERIC_LABEL.fullmatch(name.rpartition(".")[2]) else name, port)
 
 
-# Each part is a host or an address, also with a port, or a network such as `10.0.0.0/8`.
+# Each entry is a host or an address, optionally with a port, or a network such as `10.0.0.0/8`.
 allowed_targets = comma_separated(parse_allowed_target)
 
 
@@ -101,10 +101,10 @@ Scheme = Literal["http", "https"]
 DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
 _URL = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#@\\\s]+)(?P<path>/[^?#\\\s]*)?", re.IGNORECASE)
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# Servers and proxies read these in different ways, or take them for a step in the path.
+# Servers and proxies interpret these differently, or as path separators.
 _AMBIGUOUS_CHARS = re.compile(r"[/\\%?#\x00-\x1f\x7f]")
 _AMBIGUOUS = "A segment of its path is empty, a dot segment, or contains an encoded separator or control character."
-# What an HTTP client decides: a request must not be taken for another host's or for two.
+# Only the HTTP client may set these: otherwise a request could be routed to another host or split into two.
 _CONNECTION_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "expect", "host"}
     | {"keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
@@ -122,7 +122,7 @@ JOB_HEADERS_FORMAT = (
 
 @dataclass(frozen=True, slots=True)
 class JobEndpoint:
-    """A URL that jobs may be run at, or below; `segments` are those of its path, decoded."""
+    """A URL at or below which jobs may run; `segments` are the decoded segments of its path."""
 
     scheme: Scheme
     allowed_target: AllowedTarget
@@ -132,21 +132,21 @@ class JobEndpoint:
     def covers(
         self, scheme: str, host: str, port: int, address: IPv4Address | IPv6Address | None, segments: tuple[str, ...]
     ) -> bool:
-        """Say whether a URL, taken apart, is this one or below it; `host` is lower-case."""
-        there = scheme == self.scheme and self.allowed_target.covers(host, port, address)
-        return there and segments[: len(self.segments)] == self.segments
+        """Return whether the URL with these parts is this one or below it; `host` is in lower case."""
+        same_target = scheme == self.scheme and self.allowed_target.covers(host, port, address)
+        return same_target and segments[: len(self.segments)] == self.segments
 
 
 @dataclass(frozen=True, slots=True)
 class JobHeaders:
-    """Headers that go with requests to an endpoint and what is below it; their values are secrets."""
+    """Headers for requests to an endpoint and the paths below it; their values are secrets."""
 
     endpoint: JobEndpoint
     headers: tuple[tuple[str, SecretStr], ...] = field(repr=False)
 
 
 def parse_job_endpoint(text: str) -> JobEndpoint:
-    """Read one entry; raises ValueError, without repeating it."""
+    """Parse one entry; raises ValueError without quoting it."""
     found = _URL.fullmatch(text)
     if found is None or not text.isprintable():
         raise ValueError(JOB_ENDPOINT_FORMAT)
@@ -154,23 +154,23 @@ def parse_job_endpoint(text: str) -> JobEndpoint:
     authority = found["authority"].lower()
     with_port = authority if re.search(r":[0-9]*$", authority) else f"{authority}:{DEFAULT_PORTS[scheme]}"
     try:
-        place = parse_allowed_target(with_port)
+        target = parse_allowed_target(with_port)
         segments = path_segments(found["path"] or "/")
     except ValueError:
         raise ValueError(JOB_ENDPOINT_FORMAT) from None
     path = "".join(f"/{quote(segment, safe='')}" for segment in segments)
-    return JobEndpoint(scheme, place, segments, f"{scheme}://{authority}{path}")
+    return JobEndpoint(scheme, target, segments, f"{scheme}://{authority}{path}")
 
 
-# Each part is a URL; everything below it is allowed too.
+# Each entry is a URL; all paths below it are allowed, too.
 parse_job_endpoints = comma_separated(parse_job_endpoint)
 
 
 def path_segments(path: str) -> tuple[str, ...]:
-    """Take a URL's path apart into decoded segments; a slash at the end does not count.
+    """Return the decoded segments of a URL's path; a trailing slash is ignored.
 
     Raises:
-        ValueError: it could be read in two ways: an empty segment, a dot segment, or what is encoded to hide one.
+        ValueError: the path is ambiguous: an empty segment, a dot segment, or an encoded separator.
     """
     if path in ("", "/"):
         return ()
@@ -179,33 +179,33 @@ def path_segments(path: str) -> tuple[str, ...]:
     except UnicodeDecodeError:
         raise ValueError(_AMBIGUOUS) from None
     for segment in segments:
-        # Some servers read `..;x` as a dot segment too.
+        # Some servers parse `..;x` as a dot segment, too.
         if segment.split(";")[0] in ("", ".", "..") or _AMBIGUOUS_CHARS.search(segment):
             raise ValueError(_AMBIGUOUS)
     return segments
 
 
 def is_client_header(name: str) -> bool:
-    """Say whether the HTTP client itself sets this header."""
+    """Return whether the HTTP client itself sets this header."""
     return name.lower() in _CONNECTION_HEADERS or name.lower().startswith("proxy-")
 
 
 def parse_job_headers(value: Any) -> Any:
-    """Parse a JSON object of endpoints, each with an object of headers; raises ValueError, without repeating any."""
+    """Parse a JSON object of endpoints, each with an object of headers; raises ValueError without quoting it."""
     if isinstance(value, tuple):
         return value
     try:
-        given = json.loads(value) if isinstance(value, str) else value
-        return tuple(JobHeaders(parse_job_endpoint(url), _parse_headers(headers)) for url, headers in given.items())
+        parsed = json.loads(value) if isinstance(value, str) else value
+        return tuple(JobHeaders(parse_job_endpoint(url), _parse_headers(headers)) for url, headers in parsed.items())
     except (ValueError, AttributeError, TypeError):
         raise ValueError(JOB_HEADERS_FORMAT) from None
 
 
-def _parse_headers(given: Any) -> tuple[tuple[str, SecretStr], ...]:
-    for name, value in given.items():
+def _parse_headers(headers: Any) -> tuple[tuple[str, SecretStr], ...]:
+    for name, value in headers.items():
         ours = is_client_header(name) or name.lower() in _RESERVED_JOB_HEADERS
         if ours or not HEADER_NAME.fullmatch(name) or not (value.isascii() and value.isprintable() and value.strip()):
             raise ValueError
-    if len({name.lower() for name in given}) < len(given):
+    if len({name.lower() for name in headers}) < len(headers):
         raise ValueError
-    return tuple((name, SecretStr(value)) for name, value in given.items())
+    return tuple((name, SecretStr(value)) for name, value in headers.items())

@@ -1,8 +1,8 @@
-"""Read what a script job is to do from the two files its environment names, anew for each job (A-05).
+"""Load the configuration of a script job, for each job again (A-05).
 
 `CONFIG_PATH` names the script settings, `MCP_CONFIG_PATH` the MCP servers of the agent that fetches the page. An empty
-variable counts as unset. A relative path counts from the folder that the process was started in; paths inside the MCP
-file count from that file.
+variable counts as unset. A relative path starts at the working directory of the process; paths inside the MCP
+file start at that file's folder.
 """
 
 import os
@@ -21,18 +21,18 @@ from toolweave.errors import ConfigError, MissingVariable
 
 @dataclass(frozen=True, slots=True)
 class ScriptJob:
-    """What a script job is to do: with `mcp` an agent fetches the page, without it is fetched by plain HTTP."""
+    """Configuration of a script job: with `mcp` an agent fetches the page, otherwise plain HTTP does."""
 
     settings: ScriptSettings = field(default_factory=ScriptSettings)
     mcp: McpConfig | None = None
 
 
 def read_script_job(environ: Mapping[str, str] = os.environ) -> ScriptJob:
-    """Read the files that the environment names now; blocks, for as long as reading files takes.
+    """Read the files that the environment names now; this blocks the calling thread.
 
     Raises:
-        ConfigError: a file that is named is absent, not readable or wrong; names the variable, the file with the line
-            where there is one, and the reason, and shows no value.
+        ConfigError: a file is absent, unreadable or invalid; names the variable, the file with the line, and the
+            reason, without values.
         MissingVariable: the MCP file refers to variables that are not set.
     """
     settings = load_settings(environ)
@@ -40,7 +40,7 @@ def read_script_job(environ: Mapping[str, str] = os.environ) -> ScriptJob:
 
 
 def env_script_settings(settings: Settings, environ: Mapping[str, str] = os.environ) -> ScriptSettings:
-    """Load the script settings that CONFIG_PATH names; unset, give the documented defaults.
+    """Load the script settings that CONFIG_PATH names; return the documented defaults if it is unset.
 
     Raises:
         ConfigError: as `read_script_job`.
@@ -50,7 +50,7 @@ def env_script_settings(settings: Settings, environ: Mapping[str, str] = os.envi
 
 
 def env_mcp_config(settings: Settings, environ: Mapping[str, str] = os.environ) -> McpConfig | None:
-    """Load the MCP servers that MCP_CONFIG_PATH names; unset, there are none.
+    """Load the MCP servers that MCP_CONFIG_PATH names; return None if it is unset.
 
     Raises:
         ConfigError, MissingVariable: as `read_script_job`.
@@ -62,11 +62,11 @@ def env_mcp_config(settings: Settings, environ: Mapping[str, str] = os.environ) 
 
 
 def load_job_mcp_config(path: Path, settings: Settings, environ: Mapping[str, str] = os.environ) -> McpConfig:
-    """Load the MCP servers of a job: every variable that the enabled ones refer to has to be set.
+    """Load the MCP servers of a job; every variable of enabled servers must be set.
 
     Raises:
-        ConfigError: the file is absent, wrong, or enables no server; names the file and the reason.
-        MissingVariable: variables that it refers to are not set.
+        ConfigError: the file is absent, invalid, or enables no server; names the file and the reason.
+        MissingVariable: variables that the file refers to are not set.
     """
     config = load_mcp_config(path, mcp_variables(settings, environ), strict=True, settings=settings)
     for warning in config.warnings:
@@ -78,7 +78,7 @@ def load_job_mcp_config(path: Path, settings: Settings, environ: Mapping[str, st
 
 @contextmanager
 def _variable_in_errors(setting: str) -> Iterator[None]:
-    """Name in errors the variable that names the file."""
+    """Add the environment variable that names the file to errors."""
     variable = variable_name(setting)
     try:
         yield

@@ -1,16 +1,16 @@
-"""Read the settings of video scripts: which model writes them, in which language, voice and length (A-05).
+"""Load the settings of video scripts: model, language, voice and length (A-05).
 
 ```yaml
 model: google/gemini-2.5-flash      # default: the model of the process, TOOLWEAVE_MODEL
-base_url: https://openrouter.ai/api/v1  # default: the endpoint of the process; with it, model is needed
-language: auto                      # auto: the page's own
+base_url: https://openrouter.ai/api/v1  # default: the endpoint of the process; requires model
+language: auto                      # auto: the page's language
 narration: {character: A calm teacher, style: Plain sentences}
 personas:
   - {id: host, name: Mika, character: 'Curious, asks questions'}
 target_length_s: 180
-length_factor: 4                    # a script four times too long or too short is refused
+length_factor: 4                    # a script four times too long or too short is rejected
 sections: {min: 3, max: 8}
-article_tokens: 24000               # what one model call may read of the article; more is condensed in parts first
+article_tokens: 24000               # input of one model call; a longer article is condensed in parts first
 ```
 """
 
@@ -40,14 +40,14 @@ _NULL_TEXTS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 def read_yaml(path: Path) -> ConfigDocument:
-    """Read and parse a YAML file; one with comments only is an empty mapping.
+    """Read and parse a YAML file; a file with comments only is an empty mapping.
 
-    Only what settings need is read: mappings, lists and texts. A plain value is the text that it is written as, so that
-    the language `no` is no boolean; a key without a value counts as left out.
+    Supports mappings, lists and texts. A plain value is a text as written, so that the language `no` is not a boolean.
+    A key without a value counts as absent.
 
     Raises:
-        ConfigError: not readable, empty, not YAML, or more than settings need: a repeated key, an alias, several
-            documents, a key that is no text; names file, line and fix, and never shows the text.
+        ConfigError: the file is unreadable, empty, not YAML, or has unsupported YAML (a repeated key, an alias, several
+            documents, a key that is not a text); names file, line and fix, without quoting the text.
     """
     text, source = read_config_text(path), str(path)
     if not text.strip():
@@ -64,7 +64,7 @@ def read_yaml(path: Path) -> ConfigDocument:
 
 
 class _NodeReader:
-    """Turn nodes into values, and note their lines."""
+    """Converts YAML nodes to values, and records their lines."""
 
     def __init__(self, lines: dict[JsonPath, int], source: str) -> None:
         self._lines = lines
@@ -73,7 +73,7 @@ class _NodeReader:
 
     def value(self, node: yaml.Node, path: JsonPath) -> Any:
         if id(node) in self._seen:
-            raise self._error(node, "an alias (*name) is not read here.", "Write the value out.")
+            raise self._error(node, "aliases (*name) are not supported.", "Write the value out.")
         self._seen.add(id(node))
         self._lines.setdefault(path, _node_line(node))
         if isinstance(node, yaml.ScalarNode):
@@ -86,7 +86,7 @@ class _NodeReader:
                 raise self._error(key, "a key must be a text.", "Put values with braces into quotes.")
             place = (*path, key.value)
             if place in self._lines:
-                raise self._error(key, "this key is given twice.", "Keep one of them.")
+                raise self._error(key, "this key is repeated.", "Keep one of them.")
             self._lines[place] = _node_line(key)
             if (value := self.value(item, place)) is not None:
                 members[key.value] = value
@@ -123,14 +123,14 @@ class _SettingsPart(BaseModel):
 
 
 class NarrationVoice(_SettingsPart):
-    """Who tells the script and how; empty texts leave it to the model."""
+    """The narrator's character and style; the model chooses if they are empty."""
 
     character: Text = ""
     style: Text = ""
 
 
 class Persona(_SettingsPart):
-    """One of the speakers of a script; narrations name it by `id`."""
+    """A speaker of a script; narrations refer to it by `id`."""
 
     id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
     name: Name
@@ -138,7 +138,7 @@ class Persona(_SettingsPart):
 
 
 class SectionCount(_SettingsPart):
-    """How many sections a script has."""
+    """Minimum and maximum number of sections of a script."""
 
     min: int = Field(default=3, ge=1, le=50)
     max: int = Field(default=8, ge=1, le=50)
@@ -151,17 +151,17 @@ class SectionCount(_SettingsPart):
 
 
 def _check_endpoint(text: str) -> str:
-    """Accept a URL without credentials: the settings of a job go into its thread's state."""
+    """Reject a URL with credentials: the settings of a job are stored in its thread's state."""
     if urlsplit(check_http_url(text)).username is not None:
-        raise ValueError("must hold no credentials: keys are read from the environment, such as OPENAI_API_KEY")
+        raise ValueError("must not contain credentials: set keys in the environment, such as OPENAI_API_KEY")
     return text
 
 
 class ScriptSettings(_SettingsPart):
-    """What scripts are to be like; `ScriptSettings()` holds the documented defaults (A-05).
+    """Settings of scripts; `ScriptSettings()` has the documented defaults (A-05).
 
-    `model` and `base_url` None stand for those of the process. `target_length_s` is the spoken length in seconds,
-    `article_tokens` how much of an article one model call may read.
+    `model` and `base_url` None mean those of the process. `target_length_s` is the spoken length in seconds,
+    `article_tokens` the maximum part of an article in one model call.
     """
 
     model: Name | None = None
@@ -177,7 +177,7 @@ class ScriptSettings(_SettingsPart):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.base_url and not self.model:
-            raise ValueError("names a base_url, but no model there")
+            raise ValueError("has a base_url, but no model for it")
         ids = [persona.id for persona in self.personas]
         if len(set(ids)) < len(ids):
             raise ValueError("has two personas with the same id")
@@ -185,13 +185,13 @@ class ScriptSettings(_SettingsPart):
 
 
 def load_script_settings(path: Path | None, environ: Mapping[str, str] = os.environ) -> ScriptSettings:
-    """Read the file; without one, give the defaults. Unknown keys are logged, and ignored.
+    """Load the file, or return the defaults without one. Unknown keys are logged and ignored.
 
-    `{env:VAR}` in values is filled in from `environ`, by default the process's.
+    `{env:VAR}` in values is replaced from `environ` (default: the process environment).
 
     Raises:
-        ConfigError: the file is not readable, not YAML, or a value is wrong or refers to a variable that is not set;
-            names file, line and fix, and shows no value.
+        ConfigError: the file is unreadable, not YAML, or a value is invalid or refers to a variable that is not set;
+            names file, line and fix, without values.
     """
     if path is None:
         return ScriptSettings()
@@ -200,9 +200,9 @@ def load_script_settings(path: Path | None, environ: Mapping[str, str] = os.envi
         raise ConfigError("must be a mapping.", source=document.locate(()), fix="Write lines such as language: auto.")
     if document.value and not document.value.keys() & ScriptSettings.model_fields.keys():
         raise ConfigError(
-            "holds none of the keys of script settings.",
+            "has none of the keys of script settings.",
             source=document.locate(()),
-            fix=f"Name the file that has them: {', '.join(ScriptSettings.model_fields)}.",
+            fix=f"Use the file that has them: {', '.join(ScriptSettings.model_fields)}.",
         )
     for warning in unknown_fields(document, (), ScriptSettings):
         logger.warning("script settings: {}", warning)
@@ -219,11 +219,11 @@ def _fill_references(document: ConfigDocument, environ: Mapping[str, str]) -> di
     for key, item in document.value.items():
         if malformed := malformed_references(item, (key,)):
             raise ConfigError(
-                f"{format_path(malformed[0])} holds a reference that cannot be read.",
+                f"{format_path(malformed[0])} contains an invalid reference.",
                 source=document.locate(malformed[0]),
                 fix="Write {env:NAME} or {env:NAME:-default}.",
             )
         if problem := find_unresolved(item, environ).problem:
             raise ConfigError(f"{key}: {problem}", source=document.locate((key,)))
-    resolved: dict[str, Any] = fill_references(document.value, environ)
-    return resolved
+    filled: dict[str, Any] = fill_references(document.value, environ)
+    return filled

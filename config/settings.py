@@ -1,6 +1,6 @@
-"""Hold every setting of a Toolweave process; nothing outside this room reads the environment.
+"""The settings of a Toolweave process; only this package reads the environment.
 
-The forms of values are here too: URLs, paths, keys that sign webhooks, tables of queries. Errors never repeat a value.
+It also validates the values: URLs, paths, webhook signing keys, tables for queries. Errors never quote a value.
 """
 
 import base64
@@ -39,14 +39,14 @@ from toolweave.config.variables import ToolVariables, parse_tool_variables
 from toolweave.errors import ConfigError
 
 PREFIX = "TOOLWEAVE_"
-# Set by us for the configuration files we ship, never a setting of their own.
+# Set by Toolweave for its shipped configuration files, never read as a setting.
 _ONLY_IN_CONFIGURATION_FILES = ("TOOLWEAVE_PYTHON",)
 _KEY_PREFIX = "whsec_"
 _MIN_KEY_BYTES, _MAX_KEY_BYTES = 24, 64
 
 
 def is_http_url(text: str) -> bool:
-    """Tell whether `text` is an absolute http(s) URL without spaces or control characters."""
+    """Return whether `text` is an absolute http(s) URL without spaces or control characters."""
     if any(character.isspace() or not character.isprintable() for character in text):
         return False
     try:
@@ -57,19 +57,19 @@ def is_http_url(text: str) -> bool:
 
 
 def check_http_url(text: str) -> str:
-    """Accept an http or https URL with a host."""
+    """Return the text if it is an http or https URL with a host; otherwise raise ValueError."""
     if not is_http_url(text):
         raise ValueError("must be an http:// or https:// URL")
     return text
 
 
 def decode_webhook_keys(text: str) -> tuple[bytes, ...]:
-    """Decode the keys, separated by spaces: all of them sign, so that a receiver can change from one to the next.
+    """Decode webhook signing keys, separated by spaces, in the form of the Standard Webhooks specification.
 
-    Their form is that of the Standard Webhooks specification.
+    Every key signs each delivery, so that a receiver can change from one key to the next.
 
     Raises:
-        ValueError: a key is not of the form; the text is not repeated.
+        ValueError: a key has another form; the error does not quote it.
     """
     words = text.split()
     try:
@@ -86,7 +86,7 @@ def decode_webhook_keys(text: str) -> tuple[bytes, ...]:
 
 
 def _check_origin(text: str) -> str:
-    """Accept `*` or scheme://host[:port]."""
+    """Return the origin: `*` or scheme://host[:port]; otherwise raise ValueError."""
     origin = text.rstrip("/")
     if text != "*" and (not is_http_url(origin) or origin.count("/") != 2):
         raise ValueError("each origin must be * or http(s)://host[:port], separated by commas")
@@ -106,7 +106,7 @@ def _parse_string_object(value: Any) -> Any:
 
 
 def _expand_home(path: Path) -> Path:
-    """Expand a leading `~`: no shell has done it for a variable that came from a file. As there, `~nobody` stays."""
+    """Expand a leading `~`, which no shell expands in a variable from a file; an unknown `~user` stays."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -125,7 +125,7 @@ def _check_webhook_secret(secret: SecretStr) -> SecretStr:
 
 
 def _check_command_line(value: str) -> str:
-    """Accept what a shell would split into a program and its arguments."""
+    """Return a command line that splits into a program and its arguments; otherwise raise ValueError."""
     try:
         words = shlex.split(value)
     except ValueError:
@@ -143,10 +143,10 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(comma_separated(str))]
 
 
 class Settings(BaseModel):
-    """Settings as fields; `load_settings` fills them from `TOOLWEAVE_<FIELD>` variables.
+    """The settings; `load_settings` reads them from `TOOLWEAVE_<FIELD>` variables.
 
-    Constructing `Settings(...)` directly takes arguments and defaults only and never looks at the environment.
-    Secrets show neither in `repr` nor in validation errors (D-3).
+    `Settings(...)` itself uses arguments and defaults only and never reads the environment. Neither `repr` nor
+    validation errors show secrets (D-3).
     """
 
     model_config = ConfigDict(
@@ -181,7 +181,7 @@ class Settings(BaseModel):
         default=(), repr=False
     )
     job_headers: Annotated[tuple[JobHeaders, ...], BeforeValidator(parse_job_headers)] = Field(default=(), repr=False)
-    # Below the limit of every tool, so that it is the job's endpoint that is named.
+    # Below the timeout of every tool, so that the error names the job's endpoint.
     job_timeout_s: float = Field(default=3.5, gt=0, le=3.8, allow_inf_nan=False)
     file_roots: Texts = Field(default=(), repr=False)
     file_ignore: Texts = Field(default=(), repr=False)
@@ -218,49 +218,49 @@ class Settings(BaseModel):
 
 
 def load_settings(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
-    """Read the settings from `environ` (default: the process's); `overrides` win, None ones are ignored.
+    """Read the settings from `environ` (default: the process environment); `overrides` that are not None win.
 
     An empty variable counts as unset.
 
     Raises:
-        ConfigError: a value is of the wrong type or range; names every such variable, shows no value.
+        ConfigError: a value has the wrong type or range; names every such variable, without values.
     """
-    given = {name: value for name, value in overrides.items() if value is not None}
+    provided = {name: value for name, value in overrides.items() if value is not None}
     found = {name.upper(): value for name, value in environ.items() if value.strip()}
     names = {field: variable_name(field) for field in Settings.model_fields}
-    # The keys of model providers are read with our prefix, too.
+    # The keys of model providers may also have our prefix.
     values = {
         field: found[name] for field in names for name in (f"{PREFIX}{field.upper()}", names[field]) if name in found
     }
     try:
-        return Settings(**(values | given))
+        return Settings(**(values | provided))
     except ValidationError as error:
-        shown = names | {name: name for name in given}
+        labels = names | {name: name for name in provided}
         raise ConfigError(
-            " ".join(f"{shown[str(location[0])]} {expected}." for location, expected in problems_in(error)),
+            " ".join(f"{labels[str(location[0])]} {expected}." for location, expected in problems_in(error)),
             source="settings",
             fix="Correct the value, or unset it to use the default.",
         ) from None
 
 
 def export_settings(settings: Settings, fields: Iterable[str]) -> None:
-    """Set the variables of `fields` in the process's environment, for code that reads its own settings later."""
+    """Set the variables of `fields` in the process environment, for code that loads the settings later."""
     os.environ.update({variable_name(field): str(getattr(settings, field)) for field in fields})
 
 
 def copy_environment() -> dict[str, str]:
-    """Copy the process's environment, for another process that is to start as this one did."""
+    """Return a copy of the process environment, for starting another process with it."""
     return dict(os.environ)
 
 
 def variable_name(field: str) -> str:
-    """Name the environment variable that sets `field`."""
+    """Return the environment variable that sets `field`."""
     alias = Settings.model_fields[field].validation_alias if field in Settings.model_fields else None
     return alias if isinstance(alias, str) else f"{PREFIX}{field.upper()}"
 
 
 def unknown_variables(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """List the `TOOLWEAVE_` variables that set nothing, each with the nearest known name; never a value."""
+    """Return the unknown `TOOLWEAVE_` variables, each with the nearest known name, without values."""
     known = [variable_name(field) for field in Settings.model_fields]
     return tuple(
         _with_suggestion(name, known)
@@ -284,7 +284,7 @@ _MAX_SHOWN_CHARS = 40
 
 @dataclass(frozen=True, slots=True)
 class AllowedTable:
-    """A table that may be read; `schema` None stands for the database's own choice, `columns` None for all."""
+    """A table that may be read; `schema` None means the database's default schema, `columns` None all columns."""
 
     name: str
     schema: str | None = None
@@ -292,27 +292,27 @@ class AllowedTable:
 
     @property
     def label(self) -> str:
-        """Return the name that callers use."""
+        """Return the name that callers use for the table."""
         return f"{self.schema}.{self.name}" if self.schema else self.name
 
 
 def parse_query_tables(text: str) -> tuple[AllowedTable, ...]:
-    """Split at commas; each part is `table`, `schema.table` or either with `(column, …)`, odd names in double quotes.
+    """Parse a list of `table` or `schema.table`, optionally with `(column, …)`; special names are in double quotes.
 
     Raises:
-        ConfigError: it is not such a list, or names a table or a column of one twice; says where.
+        ConfigError: the list is invalid, or repeats a table or a column; quotes the position.
     """
     tables: dict[str, AllowedTable] = {}
-    place = 0
-    while place < len(text) and text[place:].strip(" \t\r\n,"):
-        found = _TABLE.match(text, place)
+    position = 0
+    while position < len(text) and text[position:].strip(" \t\r\n,"):
+        found = _TABLE.match(text, position)
         if found is None:
-            raise _tables_error(f"this is no list of tables from {text[place:].strip()[:_MAX_SHOWN_CHARS]!r} on.")
+            raise _tables_error(f"the list is invalid from {text[position:].strip()[:_MAX_SHOWN_CHARS]!r} on.")
         table = _parse_table(found)
         if table.label in tables:
             raise _tables_error(f"it names the table {table.label} twice.")
         tables[table.label] = table
-        place = found.end()
+        position = found.end()
     return tuple(tables.values())
 
 
@@ -328,5 +328,5 @@ def _unquote(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-def _tables_error(what: str) -> ConfigError:
-    return ConfigError(what, source=_TABLES_SETTING, fix=_TABLES_FIX)
+def _tables_error(problem: str) -> ConfigError:
+    return ConfigError(problem, source=_TABLES_SETTING, fix=_TABLES_FIX)

@@ -1,11 +1,11 @@
-"""Fill in what configuration values refer to: {env:VAR}, and in headers {user:field} and {configurable:name}.
+"""Replace references in configuration values: {env:VAR}, and in headers {user:field} and {configurable:name}.
 
-Errors name variables and never show values. A header template is parsed before variables are filled in, so that the
-value of a variable is never read as a template.
+Errors name variables and never show values. A header template is parsed before variables are replaced, so that a
+variable's value is never parsed as a template.
 
-TOOLWEAVE_TOOL_ENV lists the variables that tool configurations may refer to, and the hosts that get their values (W-01,
-W-08). A caller who may register tools chooses the host that the value of `{env:VAR}` is sent to. So a configuration
-may refer only to variables of this list, each, if the operator says so, for one host: `TOOL_SHOP_*@api.shop.com`.
+TOOLWEAVE_TOOL_ENV lists the variables that tool configurations may refer to, and the hosts that may get their values
+(W-01, W-08). A caller who registers a tool chooses the host to which the value of `{env:VAR}` is sent. Therefore a
+configuration may refer only to variables in this list, optionally for one host each: `TOOL_SHOP_*@api.shop.com`.
 """
 
 import os
@@ -28,14 +28,14 @@ _OPENING = re.compile(r"\{env:|\$\{input:")
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedReferences:
-    """What a value refers to: variables without a value or default, and what only an editor has."""
+    """Unresolved references of a value: variables without value or default, and variables of editors."""
 
     missing: tuple[str, ...] = ()
     editor_only: tuple[str, ...] = ()
 
     @property
     def problem(self) -> str | None:
-        """Say in one paragraph why the value cannot be resolved, None when it can."""
+        """Return one paragraph on why the value cannot be resolved, or None if it can."""
         parts = []
         if self.missing:
             verb, example = ("is", self.missing[0]) if len(self.missing) == 1 else ("are", "NAME")
@@ -48,7 +48,7 @@ class UnresolvedReferences:
 
 
 def strings_in(value: Any, path: JsonPath = ()) -> Iterator[tuple[JsonPath, str]]:
-    """Yield the strings of a parsed value, each with the path to it."""
+    """Yield the strings of a parsed value, each with its path."""
     if isinstance(value, str):
         yield path, value
     members = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
@@ -57,12 +57,12 @@ def strings_in(value: Any, path: JsonPath = ()) -> Iterator[tuple[JsonPath, str]
 
 
 def holds_reference(value: Any) -> bool:
-    """Tell whether a parsed value contains a reference, at any depth."""
+    """Return whether a parsed value contains a reference, at any depth."""
     return any(_REFERENCE.search(text) or _EDITOR_VARIABLE.search(text) for _, text in strings_in(value))
 
 
 def malformed_references(value: Any, path: JsonPath = ()) -> list[JsonPath]:
-    """List the paths of strings that open a reference but hold none, such as {env:MY-VAR} or an unclosed one."""
+    """Return the paths of strings with a malformed reference, such as {env:MY-VAR} or an unclosed one."""
     return [
         place
         for place, text in strings_in(value, path)
@@ -71,7 +71,7 @@ def malformed_references(value: Any, path: JsonPath = ()) -> list[JsonPath]:
 
 
 def find_unresolved(value: Any, environ: Mapping[str, str]) -> UnresolvedReferences:
-    """Collect what cannot be resolved, in order of appearance; an empty variable counts as unset (A-06)."""
+    """Return the unresolvable references in order of appearance; an empty variable counts as unset (A-06)."""
     missing: dict[str, None] = {}
     editor: dict[str, None] = {}
     for _, text in strings_in(value):
@@ -83,9 +83,9 @@ def find_unresolved(value: Any, environ: Mapping[str, str]) -> UnresolvedReferen
 
 
 def fill_references(value: Any, environ: Mapping[str, str]) -> Any:
-    """Replace every {env:VAR} reference in the strings of a parsed value; the result is not resolved again.
+    """Replace every {env:VAR} reference in the strings of a parsed value, once; other values stay unchanged.
 
-    Only for values without problems (`find_unresolved`); what is not a string stays as it is.
+    Call it only for values without unresolved references (`find_unresolved`).
     """
     if isinstance(value, str):
         return _REFERENCE.sub(lambda match: environ.get(match["variable"]) or match["default"] or "", value)
@@ -97,13 +97,13 @@ def fill_references(value: Any, environ: Mapping[str, str]) -> Any:
 
 
 def variable_names(value: Any) -> tuple[str, ...]:
-    """List the variables that a parsed value refers to, each once."""
+    """Return the variables that a parsed value refers to, each once."""
     found = (match["variable"] for _, text in strings_in(value) for match in _REFERENCE.finditer(text))
     return tuple(dict.fromkeys(found))
 
 
 def env_values(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """List the values that `resolve` takes from `environ`; a default stands in the file and is not among them."""
+    """Return the values that `fill_references` takes from `environ`, without defaults, which are in the file."""
     return tuple(environ[name] for name in variable_names(value) if environ.get(name))
 
 
@@ -120,7 +120,7 @@ TEMPLATE_PLACE_PROBLEM = "contains a caller template, which is allowed only in h
 
 @dataclass(frozen=True, slots=True)
 class CallerField:
-    """One reference to the caller: `path` is dotted; without a `default` a call of somebody who lacks it is refused."""
+    """A reference to a field of the caller: `path` is dotted; without `default` a caller must have the field."""
 
     source: Source
     path: str
@@ -129,18 +129,18 @@ class CallerField:
 
 @dataclass(frozen=True, slots=True)
 class HeaderTemplate:
-    """A header's value in parts: text as it is, and fields to be read from whoever calls."""
+    """A header's value in parts: texts, and fields of the caller."""
 
     parts: tuple[str | CallerField, ...] = field(repr=False)
 
     @property
     def needs_caller(self) -> bool:
-        """Say whether there is no value without a caller."""
+        """Return whether the value requires a field of the caller."""
         return any(isinstance(part, CallerField) and part.default is None for part in self.parts)
 
 
 def parse_template(text: str, environ: Mapping[str, str]) -> HeaderTemplate | None:
-    """Take a value apart, its variables filled in; None when nothing in it depends on the caller."""
+    """Parse a value and replace its variables; return None if it does not depend on the caller."""
     parts: list[str | CallerField] = []
     end = 0
     for match in _CALLER_FIELD.finditer(text):
@@ -156,7 +156,7 @@ def parse_template(text: str, environ: Mapping[str, str]) -> HeaderTemplate | No
 
 
 def header_templates(raw: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, HeaderTemplate]:
-    """Return those headers of an entry, as written, that depend on the caller."""
+    """Return the headers of an entry as written that depend on the caller."""
     headers = raw.get("headers")
     if not isinstance(headers, dict):
         return {}
@@ -165,11 +165,11 @@ def header_templates(raw: Mapping[str, Any], environ: Mapping[str, str]) -> dict
 
 
 def template_problem(raw: Mapping[str, Any], *, has_headers: bool) -> tuple[JsonPath, str] | None:
-    """Find where an entry holds a template that is malformed, or cannot have one, and say which.
+    """Return the path and the problem of the first template that is malformed or not allowed there.
 
     Args:
         raw: the known keys of the entry as written.
-        has_headers: its transport sends headers.
+        has_headers: whether its transport sends headers.
     """
     for path, text in strings_in(raw):
         if _CALLER_OPENING.search(text) and (path[0] != "headers" or not has_headers):
@@ -182,33 +182,33 @@ def template_problem(raw: Mapping[str, Any], *, has_headers: bool) -> tuple[Json
 DEFAULT_ALLOWED = "TOOL_*"
 TOOL_ENV_SETTING = "TOOLWEAVE_TOOL_ENV"
 _VARIABLE = re.compile(r"(?P<names>[A-Za-z_*?][A-Za-z0-9_*?]*)(?:@(?P<host>[^/]+))?")
-# A host is written without the port that its scheme has anyway.
+# A host is written without the default port of its scheme.
 _DEFAULT_PORTS = (80, 443)
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedVariable:
-    """A glob of variable names, in which case counts, and the one host that their values may go to.
+    """A case-sensitive glob of variable names, and the only host that may get their values.
 
-    A host without a port stands for the usual port only, not for every one.
+    A host without a port means the default port only.
     """
 
     names: str
     host: str | None = None
 
     def covers(self, name: str, authority: str) -> bool:
-        """Say whether a variable's value may go to `authority`: a host with its port unless that is the usual one."""
+        """Return whether `authority` (a host, with its port unless it is the default) may get a variable's value."""
         return fnmatchcase(name, self.names) and (self.host is None or _parse_host(self.host) == _parse_host(authority))
 
 
 @dataclass(frozen=True, slots=True)
 class ToolVariables:
-    """The setting: which variables tool configurations may refer to."""
+    """The variables that tool configurations may refer to (TOOLWEAVE_TOOL_ENV)."""
 
     allowed: tuple[AllowedVariable, ...] = (AllowedVariable(DEFAULT_ALLOWED),)
 
     def reference_problems(self, texts: Mapping[str, str], authority: str) -> list[str]:
-        """List what is wrong with references in `texts`, by where they stand; the tool's host is `authority`."""
+        """Return the problems of references in `texts`, which are keyed by location, for a tool at `authority`."""
         problems = []
         for place, text in texts.items():
             if malformed_references(text) or "${input:" in text:
@@ -221,11 +221,11 @@ class ToolVariables:
         return problems
 
     def resolve(self, text: str, authority: str, environ: Mapping[str, str] = os.environ) -> str:
-        """Fill in the variables of a text that goes to `authority` (default: from the process's environment).
+        """Replace the variables of a text that is sent to `authority`, by default from the process environment.
 
         Raises:
-            ConfigError: one may not be referred to for this host.
-            MissingVariable: one has neither a value nor a default.
+            ConfigError: a variable is not allowed for this host.
+            MissingVariable: a variable has neither a value nor a default.
         """
         if problems := self.reference_problems({"The tool's configuration": text}, authority):
             raise ConfigError(" ".join(problems), fix=f"The operator of this server adds it to {TOOL_ENV_SETTING}.")
@@ -234,29 +234,29 @@ class ToolVariables:
         return str(fill_references(text, environ))
 
     def env_values(self, text: str, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-        """List the values that `resolve` takes from the environment for a text."""
+        """Return the values that `resolve` takes from the environment for a text."""
         return env_values(text, environ)
 
 
 def _parse_allowed_variable(text: str) -> AllowedVariable:
-    """Read one entry: a glob of names, also with `@host`; raises ValueError, without repeating it."""
+    """Parse one entry: a glob of names, optionally with `@host`; raises ValueError without quoting it."""
     found = _VARIABLE.fullmatch(text)
     if found is None:
-        raise ValueError("must be names of variables with * and ?, each also with @host, separated by commas")
+        raise ValueError("must be variable names with * and ?, each optionally with @host, separated by commas")
     if found["host"] is not None:
         _parse_host(found["host"])
     return AllowedVariable(found["names"], found["host"])
 
 
 def parse_tool_variables(value: Any) -> Any:
-    """Read the setting."""
+    """Parse the setting."""
     return ToolVariables(comma_separated(_parse_allowed_variable)(value)) if isinstance(value, str) else value
 
 
 def _parse_host(host: str) -> AllowedTarget:
-    """Read a host as `TOOLWEAVE_OUTBOUND_ALLOW` has them, so that every spelling of one is the same."""
+    """Parse a host as in `TOOLWEAVE_OUTBOUND_ALLOW`, so that all spellings of a host are equal."""
     try:
         place = parse_allowed_target(host)
     except ValueError:
-        raise ValueError("what follows an @ must be one host, with its port unless that is the usual one") from None
+        raise ValueError("the text after @ must be one host, with its port unless it is the default port") from None
     return AllowedTarget(place.host) if place.port in _DEFAULT_PORTS else place

@@ -272,7 +272,7 @@ async def ask_model(
     called = answer.tool_calls or answer.invalid_tool_calls
     problem = CUT_ANSWER_PROBLEMS.get(answer_status(answer))
     if problem is None and not (called and function) and not answer.text.strip():
-        problem = "The model's answer is empty."
+        problem = "The model returned an empty answer."
     if problem:
         advice = f" {function.cut_advice}" if function and answer_status(answer) == "length" else ""
         raise StageFailed(f"{problem}{advice}".rstrip(), model_usage=[usage])

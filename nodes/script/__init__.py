@@ -1,10 +1,10 @@
-"""Make a video script of a page: fetch it, tell its article from the rest, write, validate (A-04).
+"""Write a video script from a web page: fetch the page, extract its article, write, validate (A-04).
 
-Where to look, in the order of a job (`graphs/script_writer.py` draws it):
+The modules in the order of a job (`graphs/script_writer.py` has the graph):
 
-- `state`: the job's fields, and the first node, which reads what it is to do; `page`: a page's article.
-- `fetching`: `fetch_plain` asks by plain HTTP, `pages_from_tools` makes a page of what an agent's tools returned.
-- `extraction` starts a process, `page_reader`, which reads markdown, and HTML with trafilatura.
-- `article_parts` divides the article, `prompts` plans the script and has all prompts, `write` calls the model.
-- `validate` checks the script, and has it corrected once; `script_file` writes it as YAML.
+- `state`: the job's state, and the first node, which reads its settings; `page`: a page's article.
+- `fetching`: `fetch_plain` fetches by plain HTTP, `pages_from_tools` builds a page from tool results.
+- `extraction` starts the process `page_reader`, which reads markdown, and HTML with trafilatura.
+- `article_parts` splits the article, `prompts` plans the script and has all prompts, `write` calls the model.
+- `validate` checks the script, and lets the model correct it once; `script_file` writes it as YAML.
 """

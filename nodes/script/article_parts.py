@@ -1,7 +1,7 @@
-"""Hold what a script is written from, an article's sections in order, and divide a long article into parts.
+"""Split an article into blocks, one per section, and a long article into parts that fit into a token budget.
 
-Parts end between sections, then paragraphs, then sentences. Nothing is lost: the pieces of a section, joined, are its
-text again.
+A part ends between sections if possible, otherwise between paragraphs or sentences. No text is lost: the joined pieces
+of a section equal its text.
 """
 
 import re
@@ -13,12 +13,12 @@ MAX_HEADING_CHARS = 300
 
 
 def page_blocks(page: ArticlePage) -> list[Block]:
-    """Give the sections of a page."""
+    """Return a page's sections as blocks."""
     return [make_block(*section) for section in split_sections(page["text"])]
 
 
 def make_block(heading: str, text: str) -> Block:
-    """Make a block; a heading that is too long for one stands in the text, too."""
+    """Build a block; a heading that is too long is shortened and repeated in full in the text."""
     line = " ".join(heading.split())
     if len(line) <= MAX_HEADING_CHARS:
         return Block(line, text.strip())
@@ -26,7 +26,7 @@ def make_block(heading: str, text: str) -> Block:
 
 
 def blocks_to_markdown(blocks: Sequence[Block]) -> str:
-    """Write blocks one below the other, each heading as a line `## heading`."""
+    """Return the blocks as markdown, each heading as a line `## heading`."""
     return "\n\n".join(part for block in blocks for part in _markdown_parts(block))
 
 
@@ -40,39 +40,39 @@ def _markdown_parts(block: Block) -> Iterator[str]:
 CONTINUED = " (continued)"
 _UNITS_PER_TOKEN = 12
 _FRAME_WEIGHT = 4 * _UNITS_PER_TOKEN
-"""Room for the marks around a heading and the empty lines around a text."""
+"""Weight of the marks around a heading and the empty lines around a text."""
 _MAX_CHAR_WEIGHT = 16
-"""What one character counts at most, in twelfths of a token."""
+"""Maximum weight of one character, in twelfths of a token."""
 _SENTENCE_END = r"[.!?…؟।][\"'”’»)\]]*\s+|[。！？][”’」』）]*\s*"
 _BREAKS = tuple(re.compile(pattern) for pattern in (r"\n[ \t]*\n\s*", r"\n", _SENTENCE_END, r"\s+"))
 
 
 def estimate_tokens(blocks: Sequence[Block]) -> int:
-    """Estimate how many tokens blocks take with their headings: a quarter of one for a Latin character.
+    """Estimate the tokens of blocks with their headings: a quarter of a token for a Latin character.
 
-    A Chinese character counts as a whole one, an accented, Greek or Cyrillic one as two thirds: rather too many than
-    too few.
+    A Chinese character counts as one token, an accented, Greek or Cyrillic one as two thirds. The estimate is rather
+    too high than too low.
     """
     return -(-sum(map(_block_weight, blocks)) // _UNITS_PER_TOKEN)
 
 
 def split_into_parts(blocks: Sequence[Block], budget: int) -> list[list[Block]]:
-    """Divide blocks into as few parts as their order allows, each of `budget` estimated tokens at most.
+    """Split blocks, in their order, into as few parts as possible of at most `budget` estimated tokens each.
 
-    A section that is longer than a part is divided, and its heading repeated. `budget` must leave room for a heading:
-    500 does.
+    A section that is longer than a part is split, and its heading repeated. `budget` must leave room for a heading:
+    500 is enough.
     """
     room = budget * _UNITS_PER_TOKEN
     parts: list[list[Block]] = []
-    left = 0
+    room_left = 0
     for block in blocks:
         for piece in [block] if _block_weight(block) <= room else _split_block(block, room):
             weight = _block_weight(piece)
-            if weight > left or not parts:
+            if weight > room_left or not parts:
                 parts.append([])
-                left = room
+                room_left = room
             parts[-1].append(piece)
-            left -= weight
+            room_left -= weight
     return parts
 
 
@@ -89,22 +89,22 @@ def _split_block(block: Block, room: int) -> Iterator[Block]:
 
 
 def _pack_text(text: str, room: int) -> Iterator[str]:
-    """Join what stands side by side as long as there is room."""
-    held: list[str] = []
-    left = room
-    for atom in _split_text(text, room, 0):
-        weight = _text_weight(atom)
-        if weight > left:
-            yield "".join(held)
-            held, left = [], room
-        held.append(atom)
-        left -= weight
-    if held:
-        yield "".join(held)
+    """Join consecutive pieces of a text until the room is used up."""
+    pieces: list[str] = []
+    room_left = room
+    for piece in _split_text(text, room, 0):
+        weight = _text_weight(piece)
+        if weight > room_left:
+            yield "".join(pieces)
+            pieces, room_left = [], room
+        pieces.append(piece)
+        room_left -= weight
+    if pieces:
+        yield "".join(pieces)
 
 
 def _split_text(text: str, room: int, level: int) -> Iterator[str]:
-    """Cut a text where it hurts least until every piece has room."""
+    """Split a text at the strongest break first, until each piece fits into the room."""
     if _text_weight(text) <= room:
         yield text
     elif level == len(_BREAKS):
@@ -116,7 +116,7 @@ def _split_text(text: str, room: int, level: int) -> Iterator[str]:
 
 
 def _split_after(text: str, ends: re.Pattern[str]) -> Iterator[str]:
-    """Cut behind every match; the pieces, joined, are the text."""
+    """Split a text after every match; the joined pieces equal the text."""
     start = 0
     for found in ends.finditer(text):
         yield text[start : found.end()]
@@ -130,7 +130,7 @@ def _block_weight(block: Block) -> int:
 
 
 def _text_weight(text: str) -> int:
-    """Give twelfths of tokens; those of two texts add up to those of the two joined."""
+    """Return the weight in twelfths of a token; the weights of two texts add up to that of the joined text."""
     all_bytes = len(text.encode("utf-8", "surrogatepass"))
     plain = len(text.encode("ascii", "ignore"))
     return 3 * plain + 4 * (all_bytes - plain)

@@ -1,8 +1,8 @@
-"""Tell a page's article from what stands around it, in a process of its own (A-04).
+"""Extract a page's article in a separate process (A-04).
 
-Pages come from strangers. One whose million attributes take minutes to read would hold a thread that nobody can end,
-and one of 5 MB the interpreter; a process is ended after `seconds`, has a bound of memory, and this one stays
-light: trafilatura and lxml are never loaded here (S-04).
+Pages are untrusted. A page with a million attributes takes minutes to parse in a thread that cannot be stopped, and a
+page of 5 MB can block the interpreter. The process is killed after `seconds` and has a memory limit. The main process
+stays small: it never imports trafilatura and lxml (S-04).
 """
 
 import asyncio
@@ -37,23 +37,23 @@ async def extract_page(
     seconds: float = TIMEOUT_S,
     memory_bytes: int = MAX_MEMORY_BYTES,
 ) -> ArticlePage:
-    """Give the article of a page, an HTML document, markdown or plain text.
+    """Return the article of a page: an HTML document, markdown or plain text.
 
     Args:
-        body: the page as it came.
-        url: where it was asked for.
-        content_type: the header's value, which may be empty.
-        final_url: where it came from, if elsewhere.
-        title: of a page in markdown, as far as it is known.
-        language: likewise.
-        seconds: how long it may take.
-        memory_bytes: how much memory it may take.
+        body: the received bytes.
+        url: the requested URL.
+        content_type: the value of the header, which may be empty.
+        final_url: the URL after redirects; default: `url`.
+        title: the title of a markdown page, if known.
+        language: the language of a markdown page, if known.
+        seconds: the time limit.
+        memory_bytes: the memory limit of the process.
 
     Raises:
-        FetchFailed: it holds no article, one for subscribers only, or something else than text; it is too much; or what
-            reads pages does not work here.
+        FetchFailed: the page has no article, only one for subscribers, or is not text; a limit is exceeded; or the
+            packages that read pages are not installed.
     """
-    asked = {
+    request = {
         "url": url,
         "final_url": final_url or url,
         "content_type": content_type,
@@ -65,9 +65,9 @@ async def extract_page(
     subject = f"The page {safe_url(final_url or url)}"
     try:
         async with asyncio.timeout(seconds):
-            answer = await _run_reader(json.dumps(asked).encode() + b"\n" + body)
+            answer = await _run_reader(json.dumps(request).encode() + b"\n" + body)
     except TimeoutError:
-        raise FetchFailed(f"{subject} is too complicated: its article was not found within {seconds:g} s.") from None
+        raise FetchFailed(f"{subject} is too complex: its article was not extracted within {seconds:g} s.") from None
     if "failed" in answer:
         raise FetchFailed(f"{subject} {answer['failed']}")
     page: ArticlePage = answer["page"]
@@ -75,33 +75,33 @@ async def extract_page(
 
 
 async def _run_reader(request: bytes) -> dict[str, Any]:
-    """Let the process answer, or say why it gave no answer."""
+    """Run the reader process; return its answer, or the reason why there is none."""
     process = await asyncio.create_subprocess_exec(
-        # -P: no file of the folder that this runs in is taken for a module.
+        # -P: do not import modules from the working directory.
         *(sys.executable, "-P", "-m", READER_MODULE),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        written, complaint = await process.communicate(request)
+        stdout, stderr = await process.communicate(request)
     finally:
         if process.returncode is None:
             process.kill()
         while process.returncode is None:
-            # It ends at once, and its loop, which may be about to close, must not be left with it.
+            # The killed process exits at once. Wait for it, because its event loop may close next.
             with suppress(asyncio.CancelledError):
                 await process.wait()
     if process.returncode != 0:
-        return {"failed": _exit_message(process.returncode, complaint)}
-    answer: dict[str, Any] = await asyncio.to_thread(json.loads, written)
+        return {"failed": _exit_message(process.returncode, stderr)}
+    answer: dict[str, Any] = await asyncio.to_thread(json.loads, stdout)
     return answer
 
 
-def _exit_message(code: int | None, complaint: bytes) -> str:
-    """Tell a page that was too much for the process, which shows in many ways, from an installation that is broken."""
-    last = redact_text(complaint.decode(errors="replace").strip().rpartition("\n")[2])
-    logger.warning("the process that reads pages ended with code {}: {}", code, last)
-    if any(words in last for words in _NOT_INSTALLED):
-        return "was fetched, but nothing here can read it; the log says why. Install Toolweave with all it depends on."
-    return "is too complicated to be read. Give the address of a simpler one."
+def _exit_message(code: int | None, stderr: bytes) -> str:
+    """Return the reason of an abnormal exit: a missing package, or else a page that exceeded a limit."""
+    last_line = redact_text(stderr.decode(errors="replace").strip().rpartition("\n")[2])
+    logger.warning("the process that reads pages exited with code {}: {}", code, last_line)
+    if any(words in last_line for words in _NOT_INSTALLED):
+        return "was fetched, but a package to read it is missing (see the log). Install Toolweave's dependencies."
+    return "is too complex to be read. Use the URL of a simpler page."

@@ -1,7 +1,7 @@
-"""Hold a page's article, and make it of markdown (A-04).
+"""A page's article, and how to build it from markdown (A-04).
 
-Both ways of fetching leave an ArticlePage, and the script is written from it. The process that reads pages imports
-this, so nothing heavy is imported here.
+Both fetch methods return an ArticlePage, from which the script is written. The process that reads pages imports this
+module, so it imports only small modules.
 """
 
 import re
@@ -13,17 +13,17 @@ from typing_extensions import TypedDict
 
 
 class Block(NamedTuple):
-    """A part of an article; a heading that is empty goes on with what precedes it."""
+    """A part of an article; an empty heading means that it continues the previous block."""
 
     heading: str
     text: str
 
 
 class ArticlePage(TypedDict):
-    """A page's article as JSON values, so that it goes through checkpoints.
+    """A page's article as JSON values for checkpoints.
 
-    `text` is markdown, the headings included but the title's; an image is written `![alt](caption)`. `language` is the
-    page's own word for it, such as "de" or "pt-BR", empty if it has none.
+    `text` is markdown with all headings but the title; an image is `![alt](caption)`. `language` is the language that
+    the page declares, such as "de" or "pt-BR", or empty.
     """
 
     url: str
@@ -35,22 +35,22 @@ class ArticlePage(TypedDict):
 
 
 MIN_LETTERS = 60
-"""Below it is a notice, not an article."""
-# Far more than what anybody asks about.
+"""A text with fewer letters is a notice, not an article."""
+# Enough for every threshold that the count is compared with.
 _MAX_COUNTED_CHARS = 20_000
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 def page_from_markdown(markdown: str, url: str, *, title: str = "", site: str = "", language: str = "") -> ArticlePage:
-    """Make a page of markdown.
+    """Build a page from markdown.
 
     Args:
         markdown: the article.
-        url: where it came from.
-        title: by default its first heading, else the file's name; the heading that repeats it is left out.
-        site: by default the host's name.
-        language: as the page says.
+        url: its URL.
+        title: default: the first heading, or else the file name; a heading that repeats the title is removed.
+        site: default: the host name.
+        language: the language that the page declares.
     """
     parts = urlsplit(url)
     first = next((block.heading for block in split_sections(markdown) if block.heading), "")
@@ -67,7 +67,7 @@ def page_from_markdown(markdown: str, url: str, *, title: str = "", site: str = 
 
 
 def split_sections(markdown: str) -> list[Block]:
-    """Split markdown at its headings; lines of code are none. Sections without heading and text are left out."""
+    """Split markdown at its headings, not inside code blocks; empty sections are left out."""
     sections: list[tuple[str, list[str]]] = [("", [])]
     for line, is_code in markdown_lines(markdown):
         if not is_code and (found := _HEADING.fullmatch(line)):
@@ -79,12 +79,12 @@ def split_sections(markdown: str) -> list[Block]:
 
 
 def count_letters(text: str) -> int:
-    """Count what a text says at least, in letters; an ideograph says as much as three."""
+    """Count the letters of a text, an ideograph as three; only the first _MAX_COUNTED_CHARS count."""
     return sum(3 if "\u3040" <= letter <= "\u9fff" else 1 for letter in text[:_MAX_COUNTED_CHARS] if letter.isalnum())
 
 
 def markdown_lines(markdown: str) -> Iterator[tuple[str, bool]]:
-    """Give the lines, and whether each is code, the fences included."""
+    """Yield each line, and whether it belongs to a code block or its fences."""
     fence = ""
     for line in re.split(r"\r\n|\r|\n", markdown):
         found = _FENCE.match(line)
@@ -98,7 +98,7 @@ def markdown_lines(markdown: str) -> Iterator[tuple[str, bool]]:
 
 
 def is_web_url(text: str) -> bool:
-    """Say whether a text is the address of a page."""
+    """Return whether a text is an http or https URL."""
     try:
         parts = urlsplit(text)
     except ValueError:

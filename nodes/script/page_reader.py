@@ -1,7 +1,7 @@
-"""Read a page's bytes into its article, in the process that `extraction` starts (A-04).
+"""Extract a page's article; `extraction` runs this module as a process (A-04).
 
-It reads one line of JSON and then the page from standard input. The answer is `{"page": …}` or `{"failed": "why …"}`.
-Nothing of the product imports it.
+The process reads one line of JSON and then the page from standard input. It writes `{"page": …}` or
+`{"failed": "reason"}`. No other module imports this one.
 """
 
 import codecs
@@ -25,8 +25,8 @@ from toolweave.nodes.script.page import MIN_LETTERS, ArticlePage, count_letters,
 from toolweave.visible import visible
 
 
-class NoArticle(Exception):  # not of the tree: extraction makes a FetchFailed of it
-    """A page gives no article; the text goes on after "The page …" and ends with what to do."""
+class NoArticle(Exception):  # not in the exception tree: extraction raises FetchFailed for it
+    """A page has no article; the text continues "The page …" and ends with what to do."""
 
 
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
@@ -34,7 +34,7 @@ _TEXT_TYPES = ("text/plain", "text/markdown", "text/x-markdown")
 _GENERIC_TYPES = ("", "application/octet-stream", "binary/octet-stream", "unknown/unknown")
 _BINARY_SIGNATURES = (b"%PDF-", b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"PK\x03\x04", b"\x1f\x8b\x08")
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-# A comment ends at its first end: otherwise there are as many ways to read a row of them as strangers like.
+# A comment ends at its first "-->": otherwise a hostile row of comments causes exponential backtracking.
 _HTML_START = re.compile(
     rb"\s*(?:<!--(?:(?!-->).){0,2000}-->\s*)*<(?:!doctype\s+html|html|head|body|article|div|p|h1)\b",
     re.IGNORECASE | re.DOTALL,
@@ -43,20 +43,20 @@ _SNIFFED_BYTES = 8192
 
 
 def is_html(body: bytes, content_type: str) -> bool:
-    """Say whether a page is HTML; else it is markdown or plain text.
+    """Return whether a page is HTML; otherwise it is markdown or plain text.
 
     Raises:
-        NoArticle: it is no page of text.
+        NoArticle: the page is not text.
     """
     media = content_type.partition(";")[0].strip().lower()
-    begun = body[:_SNIFFED_BYTES].removeprefix(codecs.BOM_UTF8)
+    beginning = body[:_SNIFFED_BYTES].removeprefix(codecs.BOM_UTF8)
     is_known = media in (*_HTML_TYPES, *_TEXT_TYPES, *_GENERIC_TYPES)
-    is_markup = media in _HTML_TYPES or bool(_HTML_START.match(begun))
-    has_zeros = b"\x00" in begun and not begun.startswith(tuple(_BYTE_ORDER_MARKS))
-    if not is_known or begun.startswith(_BINARY_SIGNATURES) or (has_zeros and not is_markup):
+    is_markup = media in _HTML_TYPES or bool(_HTML_START.match(beginning))
+    has_zeros = b"\x00" in beginning and not beginning.startswith(tuple(_BYTE_ORDER_MARKS))
+    if not is_known or beginning.startswith(_BINARY_SIGNATURES) or (has_zeros and not is_markup):
         raise NoArticle(
-            f"is {'binary data' if is_known else media}, not a page of text. Give the address of an HTML, markdown or "
-            "text page, or have it fetched by an agent whose tools can read it (MCP_CONFIG_PATH)."
+            f"is {'binary data' if is_known else media}, not a page of text. Use the URL of an HTML, markdown or "
+            "text page, or let an agent fetch it with tools that can read it (MCP_CONFIG_PATH)."
         )
     return is_markup
 
@@ -66,39 +66,39 @@ _CHARSET_IN_PAGE = re.compile(rf"<(?:meta|\?xml)\b[^>]{{0,300}}?\b{_CHARSET}", r
 
 
 def decode_page(body: bytes, content_type: str) -> str:
-    """Give a page's text.
+    """Decode a page.
 
-    A header or a page that names the wrong character set is common: bytes that are UTF-8 are read as that.
+    Headers and pages often declare a wrong character set, so bytes that are valid UTF-8 are decoded as UTF-8.
     """
-    named = [
+    candidates = [
         *(name for mark, name in _BYTE_ORDER_MARKS.items() if body.startswith(mark)),
         *([] if body.isascii() else ["utf-8"]),
         *re.findall(_CHARSET, content_type, re.IGNORECASE),
         *_CHARSET_IN_PAGE.findall(body[:_SNIFFED_BYTES].decode("latin-1")),
     ]
-    for name in named:
+    for name in candidates:
         with suppress(LookupError, UnicodeError):
-            # Browsers read this label as the larger set, since pages use it so.
+            # Browsers decode this label as cp1252, because pages use it so.
             return body.decode("cp1252" if codecs.lookup(name).name == "iso8859-1" else name)
     return decode_file(body, len(body) + 1)
 
 
 _NO_ARTICLE_TEXT = (
-    "holds no article, or next to no text. Give the address of the article itself; if scripts fill it in, which are "
-    "not run here, have it fetched by an agent whose tools run a browser (MCP_CONFIG_PATH)."
+    "has no article, or almost no text. Use the URL of the article itself; if scripts load its text, which are not run "
+    "here, let an agent fetch it with tools that run a browser (MCP_CONFIG_PATH)."
 )
 _INVALID_XML_CHARS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _CHAR_REFERENCE = re.compile(r"&#(?:0*([0-9]{1,7})|[xX]0*([0-9A-Fa-f]{1,6}));?")
 
 
 def parse_html(html: str) -> HtmlElement:
-    """Parse a document, well-formed or not.
+    """Parse an HTML document, well-formed or not.
 
     Raises:
-        NoArticle: there is nothing in it.
+        NoArticle: the document is empty.
     """
     parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, collect_ids=False, huge_tree=True)
-    # One that is written as a number would lose the whole article.
+    # A numeric reference to such a character would lose the whole article.
     plain = _CHAR_REFERENCE.sub(_drop_invalid_reference, _INVALID_XML_CHARS.sub("", html))
     try:
         return document_fromstring(plain.encode("utf-8", "replace"), parser=parser)
@@ -119,7 +119,7 @@ _NUMBERED_IMAGE = re.compile(r"!\[\]\(https://image\.invalid/\d+\.png\)")
 
 
 def number_images(tree: HtmlElement) -> dict[str, str]:
-    """Give every image that has words an address that trafilatura accepts; return what to write for each of them."""
+    """Give each image with a text a URL that trafilatura accepts; return the final markdown of each."""
     addresses: dict[str, str] = {}
     for image in list(tree.iter("img")):
         caption = next((found.text_content() for found in image.xpath(_CAPTION)), image.get("title") or "")
@@ -138,13 +138,13 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-# Stands in empty lines of code, which would be lost otherwise.
+# Placeholder for empty lines of code, which trafilatura would drop.
 _EMPTY_LINE_MARK = "\u2424"
 _NEVER_ARTICLE = (
     ".//nav|.//dialog|.//template|.//button|.//select"
     "|.//*[@role='navigation' or @role='dialog' or @role='alertdialog' or @role='search' or @role='menu'"
     " or @role='menubar' or @role='tooltip' or @role='contentinfo' or @aria-modal='true']"
-    # What the page itself leaves out on paper, and what wikis put around their articles.
+    # Parts that the page itself hides in print, and what wikis put around their articles.
     "|.//*[contains(concat(' ', @class, ' '), ' noprint ') or contains(concat(' ', @class, ' '), ' no-print ')"
     " or contains(concat(' ', @class, ' '), ' d-print-none ') or contains(@class, 'mw-editsection')"
     " or @id='siteNotice' or @id='siteSub']"
@@ -158,13 +158,13 @@ _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def prepare_tree(tree: HtmlElement) -> None:
-    """Change a tree in place, so that trafilatura finds all that is to be read aloud; images are numbered already."""
+    """Change a tree in place so that trafilatura finds the whole article; call `number_images` before."""
     for found in tree.xpath(_NEVER_ARTICLE):
         found.drop_tree()
-    # What is there for readers without scripts, but no notice about them.
+    # Content for readers without scripts, but not a notice about scripts.
     for noscript in tree.xpath(".//noscript[string-length(.) > 300 or .//img]"):
         noscript.tag = "div"
-    # Tables that lay a page out, as old ones do.
+    # Layout tables of old pages.
     for part in tree.xpath(".//table[.//h1 or .//h2]/descendant-or-self::*[self::table or self::tr or self::td]"):
         part.tag = "article" if part.tag == "td" and part.find(".//h1") is not None else "div"
     for caption in tree.xpath(".//table/caption"):
@@ -175,7 +175,7 @@ def prepare_tree(tree: HtmlElement) -> None:
 
 
 def _remove_inline_markup(tree: HtmlElement) -> None:
-    """Leave out emphasis and footnote marks, which nobody reads aloud, and write raised digits as such."""
+    """Remove emphasis and footnote marks, which a narrator skips, and write raised digits as superscripts."""
     for raised in list(tree.iter("sup", "sub")):
         text = raised.text_content()
         if raised.tag == "sup" and _FOOTNOTE.fullmatch(text):
@@ -189,7 +189,7 @@ def _remove_inline_markup(tree: HtmlElement) -> None:
 
 
 def _flatten_code(tree: HtmlElement) -> None:
-    """Make every `pre` one plain text, since blank lines, line breaks and markup in it mean something."""
+    """Replace the content of each `pre` by plain text that keeps its blank lines and line breaks."""
     for table in tree.xpath(".//table[count(.//pre) = 1]"):
         if _one_line(table.text_content()) == _one_line(table.find(".//pre").text_content()):
             for part in list(table.iter("table", "tbody", "tr", "td", "th")):
@@ -201,12 +201,12 @@ def _flatten_code(tree: HtmlElement) -> None:
         tail = pre.tail
         strip_elements(pre, "*", with_tail=True)
         pre.tail, pre.text = tail, None
-        # One element inside tells that it is code, and a second line that it is a block.
-        kept = [line if line.strip() else _EMPTY_LINE_MARK for line in lines]
-        SubElement(pre, "span").text = "\n".join([*kept, _EMPTY_LINE_MARK])
+        # trafilatura recognises code by an inner element, and a block by a second line.
+        code_lines = [line if line.strip() else _EMPTY_LINE_MARK for line in lines]
+        SubElement(pre, "span").text = "\n".join([*code_lines, _EMPTY_LINE_MARK])
 
 
-# An article is longer than its first lines, which is all that others get.
+# A gated page with fewer letters shows only a teaser.
 _MAX_TEASER_LETTERS = 1500
 _PAYWALL_ELEMENTS = ".//*[{}]".format(
     " or ".join(
@@ -219,7 +219,7 @@ _ARTICLE_TYPES = re.compile("Article|BlogPosting|WebPage|Report|Recipe|Review|Cr
 _LANGUAGES = "/html/@lang|//body/@lang|//article/@lang|//meta[@property='og:locale']/@content"
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？؟।]['\"”»’）)]*\Z")
 _FAST_MODE_CHARS = 500_000
-_SUBSCRIBERS_FIX = "Give the address of a page that everybody may read."
+_SUBSCRIBERS_FIX = "Use the URL of a page that is public."
 _ESCAPED_MARK = re.compile(r"\\([*_`~\[\]<])")
 _IMAGE = re.compile(
     r"!\[((?:[^\[\]\\\n]|\\.)*)\]\((?:<[^<>\n]*>|(?:[^()<\s]|\([^()\s]*\))*)"
@@ -228,10 +228,10 @@ _IMAGE = re.compile(
 
 
 def read_html(html: str, url: str) -> ArticlePage:
-    """Give the article of an HTML document.
+    """Extract the article of an HTML document.
 
     Raises:
-        NoArticle: it is empty, or for subscribers only.
+        NoArticle: the article is empty, or for subscribers only.
     """
     tree = parse_html(html)
     if _is_for_subscribers(tree):
@@ -240,18 +240,18 @@ def read_html(html: str, url: str) -> ArticlePage:
     is_gated = bool(tree.xpath(_PAYWALL_ELEMENTS))
     images = number_images(tree)
     prepare_tree(tree)
-    facts = extract_metadata(tree, url, extensive=False)
-    found = trafilatura.extract(
+    metadata = extract_metadata(tree, url, extensive=False)
+    extracted = trafilatura.extract(
         tree,
         url=url,
-        # Comparing ways of extraction is for pages with little text.
+        # Only for pages with little text trafilatura compares several algorithms.
         fast=len(tree.text_content()) > _FAST_MODE_CHARS,
         output_format="markdown",
         include_images=True,
         include_comments=False,
         include_tables=True,
     )
-    markdown = replace_outside_code(found or "", _ESCAPED_MARK, r"\1").replace(_EMPTY_LINE_MARK, "")
+    markdown = replace_outside_code(extracted or "", _ESCAPED_MARK, r"\1").replace(_EMPTY_LINE_MARK, "")
     for paragraph in reversed(tree.xpath("(//header[.//h1])[last()]//p")):
         text = _one_line(paragraph.text_content())
         if _ENDS_SENTENCE.search(text) and text not in markdown:
@@ -265,14 +265,14 @@ def read_html(html: str, url: str) -> ArticlePage:
     return page_from_markdown(
         visible(markdown),
         url,
-        title=visible(facts.title or ""),
-        site=visible(facts.sitename or ""),
+        title=visible(metadata.title or ""),
+        site=visible(metadata.sitename or ""),
         language=visible(language).replace("_", "-"),
     )
 
 
 def _is_for_subscribers(tree: HtmlElement) -> bool:
-    """Say whether the linked data of a page says so of an article; other nodes are about parts or products."""
+    """Return whether the page's linked data declares its article as not free; other nodes describe products."""
     nodes: list[dict[str, Any]] = []
     for data in tree.xpath("//script[@type='application/ld+json']"):
         with suppress(ValueError, RecursionError):
@@ -281,18 +281,18 @@ def _is_for_subscribers(tree: HtmlElement) -> bool:
     return any(_NOT_FREE.fullmatch(str(node.get("isAccessibleForFree"))) for node in articles)
 
 
-def replace_outside_code(markdown: str, pattern: re.Pattern[str], written: str) -> str:
-    """Replace what a pattern finds in lines that are no code."""
-    return "\n".join(line if is_code else pattern.sub(written, line) for line, is_code in markdown_lines(markdown))
+def replace_outside_code(markdown: str, pattern: re.Pattern[str], replacement: str) -> str:
+    """Replace matches of a pattern outside of code blocks."""
+    return "\n".join(line if is_code else pattern.sub(replacement, line) for line, is_code in markdown_lines(markdown))
 
 
 def read_article(
     body: bytes, url: str, final_url: str, content_type: str, title: str = "", language: str = ""
 ) -> ArticlePage:
-    """Give the article of a page; `title` and `language` are those of one in markdown, as far as they are known.
+    """Extract the article of a page; `title` and `language` describe a markdown page, if known.
 
     Raises:
-        NoArticle: says why there is none.
+        NoArticle: the page has no article; the text has the reason.
     """
     text = decode_page(body, content_type)
     if is_html(body, content_type):
@@ -317,33 +317,33 @@ _NICENESS = 10
 
 
 def main() -> None:
-    """Answer the one request on standard input."""
+    """Read one request from standard input and write the answer to standard output."""
     logging.disable(logging.CRITICAL)
     _die_with_parent()
-    asked = json.loads(sys.stdin.buffer.readline())
-    seconds, memory = asked.pop("seconds"), asked.pop("memory")
+    request = json.loads(sys.stdin.buffer.readline())
+    seconds, memory = request.pop("seconds"), request.pop("memory")
     if resource is not None:
         _lower_limit(resource.RLIMIT_CPU, int(seconds) + _CPU_MARGIN_S)
         _lower_limit(resource.RLIMIT_AS, memory)
-        # Pages that are read side by side must not keep the server, which started them, from answering.
+        # Concurrent page readers must not slow down the server.
         os.nice(_NICENESS)
     answer: dict[str, Any]
     try:
-        answer = {"page": read_article(sys.stdin.buffer.read(), **asked)}
+        answer = {"page": read_article(sys.stdin.buffer.read(), **request)}
     except NoArticle as error:
         answer = {"failed": str(error)}
     sys.stdout.buffer.write(json.dumps(answer).encode())
 
 
-def _lower_limit(kind: int, most: int) -> None:
-    """Lower a limit, unless it is lower already: it cannot be raised."""
-    allowed = resource.getrlimit(kind)[1]
-    least = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
-    resource.setrlimit(kind, (least, least))
+def _lower_limit(kind: int, limit: int) -> None:
+    """Lower a resource limit, unless it is already lower."""
+    hard_limit = resource.getrlimit(kind)[1]
+    lowest = limit if hard_limit == resource.RLIM_INFINITY else min(limit, hard_limit)
+    resource.setrlimit(kind, (lowest, lowest))
 
 
 def _die_with_parent() -> None:
-    """End when the parent is killed, where Linux can tell; elsewhere the bound of processor time ends this."""
+    """On Linux, exit when the parent process is killed; elsewhere the CPU limit ends this process."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -1,6 +1,6 @@
-"""Plan what a script is to be like, and write everything that a model is told of it; all prompts of scripts stand here.
+"""Plan a script, and build the prompts and functions for the model that writes it.
 
-An article comes from strangers. It stands between `<article>` and `</article>`, which nothing in it can end.
+An article is untrusted. The prompts put it between `<article>` and `</article>`, and no text in it can end that block.
 """
 
 import re
@@ -14,17 +14,17 @@ from toolweave.nodes.script.page import Block
 from toolweave.nodes.spoken_length import CHARACTERS_PER_SECOND, WORDS_PER_SECOND, spoken_seconds
 
 MIN_SCRIPT_S = 10.0
-# Of a second or a sentence.
+# Per spoken second or per sentence.
 _MAX_CHARS_PER_UNIT = 100
 _LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8}){0,3}")
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptPlan:
-    """What a script is to be like, and what is refused.
+    """The requirements that a script must meet.
 
-    `language` None stands for the article's own, of which `page_language` is the page's word. A short article asks
-    for no more than it holds: `seconds` and `least_sections` are then below the settings'.
+    `language` None means the article's own language, which the page declares as `page_language`. For a short article
+    `seconds` and `min_sections` are below the settings' values.
     """
 
     settings: ScriptSettings
@@ -35,14 +35,14 @@ class ScriptPlan:
 
 
 def plan_script(settings: ScriptSettings, article: Sequence[Block], *, page_language: str = "") -> ScriptPlan:
-    """Make the plan; `page_language` is the page's word for its own."""
-    wanted = " ".join(settings.language.split())
-    # Enough of a long article to see that it holds what is wanted.
-    most = int(_MAX_CHARS_PER_UNIT * max(settings.target_length_s, settings.sections.min))
-    beginning = "\n".join(block.text for block in article)[:most]
+    """Build the plan; `page_language` is the language that the page declares."""
+    language = " ".join(settings.language.split())
+    # The beginning of a long article is enough to see that it is long enough.
+    limit = int(_MAX_CHARS_PER_UNIT * max(settings.target_length_s, settings.sections.min))
+    beginning = "\n".join(block.text for block in article)[:limit]
     return ScriptPlan(
         settings,
-        language=None if wanted.lower() in ("", PAGE_LANGUAGE) else wanted,
+        language=None if language.lower() in ("", PAGE_LANGUAGE) else language,
         page_language=page_language if _LANGUAGE_TAG.fullmatch(page_language) else "",
         seconds=min(settings.target_length_s, max(spoken_seconds([beginning]), MIN_SCRIPT_S)),
         min_sections=min(settings.sections.min, max(count_sentences(beginning), 1)),
@@ -98,13 +98,13 @@ REPAIR_PROMPT = """\
 This script cannot be used:
 {problems}
 Correct it, keep what is good, and give the whole script again in the same way."""
-# Whatever stands between that is no word, such as a soft hyphen or a wide slash: a model may read over it.
+# Non-word characters between them, such as a soft hyphen or a wide slash, are included: a model may ignore them.
 _ARTICLE_TAG = re.compile(r"[<＜﹤](?=[^\w<＜﹤]{0,40}article)", re.IGNORECASE)
 
 
 def script_prompt(plan: ScriptPlan, *, from_notes: bool) -> str:
-    """Tell the model how to write the script."""
-    told = WRITE_PROMPT.format(
+    """Return the system prompt for writing the script."""
+    prompt = WRITE_PROMPT.format(
         language=_language_line(plan),
         speakers=_speaker_lines(plan),
         seconds=round(plan.seconds),
@@ -112,36 +112,36 @@ def script_prompt(plan: ScriptPlan, *, from_notes: bool) -> str:
         characters=_round_to_two_digits(plan.seconds * CHARACTERS_PER_SECOND),
         sections=_section_line(plan),
     )
-    return told + FROM_NOTES_PROMPT if from_notes else told
+    return prompt + FROM_NOTES_PROMPT if from_notes else prompt
 
 
 def script_json_prompt(plan: ScriptPlan) -> str:
-    """Ask for the script from a model that knows no functions."""
+    """Return the prompt for a model without function calls: the script as JSON."""
     return SCRIPT_JSON_PROMPT + (PERSONAS_JSON_PROMPT if plan.settings.personas else "")
 
 
 def script_request(title: str, material: Sequence[Block]) -> str:
-    """Show the article, or the notes of it."""
+    """Return the request with the article, or with the notes of it."""
     return f"Write the script of this article.\n\n{_article_text(title, material)}"
 
 
 def notes_prompt(tokens: int) -> str:
-    """Tell the model how to take notes that take so many tokens."""
+    """Return the system prompt for notes of about `tokens` tokens."""
     return NOTES_PROMPT.format(words=_round_to_two_digits(tokens * 0.6))
 
 
 def notes_request(title: str, part: Sequence[Block], number: int, parts: int) -> str:
-    """Show a part of an article."""
+    """Return the request with a part of the article."""
     return f"Take notes of part {number} of {parts} of this article.\n\n{_article_text(title, part)}"
 
 
 def repair_request(problems: Sequence[str]) -> str:
-    """Say what is wrong with a script."""
+    """Return the request to correct a script, with its problems."""
     return REPAIR_PROMPT.format(problems="\n".join(f"- {problem}" for problem in problems))
 
 
 def script_function(plan: ScriptPlan) -> dict[str, Any]:
-    """Return the OpenAI function whose parameters are a VideoScript, in words that every endpoint takes."""
+    """Return the OpenAI function whose parameters are a VideoScript, with keywords that every endpoint accepts."""
     narration = {"text": _text("One to four sentences to be spoken.")}
     if plan.settings.personas:
         ids = [persona.id for persona in plan.settings.personas]
@@ -161,7 +161,7 @@ def script_function(plan: ScriptPlan) -> dict[str, Any]:
 
 
 def notes_function() -> dict[str, Any]:
-    """Return the OpenAI function that notes are handed in with."""
+    """Return the OpenAI function whose parameters are notes."""
     entry = {
         "heading": _text("The heading they are from, as it is written."),
         "notes": _list("Whole sentences, in order.", {"type": "string"}),
@@ -172,16 +172,16 @@ def notes_function() -> dict[str, Any]:
 
 
 def _article_text(title: str, blocks: Sequence[Block]) -> str:
-    named = " ".join(title.split())[:500]
-    text = f"# {named}\n\n{blocks_to_markdown(blocks)}" if named else blocks_to_markdown(blocks)
+    heading = " ".join(title.split())[:500]
+    text = f"# {heading}\n\n{blocks_to_markdown(blocks)}" if heading else blocks_to_markdown(blocks)
     return f"<article>\n{_ARTICLE_TAG.sub('‹', text)}\n</article>"
 
 
 def _language_line(plan: ScriptPlan) -> str:
     if plan.language:
         return f"Write everything in this language, whatever the article's is: {_one_line(plan.language, 100)}."
-    told = f" ({plan.page_language}, as the page says)" if plan.page_language else ""
-    return f"Write everything in the language of the article{told}."
+    declared = f" ({plan.page_language}, as the page says)" if plan.page_language else ""
+    return f"Write everything in the language of the article{declared}."
 
 
 def _speaker_lines(plan: ScriptPlan) -> str:
@@ -202,18 +202,18 @@ def _speaker_lines(plan: ScriptPlan) -> str:
 
 
 def _section_line(plan: ScriptPlan) -> str:
-    least, most = plan.min_sections, plan.settings.sections.max
-    if least == most:
-        return f"{most} section" + ("" if most == 1 else "s")
-    return f"{least} to {most} sections"
+    minimum, maximum = plan.min_sections, plan.settings.sections.max
+    if minimum == maximum:
+        return f"{maximum} section" + ("" if maximum == 1 else "s")
+    return f"{minimum} to {maximum} sections"
 
 
-def _one_line(text: str, longest: int = 2_000) -> str:
-    return _ARTICLE_TAG.sub("‹", " ".join(text.split()))[:longest]
+def _one_line(text: str, limit: int = 2_000) -> str:
+    return _ARTICLE_TAG.sub("‹", " ".join(text.split()))[:limit]
 
 
 def _round_to_two_digits(number: float) -> int:
-    """Give two figures: models take exact numbers too seriously."""
+    """Round to two digits: models take exact numbers too literally."""
     whole = max(round(number), 1)
     return round(whole, 2 - len(str(whole)))
 

@@ -1,6 +1,6 @@
-"""Define a video script, and keep it as script.yaml in a folder (A-04).
+"""A video script, and how to write it as script.yaml (A-04).
 
-At every moment there is the old file or the new one, never a part.
+A write replaces the file atomically.
 """
 
 import re
@@ -18,7 +18,7 @@ NonEmptyText = Annotated[str, StringConstraints(strip_whitespace=True, min_lengt
 
 
 class Narration(BaseModel):
-    """What one speaker says at a time; `persona_id` names the speaker where the settings have several."""
+    """One continuous text of one speaker; `persona_id` names the speaker if the settings have several."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -27,7 +27,7 @@ class Narration(BaseModel):
 
 
 class ScriptSection(BaseModel):
-    """A part of the video: its narrations in order, and what its slide may show."""
+    """A part of the video: its narrations in order, and a suggestion for its slide."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -37,7 +37,7 @@ class ScriptSection(BaseModel):
 
 
 class VideoScript(BaseModel):
-    """A whole script, in the language of the settings or of the page."""
+    """A complete script, in the language of the settings or of the page."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,20 +48,20 @@ class VideoScript(BaseModel):
 
 SCRIPT_FILE_NAME = "script.yaml"
 YAML_WIDTH = 100
-# A text up to here stays on the line of its key.
+# A text up to this length is written on the line of its key.
 MAX_INLINE_CHARS = 60
-# Blocks would lose them: a reader takes some for ends of lines, cannot read others, and counts blanks as indentation.
+# Block style would lose these characters: line ends, control characters, and blanks read as indentation.
 _NEEDS_QUOTES = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]|(?m:^[^\\S\n]|[^\\S\n]$)|\\A\\s|\\s\\Z")
 
 
 class ScriptFile:
-    """script.yaml in a folder that can be written to.
+    """script.yaml in a writable folder.
 
     Args:
-        folder: made if it is not there, with the folders above it.
+        folder: created with its parents if it does not exist.
 
     Raises:
-        ConfigError: nothing can be written there; found out now, before a script costs anything.
+        ConfigError: the folder is not writable; raised here, before a script costs anything.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -72,24 +72,24 @@ class ScriptFile:
                 pass
         except (OSError, ValueError, RuntimeError) as error:
             raise ConfigError(
-                f"no script can be written there ({_error_reason(error)}).",
+                f"the folder is not writable ({_error_reason(error)}).",
                 source=str(folder),
-                fix="Name a folder that can be made and written to.",
+                fix="Use a folder that can be created and written to.",
             ) from None
         if self.path.is_dir():
-            raise ConfigError("is a folder.", source=str(self.path), fix="Remove it, or name another folder.")
+            raise ConfigError("is a folder.", source=str(self.path), fix="Remove it, or use another folder.")
 
     def write(self, script: VideoScript) -> None:
-        """Write a script, in the place of one that is there.
+        """Write a script; replace an existing one.
 
         Raises:
-            ScriptNotKept: it cannot be written after all; has the script.
+            ScriptNotKept: the file cannot be written; the error carries the script.
         """
         try:
             replace_file(self.path, script_yaml(script).encode(), mode=0o666)
         except OSError as error:
             raise ScriptNotKept(
-                f"The script is written, but {self.path} could not be ({_error_reason(error)}).", script=script
+                f"The script is complete, but {self.path} could not be written ({_error_reason(error)}).", script=script
             ) from error
 
 
@@ -98,7 +98,7 @@ def _error_reason(error: Exception) -> str:
 
 
 def script_yaml(script: VideoScript) -> str:
-    """Give the YAML of a script: always the same for the same one, long texts as blocks, what is absent left out."""
+    """Return the YAML of a script, deterministic, with long texts as blocks and without absent values."""
     return yaml.dump(
         script.model_dump(mode="json", exclude_none=True),
         Dumper=_ScriptDumper,
@@ -115,7 +115,7 @@ class _ScriptDumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Choose how a text is written; YAML puts it into quotes where it would be read as something else."""
+    """Choose the style of a text; YAML adds quotes where the text would be parsed as another type."""
     style = "|" if "\n" in text else ">" if len(text) > MAX_INLINE_CHARS else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _NEEDS_QUOTES.search(text) else style)
 

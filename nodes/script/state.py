@@ -1,4 +1,4 @@
-"""Define the state of a script job, read what it is to do, and forget what the last job left (A-04, A-05)."""
+"""State of a script job, and the node that reads the job and clears the previous one (A-04, A-05)."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ from toolweave.redact import redact_text
 
 
 def report_progress(percent: float, message: str) -> None:
-    """Write a progress event, percent and a sentence for a person, to the custom stream of the graph."""
+    """Write a progress event, percent and a sentence for the user, to the graph's custom stream."""
     get_stream_writer()({"type": "progress", "progress": round(percent, 1), "message": message})
 
 
@@ -28,27 +28,27 @@ _CREDENTIALS = re.compile(r"(?<=//)[^/?#]*@")
 
 
 def safe_url(url: str) -> str:
-    """Give a URL as messages may show it: without credentials, and not too long."""
-    # Cut afterwards: half of a long password would look like a host.
-    bare = _CREDENTIALS.sub("", url)
-    shown = redact_text(bare[:MAX_URL_CHARS])
-    return shown if len(bare) <= MAX_URL_CHARS else f"{shown}…"
+    """Return a URL for messages: without credentials, and shortened."""
+    # Shorten after removing credentials: half of a long password would look like a host.
+    plain = _CREDENTIALS.sub("", url)
+    shown = redact_text(plain[:MAX_URL_CHARS])
+    return shown if len(plain) <= MAX_URL_CHARS else f"{shown}…"
 
 
 class ScriptDraft(TypedDict):
-    """What the model wrote, unchecked: the object, or None where there is none, and the answer as text."""
+    """The model's answer before validation: the parsed object or None, and the text."""
 
     written: dict[str, Any] | None
     text: str
 
 
 class ScriptMetadata(TypedDict):
-    """What a run has used: `usage` sums the tokens of its model calls."""
+    """Metadata of a run: `usage` has the token totals of its model calls."""
 
     usage: dict[str, Any]
 
 
-# What schemas say of the input: forms, documents and models that call the script writer as a tool read it.
+# Descriptions in the input schema: for forms, API documents and models that call the script writer as a tool.
 URL = Field(description="Address of the page that the script is written from, http or https.")
 LANGUAGE = Field(
     description="Language of the script, such as `German` or `ja`; by default that of the settings, or the page's.",
@@ -58,14 +58,14 @@ FetchMethod = Literal["http", "agent"]
 
 
 class ScriptInput(TypedDict):
-    """What a caller gives; a thread's next run does not inherit the language."""
+    """Input of a run; the thread's next run does not inherit the language."""
 
     url: Annotated[str, URL]
     language: NotRequired[Annotated[str | None, LANGUAGE, EphemeralValue]]
 
 
 class ScriptSource(TypedDict):
-    """Where a script comes from: the page as it was found."""
+    """The page that a script was written from."""
 
     url: str
     title: str
@@ -74,12 +74,12 @@ class ScriptSource(TypedDict):
 
 
 def script_source(page: ArticlePage) -> ScriptSource:
-    """Tell of a page what is shown beside its script."""
+    """Return the facts of a page that are shown with its script."""
     return ScriptSource(url=page["final_url"], title=page["title"], site=page["site"], language=page["language"])
 
 
 class ScriptOutput(TypedDict):
-    """What a run leaves; a run that fails has the error of its thread instead."""
+    """Output of a run; a failed run has its thread's error instead."""
 
     script: Annotated[dict[str, Any] | None, Field(description="A VideoScript: title, description and sections.")]
     source: Annotated[ScriptSource | None, Field(description="The page that it was written from.")]
@@ -87,10 +87,10 @@ class ScriptOutput(TypedDict):
 
 
 class ScriptState(ScriptInput, ScriptOutput, total=False):
-    """The input, the output, and what the nodes tell each other; the page stays for a run that goes on later.
+    """The input, the output, and the values that nodes pass on; the page is stored for a run that is resumed.
 
-    `settings` are a ScriptSettings as JSON, the documented defaults where they are absent; `notes` are heading and text
-    of each section of an article that is too long to be read at once.
+    `settings` is a ScriptSettings as JSON; if absent, the documented defaults apply. `notes` has heading and text of
+    each section of notes on an article that is too long for one model call.
     """
 
     settings: dict[str, Any] | None
@@ -102,23 +102,23 @@ class ScriptState(ScriptInput, ScriptOutput, total=False):
 
 
 ScriptUpdate = dict[str, Any]
-"""What a node writes; absent keys stay as they are."""
+"""State update of a node; absent keys stay unchanged."""
 ScriptNode = Callable[..., Awaitable[ScriptUpdate]]
-"""A node; one that calls the model also takes the config."""
+"""A node; nodes that call the model also take the config."""
 
 ReadJob = Callable[[], ScriptJob]
 
 
 def _check_page_url(url: str) -> str:
     if not is_web_url(url):
-        raise ValueError("must be the address of a page, such as https://example.org/article")
+        raise ValueError("must be the URL of a page, such as https://example.org/article")
     if "@" in urlsplit(url).netloc:
-        raise ValueError("must hold no credentials (name@host): models, tools and logs would see them")
+        raise ValueError("must not contain credentials (name@host): models, tools and logs would see them")
     return url
 
 
 class CheckedScriptInput(BaseModel):
-    """The page's address and the wished language; `ScriptInput`, checked."""
+    """Validated `ScriptInput`: the page's URL and the requested language."""
 
     model_config = ConfigDict(hide_input_in_errors=True, str_strip_whitespace=True)
 
@@ -127,21 +127,21 @@ class CheckedScriptInput(BaseModel):
 
 
 def begin_node(read_job: ReadJob) -> ScriptNode:
-    """Make the node; it asks `read_job`, on a thread, what this job is to do.
+    """Return the node that reads the job with `read_job`, in a thread, and resets the state.
 
-    It raises StageFailed for an input that is none, and what `read_job` raises (ConfigError).
+    It raises StageFailed for an invalid input, and the errors of `read_job` (ConfigError).
     """
 
     async def begin(state: ScriptState) -> ScriptUpdate:
-        # First: by this event the server knows that the run is a job, also when it fails at once.
+        # First: the server recognises a job by this event, even if the run fails at once.
         report_progress(0.0, "")
-        wanted = validate_graph_input(CheckedScriptInput, state, "The script cannot be begun")
-        report_progress(0.0, f"Beginning with {safe_url(wanted.url)}")
+        checked = validate_graph_input(CheckedScriptInput, state, "The script cannot be started")
+        report_progress(0.0, f"Starting with {safe_url(checked.url)}")
         job = await asyncio.to_thread(read_job)
-        given = {"language": wanted.language} if wanted.language else {}
+        override = {"language": checked.language} if checked.language else {}
         return {
-            "url": wanted.url,
-            "settings": {**job.settings.model_dump(mode="json"), **given},
+            "url": checked.url,
+            "settings": {**job.settings.model_dump(mode="json"), **override},
             "fetch_way": "agent" if job.mcp else "http",
             "page": None,
             "source": None,

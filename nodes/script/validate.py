@@ -1,4 +1,4 @@
-"""Make the validate node: check the script by its plan, and have it repaired once (A-04)."""
+"""The validate node: check the script against its plan, and let the model correct it once (A-04)."""
 
 import asyncio
 from collections.abc import Iterator
@@ -29,9 +29,9 @@ MAX_PROBLEM_CHARS = 300
 
 
 def check_script(draft: ScriptDraft, plan: ScriptPlan) -> VideoScript | list[str]:
-    """Read a draft; if it breaks the form or the plan, return what is wrong with it, for the model."""
+    """Parse a draft; if it violates the schema or the plan, return the problems for the model."""
     if draft["written"] is None:
-        return ["The answer is no call of write_script and no whole JSON object."]
+        return ["The answer is neither a call of write_script nor a complete JSON object."]
     try:
         script = VideoScript.model_validate(draft["written"])
     except ValidationError as error:
@@ -45,51 +45,51 @@ def check_script(draft: ScriptDraft, plan: ScriptPlan) -> VideoScript | list[str
 
 
 def length_s(script: VideoScript) -> float:
-    """Estimate how long the narrations take when spoken."""
+    """Estimate the spoken length of the narrations in seconds."""
     return spoken_seconds(narration.text for section in script.sections for narration in section.narrations)
 
 
 def _section_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
-    found = len(script.sections)
-    if found < plan.min_sections:
-        yield f"There must be at least {plan.min_sections} sections; there are {found}."
-    if found > plan.settings.sections.max:
-        yield f"There must be at most {plan.settings.sections.max} sections; there are {found}."
+    count = len(script.sections)
+    if count < plan.min_sections:
+        yield f"There must be at least {plan.min_sections} sections; there are {count}."
+    if count > plan.settings.sections.max:
+        yield f"There must be at most {plan.settings.sections.max} sections; there are {count}."
     for number, section in enumerate(script.sections):
         if not any(character.isalnum() for narration in section.narrations for character in narration.text):
-            yield f"sections[{number}] says nothing."
+            yield f"sections[{number}] has no words to speak."
 
 
 def _persona_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
-    known = [persona.id for persona in plan.settings.personas]
+    ids = [persona.id for persona in plan.settings.personas]
     for first, section in enumerate(script.sections):
         for second, narration in enumerate(section.narrations):
-            place, named = f"sections[{first}].narrations[{second}].persona_id", narration.persona_id
-            if not named and known:
-                yield f"{place} is required; it must be one of {', '.join(known)}."
-            elif named and not known:
+            place, persona_id = f"sections[{first}].narrations[{second}].persona_id", narration.persona_id
+            if not persona_id and ids:
+                yield f"{place} is required; it must be one of {', '.join(ids)}."
+            elif persona_id and not ids:
                 yield f"{place} must be left out: there is one narrator."
-            elif named and named not in known:
-                yield f"{place} must be one of {', '.join(known)}; there is no {named[:100]!r}."
+            elif persona_id and persona_id not in ids:
+                yield f"{place} must be one of {', '.join(ids)}; there is no {persona_id[:100]!r}."
 
 
 def _length_problems(script: VideoScript, plan: ScriptPlan) -> Iterator[str]:
     seconds, settings = length_s(script), plan.settings
     shortest, longest = plan.seconds / settings.length_factor, settings.target_length_s * settings.length_factor
-    told = f"The narrations take about {seconds:.0f} seconds when spoken"
+    length = f"The narrations take about {seconds:.0f} seconds when spoken"
     if seconds < shortest:
-        yield f"{told}, which is too short: about {plan.seconds:.0f} are wanted, at least {shortest:.0f}."
+        yield f"{length}, which is too short: about {plan.seconds:.0f} are wanted, at least {shortest:.0f}."
     if seconds > longest:
-        yield f"{told}, which is too long: about {plan.seconds:.0f} are wanted, at most {longest:.0f}."
+        yield f"{length}, which is too long: about {plan.seconds:.0f} are wanted, at most {longest:.0f}."
 
 
 MAX_REPORT_CHARS = 2_000
 
 
 def validate_node(model: ModelSource | ScriptModels) -> ScriptNode:
-    """Return the node; it writes script, metadata and model_usage, and empties draft and notes.
+    """Return the node; it writes script, metadata and model_usage, and clears draft and notes.
 
-    It raises ScriptFailed when the script cannot be used, and its repair cannot either.
+    It raises ScriptFailed if the script and its correction are both invalid.
     """
     models = as_script_models(model)
 
@@ -114,12 +114,12 @@ async def _check_or_repair(state: ScriptState, writing: WritingTask, config: Run
     checked = check_script(draft, writing.plan)
     if isinstance(checked, VideoScript):
         return checked
-    report_progress(94.0, "Having the script corrected")
+    report_progress(94.0, "Correcting the script")
     notes = [Block(**note) for note in state.get("notes") or []]
     checked = check_script(await writing.write(config, notes, rejected=(draft, checked)), writing.plan)
     if isinstance(checked, VideoScript):
         return checked
-    told = " ".join(checked)[:MAX_REPORT_CHARS]
+    problems = " ".join(checked)[:MAX_REPORT_CHARS]
     raise ScriptFailed(
-        f"The model wrote no script that can be used, not at the second try either: {told}", model_usage=writing.usage
+        f"The model did not write a valid script after two attempts: {problems}", model_usage=writing.usage
     )

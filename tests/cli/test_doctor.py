@@ -31,7 +31,7 @@ def test_where_all_is_well_every_line_is_ok_and_nothing_is_left_behind(elsewhere
     for subject in ("settings:", "langgraph.json:", "graphs: todo_agent", "model:", "mcp.jsonc:", "server good:"):
         assert f"ok   {subject}" in ended.stdout
     assert "\nok   disabled servers: off, idle.\n" in ended.stdout
-    assert f"mcp.jsonc: {elsewhere}/mcp.jsonc (as TOOLWEAVE_MCP_CONFIG or --config says)." in ended.stdout
+    assert f"mcp.jsonc: {elsewhere}/mcp.jsonc (set by TOOLWEAVE_MCP_CONFIG or --config)." in ended.stdout
     assert "data folder: .toolweave will be made" in ended.stdout
     assert [path.name for path in elsewhere.iterdir()] == ["mcp.jsonc"]
 
@@ -58,7 +58,7 @@ def test_everything_that_is_wrong_is_found_in_one_go_with_what_to_do(elsewhere: 
         "warn settings: the environment variable TOOLWEAVE_MODLE (did you mean TOOLWEAVE_MODEL?)",
         f"fail graphs: {elsewhere}/langgraph.json: graph 'a': cannot load",
         "fail http.app: ",
-        "fail model: settings: OPENAI_API_KEY or OPENAI_BASE_URL is set, but not which model",
+        "fail model: settings: OPENAI_API_KEY or OPENAI_BASE_URL is set, but no model",
         "fail server unset: misconfigured: environment variable ABSENT",
         "     → Set ABSENT in .env or in the environment.",
         "fail server missing: down: ",

@@ -120,8 +120,8 @@ def test_what_is_wrong_is_one_paragraph_that_says_what_to_do(site: WebPages, wir
         ((page,), keyless, "Configuration error: No model is configured"),
         ((page,), {"CONFIG_PATH": "no.yaml"}, f"Configuration error: CONFIG_PATH ({tmp_path}/no.yaml): the file does"),
         ((page, "--mcp-config", "no.jsonc"), {}, "Configuration error: no.jsonc: the file does not exist."),
-        ((page, "-o", "file/out"), {}, "Configuration error: file/out: no script can be written there (Not a dir"),
-        (("site.example",), {}, "Error: The script cannot be begun: url must be the address of a page"),
+        ((page, "-o", "file/out"), {}, "Configuration error: file/out: the folder is not writable (Not a dir"),
+        (("site.example",), {}, "Error: The script cannot be started: url must be the URL of a page"),
     ]
     for args, env, said in cases:
         ended = write(wire, tmp_path, *args, env=env)

@@ -182,7 +182,7 @@ def test_keys_without_effect_are_warned_of_and_those_for_images_are_not(tmp_path
     )
     assert [warning.split(": ", 1)[1] for warning in config.warnings] == [
         "unknown key 'graph' is ignored (did you mean 'graphs'?)",
-        "'priority' has no effect: runs start in the order in which they come",
+        "'priority' has no effect: runs start in the order in which they arrive",
         "'checkpointer.serde' has no effect: values in checkpoints are read by LangGraph's own rules",
         "http: unknown key 'disable_stores' is ignored (did you mean 'disable_store'?)",
         "http.cors: unknown key 'origins' is ignored",

@@ -139,11 +139,15 @@ def test_a_file_without_servers_is_valid(load: Load) -> None:
         ("{servers: {a: {\nurl: 'http://'}}}", 2, "url must be an http:// or https:// URL"),
         ("{servers: {a: {\nurl: 'http://h', type: 'stdio'}}}", 2, "does not go with the transport stdio"),
         ("{servers: {a: {\ncommand: 'x', type: 'sse'}}}", 2, "does not go with the transport sse"),
-        ("{servers: {a: {command: 'x',\nurl: 'http://h'}}}", 2, "goes with a command only for a server we start"),
+        (
+            "{servers: {a: {command: 'x',\nurl: 'http://h'}}}",
+            2,
+            "goes with a command only for a server that Toolweave starts",
+        ),
         ("{servers: {a: {command: 'x', type: 'http',\ntransport: 'sse'}}}", 2, "differs from type"),
-        ("{servers: {a: {command: 'x', enabled: true,\ndisabled: false}}}", 2, "says the same as enabled"),
+        ("{servers: {a: {command: 'x', enabled: true,\ndisabled: false}}}", 2, "means the same as enabled"),
         ("{servers: {a: {command: 'x',\nspawn: true}}}", 2, "spawn needs both a command to start and the url"),
-        ("{servers: {a: {command: 'x'},\na: {command: 'y'}}}", 2, "the key 'a' is there twice"),
+        ("{servers: {a: {command: 'x'},\na: {command: 'y'}}}", 2, "the key 'a' is repeated"),
         ("{servers: {a: {enabled: false,\ntimeout_s: 'x'}}}", 2, "timeout_s must be a number"),
     ],
 )
@@ -284,5 +288,5 @@ def test_a_server_we_start_has_a_command_and_a_loopback_url(load: Load, host: st
     entry = 'command: "x", args: ["--port", "1"], spawn: true, url: "http://%s:9000/mcp"'
     server = only(load("{servers: {a: {" + entry % host + "}}}"))
     assert (server.spawn, server.command, server.transport) == (True, "x", "http")
-    with pytest.raises(ConfigError, match=r"url must be on 127\.0\.0\.1 for a server we start"):
+    with pytest.raises(ConfigError, match=r"url must be on 127\.0\.0\.1 for a server that Toolweave starts"):
         load("{servers: {a: {" + entry % "mcp.example" + "}}}")

@@ -144,11 +144,11 @@ def test_a_file_that_cannot_be_read_is_named_with_its_variable_and_the_reason(tm
         (f"target_length_s: 180\nbase_url: {SECRET}\nmodel: m", "file:2): base_url must be an http:// or https:// URL"),
         (
             f"model: m\nbase_url: https://me:{SECRET}@h/v1",
-            "file:2): base_url must hold no credentials: keys are read from",
+            "file:2): base_url must not contain credentials: set keys in the environment",
         ),
         (f"narration:\n  style: ['{SECRET}']", "file:2): narration.style must be a string."),
         ("language: de\nmodel: '{env:NO_MODEL}'", "file:2): model: environment variable NO_MODEL is not set"),
-        ("model: '{env:NO MODEL}'", "file:1): model holds a reference that cannot be read."),
+        ("model: '{env:NO MODEL}'", "file:1): model contains an invalid reference."),
     ],
 )
 def test_script_settings_that_are_wrong_are_named_with_variable_file_and_line(

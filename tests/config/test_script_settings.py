@@ -98,8 +98,8 @@ def test_unknown_keys_are_pointed_out_with_their_line_and_without_their_value(
         ("a: 1\n\tb: 2", 2, "not valid YAML"),
         ("a: 1\n\nb: \x00", 3, "not valid YAML: special characters are not allowed"),
         ("a: 1\n---\nb: 2", 2, "not valid YAML"),
-        ("language: a\nlanguage: b", 2, "this key is given twice"),
-        ("model: &m a\nlanguage: *m", 1, "an alias (*name) is not read here"),
+        ("language: a\nlanguage: b", 2, "this key is repeated"),
+        ("model: &m a\nlanguage: *m", 1, "aliases (*name) are not supported"),
         ("? [a]\n: b", 1, "a key must be a text"),
         ("[" * 600, None, "is nested too deeply"),
         ("\nlanguage: [de]", 2, "language must be a string"),
@@ -113,11 +113,11 @@ def test_unknown_keys_are_pointed_out_with_their_line_and_without_their_value(
         ("personas:\n  - name: Ann", 2, "personas[0].id is required"),
         ("personas:\n  - id: a b\n    name: Ann", 2, "personas[0].id must match"),
         ("personas: [{id: a, name: A}, {id: a, name: B}]", 1, "two personas with the same id"),
-        ("base_url: http://127.0.0.1/v1", 1, "names a base_url, but no model there"),
+        ("base_url: http://127.0.0.1/v1", 1, "has a base_url, but no model for it"),
         ("narration: calm", 1, "narration must be"),
         ("model: {env:MODEL}", 1, "model must be a string"),
         ('\nmodel: "{env:MODEL}"', 2, "environment variable MODEL is not set"),
-        ('model: "{env:MY-MODEL}"', 1, "holds a reference that cannot be read"),
+        ('model: "{env:MY-MODEL}"', 1, "contains an invalid reference"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_where_it_is_wrong(
@@ -132,7 +132,7 @@ def test_a_file_that_is_wrong_is_refused_where_it_is_wrong(
 
 
 def test_a_file_of_something_else_is_refused_and_nothing_of_it_is_shown(tmp_path: Path, warned: list[str]) -> None:
-    with pytest.raises(ConfigError, match=r"script\.yaml:1: holds none of the keys of script settings\. .*language"):
+    with pytest.raises(ConfigError, match=r"script\.yaml:1: has none of the keys of script settings\. .*language"):
         loaded(tmp_path, "root:s3cret:19000: x\ndaemon:s3cret2:19000: y\n")
     loaded(tmp_path, "language: de\nroot:s3cret:19000: x\n")
 

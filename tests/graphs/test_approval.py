@@ -179,8 +179,8 @@ async def test_one_request_takes_a_word_or_an_answer_without_its_list(answer: An
         ([{"type": "accept"}, {"type": "edit", "args": None}], "are not an object"),
         ([{"type": "accept"}, {"type": "edit", "args": {"action": "move", "args": [1]}}], "are not an object"),
         ([{"type": "accept"}, {"type": "edit", "args": {"action": "burn", "args": {}}}], "there is no tool 'burn'"),
-        ([{"type": "accept"}, {"type": "response", "args": None}], "are a text"),
-        ([{"type": "accept"}, {"type": "ignore", "args": {"a": 1}}], "are a text"),
+        ([{"type": "accept"}, {"type": "response", "args": None}], "must be a non-empty text"),
+        ([{"type": "accept"}, {"type": "ignore", "args": {"a": 1}}], "must be a non-empty text"),
     ],
 )
 async def test_an_unusable_answer_runs_nothing_and_is_asked_again_with_the_reason(answer: Any, problem: str) -> None:

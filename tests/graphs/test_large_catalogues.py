@@ -32,7 +32,7 @@ async def test_a_large_catalogue_is_cut_to_the_relevant_tools_in_registry_order(
     assert len(offered) == 20
     assert {"gmail_send_message", "weather_get_forecast", "find_tools"} <= set(offered)
     assert offered[:-1] == [name for name in ORDER if name in offered]
-    lines = [record["message"] for record in records if "are offered to the model" in record["message"]]
+    lines = [record["message"] for record in records if "tools for the model" in record["message"]]
     assert lines == [f"selected 19 of {len(TOOLS)} tools for the model, left out {len(TOOLS) - 19}"]
 
 

@@ -137,7 +137,7 @@ async def test_a_question_that_is_ignored_is_declined(catalog: PlaneTools, word:
         (responding({"value": 3, "more": 1}), "there is no field 'more'"),
         (responding(None), "value"),
         ({"type": "accept"}, "value"),
-        ({"type": "edit", "args": {"value": 3}}, "nothing to edit"),
+        ({"type": "edit", "args": {"value": 3}}, "edit does not apply"),
         ("3", "its type is '3'"),
     ],
 )

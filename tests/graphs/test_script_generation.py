@@ -176,7 +176,7 @@ async def test_a_folder_that_cannot_be_written_to_fails_before_anything_is_asked
 ) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "taken" / "script.yaml").mkdir(parents=True)
-    for folder, said in (("file/deeper", "no script can be written there"), ("taken", "is a folder")):
+    for folder, said in (("file/deeper", "the folder is not writable"), ("taken", "is a folder")):
         with pytest.raises(ConfigError, match=said):
             await generate_script_from_url(site.page("news.html"), output_dir=tmp_path / folder)
     assert (site.requests, wire.requests) == ([], [])
@@ -192,7 +192,7 @@ async def test_a_script_whose_folder_went_meanwhile_is_not_lost(
         told(percent, message)
         shutil.rmtree(folder, ignore_errors=True)
 
-    with pytest.raises(ScriptNotKept, match=r"gone/script\.yaml could not be .No such file") as failure:
+    with pytest.raises(ScriptNotKept, match=r"gone/script\.yaml could not be written .No such file") as failure:
         await generate_script_from_url(site.page("news.html"), output_dir=folder, on_progress=losing)
     assert failure.value.script == WRITTEN
     assert max(told.percents) < 100.0
@@ -211,7 +211,7 @@ async def test_an_old_file_stays_whole_when_a_new_script_is_cancelled_or_fails(
         await going
     assert await asyncio.to_thread(wire.left.wait, MAX_WAIT_S)
     wire.turns[:] = [calling({"title": "No script"})]
-    with pytest.raises(ScriptFailed, match="no script that can be used"):
+    with pytest.raises(ScriptFailed, match="did not write a valid script"):
         await generate_script_from_url(site.page("news.html"), output_dir=tmp_path)
     assert names_in(tmp_path) == ["script.yaml"]
     assert kept.read_text(encoding="utf-8") == "title: Old\n"

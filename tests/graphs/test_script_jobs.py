@@ -188,7 +188,7 @@ async def test_script_settings_that_are_wrong_fail_their_jobs(
 
 @pytest.mark.requirement("A-05")
 async def test_a_job_whose_input_is_no_address_says_so_in_its_metadata_too(plain_jobs: LangGraphClient) -> None:
-    assert "must be the address of a page" in await failure_of(plain_jobs, "no address")
+    assert "must be the URL of a page" in await failure_of(plain_jobs, "no address")
 
 
 @pytest.mark.requirement("A-05")

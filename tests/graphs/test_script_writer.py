@@ -140,19 +140,19 @@ def plain(text: str) -> str:
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        ("/pages/shell.html", "if scripts fill it in, which are not run here, have it fetched by an agent"),
-        ("/pages/paywall.html", "for subscribers only (isAccessibleForFree is false). Give the address"),
-        ("/pages/teaser.html", "shows only the beginning of an article that is for subscribers. Give the address"),
-        ("/nothing", "or next to no text. Give the address of the article itself"),
-        ("/manual", "is application/pdf, not a page of text. Give the address"),
-        ("/data", "is application/json, not a page of text. Give the address"),
-        ("/huge", "larger than 10485760 bytes. Check the address"),
-        ("/loop", "redirects more than 5 times. Check the address"),
-        ("/private/x", "does not let programs fetch it. Give another address, or ask the site's owner."),
+        ("/pages/shell.html", "if scripts load its text, which are not run here, let an agent fetch it"),
+        ("/pages/paywall.html", "for subscribers only (isAccessibleForFree is false). Use the URL"),
+        ("/pages/teaser.html", "shows only the beginning of an article that is for subscribers. Use the URL"),
+        ("/nothing", "or almost no text. Use the URL of the article itself"),
+        ("/manual", "is application/pdf, not a page of text. Use the URL"),
+        ("/data", "is application/json, not a page of text. Use the URL"),
+        ("/huge", "larger than 10485760 bytes. Check the URL"),
+        ("/loop", "redirects more than 5 times. Check the URL"),
+        ("/private/x", "does not allow programs to fetch it. Use another URL, or ask the site's owner."),
         ("/inside", "are refused"),
         ("/broken", "broke off: "),
-        ("/status/401", "401 Unauthorized. Check the address"),
-        ("/status/503", "503 Service Unavailable. Check the address, try again later"),
+        ("/status/401", "401 Unauthorized. Check the URL"),
+        ("/status/503", "503 Service Unavailable. Check the URL, try again later"),
     ],
 )
 async def test_a_page_that_gives_no_article_ends_the_run_with_what_to_do(
@@ -181,7 +181,7 @@ async def nothing_was_written(graph: ScriptGraph, wire: WireServer) -> None:
 async def test_a_page_that_never_comes_ends_the_run(site: WebPages, wire: WireServer, model: BaseChatModel) -> None:
     graph = writer_of(model, PlainFetch(allowed_targets("127.0.0.1"), seconds=0.5))
 
-    with pytest.raises(FetchFailed, match=r"/slow was not fetched within 0\.5 s\. Check the address"):
+    with pytest.raises(FetchFailed, match=r"/slow was not fetched within 0\.5 s\. Check the URL"):
         await graph.ainvoke({"url": f"{site.url}/slow"}, THREAD)
 
     await nothing_was_written(graph, wire)
@@ -196,12 +196,12 @@ async def test_a_page_that_never_comes_ends_the_run(site: WebPages, wire: WireSe
         ({"url": "  "}, "url must have 1 or more characters"),
         ({"url": 5}, "url must be a string"),
         ({"url": ["http://site.example/"]}, "url must be a string"),
-        ({"url": "ftp://site.example/x"}, "url must be the address of a page, such as https://example.org/"),
-        ({"url": "site.example/x"}, "url must be the address of a page, such as https://example.org/"),
-        ({"url": "http://site.example/a b"}, "url must be the address of a page, such as https://example.org/"),
-        ({"url": "http://[site.example/"}, "url must be the address of a page, such as https://example.org/"),
-        ({"url": "http://someone:hunter2@site.example/x"}, "url must hold no credentials"),
-        ({"url": "file:///etc/passwd"}, "url must be the address of a page, such as https://example.org/"),
+        ({"url": "ftp://site.example/x"}, "url must be the URL of a page, such as https://example.org/"),
+        ({"url": "site.example/x"}, "url must be the URL of a page, such as https://example.org/"),
+        ({"url": "http://site.example/a b"}, "url must be the URL of a page, such as https://example.org/"),
+        ({"url": "http://[site.example/"}, "url must be the URL of a page, such as https://example.org/"),
+        ({"url": "http://someone:hunter2@site.example/x"}, "url must not contain credentials"),
+        ({"url": "file:///etc/passwd"}, "url must be the URL of a page, such as https://example.org/"),
         ({"url": "http://site.example/" + "a" * 9_000}, "url must have 8192 or fewer characters"),
         ({"url": "http://site.example/", "language": "x" * 200}, "language must have 100 or fewer characters"),
         ({"url": "http://site.example/", "language": 7}, "language must be a string"),
@@ -220,7 +220,7 @@ async def test_input_that_is_none_is_refused_before_anything_is_read_or_asked(
     with pytest.raises(StageFailed) as raised:
         await graph.ainvoke(asked)
 
-    assert str(raised.value).startswith("The script cannot be begun: ")
+    assert str(raised.value).startswith("The script cannot be started: ")
     assert told in str(raised.value)
     assert "hunter2" not in str(raised.value)
     assert len(str(raised.value)) < 300

@@ -65,12 +65,12 @@ async def test_after_a_break_behind_the_loop_the_model_is_not_asked_again(agent:
     record = tmp_path / "calls"
     graph = agent.graph(fetching(record=record), checkpointer=InMemorySaver())
     agent.server.turns[:] = [asks(("web_read", {"url": "https://site.example/short"})), DONE]
-    with pytest.raises(FetchFailed, match="holds no text"):
+    with pytest.raises(FetchFailed, match="contain no page text"):
         await graph.ainvoke({"url": BEES}, THREAD)
     agent.server.turns[:] = []
     agent.server.requests.clear()
 
-    with pytest.raises(FetchFailed, match="holds no text"):
+    with pytest.raises(FetchFailed, match="contain no page text"):
         await graph.ainvoke(None, THREAD)
 
     assert agent.server.requests == []

@@ -151,7 +151,7 @@ async def test_a_registry_that_cannot_be_read_is_told_of_in_plain_words(shop: Sh
         (WireTurn(status=401), "The model endpoint rejected the API key"),
         (WireTurn(text="Hello", cut_after=1), "The model"),
         (WireTurn(text="I choose", finish_reason="length"), "cut off at its length limit"),
-        (WireTurn(), "The model's answer is empty"),
+        (WireTurn(), "The model returned an empty answer"),
     ],
 )
 async def test_a_model_that_fails_is_an_error_of_the_selection(shop: ShopApi, turn: WireTurn, told: str) -> None:

@@ -1,4 +1,4 @@
-"""Fetch a page the plain way: GET requests, no scripts, as each site's robots.txt allows (A-04, W-09)."""
+"""Fetch a page with plain GET requests, without scripts, as each site's robots.txt allows (A-04, W-09)."""
 
 import asyncio
 import http.client
@@ -31,23 +31,23 @@ _AGENT_LINE = re.compile(r"\s*user(?:-|\s+)?agent[\s:]\s*([^\s/#]*)", re.IGNOREC
 
 
 def may_fetch(robots: str, path: str, agent: str) -> bool:
-    """Say whether a site's rules let an agent fetch a path, its query included.
+    """Return whether a site's robots.txt allows an agent to fetch a path.
 
     Args:
         robots: the text of robots.txt.
-        path: as it is requested, percent-encoded.
-        agent: the product name alone, such as "toolweave".
+        path: the requested path with its query, percent-encoded.
+        agent: the product name without a version, such as "toolweave".
     """
     lines = robots[:MAX_ROBOTS_CHARS].removeprefix("\ufeff").splitlines()
     rules = Protego.parse("\n".join(_normalize_agent_line(line, agent.lower()) for line in lines))
-    # Without a host, a path that begins with "//" would be read as one.
+    # Without a host, a path that begins with "//" would be parsed as one.
     return rules.can_fetch(f"http://host{path}", agent)
 
 
 def _normalize_agent_line(line: str, agent: str) -> str:
-    """Write a line that begins a group with the product name alone, and all other agents as one.
+    """Reduce a user-agent line to the product name, and replace all other agents by the same name.
 
-    Protego takes "tool" for "toolweave", but not "toolweave/1.0". It copies each rule for each agent of its group:
+    Protego matches "tool" with "toolweave", but not "toolweave/1.0". It copies each rule for each agent of its group:
     1 000 rules for 4 000 agents take 16 s.
     """
     found = _AGENT_LINE.match(line)
@@ -64,9 +64,9 @@ _ACCEPT = "text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0
 
 
 class RobotsAwareClient:
-    """The requests for one page; a site's robots.txt is asked for once.
+    """The requests for one page; each site's robots.txt is fetched once.
 
-    The client must follow no redirects itself: each site on the way has rules of its own.
+    The client must not follow redirects itself, because each site has its own rules.
     """
 
     def __init__(self, client: OutboundClient) -> None:
@@ -74,12 +74,12 @@ class RobotsAwareClient:
         self._rules: dict[tuple[str, str, int], str] = {}
 
     async def get(self, url: str) -> OutboundResponse:
-        """Give the answer at the end of the way.
+        """Fetch a URL; return the response after redirects.
 
         Raises:
-            FetchFailed: a site's robots.txt forbids it, or cannot be read; the text goes on after "was not fetched: ".
-            OutboundFailed: as the client does, or it is sent on too often.
-            OutboundRefused: as the client does.
+            FetchFailed: a site's robots.txt forbids it, or cannot be read; the text continues "was not fetched: ".
+            OutboundFailed: as the client raises it, or too many redirects.
+            OutboundRefused: as the client raises it.
         """
         answer = await self._follow_redirects(url, _ACCEPT, self._require_allowed)
         if answer is None:
@@ -89,17 +89,17 @@ class RobotsAwareClient:
     async def _follow_redirects(
         self, url: str, accept: str, check: Callable[[str], Awaitable[None]] | None = None
     ) -> OutboundResponse | None:
-        """Follow redirects, each after its check; None where they do not end."""
+        """Follow redirects and check each URL first; return None if there are too many."""
         request = OutboundRequest("GET", url, (("User-Agent", USER_AGENT), ("Accept", accept)))
         for _ in range(MAX_REDIRECTS + 1):
             if check is not None:
                 await check(request.url)
             target = self._client.policy.check_written(request.url)
             answer = await self._client.send(request)
-            following = redirected(request, target, answer)
-            if following is None:
+            next_request = redirected(request, target, answer)
+            if next_request is None:
                 return answer
-            request = following
+            request = next_request
         return None
 
     async def _require_allowed(self, url: str) -> None:
@@ -107,36 +107,36 @@ class RobotsAwareClient:
         if target.origin not in self._rules:
             robots = await self._follow_redirects(f"{target.scheme}://{target.authority}/robots.txt", "text/plain")
             self._rules[target.origin] = _robots_text(robots) if robots else ""
-        # Off the loop: half a megabyte of a stranger's rules takes its time.
+        # In a thread: parsing half a megabyte of rules would block the event loop.
         if not await asyncio.to_thread(may_fetch, self._rules[target.origin], target.path, PRODUCT_NAME):
             raise FetchFailed(
-                f"the robots.txt of {target.authority} does not let programs fetch it. "
-                "Give another address, or ask the site's owner."
+                f"the robots.txt of {target.authority} does not allow programs to fetch it. "
+                "Use another URL, or ask the site's owner."
             )
 
 
 def _robots_text(answer: OutboundResponse) -> str:
-    """Give the rules of a site that has any. Who cannot ask for them may not fetch (RFC 9309, 2.3.1.4)."""
+    """Return a site's rules, if it has any; a server error forbids fetching (RFC 9309, 2.3.1.4)."""
     if answer.status >= 500:
-        raise FetchFailed("the site's robots.txt, which says what programs may fetch, fails now. Try again later.")
+        raise FetchFailed("the site's robots.txt, which says what may be fetched, cannot be read now. Try again later.")
     return answer.body.decode("utf-8", "replace") if answer.status < 300 else ""
 
 
 MAX_BYTES = 10 * 1024 * 1024
 TIMEOUT_S = 30.0
-# Of a whole run; writing comes after.
+# Progress of the run in percent; writing follows.
 START_PERCENT, DONE_PERCENT = 2.0, 40.0
 MAX_TITLE_CHARS = 80
-_ADVICE = "Check the address, try again later, or have it fetched by an agent's tools (MCP_CONFIG_PATH)."
+_ADVICE = "Check the URL, try again later, or let an agent fetch it with its tools (MCP_CONFIG_PATH)."
 
 
 class PlainFetch:
-    """Fetch pages under the outbound policy (W-09), from any event loop.
+    """Fetches pages under the outbound policy (W-09), from any event loop.
 
     Args:
-        allow: exceptions from the policy, as the settings have them.
-        seconds: how long the requests for a page may take together.
-        trust: which certificates count; by default those that other HTTPS clients here trust.
+        allow: targets that the policy allows in addition, as in the settings.
+        seconds: the time limit for all requests of a page.
+        trust: the trusted certificates; default: those of httpx.
     """
 
     def __init__(
@@ -146,21 +146,21 @@ class PlainFetch:
         seconds: float = TIMEOUT_S,
         trust: ssl.SSLContext | None = None,
     ) -> None:
-        # Redirects are followed here: each host's robots.txt has to be asked.
+        # This class follows redirects itself, because each host's robots.txt must be checked.
         limits = OutboundLimits(total_seconds=seconds, response_bytes=MAX_BYTES, redirects=0)
         self._policy = OutboundPolicy(allow=tuple(allow), limits=limits)
         self._seconds = seconds
         self._trust = trust
 
     async def fetch(self, url: str) -> ArticlePage:
-        """Fetch a page and give its article.
+        """Fetch a page and return its article.
 
         Raises:
-            FetchFailed: the text says why, and what to do; it shows the URL without credentials.
+            FetchFailed: the text has the reason, a fix, and the URL without credentials.
         """
         subject = f"The page {safe_url(url)}"
         if self._trust is None:
-            # There are many certificates, so they are read off the loop, and kept.
+            # Reading the many certificates takes long: do it once, in a thread.
             self._trust = await asyncio.to_thread(httpx.create_ssl_context)
         try:
             async with asyncio.timeout(self._seconds), open_outbound_client(self._policy, trust=self._trust) as client:
@@ -173,14 +173,14 @@ class PlainFetch:
             raise FetchFailed(f"{subject} was not fetched: {str(error).rstrip('.')}. {_ADVICE}") from None
         if answer.status >= 300:
             phrase = http.client.responses.get(answer.status, "")
-            told = f"the site answered {answer.status} {phrase}".rstrip()
-            raise FetchFailed(f"{subject} was not fetched: {told}. {_ADVICE}")
+            status = f"the site answered {answer.status} {phrase}".rstrip()
+            raise FetchFailed(f"{subject} was not fetched: {status}. {_ADVICE}")
         content_type = next(iter(answer.all("content-type")), "")
         return await extract_page(answer.body, url, content_type, final_url=answer.url)
 
 
 def fetch_plain_node(fetch: PlainFetch) -> ScriptNode:
-    """Make the node that fetches the page at `url`; a failure ends its run (FetchFailed)."""
+    """Return the node that fetches the page at `url`; a failure ends its run (FetchFailed)."""
 
     async def fetch_page(state: ScriptState) -> ScriptUpdate:
         report_progress(START_PERCENT, f"Fetching {safe_url(state['url'])}")

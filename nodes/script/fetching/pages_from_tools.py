@@ -1,8 +1,8 @@
-"""Make a page of what an agent's tools returned, and follow its dialogue while it fetches (A-04).
+"""Build a page from the results of an agent's tools, and report the agent's progress (A-04).
 
-Content comes from tool results only: what the agent says itself never takes its place. Results of calls with the
-page's own URL come first, then those of calls with any URL, then all: tools that show what a browser has open are asked
-without one. But what a search found says nothing of a page that was asked for and could not be had.
+Content comes from tool results only, never from the agent's own text. Results of calls with the page's URL come first,
+then those of calls with any URL, then all others: a tool that returns a browser's open page takes no URL. If every call
+with the page's URL failed, results without a URL (such as search results) do not count.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _OMISSION_NOTICE = re.compile(
 
 
 class SuccessfulCall(NamedTuple):
-    """A call that succeeded: its tool, arguments, whole text, and structured content if there was some."""
+    """A successful call: its tool, arguments, complete text, and structured content if there is any."""
 
     tool: str
     arguments: dict[str, Any]
@@ -57,7 +57,7 @@ class SuccessfulCall(NamedTuple):
 
 
 def successful_calls(messages: Sequence[AnyMessage]) -> list[SuccessfulCall]:
-    """Give the results of the calls that succeeded, as they were asked for; those of our own tools do not count."""
+    """Return the successful calls in request order, without those of our own tools."""
     return [
         SuccessfulCall(call["name"], args_dict(call["args"]), *_result_content(answer))
         for call, answer in _answered_calls(messages)
@@ -66,13 +66,13 @@ def successful_calls(messages: Sequence[AnyMessage]) -> list[SuccessfulCall]:
 
 
 def tool_errors(messages: Sequence[AnyMessage]) -> list[str]:
-    """Give what failed calls said, each on a line, the last ones."""
-    told = [
+    """Return the error texts of the last failed calls, one line each."""
+    errors = [
         f"{call['name']}: {' '.join(str(answer.text).split())[:MAX_ERROR_CHARS]}"
         for call, answer in _answered_calls(messages)
         if answer.status == "error"
     ]
-    return list(dict.fromkeys(told))[-MAX_ERRORS:]
+    return list(dict.fromkeys(errors))[-MAX_ERRORS:]
 
 
 def _answered_calls(messages: Sequence[AnyMessage]) -> Iterator[tuple[Any, ToolMessage]]:
@@ -84,8 +84,8 @@ def _answered_calls(messages: Sequence[AnyMessage]) -> Iterator[tuple[Any, ToolM
 def _result_content(answer: ToolMessage) -> tuple[str, Any]:
     artifact = _artifact(answer)
     whole = artifact.get(WHOLE_KEY, artifact)
-    shown = "\n".join(block["text"] for block in answer.content_blocks if block["type"] == "text")
-    return _OMISSION_NOTICE.sub("", whole.get("text") or shown), whole.get("structured_content")
+    text = "\n".join(block["text"] for block in answer.content_blocks if block["type"] == "text")
+    return _OMISSION_NOTICE.sub("", whole.get("text") or text), whole.get("structured_content")
 
 
 def _artifact(answer: ToolMessage) -> dict[str, Any]:
@@ -98,12 +98,12 @@ _BODY_FIELDS: tuple[str, ...] = (
     *("markdown", "md", "raw_content", "article", "article_body", "articleBody", "content", "text", "page_content"),
     *("body", "html", "rawHtml", "raw_html"),
 )
-# A comment ends at its first end: otherwise there are as many ways to read a row of them as strangers like.
+# A comment ends at its first "-->": otherwise a hostile row of comments causes exponential backtracking.
 _HTML_START = re.compile(
     r"\s*(?:<!--(?:(?!-->).){0,2000}-->\s*)*<(?:!doctype\s+html|html|head|body|main|article|section|div|p|h1)\b",
     re.IGNORECASE | re.DOTALL,
 )
-# As mcp-server-fetch frames the part of a page that it gives, and says that the page goes on.
+# The header that mcp-server-fetch puts before a part of a page, and its notice that the page continues.
 _FETCH_HEADER = re.compile(
     r"\A(?:Content type [^\n]{0,300} cannot be simplified to markdown[^\n]{0,100}\n)?Contents of \S{1,8192}:\n"
 )
@@ -111,7 +111,7 @@ _MORE_NOTICE = re.compile(r"\n{0,2}<error>[^<]{0,500}</error>(?:\n\n|\s*\Z)")
 
 
 class PageDocument(NamedTuple):
-    """A page as a tool gives it; title and language may be empty, and so may the URL that it was asked for by."""
+    """A page as a tool returns it; title, language and the URL of the call may be empty."""
 
     body: str
     title: str = ""
@@ -120,12 +120,12 @@ class PageDocument(NamedTuple):
 
     @property
     def is_html(self) -> bool:
-        """Say whether it is HTML; else it is markdown."""
+        """Return whether the body is HTML; otherwise it is markdown."""
         return bool(_HTML_START.match(self.body[:4096]))
 
 
 def find_documents(text: str, structured: Any = None) -> list[PageDocument]:
-    """Give the pages in a tool's result: those in its structured content, or else in its text."""
+    """Return the pages in a tool's result: those in its structured content, or else in its text."""
     if found := list(_documents_in_json(structured)):
         return found
     try:
@@ -136,7 +136,7 @@ def find_documents(text: str, structured: Any = None) -> list[PageDocument]:
 
 
 def _documents_in_json(data: Any, depth: int = 0) -> Iterator[PageDocument]:
-    """Walk JSON values to the objects that hold a page, from the outside in; what is within one is not looked at."""
+    """Yield the outermost objects of a JSON value that contain a page."""
     if isinstance(data, Mapping):
         bodies = (data[field] for field in _BODY_FIELDS if isinstance(data.get(field), str) and data[field].strip())
         if body := next(bodies, ""):
@@ -155,13 +155,13 @@ def _text_field(page: Mapping[str, Any], name: str) -> str:
 
 
 MAX_COMPARED_PARTS = 50
-"""Parts that are looked for in one another; of more only equal ones are left out."""
-# Arguments that say which part of a page is wanted.
+"""Maximum number of parts that are searched in one another; of more parts only equal ones are dropped."""
+# Names of arguments that select a part of a page.
 _PART_ARGUMENT = re.compile(r"start|offset|page|part|chunk", re.IGNORECASE)
 
 
 def assemble_pages(results: Sequence[SuccessfulCall]) -> list[PageDocument]:
-    """Put together what each tool gave for the same URLs; what says next to nothing is left out."""
+    """Join the results of each tool for the same URLs; pages with almost no text are dropped."""
     grouped: dict[tuple[str, ...], list[SuccessfulCall]] = {}
     for result in sorted(results, key=_part_position):
         grouped.setdefault((result.tool, *urls_in(result.arguments)), []).append(result)
@@ -175,7 +175,7 @@ def assemble_pages(results: Sequence[SuccessfulCall]) -> list[PageDocument]:
 
 
 def _join_parts(bodies: Sequence[str]) -> str:
-    """Put parts one behind the other, without those that others hold, and without notices that there are more."""
+    """Join parts, without parts that others contain, and without notices that the page continues."""
     parts = {_MORE_NOTICE.sub("", body): body for body in bodies}
     compared = parts if len(parts) <= MAX_COMPARED_PARTS else ()
     whole = [body for part, body in parts.items() if not any(part != other and part in other for other in compared)]
@@ -183,17 +183,17 @@ def _join_parts(bodies: Sequence[str]) -> str:
 
 
 def _part_position(result: SuccessfulCall) -> float:
-    given = (value for name, value in result.arguments.items() if _PART_ARGUMENT.search(name))
-    return next((value for value in given if isinstance(value, int | float)), 0)
+    values = (value for name, value in result.arguments.items() if _PART_ARGUMENT.search(name))
+    return next((value for value in values if isinstance(value, int | float)), 0)
 
 
 def is_same_page(one: str, other: str) -> bool:
-    """Say whether two URLs name the same page, however they are written."""
+    """Return whether two URLs refer to the same page, ignoring differences in spelling."""
     return bool(one) and _canonical_url(one) == _canonical_url(other)
 
 
 def urls_in(value: Any, depth: int = 0) -> Iterator[str]:
-    """Find the URLs among arguments."""
+    """Yield the URLs in the arguments of a call."""
     if isinstance(value, str) and is_web_url(value.strip()):
         yield value.strip()
     elif depth < MAX_DEPTH and isinstance(value, Mapping | list):
@@ -208,20 +208,20 @@ def _canonical_url(url: str) -> tuple[str, str, str]:
 
 
 MAX_PAGE_CHARS = 10 * 1024 * 1024
-"""What is taken of a page: as much as of one that is fetched the plain way."""
+"""Maximum length of a page, as for a page that is fetched by plain HTTP."""
 MAX_CANDIDATES = 5
 
 
 async def page_from_results(url: str, messages: Sequence[AnyMessage]) -> ArticlePage:
-    """Make a page of what the tools of a dialogue returned for `url`.
+    """Build a page from the tool results for `url` in the messages.
 
     Raises:
-        FetchFailed: they returned no article; says why, also of the first result that seemed to hold one.
+        FetchFailed: no result contains an article; the text has the reason for the most likely result.
     """
     problem = ""
     for document in (await asyncio.to_thread(page_candidates, url, messages))[:MAX_CANDIDATES]:
         if len(document.body) > MAX_PAGE_CHARS:
-            logger.warning("of a page of {} characters the first {} are taken", len(document.body), MAX_PAGE_CHARS)
+            logger.warning("a page has {} characters; only the first {} are used", len(document.body), MAX_PAGE_CHARS)
         try:
             return await extract_page(
                 document.body[:MAX_PAGE_CHARS].encode("utf-8", "replace"),
@@ -233,11 +233,11 @@ async def page_from_results(url: str, messages: Sequence[AnyMessage]) -> Article
             )
         except FetchFailed as error:
             problem = problem or str(error)
-    raise FetchFailed(problem or f"What the tools returned for {safe_url(url)} holds no text of a page.")
+    raise FetchFailed(problem or f"The tool results for {safe_url(url)} contain no page text.")
 
 
 def page_candidates(url: str, messages: Sequence[AnyMessage]) -> list[PageDocument]:
-    """Give what may be the page, the likeliest first: markdown is what was asked for, and the longest lacks least."""
+    """Return the candidates for the page, the most likely first: markdown before HTML, longer before shorter."""
     results = successful_calls(messages)
     pages = assemble_pages(results)
     failed = [args_dict(call["args"]) for call, answer in _answered_calls(messages) if answer.status == "error"]
@@ -258,7 +258,7 @@ MAX_ANSWER_CHARS = 300
 
 
 class FetchMonitor:
-    """What was said so far in the fetch of `url`, in at most `most_turns` turns of the model."""
+    """Observes the messages of an agent that fetches `url` in at most `max_turns` model turns, and reports progress."""
 
     def __init__(self, url: str, max_turns: int) -> None:
         self.messages: list[AnyMessage] = []
@@ -267,10 +267,10 @@ class FetchMonitor:
         self._turns = 0
 
     def observe(self, messages: Sequence[AnyMessage]) -> None:
-        """Take in the dialogue as it is now.
+        """Report progress for the new messages of the conversation.
 
         Raises:
-            FetchFailed: the model's answer is cut or withheld; the text is the reason alone.
+            FetchFailed: the model's answer is cut off or withheld; the text is only the reason.
         """
         new = messages[len(self.messages) :]
         self.messages = list(messages)
@@ -282,26 +282,26 @@ class FetchMonitor:
             for call in requested_calls(message):
                 self._report(f"Calling {call['name'][:MAX_NAME_CHARS]}{_page_suffix(call)}")
             if isinstance(message, ToolMessage):
-                told = "failed" if message.status == "error" else "has answered"
-                self._report(f"{str(message.name)[:MAX_NAME_CHARS]} {told}")
+                outcome = "failed" if message.status == "error" else "has answered"
+                self._report(f"{str(message.name)[:MAX_NAME_CHARS]} {outcome}")
 
     def require_results(self) -> None:
-        """See that there is something to make a page of.
+        """Check that a tool returned content.
 
         Raises:
-            FetchFailed: no tool was called, no call succeeded, or nothing came of it; the text is the reason alone.
+            FetchFailed: no tool was called, no call succeeded, or all results are empty; the text is only the reason.
         """
         if not any(isinstance(message, ToolMessage) for message in self.messages):
-            said = redact_text(" ".join(self.messages[-1].text.split())[:MAX_ANSWER_CHARS]) if self.messages else ""
-            raise FetchFailed(f"The model called no tool. {f'It said: {said}' if said else ''}".rstrip())
-        found = successful_calls(self.messages)
-        if not found:
+            answer = redact_text(" ".join(self.messages[-1].text.split())[:MAX_ANSWER_CHARS]) if self.messages else ""
+            raise FetchFailed(f"The model called no tool. {f'It said: {answer}' if answer else ''}".rstrip())
+        calls = successful_calls(self.messages)
+        if not calls:
             raise FetchFailed("No tool call succeeded.")
-        if not any(result.text.strip() or result.structured for result in found):
+        if not any(result.text.strip() or result.structured for result in calls):
             raise FetchFailed("The tools returned nothing.")
 
     def failure(self, reason: str, servers: Sequence[str], usage: Sequence[ModelUsage] = ()) -> FetchFailed:
-        """Say why there is no page: the reason, how the servers are, and what failed calls said."""
+        """Build the error with the reason, the states of the servers, and the errors of failed calls."""
         parts = [f"The page {safe_url(self.url)} was not fetched by the agent: {reason}"]
         if servers:
             parts.append(f"MCP servers: {'; '.join(servers)}.")
@@ -315,6 +315,6 @@ class FetchMonitor:
 
 
 def _page_suffix(call: RequestedCall) -> str:
-    """Name the page that a call is about by host and path; queries may hold secrets."""
+    """Return the URL of a call for a progress text, without its query, which may contain secrets."""
     address = next(urls_in(call["args"]), "")
     return f" for {safe_url(urlsplit(address)._replace(query='', fragment='').geturl())}" if address else ""

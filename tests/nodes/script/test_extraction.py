@@ -77,7 +77,7 @@ def test_a_page_goes_through_json_unchanged() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("shell.html", "scripts fill it in"),
+        ("shell.html", "scripts load its text"),
         ("paywall.html", "for subscribers only"),
         ("teaser.html", "shows only the beginning"),
     ],
@@ -86,7 +86,7 @@ def test_a_page_without_an_article_for_us_says_so_and_what_to_do(name: str, told
     with pytest.raises(NoArticle, match=told) as raised:
         page_of(name)
 
-    assert "Give the address" in str(raised.value) or "MCP_CONFIG_PATH" in str(raised.value)
+    assert "Use the URL" in str(raised.value) or "MCP_CONFIG_PATH" in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_a_page_without_an_article_for_us_says_so_and_what_to_do(name: str, told
         (b"", "text/html", "no article"),
         (b"   \n ", "text/html", "no article"),
         (b"<html></html>", "text/html", "no article"),
-        (b"<p>Nothing to see.</p>", "text/html", "next to no text"),
-        (b"Hello.", "text/plain", "next to no text"),
+        (b"<p>Nothing to see.</p>", "text/html", "almost no text"),
+        (b"Hello.", "text/plain", "almost no text"),
         (b"%PDF-1.7 \xe2\xe3", "application/pdf", "application/pdf"),
         (b"%PDF-1.7 \xe2\xe3", "text/html", "binary data"),
         (b"\x89PNG\r\n\x1a\n", "image/png", "image/png"),
@@ -232,7 +232,7 @@ async def test_an_article_of_five_megabytes_is_kept_while_the_loop_goes_on() -> 
 def test_a_hostile_page_is_read_or_refused_in_words(hostile: bytes) -> None:
     told = said_of(hostile)
 
-    assert "Deep down." in told or "Give the address" in told or "MCP_CONFIG_PATH" in told
+    assert "Deep down." in told or "Use the URL" in told or "MCP_CONFIG_PATH" in told
 
 
 def test_a_row_of_comments_before_a_text_can_be_read_in_one_way_only() -> None:

@@ -93,10 +93,10 @@ async def test_a_redirect_is_followed_and_the_pages_last_address_told(site: WebP
         ("/loop", "redirects more than 5 times"),
         ("/broken", "broke off"),
         ("/huge", "larger than"),
-        ("/status/401", "the site answered 401 Unauthorized. Check the address, try again later, or have"),
+        ("/status/401", "the site answered 401 Unauthorized. Check the URL, try again later, or let"),
         ("/status/402", "402 Payment Required"),
         ("/status/429", "429 Too Many Requests"),
-        ("/status/599", "599. Check the address"),
+        ("/status/599", "599. Check the URL"),
         ("/manual", "is application/pdf"),
         ("/picture", "is image/png"),
         ("/elsewhere", "It redirects"),
@@ -116,7 +116,7 @@ async def test_what_goes_wrong_is_told_with_the_address_and_what_to_do(site: Web
 
 
 async def test_a_server_that_says_nothing_is_not_waited_for(site: WebPages) -> None:
-    assert "was not fetched within 0.5 s. Check the address" in await refusal(f"{site.url}/slow", fetch_of(seconds=0.5))
+    assert "was not fetched within 0.5 s. Check the URL" in await refusal(f"{site.url}/slow", fetch_of(seconds=0.5))
 
 
 async def test_a_fetch_that_is_cancelled_stops_at_once(site: WebPages) -> None:
@@ -131,7 +131,7 @@ async def test_a_fetch_that_is_cancelled_stops_at_once(site: WebPages) -> None:
 async def test_what_robots_txt_forbids_is_not_asked_for(site: WebPages) -> None:
     site.robots = "User-agent: *\nDisallow: /pages/\nAllow: /pages/none.html$\n"
 
-    assert "does not let programs fetch it" in await refusal(site.page("news.html"))
+    assert "does not allow programs to fetch it" in await refusal(site.page("news.html"))
     await is_asked_for(site.page("none.html"))
     assert site.requests == ["/robots.txt", "/robots.txt", "/pages/none.html"]
 
@@ -139,7 +139,7 @@ async def test_what_robots_txt_forbids_is_not_asked_for(site: WebPages) -> None:
 async def test_a_redirect_to_what_robots_txt_forbids_is_not_followed(site: WebPages) -> None:
     site.robots = "User-agent: Toolweave/1.0\nDisallow: /pages\n\nUser-agent: *\nDisallow:"
 
-    assert "does not let programs fetch it" in await refusal(f"{site.url}/moved/news.html")
+    assert "does not allow programs to fetch it" in await refusal(f"{site.url}/moved/news.html")
     assert site.requests == ["/robots.txt", "/moved/news.html"]
 
 
@@ -149,7 +149,7 @@ async def test_each_site_on_the_way_is_asked_for_its_own_rules(site: WebPages) -
         site.answers["/there"] = Answer(headers={"location": other.page("blog.html")}, status=302)
         site.answers["/here"] = Answer(headers={"location": f"{other.url}/status/404"}, status=302)
 
-        assert "does not let programs fetch it" in await refusal(f"{site.url}/there")
+        assert "does not allow programs to fetch it" in await refusal(f"{site.url}/there")
         await is_asked_for(f"{site.url}/here")
         assert other.requests == ["/robots.txt", "/robots.txt", "/status/404"]
 

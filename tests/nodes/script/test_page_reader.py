@@ -26,7 +26,7 @@ HANDED_OVER = 5_000_000
 async def test_a_page_that_takes_for_ever_is_given_up_and_the_loop_goes_on() -> None:
     million = b"<html><body><div " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b"><p>Hi</p>"
     turns = Turns()
-    with pytest.raises(FetchFailed, match=r"too complicated: its article was not found within 0\.5 s"):
+    with pytest.raises(FetchFailed, match=r"too complex: its article was not extracted within 0\.5 s"):
         async with turns:
             await extract_page(million, "https://site.example/x", "text/html", seconds=0.5)
 
@@ -96,7 +96,7 @@ async def test_a_reading_ends_with_its_process_however_often_it_is_cancelled(mon
 
 
 async def test_a_page_that_wants_too_much_memory_fails_alone() -> None:
-    with pytest.raises(FetchFailed, match="too complicated to be read"):
+    with pytest.raises(FetchFailed, match="too complex to be read"):
         await extract_page(five_megabytes(), "https://site.example/long", "text/html", memory_bytes=100 * 1024 * 1024)
 
 
@@ -104,7 +104,7 @@ async def test_what_the_process_refuses_is_told_with_the_address_but_no_credenti
     with pytest.raises(FetchFailed) as raised:
         await extract_page(b"<p>Nothing to see.</p>", "https://me:secret@site.example/x", "text/html")
 
-    assert str(raised.value).startswith("The page https://site.example/x holds no article, or next to no text.")
+    assert str(raised.value).startswith("The page https://site.example/x has no article, or almost no text.")
     assert "secret" not in str(raised.value)
 
 
@@ -124,7 +124,7 @@ async def test_where_pages_cannot_be_read_at_all_the_page_is_not_blamed_and_the_
     (tmp_path / "trafilatura.py").write_text("raise ImportError('only half of it is installed')", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
-    with logged() as lines, pytest.raises(FetchFailed, match="nothing here can read it; the log says why"):
+    with logged() as lines, pytest.raises(FetchFailed, match="a package to read it is missing"):
         await extract_page((PAGES / "blog.html").read_bytes(), "https://site.example/x", "text/html")
 
-    assert lines == ["the process that reads pages ended with code 1: ImportError: only half of it is installed"]
+    assert lines == ["the process that reads pages exited with code 1: ImportError: only half of it is installed"]

@@ -231,5 +231,5 @@ async def test_a_result_that_proves_to_be_no_article_gives_way_to_the_next() -> 
 
 
 async def test_what_the_agent_says_itself_never_becomes_the_page() -> None:
-    with pytest.raises(FetchFailed, match=r"What the tools returned for https://site\.example/bees holds no text"):
+    with pytest.raises(FetchFailed, match=r"The tool results for https://site\.example/bees contain no page text"):
         await page_from_results(URL, dialogue(({"url": URL}, "Not found.")))

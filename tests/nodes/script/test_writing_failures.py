@@ -33,7 +33,7 @@ BROKEN = WireCall("write_script", '{"title": "Be')
 async def test_a_model_that_fails_is_asked_no_second_time(endpoint: Endpoint, turn: WireTurn, said: str) -> None:
     made = await endpoint.write(turn, calling(script()))
 
-    assert made.said.startswith("The script was not written: ")
+    assert made.said.startswith("The script could not be written: ")
     assert said in made.said
     assert len(made.requests) == 1
 

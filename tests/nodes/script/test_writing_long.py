@@ -136,7 +136,7 @@ async def test_notes_that_are_too_long_are_condensed_again() -> None:
 async def test_notes_that_do_not_become_shorter_end_the_script() -> None:
     model = Reader(length=10, brief_at_last=False)
 
-    with pytest.raises(ScriptFailed, match="the notes that the model took of it are not short enough"):
+    with pytest.raises(ScriptFailed, match="the model's notes of it are not short enough"):
         await write(model, long_page(), SMALL)
 
     assert len(model.prompts) == 5
@@ -145,7 +145,7 @@ async def test_notes_that_do_not_become_shorter_end_the_script() -> None:
 async def test_an_article_beyond_all_measure_is_refused_before_a_model_reads_it() -> None:
     model = Reader()
 
-    with pytest.raises(ScriptFailed, match=r"1000 parts of 500 \(article_tokens\), and 300 are read at most"):
+    with pytest.raises(ScriptFailed, match=r"1000 parts of 500 \(article_tokens\); at most 300 parts are read"):
         await write(model, long_page(1_000, 20), SMALL)
 
     assert model.prompts == []

@@ -26,8 +26,8 @@ def with_narrations(*texts: str) -> dict[str, Any]:
 
 
 WRONG: list[tuple[WireTurn, dict[str, Any], str]] = [
-    (saying("Here is a script: bees are small."), {}, "no call of write_script and no whole JSON object"),
-    (calling('{"title": "Bees", "sections": ['), {}, "no call of write_script and no whole JSON object"),
+    (saying("Here is a script: bees are small."), {}, "neither a call of write_script nor a complete JSON object"),
+    (calling('{"title": "Bees", "sections": ['), {}, "neither a call of write_script nor a complete JSON object"),
     (calling({}), {}, "title is required"),
     (calling({"answer": 42}), {}, "answer is not known"),
     (calling(script(description=" ")), {}, "description must have 1 or more characters"),
@@ -41,7 +41,7 @@ WRONG: list[tuple[WireTurn, dict[str, Any], str]] = [
         "sections[0].narrations must hold 1",
     ),
     (calling(with_narrations(SENTENCE, "")), {}, "sections[0].narrations[1].text must have 1 or more characters"),
-    (calling(with_narrations("…", " – ")), {}, "sections[0] says nothing"),
+    (calling(with_narrations("…", " – ")), {}, "sections[0] has no words to speak"),
     (calling(script(2)), {}, "at least 3 sections; there are 2"),
     (calling(script(9)), {}, "at most 8 sections; there are 9"),
     (calling(script(3)), {"sections": {"min": 4, "max": 4}}, "at least 4 sections; there are 3"),
@@ -63,7 +63,7 @@ async def test_what_is_wrong_is_told_the_model_and_then_whoever_asked(
     assert len(made.requests) == 2
     assert made.requests[1].messages[-1]["role"] == "user"
     assert said in made.requests[1].messages[-1]["content"]
-    assert "not at the second try either" in made.said
+    assert "after two attempts" in made.said
     assert said in made.said
 
 
