@@ -138,7 +138,7 @@ async def generate_script_from_url(
         ConfigError: `config` or the environment is wrong, there is no model, or `output_dir` is not writable.
         FetchFailed: the page could not be fetched, or has no article; the text says why.
         ScriptFailed: the model failed, or did not write a valid script after two attempts.
-        StageFailed: `url` is not the address of a page.
+        StageFailed: `url` is not the URL of a page.
         ScriptNotKept: the script is complete, but its file could not be written; the error has the script.
     """
     settings = load_settings()

@@ -16,7 +16,7 @@ from toolweave.servers.core.query.tools import open_query_tools
 @pytest.mark.parametrize(
     ("settings", "named", "expected"),
     [
-        ({"tables": "a b"}, "TOOLWEAVE_QUERY_TABLES", "no list of tables"),
+        ({"tables": "a b"}, "TOOLWEAVE_QUERY_TABLES", "the list is invalid"),
         ({"tables": ","}, "TOOLWEAVE_QUERY_TABLES", "lists no table that may be read"),
         ({"tables": "runs, SQLITE_MASTER"}, "TOOLWEAVE_QUERY_TABLES", "lists no table that may be read"),
         ({"database_url": "hunter2"}, "TOOLWEAVE_QUERY_DATABASE_URL", "this is not a database URL."),
