@@ -348,8 +348,8 @@ def load_langgraph_json(path: Path) -> LangGraphJson:
         )
     except ValidationError as error:
         location, expected = problems_in(error)[0]
-        shown = ".".join(str(step) for step in location)
-        raise ConfigError(f"{shown} {expected}.", source=document.locate(location), fix="Correct the entry.") from None
+        field = ".".join(str(step) for step in location)
+        raise ConfigError(f"{field} {expected}.", source=document.locate(location), fix="Correct the entry.") from None
 
 
 def _read_env(document: ConfigDocument, folder: Path) -> tuple[Any, tuple[str, ...]]:

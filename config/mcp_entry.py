@@ -200,8 +200,8 @@ def _contradiction(entry: ServerEntry, *, url_known: bool) -> EntryProblem | Non
     if entry.type and entry.transport and entry.type != entry.transport:
         return ("transport",), "differs from type: keep one of them"
     if entry.builtin is not None:
-        given = next((key for key in _CONNECTION_KEYS if getattr(entry, key)), None)
-        return ((given,), "does not go with builtin, a server that runs in this process") if given else None
+        extra = next((key for key in _CONNECTION_KEYS if getattr(entry, key)), None)
+        return ((extra,), "does not go with builtin, a server that runs in this process") if extra else None
     problem = _target_problem(entry)
     if problem is None and entry.url is not None and url_known:
         problem = _url_problem(entry.url, spawn=entry.spawn)

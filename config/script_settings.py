@@ -55,7 +55,7 @@ def read_yaml(path: Path) -> ConfigDocument:
     lines: dict[JsonPath, int] = {}
     try:
         node = yaml.compose(text, Loader=yaml.BaseLoader)
-        value = {} if node is None else _NodeReader(lines, source).value(node, ())
+        value = {} if node is None else _NodeReader(lines, source).read(node, ())
     except yaml.YAMLError as error:
         raise _yaml_error(text, error, source) from None
     except RecursionError:
@@ -71,7 +71,7 @@ class _NodeReader:
         self._source = source
         self._seen: set[int] = set()
 
-    def value(self, node: yaml.Node, path: JsonPath) -> Any:
+    def read(self, node: yaml.Node, path: JsonPath) -> Any:
         if id(node) in self._seen:
             raise self._error(node, "aliases (*name) are not supported.", "Write the value out.")
         self._seen.add(id(node))
@@ -79,7 +79,7 @@ class _NodeReader:
         if isinstance(node, yaml.ScalarNode):
             return None if node.style is None and node.value in _NULL_TEXTS else node.value
         if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, (*path, place)) for place, item in enumerate(node.value)]
+            return [self.read(item, (*path, place)) for place, item in enumerate(node.value)]
         members: dict[str, Any] = {}
         for key, item in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -88,7 +88,7 @@ class _NodeReader:
             if place in self._lines:
                 raise self._error(key, "this key is repeated.", "Keep one of them.")
             self._lines[place] = _node_line(key)
-            if (value := self.value(item, place)) is not None:
+            if (value := self.read(item, place)) is not None:
                 members[key.value] = value
         return members
 

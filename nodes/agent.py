@@ -109,8 +109,8 @@ def todo_prompt(today: Callable[[], date] = local_today) -> str:
     return TODO_PROMPT.format(today=today().strftime("%A, %Y-%m-%d"))
 
 
-UNDECIDED_TEXT = "Not executed: the user was asked about the calls of this turn and went on without a decision."
-UNANSWERED_TEXT = "Not finished: the tool's server asked the user something, who went on without an answer."
+UNDECIDED_TEXT = "Not executed: the user sent a new message instead of a decision about the calls of this turn."
+UNANSWERED_TEXT = "Not finished: the user sent a new message instead of an answer to the tool server's question."
 
 
 def accept_input(state: AgentState) -> AgentUpdate:

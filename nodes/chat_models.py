@@ -130,7 +130,7 @@ def as_script_models(model: ModelSource | ScriptModels) -> ScriptModels:
     return model if isinstance(model, ScriptModels) else ScriptModels(model=model)
 
 
-def settings_for_script(settings: Settings, wanted: ScriptSettings) -> Settings:
+def settings_for_script(settings: Settings, script: ScriptSettings) -> Settings:
     """Return the settings of the process with the model and the endpoint that a script's settings select.
 
     OpenRouter and Gemini endpoints get their own API key, any other endpoint OPENAI_API_KEY.
@@ -138,15 +138,15 @@ def settings_for_script(settings: Settings, wanted: ScriptSettings) -> Settings:
     Raises:
         ConfigError: no endpoint is configured, and no setting selects the offline model, which is for demonstrations.
     """
-    named = {"model": wanted.model} if wanted.model else {}
+    model = {"model": script.model} if script.model else {}
     endpoint: dict[str, object] = {}
-    if wanted.base_url:
-        place = wanted.base_url.rstrip("/")
-        endpoint["openai_base_url"] = wanted.base_url
+    if script.base_url:
+        base_url = script.base_url.rstrip("/")
+        endpoint["openai_base_url"] = script.base_url
         for url, key in ((OPENROUTER_URL, "openrouter_api_key"), (GEMINI_URL, "gemini_api_key")):
-            if place != url.rstrip("/"):
+            if base_url != url.rstrip("/"):
                 endpoint[key] = None
-    chosen = settings.model_copy(update={**named, **endpoint})
+    chosen = settings.model_copy(update={**model, **endpoint})
     if chosen_endpoint(chosen) is None and chosen.model is None:
         raise ConfigError(
             "No model is configured. The offline demo model writes scripts only if it is selected by name.", fix=_FIX

@@ -313,7 +313,7 @@ def answer_questions_node() -> RoutingNode:
         if is_unattended(config):
             answers = [answer_question(question, HumanResponse("reject")) for question in questions]
         else:
-            answers = interrupt_until_valid(requests, lambda given: _answer_all(questions, given))
+            answers = interrupt_until_valid(requests, lambda responses: _answer_all(questions, responses))
         return Command(update={"waiting_calls": []}, goto=_reissue_calls(waiting, answers))
 
     return answer_questions

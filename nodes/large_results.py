@@ -53,7 +53,7 @@ def tool_with_result_store(tool: BaseTool, call_id: str, runtime: "ToolRuntime[A
         return tool
     store, namespace = location
 
-    async def keep(text: str, shown: int) -> str | None:
+    async def store_result(text: str, shown: int) -> str | None:
         """Store a result; return a notice on how to read the rest, or None if the store fails."""
         try:
             await store.aput(namespace, call_id, {"text": text[:MAX_STORED_CHARS]}, index=False)
@@ -63,7 +63,7 @@ def tool_with_result_store(tool: BaseTool, call_id: str, runtime: "ToolRuntime[A
         limit = f"the first {MAX_STORED_CHARS} characters are" if len(text) > MAX_STORED_CHARS else "the whole is"
         return f"To read on, {limit} stored: call {READ_TOOL} with id {call_id!r} and offset {shown}, or with search."
 
-    return tool.with_result_store(keep)
+    return tool.with_result_store(store_result)
 
 
 def has_stored_results(messages: Sequence[AnyMessage]) -> bool:

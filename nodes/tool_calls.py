@@ -71,12 +71,12 @@ def with_executed_calls(message: AnyMessage, executed: Sequence[RequestedCall]) 
     calls = [{**call, **_name_and_args(by_id.get(call["id"] or ""))} for call in message.tool_calls]
     if calls == message.tool_calls:
         return []
-    kept = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
+    other_kwargs = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
     # Content blocks that repeat a call are rebuilt from tool_calls for endpoints that need them.
     content = message.content
     if not isinstance(content, str):
         content = [b for b in content if isinstance(b, str) or (b.get("call_id") or b.get("id")) not in by_id]
-    return [message.model_copy(update={"tool_calls": calls, "additional_kwargs": kept, "content": content})]
+    return [message.model_copy(update={"tool_calls": calls, "additional_kwargs": other_kwargs, "content": content})]
 
 
 def _name_and_args(call: RequestedCall | None) -> dict[str, Any]:

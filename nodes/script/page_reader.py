@@ -319,7 +319,7 @@ _NICENESS = 10
 def main() -> None:
     """Read one request from standard input and write the answer to standard output."""
     logging.disable(logging.CRITICAL)
-    _die_with_parent()
+    _exit_with_parent()
     request = json.loads(sys.stdin.buffer.readline())
     seconds, memory = request.pop("seconds"), request.pop("memory")
     if resource is not None:
@@ -342,7 +342,7 @@ def _lower_limit(kind: int, limit: int) -> None:
     resource.setrlimit(kind, (lowest, lowest))
 
 
-def _die_with_parent() -> None:
+def _exit_with_parent() -> None:
     """On Linux, exit when the parent process is killed; elsewhere the CPU limit ends this process."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -95,7 +95,7 @@ def validate_node(model: ModelSource | ScriptModels) -> ScriptNode:
 
     async def validate(state: ScriptState, config: RunnableConfig) -> ScriptUpdate:
         report_progress(92.0, "Checking the script")
-        writing = await asyncio.to_thread(WritingTask.of, state, models)
+        writing = await asyncio.to_thread(WritingTask.from_state, state, models)
         script = await _check_or_repair(state, writing, config)
         report_progress(100.0, f"The script is ready: {len(script.sections)} sections, about {length_s(script):.0f} s")
         return {

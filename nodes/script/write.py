@@ -83,7 +83,7 @@ def write_node(model: ModelSource | ScriptModels) -> ScriptNode:
     models = as_script_models(model)
 
     async def write(state: ScriptState, config: RunnableConfig) -> ScriptUpdate:
-        writing = await asyncio.to_thread(WritingTask.of, state, models)
+        writing = await asyncio.to_thread(WritingTask.from_state, state, models)
         notes = await condense_article(writing)
         report_progress(WRITE_PCT if notes else START_PCT, "Writing the script")
         draft = await writing.write(config, notes)
@@ -112,7 +112,7 @@ class WritingTask:
     usage: list[ModelUsage] = field(default_factory=list)
 
     @classmethod
-    def of(cls, state: ScriptState, models: ScriptModels) -> Self:
+    def from_state(cls, state: ScriptState, models: ScriptModels) -> Self:
         """Create the task from a state; call it in a thread, because a page may have some megabytes."""
         page, settings = state["page"], ScriptSettings.model_validate(state.get("settings") or {})
         article = page_blocks(page)

@@ -139,11 +139,7 @@ def test_a_file_without_servers_is_valid(load: Load) -> None:
         ("{servers: {a: {\nurl: 'http://'}}}", 2, "url must be an http:// or https:// URL"),
         ("{servers: {a: {\nurl: 'http://h', type: 'stdio'}}}", 2, "does not go with the transport stdio"),
         ("{servers: {a: {\ncommand: 'x', type: 'sse'}}}", 2, "does not go with the transport sse"),
-        (
-            "{servers: {a: {command: 'x',\nurl: 'http://h'}}}",
-            2,
-            "goes with a command only for a server that Toolweave starts",
-        ),
+        ("{servers: {a: {command: 'x',\nurl: 'http://h'}}}", 2, "goes with a command only for a server that"),
         ("{servers: {a: {command: 'x', type: 'http',\ntransport: 'sse'}}}", 2, "differs from type"),
         ("{servers: {a: {command: 'x', enabled: true,\ndisabled: false}}}", 2, "means the same as enabled"),
         ("{servers: {a: {command: 'x',\nspawn: true}}}", 2, "spawn needs both a command to start and the url"),

@@ -130,7 +130,7 @@ async def test_a_new_message_instead_of_an_answer_leaves_the_call_behind_unexecu
     assert "__interrupt__" not in result
     state = await graph.aget_state(THREAD)
     assert (state.next, state.values["to_approve"]) == ((), {})
-    assert "went on without a decision" in told_about(desk.model.prompts[-1], "e")
+    assert "instead of a decision" in told_about(desk.model.prompts[-1], "e")
 
 
 async def test_a_thread_that_never_needs_a_person_has_nothing_of_it_in_its_state() -> None:
