@@ -52,7 +52,9 @@ _NPM_CI_ARGS = (
 _NPM_RETRY_ARGS = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
 # Of the beginning and of the end: npm prints the cause first, pip last.
 _MAX_OUTPUT_CHARS = 400
-_RETRY_FIX = "Make sure that this machine reaches the package registry, and try again; nothing half installed is used."
+_RETRY_FIX = (
+    "Check that this machine can reach the package registry, and try again; incomplete installations are not used."
+)
 Report = Callable[[str], None]
 
 
@@ -104,7 +106,7 @@ class PackageInstaller:
         npm = shutil.which("npm", path=self.path)
         if npm is None or shutil.which("node", path=self.path) is None:
             raise ConfigError(
-                "npm was not found, which installs this server; it comes with Node.",
+                "npm was not found; it is needed to install this server and comes with Node.",
                 fix="Install Node 20 or newer, so that `npm --version` answers in this terminal, and try again.",
             )
         for name in ("package.json", lock.name):

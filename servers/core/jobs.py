@@ -67,7 +67,7 @@ _RETRY_ADVICE = "Call check_job_status again in a moment; it only reads the stat
 _NOT_STARTED = "Check the endpoint and that its service runs, then call again: no job was started."
 _AUTH_ADVICE = "The service requires credentials: ask the operator to set them in TOOLWEAVE_JOB_HEADERS."
 _NO_REDIRECTS = "Redirects are not followed: use the service's final URL, if the operator allows it."
-_FIX_REQUEST = "Correct the params or the endpoint as the service's message says."
+_FIX_REQUEST = "Correct the params or the endpoint as the service's message requires."
 _ADVICE_BY_STATUS = {401: _AUTH_ADVICE, 403: _AUTH_ADVICE, 429: "The service limits its requests: call again later."}
 
 

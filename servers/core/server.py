@@ -13,8 +13,8 @@ from toolweave.servers.core.query.tools import open_query_tools
 from toolweave.servers.tool_server import MAX_BYTES, READ_EXTERNAL, READ_ONLY, WRITE_EXTERNAL, declare_tool, tool_server
 
 _INSTRUCTIONS = (
-    "Tools for common work: query the tables of a database, run jobs and see how they are, read and search files. "
-    "Each is limited to what the operator allows; an error says what to do instead."
+    "Tools for common work: query the tables of a database, run jobs and check their status, read and search files. "
+    "The operator limits what each tool may access; an error says what to do instead."
 )
 
 

@@ -18,8 +18,8 @@ _CONNECT_TIMEOUT_S = 3
 
 _BUSY = "is busy: another program is writing to it"
 _CONNECTION_LOST = "went away: its server was stopped or the connection broke"
-_TOO_MANY_CONNECTIONS = "takes no more connections: its server has as many as it allows"
-_ACCESS_REFUSED = "does not let this user in: check user name, password and the server's pg_hba.conf"
+_TOO_MANY_CONNECTIONS = "accepts no more connections: its server has reached its limit"
+_ACCESS_REFUSED = "refuses this user: check user name, password and the server's pg_hba.conf"
 _STARTING = "is starting or stopping"
 
 # SQLSTATE, or the two characters of its class.
@@ -28,11 +28,11 @@ _REASON_BY_SQLSTATE = {
     "25006": "is read-only",
     "25P03": "ended a transaction that was idle too long",
     "28": _ACCESS_REFUSED,
-    "3D000": "is not there: create it on its server",
+    "3D000": "does not exist: create it on its server",
     "3F000": "has no schema for its tables: check the search_path of its user",
     "40001": _BUSY,
     "40P01": _BUSY,
-    "42501": "does not allow this user what is needed: see docs/postgresql.md for the grants",
+    "42501": "denies this user a permission that is needed: see docs/postgresql.md for the grants",
     "53100": "cannot grow: the disk is full",
     "53200": "is out of memory",
     "53300": _TOO_MANY_CONNECTIONS,

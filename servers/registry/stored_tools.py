@@ -63,10 +63,10 @@ _NOT_ID_CHARS = re.compile(r"[^a-z0-9]+")
 def make_tool_id(name: str) -> str:
     """Return a tool id for a name in any script; if no letter fits into an id, the name's hash."""
     letters = unicodedata.normalize("NFKD", name).casefold().encode("ascii", "ignore").decode()
-    made = _NOT_ID_CHARS.sub("_", letters)[:MAX_ID_LENGTH].strip("_")
-    if made in RESERVED_IDS:
-        return f"{made}-2"
-    return made or f"tool_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:12]}"
+    tool_id = _NOT_ID_CHARS.sub("_", letters)[:MAX_ID_LENGTH].strip("_")
+    if tool_id in RESERVED_IDS:
+        return f"{tool_id}-2"
+    return tool_id or f"tool_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
 def numbered_ids(tool_id: str) -> Iterator[str]:

@@ -107,7 +107,7 @@ Description = Annotated[
     str,
     StringConstraints(strip_whitespace=True, max_length=4000),
     AfterValidator(normalize_lines),
-    Field(description="More about it, if there is more than the title says.", examples=["2 litres, oat"]),
+    Field(description="Further details that the title does not contain.", examples=["2 litres, oat"]),
 ]
 PriorityLevel = Annotated[Priority, Field(description="How important it is.", examples=["high"])]
 PriorityFilter = Annotated[Priority, Field(description="Only todos of this priority.", examples=["high"])]
@@ -210,9 +210,9 @@ class TodoTools:
         tags: Tags | Absent = None,
         status: NewStatus | Absent = None,
     ) -> ToolResult:
-        """Change a todo (task), or mark it completed; what is left out stays as it is.
+        """Change a todo (task), or mark it completed; omitted fields stay as they are.
 
-        An empty description or due_date, or an empty list of tags, removes what was there.
+        An empty description or due_date, or an empty list of tags, removes the previous value.
         """
         fields: dict[str, Any] = {
             "title": title,
@@ -232,15 +232,15 @@ class TodoTools:
     async def search_todos(self, query: Query, limit: Limit = 20) -> ToolResult:
         """Find todos (tasks) by words in their title, description or tags, best match first.
 
-        Use it when a part of its wording is known, also to learn the id that update_todo and delete_todo need.
+        Use it when you know a part of its wording, also to get the id that update_todo and delete_todo need.
         """
         todos = await self._todos.search(query, limit=limit)
         return success(todos, count=len(todos))
 
     async def delete_todo(self, context: Context, id: TodoId) -> ToolResult:  # noqa: A002  as in update_todo
-        """Remove a todo (task) for good and return what it was.
+        """Remove a todo (task) for good and return it.
 
-        Use it for what is not wanted any more; there is no way back.
+        Use it for a todo that is not wanted any more; it cannot be restored.
         """
         result = await self._todos.delete(id, key=idempotency_key(context))
         return _write_envelope(result) if result else _no_such_todo(id)

@@ -86,7 +86,7 @@ def _add_folder_rules(folder: Entry, parent_rules: GitRules) -> GitRules:
 
 
 def _is_cheap_rule(line: str) -> bool:
-    """Return False for rules that backtrack: whoever writes a .gitignore file must not be able to block searches."""
+    """Return False for rules that backtrack, so that a .gitignore file cannot block searches."""
     names = line.split("/")
     return names.count("**") <= _MAX_STARS and all(name.count("*") <= _MAX_STARS for name in names)
 

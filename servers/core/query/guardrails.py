@@ -75,7 +75,7 @@ class Guardrails:
         if self._forbidden:
             await asyncio.to_thread(_check_texts, self._forbidden, query)
         if self._custom and (reason := await _custom_refusal(self._custom, query, self._slots)) is not None:
-            raise refusal("own_guardrail", reason.strip()[:_MAX_REASON_LENGTH] or "it gives no reason.")
+            raise refusal("own_guardrail", reason.strip()[:_MAX_REASON_LENGTH] or "it returned no reason.")
 
 
 def read_guardrails(settings: Settings) -> Guardrails:
@@ -133,7 +133,7 @@ def _check_texts(forbidden: Any, query: TableQuery) -> None:
             message = f"Parameter '{path}' could not be checked in time."
             raise refusal("forbidden_pattern", message, "Compare with shorter texts.") from None
         if found:
-            message = f"Parameter '{path}' must be a text without what the operator forbids."
+            message = f"Parameter '{path}' must not contain text that the operator forbids."
             raise refusal("forbidden_pattern", message, "Compare with other texts.")
 
 

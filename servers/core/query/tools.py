@@ -86,7 +86,7 @@ class QueryRunner:
     def __init__(self, database: QueryDatabase, guardrails: Guardrails) -> None:
         self._database = database
         self._guardrails = guardrails
-        self._described: dict[str, tuple[float, Table]] = {}
+        self._descriptions: dict[str, tuple[float, Table]] = {}
 
     async def run(self, query: request.TableQuery) -> ToolResult:
         """Return the first rows, up to the limit; if the table's cached description is outdated, describe it again.
@@ -95,17 +95,17 @@ class QueryRunner:
             ToolFailed: the query is refused, or the database failed.
         """
         allowed = self._guardrails.find_table(query.table)
-        described_at, known = self._described.get(query.table, (0.0, None))
+        described_at, cached = self._descriptions.get(query.table, (0.0, None))
         is_recent = time.monotonic() - described_at < _DESCRIPTION_TTL_S
-        is_current = known and is_recent and all(name in known.columns for _, name in query.named_columns())
-        table = known if known and is_current else await self._describe(allowed)
+        is_current = cached and is_recent and all(name in cached.columns for _, name in query.named_columns())
+        table = cached if cached and is_current else await self._describe(allowed)
         self._guardrails.check(query, table)
         # Before a connection is opened, so that none waits for the operator's function.
         await self._guardrails.check_custom_rules(query)
         try:
             return await self._fetch(query, table)
         except ToolFailed as error:
-            if table is not known or error.code not in (INVALID_PARAMETER, QUERY_REFUSED):
+            if table is not cached or error.code not in (INVALID_PARAMETER, QUERY_REFUSED):
                 raise
         table = await self._describe(allowed)
         self._guardrails.check(query, table)
@@ -114,7 +114,7 @@ class QueryRunner:
     async def _describe(self, allowed: AllowedTable) -> Table:
         backend = self._database.backend
         table = await self._database.run(lambda connection: connection.run_sync(describe_table, allowed, backend))
-        self._described[allowed.label] = (time.monotonic(), table)
+        self._descriptions[allowed.label] = (time.monotonic(), table)
         return table
 
     async def _fetch(self, query: request.TableQuery, table: Table) -> ToolResult:
@@ -175,7 +175,7 @@ def _condition_clause(table: Table, condition: request.Condition) -> Expression:
         case "like", str(pattern):
             # A backslash escapes the next character, so a trailing one is invalid.
             if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
-                needed = "a pattern that does not end in a single backslash, which takes the next character literally"
+                needed = "a pattern that does not end in a single backslash, which escapes the next character"
                 raise ToolFailed(INVALID_PARAMETER, f"Parameter '{path}' must be {needed}.")
             # SQLite's LIKE ignores case already and is faster.
             like = operand.like if column.cell_form == "sqlite" else operand.ilike
@@ -326,7 +326,7 @@ class QueryTools:
 async def open_query_tools(settings: Settings) -> AsyncIterator[QueryTools]:
     """Open the tool; the first query connects to the database.
 
-    If a setting is invalid, log an error, and let the tool return `not_configured`.
+    If a setting is invalid, the tool logs an error and returns `not_configured`.
     """
     async with AsyncExitStack() as stack:
         runner: QueryRunner | ConfigError

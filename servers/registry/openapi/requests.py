@@ -95,13 +95,13 @@ def safe_name(text: str) -> str:
 
 def _free_name(one: InputField, taken: dict[str, InputField]) -> str:
     if one.whole_body:
-        wanted = "body"
+        preferred = "body"
     elif one.part == "header":
-        wanted = safe_name(one.target).lower().replace("-", "_")
+        preferred = safe_name(one.target).lower().replace("-", "_")
     else:
-        wanted = one.target if _IDENTIFIER.fullmatch(one.target) else safe_name(one.target)
-    numbered = (f"{wanted[: MAX_FIELD_NAME_LENGTH - 12]}_{one.part}_{number}" for number in count(2))
-    names = chain([wanted, f"{wanted[: MAX_FIELD_NAME_LENGTH - 7]}_{one.part}"], numbered)
+        preferred = one.target if _IDENTIFIER.fullmatch(one.target) else safe_name(one.target)
+    numbered = (f"{preferred[: MAX_FIELD_NAME_LENGTH - 12]}_{one.part}_{number}" for number in count(2))
+    names = chain([preferred, f"{preferred[: MAX_FIELD_NAME_LENGTH - 7]}_{one.part}"], numbered)
     return next(name for name in names if name not in taken)
 
 
@@ -176,7 +176,7 @@ def read_parameters(document: OpenApiDocument, *levels: Any) -> list[RawParamete
     found: dict[tuple[str, str], RawParameter] = {}
     for level in levels:
         if not isinstance(level, list | None) or len(level or ()) > MAX_PARAMETERS:
-            raise UnusablePart(f"its parameters are no list, or more than {MAX_PARAMETERS}")
+            raise UnusablePart(f"its parameters are not a list, or more than {MAX_PARAMETERS}")
         for entry in level or ():
             raw = document.resolve_object(entry)
             parameter = read_part(document, Parameter, raw, f"its parameter '{excerpt(raw.get('name', ''))}'")

@@ -309,12 +309,12 @@ class SchemaConverter:
         return {"$ref": f"#/$defs/{self._names[pointer]}"}
 
     def _definition_name(self, pointer: str) -> str:
-        wanted = _UNSAFE_CHARS.sub("_", excerpt(pointer).rpartition("/")[2])[-60:] or "Schema"
-        name, number = wanted, self._taken.get(wanted, 1)
+        preferred = _UNSAFE_CHARS.sub("_", excerpt(pointer).rpartition("/")[2])[-60:] or "Schema"
+        name, number = preferred, self._taken.get(preferred, 1)
         while name in self._taken:
             number += 1
-            name = f"{wanted}_{number}"
-        self._taken[wanted] = number
+            name = f"{preferred}_{number}"
+        self._taken[preferred] = number
         self._taken.setdefault(name, 1)
         return name
 

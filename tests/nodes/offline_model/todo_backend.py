@@ -49,8 +49,8 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     ),
     "update_todo": (
         (
-            "Change a todo (task), or mark it completed; what is left out stays as it is.\n\n"
-            "An empty description or due_date, or an empty list of tags, removes what was there."
+            "Change a todo (task), or mark it completed; omitted fields stay as they are.\n\n"
+            "An empty description or due_date, or an empty list of tags, removes the previous value."
         ),
         {
             "id": ID,
@@ -66,7 +66,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "search_todos": (
         (
             "Find todos (tasks) by words in their title, description or tags, best match first.\n\n"
-            "Use it when a part of its wording is known, also to learn the id that update_todo "
+            "Use it when you know a part of its wording, also to get the id that update_todo "
             "and delete_todo need."
         ),
         {
@@ -77,8 +77,8 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     ),
     "delete_todo": (
         (
-            "Remove a todo (task) for good and return what it was.\n\n"
-            "Use it for what is not wanted any more; there is no way back."
+            "Remove a todo (task) for good and return it.\n\n"
+            "Use it for a todo that is not wanted any more; it cannot be restored."
         ),
         {"id": ID},
         ["id"],

@@ -71,7 +71,7 @@ def test_a_failure_is_told_in_npms_words_without_credentials_and_leaves_nothing_
         "npm",
         NPM_INSTALLS + "print('npm error request to https://ada:hunter2secret@npm.example failed, ENOTFOUND'); exit(1)",
     )
-    with pytest.raises(ConfigError, match=r"(?s)`npm ci` failed: npm error .*ENOTFOUND.*Make sure that") as caught:
+    with pytest.raises(ConfigError, match=r"(?s)`npm ci` failed: npm error .*ENOTFOUND.*Check that") as caught:
         try_install("memory", tmp_path, npm)
     assert "hunter2secret" not in str(caught.value)
     assert not is_installed(the("memory"), tmp_path)
@@ -90,7 +90,7 @@ def test_what_failed_is_begun_anew(tmp_path: Path, npm: Programs) -> None:
 def test_one_that_takes_too_long_is_ended(tmp_path: Path, npm: Programs) -> None:
     pid = tmp_path / "pid"
     (npm.path / "npm").write_text(f"#!/bin/sh\necho $$ > '{pid}'\nexec sleep 600\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"took longer than 5 s\. Make sure that"):
+    with pytest.raises(ConfigError, match=r"took longer than 5 s\. Check that"):
         try_install("memory", tmp_path, npm, limit_s=5.0)
     assert not is_running(int(pid.read_text(encoding="utf-8")))
     assert not is_installed(the("memory"), tmp_path)

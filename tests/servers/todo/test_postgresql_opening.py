@@ -85,10 +85,10 @@ async def test_a_newer_schema_is_refused_and_left_alone(postgres: PostgresServer
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"password": f"{SECRET}-wrong"}, "does not let this user in"),
-        ({"password": ""}, "does not let this user in"),
-        ({"username": "nobody_there"}, "does not let this user in"),
-        ({"database": "no_such_database"}, "is not there: create it"),
+        ({"password": f"{SECRET}-wrong"}, "refuses this user"),
+        ({"password": ""}, "refuses this user"),
+        ({"username": "nobody_there"}, "refuses this user"),
+        ({"database": "no_such_database"}, "does not exist: create it"),
         ({"port": free_port()}, "cannot be reached"),
         ({"port": 99_999}, "cannot be reached"),
         ({"host": "no-such-host.invalid"}, "cannot be reached"),
@@ -108,12 +108,12 @@ async def test_whoever_cannot_connect_hears_why_without_secrets(
 
 async def test_a_server_with_all_its_connections_taken_says_so(postgres: PostgresServer, url: str) -> None:
     with role(postgres, url, options="CONNECTION LIMIT 0") as given:
-        assert "takes no more connections" in await refusal_of(given)
+        assert "accepts no more connections" in await refusal_of(given)
 
 
 async def test_a_user_who_may_not_create_the_tables_hears_of_the_grants(postgres: PostgresServer, url: str) -> None:
     with role(postgres, url) as given:
-        assert "does not allow this user what is needed" in await refusal_of(given)
+        assert "denies this user a permission" in await refusal_of(given)
         postgres.execute("GRANT CREATE ON SCHEMA public TO somebody", url=url)
         async with todo_client(given) as client:
             assert await client.data("list_todos", {}) == []
@@ -147,7 +147,7 @@ async def test_a_user_who_may_only_read_reads_and_hears_that_the_rest_is_refused
     with role(postgres, url, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO somebody") as given:
         async with todo_client(given) as client:
             assert await client.data("list_todos", {}) == [todo]
-            assert "does not allow this user" in (await client.error("create_todo", {"title": "y"}))["message"]
+            assert "denies this user a permission" in (await client.error("create_todo", {"title": "y"}))["message"]
         postgres.execute("ALTER ROLE somebody SET default_transaction_read_only = on")
         async with todo_client(given) as client:
             assert await client.data("list_todos", {}) == [todo]

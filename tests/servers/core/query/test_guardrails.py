@@ -190,7 +190,7 @@ async def test_the_operators_own_function_decides_and_is_heard(sqlite_url: str, 
         ("leaving", "it failed."),
         ("leaving_async", "it failed."),
         ("odd", "it failed."),
-        ("empty", "it gives no reason."),
+        ("empty", "it returned no reason."),
     ],
 )
 async def test_an_own_function_that_does_not_answer_none_refuses(

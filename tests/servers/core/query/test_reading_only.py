@@ -123,7 +123,7 @@ async def test_the_role_of_queries_reads_what_it_was_granted_and_no_more(postgre
                 for table in ("customers", "orders"):
                     error = await client.refused(table)
                     assert error["code"] == "access_denied"
-                    assert "does not allow this user" in error["message"]
+                    assert "denies this user a permission" in error["message"]
             async with query_client(url, "customers", role="nobody_at_all") as client:
                 assert (await client.refused("customers"))["type"] == "unavailable"
         finally:
