@@ -37,6 +37,7 @@ _NPM_PROGRAMS = {
     "everything": ("@modelcontextprotocol/server-everything", "mcp-server-everything"),
 }
 _PYTHON_PACKAGES = {"git": "mcp-server-git", "fetch": "mcp-server-fetch", "time": "mcp-server-time"}
+# Of each command of npm, uv or pip.
 TIMEOUT_S = 600.0
 # No strict engine check: two packages require a newer Node than the oldest one that we test them with.
 _NPM_CI_ARGS = (

@@ -43,6 +43,7 @@ ToolCall = MiddlewareContext[CallToolRequestParams]
 NextHandler = CallNext[CallToolRequestParams, ToolResult]
 TOOL_TIMEOUT_S = 4.0
 CLEANUP_TIMEOUT_S = 4.0
+# Of a result's JSON text.
 MAX_BYTES = 1_000_000
 MAX_ID_LENGTH = 256
 _META_IDS = ("thread_id", "run_id", "user_id", "timestamp", "correlation_id", "idempotency_key")

@@ -48,6 +48,7 @@ MAX_WAIT_S = 3.0
 POLL_INTERVAL_S = 0.25
 # The last status request needs at least this time.
 MIN_POLL_TIME_S = 0.2
+# Of a job's params as JSON.
 MAX_SENT_BYTES = 1_000_000
 # Below the limit of a tool result, so that the job's data always fits into one.
 MAX_READ_BYTES = 500_000

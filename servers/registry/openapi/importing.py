@@ -214,7 +214,7 @@ def find_success_response(document: OpenApiDocument, responses: Any) -> dict[str
     """
     if not isinstance(responses, dict):
         return {}
-    document.count_keys(responses)
+    document.charge_entries(responses)
     codes = sorted(code for code in responses if code[:1] == "2" and len(code) == 3)
     found = [document.resolve_object(responses[code]) for code in codes]
     with_json = (response for response in found if json_content(document, response)[0])
@@ -341,7 +341,7 @@ class _Importer:
                 continue
             try:
                 path_item = self._document.resolve_object(entry)
-                self._document.count_keys(path_item)
+                self._document.charge_entries(path_item)
             except UnusablePart as reason:
                 self._skip(excerpt(path), str(reason))
                 continue
@@ -371,7 +371,7 @@ class _Importer:
         tags = operation.raw.get("tags")
         if not isinstance(tags, list):
             return False
-        self._document.count_keys(tags)
+        self._document.charge_entries(tags)
         return any(isinstance(tag, str) and tag in self._options.tags for tag in tags)
 
     def _import_operation(self, operation: OpenApiOperation) -> None:

@@ -139,7 +139,7 @@ def read_title(document: OpenApiDocument) -> str:
 
 def read_part(document: OpenApiDocument, model: type[Model], raw: Mapping[str, Any], what: str) -> Model:
     """Parse a part of a document without its schemas; `what` names it in the error. Raises UnusablePart."""
-    document.count_keys(raw)
+    document.charge_entries(raw)
     read_here = (name for name in raw if not (name in _KEYS_READ_ELSEWHERE or name.startswith("x-")))
     own = {name: raw[name] for name in read_here}
     parts, characters = measure_size(own, document.steps.remaining // _STEPS_PER_FIELD)

@@ -117,7 +117,7 @@ class OpenApiDocument:
         """Return the same document with the steps of one operation."""
         return replace(self, steps=Budget(MAX_OPERATION_STEPS, _TOO_MANY_STEPS, self.steps))
 
-    def count_keys(self, values: Collection[Any]) -> None:
+    def charge_entries(self, values: Collection[Any]) -> None:
         """Consume the steps for reading the keys of an object or the items of a list, without their contents."""
         self.steps.consume(1 + len(values))
         self.steps.consume(sum(len(one) for one in values if isinstance(one, str)) // CHARS_PER_STEP)
@@ -250,7 +250,7 @@ class SchemaConverter:
             return {} if raw else {"not": {}}
         if not isinstance(raw, dict):
             raise UnusablePart("one of its schemas is not an object")
-        self._document.count_keys(raw)
+        self._document.charge_entries(raw)
         if "$ref" in raw:
             return self._convert_reference(raw, depth)
         schema = {key: self._convert_keyword(key, raw[key], depth) for key in raw if key in KNOWN_KEYS}
@@ -372,7 +372,7 @@ def json_content(document: OpenApiDocument, part: dict[str, Any]) -> tuple[str |
     content = part.get("content")
     if not isinstance(content, dict):
         return None, {}
-    document.count_keys(content)
+    document.charge_entries(content)
     kinds = {kind: rank for kind in content if (rank := json_media_rank(kind)) is not None}
     if not kinds:
         return None, {}
