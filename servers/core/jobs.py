@@ -253,11 +253,11 @@ def resolve_endpoint(endpoint: str, settings: Settings) -> AllowedEndpoint:
         return entry.covers(target.scheme, target.host, target.port, target.address, segments)
 
     if not any(map(covers, allowed)):
-        shown = ", ".join(entry.url for entry in allowed[:_MAX_LISTED_ENDPOINTS])
+        urls = ", ".join(entry.url for entry in allowed[:_MAX_LISTED_ENDPOINTS])
         more = " and others" if len(allowed) > _MAX_LISTED_ENDPOINTS else ""
         raise ToolFailed(
             FORBIDDEN_ENDPOINT,
-            f"The endpoint is not among those that may be called. Allowed: {shown}{more}, and paths below them.",
+            f"The endpoint is not among those that may be called. Allowed: {urls}{more}, and paths below them.",
         )
     # The longest prefix comes last, so that its headers replace others of the same name.
     matching = [entry for entry in settings.job_headers if covers(entry.endpoint)]

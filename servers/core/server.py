@@ -28,8 +28,8 @@ async def open_core_server(settings: Settings, *, auth: AuthProvider | None = No
         ConfigError: a setting that a tool needs is invalid.
     """
     # The largest readable file has to fit, written as JSON.
-    most_bytes = max(MAX_BYTES, settings.file_max_bytes * 5 // 4)
-    server = tool_server("core", _INSTRUCTIONS, max_bytes=most_bytes, auth=auth)
+    max_bytes = max(MAX_BYTES, settings.file_max_bytes * 5 // 4)
+    server = tool_server("core", _INSTRUCTIONS, max_bytes=max_bytes, auth=auth)
     jobs, files = JobTools(settings), FileTools(settings)
     async with open_query_tools(settings) as queries:
         server.add_tool(declare_tool(queries.query_database, "Query a database", READ_ONLY))

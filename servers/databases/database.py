@@ -161,15 +161,15 @@ class Database:
         except (PersistenceError, OSError, UnicodeError) as error:
             match error:
                 case OSError():
-                    why = error.strerror
+                    cause = error.strerror
                 case UnicodeError():
-                    why = "its host name is invalid"
+                    cause = "its host name is invalid"
                 case _:
-                    why = str(error).removesuffix(".")
-            here = "the file and its folder exist and are writable"
+                    cause = str(error).removesuffix(".")
+            check = "the file and its folder exist and are writable"
             raise PersistenceError(
-                f"Cannot open the {self.kind.name} {self.label}: {why}. Check that "
-                f"{here if self.is_sqlite else 'its server runs and accepts your user'}, "
+                f"Cannot open the {self.kind.name} {self.label}: {cause}. Check that "
+                f"{check if self.is_sqlite else 'its server runs and accepts your user'}, "
                 f"or set {self.kind.setting} to another database."
             ) from error
 

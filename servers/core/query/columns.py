@@ -331,8 +331,8 @@ class CellFormatter:
 
     def cut_text(self, value: str | bytes) -> str:
         """Return a text, or bytes as base64, cut to the maximum length."""
-        shown = value[: self.max_length]
-        text = base64.b64encode(shown).decode() if isinstance(shown, bytes) else shown
+        beginning = value[: self.max_length]
+        text = base64.b64encode(beginning).decode() if isinstance(beginning, bytes) else beginning
         if len(value) <= self.max_length:
             return text
         self.cut_count += 1

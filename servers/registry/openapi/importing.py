@@ -134,7 +134,7 @@ class OpenApiOperation:
         servers = [level.get("servers") for level in (self.raw, self.path_item, self.document.content)]
         server_url = self.options.base_url or read_base_url(self.document, servers, self.options.document_url)
         declared = read_parameters(self.document, self.path_item.get("parameters"), self.raw.get("parameters"))
-        parameters = [one for one in declared if not _is_credential(one, security)]
+        parameters = [item for item in declared if not _is_credential(item, security)]
         self.document.steps.consume(_STEPS_PER_PLACEHOLDER * self.path.count("{"))
         path, parameters = _fill_placeholders(self.path.partition("#")[0], parameters, self.warnings.append)
         input_schema, mappings, media_type = self._convert_schemas("readOnly", partial(self._build_input, parameters))
@@ -227,8 +227,8 @@ def _standalone_schema(raw: Any, schemas: SchemaConverter) -> dict[str, Any]:
     return {**schema, "$defs": definitions} if definitions else schema
 
 
-def _is_credential(one: RawParameter, security: Security) -> bool:
-    place, name = one.parameter.param_in.value, one.parameter.name.lower()
+def _is_credential(item: RawParameter, security: Security) -> bool:
+    place, name = item.parameter.param_in.value, item.parameter.name.lower()
     auth = security.auth
     own = {("header", header.lower()) for header in security.headers}
     if auth.type == "api_key" and auth.name:
@@ -238,20 +238,20 @@ def _is_credential(one: RawParameter, security: Security) -> bool:
 
 def _fill_placeholders(path: str, parameters: list[RawParameter], warn: Warn) -> tuple[str, list[RawParameter]]:
     """Return the path with placeholder names that a ToolConfig accepts, and exactly one parameter for each of them."""
-    declared = {one.parameter.name: one for one in parameters if one.parameter.param_in.value == "path"}
-    others = [one for one in parameters if one.parameter.param_in.value != "path"]
+    declared = {item.parameter.name: item for item in parameters if item.parameter.param_in.value == "path"}
+    others = [item for item in parameters if item.parameter.param_in.value != "path"]
     names = list(dict.fromkeys(PLACEHOLDER.findall(path)))
     for name in declared.keys() - set(names):
         warn(f"the path parameter '{excerpt(name)}' is left out: the path has no such placeholder")
     matched = []
     for name in names:
-        one = declared.get(name)
-        if one is None:
+        item = declared.get(name)
+        if item is None:
             warn(f"the placeholder '{excerpt(name)}' of its path is not a declared parameter; it accepts any text")
             parameter = Parameter.model_validate({"name": name, "in": "path"})
-            one = RawParameter(parameter, {"schema": {"type": "string", "minLength": 1}})
+            item = RawParameter(parameter, {"schema": {"type": "string", "minLength": 1}})
         own_name = name if not name or _PLACEHOLDER_NAME.fullmatch(name) else safe_name(name)
-        matched.append(replace(one, parameter=one.parameter.model_copy(update={"name": own_name, "required": True})))
+        matched.append(replace(item, parameter=item.parameter.model_copy(update={"name": own_name, "required": True})))
         path = path.replace(f"{{{name}}}", f"{{{own_name}}}")
     return path, [*matched, *others]
 
@@ -318,8 +318,8 @@ class _Importer:
 
     def _import_all(self) -> ImportResult:
         left_out = 0
-        for seen, operation in enumerate(filter(self._is_selected, self._operations())):
-            if seen >= MAX_OPERATIONS:
+        for count, operation in enumerate(filter(self._is_selected, self._operations())):
+            if count >= MAX_OPERATIONS:
                 left_out += 1
             else:
                 self._import_operation(operation)

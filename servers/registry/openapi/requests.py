@@ -74,17 +74,17 @@ def build_flat_input(fields: Iterable[InputField], method: Method) -> tuple[dict
     Raises:
         UnusablePart: there are more than `MAX_FIELDS` fields, or one has a name that a body cannot contain.
     """
-    ordered = sorted(fields, key=lambda one: _PART_ORDER[one.part])
+    ordered = sorted(fields, key=lambda item: _PART_ORDER[item.part])
     if len(ordered) > MAX_FIELDS:
         raise UnusablePart(f"it takes more than {MAX_FIELDS} values")
     named: dict[str, InputField] = {}
-    for one in ordered:
-        named[_free_name(one, named)] = one
-    required = [name for name, one in named.items() if one.required]
-    schema: dict[str, Any] = {"type": "object", "properties": {name: one.schema for name, one in named.items()}}
+    for item in ordered:
+        named[_free_name(item, named)] = item
+    required = [name for name, item in named.items() if item.required]
+    schema: dict[str, Any] = {"type": "object", "properties": {name: item.schema for name, item in named.items()}}
     if required:
         schema["required"] = required
-    return schema, {name: str(place) for name, one in named.items() if (place := _mapping(name, one, method))}
+    return schema, {name: str(place) for name, item in named.items() if (place := _mapping(name, item, method))}
 
 
 def safe_name(text: str) -> str:
@@ -93,29 +93,29 @@ def safe_name(text: str) -> str:
     return name if name[:1].isalpha() else f"field_{name}"[:MAX_FIELD_NAME_LENGTH].rstrip("_")
 
 
-def _free_name(one: InputField, taken: dict[str, InputField]) -> str:
-    if one.whole_body:
+def _free_name(item: InputField, taken: dict[str, InputField]) -> str:
+    if item.whole_body:
         preferred = "body"
-    elif one.part == "header":
-        preferred = safe_name(one.target).lower().replace("-", "_")
+    elif item.part == "header":
+        preferred = safe_name(item.target).lower().replace("-", "_")
     else:
-        preferred = one.target if _IDENTIFIER.fullmatch(one.target) else safe_name(one.target)
-    numbered = (f"{preferred[: MAX_FIELD_NAME_LENGTH - 12]}_{one.part}_{number}" for number in count(2))
-    names = chain([preferred, f"{preferred[: MAX_FIELD_NAME_LENGTH - 7]}_{one.part}"], numbered)
+        preferred = item.target if _IDENTIFIER.fullmatch(item.target) else safe_name(item.target)
+    numbered = (f"{preferred[: MAX_FIELD_NAME_LENGTH - 12]}_{item.part}_{number}" for number in count(2))
+    names = chain([preferred, f"{preferred[: MAX_FIELD_NAME_LENGTH - 7]}_{item.part}"], numbered)
     return next(name for name in names if name not in taken)
 
 
-def _mapping(name: str, one: InputField, method: Method) -> Place | None:
-    if one.whole_body:
+def _mapping(name: str, item: InputField, method: Method) -> Place | None:
+    if item.whole_body:
         return body_place()
-    if one.part == "body":
+    if item.part == "body":
         try:
-            place: Place = body_place(one.target)
+            place: Place = body_place(item.target)
         except ValueError as error:
-            raise UnusablePart(f"the property '{excerpt(one.target)}' of its body cannot be filled: {error}") from None
-        return None if name == one.target and method not in WITHOUT_BODY else place
-    by_name = name == one.target and (one.part == "path" or (one.part == "query" and method in WITHOUT_BODY))
-    return None if by_name else Place(one.part, one.target)
+            raise UnusablePart(f"the property '{excerpt(item.target)}' of its body cannot be filled: {error}") from None
+        return None if name == item.target and method not in WITHOUT_BODY else place
+    by_name = name == item.target and (item.part == "path" or (item.part == "query" and method in WITHOUT_BODY))
+    return None if by_name else Place(item.part, item.target)
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -193,14 +193,14 @@ def parameter_fields(parameters: Iterable[RawParameter], schemas: SchemaConverte
         UnusablePart: a required parameter is not supported.
     """
     fields = []
-    for one in parameters:
+    for item in parameters:
         try:
-            fields += _build_fields(one, schemas, warn)
+            fields += _build_fields(item, schemas, warn)
         except _NotSendable as reason:
-            required = one.parameter.required and one.parameter.param_in.value != "cookie"
+            required = item.parameter.required and item.parameter.param_in.value != "cookie"
             if required:
-                raise UnusablePart(f"its {_label(one.parameter)} must be given, and {reason}") from None
-            warn(f"the {_label(one.parameter)} is left out: {reason}")
+                raise UnusablePart(f"its {_label(item.parameter)} must be given, and {reason}") from None
+            warn(f"the {_label(item.parameter)} is left out: {reason}")
     return fields
 
 
@@ -212,8 +212,8 @@ def _label(parameter: Parameter) -> str:
     return f"{parameter.param_in.value} parameter '{excerpt(parameter.name)}'"
 
 
-def _build_fields(one: RawParameter, schemas: SchemaConverter, warn: Warn) -> list[InputField]:
-    parameter = one.parameter
+def _build_fields(item: RawParameter, schemas: SchemaConverter, warn: Warn) -> list[InputField]:
+    parameter = item.parameter
     part = _PART_BY_LOCATION.get(parameter.param_in.value)
     if part is None:
         raise _NotSendable("cookies are not sent")
@@ -221,11 +221,11 @@ def _build_fields(one: RawParameter, schemas: SchemaConverter, warn: Warn) -> li
         return []
     if parameter.allowReserved:
         warn(f"the {_label(parameter)} allows reserved characters unencoded; they are percent-encoded")
-    field = InputField(part, parameter.name, _parameter_schema(one, schemas), parameter.required)
+    field = InputField(part, parameter.name, _parameter_schema(item, schemas), parameter.required)
     kinds = _value_types(field.schema)
     style = parameter.style or ("form" if part == "query" else "simple")
     exploded = parameter.explode if parameter.explode is not None else style == "form"
-    if one.raw.get("content") or kinds <= _SCALAR_TYPES:
+    if item.raw.get("content") or kinds <= _SCALAR_TYPES:
         if style in ("label", "matrix"):
             raise _NotSendable(f"values of the style {style} are not supported")
         return [field]
@@ -281,19 +281,19 @@ def _value_types(schema: dict[str, Any]) -> set[str]:
     return found or {"string"}
 
 
-def _parameter_schema(one: RawParameter, schemas: SchemaConverter) -> dict[str, Any]:
-    content = one.raw.get("content")
+def _parameter_schema(item: RawParameter, schemas: SchemaConverter) -> dict[str, Any]:
+    content = item.raw.get("content")
     if content:
         media = next(iter(content.values())) if isinstance(content, dict) else None
         inner = schemas.convert(media["schema"]) if isinstance(media, dict) and "schema" in media else {}
         schema: dict[str, Any] = {"type": "string", "contentMediaType": next(iter(content)), "contentSchema": inner}
     else:
-        schema = remove_null(schemas.convert(one.raw["schema"])) if "schema" in one.raw else {"type": "string"}
-    if one.parameter.description:
-        schema["description"] = one.parameter.description[:MAX_TEXT_LENGTH]
-    if one.parameter.deprecated:
+        schema = remove_null(schemas.convert(item.raw["schema"])) if "schema" in item.raw else {"type": "string"}
+    if item.parameter.description:
+        schema["description"] = item.parameter.description[:MAX_TEXT_LENGTH]
+    if item.parameter.deprecated:
         schema["deprecated"] = True
-    example = one.raw.get("example")
+    example = item.raw.get("example")
     if isinstance(example, str | int | float) and len(str(example)) <= 200:
         schema.setdefault("examples", [example])
     return schema
@@ -364,9 +364,9 @@ def _flatten_object(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]] |
         inner = _flatten_object(part)
         if inner is None:
             return None
-        for name, one in inner[0].items():
-            known = properties.setdefault(name, one)
-            properties[name] = known if known == one else {"allOf": [known, one]}
+        for name, prop in inner[0].items():
+            known = properties.setdefault(name, prop)
+            properties[name] = known if known == prop else {"allOf": [known, prop]}
         required |= inner[1]
     return (properties, required) if properties or parts or others is False else None
 

@@ -44,7 +44,7 @@ class StepsExhausted(Exception):
 def excerpt(text: Any) -> str:
     """Return a name or URL from a document for a message: shortened, with unprintable characters escaped."""
     text = f"a value of type {type(text).__name__}" if isinstance(text, dict | list) else str(text)
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text[:_MAX_SHOWN_LENGTH])
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[:_MAX_SHOWN_LENGTH])
 
 
 class OversizedSchema(UnusablePart):
@@ -120,7 +120,7 @@ class OpenApiDocument:
     def charge_entries(self, values: Collection[Any]) -> None:
         """Consume the steps for reading the keys of an object or the items of a list, without their contents."""
         self.steps.consume(1 + len(values))
-        self.steps.consume(sum(len(one) for one in values if isinstance(one, str)) // CHARS_PER_STEP)
+        self.steps.consume(sum(len(value) for value in values if isinstance(value, str)) // CHARS_PER_STEP)
 
     def resolve_pointer(self, pointer: str) -> Any:
         """Return the value at `#/…`.
