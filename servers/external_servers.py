@@ -53,7 +53,7 @@ _NPM_CI_ARGS = (
 _NPM_RETRY_ARGS = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
 # Of the beginning and of the end: npm prints the cause first, pip last.
 _MAX_OUTPUT_CHARS = 400
-_RETRY_FIX = "Check that this machine can reach the package registry, and try again; a partial installation is not used."
+_RETRY_FIX = "Check that this machine reaches the package registry, and try again; a partial installation is not used."
 Report = Callable[[str], None]
 
 
