@@ -50,8 +50,8 @@ MCP_PATH = "/mcp"
 class LazyCoreServer:
     """ASGI application that opens the core server at the first request.
 
-    Loading it takes half a second and few deployments use it, so a thread loads it while the requests wait. If the
-    server cannot be opened, requests get 503 with the reason, and a request retries it, at most once a second.
+    Loading takes half a second, and few deployments use it: a thread loads it while requests wait. If it cannot be
+    opened, requests get 503 with the reason, and retry it at most once a second.
     """
 
     def __init__(self, path: str, settings: Settings) -> None:
@@ -101,7 +101,7 @@ class LazyCoreServer:
 
 
 async def _send_complete_response(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Run `app`, and end a response that it leaves incomplete: the MCP SDK's event streams when the server stops."""
+    """Run `app`, and end an incomplete response: the MCP SDK does not end event streams when the server stops."""
     is_incomplete = False
 
     async def track_end(message: Message) -> None:
@@ -115,7 +115,7 @@ async def _send_complete_response(app: ASGIApp, scope: Scope, receive: Receive, 
 
 
 def rpc_error(status: int, code: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a response with a JSON-RPC error that belongs to no request, as MCP servers send it."""
+    """Return a JSON-RPC error that belongs to no request, as MCP servers send it."""
     error = {"jsonrpc": "2.0", "id": "server-error", "error": {"code": code, "message": message}}
     return json_response(error, status, headers)
 
@@ -123,9 +123,9 @@ def rpc_error(status: int, code: int, message: str, headers: Mapping[str, str] |
 class CoreServerGuard:
     """ASGI middleware that checks access to the core server.
 
-    If the operator has set credentials, the core server itself checks them. Without credentials only callers on this
-    machine that the API accepts may use it, even if an insecure bind allows others; pages in browsers only if their
-    origin is listed. Each session is then bound to the API credentials with which it was opened.
+    If the operator has set credentials, the core server itself checks them. Otherwise it only accepts callers on this
+    machine that the API accepts, and web pages only of trusted origins. A session is then bound to the API credentials
+    that opened it. An insecure bind does not change this.
 
     Raises:
         ConfigError: a `core_…` setting is invalid.
@@ -178,7 +178,7 @@ class CoreServerGuard:
 
 
 def _forwarded_addresses(headers: Headers) -> list[str]:
-    """Return the client addresses that proxies name in headers; text that is no address is returned unchanged."""
+    """Return the client addresses that proxies name in headers, and texts there that are no addresses."""
     addresses = [each for name in PROXY_HEADERS for value in headers.getlist(name) for each in value.split(",")]
     for element in (each for value in headers.getlist("forwarded") for each in value.split(",")):
         pairs = [pair.partition("=") for pair in element.split(";")]

@@ -73,7 +73,7 @@ async def answer_disconnect(_request: Request, _error: Exception) -> None:
 
 
 async def answer_invalid_body(request: Request, error: Exception) -> Response:
-    """Answer 422 and name each wrong field, but not its value: that may be huge, or not valid text."""
+    """Answer 422 and name each wrong field, not its value, which may be huge or invalid text."""
     refused = cast("RequestValidationError", error)
     if any(problem["type"] in _NOT_AN_OBJECT for problem in refused.errors()) and not _JSON_CONTENT_TYPE.match(
         request.headers.get("content-type", "")

@@ -25,9 +25,9 @@ EXPOSED_HEADERS = (
 class AccessRules:
     """The browser origins and Host headers that this server accepts.
 
-    `origins` are allowed in addition to loopback origins and LangSmith Studio; `any_origin` allows all. `host_names`
-    are the accepted Host names; None accepts any, for a server that other machines may reach. `cors` is `http.cors`
-    of langgraph.json: its origins are added to `origins`, its other options apply to all origins.
+    `origins` are allowed beside loopback origins and LangSmith Studio; `any_origin` allows all. `host_names` None
+    accepts any Host, for a server that other machines may reach. `cors` is `http.cors` of langgraph.json: its origins
+    are in `origins`, its other options apply to all.
     """
 
     origins: frozenset[str]

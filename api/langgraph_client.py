@@ -143,8 +143,8 @@ def _raise_no_api(request: httpx.Request) -> httpx.Response:
 def api_client(request: Request) -> LangGraphClient:
     """Return a client of the LangGraph API that sends the credentials of this request's caller, never our own.
 
-    With TOOLWEAVE_API_URL it calls that server. In our server and in the official one it calls the same process
-    without a socket. Without any of them its requests fail as if the server were down.
+    It calls TOOLWEAVE_API_URL if set, else the same process without a socket, in our server and in the official one.
+    Anywhere else its requests fail as if the server were down.
     """
     credentials = {name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers}
     url: str | None = request.app.state.settings.api_url
@@ -167,7 +167,7 @@ class KnownCallerMiddleware:
     """ASGI middleware: refuse a caller that the API does not accept (401, 403) before the body is read.
 
     It checks requests to `paths`, patterns of whole paths. If the API cannot check the caller, the request continues:
-    routes with `require_known_caller` answer 503, the others call the API themselves.
+    routes with `require_known_caller` answer 503, others call the API themselves.
     """
 
     def __init__(self, app: ASGIApp, paths: tuple[re.Pattern[str], ...]) -> None:
@@ -201,8 +201,8 @@ def may_identify_callers(scope: Scope) -> bool:
 async def caller_refusal(request: Request) -> HTTPException | None:
     """Ask the API whether it accepts a caller, and return the refusal: 401, 403, or 503 if it cannot check.
 
-    None accepts the caller. That is also the result for an API without an auth handler, and where no API is reachable:
-    operators need these routes most when they run alone.
+    None accepts the caller, as does an API without auth handler, or no API: operators need these routes most when they
+    run alone.
     """
     if not may_identify_callers(request.scope):
         return None

@@ -92,7 +92,7 @@ def matching_pattern(scope: Scope, paths: Iterable[re.Pattern[str]]) -> re.Patte
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that yields a body already read, then the messages of the original `receive`."""
+    """Return a `receive` that yields a body already read, then the messages of `receive`."""
     is_replayed = False
 
     async def replay() -> Message:

@@ -190,7 +190,7 @@ def updated_tool(tool: ToolConfig, stored: ToolConfig, variables: ToolVariables)
 
 
 def validation_error(problems: Iterable[Problem]) -> RequestValidationError:
-    """Return the error for a 422 response that names each invalid field and its problem, but no value."""
+    """Return the error for a 422 that names each invalid field and its problem, but no value."""
     return RequestValidationError(
         [{"type": "value_error", "loc": ("body", *path), "msg": problem} for path, problem in problems]
     )
@@ -235,7 +235,7 @@ class _CheckedTools:
 
 
 class StoredTools(BaseModel):
-    """The result of storing tools: the stored ones with masked secrets, and the ids of new and replaced ones."""
+    """The stored tools with masked secrets, and the ids of new and replaced ones."""
 
     tools: list[ToolConfig]
     created: list[str]

@@ -126,8 +126,8 @@ class KeepAliveResponse:
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response until it is complete or the client disconnects.
 
-        A server that stops cancels slow responses. They then end incomplete, so that the client detects it; the run
-        continues at the next start (S-05).
+        A server that stops cancels slow responses. They end incomplete, which the client detects; the run continues at
+        the next start (S-05).
         """
         with suppress(asyncio.CancelledError):
             await send({"type": "http.response.start", "status": 200, "headers": self._headers})

@@ -127,10 +127,9 @@ DOCUMENTATION_PATHS = ("/openapi.json", "/docs")
 
 
 def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette:
-    """Create the server's application: the API, and the application that langgraph.json names as http.app.
+    """Create the server's application: the API and http.app of langgraph.json, whose module is imported now.
 
-    This imports the module of http.app. The data folder and the graphs (`app.state.services`) open when the lifespan
-    starts; the lifespan of http.app runs inside.
+    The data folder and the graphs (`app.state.services`) open when the lifespan starts; that of http.app runs inside.
 
     Raises:
         ConfigError: http.app or auth.path cannot be loaded.

@@ -39,9 +39,9 @@ def load_custom_app(config: LangGraphJson) -> Starlette | None:
 class CustomRoutes(BaseRoute):
     """All routes of the application, as one route of ours.
 
-    A request that matches one of them passes through the whole application and its middleware. The application's
-    generated documentation pages are not served: ours describe both. Add one object with `last=False` before the API
-    and one with `last=True` after it: the latter has the mounts at "/", which would match every request.
+    Matching requests pass through the whole application and its middleware. Its generated documentation pages are not
+    served: ours describe both. Add one object with `last=False` before the API and one with `last=True` after it, with
+    the mounts at "/", which match every request.
     """
 
     def __init__(self, app: Starlette, *, last: bool) -> None:
@@ -66,7 +66,7 @@ class CustomRoutes(BaseRoute):
 
 
 class CustomAppScope:
-    """ASGI middleware that sets scope["app"] to the application for its own middleware, which may read its state."""
+    """ASGI middleware that sets scope["app"] for the application's own middleware, which may read its state."""
 
     def __init__(self, app: ASGIApp, application: Starlette) -> None:
         self._app = app

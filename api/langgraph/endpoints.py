@@ -33,10 +33,10 @@ class Endpoint:
     """One operation: its method, path, handler, authorization rule, request and responses.
 
     `rule` calls the application's auth handlers; None opens the endpoint to all callers, as in the official server.
-    `body` and `answer` name components, "X[]" a list of them; with `answer` None a success has no JSON body. With a
-    `media_type` other than JSON the client may request either. `status` is that of a success, `errors` are the others;
-    `error_answers` names the components of errors whose body is not the usual `{"detail": …}`. `switch` is the
-    `http.disable_…` option that removes the endpoint.
+    `body` and `answer` name components, "X[]" a list of them; `answer` None means no JSON body. With a `media_type`
+    other than JSON the client may request either. `errors` are the statuses beside `status`, that of a success;
+    `error_answers` names the components of error bodies other than `{"detail": …}`. `switch` is the `http.disable_…`
+    option that removes the endpoint.
     """
 
     method: str
@@ -56,7 +56,7 @@ class Endpoint:
 
 
 class Endpoints:
-    """The endpoints of one resource in the order of their handlers; calling it returns a decorator that adds one."""
+    """The endpoints of one resource, in order; a call returns a decorator that adds one."""
 
     def __init__(self, tag: str, switch: str | None = None) -> None:
         self._tag = tag
@@ -80,9 +80,9 @@ class Endpoints:
     ) -> Callable[[AnyHandler], AnyHandler]:
         """Return a decorator that adds an endpoint: `operation` is "METHOD path", the rest are `Endpoint` fields.
 
-        The handler receives the UUIDs of the path by their names, and the checked `body`; the response then names
-        fields that the body's schema does not have. With `read=False` the handler receives the request only. The first
-        line of its docstring is the default summary. Endpoints with an id in the path get 404 in their errors.
+        The handler receives the UUIDs of the path and the checked `body`, whose unknown fields the response names; with
+        `read=False` the request only. The first line of its docstring is the default summary. A path with an id may
+        be 404.
         """
         method, path = operation.split()
         if errors is None:
@@ -116,7 +116,7 @@ def _with_arguments(path: str, body: str | None, handler: Callable[..., Awaitabl
 
 
 def enabled_endpoints(endpoints: Iterable[Endpoint], http: HttpEntry) -> list[Endpoint]:
-    """Return the endpoints without those that langgraph.json disables (`http.disable_…`), which become 404."""
+    """Return the endpoints that langgraph.json does not disable (`http.disable_…`)."""
     return [each for each in endpoints if each.switch is None or not getattr(http, each.switch)]
 
 
@@ -164,7 +164,7 @@ async def _never_called(_request: Request) -> Response:
 
 
 def openapi_document(endpoints: Iterable[Endpoint], custom: Mapping[str, Any]) -> JsonObject:
-    """Return the OpenAPI document; title, version and paths of `custom`, that of http.app, take precedence."""
+    """Return the OpenAPI document; title, version and paths of `custom` (http.app) take precedence."""
     paths: dict[str, JsonObject] = {}
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
@@ -252,7 +252,7 @@ def _with_titles(components: Mapping[str, Any]) -> JsonObject:
 
 
 def add_security(document: JsonObject, config: LangGraphJson) -> JsonObject:
-    """Return the document with the security schemes and requirements of langgraph.json, and with 401 and 403."""
+    """Return the document with the security of langgraph.json, and with 401 and 403."""
     if config.auth is None:
         return document
     rules = config.auth.openapi

@@ -1,4 +1,4 @@
-"""Describe a graph for clients: its drawing, and the JSON Schemas of its input, output, state and context."""
+"""The drawing of a graph, and the JSON Schemas of its input, output, state and context."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Check request bodies against the JSON Schemas that /openapi.json publishes.
 
-The official server uses the same library, so messages have the same wording. Unknown properties are accepted; null is
-accepted only if the schema lists it. Integers have at most 64 bits, as in databases. Values that are stored as JSON
-have no type in their schemas, so their integers may have any size.
+The official server uses the same library, so messages have the same wording. Unknown properties are accepted, null
+only if the schema lists it. Integers have at most 64 bits, as in databases; values that are stored as JSON have no type
+in their schemas, so integers in them may have any size.
 """
 
 from collections.abc import Mapping

@@ -39,7 +39,7 @@ class Body:
         return self.fields.get(name, default)
 
     def ignored_header(self, *also: str) -> dict[str, str]:
-        """Return the header `x-ignored-fields` with the ignored fields and `also`, so that clients notice typos."""
+        """Return `x-ignored-fields` with the ignored fields and `also`, so that clients notice typos."""
         return ignored_header((*self.ignored, *also))
 
 
@@ -52,7 +52,7 @@ def ignored_header(names: Sequence[str]) -> dict[str, str]:
 
 
 async def read_json(request: Request) -> Any:
-    """Parse the body as JSON, whatever its content type is. Raises InvalidRequest if it is not JSON."""
+    """Parse the body as JSON, with any content type. Raises InvalidRequest if it is not JSON."""
     data = await read_limited_body(request, BODY_LIMIT)
     value = parse_json(data)
     if len(data) >= LARGE_BYTES:
@@ -120,7 +120,7 @@ class QueryParam:
     location: str = "query"
 
     def read(self, request: Request) -> Any:
-        """Return the parameter's value or its default. Raises InvalidRequest if it does not match the schema."""
+        """Return the value or the default. Raises InvalidRequest if the value does not match the schema."""
         text = request.query_params.get(self.name)
         if text is None:
             return self.schema.get("default")

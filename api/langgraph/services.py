@@ -1,4 +1,4 @@
-"""The services that the LangGraph API's handlers share: persistence, graphs, run engine, webhook rules."""
+"""The services that handlers of the LangGraph API share: persistence, graphs, run engine, webhook rules."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,7 +27,7 @@ from toolweave.runtime.runs.execution import EngineRuntime
 
 @dataclass(frozen=True, slots=True)
 class ApiServices:
-    """What every handler of the LangGraph API uses."""
+    """The shared services of handlers."""
 
     persistence: Persistence
     graphs: GraphRegistry
@@ -68,7 +68,7 @@ def default_ttl(entry: CheckpointerEntry) -> ThreadTtl | None:
 
 
 def sweep_schedule(entry: CheckpointerEntry) -> SweepOptions:
-    """Return the schedule of the sweep for expired threads; it runs without a `ttl` section, too."""
+    """Return when expired threads are swept, also without a `ttl` section: threads can have their own."""
     if entry.ttl is None:
         return SweepOptions()
     minutes = entry.ttl.sweep_interval_minutes

@@ -28,8 +28,8 @@ Resource = Literal["threads", "assistants"]
 class AuthRequest:
     """A request during its authorization.
 
-    `body` is its JSON, None if it has none or is invalid; rules change it in place. `filters` apply to the searches of
-    the endpoint, `run_metadata` to every run that it creates, `run_threads` to the threads on which it creates runs.
+    `body` is its JSON, None if absent or invalid; rules change it in place. `filters` apply to the endpoint's searches,
+    `run_metadata` to the runs that it creates, `run_threads` to their threads.
     """
 
     request: Request
@@ -86,7 +86,7 @@ class AuthRequest:
             raise error or NotFound(f"Thread with ID {row_id} not found" if resource == "threads" else "Not Found")
 
     async def is_visible(self, row_filter: MetadataFilter | None, resource: Resource, row_id: str | None) -> bool:
-        """Return whether a filter includes a thread or assistant; True if it does not exist."""
+        """Return whether a filter includes a thread or assistant; True if that does not exist."""
         if row_filter is None or row_id is None:
             return True
         repository = getattr(self.services.persistence, resource)
@@ -96,7 +96,7 @@ class AuthRequest:
             return True
 
     async def may_run_assistant(self, row_filter: MetadataFilter | None, name_or_id: object) -> bool:
-        """Return whether a user may run an assistant: all may run system assistants, the filter decides on others."""
+        """Return whether a user may run an assistant: a system assistant, or one that the filter includes."""
         if not isinstance(name_or_id, str) or name_or_id in self.services.graphs.graph_ids():
             return True
         assistant_id = parse_id(name_or_id)

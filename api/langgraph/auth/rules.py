@@ -178,7 +178,7 @@ async def create_runs(auth: AuthRequest) -> None:
 
 
 async def permit_run(auth: AuthRequest, fields: JsonObject, thread_id: str | None) -> None:
-    """Authorize a run; metadata that the handler sets applies to the run and to a thread created for it."""
+    """Authorize a run; the handler's metadata applies to it and to a thread created for it."""
     if not isinstance(fields.get("metadata"), dict | None):
         raise InvalidRequest("metadata must be an object")
     arguments: dict[str, Any] = {name: fields.get(name) for name in RUN_ARGUMENTS}
@@ -388,7 +388,7 @@ async def get_item(auth: AuthRequest) -> None:
 
 
 async def _permit_store(auth: AuthRequest, action: str, field: str, *others: str) -> None:
-    """Authorize access to the store; a namespace and fields that the handler sets replace those of the body."""
+    """Authorize access to the store; the handler may replace the namespace and fields of the body."""
     fields = auth.fields
     labels, more = fields.get(field), {name: fields.get(name) for name in others}
     namespace = tuple(labels) if isinstance(labels, list | tuple) else labels
