@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_disabled() -> Iterator[None]:
-    """Keep the collector off while the block loads things, and off these things to the end of the process."""
+    """Disable garbage collection while the block loads objects, and exempt these objects from later collections."""
     gc.disable()
     try:
         yield

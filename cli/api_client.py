@@ -1,4 +1,4 @@
-"""Talk to a running server through the official SDK, and say in plain words when that does not work."""
+"""Connect to a running server with the official SDK, and translate the errors of connections and requests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,23 +17,23 @@ CONNECT_TIMEOUT_S = 5.0
 RESPONSE_TIMEOUT_S = 10.0
 
 UrlOption = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="The server.", show_default="http://127.0.0.1:2024")
+    str | None, typer.Option("--url", metavar="URL", help="URL of the server.", show_default="http://127.0.0.1:2024")
 ]
 LocalOption = Annotated[
-    bool, typer.Option("--local", help="Use a server of its own with a temporary data folder, gone afterwards.")
+    bool, typer.Option("--local", help="Start a server with a temporary data folder; both are removed afterwards.")
 ]
 
 
 def server_url(url: str | None, settings: Settings) -> str:
-    """Choose the server: the one that was named, TOOLWEAVE_API_URL, else the one `toolweave dev` starts."""
+    """Return the server's URL: `url`, else TOOLWEAVE_API_URL, else the address that `toolweave dev` uses."""
     return (url or settings.api_url or f"http://127.0.0.1:{settings.port}").rstrip("/")
 
 
 def server_health(url: str, timeout_s: float = RESPONSE_TIMEOUT_S) -> dict[str, Any]:
-    """Return the state of a running Toolweave: its GET /health.
+    """Return what GET /health of a running Toolweave server returns.
 
     Raises:
-        ConfigError: nothing answers there, or something that knows no MCP servers.
+        ConfigError: no server responds at `url`, or its response lists no MCP servers.
     """
     try:
         response = httpx.get(f"{url}/health", timeout=timeout_s, trust_env=False)
@@ -42,15 +42,15 @@ def server_health(url: str, timeout_s: float = RESPONSE_TIMEOUT_S) -> dict[str, 
         fix = "Start one with `toolweave dev`, or name another with --url."
         raise ConfigError("no Toolweave server answers here.", source=url, fix=fix) from error
     if not isinstance(health, dict) or "servers" not in health:
-        raise ConfigError(f"GET /health answers {response.status_code} without MCP servers.", source=url)
+        raise ConfigError(f"GET /health returned {response.status_code} without MCP servers.", source=url)
     return health
 
 
 async def connect(url: str) -> LangGraphClient:
-    """Give a client of the server at `url`, after asking whether it is one.
+    """Return a client of the server at `url`, after GET /ok has succeeded there.
 
     Raises:
-        ConfigError: nothing answers there, or something that is not a LangGraph server.
+        ConfigError: no server responds at `url`, or it is not a LangGraph server.
     """
     fix = "Start a server with `toolweave dev`, name another with --url, or use --local."
     try:
@@ -59,16 +59,16 @@ async def connect(url: str) -> LangGraphClient:
     except (httpx.TransportError, httpx.InvalidURL) as error:
         raise ConfigError("no server answers here.", source=url, fix=fix) from error
     if response.status_code != httpx.codes.OK:
-        raise ConfigError(f"GET /ok answers {response.status_code}; this is no LangGraph server.", source=url, fix=fix)
+        raise ConfigError(f"GET /ok returned {response.status_code}: this is no LangGraph server.", source=url, fix=fix)
     return get_client(url=url, timeout=(CONNECT_TIMEOUT_S, None, None, None))
 
 
 @contextmanager
 def translate_request_errors(url: str) -> Iterator[None]:
-    """Translate what goes wrong while a request is under way.
+    """Translate the errors of requests to the server.
 
     Raises:
-        RequestError: the server refused it, or went away.
+        RequestError: the server refused a request, or the connection was lost.
     """
     try:
         yield

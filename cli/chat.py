@@ -1,7 +1,7 @@
 """Chat with an assistant in the terminal: `toolweave chat`.
 
-A turn is streamed from a running server and shown as its events arrive; the questions of an interrupted run are put to
-the person at the terminal (S-07).
+Each turn is streamed from a running server and printed as its events arrive. When a run is interrupted, the user
+answers its questions at the terminal (S-07).
 """
 
 import asyncio
@@ -28,7 +28,7 @@ PROMPT = "you> "
 
 
 class Transcript:
-    """Writes one chat after the other: tokens as they come, tool calls and results on lines of their own."""
+    """Print chats one after the other: tokens as they arrive, tool calls and results on separate lines."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -36,7 +36,7 @@ class Transcript:
         self._written = ""
 
     def show(self, event: str, data: dict[str, Any]) -> None:
-        """Write what one event of a chat says (the events of POST /chat/stream)."""
+        """Print one event of a chat (an event of POST /chat/stream)."""
         if event == "token":
             self._written += data["text"]
             self._write_text(data["text"])
@@ -51,7 +51,7 @@ class Transcript:
             self._write_line(f"The run failed: {data['message']}", "bold red")
 
     def _end_answer(self, content: str) -> None:
-        """End the answer; write it when it was not streamed."""
+        """End the answer; print it first if it was not streamed."""
         if not self._written.endswith(content):
             self._write_line(content, "")
         self._end_line()
@@ -73,9 +73,9 @@ class Transcript:
 
 
 class Conversation:
-    """Turns on one thread, shown as they stream, and the person's side: messages typed, questions answered.
+    """A conversation on one thread: send the user's messages, print the streamed turns, answer interrupts.
 
-    The thread is made with the first turn.
+    The first turn creates the thread.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Conversation:
         self._transcript = Transcript(stdout_console())
 
     def send_message(self, message: str) -> bool:
-        """Say one thing and answer what is asked; say whether the run failed."""
+        """Send one message, before and after it answer interrupts; return whether the run failed."""
         try:
             self._answer_pending_interrupts()
             return self._send(message) == "error"
@@ -98,7 +98,7 @@ class Conversation:
             return False
 
     def send_lines_until_eof(self) -> bool:
-        """Take turns until the input ends; a failed turn is shown and the conversation goes on."""
+        """Send line by line until the input ends; a failed turn is printed and does not end the conversation."""
         try:
             self._answer_pending_interrupts()
             while True:
@@ -118,7 +118,7 @@ class Conversation:
             self._finish(("interrupt", {"interrupts": pending}))
 
     def _finish(self, end: ChatEvent) -> str:
-        """Answer what the run asks, until it ends; return the name of its last event. Raises EOFError at the end."""
+        """Answer the run's interrupts until it ends; return the name of its last event. Raises EOFError."""
         while end[0] == "interrupt":
             answer = answer_interrupts(end[1]["interrupts"], read_line)
             end = self._run(self._run_turn(command={"resume": answer}))
@@ -129,7 +129,7 @@ class Conversation:
             return self._runner.run(coroutine)
 
     async def _pending_interrupts(self) -> list[dict[str, Any]]:
-        """Return the questions that the thread already waits for; none for a thread that does not exist."""
+        """Return the thread's pending interrupts; none if the thread does not exist."""
         try:
             thread = await self._client.threads.get(self.thread_id)
         except NotFoundError:
@@ -137,10 +137,10 @@ class Conversation:
         return [dict(item) for items in (thread.get("interrupts") or {}).values() for item in items]
 
     async def _run_turn(self, **request: Any) -> ChatEvent:
-        """Run the assistant, show what it streams, and return the event that ends the turn."""
+        """Run the assistant, print its events, and return the event that ends the turn."""
         events = ChatEvents(self.thread_id, resumes="command" in request)
         end: ChatEvent = ("error", {})
-        # Read to the stream's end: leaving earlier would cancel a run that is just being stored.
+        # Read to the stream's end: closing it earlier would cancel a run that is just being stored.
         async for part in self._client.runs.stream(
             self.thread_id,
             self._assistant,
@@ -154,7 +154,7 @@ class Conversation:
         return self._show_events(events.translate(END, None)) or end
 
     def _show_events(self, events: Iterable[ChatEvent]) -> ChatEvent | None:
-        """Show events and return the one that ends the turn if it is among them."""
+        """Print events; return the one that ends the turn if it is among them."""
         end = None
         for name, data in events:
             self._transcript.show(name, data)
@@ -164,7 +164,7 @@ class Conversation:
 
 
 ReadLine = Callable[[str], str]
-# The words of Agent Inbox: what may be chosen, the answer's type, and the permission in the request's config.
+# Agent Inbox: the response type of each choice, and its permission in the request's config.
 CHOICES = {
     "approve": ("accept", "allow_accept"),
     "edit": ("edit", "allow_edit"),
@@ -174,13 +174,13 @@ CHOICES = {
 
 
 def answer_interrupts(interrupts: Sequence[dict[str, Any]], read_line: ReadLine) -> Any:
-    """Ask about every interrupt and give the value to resume with: by interrupt id when there are several."""
+    """Ask the user about every interrupt; return the resume value, by interrupt id if there are several."""
     answers = [(interrupt.get("id"), answer_interrupt(interrupt.get("value"), read_line)) for interrupt in interrupts]
     return answers[0][1] if len(answers) == 1 else dict(answers)
 
 
 def answer_interrupt(value: Any, read_line: ReadLine) -> Any:
-    """Ask about one interrupt: approvals one by one, anything else as a question with a free answer."""
+    """Ask the user about one interrupt: each approval request by itself, any other value as a free question."""
     if isinstance(value, list) and value and all(_is_approval_request(item) for item in value):
         return [_answer_approval(item, read_line) for item in value]
     if _is_approval_request(value):
@@ -210,7 +210,7 @@ def _answer_approval(request: dict[str, Any], read_line: ReadLine) -> dict[str, 
 
 
 def _read_response(read_line: ReadLine, schema: Any) -> Any:
-    """Ask for a text, or for each field where an MCP server asks for several; what is left empty is left out."""
+    """Read a text, or each field if an MCP server requests several; empty fields are left out."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     fields = properties if isinstance(properties, dict) else {}
     if len(fields) < 2:
@@ -252,7 +252,7 @@ def _parse_json_or_text(text: str) -> Any:
 
 
 def chat(
-    message: Annotated[list[str] | None, typer.Argument(help="What to say; without it, a conversation.")] = None,
+    message: Annotated[list[str] | None, typer.Argument(help="The message; without it, an interactive chat.")] = None,
     url: UrlOption = None,
     thread: Annotated[
         UUID | None, typer.Option("--thread", help="Continue this thread.", show_default="a new one")
@@ -260,10 +260,9 @@ def chat(
     assistant: Annotated[str, typer.Option("--assistant", help="Assistant id or graph name.")] = "todo_agent",
     local: LocalOption = False,
 ) -> None:
-    """Chat with an assistant; tokens, tool calls and results are shown as they come.
+    """Chat with an assistant; tokens, tool calls and results are printed as they arrive.
 
-    Without MESSAGE it is a conversation, line by line, that ends with Ctrl-D. Ctrl-C stops the answer that is being
-    written.
+    Without MESSAGE the conversation is interactive, line by line, until Ctrl-D. Ctrl-C stops the current answer.
     """
     with ExitStack() as stack:
         server = stack.enter_context(local_server()) if local else server_url(url, load_settings())
@@ -278,7 +277,10 @@ def chat(
 
 
 def read_line(question: str) -> str:
-    """Read a line from the person, with the question only where somebody can see it. Raises EOFError at the end."""
+    """Read a line from stdin. Raises EOFError at its end.
+
+    Without a terminal the question goes to stderr, and the prompt for a message is not printed.
+    """
     if sys.stdin.isatty():
         return input(question)
     if question != PROMPT:

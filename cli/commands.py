@@ -1,4 +1,4 @@
-"""List the commands; the module of a command is imported when the command is invoked, so that --help is quick."""
+"""Define the commands; a command's module is imported when the command runs, so that --help is fast."""
 
 import importlib
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from toolweave import __version__
 from toolweave.cli import gc_disabled
 
 CommandEntry = tuple[str, str]
-"""Where a command is (module:function, or module alone if the function has the command's name), and what it does."""
+"""A command's target (`module:function`, or `module` if the function has the command's name) and its help text."""
 
 
 def command_group_class(commands: Mapping[str, CommandEntry]) -> type[TyperGroup]:
-    """Make the group of these commands, in their order; one that is a `typer.Typer` has commands of its own."""
+    """Return a class for the group of these commands; a target that is a `typer.Typer` has its own commands."""
 
     class CommandTable(TyperGroup):
         def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
@@ -53,7 +53,6 @@ def _load_app(name: str, target: str) -> typer.Typer:
     return app
 
 
-# Command: the module that implements it (its function has the command's name), and the line in the overview.
 COMMANDS: dict[str, CommandEntry] = {
     "dev": ("toolweave.cli.serve", "Serve on this machine, with readable logs and the URLs to open."),
     "serve": ("toolweave.cli.serve", "Serve the graphs of a langgraph.json over the LangGraph-compatible API."),
@@ -63,7 +62,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "tools": ("toolweave.cli.tools", "List the MCP servers, their state and their tools."),
     "servers": ("toolweave.cli.commands", "List, add, remove and check MCP servers; sign in to remote ones."),
     "graph": ("toolweave.cli.graph", "Print a graph's nodes and edges as text or mermaid."),
-    "doctor": ("toolweave.cli.doctor", "Check configuration, model, servers and database, and say what to do."),
+    "doctor": ("toolweave.cli.doctor", "Check configuration, model, servers and database, and suggest fixes."),
 }
 app = _command_group(COMMANDS)
 
@@ -83,19 +82,18 @@ def toolweave(
     """Run explicit LangGraph state graphs whose tools come from MCP servers."""
 
 
-# Command: the function that implements it, and the line in the overview.
 SERVER_COMMANDS: dict[str, CommandEntry] = {
     "list": ("toolweave.cli.servers_state:list_servers", "List the configured and the ready-made servers."),
     "add": ("toolweave.cli.servers_edit:add", "Add a server: a ready-made one by its name, or any other."),
-    "remove": ("toolweave.cli.servers_edit:remove", "Take a server out of mcp.jsonc."),
-    "check": ("toolweave.cli.servers_state:check", "Start servers for a moment and say whether they work."),
+    "remove": ("toolweave.cli.servers_edit:remove", "Remove a server from mcp.jsonc."),
+    "check": ("toolweave.cli.servers_state:check", "Start servers briefly and report whether they work."),
     "tools": ("toolweave.cli.servers_state:tools", "List the tools of servers with their parameters."),
     "login": ("toolweave.cli.servers_state:login", "Sign in to a remote server with OAuth, in the browser."),
-    "logout": ("toolweave.cli.servers_state:logout", "Forget the tokens of a remote server."),
+    "logout": ("toolweave.cli.servers_state:logout", "Delete the tokens of a remote server."),
 }
 servers = _command_group(SERVER_COMMANDS)
 
 
 @servers.callback()
 def servers_group() -> None:
-    """Look after the MCP servers of mcp.jsonc."""
+    """Manage the MCP servers of mcp.jsonc."""

@@ -1,4 +1,4 @@
-"""Find what to serve and the settings it is served with: options, then the environment, then langgraph.json's env."""
+"""Read langgraph.json and the settings: from options, then the environment, then langgraph.json's env."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from toolweave.config.settings import Settings, export_settings, load_settings
 
 LANGGRAPH_JSON = Path("langgraph.json")
 DOTENV = ".env"
-# Served where no langgraph.json is; the file of that name in our repository says the same.
+# Used without a langgraph.json; the file of that name in our repository has the same content.
 DEFAULT_LANGGRAPH_JSON = LangGraphJson(
     path=LANGGRAPH_JSON,
     graphs={
@@ -29,7 +29,7 @@ DEFAULT_LANGGRAPH_JSON = LangGraphJson(
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="The langgraph.json.", show_default="./langgraph.json, else our graphs"
+        "--config", metavar="FILE", help="The langgraph.json.", show_default="./langgraph.json, else Toolweave's graphs"
     ),
 ]
 
@@ -40,30 +40,30 @@ DataDirOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What to serve, and how."""
+    """The langgraph.json to serve, and the settings."""
 
     langgraph_json: LangGraphJson
     settings: Settings
 
     @property
     def has_toolweave_routes(self) -> bool:
-        """Say whether our own routes, such as /health, are served beside the graphs."""
+        """Return whether Toolweave's own routes, such as /health, are served beside the graphs."""
         return self.langgraph_json.http.app == DEFAULT_LANGGRAPH_JSON.http.app
 
     @property
     def has_toolweave_graphs(self) -> bool:
-        """Say whether any of the graphs is one of Toolweave's own, which use the model of the settings."""
+        """Return whether any graph is one of Toolweave's own, which use the model of the settings."""
         return any(entry.target.startswith("toolweave.") for entry in self.langgraph_json.graphs.values())
 
 
 def read_configuration(config: Path | None = None, **options: Any) -> Configuration:
     """Read langgraph.json, set its variables where the environment has none, and read the settings.
 
-    `options` are settings given on the command line. They are published as their variables too: the application
+    `options` are settings from the command line. They are published as environment variables, too: the application
     that langgraph.json names reads its own settings when it starts.
 
     Raises:
-        ConfigError: a file or a setting is wrong; names it and the fix.
+        ConfigError: a file or a setting is invalid; names it and the fix.
     """
     langgraph_json = find_langgraph_json(config)
     langgraph_json.apply_env()
@@ -74,10 +74,10 @@ def read_configuration(config: Path | None = None, **options: Any) -> Configurat
 
 
 def find_langgraph_json(config: Path | None) -> LangGraphJson:
-    """Load the file that was named, else ./langgraph.json, else serve our own graphs with the variables of ./.env.
+    """Load `config`, else ./langgraph.json; without either, return our own graphs with the variables of ./.env.
 
     Raises:
-        ConfigError: a file cannot be read or says what we do not understand.
+        ConfigError: a file cannot be read or is invalid.
     """
     if config is None and not LANGGRAPH_JSON.exists():
         return DEFAULT_LANGGRAPH_JSON.model_copy(update={"env": read_dotenv(Path(DOTENV))})

@@ -1,8 +1,4 @@
-"""Check this installation and say what to do: `toolweave doctor`.
-
-Settings, langgraph.json, graphs, model, databases, MCP servers, script files, registered tools, file roots, data folder
-and port; no check changes anything.
-"""
+"""Check this installation and suggest fixes: `toolweave doctor`. No check changes anything."""
 
 import asyncio
 import os
@@ -53,7 +49,7 @@ Level = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of `toolweave doctor`: `text` says how it is, `fix` what to do. Neither ever holds a secret."""
+    """One line of `toolweave doctor`: `text` is the result, `fix` what to do. Neither ever contains a secret."""
 
     level: Level
     subject: str
@@ -62,7 +58,7 @@ class Finding:
 
 
 def error_finding(subject: str, error: ToolweaveError) -> Finding:
-    """Turn an error of ours into a finding."""
+    """Convert one of our errors to a finding."""
     if isinstance(error, ConfigError):
         text = f"{error.source}: {error.message}" if error.source else error.message
         return Finding("fail", subject, text, error.fix)
@@ -70,7 +66,7 @@ def error_finding(subject: str, error: ToolweaveError) -> Finding:
 
 
 def catch_errors(subject: str, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Pass findings on; an error of ours that ends them is the last one, under this subject."""
+    """Yield the findings; one of our errors that ends them becomes the last finding, under this subject."""
     try:
         yield from findings
     except ToolweaveError as error:
@@ -81,7 +77,7 @@ ADDRESS_TIMEOUT_S = 2.0
 
 
 def check_address(settings: Settings, *, authenticated: bool = False) -> Finding:
-    """Listen there for a moment; a server of ours that already does is no failure."""
+    """Check that the address is free; a LangGraph server that already listens there is only a warning."""
     try:
         with listening_socket(settings, authenticated=authenticated) as sock:
             return Finding("ok", "address", f"{socket_url(sock)} is free.")
@@ -100,7 +96,7 @@ def _is_server_running(url: str) -> bool:
 
 
 def check_settings(data_dir: Path | None) -> tuple[list[Finding], Settings | None]:
-    """Read the settings; variables of ours that set nothing are probably misspelt."""
+    """Read the settings; warn about unknown variables with our prefix, which are probably misspelt."""
     findings = [
         Finding("warn", "settings", f"the environment variable {name} sets nothing.", "Correct its name, or unset it.")
         for name in unknown_variables()
@@ -109,7 +105,7 @@ def check_settings(data_dir: Path | None) -> tuple[list[Finding], Settings | Non
         settings = load_settings(data_dir=data_dir)
     except ToolweaveError as error:
         return [*findings, error_finding("settings", error)], None
-    return [*findings, Finding("ok", "settings", "every variable has a value of the right form.")], settings
+    return [*findings, Finding("ok", "settings", "every variable has a valid value.")], settings
 
 
 def check_langgraph_json(config: Path | None) -> tuple[list[Finding], LangGraphJson | None]:
@@ -125,7 +121,7 @@ def check_langgraph_json(config: Path | None) -> tuple[list[Finding], LangGraphJ
 
 
 def check_graphs(langgraph_json: LangGraphJson) -> Iterator[Finding]:
-    """Import every graph and the application beside them."""
+    """Import every graph, the custom application and the auth handlers."""
     prepare_imports(langgraph_json)
     for name in langgraph_json.graphs:
         yield from catch_errors("graphs", _check_graph(langgraph_json, name))
@@ -145,7 +141,7 @@ DATA_FOLDER_FIX = "Name another folder with --data-dir or TOOLWEAVE_DATA_DIR."
 
 
 def check_data_folder(settings: Settings) -> Iterator[Finding]:
-    """Say whether a server could open the data folder now."""
+    """Check whether a server could open the data folder now."""
     folder = settings.data_dir
     if not folder.exists():
         yield _check_creatable(folder)
@@ -158,8 +154,8 @@ def check_data_folder(settings: Settings) -> Iterator[Finding]:
 def _check_creatable(folder: Path) -> Finding:
     parent = next(parent for parent in folder.absolute().parents if parent.exists())
     if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
-        return Finding("ok", "data folder", f"{folder} will be made by the first server.")
-    return Finding("fail", "data folder", f"{folder} cannot be made: {parent} is not writable.", DATA_FOLDER_FIX)
+        return Finding("ok", "data folder", f"the first server will create {folder}.")
+    return Finding("fail", "data folder", f"{folder} cannot be created: {parent} is not writable.", DATA_FOLDER_FIX)
 
 
 def _check_lock(folder: Path) -> Finding:
@@ -173,7 +169,7 @@ def _check_lock(folder: Path) -> Finding:
 
 
 def check_schema(settings: Settings) -> Iterator[Finding]:
-    """Say whether app.db can be read and how old its schema is; nothing where there is none."""
+    """Check whether app.db can be read and has the current schema; yield nothing if there is no app.db."""
     path = settings.data_dir / "app.db"
     if not os.access(path, os.F_OK):
         return
@@ -197,12 +193,12 @@ FILE_ROOTS = "file roots"
 
 
 def check_file_roots(settings: Settings) -> Iterator[Finding]:
-    """Say whether each folder is there and the ignore rules can be read; nothing where no folder is named."""
+    """Check that each folder exists and the ignore rules can be read; yield nothing if no folder is configured."""
     if settings.file_roots:
         roots = Roots(settings.file_roots, private_folder=settings.data_dir)
         problems = roots.problems()
         for problem in problems:
-            yield Finding("warn", FILE_ROOTS, problem, "Make the folder, or correct TOOLWEAVE_FILE_ROOTS.")
+            yield Finding("warn", FILE_ROOTS, problem, "Create the folder, or correct TOOLWEAVE_FILE_ROOTS.")
         if not problems:
             yield Finding("ok", FILE_ROOTS, f"{', '.join(roots.names)}.")
         Roots((), settings.file_ignore, private_folder=settings.data_dir)
@@ -213,7 +209,7 @@ KEY_REJECTED_CODES = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
 
 def check_model(settings: Settings) -> Iterator[Finding]:
-    """Say which model is chosen and by which variable; ask the endpoint for its list of models."""
+    """Report which model is used and which variable selects it; request the endpoint's list of models."""
     endpoint = chosen_endpoint(settings)
     if endpoint is not None:
         yield Finding(
@@ -221,14 +217,14 @@ def check_model(settings: Settings) -> Iterator[Finding]:
         )
         yield _check_endpoint(endpoint)
     elif settings.model is not None:
-        yield Finding("ok", "model", "the offline demo model, because TOOLWEAVE_MODEL says so.")
+        yield Finding("ok", "model", "the offline demo model, because TOOLWEAVE_MODEL is set to it.")
     else:
         yield Finding(
             "warn",
             "model",
             "the offline demo model, because no endpoint is configured.",
             "Set OPENROUTER_API_KEY, GEMINI_API_KEY, or OPENAI_API_KEY / OPENAI_BASE_URL with TOOLWEAVE_MODEL; "
-            "TOOLWEAVE_MODEL=offline says that it is meant.",
+            "TOOLWEAVE_MODEL=offline confirms the demo model.",
         )
 
 
@@ -241,7 +237,7 @@ def _variable(settings: Settings) -> str:
 
 
 def _safe_url(endpoint: ModelEndpoint) -> str:
-    """Name the endpoint without a user name, password or query that its URL may hold."""
+    """Return the endpoint's URL without user name, password and query."""
     parts = urlsplit(endpoint.base_url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
@@ -253,7 +249,7 @@ def _check_endpoint(endpoint: ModelEndpoint) -> Finding:
     try:
         response = httpx.get(f"{endpoint.base_url.rstrip('/')}/models", headers=key, timeout=MODEL_TIMEOUT_S)
     except (httpx.HTTPError, ValueError) as error:
-        # The text of an error can quote the key (a header that is not ASCII).
+        # The error's text can contain the key (a header that is not ASCII).
         fix = "Check the address, the network and whether the endpoint is running."
         return Finding("fail", "model", f"{url} cannot be reached ({type(error).__name__}).", fix)
     if response.status_code in KEY_REJECTED_CODES:
@@ -263,8 +259,8 @@ def _check_endpoint(endpoint: ModelEndpoint) -> Finding:
 
 
 QUERY_DATABASE = "query database"
-QUERY_DATABASE_FIX = "Check that its server runs, and TOOLWEAVE_QUERY_DATABASE_URL and TOOLWEAVE_QUERY_ROLE."
-READ_ONLY_FIX = "Name a user who may only read (docs/postgresql.md), or set TOOLWEAVE_QUERY_ROLE to a role that may."
+QUERY_DATABASE_FIX = "Check its server, TOOLWEAVE_QUERY_DATABASE_URL and TOOLWEAVE_QUERY_ROLE."
+READ_ONLY_FIX = "Use a read-only user (docs/postgresql.md), or set TOOLWEAVE_QUERY_ROLE to a read-only role."
 _CAN_WRITE_SQL = sa.text("""
     SELECT EXISTS (
         SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
@@ -275,18 +271,18 @@ _CAN_WRITE_SQL = sa.text("""
 
 
 def check_todo_database(settings: Settings) -> Iterator[Finding]:
-    """Say whether the todo database can be used where it is on a PostgreSQL; nothing is changed."""
+    """Check the todo database if it is on PostgreSQL."""
     url = settings.todo_database_url or ""
     if not url.startswith("postgres"):
         return
     host = parse_url(url, TODO_DATABASE.setting).host or "this machine"
     has_tables = asyncio.run(has_schema(url, TODO_DATABASE))
-    text = f"PostgreSQL on {host}, {'its tables are there' if has_tables else 'without tables yet'}."
+    text = f"PostgreSQL on {host}, {'its tables exist' if has_tables else 'without tables yet'}."
     yield Finding("ok", TODO_DATABASE.name, text)
 
 
 def check_query_database(settings: Settings) -> Iterator[Finding]:
-    """Say whether the query database answers where it is on a PostgreSQL, and what its user may do."""
+    """Check whether a query database on PostgreSQL answers, and whether its user can write."""
     if not (settings.query_database_url or "").startswith("postgres"):
         return
     try:
@@ -295,9 +291,9 @@ def check_query_database(settings: Settings) -> Iterator[Finding]:
         yield Finding("fail", QUERY_DATABASE, f"It {failure_reason(error)}.", QUERY_DATABASE_FIX)
         return
     if can_write:
-        yield Finding("warn", QUERY_DATABASE, "PostgreSQL answers, and lets its user write to tables.", READ_ONLY_FIX)
+        yield Finding("warn", QUERY_DATABASE, "PostgreSQL answers; its user can write to tables.", READ_ONLY_FIX)
     else:
-        yield Finding("ok", QUERY_DATABASE, "PostgreSQL answers, and lets its user only read.")
+        yield Finding("ok", QUERY_DATABASE, "PostgreSQL answers; its user can only read.")
 
 
 async def _can_write(settings: Settings) -> bool:
@@ -310,13 +306,13 @@ MAX_TOOLS_NAMED = 3
 
 
 def check_registered_tools(settings: Settings) -> Iterator[Finding]:
-    """Read the registry, if there is one, and say why calls of its tools could not be sent; none is called."""
+    """Report registered tools whose calls could not be sent, and why; no tool is called."""
     url = parse_url(database_url(settings), TOOLS_DATABASE.setting)
     file = sqlite_file(url)
     if file is not None and not file.exists():
         return
     if file is None and not asyncio.run(has_schema(url, TOOLS_DATABASE)):
-        text = f"none; the first server makes their tables in the {TOOLS_DATABASE.name}."
+        text = f"none; the first server creates their tables in the {TOOLS_DATABASE.name}."
         yield Finding("ok", REGISTERED_TOOLS, text)
         return
     tools = asyncio.run(_load_tools(settings))
@@ -346,21 +342,21 @@ def _tool_problems(tool: ToolConfig, settings: Settings) -> Iterator[tuple[str, 
 
 
 def check_script_settings(settings: Settings) -> Iterator[Finding]:
-    """Say whether the script settings that are named can be used; a server starts in any case, but jobs would fail."""
+    """Check the configured script settings; a server starts with invalid ones, too, but script jobs fail."""
     if settings.config_path is not None:
         settings_for_script(settings, env_script_settings(settings))
         yield Finding("ok", "script settings", f"{settings.config_path}.")
 
 
 def check_script_servers(settings: Settings) -> Iterator[Finding]:
-    """Say whether the servers of script jobs that are named can be used."""
+    """Check the configured MCP servers of script jobs."""
     if config := env_mcp_config(settings):
         enabled = ", ".join(server.name for server in config.servers if server.enabled)
         yield Finding("ok", "script servers", f"{settings.mcp_config_path} enables {enabled}.")
 
 
 def check_servers(settings: Settings) -> Iterator[Finding]:
-    """Read the mcp file that counts, start the servers, list their tools, stop them."""
+    """Read the effective mcp file, start its servers, list their tools, stop them."""
     servers = ServersConfig(served_mcp_config(settings), settings)
     for warning in servers.mcp.warnings:
         yield Finding("warn", "mcp.jsonc", f"{warning}.")
@@ -396,7 +392,7 @@ LEVEL_COLOURS: dict[Level, str] = {"ok": "green", "warn": "yellow", "fail": "bol
 def doctor(config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
     """Check settings, langgraph.json, model, databases, MCP servers, script files, registered tools, data folder, port.
 
-    Every line is ok, warn or fail, with what to do. The exit code is 1 when anything failed. Secrets are never shown.
+    Each line is ok, warn or fail; a fix may follow. The exit code is 1 if a check failed. Secrets are never shown.
     """
     console = stdout_console()
     configure_logging(Settings(log_level="CRITICAL"))
@@ -405,7 +401,7 @@ def doctor(config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
 
 
 def diagnose(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
-    """Make every check whose prerequisites are there, in the order in which a server would need them."""
+    """Run every check whose prerequisites are met, in the order in which a server would need them."""
     findings, langgraph_json = check_langgraph_json(config)
     yield from findings
     findings, settings = check_settings(data_dir)

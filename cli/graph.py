@@ -40,7 +40,7 @@ def graph(
 
 
 def graph_text(name: str, drawing: Graph) -> str:
-    """Write a graph as a list of its nodes, each with where it leads and under which condition."""
+    """Format a graph as a list of its nodes, each with its successors and their conditions."""
     lines = [name]
     for node_id, node in drawing.nodes.items():
         lines.append(f"  {node.name}")
@@ -53,7 +53,7 @@ def graph_text(name: str, drawing: Graph) -> str:
 
 
 def single_graph_registry(langgraph_json: LangGraphJson, name: str) -> GraphRegistry:
-    """Import one graph and make the registry that opens it, with nothing stored."""
+    """Import one graph and return a registry with it alone, on in-memory storage."""
     loaded = {name: load_graph(langgraph_json, name)}
     description = {name: langgraph_json.graphs[name].description}
     return GraphRegistry(loaded, description, checkpointer=InMemorySaver(), store=InMemoryStore())

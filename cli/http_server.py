@@ -1,7 +1,7 @@
-"""Listen on the configured address and run the application under uvicorn until a signal says stop (T-08, T-09).
+"""Listen on the configured address and run the application under uvicorn until a signal stops it (T-08, T-09).
 
-The address is bound before anything else is opened. Each start and stop is in the same order. `local_server` runs the
-application inside this process, on a free port and with a temporary data folder.
+The address is bound before anything else is opened. Every start and every stop has the same order. `local_server` runs
+the application inside this process, on a free port and with a temporary data folder.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.origins import is_loopback
 
-# Longer than an in-process request takes to notice that its client left (api/langgraph_client.py), shorter than the ten
-# seconds that container runtimes give a process.
+# Longer than an in-process request needs to detect that its client left (api/langgraph_client.py), shorter than the
+# ten seconds that container runtimes give a process.
 GRACEFUL_SHUTDOWN_S = 4
 EXIT_FORCED = 130
-# What has not ended by then is a thread that nothing can end, or a node that does not let itself be cancelled.
+# What is left then is a thread that cannot be stopped, or a node that ignores cancellation.
 CLEANUP_TIMEOUT_S = 0.5
-# From the signal to the end, also where code on the event loop never returns.
+# From the signal to the exit, even if code on the event loop never returns.
 STOP_TIMEOUT_S = 9.0
 EXIT_LOG_TIMEOUT_S = 0.5
 DEFAULT_THREADS = 132
@@ -64,7 +64,7 @@ class UvicornServer(uvicorn.Server):
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept connections, then say so."""
+        """Accept connections, then call `on_ready`."""
         self.lifespan.state.update(self._state)
         await super().startup(sockets)
         if not self.should_exit:
@@ -72,12 +72,12 @@ class UvicornServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone."""
+        """Install no signal handlers."""
         yield
 
 
 class StopRequest:
-    """The wish to stop: it may come before the server is there."""
+    """A request to stop the server; it may arrive before the server exists."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -86,22 +86,22 @@ class StopRequest:
 
     @property
     def should_exit(self) -> bool:
-        """Say so under the name by which the library that sends MCP's event streams knows it, and ends them."""
+        """Return whether a stop was requested; sse-starlette reads this attribute and then ends MCP's event streams."""
         return self.requested
 
     def attach_server(self, server: UvicornServer) -> None:
-        """Stop this server, now or when it is wanted."""
+        """Stop this server, now or when a stop is requested."""
         self._server = server
         server.should_exit = self.requested
 
     def request(self) -> None:
-        """Let requests finish for a bounded time, then stop."""
+        """Stop the server after a bounded time for running requests."""
         self.requested = True
         if self._server is not None:
             self._server.should_exit = True
 
     def on_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Stop; at the second Ctrl-C end the process at once, as a kill would: nothing stored is lost (S-05)."""
+        """Stop; at the second Ctrl-C exit at once, as after a kill: nothing stored is lost (S-05)."""
         if self.requested and number == signal.SIGINT:
             sys.stderr.write("Stopped at once; unfinished runs continue at the next start.\n")
             sys.stderr.flush()
@@ -112,12 +112,12 @@ class StopRequest:
 
 
 async def serve_app(app: Starlette, sock: socket.socket, stop: StopRequest, on_ready: Callable[[], None]) -> None:
-    """Start the application, serve it on the socket until `stop` is requested, stop it.
+    """Start the application, serve it on the socket until a stop is requested, stop it.
 
     Raises:
         Exception: what the application raised while it started or stopped.
     """
-    # uvicorn's own handling of a lifespan would log the traceback of a wrong setting and drop the exception.
+    # uvicorn's own lifespan handling would log the traceback of an invalid setting and drop the exception.
     async with AsyncExitStack() as stack:
         with gc_disabled():
             state = await stack.enter_async_context(app.router.lifespan_context(app))
@@ -129,10 +129,10 @@ async def serve_app(app: Starlette, sock: socket.socket, stop: StopRequest, on_r
 def run_until_signal(
     app: Starlette, sock: socket.socket, on_ready: Callable[[], None], *, threads: int = DEFAULT_THREADS
 ) -> None:
-    """Serve until SIGTERM or SIGINT; return when all is stopped. Raises what the application raised.
+    """Serve until SIGTERM or SIGINT; return when everything has stopped. Raises the application's error.
 
-    `threads` is how many synchronous nodes, handlers and the like may be at work at once. Those that do not end when
-    all else is stopped are left behind with the process; `STOP_S` after the signal the process ends in any case.
+    At most `threads` synchronous nodes, handlers and the like run at once. Those that do not end with the rest are
+    abandoned; `STOP_TIMEOUT_S` after the signal the process exits in any case.
     """
     stop, stopped = StopRequest(), threading.Event()
     threading.Thread(target=_exit_after_timeout, args=(stop, stopped), name="exit-after-timeout", daemon=True).start()
@@ -153,7 +153,7 @@ def run_until_signal(
 
 
 def _run_until_done(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None]) -> None:
-    """Run work to its end, whatever others on its loop do: a graph's `sys.exit()` breaks out of the whole loop."""
+    """Run a coroutine to its end, even if a graph's `sys.exit()` breaks out of the whole loop in between."""
     task = loop.create_task(coroutine)
     while not task.done():
         try:
@@ -161,7 +161,7 @@ def _run_until_done(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, A
         except (SystemExit, KeyboardInterrupt) as error:
             if task.done():
                 raise
-            logger.error("{} was raised by what is served; the server goes on", type(error).__name__)
+            logger.error("the application raised {}; the server continues", type(error).__name__)
 
 
 def _exit_after_timeout(stop: StopRequest, stopped: threading.Event) -> None:
@@ -171,7 +171,7 @@ def _exit_after_timeout(stop: StopRequest, stopped: threading.Event) -> None:
 
 
 def _exit_process() -> None:
-    # On a thread: nobody may be reading what is written.
+    # In a thread: writing may block if nobody reads the output.
     log_thread = threading.Thread(target=_log_unfinished, daemon=True)
     log_thread.start()
     log_thread.join(EXIT_LOG_TIMEOUT_S)
@@ -179,13 +179,13 @@ def _exit_process() -> None:
 
 
 def _log_unfinished() -> None:
-    logger.warning("something that was begun does not end; unfinished runs continue at the next start")
+    logger.warning("some work did not stop in time; unfinished runs continue at the next start")
     sys.stdout.flush()
     sys.stderr.flush()
 
 
 def stop_with_parent() -> None:
-    """Stop in order when the process that started this one is gone: its end of our stdin closes with it."""
+    """Stop in an orderly way when the parent process is gone: its end of our stdin closes with it."""
 
     def wait() -> None:
         while os.read(sys.stdin.fileno(), 4096):
@@ -211,12 +211,12 @@ WILDCARD_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - sho
 
 @contextmanager
 def listening_socket(settings: Settings, *, authenticated: bool = False) -> Iterator[socket.socket]:
-    """Listen on the settings' host and port (0 takes a free one); clients may connect and wait from here on.
+    """Listen on the settings' host and port (0 for a free one); clients may connect and wait from then on.
 
-    `authenticated` says that langgraph.json names handlers which know who may come in.
+    `authenticated` means that langgraph.json names auth handlers.
 
     Raises:
-        ConfigError: others could reach the address without authentication, or it cannot be had; says what to do.
+        ConfigError: other machines could connect without authentication, or the address cannot be bound.
     """
     if not is_loopback(settings.host) and not (authenticated or settings.allow_insecure_bind):
         raise ConfigError(
@@ -233,7 +233,7 @@ def listening_socket(settings: Settings, *, authenticated: bool = False) -> Iter
 
 
 def socket_url(sock: socket.socket) -> str:
-    """Give the base URL under which this machine reaches the socket."""
+    """Return the base URL under which this machine reaches the socket."""
     host, port = sock.getsockname()[:2]
     host_in_url = WILDCARD_ADDRESSES.get(host) or (f"[{host}]" if ":" in host else host)
     return f"http://{host_in_url}:{port}"
@@ -241,7 +241,7 @@ def socket_url(sock: socket.socket) -> str:
 
 def _bind(host: str, port: int) -> socket.socket:
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    # Clients try 127.0.0.1 when they are told localhost.
+    # Clients resolve localhost to 127.0.0.1.
     family, _, _, _, address = min(addresses, key=lambda info: info[0] != socket.AF_INET)
     return socket.create_server(address, family=family, backlog=BACKLOG)
 
@@ -269,10 +269,10 @@ PROGRAMS_FOLDER = "servers"
 
 @contextmanager
 def local_server() -> Iterator[str]:
-    """Serve on a thread of its own and give the URL; at the end it is stopped and its folder deleted.
+    """Serve in a thread and yield the URL; after the block, stop the server and delete its folder.
 
     Raises:
-        ToolweaveError: it cannot start; as `toolweave serve`.
+        ToolweaveError: it cannot start, for the reasons of `toolweave serve`.
     """
     settings = read_configuration().settings
     place = find_mcp_config(settings)
@@ -298,20 +298,20 @@ def local_server() -> Iterator[str]:
             yield url
         finally:
             stop.request()
-            # What has not ended by then is left to the end of the process (`cli/main.py`).
+            # What is still running then ends with the process (`cli/main.py`).
             stopped.wait(STOP_TIMEOUT_S)
             thread.join(CLEANUP_TIMEOUT_S)
 
 
 def _link_programs(data_dir: Path, folder: Path) -> None:
-    """Let the temporary data folder have what `toolweave servers add` has installed in the real one."""
+    """Link the programs that `toolweave servers add` has installed into the temporary data folder."""
     programs = data_dir.absolute() / PROGRAMS_FOLDER
     if programs.is_dir():
         (folder / PROGRAMS_FOLDER).symlink_to(programs, target_is_directory=True)
 
 
 def _wait_for_tools(url: str) -> None:
-    """Wait a bounded time for the MCP servers that were started with the server; a run alone would wait less."""
+    """Wait a bounded time for the MCP servers to connect; a run would wait less."""
     deadline = time.monotonic() + TOOLS_TIMEOUT_S
     while time.monotonic() < deadline:
         servers = httpx.get(f"{url}/health", timeout=TOOLS_TIMEOUT_S, trust_env=False).json()["servers"]

@@ -1,4 +1,4 @@
-"""Start the command line; every failure ends as one readable paragraph and an exit code."""
+"""Run the command line; every failure ends with one readable paragraph and an exit code."""
 
 import importlib
 import os
@@ -10,21 +10,21 @@ from toolweave.errors import ToolweaveError
 
 
 def error_message(error: BaseException) -> str | None:
-    """Say what is wrong and what to do, on one line; None for an error that nobody foresaw."""
+    """Return the cause and the fix on one line; None for an error that is not one of ours."""
     if not isinstance(error, ToolweaveError):
         return None
     return _sanitize(" ".join(f"{error.headline}: {error}".split()))
 
 
 def _sanitize(text: str) -> str:
-    """Replace what commands a terminal: an error may quote a page, a server or a model. Joiners stay."""
+    """Replace characters that control a terminal: an error may quote a page, a server or a model. Joiners stay."""
     return "".join(each if each.isprintable() or each in "\u200c\u200d" else "�" for each in text)
 
 
 EXIT_INTERRUPTED = 130
-# For threads that an application began and nobody ends.
+# For threads that an application started and does not stop.
 EXIT_TIMEOUT_S = 1.0
-# Where these are missing, the base install is there without its server extra.
+# If one of these is missing, the package is installed without its server extra.
 SERVER_EXTRA = frozenset({"typer", "rich", "uvicorn", "fastapi", "starlette", "orjson", "alembic", "langgraph_sdk"})
 
 
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _exit_despite_threads(code: int) -> None:
-    """End the process even though the interpreter would wait for every thread that is no daemon."""
+    """Exit even though the interpreter would wait for every thread that is not a daemon."""
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         timer = threading.Timer(EXIT_TIMEOUT_S, os._exit, (code,))
         timer.daemon = True
@@ -51,7 +51,7 @@ def _run_command() -> None:
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output has gone; the interpreter must not try to flush into it either.
+        # The reader of our output is gone; the interpreter must not flush into the pipe either.
         sys.stdout = None
         sys.exit(1)
     except ModuleNotFoundError as error:
@@ -62,7 +62,7 @@ def _run_command() -> None:
         text = error_message(error)
         if text is None:
             traceback.print_exc()
-            text = f"{type(error).__name__}: {error} (the lines above say where; if in Toolweave, please report them)"
+            text = f"{type(error).__name__}: {error} (see the traceback above; if it is in Toolweave, please report it)"
         _fail(text)
 
 

@@ -26,7 +26,7 @@ def run(
     ] = None,
     url: UrlOption = None,
     thread: Annotated[
-        UUID | None, typer.Option("--thread", help="Run on this thread.", show_default="none is kept")
+        UUID | None, typer.Option("--thread", help="Run on this thread.", show_default="a temporary one")
     ] = None,
     stream: Annotated[
         list[str] | None, typer.Option("--stream", metavar="MODE", help=f"Print events, one of: {', '.join(MODES)}.")
@@ -34,9 +34,9 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole final state as JSON.")] = False,
     local: LocalOption = False,
 ) -> None:
-    """Run an assistant once and print its answer, or its final state where it has no messages.
+    """Run an assistant once and print its answer, or its final state if it has no messages.
 
-    With --stream every event is a line of JSON as it comes. The exit code is 1 when the run failed.
+    With --stream every event is printed at once, as a line of JSON. The exit code is 1 if the run failed.
     """
     modes = _check_modes(stream or [])
     value = parse_input(sys.stdin.read() if input_text == "-" else input_text)
@@ -56,7 +56,7 @@ def run(
 
 
 def parse_input(text: str | None) -> Any:
-    """Read the input: nothing, a JSON object as it is, or text as a user's message."""
+    """Parse the input: None without text, a JSON object as it is, other text as a user's message."""
     if text is None:
         return None
     try:
@@ -67,7 +67,7 @@ def parse_input(text: str | None) -> Any:
 
 
 def result_text(values: Any, *, as_json: bool) -> str:
-    """Write the result: the last message's text where there are messages, else JSON."""
+    """Format the result: the last message's text if there are messages, else JSON."""
     messages = values.get("messages") if isinstance(values, dict) and not as_json else None
     if messages and isinstance(messages[-1], dict):
         return text_of(messages[-1].get("content"))
@@ -104,5 +104,5 @@ def _error_text(error: Any) -> str:
 def _check_modes(modes: list[str]) -> list[str]:
     for mode in modes:
         if mode not in MODES:
-            raise typer.BadParameter(f"{mode!r} is none of {', '.join(MODES)}", param_hint="--stream")
+            raise typer.BadParameter(f"{mode!r} is not one of {', '.join(MODES)}", param_hint="--stream")
     return modes

@@ -26,7 +26,7 @@ BAR_WIDTH, PERCENT_WIDTH = 24, 4
 
 @contextmanager
 def show_progress() -> Iterator[Callable[[float, str], None]]:
-    """Give what is to be told percent and a sentence; the bar is gone after the block."""
+    """Yield a function that prints progress: percent and a sentence. The bar is removed after the block."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         yield (
@@ -35,7 +35,7 @@ def show_progress() -> Iterator[Callable[[float, str], None]]:
             )
         )
         return
-    # The sentence gives way, which may hold a long address: bar and percent are always there.
+    # The sentence, which may contain a long URL, is cut first: bar and percent stay visible.
     columns = (
         BarColumn(bar_width=None, table_column=Column(min_width=BAR_WIDTH, max_width=BAR_WIDTH)),
         TaskProgressColumn(table_column=Column(min_width=PERCENT_WIDTH, no_wrap=True)),
@@ -58,7 +58,7 @@ def script(
     mcp_config: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Have an agent with these MCP servers fetch it.", show_default="MCP_CONFIG_PATH"
+            metavar="FILE", help="Fetch the page by an agent with these MCP servers.", show_default="MCP_CONFIG_PATH"
         ),
     ] = None,
     config: Annotated[
@@ -72,8 +72,8 @@ def script(
 ) -> None:
     """Write the script of a narrated video from a web page, and print it; no server is needed.
 
-    Without MCP servers the page is fetched by plain HTTP, as its robots.txt allows. How far it is stands on stderr.
-    Variables of ./.env, or of the env of ./langgraph.json, count where the environment has none.
+    Without MCP servers the page is fetched by plain HTTP, if its robots.txt allows it. Progress is printed on stderr.
+    Variables of ./.env, or of the env of ./langgraph.json, apply where the environment has none.
     """
     settings = read_configuration().settings
     job = _read_job(settings, config, mcp_config)
@@ -92,7 +92,7 @@ def script(
 
 
 def _read_job(settings: Settings, config: Path | None, mcp_config: Path | None) -> ScriptJob:
-    """Read what is to be done: the files that are named here, else those that the environment names (A-05)."""
+    """Read the job's files: those of the options, else those that the environment names (A-05)."""
     return ScriptJob(
         settings=load_script_settings(config) if config else env_script_settings(settings),
         mcp=load_job_mcp_config(mcp_config, settings) if mcp_config else env_mcp_config(settings),
@@ -105,5 +105,5 @@ def _print_script(video_script: VideoScript, job: ScriptJob, *, as_json: bool) -
         console.print(sanitized_json(video_script.model_dump(mode="json")))
         return
     for paragraph in script_paragraphs(video_script, job.settings.personas):
-        # Lines are broken for eyes only.
+        # Wrap lines for a terminal only.
         console.print(paragraph, soft_wrap=not console.is_terminal)

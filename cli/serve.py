@@ -1,7 +1,7 @@
-"""Serve a langgraph.json: `toolweave serve`, and `toolweave dev`, which starts the server anew after changes (S-02).
+"""Serve a langgraph.json: `toolweave serve`, and `toolweave dev`, which restarts the server after changes (S-02).
 
-The server of `dev` is a process of its own, so that nothing of the old application stays. The listening socket outlives
-it: while one server stops and the next starts, clients wait instead of being refused. Runs go on in the next server.
+`dev` starts the server as a separate process, so that nothing of the old application stays. The listening socket
+outlives it: between two servers, clients wait instead of being refused. The next server continues the runs.
 """
 
 import asyncio
@@ -37,21 +37,21 @@ from toolweave.errors import ConfigError
 from toolweave.files import raise_open_files_limit
 from toolweave.nodes.model_endpoint import model_label
 
-# Longer than a server takes to stop in order; then it has hung.
+# Longer than an orderly stop takes; a server that needs more has hung.
 KILL_TIMEOUT_S = 15.0
 DEBOUNCE_MS = 300
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class SourceFilter(DefaultFilter):
-    """Notice Python files, environment files, langgraph.json and the files that are named besides."""
+    """Accept changes of Python files, environment files, langgraph.json and the given files."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         super().__init__()
         self._files = frozenset(str(path.absolute()) for path in files)
 
     def __call__(self, change: Change, path: str) -> bool:
-        """Say whether a change to this file is one to the application."""
+        """Return whether a change of this file changes the application."""
         name = path.rpartition("/")[2]
         is_source = name.endswith((".py", ".env")) or name.startswith(".env") or path in self._files
         return is_source and super().__call__(change, path)
@@ -59,14 +59,14 @@ class SourceFilter(DefaultFilter):
 
 @dataclass(frozen=True, slots=True)
 class WatchedFiles:
-    """The folders of an application, and the files outside of the usual kinds that belong to it."""
+    """The folders of an application, and its files that are neither Python nor environment files."""
 
     folders: tuple[Path, ...]
     files: tuple[Path, ...]
 
     @classmethod
     def from_config(cls, config: LangGraphJson, *extra_files: Path | None) -> "WatchedFiles":
-        """Watch the folder of langgraph.json, the local dependencies and the folders of all code that it names."""
+        """Collect the folder of langgraph.json, the local dependencies and the folders of all code that it names."""
         index = config.store.index
         targets = [entry.target for entry in config.graphs.values()]
         optional = (config.http.app, config.auth and config.auth.path, index and index.embed)
@@ -84,10 +84,10 @@ class WatchedFiles:
 async def serve_with_reload(
     command: Sequence[str], environ: Mapping[str, str], current_files: Callable[[], WatchedFiles], socket_fd: int
 ) -> int:
-    """Run `command`, which serves on the inherited socket, again after every change; gives its exit code.
+    """Run `command`, which serves on the inherited socket, and restart it after every change; return its exit code.
 
-    It is over when a signal stops it, or when the very first server cannot start. A later one that cannot has said
-    why: the next change gives it another chance. `watched` is asked again after every change.
+    Return when a signal stops the server, or when the very first server cannot start. If a later one cannot start, it
+    has printed the reason, and the next change restarts it. `current_files` is called again after every change.
     """
     process, is_first, stopped = await _start_server(command, environ, socket_fd), True, asyncio.Event()
 
@@ -101,21 +101,21 @@ async def serve_with_reload(
         while True:
             await _wait_for_exit(process, changed, stopped)
             if not (is_first or changed.is_set() or stopped.is_set()):
-                logger.warning("the server is down; it is started again when the application changes")
+                logger.warning("the server is down; it restarts when the application changes")
                 await _wait_for_first(changed.wait(), stopped.wait())
             if stopped.is_set() or not changed.is_set():
                 return await process.wait()
             changed.clear()
             process, is_first = await _start_server((*command, "--restarted"), environ, socket_fd), False
-            if stopped.is_set():  # while it was started
+            if stopped.is_set():  # during the start
                 _send_signal(process, signal.SIGTERM)
 
 
 async def _wait_for_exit(process: Process, changed: asyncio.Event, stopped: asyncio.Event) -> None:
-    """Wait until a server has ended; a change makes it stop. One that hangs after a signal is killed."""
+    """Wait until the server has exited; a change stops it. One that hangs after a signal is killed."""
     await _wait_for_first(process.wait(), changed.wait(), stopped.wait())
     if process.returncode is None and not stopped.is_set():
-        logger.info("the application has changed: starting the server again")
+        logger.info("the application has changed: restarting the server")
         _send_signal(process, signal.SIGTERM)
     with suppress(TimeoutError):
         async with asyncio.timeout(KILL_TIMEOUT_S):
@@ -130,7 +130,7 @@ def _send_signal(process: Process, number: signal.Signals) -> None:
 
 
 async def _wait_for_first(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Wait until one of them has ended."""
+    """Wait until the first of them has finished; cancel the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
@@ -138,7 +138,7 @@ async def _wait_for_first(*waits: Coroutine[Any, Any, Any]) -> None:
 
 
 async def _start_server(command: Sequence[str], environ: Mapping[str, str], socket_fd: int) -> Process:
-    # In a session of its own a Ctrl-C reaches it through us alone, and once. When we die, its stdin ends.
+    # In its own session it receives Ctrl-C only through this process, and once. If this process dies, its stdin ends.
     return await asyncio.create_subprocess_exec(
         *command, env=dict(environ), pass_fds=(socket_fd,), stdin=PIPE, start_new_session=True
     )
@@ -146,7 +146,7 @@ async def _start_server(command: Sequence[str], environ: Mapping[str, str], sock
 
 @asynccontextmanager
 async def _watch_changes(current_files: Callable[[], WatchedFiles]) -> AsyncIterator[asyncio.Event]:
-    """Give an event that is set by every change."""
+    """Yield an event that every change sets."""
     changed = asyncio.Event()
 
     async def watch_until_files_change(files: WatchedFiles) -> None:
@@ -161,8 +161,8 @@ async def _watch_changes(current_files: Callable[[], WatchedFiles]) -> AsyncIter
             while True:
                 await watch_until_files_change(current_files())
         except (OSError, RuntimeError) as error:
-            # Too many folders for this system, most likely.
-            logger.warning("changes are not noticed, start the server again by hand: {}", error)
+            # Most likely too many folders for this system.
+            logger.warning("changes are not detected; restart the server by hand after a change: {}", error)
 
     task = asyncio.create_task(watch())
     try:
@@ -173,7 +173,7 @@ async def _watch_changes(current_files: Callable[[], WatchedFiles]) -> AsyncIter
 
 
 READY_MESSAGE = "Toolweave is ready at {url}"
-# A node at work in each run's thread must not keep handlers of requests waiting.
+# Added to one thread per concurrent run, so that request handlers do not wait for nodes.
 HANDLER_THREADS = 32
 STUDIO_URL = "https://smith.langchain.com/studio/?baseUrl="
 HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")]
@@ -182,13 +182,13 @@ PortOption = Annotated[
     typer.Option("--port", min=0, max=65535, help="Port to listen on, 0 takes a free one.", show_default="2024"),
 ]
 ReloadOption = Annotated[
-    bool, typer.Option("--reload/--no-reload", help="Start the server again when the application changes.")
+    bool, typer.Option("--reload/--no-reload", help="Restart the server when the application changes.")
 ]
-# For the server that `dev` starts: the socket it has opened, and whether it is not the first.
+# For the server that `dev` starts: the socket that `dev` has opened, and whether it is a restart.
 InheritedSocketOption = Annotated[int | None, typer.Option("--inherited", hidden=True)]
 RestartedOption = Annotated[bool, typer.Option("--restarted", hidden=True)]
 InsecureOption = Annotated[
-    bool, typer.Option("--allow-insecure-bind", help="Let other machines in although there is no authentication.")
+    bool, typer.Option("--allow-insecure-bind", help="Accept other machines although there is no authentication.")
 ]
 
 
@@ -201,8 +201,8 @@ def serve(
 ) -> None:
     """Serve the graphs of a langgraph.json over the LangGraph-compatible API.
 
-    Once requests are accepted, one line on stdout says so: "Toolweave is ready at URL". Logs go to stderr. SIGTERM and
-    Ctrl-C let running requests finish for some seconds; a second Ctrl-C stops at once.
+    When it accepts requests, it prints one line on stdout: "Toolweave is ready at URL". Logs go to stderr. SIGTERM and
+    Ctrl-C stop it after running requests have had some seconds to finish; a second Ctrl-C stops it at once.
     """
     configuration = read_configuration(
         config, host=host, port=port, data_dir=data_dir, allow_insecure_bind=allow_insecure_bind or None
@@ -221,7 +221,7 @@ def dev(
     inherited: InheritedSocketOption = None,
     is_restart: RestartedOption = False,
 ) -> None:
-    """Serve as `toolweave serve` does, with readable logs and the URLs to open; changes start the server again."""
+    """Serve as `toolweave serve` does, with readable logs and the URLs to open; restart after changes."""
     environ = copy_environment()
     options = {"host": host, "port": port, "data_dir": data_dir, "allow_insecure_bind": allow_insecure_bind or None}
     configuration = read_configuration(config, **options)
@@ -257,7 +257,7 @@ def _dev_with_reload(
 
 
 def _watched_files(config: Path | None, configuration: Configuration) -> Callable[[], WatchedFiles]:
-    """Give what says which files belong to the application now; those of before while langgraph.json is wrong."""
+    """Return a function for the application's current files; while langgraph.json is invalid, the last known ones."""
     mcp_file = find_mcp_config(configuration.settings).edit_path
     last = WatchedFiles.from_config(configuration.langgraph_json, mcp_file)
 
@@ -282,7 +282,7 @@ def _serve(
     configure_logging(settings)
     raise_open_files_limit()
     if configuration.has_toolweave_graphs:
-        # A model that cannot be used is an error now, not in the first run.
+        # Fail now, not in the first run, if the model cannot be used.
         model_label(settings)
     for warning in configuration.langgraph_json.warnings:
         logger.warning("{}", warning)
@@ -303,7 +303,7 @@ def _serve(
 
 
 def welcome_text(url: str, configuration: Configuration) -> str:
-    """List the URLs that a developer opens."""
+    """Return a banner with the URLs that a developer opens."""
     lines = [("API", url), ("Docs", f"{url}/docs"), ("Studio", f"{STUDIO_URL}{quote(url, safe=':/')}")]
     if configuration.has_toolweave_routes:
         lines += [("Health", f"{url}/health"), ("Chat", f"toolweave chat --url {url}")]

@@ -1,4 +1,4 @@
-"""Read what the commands below `toolweave servers` work on: mcp.jsonc, what its entries lack, how its servers start."""
+"""Read mcp.jsonc for the `toolweave servers` commands, find what its entries lack, and start its servers briefly."""
 
 import asyncio
 import difflib
@@ -34,7 +34,7 @@ PING_COUNT = 5
 SIGN_IN_COMMAND = "toolweave servers login"
 ADVICE = {
     "down": 'Correct {provided}its command or URL in mcp.jsonc, or disable it there with "enabled": false.',
-    "connecting": "It is slow; see whether it starts by itself in a terminal.",
+    "connecting": "It is slow; check in a terminal whether it starts.",
     "misconfigured": "Correct its entry in mcp.jsonc.",
 }
 STATE_COLOURS = {"ready": "green", "disabled": "dim", "connecting": "yellow", "misconfigured": "red", "down": "red"}
@@ -45,7 +45,7 @@ ConfigFile = Annotated[
         "--config",
         metavar="FILE",
         help="The mcp file.",
-        show_default="TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder, else ours",
+        show_default="TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder, else Toolweave's",
     ),
 ]
 DataFolder = Annotated[
@@ -59,9 +59,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What one server is and offers.
+    """The state and the tools of one server.
 
-    `tools` have their name, description and input_schema as a graph sees them. `ready_ms` is the time from the server's
+    `tools` have the name, description and input_schema that a graph receives. `ready_ms` is the time from the server's
     start to its list of tools, `ping_ms` the median of some pings, if any were sent.
     """
 
@@ -75,11 +75,11 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What an entry lacks before its server can be started: variables without a value, and a program.
+    """What an entry needs before its server can be started: variables and a program.
 
-    `given` are the variables that have a value in the environment. `ready_made` is the name of the ready-made server
-    whose program it starts, `program` that program; `installed` says whether that is there, None where the program is
-    none of ours to install.
+    `missing` are variables without a value, `provided` those that the environment sets. `ready_made` is the name of the
+    ready-made server whose program the entry starts, `program` that program. `installed` is None if Toolweave does not
+    install the program.
     """
 
     missing: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class ServersConfig:
-    """The configured servers; `variables_in` names the file where a person sets their variables."""
+    """The configured servers; `variables_source` is the file in which the user sets their variables."""
 
     mcp: McpConfig
     settings: Settings
@@ -99,14 +99,14 @@ class ServersConfig:
 
     @property
     def names(self) -> list[str]:
-        """Name the servers that are configured, in the order of the file."""
+        """Return the names of the configured servers, in the order of the file."""
         return [each.name for each in self.mcp.servers]
 
     def require_known(self, name: str, known: Collection[str] | None = None) -> None:
-        """Refuse a name that is none of those known, by default the configured ones.
+        """Require that a name is one of the known ones, by default those of the configured servers.
 
         Raises:
-            ConfigError: it is not; names the nearest one.
+            ConfigError: it is not; the fix names the nearest one.
         """
         if name in (known := self.names if known is None else known):
             return
@@ -121,7 +121,7 @@ class ServersConfig:
         return next(each for each in self.mcp.servers if each.name == name)
 
     def needs(self, name: str, raw: Mapping[str, Any] | None = None) -> Needs:
-        """Say what an entry lacks, by default the configured one of this name; nothing is started."""
+        """Return what an entry needs, by default the configured one of this name; nothing is started."""
         written = dict(self.server(name).raw if raw is None else raw)
         variables = mcp_variables(self.settings)
         missing = find_unresolved(written, variables).missing
@@ -136,23 +136,23 @@ class ServersConfig:
         return Needs(missing, provided)
 
     def advice(self, result: ProbeResult) -> str | None:
-        """Say what to do about a server that is not ready; None where the reason says so itself."""
+        """Return what to do about a server that is not ready; None if its reason names the fix already."""
         needs = self.needs(result.name)
         if needs.installed is False:
             return f"Install it: toolweave servers add {needs.ready_made}"
         if needs.missing:
             return f"Set {', '.join(needs.missing)} in {self.variables_source} or in the environment."
         if result.reason and SIGN_IN_COMMAND in result.reason:
-            return None  # it says by itself what to do
+            return None
         provided = f"the value of {', '.join(needs.provided)}, " if needs.provided else ""
         return ADVICE[result.state].format(provided=provided) if result.state in ADVICE else None
 
 
 def read_servers(config: Path | None, data_dir: Path | None) -> ServersConfig:
-    """Read them, as `toolweave serve` would from the same folder.
+    """Read the configured servers, as `toolweave serve` would in the same folder.
 
     Raises:
-        ConfigError: a setting, langgraph.json or mcp.jsonc is wrong.
+        ConfigError: a setting, langgraph.json or mcp.jsonc is invalid.
     """
     configuration = read_configuration(data_dir=data_dir)
     settings = load_settings(mcp_config=config, data_dir=configuration.settings.data_dir, log_level="WARNING")
@@ -167,7 +167,7 @@ def _variables_source(langgraph_json: LangGraphJson) -> str:
 
 
 def print_warnings(servers: ServersConfig) -> None:
-    """Write what is ignored in mcp.jsonc to stderr."""
+    """Print to stderr what is ignored in mcp.jsonc."""
     for warning in servers.mcp.warnings:
         sys.stderr.write(f"{warning}\n")
 
@@ -177,8 +177,8 @@ def probe(
 ) -> list[ProbeResult]:
     """Start the servers of these names, or all that are enabled, and stop them again.
 
-    A disabled server is started if it is named. Our todo server gets a database for the moment; the data folder stays
-    the real one, where the programs of ready-made servers are, and is not made for this.
+    A disabled server is started if it is named. The todo server gets a temporary database. The data folder stays the
+    real one, which contains the programs of ready-made servers; it is not created for this.
     """
     settings = servers.settings
     with tempfile.TemporaryDirectory(prefix="toolweave-", ignore_cleanup_errors=True) as folder:
@@ -211,7 +211,7 @@ async def _probe_server(plane: ToolPlane, name: str, started: datetime, *, with_
 
 
 async def _median_ping_ms(plane: ToolPlane, name: str) -> float | None:
-    """Measure some pings; None where the server does not answer them, which it need not be ready for tools for."""
+    """Measure some pings; return None if the server does not answer them, as a server with working tools may."""
     durations = []
     try:
         for _ in range(PING_COUNT):

@@ -31,23 +31,23 @@ from toolweave.redact import names_a_secret, names_a_secret_header
 from toolweave.servers.external_servers import install
 
 RESTART_HINT = (
-    "A server that runs already goes on with the entries it has read: restart it. "
-    "(`toolweave dev` does so by itself; a reconnect is not enough.)"
+    "A running server keeps the entries it has read: restart it. "
+    "(`toolweave dev` restarts by itself; a reconnect is not enough.)"
 )
 
 
 def apply_edit(servers: ServersConfig, edit: Callable[[str], str]) -> bool:
-    """Edit the file, or a copy of ours in the data folder; say whether it differs now.
+    """Edit the mcp file, or a copy of the shipped one in the data folder; return whether it has changed.
 
     Raises:
-        ConfigError: it cannot be read, edited or written; it is as before then.
+        ConfigError: it cannot be read, edited or written; it is unchanged then.
     """
     file = find_mcp_config(servers.settings)
     if file.is_shipped:
         if edit(shipped_config_text()) == shipped_config_text():
             return False
         if create_file(file.edit_path, shipped_config_text()):
-            _print_note(f"Made {file.edit_path}, a copy of the file that comes with Toolweave.")
+            _print_note(f"Created {file.edit_path}, a copy of the file that comes with Toolweave.")
     return edit_file(file.edit_path, edit)
 
 
@@ -64,10 +64,10 @@ def _build_entry(
     *,
     oauth: bool,
 ) -> dict[str, Any] | None:
-    """Make an entry of the options; None when a ready-made one is meant, without a URL and a command.
+    """Build an entry from the options; return None without a URL and a command, for a ready-made server.
 
     Raises:
-        ConfigError: the options contradict each other, or the entry would not be one; says which and what to do.
+        ConfigError: the options contradict each other, or the entry would be invalid.
     """
     if not url and not command:
         if headers or env or transport or oauth:
@@ -81,7 +81,7 @@ def _build_entry(
         raise _usage_error("--env goes with a command; a remote server gets its secrets by --header.")
     program = command[0] if command else ""
     if os.sep in program and not holds_reference(program):
-        # The file is in another folder than the one that the person is in.
+        # The mcp file is in another folder than the user's current one.
         program = str(Path(program).expanduser().absolute())
     values = {
         "url": url,
@@ -98,7 +98,7 @@ def _build_entry(
 
 
 def _literal_secrets(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Name what looks like a secret that is written out; no value."""
+    """Yield the names of values that look like literal secrets; never the values."""
     for name, value in entry.get("headers", {}).items():
         if names_a_secret_header(name) and not _has_reference(value):
             yield f"the header {name}"
@@ -114,7 +114,7 @@ def _has_reference(value: str) -> bool:
 
 
 def _parse_pair(option: str, text: str, separators: str) -> tuple[str, str]:
-    """Take NAME=VALUE apart; a header may be written as NAME: VALUE, too."""
+    """Split NAME=VALUE; a header may also be written as NAME: VALUE."""
     first = min((at for at in map(text.find, separators) if at > 0), default=None)
     if first is None:
         raise _usage_error(f"{option} takes NAME=VALUE.")
@@ -128,15 +128,15 @@ def _usage_error(message: str) -> ConfigError:
 Name = Annotated[str | None, typer.Argument(help="A ready-made server, or the name for a new one.")]
 Command = Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND ARGS...]", help="The program to start.")]
 Url = Annotated[str | None, typer.Option("--url", help="The URL of a remote server.")]
-Transport = Annotated[str | None, typer.Option("--transport", help="stdio, http or sse.", show_default="as it looks")]
+Transport = Annotated[str | None, typer.Option("--transport", help="stdio, http or sse.", show_default="detected")]
 Headers = Annotated[
     list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="Sent to the URL; {env:VAR} is filled in.")
 ]
 Variables = Annotated[
     list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="For the program; {env:VAR} is filled in.")
 ]
-OAuth = Annotated[bool, typer.Option("--oauth", help="People sign in to it: toolweave servers login NAME.")]
-Replace = Annotated[bool, typer.Option("--replace", help="Put it in the place of the one that has this name.")]
+OAuth = Annotated[bool, typer.Option("--oauth", help="Users sign in to it: toolweave servers login NAME.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace the server that has this name.")]
 NoInstall = Annotated[bool, typer.Option("--no-install", help="Do not install the program of a ready-made server.")]
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not start it to see whether it works.")]
 
@@ -156,12 +156,12 @@ def add(
     data_dir: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add an MCP server to mcp.jsonc and see whether it works; without a name, list the ready-made ones.
+    """Add an MCP server to mcp.jsonc and check whether it works; without a name, list the ready-made ones.
 
     A ready-made server needs its name only: its program is installed into the data folder, its entry enabled. Any
-    other is added with `--url URL`, or with its command after `--`. The file that is edited is the one of --config or
-    TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder, which is made if need be; all else in it stays as it is.
-    Write secrets as {env:VAR}. The exit code is 1 when the server was added and does not come up.
+    other is added with `--url URL`, or with its command after `--`. The edited file is the one of --config or
+    TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder, created if necessary; the rest of it stays unchanged.
+    Write secrets as {env:VAR}. The exit code is 1 if the server was added and does not start.
     """
     servers = read_servers(config, data_dir)
     entry = _build_entry(name or "x", url, command or (), transport, header or (), env or (), oauth=oauth)
@@ -174,23 +174,23 @@ def add(
         changed = apply_edit(servers, lambda text: _add_entry(text, name, entry, replace=replace))
     servers = read_servers(config, data_dir)
     for secret in _literal_secrets(entry or {}):
-        _print_note(f"{secret} is written out in {servers.mcp.path}: better write {{env:NAME}} and set that variable.")
+        _print_note(f"{secret} is a literal value in {servers.mcp.path}: write {{env:NAME}} and set that variable.")
     ready = _report_added(servers, name, changed=changed, no_check=no_check, as_json=as_json)
     raise typer.Exit(0 if ready else 1)
 
 
 def _add_entry(text: str, name: str, entry: Mapping[str, Any], *, replace: bool) -> str:
     if name in entry_names(text) and not replace:
-        raise ConfigError(f"there is a server {name!r} already.", fix="Choose another name, or give --replace.")
+        raise ConfigError(f"a server {name!r} exists already.", fix="Choose another name, or use --replace.")
     return with_entry(text, name, entry)
 
 
 def _add_ready_made(servers: ServersConfig, name: str, *, replace: bool, no_install: bool) -> bool:
-    """Install the program of an entry and enable it; one that the file has is taken as it is there."""
+    """Install the program of a ready-made server and enable its entry; an entry in the file stays as it is."""
     servers.require_known(name, dict.fromkeys([*servers.names, *ready_made_servers()]))
     known = ready_made_servers().get(name)
     if replace and known is None:
-        raise ConfigError(f"{name!r} is no ready-made server.", source=ERROR_SOURCE, fix="Give --url or a command.")
+        raise ConfigError(f"{name!r} is not a ready-made server.", source=ERROR_SOURCE, fix="Use --url or a command.")
     needs = servers.needs(name, known.raw if known and (replace or name not in servers.names) else None)
     if needs.program and not needs.installed and not no_install:
         install(needs.program, servers.settings.data_dir, _print_note)
@@ -208,7 +208,7 @@ def _print_note(text: str) -> None:
 
 
 def _report_added(servers: ServersConfig, name: str, *, changed: bool, no_check: bool, as_json: bool) -> bool:
-    """Say what was done, what is lacking still and how the server is; False when it was started and is not ready."""
+    """Print what was changed, what is missing and the state; return False if it was started and is not ready."""
     needs, auth = servers.needs(name), servers.server(name).auth
     signs_in = auth is not None and auth.grant == "authorization_code"
     lacking = bool(needs.missing) or needs.installed is False or signs_in
@@ -240,7 +240,7 @@ def remove(
     data_dir: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a server's entry out of mcp.jsonc; all else in the file stays as it is.
+    """Remove a server's entry from mcp.jsonc; the rest of the file stays unchanged.
 
     Only the file is changed: a server's program, its data and its tokens stay. `servers logout` deletes the tokens; run
     it before this command if they are in a keyring.

@@ -1,4 +1,4 @@
-"""Show how MCP servers are, and sign in to them: `toolweave servers list`, `check`, `tools`, `login` and `logout`."""
+"""Show the state of MCP servers, and sign in to them: `toolweave servers list`, `check`, `tools`, `login`, `logout`."""
 
 import asyncio
 import sys
@@ -38,11 +38,10 @@ SignIn = Literal["none", "by secret", "signed in", "needed", "unreadable"]
 
 @dataclass(frozen=True, slots=True)
 class ServerListing:
-    """One server as it is configured; `target` holds no secret: the program or the host.
+    """One server as it is configured; `target` is its program or host, without secrets.
 
-    `configured` is False for a ready-made one that the file has not; `missing` are variables without a value,
-    `installed` says whether its program is there, None where it is none of ours to install. `about` is what the comment
-    above a ready-made one says.
+    `configured` is False for a ready-made server that is not in the file. `missing` are variables without a value.
+    `installed` is None if Toolweave does not install its program. `about` is the comment above a ready-made server.
     """
 
     name: str
@@ -58,7 +57,7 @@ class ServerListing:
 
 
 def list_servers(config: ConfigFile = None, data_dir: DataFolder = None, as_json: AsJson = False) -> None:
-    """List the configured servers, what they lack and whether you are signed in to them; nothing is started or asked.
+    """List the configured servers, what they lack and whether you are signed in; no server is started or contacted.
 
     Ready-made servers that can be added follow.
     """
@@ -68,14 +67,14 @@ def list_servers(config: ConfigFile = None, data_dir: DataFolder = None, as_json
 
 
 def server_listings(servers: ServersConfig) -> list[ServerListing]:
-    """List the configured servers, and the ready-made ones that are not among them."""
+    """Return the configured servers, and the ready-made ones that are not among them."""
     shipped = load_mcp_config(SHIPPED_MCP_CONFIG, mcp_variables(servers.settings), settings=servers.settings).servers
     addable = [_listing(each, servers, configured=False) for each in shipped if each.name not in servers.names]
     return [_listing(each, servers) for each in servers.mcp.servers] + addable
 
 
 def show_listings(listed: Sequence[ServerListing], *, as_json: bool) -> None:
-    """Print a line for each server, or all as JSON."""
+    """Print one line per server, or all as JSON."""
     if as_json:
         print(compact_json([asdict(each) for each in listed]))
         return
@@ -134,7 +133,7 @@ def _sign_in_state(server: McpServerConfig, servers: ServersConfig) -> SignIn:
 
 
 def tool_signature(name: str, schema: dict[str, Any]) -> str:
-    """Write a tool as name(parameter: type, optional?: type); a type that is none of JSON's own is left out."""
+    """Format a tool as name(parameter: type, optional?: type); only a single type name is shown."""
     properties, required = schema.get("properties"), schema.get("required")
     written = []
     for key, each in properties.items() if isinstance(properties, dict) else ():
@@ -149,10 +148,9 @@ Names = Annotated[list[str] | None, typer.Argument(help="Servers of mcp.jsonc.",
 
 
 def check(names: Names = None, config: ConfigFile = None, data_dir: DataFolder = None, as_json: AsJson = False) -> None:
-    """Start the servers, say how long that takes, list their tools, measure some pings, and stop them again.
+    """Start the servers, print how long that takes, list their tools, measure some pings, and stop them again.
 
-    A server that is disabled is started if it is named. The exit code is 1 when one does not come up; what to do about
-    it is said.
+    A disabled server is started if it is named. The exit code is 1 if one does not start; the fix is printed.
     """
     _print_checks(read_servers(config, data_dir), names or [], as_json=as_json, signatures=False)
 
@@ -163,7 +161,7 @@ def tools(
     data_dir: DataFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the schemas of the parameters.")] = False,
 ) -> None:
-    """Start the servers and list their tools with the parameters they take; the exit code is as that of `check`."""
+    """Start the servers and list their tools with their parameters; the exit code is that of `check`."""
     _print_checks(read_servers(config, data_dir), [name] if name else [], as_json=as_json, signatures=True)
 
 
@@ -180,29 +178,29 @@ def _print_checks(servers: ServersConfig, names: Sequence[str], *, as_json: bool
 
 
 def run_checks(servers: ServersConfig, names: Sequence[str]) -> list[ProbeResult]:
-    """Start the servers of these names, or all that are enabled, with the patience that a check has.
+    """Start the servers of these names, or all that are enabled, with the timeout of a check.
 
     Raises:
-        ConfigError: there is no server of such a name.
+        ConfigError: there is no server of one of the names.
     """
     for name in names:
         servers.require_known(name)
     print_warnings(servers)
-    # What goes wrong is said in our words.
+    # Failures are in the results; the log would repeat them.
     configure_logging(servers.settings.model_copy(update={"log_level": "ERROR"}))
     found = probe(servers, names, timeout_s=CHECK_TIMEOUT_S, with_pings=True)
     return [each for each in found if names or each.state != "disabled"]
 
 
 def check_json(result: ProbeResult, servers: ServersConfig) -> dict[str, Any]:
-    """Write what was found as JSON."""
+    """Return a result as JSON, with what the server lacks and the fix."""
     needs = servers.needs(result.name)
     fix = None if result.state == "ready" else servers.advice(result)
     return {**asdict(result), "missing": needs.missing, "installed": needs.installed is not False, "fix": fix}
 
 
 def show_check(console: Console, result: ProbeResult, servers: ServersConfig, *, signatures: bool = False) -> None:
-    """Print how a server is, its tools with their parameters or by name, and what to do if it is not ready."""
+    """Print a server's state, its tools with their parameters or by name, and the fix if it is not ready."""
     if result.state == "ready":
         pings = "" if result.ping_ms is None else f", a ping takes {result.ping_ms:g} ms"
         show_state(console, result.name, result.state, f"{len(result.tools)} tools in {result.ready_ms} ms{pings}")
@@ -228,7 +226,7 @@ def login(
     config: ConfigFile = None,
     data_dir: DataFolder = None,
 ) -> None:
-    """Sign in to a server in the browser; its tokens are kept for `serve`, which takes them up by itself."""
+    """Sign in to a server in the browser; its tokens are stored for `serve`, which reads them by itself."""
     servers = read_servers(config, data_dir)
     server = _sign_in_server(servers, name)
 
@@ -246,7 +244,7 @@ def login(
 
 
 def logout(name: Name, config: ConfigFile = None, data_dir: DataFolder = None) -> None:
-    """Delete a server's tokens and the client we registered with it; a running `serve` stops to use them when they end.
+    """Delete a server's tokens and the client we registered there; a running `serve` uses them until they expire.
 
     POST /servers/NAME/reconnect makes it stop at once. Tokens in files can also be deleted when the server is no longer
     in mcp.jsonc; a keyring finds them by the server's URL only.
@@ -260,18 +258,18 @@ def logout(name: Name, config: ConfigFile = None, data_dir: DataFolder = None) -
 
 
 def _sign_in_server(servers: ServersConfig, name: str) -> McpServerConfig:
-    """Find a server that a person signs in to.
+    """Return a server that users sign in to.
 
     Raises:
-        ConfigError: there is none of that name, or it is not one to sign in to.
+        ConfigError: there is none of that name, or nobody signs in to it.
     """
     servers.require_known(name)
     server, source = servers.server(name), str(servers.mcp.path)
     if server.misconfigured:
         raise ConfigError(f"server {name!r} is misconfigured: {server.misconfigured}", source=source)
     if server.auth is None:
-        fix = 'If it wants OAuth, write "auth": "oauth".'
+        fix = 'If it requires OAuth, write "auth": "oauth".'
         raise ConfigError(f"server {name!r} has no sign-in.", source=source, fix=fix)
     if server.auth.grant == "client_credentials":
-        raise ConfigError(f"server {name!r} gets its tokens with a client_secret: nobody signs in.", source=source)
+        raise ConfigError(f"server {name!r} gets its tokens with a client_secret; no sign-in is needed.", source=source)
     return server

@@ -1,4 +1,4 @@
-"""Write to the terminal what servers, models and tools say, without letting it command the terminal."""
+"""Format texts of servers, models and tools for a terminal, so that they cannot control it."""
 
 import json
 import re
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from toolweave.config.script_settings import Persona
     from toolweave.nodes.script.script_file import VideoScript
 
-# Line feeds and tabs stay; an escape sequence in a model's or a server's text must not reach the terminal, nor what
-# shows a text in another order than it is in, or not at all: somebody approves it. Joiners stay, scripts need them.
+# A model's or a server's text must not contain escape sequences, nor characters that reorder or hide text: a user
+# approves what is shown. Line feeds and tabs stay, and joiners, which some writing systems need.
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
@@ -21,7 +21,7 @@ MAX_LINE_CHARS = 400
 
 
 def stdout_console() -> Console:
-    """Make the console for results: plain text where stdout is no terminal, never wrapped."""
+    """Return the console for results: plain text if stdout is not a terminal, never wrapped."""
     return Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
@@ -31,33 +31,33 @@ def sanitize(text: str) -> str:
 
 
 def sanitized_json(value: Any) -> str:
-    """Write a value as JSON to read, control characters as escapes, so that nothing of it is lost."""
+    """Format a value as readable JSON; control characters become escapes, so that nothing is lost."""
     return _CONTROL.sub(lambda match: json.dumps(match[0])[1:-1], json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def styled(text: str, style: str = "") -> Text:
-    """Give harmless text in a style."""
+    """Return sanitized text in a style."""
     return Text(sanitize(text), style=style)
 
 
 def compact_json(value: Any) -> str:
-    """Write a value as JSON on one line."""
+    """Format a value as JSON on one line."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def shorten(text: str, limit: int = MAX_LINE_CHARS) -> str:
-    """Put text on one line and cut it where it is too long to read."""
+    """Put text on one line and cut it at `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[:limit]}… ({len(line)} characters)"
 
 
 def call_text(name: str, arguments: dict[str, Any]) -> str:
-    """Write a tool call as name(argument=value, …)."""
+    """Format a tool call as name(argument=value, …)."""
     return f"{name}({', '.join(f'{key}={shorten(compact_json(value))}' for key, value in arguments.items())})"
 
 
 def script_paragraphs(script: "VideoScript", personas: "Sequence[Persona]" = ()) -> Iterator[Text]:
-    """Give the paragraphs of a script, with empty ones between: who speaks is named where it is somebody."""
+    """Yield the paragraphs of a script, separated by empty ones; a narration by a persona begins with its name."""
     names = {persona.id: persona.name for persona in personas}
     yield from (styled(script.title, "bold"), Text(), styled(script.description, "italic"))
     for number, section in enumerate(script.sections, 1):

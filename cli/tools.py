@@ -14,20 +14,20 @@ from toolweave.config.settings import load_settings
 
 BREAKER_NOTES = {
     "OPEN": "calls are refused because it failed too often",
-    "HALF_OPEN": "it failed too often; the next call finds out whether it is back",
+    "HALF_OPEN": "it failed too often; the next call tests whether it has recovered",
 }
 
 
 def tools(
-    url: Annotated[str | None, typer.Option("--url", help="Ask this server for the state of its MCP servers.")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="List the MCP servers of this running server.")] = None,
     config: ConfigFile = None,
     data_dir: DataFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the configured MCP servers, their state and their tools; a server that does not come up says why.
+    """List the configured MCP servers, their state and their tools; show why a server does not start.
 
-    The servers are started for this and stopped again, ours with a temporary database. With --url nothing is started: a
-    running Toolweave says how its servers are.
+    The servers are started and stopped again, the todo server with a temporary database. With --url nothing is started:
+    a running Toolweave reports the state of its servers.
     """
     if url is not None:
         health = server_health(server_url(url, load_settings()))
@@ -35,7 +35,7 @@ def tools(
         return
     servers = read_servers(config, data_dir)
     print_warnings(servers)
-    # What goes wrong is said in our words.
+    # Failures are in the results; the log would repeat them.
     configure_logging(servers.settings.model_copy(update={"log_level": "ERROR"}))
     found = probe(servers)
     if as_json:
@@ -60,7 +60,7 @@ def _show_health(console: Console, health: dict[str, Any]) -> None:
 
 
 def health_summary(server: dict[str, Any]) -> str:
-    """Say what /health tells of a server beside its state."""
+    """Return what /health reports about a server beside its state."""
     if server["state"] != "ready":
         return str(server["last_error"] or "")
     parts = [f"{server['tools']} tools"]

@@ -34,7 +34,7 @@ def test_new_databases_are_well_and_doctor_makes_no_tables(postgres: PostgresSer
     settings = Settings(todo_database_url=url, tools_database_url=url)
     assert said(settings) == [
         "ok todo database: PostgreSQL on 127.0.0.1, without tables yet.",
-        "ok registered tools: none; the first server makes their tables in the tool registry.",
+        "ok registered tools: none; the first server creates their tables in the tool registry.",
     ]
     assert postgres.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", url=url) == [(0,)]
 
@@ -64,7 +64,7 @@ def test_the_query_database_is_to_be_read_only(postgres: PostgresServer, url: st
         assert (writes.level, writes.subject) == ("warn", "query database")
         assert "TOOLWEAVE_QUERY_ROLE" in (writes.fix or "")
         (reads,) = check_query_database(Settings(query_database_url=url, query_role="reader"))
-        assert (reads.level, reads.text) == ("ok", "PostgreSQL answers, and lets its user only read.")
+        assert (reads.level, reads.text) == ("ok", "PostgreSQL answers; its user can only read.")
         nobody = check_query_database(Settings(query_database_url=url, query_role="nobody_there"))
         (unknown,) = catch_errors("query database", nobody)
         assert unknown.level == "fail"
@@ -84,7 +84,7 @@ def test_the_users_of_the_documentation_may_do_what_it_says(postgres: PostgresSe
         (found,) = check_query_database(
             Settings(query_database_url=postgres.url(name, "toolweave_reader", "choose another"))
         )
-        assert (found.level, found.text) == ("ok", "PostgreSQL answers, and lets its user only read.")
+        assert (found.level, found.text) == ("ok", "PostgreSQL answers; its user can only read.")
     finally:
         postgres.execute("DROP OWNED BY toolweave, toolweave_reader; DROP ROLE toolweave, toolweave_reader", url=url)
 

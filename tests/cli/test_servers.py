@@ -109,8 +109,8 @@ async def test_what_cannot_be_signed_in_to_is_said_in_a_paragraph(guarded: Guard
     )
     for name, said in (
         ("absent", "there is no server 'absent'. Known: open, machine, unset, gone, peer."),
-        ("open", 'server \'open\' has no sign-in. If it wants OAuth, write "auth": "oauth".'),
-        ("machine", "server 'machine' gets its tokens with a client_secret: nobody signs in."),
+        ("open", 'server \'open\' has no sign-in. If it requires OAuth, write "auth": "oauth".'),
+        ("machine", "server 'machine' gets its tokens with a client_secret; no sign-in is needed."),
         ("unset", "server 'unset' is misconfigured: environment variable ABSENT is not set"),
         ("gone", "Sign-in failed: gone: the server cannot be reached (ConnectError)."),
     ):

@@ -51,7 +51,7 @@ def test_a_name_is_enough_for_a_ready_made_server_and_what_is_missing_is_said(tm
         "It needs BRAVE_API_KEY: set that in .env or in the environment.",
         "Its program is not installed yet: toolweave servers add brave",
     ]
-    assert f"Made {OWN}" in ended.stderr
+    assert f"Created {OWN}" in ended.stderr
     text = (tmp_path / OWN).read_text(encoding="utf-8")
     before = shipped_config_text()
     assert text.count("\n") == before.count("\n")
@@ -139,8 +139,8 @@ def test_a_remote_server_is_added_with_references_and_a_literal_secret_is_warned
     ("args", "said"),
     [
         (("add", "brvae"), "there is no server 'brvae'. Did you mean 'brave'?"),
-        (("add", "first", "--", "x"), "there is a server 'first' already. Choose another name, or give --replace."),
-        (("add", "first", "--replace"), "'first' is no ready-made server. Give --url or a command."),
+        (("add", "first", "--", "x"), "a server 'first' exists already. Choose another name, or use --replace."),
+        (("add", "first", "--replace"), "'first' is not a ready-made server. Use --url or a command."),
         (("add", "a b", "--", "x"), "'a b' is not a name for a server."),
         (("add", "metrics", "--", "x"), "'metrics' is not a name for a server"),
         (("add", "x", "--url", "ftp://h/"), "server 'x': url must be an http:// or https:// URL"),

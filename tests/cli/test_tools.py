@@ -95,7 +95,7 @@ def written(folder: Path) -> Path:
         ),
         (
             {"state": "ready", "tools": 1, "last_error": None, "breaker": "HALF_OPEN"},
-            "1 tools; it failed too often; the next call finds out whether it is back",
+            "1 tools; it failed too often; the next call tests whether it has recovered",
         ),
         ({"state": "down", "tools": 0, "last_error": "it is gone", "breaker": "OPEN"}, "it is gone"),
         ({"state": "disabled", "tools": 0, "last_error": None, "breaker": "CLOSED"}, ""),
