@@ -18,8 +18,8 @@ from toolweave.api.errors import answer_error, answer_invalid_body
 from toolweave.api.langgraph_client import KnownCallerMiddleware
 from toolweave.api.request_bodies import MIB, BodyLimit, BodyLimiter
 from toolweave.api.routes import chat, health, openapi_import, servers, tools, workflow
-from toolweave.api.routes.servers import in_default_registry
-from toolweave.api.routes.tools import open_served_registry
+from toolweave.api.routes.servers import register_metrics
+from toolweave.api.routes.tools import open_app_registry
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ToolweaveError
 from toolweave.nodes.model_endpoint import warn_if_offline
@@ -27,7 +27,7 @@ from toolweave.servers.connections.plane_slot import open_configured_plane, plan
 
 ROUTERS = (chat.router, health.router, servers.router, workflow.router, openapi_import.router, tools.router)
 IMPORT_PATHS = re.compile("^/tools/import(/openapi)?$")
-IMPORT_LIMIT = BodyLimit(16 * MIB, openapi_import.MOST_VALUES)
+IMPORT_LIMIT = BodyLimit(16 * MIB, openapi_import.MAX_DOCUMENT_VALUES)
 CORE_PATH = re.compile(f"^{MOUNT_PATH}{MCP_PATH}/?$")
 # The MCP SDK itself refuses bodies over 4 MiB.
 CORE_LIMIT = BodyLimit(32 * MIB)
@@ -46,8 +46,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             app.state.plane = plane
             plane_slot.set_plane(plane)
             try:
-                async with open_served_registry(app.state.settings) as app.state.registry:
-                    with in_default_registry(plane):
+                async with open_app_registry(app.state.settings) as app.state.registry:
+                    with register_metrics(plane):
                         yield
             finally:
                 plane_slot.clear_plane(plane)

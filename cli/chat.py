@@ -17,7 +17,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 from rich.console import Console
 
-from toolweave.api.routes.chat import END, ENDS, ChatEvent, ChatEvents
+from toolweave.api.routes.chat import STREAM_END, TURN_ENDS, ChatEvent, ChatTranslator
 from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, translate_request_errors
 from toolweave.cli.http_server import local_server
 from toolweave.cli.terminal import call_text, compact_json, sanitize, shorten, stdout_console, styled
@@ -138,7 +138,7 @@ class Conversation:
 
     async def _run_turn(self, **request: Any) -> ChatEvent:
         """Run the assistant, print its events, and return the event that ends the turn."""
-        events = ChatEvents(self.thread_id, resumes="command" in request)
+        events = ChatTranslator(self.thread_id, is_resume="command" in request)
         end: ChatEvent = ("error", {})
         # Read to the stream's end: closing it earlier would cancel a run that is just being stored.
         async for part in self._client.runs.stream(
@@ -151,14 +151,14 @@ class Conversation:
             on_disconnect="cancel",
         ):
             end = self._show_events(events.translate(part.event, part.data)) or end
-        return self._show_events(events.translate(END, None)) or end
+        return self._show_events(events.translate(STREAM_END, None)) or end
 
     def _show_events(self, events: Iterable[ChatEvent]) -> ChatEvent | None:
         """Print events; return the one that ends the turn if it is among them."""
         end = None
         for name, data in events:
             self._transcript.show(name, data)
-            if name in ENDS:
+            if name in TURN_ENDS:
                 end = (name, data)
         return end
 

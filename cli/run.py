@@ -9,7 +9,7 @@ from uuid import UUID
 
 import typer
 
-from toolweave.api.routes.chat import text_of
+from toolweave.api.routes.chat import message_text
 from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, translate_request_errors
 from toolweave.cli.http_server import local_server
 from toolweave.cli.terminal import compact_json, sanitize, stdout_console
@@ -70,7 +70,7 @@ def result_text(values: Any, *, as_json: bool) -> str:
     """Format the result: the last message's text if there are messages, else JSON."""
     messages = values.get("messages") if isinstance(values, dict) and not as_json else None
     if messages and isinstance(messages[-1], dict):
-        return text_of(messages[-1].get("content"))
+        return message_text(messages[-1].get("content"))
     return json.dumps(values, ensure_ascii=False, indent=2)
 
 

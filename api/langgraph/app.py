@@ -37,8 +37,8 @@ from toolweave.api.langgraph.endpoints import (
 )
 from toolweave.api.langgraph.metrics import MeasureRequests, ServerMetrics
 from toolweave.api.langgraph.routes import a2a, assistants, crons, mcp, protocol, runs, store, system, threads
-from toolweave.api.langgraph.routes.crons import firing
-from toolweave.api.langgraph.routes.protocol_socket import event_sockets
+from toolweave.api.langgraph.routes.crons import fire_callback
+from toolweave.api.langgraph.routes.protocol_socket import websocket_routes
 from toolweave.api.langgraph.services import open_services
 from toolweave.api.langgraph.webhooks import sending_webhooks
 from toolweave.api.langgraph_client import MOUNT_PREFIX_KEY, SERVER_APP_KEY
@@ -149,7 +149,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
                     await services.engine.recover()
                     with metrics.observe_engine(services.engine):
                         async with (
-                            run_cron_scheduler(services.persistence.crons, firing(services)),
+                            run_cron_scheduler(services.persistence.crons, fire_callback(services)),
                             sending_webhooks(app, services.persistence.webhooks, services.webhooks, config, settings),
                             watch_event_loop(),
                         ):
@@ -160,7 +160,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
 
     published = enabled_endpoints(ENDPOINTS, config.http)
     endpoints = authorized_endpoints((*published, *enabled_endpoints(system.unpublished, config.http)), auth)
-    sockets = event_sockets(authorized_endpoints(enabled_endpoints(protocol.sockets, config.http), auth), endpoints)
+    sockets = websocket_routes(authorized_endpoints(enabled_endpoints(protocol.sockets, config.http), auth), endpoints)
     routes: list[BaseRoute] = [*group_by_path(endpoints), *sockets, *_docs_routes(published, config, custom)]
     if custom is not None:
         routes = [CustomRoutes(custom, last=False), *routes, CustomRoutes(custom, last=True)]
@@ -176,7 +176,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
             *([Middleware(MountPrefix, prefix=config.http.mount_prefix)] if config.http.mount_prefix else []),
             *ordered_middleware(custom, authentication, config.http.middleware_order),
         ],
-        exception_handlers={**EXCEPTION_HANDLERS, store.BadLabelError: store.answer_bad_label},
+        exception_handlers={**EXCEPTION_HANDLERS, store.BadLabelError: store.bad_label_response},
         lifespan=lifespan,
     )
     app.state.metrics = metrics

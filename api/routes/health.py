@@ -17,9 +17,9 @@ from toolweave.servers.connections.status import ServerHealth
 
 router = APIRouter(tags=["health"])
 
-WELL = frozenset({"ready", "disabled"})
+HEALTHY_STATES = frozenset({"ready", "disabled"})
 NO_TOOLS = "No MCP tools available"
-DATABASE_LIMIT_S = 1.5
+DATABASE_TIMEOUT_S = 1.5
 
 
 class Health(TypedDict):
@@ -31,7 +31,7 @@ class Health(TypedDict):
     detail: NotRequired[str]
 
 
-class Life(TypedDict):
+class Liveness(TypedDict):
     """That the process answers."""
 
     status: Literal["ok"]
@@ -53,37 +53,37 @@ async def health(request: Request) -> Health:
     plane: ToolPlane = request.app.state.plane
     servers = plane.health()
     refusing = plane.servers_refusing_calls()
-    unwell = []
+    unhealthy = []
     for name, server in servers.items():
-        faults: list[str] = [server["state"]] if server["state"] not in WELL else []
+        faults: list[str] = [server["state"]] if server["state"] not in HEALTHY_STATES else []
         faults += [f"breaker {server['breaker']}"] if name in refusing else []
         if faults:
-            unwell.append(f"{name} ({', '.join(faults)})")
-    toolless = not any(server["tools"] for server in servers.values())
-    answer = Health(
-        status="degraded" if unwell or toolless else "ok",
+            unhealthy.append(f"{name} ({', '.join(faults)})")
+    has_no_tools = not any(server["tools"] for server in servers.values())
+    result = Health(
+        status="degraded" if unhealthy or has_no_tools else "ok",
         model=model_label(request.app.state.settings),
         servers=servers,
     )
-    not_ready = f"MCP servers not ready: {', '.join(unwell)}"
-    if toolless:
-        answer["detail"] = f"{NO_TOOLS}. {not_ready}" if refusing else NO_TOOLS
-    elif unwell:
-        answer["detail"] = not_ready
-    return answer
+    not_ready = f"MCP servers not ready: {', '.join(unhealthy)}"
+    if has_no_tools:
+        result["detail"] = f"{NO_TOOLS}. {not_ready}" if refusing else NO_TOOLS
+    elif unhealthy:
+        result["detail"] = not_ready
+    return result
 
 
 @router.get("/health/live")
-async def live() -> Life:
+async def live() -> Liveness:
     """Say that the process answers; an orchestrator restarts one that does not."""
-    return Life(status="ok")
+    return Liveness(status="ok")
 
 
 @router.get("/health/ready", responses={503: {"model": Readiness}})
 async def ready(response: Response, client: Annotated[LangGraphClient, Depends(api_client)]) -> Readiness:
     """Say whether requests can be served: 503 only without persistence, whatever state MCP servers are in."""
     try:
-        async with client, asyncio.timeout(DATABASE_LIMIT_S):
+        async with client, asyncio.timeout(DATABASE_TIMEOUT_S):
             await client.http.get("/ok", params={"check_db": "1"})
     except (httpx.HTTPError, LangGraphError, TimeoutError) as error:
         logger.warning("not ready: the database behind the LangGraph API does not answer: {!r}", error)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from toolweave.api.errors import json_response
 from toolweave.api.langgraph_client import require_known_caller
 from toolweave.api.request_bodies import strict_json
-from toolweave.api.routes.tools import REFUSALS, Registry, Variables
+from toolweave.api.routes.tools import ERROR_RESPONSES, Registry, Variables
 from toolweave.api.tool_requests import StoredTools, run_in_import_thread, store_tools
 from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
@@ -39,19 +39,21 @@ async def fetch_document(url: str, allow: tuple[AllowedTarget, ...]) -> tuple[by
     """
     policy = OutboundPolicy(allow=allow, limits=OutboundLimits(response_bytes=MAX_DOCUMENT_BYTES))
     async with open_outbound_client(policy) as client:
-        answer = await client.send(OutboundRequest("GET", url, (("Accept", ACCEPT),)))
-    if answer.status != 200:
-        raise OutboundFailed(f"The document's URL answers with status {answer.status}.", reason="transfer")
-    return answer.body, answer.url
+        response = await client.send(OutboundRequest("GET", url, (("Accept", ACCEPT),)))
+    if response.status != 200:
+        raise OutboundFailed(f"The document's URL answers with status {response.status}.", reason="transfer")
+    return response.body, response.url
 
 
 # Descriptions of large APIs are read on a thread.
-MOST_VALUES = 2 * MAX_VALUES
-router = APIRouter(prefix="/tools", tags=["tools"], dependencies=[Depends(require_known_caller)], responses=REFUSALS)
-Text = Annotated[str, Field(min_length=1, max_length=500)]
+MAX_DOCUMENT_VALUES = 2 * MAX_VALUES
+router = APIRouter(
+    prefix="/tools", tags=["tools"], dependencies=[Depends(require_known_caller)], responses=ERROR_RESPONSES
+)
+Filter = Annotated[str, Field(min_length=1, max_length=500)]
 
 
-class ImportChoices(BaseModel):
+class ImportQuery(BaseModel):
     """What to import and how; beside a document in the body they stand in the query."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -64,14 +66,14 @@ class ImportChoices(BaseModel):
         pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9_-]{0,39})?$",
         description="What every tool_id begins with, such as shop_.",
     )
-    tags: list[Text] = Field(default_factory=list, max_length=100, description="Only operations with one of these.")
-    operations: list[Text] = Field(
+    tags: list[Filter] = Field(default_factory=list, max_length=100, description="Only operations with one of these.")
+    operations: list[Filter] = Field(
         default_factory=list, max_length=500, description="Only these: globs over operation ids or METHOD /path."
     )
     on_conflict: OnConflict = Field(default="error", description="What becomes of tools whose ids are taken.")
 
 
-class OpenApiImport(ImportChoices):
+class OpenApiImport(ImportQuery):
     """Where the document is, and how its tools show who asks if not as it says."""
 
     document: dict[str, Any] | str | None = Field(default=None, description="The document, or its text.")
@@ -81,7 +83,7 @@ class OpenApiImport(ImportChoices):
     auth: ApiAuth | None = Field(default=None, description="Instead of what the document's security schemes say.")
 
     @model_validator(mode="after")
-    def _one_document(self) -> Self:
+    def _check_alternatives(self) -> Self:
         if (self.document is None) == (self.url is None):
             raise ValueError("give either document or url")
         return self
@@ -93,7 +95,7 @@ def _envelope_schema() -> dict[str, Any]:
     return {name: part for name, part in schema.items() if name != "$defs"}
 
 
-BODIES: dict[str, Any] = {
+REQUEST_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "description": "An OpenAPI 3 document, or an object with `document` or `url` and the options.",
@@ -109,54 +111,54 @@ BODIES: dict[str, Any] = {
     "/import/openapi",
     status_code=201,
     response_model=StoredTools,
-    openapi_extra=BODIES,
+    openapi_extra=REQUEST_BODY,
     responses={409: {}, 502: {}},
 )
 async def import_document(
-    request: Request, choices: Annotated[ImportChoices, Query()], registry: Registry, variables: Variables
+    request: Request, query: Annotated[ImportQuery, Query()], registry: Registry, variables: Variables
 ) -> Response:
     """Make a tool of each operation of an OpenAPI document, and store them; those that cannot be are named.
 
     The body is the document as JSON or YAML, or an object with `document` or `url` and the options. A URL is fetched
     under the outbound policy (W-09). Tools hold no credentials but refer to variables, named in their `auth`.
     """
-    wanted, document, url = await _wanted(await request.body(), choices, request.app.state.settings)
+    parsed, document, url = await _read_request(await request.body(), query, request.app.state.settings)
     text = document.encode("utf-8", "replace") if isinstance(document, str) else document
     # One that came parsed was counted in its body.
-    if isinstance(text, bytes) and await has_more_values(text, MOST_VALUES):
-        raise HTTPException(413, too_many_values(MOST_VALUES))
+    if isinstance(text, bytes) and await has_more_values(text, MAX_DOCUMENT_VALUES):
+        raise HTTPException(413, too_many_values(MAX_DOCUMENT_VALUES))
     options = ImportOptions(
-        base_url=wanted.base_url,
+        base_url=parsed.base_url,
         document_url=url,
-        prefix=wanted.prefix,
-        tags=tuple(wanted.tags),
-        operations=tuple(wanted.operations),
-        auth=wanted.auth,
+        prefix=parsed.prefix,
+        tags=tuple(parsed.tags),
+        operations=tuple(parsed.operations),
+        auth=parsed.auth,
     )
-    made = await run_in_import_thread(import_openapi, document, options)
-    answer = await store_tools(registry, made.tools, variables, wanted.on_conflict, usable_only=True)
-    told = {**answer, "skipped": [*made.skipped, *answer["skipped"]], "warnings": made.warnings}
-    return json_response(told, 201)
+    imported = await run_in_import_thread(import_openapi, document, options)
+    answer = await store_tools(registry, imported.tools, variables, parsed.on_conflict, usable_only=True)
+    result = {**answer, "skipped": [*imported.skipped, *answer["skipped"]], "warnings": imported.warnings}
+    return json_response(result, 201)
 
 
-async def _wanted(
-    body: bytes, choices: ImportChoices, settings: Settings
+async def _read_request(
+    body: bytes, query: ImportQuery, settings: Settings
 ) -> tuple[OpenApiImport, Document, str | None]:
-    given = await asyncio.to_thread(_envelope, body)
-    chosen = choices.model_dump(exclude_unset=True)
-    if given is None:
-        return OpenApiImport(document="", **chosen), body, None
+    envelope = await asyncio.to_thread(_parse_envelope, body)
+    options = query.model_dump(exclude_unset=True)
+    if envelope is None:
+        return OpenApiImport(document="", **options), body, None
     try:
-        wanted = OpenApiImport.model_validate({**chosen, **given})
+        parsed = OpenApiImport.model_validate({**options, **envelope})
     except ValidationError as error:
-        found = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
-        raise RequestValidationError(found) from None
-    if wanted.url is not None:
-        return wanted, *await fetch_document(wanted.url, settings.outbound_allow)
-    return wanted, wanted.document or "", None
+        errors = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
+        raise RequestValidationError(errors) from None
+    if parsed.url is not None:
+        return parsed, *await fetch_document(parsed.url, settings.outbound_allow)
+    return parsed, parsed.document or "", None
 
 
-def _envelope(body: bytes) -> dict[str, Any] | None:
+def _parse_envelope(body: bytes) -> dict[str, Any] | None:
     """Read the object that says where the document is; None when the body is the document."""
     try:
         value = loads(body)
@@ -164,5 +166,5 @@ def _envelope(body: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(value, dict) or not {"document", "url"} & value.keys() or {"openapi", "swagger"} & value.keys():
         return None
-    found: dict[str, Any] = strict_json(body)
-    return found
+    envelope: dict[str, Any] = strict_json(body)
+    return envelope

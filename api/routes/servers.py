@@ -8,12 +8,7 @@ from typing import Annotated, get_args
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from toolweave.api.errors import json_response
@@ -25,12 +20,12 @@ from toolweave.servers.connections.plane_slot import plane_slot
 from toolweave.servers.connections.status import ServerDetails, ServerHealth, ServerState, ServerSummary
 
 PREFIX = "toolweave_mcp"
-BOUNDS = (*(str(bound) for bound in LATENCY_BUCKETS_S), "+Inf")
+BUCKET_BOUNDS = (*(str(bound) for bound in LATENCY_BUCKETS_S), "+Inf")
 router = APIRouter(prefix="/servers", tags=["servers"])
 # Leaving a session and opening another are bounded each; this is the sum, and some.
-RECONNECT_LIMIT_S = 30.0
-NEVER_CONNECTED = frozenset({"disabled", "misconfigured"})
-GUARDED = [Depends(require_known_caller)]
+RECONNECT_TIMEOUT_S = 30.0
+NEVER_CONNECTED_STATES = frozenset({"disabled", "misconfigured"})
+AUTHENTICATED = [Depends(require_known_caller)]
 
 
 class PlaneMetrics(Collector):
@@ -40,9 +35,9 @@ class PlaneMetrics(Collector):
     process would otherwise give every figure twice.
     """
 
-    def __init__(self, plane: ToolPlane, *, while_in_use: bool = False) -> None:
+    def __init__(self, plane: ToolPlane, *, only_if_current: bool = False) -> None:
         self._plane = plane
-        self._while_in_use = while_in_use
+        self._only_if_current = only_if_current
 
     def describe(self) -> Iterable[Metric]:
         """Claim no names, so that a second application can register, too."""
@@ -50,15 +45,15 @@ class PlaneMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Give the figures of this moment."""
-        if not self._while_in_use or plane_slot.is_current(self._plane):
-            yield from _states(self._plane.health())
-            yield from _calls(self._plane.metrics.all_servers())
+        if not self._only_if_current or plane_slot.is_current(self._plane):
+            yield from _state_metrics(self._plane.health())
+            yield from _call_metrics(self._plane.metrics.all_servers())
 
 
 @contextmanager
-def in_default_registry(plane: ToolPlane) -> Iterator[None]:
+def register_metrics(plane: ToolPlane) -> Iterator[None]:
     """Show a plane in prometheus_client's default registry while the block runs."""
-    figures = PlaneMetrics(plane, while_in_use=True)
+    figures = PlaneMetrics(plane, only_if_current=True)
     REGISTRY.register(figures)
     try:
         yield
@@ -66,7 +61,7 @@ def in_default_registry(plane: ToolPlane) -> Iterator[None]:
         REGISTRY.unregister(figures)
 
 
-def _states(servers: dict[str, ServerHealth]) -> Iterator[Metric]:
+def _state_metrics(servers: dict[str, ServerHealth]) -> Iterator[Metric]:
     state = GaugeMetricFamily(
         f"{PREFIX}_server_state", "1 for the state that an MCP server is in.", labels=["server", "state"]
     )
@@ -83,7 +78,7 @@ def _states(servers: dict[str, ServerHealth]) -> Iterator[Metric]:
     yield from (state, breaker, tools)
 
 
-def _calls(servers: dict[str, ServerCallMetrics]) -> Iterator[Metric]:
+def _call_metrics(servers: dict[str, ServerCallMetrics]) -> Iterator[Metric]:
     calls = CounterMetricFamily(
         f"{PREFIX}_calls", "Calls that have ended, by how.", labels=["server", "tool", "outcome"]
     )
@@ -94,25 +89,25 @@ def _calls(servers: dict[str, ServerCallMetrics]) -> Iterator[Metric]:
     in_flight = GaugeMetricFamily(f"{PREFIX}_calls_in_flight", "Calls that are under way.", labels=["server"])
     for server, figures in servers.items():
         in_flight.add_metric([server], figures.in_flight)
-        for tool, counted in figures.tools.items():
-            for outcome, count in counted.outcomes.items():
+        for tool, tool_figures in figures.tools.items():
+            for outcome, count in tool_figures.outcomes.items():
                 calls.add_metric([server, tool, outcome], count)
-            retries.add_metric([server, tool], counted.retries)
-            buckets = list(zip(BOUNDS, accumulate(counted.buckets), strict=True))
-            seconds.add_metric([server, tool], buckets, counted.seconds)
+            retries.add_metric([server, tool], tool_figures.retries)
+            buckets = list(zip(BUCKET_BOUNDS, accumulate(tool_figures.buckets), strict=True))
+            seconds.add_metric([server, tool], buckets, tool_figures.seconds)
     yield from (calls, retries, seconds, in_flight)
 
 
-def the_plane(request: Request) -> ToolPlane:
+def get_plane(request: Request) -> ToolPlane:
     """Give the application's tool plane."""
     plane: ToolPlane = request.app.state.plane
     return plane
 
 
-Plane = Annotated[ToolPlane, Depends(the_plane)]
+Plane = Annotated[ToolPlane, Depends(get_plane)]
 
 
-@router.get("", response_model=list[ServerSummary], dependencies=GUARDED)
+@router.get("", response_model=list[ServerSummary], dependencies=AUTHENTICATED)
 async def list_servers(plane: Plane) -> Response:
     """List all configured MCP servers and how they are, in the order of mcp.jsonc."""
     return json_response(plane.summaries())
@@ -127,30 +122,30 @@ async def metrics(plane: Plane) -> Response:
     return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
-@router.get("/{name}", response_model=ServerDetails, responses={404: {}}, dependencies=GUARDED)
+@router.get("/{name}", response_model=ServerDetails, responses={404: {}}, dependencies=AUTHENTICATED)
 async def show_server(name: str, plane: Plane) -> Response:
     """Show one MCP server: target, limits, tools with their schemas, calls and last errors; never a secret."""
     details = plane.details(name)
     if details is None:
-        raise _unknown(name, plane)
+        raise _unknown_server(name, plane)
     return json_response(details)
 
 
-@router.post("/{name}/reconnect", response_model=ServerHealth, dependencies=GUARDED, responses={404: {}, 409: {}})
+@router.post("/{name}/reconnect", response_model=ServerHealth, dependencies=AUTHENTICATED, responses={404: {}, 409: {}})
 async def reconnect(name: str, plane: Plane) -> Response:
     """Connect an MCP server anew, now, even one that rests after it failed too often; gives how it is then."""
-    before = plane.health().get(name)
-    if before is None:
-        raise _unknown(name, plane)
-    if before["state"] in NEVER_CONNECTED:
-        why = f": {before['last_error']}" if before["last_error"] else "."
-        raise HTTPException(409, f"The MCP server {name!r} is {before['state']}{why}")
+    health = plane.health().get(name)
+    if health is None:
+        raise _unknown_server(name, plane)
+    if health["state"] in NEVER_CONNECTED_STATES:
+        reason = f": {health['last_error']}" if health["last_error"] else "."
+        raise HTTPException(409, f"The MCP server {name!r} is {health['state']}{reason}")
     with suppress(TimeoutError):
-        async with asyncio.timeout(RECONNECT_LIMIT_S):
+        async with asyncio.timeout(RECONNECT_TIMEOUT_S):
             await plane.reconnect(name)
     return json_response(plane.health()[name])
 
 
-def _unknown(name: str, plane: ToolPlane) -> HTTPException:
+def _unknown_server(name: str, plane: ToolPlane) -> HTTPException:
     known = ", ".join(plane.health()) or "none"
     return HTTPException(404, f"There is no MCP server named {name[:100]!r}. Configured: {known}.")

@@ -33,7 +33,7 @@ from toolweave.tool_config import ToolConfig
 
 
 @asynccontextmanager
-async def open_served_registry(settings: Settings) -> AsyncIterator[ToolRepository | None]:
+async def open_app_registry(settings: Settings) -> AsyncIterator[ToolRepository | None]:
     """Open and publish the registry; None, with a line in the log, where it cannot be opened now.
 
     Everything else works without it; whoever needs it opens it again for each use, until that succeeds.
@@ -50,7 +50,7 @@ async def open_served_registry(settings: Settings) -> AsyncIterator[ToolReposito
         yield registry
 
 
-async def the_registry(request: Request) -> AsyncIterator[ToolRepository]:
+async def get_registry(request: Request) -> AsyncIterator[ToolRepository]:
     """Give the application's registry, or open it for this request. Raises PersistenceError."""
     opened: ToolRepository | None = request.app.state.registry
     if opened is not None:
@@ -64,18 +64,18 @@ async def the_registry(request: Request) -> AsyncIterator[ToolRepository]:
         yield registry
 
 
-Registry = Annotated[ToolRepository, Depends(the_registry)]
-MOST_LISTED = 1_000
-MOST_TOOLS = 5_000
-SEARCHED = "Words that id, name, description, path or method must all hold."
+Registry = Annotated[ToolRepository, Depends(get_registry)]
+MAX_PAGE_SIZE = 1_000
+MAX_IMPORTED_TOOLS = 5_000
+QUERY_DESCRIPTION = "Words that id, name, description, path or method must all hold."
 # FastAPI describes each status by its phrase.
-REFUSALS: dict[int | str, dict[str, Any]] = {401: {}, 413: {}, 503: {}}
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {401: {}, 413: {}, 503: {}}
 router = APIRouter(
     prefix="/tools",
     tags=["tools"],
     route_class=StrictJsonRoute,
     dependencies=[Depends(require_known_caller)],
-    responses=REFUSALS,
+    responses=ERROR_RESPONSES,
 )
 
 
@@ -84,7 +84,7 @@ class ToolImport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
-    tools: list[UnvalidatedTool] = Field(min_length=1, max_length=MOST_TOOLS)
+    tools: list[UnvalidatedTool] = Field(min_length=1, max_length=MAX_IMPORTED_TOOLS)
     on_conflict: OnConflict = "error"
 
 
@@ -94,13 +94,13 @@ class ToolExport(BaseModel):
     tools: list[ToolConfig]
 
 
-def the_variables(request: Request) -> ToolVariables:
+def get_variables(request: Request) -> ToolVariables:
     """Give the setting that says what tools may refer to."""
     variables: ToolVariables = request.app.state.settings.tool_env
     return variables
 
 
-Variables = Annotated[ToolVariables, Depends(the_variables)]
+Variables = Annotated[ToolVariables, Depends(get_variables)]
 ToolId = Annotated[str, InPath(max_length=200)]
 IfMatch = Annotated[str | None, Header(max_length=200, description="The etag of the revision that is meant.")]
 
@@ -115,14 +115,14 @@ async def create_tool(request: Request, tool: ValidatedTool, registry: Registry,
     """
     new = new_tool(tool, tool.tool_id or make_tool_id(tool.name), variables)
     created = await registry.create(new, rename=not tool.tool_id)
-    return _tool(created, 201, {"location": f"{request.url.path.rstrip('/')}/{created.config.tool_id}"})
+    return _tool_response(created, 201, {"location": f"{request.url.path.rstrip('/')}/{created.config.tool_id}"})
 
 
 @router.get("", response_model=list[ToolConfig])
 async def list_tools(
     registry: Registry,
-    query: Annotated[str | None, Query(max_length=500, description=SEARCHED)] = None,
-    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
+    query: Annotated[str | None, Query(max_length=500, description=QUERY_DESCRIPTION)] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)] = 100,
     offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
 ) -> Response:
     """List the tools, or those that match the words of `query`; `x-pagination-total` counts all of them."""
@@ -134,12 +134,12 @@ async def list_tools(
 
 # Before the one with an id: no tool is called "import" or "export".
 @router.post("/import", status_code=201, response_model=StoredTools, responses={409: {}})
-async def import_tools(given: ToolImport, registry: Registry, variables: Variables) -> Response:
+async def import_tools(body: ToolImport, registry: Registry, variables: Variables) -> Response:
     """Store many tools, all or none; `on_conflict` says what becomes of those that are there already.
 
     With "replace", `***` keeps the secrets that are stored, as PUT does; new tools need theirs written out.
     """
-    stored = await store_tools(registry, await validate_tools(given.tools), variables, given.on_conflict)
+    stored = await store_tools(registry, await validate_tools(body.tools), variables, body.on_conflict)
     return json_response(stored, 201)
 
 
@@ -155,7 +155,7 @@ async def export_tools(registry: Registry) -> Response:
 @router.get("/{tool_id}", response_model=ToolConfig, responses={404: {}})
 async def show_tool(tool_id: ToolId, registry: Registry) -> Response:
     """Show one tool; its `etag` says which revision it is."""
-    return _tool(await _found(tool_id, registry))
+    return _tool_response(await _require_tool(tool_id, registry))
 
 
 @router.put("/{tool_id}", response_model=ToolConfig, responses={404: {}, 412: {}})
@@ -163,11 +163,11 @@ async def replace_tool(
     tool_id: ToolId, tool: ValidatedTool, registry: Registry, variables: Variables, if_match: IfMatch = None
 ) -> Response:
     """Replace a tool, with If-Match only that revision of it; `***` keeps a secret, for the same host."""
-    before = await _found(tool_id, registry)
+    before = await _require_tool(tool_id, registry)
     _require_match(if_match, before)
     changed = updated_tool(tool, before.config, variables)
     # A change in between is noticed even without If-Match: the secrets kept are those that were looked at.
-    return _tool(await registry.replace(changed, revision=before.revision))
+    return _tool_response(await registry.replace(changed, revision=before.revision))
 
 
 @router.delete("/{tool_id}", status_code=204, responses={404: {}, 412: {}})
@@ -175,23 +175,23 @@ async def delete_tool(tool_id: ToolId, registry: Registry, if_match: IfMatch = N
     """Delete a tool, with If-Match only that revision of it."""
     revision = None
     if if_match is not None:
-        before = await _found(tool_id, registry)
+        before = await _require_tool(tool_id, registry)
         _require_match(if_match, before)
         revision = before.revision
     await registry.delete(tool_id, revision=revision)
     return Response(status_code=204)
 
 
-async def _found(tool_id: str, registry: ToolRepository) -> RegisteredTool:
-    found = await registry.get(tool_id)
-    if found is None:
+async def _require_tool(tool_id: str, registry: ToolRepository) -> RegisteredTool:
+    tool = await registry.get(tool_id)
+    if tool is None:
         raise HTTPException(404, f"There is no tool {tool_id[:100]!r}.")
-    return found
+    return tool
 
 
 def _require_match(if_match: str | None, tool: RegisteredTool) -> None:
-    given = {tag.strip() for tag in (if_match or "*").split(",")}
-    if not given & {"*", _etag(tool)}:
+    tags = {tag.strip() for tag in (if_match or "*").split(",")}
+    if not tags & {"*", _etag(tool)}:
         raise HTTPException(412, "The tool has changed since: its etag is another than the one in If-Match.")
 
 
@@ -199,5 +199,5 @@ def _etag(tool: RegisteredTool) -> str:
     return f'"{tool.revision}"'
 
 
-def _tool(tool: RegisteredTool, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def _tool_response(tool: RegisteredTool, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return json_response(masked_json(tool.config), status, {"etag": _etag(tool), **(headers or {})})

@@ -18,8 +18,8 @@ router = APIRouter(tags=["workflow"], route_class=StrictJsonRoute)
 
 ASSISTANT = "workflow"
 UNREACHABLE = "The workflow cannot be reached right now. Please try again later."
-BROKEN = "The workflow broke off. Please try again; the operator finds the reason in the log."
-GONE = 499
+RUN_FAILED = "The workflow broke off. Please try again; the operator finds the reason in the log."
+CLIENT_CLOSED_REQUEST = 499
 
 
 class WorkflowRequest(CheckedWorkflowInput):
@@ -30,49 +30,44 @@ class WorkflowRequest(CheckedWorkflowInput):
 
 @router.post("/workflow", response_model=WorkflowOutput, responses={401: {}, 403: {}, 502: {}, 503: {}})
 async def workflow(
-    wanted: WorkflowRequest, request: Request, client: Annotated[LangGraphClient, Depends(api_client)]
+    body: WorkflowRequest, request: Request, client: Annotated[LangGraphClient, Depends(api_client)]
 ) -> Response:
     """Choose one of the tools, call its API, and give what came of it: 200 for failed stages, too (W-02, D-11).
 
     The run keeps nothing and ends when its client leaves. `error_stage` and `error` say what failed.
     """
-    async with run_until_first(_answer(wanted, client), wait_for_disconnect(request.receive)) as (working, _):
+    async with run_until_first(_run_workflow(body, client), wait_for_disconnect(request.receive)) as (working, _):
         if not working.done():
-            return Response(status_code=GONE)
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
         return json_response(working.result())
 
 
-async def _answer(wanted: WorkflowRequest, client: LangGraphClient) -> Any:
+async def _run_workflow(body: WorkflowRequest, client: LangGraphClient) -> Any:
     try:
         async with client:
             # Nobody can look at the run's stages later, so they are not written down one by one.
-            answer = await client.runs.wait(
-                None,
-                ASSISTANT,
-                input=wanted.model_dump(),
-                on_disconnect="cancel",
-                raise_error=False,
-                durability="exit",
+            result = await client.runs.wait(
+                None, ASSISTANT, input=body.model_dump(), on_disconnect="cancel", raise_error=False, durability="exit"
             )
     except httpx.HTTPStatusError as error:
-        raise _refused(error) from None
+        raise _http_error(error) from None
     except (httpx.HTTPError, LangGraphError) as error:
         logger.opt(exception=error).error("workflow: the LangGraph API cannot be reached")
         raise HTTPException(503, UNREACHABLE) from None
-    if not isinstance(answer, dict) or "__error__" in answer:
-        logger.error("workflow: the run failed: {}", _kind(answer))
-        raise HTTPException(502, BROKEN)
-    return answer
+    if not isinstance(result, dict) or "__error__" in result:
+        logger.error("workflow: the run failed: {}", _error_kind(result))
+        raise HTTPException(502, RUN_FAILED)
+    return result
 
 
-def _refused(error: httpx.HTTPStatusError) -> HTTPException:
+def _http_error(error: httpx.HTTPStatusError) -> HTTPException:
     status = error.response.status_code
     if status in REFUSAL_TEXTS:
         return HTTPException(status, REFUSAL_TEXTS[status])
     logger.error("workflow: the LangGraph API answered with status {}", status)
-    return HTTPException(503, UNREACHABLE) if status in (429, 503) else HTTPException(502, BROKEN)
+    return HTTPException(503, UNREACHABLE) if status in (429, 503) else HTTPException(502, RUN_FAILED)
 
 
-def _kind(answer: Any) -> str:
-    error = answer.get("__error__") if isinstance(answer, dict) else None
-    return str(error.get("error")) if isinstance(error, dict) else type(answer).__name__
+def _error_kind(result: Any) -> str:
+    error = result.get("__error__") if isinstance(result, dict) else None
+    return str(error.get("error")) if isinstance(error, dict) else type(result).__name__

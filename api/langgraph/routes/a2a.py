@@ -28,17 +28,17 @@ from toolweave.runtime.codec import loads
 from toolweave.runtime.models import Assistant, JsonObject, StreamEvent
 from toolweave.runtime.runs.engine import StartedRun
 
-MODES = ["application/json", "text/plain"]
+CONTENT_TYPES = ["application/json", "text/plain"]
 HISTORY_SCOPE_HEADER = "LangGraph-A2A-History-Scope"
-SCOPES = ("context", "task")
-HISTORY_SCOPE: JsonObject = {
+HISTORY_SCOPES = ("context", "task")
+HISTORY_SCOPE_EXTENSION: JsonObject = {
     "uri": "https://langchain.com/a2a/extensions/history-scope/v1",
     "description": "Choose task-only or full-context response history",
     "required": False,
     "params": {
         "header": HISTORY_SCOPE_HEADER,
-        "values": list(SCOPES),
-        "default": SCOPES[0],
+        "values": list(HISTORY_SCOPES),
+        "default": HISTORY_SCOPES[0],
         "methods": ["SendMessage", "GetTask", "ListTasks"],
     },
 }
@@ -47,8 +47,8 @@ STREAM_NOT_ACCEPTED = "Accept header must include text/event-stream for streamin
 TASK_OPERATIONS = {"get": tasks.get_task, "cancel": tasks.cancel_task, "list": tasks.list_tasks}
 
 endpoints = Endpoints("A2A", "disable_a2a")
-_REFUSED = {400: "PlainError"}
-_SCOPE = QueryParam(HISTORY_SCOPE_HEADER, one_of(*SCOPES), "header")
+_ERRORS = {400: "PlainError"}
+_SCOPE_PARAM = QueryParam(HISTORY_SCOPE_HEADER, one_of(*HISTORY_SCOPES), "header")
 
 
 def agent_card(assistant: Assistant, schema: JsonObject, *, base_url: str, version: str) -> JsonObject:
@@ -65,10 +65,10 @@ def agent_card(assistant: Assistant, schema: JsonObject, *, base_url: str, versi
             "streaming": True,
             "pushNotifications": False,
             "stateTransitionHistory": False,
-            "extensions": [HISTORY_SCOPE],
+            "extensions": [HISTORY_SCOPE_EXTENSION],
         },
-        "defaultInputModes": MODES,
-        "defaultOutputModes": MODES,
+        "defaultInputModes": CONTENT_TYPES,
+        "defaultOutputModes": CONTENT_TYPES,
         "skills": [
             {
                 "id": f"{assistant.assistant_id}-main",
@@ -76,8 +76,8 @@ def agent_card(assistant: Assistant, schema: JsonObject, *, base_url: str, versi
                 "description": description,
                 "tags": ["assistant", "langgraph"],
                 "examples": [],
-                "inputModes": MODES,
-                "outputModes": MODES,
+                "inputModes": CONTENT_TYPES,
+                "outputModes": CONTENT_TYPES,
                 "metadata": {
                     "inputSchema": {
                         "required": schema.get("required", []),
@@ -91,8 +91,8 @@ def agent_card(assistant: Assistant, schema: JsonObject, *, base_url: str, versi
     }
 
 
-UNSUPPORTED = -32004
-SPOKEN = ("messages/partial", "messages/complete")
+UNSUPPORTED_OPERATION = -32004
+MESSAGE_EVENTS = ("messages/partial", "messages/complete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,54 +100,54 @@ class SentMessage:
     """A message that a client sent, the task it belongs to and the run that it started."""
 
     call: tasks.AgentCall
-    name: tasks.TaskName
-    begun_by: str | None
-    started: StartedRun
+    ref: tasks.TaskRef
+    first_message_id: str | None
+    started_run: StartedRun
 
-    async def finished(self) -> bytes:
+    async def wait_for_task(self) -> bytes:
         """Wait for the run and answer with the task as it stands then."""
-        state, values, text = await self.outcome()
-        questions = _questions(values)
-        return self._answer(self.call.task(self.name, self.begun_by, state, values, questions, text=text))
+        state, values, text = await self.wait_for_outcome()
+        interrupts = _pending_interrupts(values)
+        return self._encode_task(self.call.task(self.ref, self.first_message_id, state, values, interrupts, text=text))
 
-    def submitted(self) -> bytes:
+    def submitted_task(self) -> bytes:
         """Answer with the task before anything has happened."""
         message = self.call.params.fields["message"]
-        said = self.name.message(message["parts"], message["messageId"], user=_is_users(message))
-        return self._answer(self.name.task(self.name.status("submitted"), [said]))
+        history = self.ref.message(message["parts"], message["messageId"], user=_is_from_user(message))
+        return self._encode_task(self.ref.task(self.ref.status("submitted"), [history]))
 
-    async def updates(self) -> AsyncGenerator[Sequence[StreamEvent]]:
+    async def stream_updates(self) -> AsyncGenerator[Sequence[StreamEvent]]:
         """Give the stream's events: the task, what is said meanwhile, its artifacts, and how it ended."""
-        yield _event(self.submitted())
-        assert self.started.events is not None  # noqa: S101 - asked for
-        async with aclosing(self.started.events.batches()) as batches:
-            async for parts in spoken(batches):
-                status = {**self.name.status("working"), "message": self.name.message(parts)}
-                yield self._update("status", status=status, final=False)
-        state, values, text = await self.outcome()
-        for artifact in self.call.artifacts(state, values, _questions(values)):
-            yield self._update("artifact", artifact=artifact, append=False, lastChunk=True)
-        yield self._update("status", status=self.name.status(state, text), final=True)
+        yield _stream_event(self.submitted_task())
+        assert self.started_run.events is not None  # noqa: S101 - asked for
+        async with aclosing(self.started_run.events.batches()) as batches:
+            async for parts in stream_message_parts(batches):
+                status = {**self.ref.status("working"), "message": self.ref.message(parts)}
+                yield self._encode_update("status", status=status, final=False)
+        state, values, text = await self.wait_for_outcome()
+        for artifact in self.call.artifacts(state, values, _pending_interrupts(values)):
+            yield self._encode_update("artifact", artifact=artifact, append=False, lastChunk=True)
+        yield self._encode_update("status", status=self.ref.status(state, text), final=True)
 
-    async def outcome(self) -> tuple[tasks.State, Any, str | None]:
+    async def wait_for_outcome(self) -> tuple[tasks.TaskState, Any, str | None]:
         """Wait for the run; gives the task's state, the graph's values, and what there is to say about it."""
         try:
-            values = loads(await self.started.result())
+            values = loads(await self.started_run.result())
         except NotFound:
             return "canceled", None, tasks.CANCELED_TEXT
         if isinstance(values, dict) and isinstance(error := values.get("__error__"), dict):
             return "failed", None, f"Error executing assistant: {error.get('error')}: {error.get('message')}"
-        run = await self.call.services.persistence.runs.find(self.started.run.run_id)
+        run = await self.call.services.persistence.runs.find(self.started_run.run.run_id)
         if run is None or run.status == "interrupted":
             return "canceled", None, tasks.CANCELED_TEXT
-        return "input-required" if _questions(values) else "completed", values, None
+        return "input-required" if _pending_interrupts(values) else "completed", values, None
 
-    def _answer(self, task: JsonObject) -> bytes:
+    def _encode_task(self, task: JsonObject) -> bytes:
         """Encode a task; since revision 1.0 the answer to a message says that it is one."""
-        return self.call.answer({"task": task} if self.call.later else task)
+        return self.call.encode_result({"task": task} if self.call.is_v1 else task)
 
-    def _update(self, kind: str, **what: object) -> Sequence[StreamEvent]:
-        return _event(self.call.answer({**self.name.ids(), "kind": f"{kind}-update", **what}))
+    def _encode_update(self, kind: str, **fields: object) -> Sequence[StreamEvent]:
+        return _stream_event(self.call.encode_result({**self.ref.id_fields(), "kind": f"{kind}-update", **fields}))
 
 
 async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
@@ -157,53 +157,53 @@ async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
         RpcError: a part is neither text nor data, its task is unknown or has ended, or the graph takes no messages.
     """
     message = call.params.fields["message"]
-    text, data = tasks.content_of(message["parts"])
-    task = await _open_task(call, message)
+    text, data = tasks.parse_parts(message["parts"])
+    task = await _find_open_task(call, message)
     fields: JsonObject = {"assistant_id": call.assistant.assistant_id, "if_not_exists": "create"}
     if listen:
         fields["stream_mode"] = ["messages"]
-    if task is not None and task.questions:
+    if task is not None and task.interrupts:
         # The task waits: what comes is the answer.
         fields["command"] = {"resume": text if data is None else data}
     else:
         fields["input"] = data or {}
         if text is not None:
-            await _require_messages(call)
-            said = {"role": "human" if _is_users(message) else "ai", "content": text, "id": message["messageId"]}
-            fields["input"] = {"messages": [said], **fields["input"]}
-    context_id = task.name.context_id if task is not None else message.get("contextId") or str(uuid4())
-    marks = {"message_id": message["messageId"], **({} if task is None else {"task_id": task.name.task_id})}
-    fields["metadata"] = {"a2a": marks}
+            await _require_text_input(call)
+            entry = {"role": "human" if _is_from_user(message) else "ai", "content": text, "id": message["messageId"]}
+            fields["input"] = {"messages": [entry], **fields["input"]}
+    context_id = task.ref.context_id if task is not None else message.get("contextId") or str(uuid4())
+    task_marks = {"message_id": message["messageId"], **({} if task is None else {"task_id": task.ref.task_id})}
+    fields["metadata"] = {"a2a": task_marks}
     new = run_request(
         call.services, checked_body(fields, STATEFUL_RUN), call.assistant, parse_uuid(context_id, "thread")
     ).new_run
-    name = tasks.TaskName(call.later, new.thread_id, new.run_id) if task is None else task.name
-    begun_by = message["messageId"] if task is None else task.first_message_id
-    return SentMessage(call, name, begun_by, await call.services.engine.start_run(new, listen=listen))
+    ref = tasks.TaskRef(call.is_v1, new.thread_id, new.run_id) if task is None else task.ref
+    first_message_id = message["messageId"] if task is None else task.first_message_id
+    return SentMessage(call, ref, first_message_id, await call.services.engine.start_run(new, listen=listen))
 
 
-async def spoken(batches: AsyncIterable[Sequence[StreamEvent]]) -> AsyncGenerator[list[JsonObject]]:
+async def stream_message_parts(batches: AsyncIterable[Sequence[StreamEvent]]) -> AsyncGenerator[list[JsonObject]]:
     """Give the parts of every message, as far as it has come, each time more of it is there."""
     async for batch in batches:
         for event in batch:
-            for message in loads(event.data) if event.event in SPOKEN else ():
-                if message.get("type") != "human" and (parts := tasks.parts_of(message)):
+            for message in loads(event.data) if event.event in MESSAGE_EVENTS else ():
+                if message.get("type") != "human" and (parts := tasks.message_parts(message)):
                     yield parts
 
 
-def _event(answer: bytes) -> Sequence[StreamEvent]:
+def _stream_event(answer: bytes) -> Sequence[StreamEvent]:
     return (StreamEvent(0, "message", answer, None),)
 
 
-def _questions(values: Any) -> Sequence[JsonObject]:
+def _pending_interrupts(values: Any) -> Sequence[JsonObject]:
     return values.get("__interrupt__", ()) if isinstance(values, dict) else ()
 
 
-def _is_users(message: JsonObject) -> bool:
+def _is_from_user(message: JsonObject) -> bool:
     return message["role"] in ("user", "ROLE_USER")
 
 
-async def _require_messages(call: tasks.AgentCall) -> None:
+async def _require_text_input(call: tasks.AgentCall) -> None:
     fields = (await input_schema(call.services, call.assistant.graph_id) or {}).get("properties", {})
     if "messages" not in fields:
         raise InvalidRequest(
@@ -212,45 +212,45 @@ async def _require_messages(call: tasks.AgentCall) -> None:
         )
 
 
-async def _open_task(call: tasks.AgentCall, message: JsonObject) -> tasks.Task | None:
+async def _find_open_task(call: tasks.AgentCall, message: JsonObject) -> tasks.Task | None:
     if not message.get("taskId"):
         return None
     task = await tasks.find_task(call, message["taskId"])
-    if message.get("contextId") not in (None, "", task.name.context_id):
+    if message.get("contextId") not in (None, "", task.ref.context_id):
         raise InvalidRequest("contextId does not match the task's context")
     if task.state in tasks.TERMINAL_STATES:
-        raise json_rpc.RpcError(UNSUPPORTED, "A terminal task cannot accept another message")
+        raise json_rpc.RpcError(UNSUPPORTED_OPERATION, "A terminal task cannot accept another message")
     return task
 
 
-async def permit_message(asked: AuthRequest) -> None:
+async def permit_message(auth: AuthRequest) -> None:
     """assistants.read, threads.create_run for a message, threads.read or search for what is asked about."""
-    await rules.read_assistant(asked)
-    named = await rules.permit_named_threads(asked, "read")
-    operation, _ = tasks.METHODS.get(str(asked.fields.get("method")), (None, None))
+    await rules.read_assistant(auth)
+    thread_ids = await rules.permit_named_threads(auth, "read")
+    operation, _ = tasks.METHODS.get(str(auth.fields.get("method")), (None, None))
     if operation in ("send", "stream"):
-        fields: JsonObject = {"assistant_id": asked.request.path_params["assistant_id"]}
+        fields: JsonObject = {"assistant_id": auth.request.path_params["assistant_id"]}
         # Who may read a thread need not be allowed to talk on it.
         threads: list[str | None] = []
-        for known in named:
+        for known_id in thread_ids:
             with suppress(NotFound):
-                threads.append((await asked.services.persistence.threads.get(known)).thread_id)
+                threads.append((await auth.services.persistence.threads.get(known_id)).thread_id)
         for thread_id in threads or [None]:
-            await rules.permit_run(asked, fields, thread_id)
-        asked.run_metadata = fields.get("metadata") or {}
+            await rules.permit_run(auth, fields, thread_id)
+        auth.run_metadata = fields.get("metadata") or {}
     elif operation == "cancel":
-        await rules.permit_named_threads(asked, "update")
+        await rules.permit_named_threads(auth, "update")
     elif operation == "list":
-        asked.filters["threads"] = await asked.permit("threads", "search", {"metadata": {}})
+        auth.filters["threads"] = await auth.permit("threads", "search", {"metadata": {}})
 
 
-async def permit_card(asked: AuthRequest) -> None:
+async def permit_card(auth: AuthRequest) -> None:
     """assistants.read."""
-    given = asked.request.path_params.get("assistant_id") or asked.request.query_params.get("assistant_id")
-    await asked.permit_row("assistants", "read", parse_id(given))
+    assistant_id = auth.request.path_params.get("assistant_id") or auth.request.query_params.get("assistant_id")
+    await auth.permit_row("assistants", "read", parse_id(assistant_id))
 
 
-card_at = partial(endpoints, rule=permit_card, answer="AgentCard", read=False, errors=(400,), error_answers=_REFUSED)
+card_at = partial(endpoints, rule=permit_card, answer="AgentCard", read=False, errors=(400,), error_answers=_ERRORS)
 
 
 @endpoints(
@@ -260,10 +260,10 @@ card_at = partial(endpoints, rule=permit_card, answer="AgentCard", read=False, e
     "JsonRpcAnswer",
     read=False,
     errors=(202, 400),
-    query=(_SCOPE,),
-    error_answers=_REFUSED,
+    query=(_SCOPE_PARAM,),
+    error_answers=_ERRORS,
 )
-async def message(request: Request) -> ASGIApp:
+async def handle_message(request: Request) -> ASGIApp:
     """Send a message to an assistant, or ask about a task.
 
     Take one JSON-RPC message; errors are JSON-RPC errors in a 200.
@@ -275,7 +275,7 @@ async def message(request: Request) -> ASGIApp:
         json_rpc.require_version(received)
         if "method" not in received and ("result" in received or "error" in received):
             return Response(None, 202)
-        return await _called(request, request_id, received)
+        return await _dispatch(request, request_id, received)
     except RequestError as error:
         # Beside a JSON-RPC error that of the run that was asked for: its thread, its assistant, its graph.
         return json_rpc.error_answer(request_id, error)
@@ -284,7 +284,7 @@ async def message(request: Request) -> ASGIApp:
 @card_at("GET /.well-known/agent-card.json", query=(QueryParam("assistant_id", STRING),))
 @card_at("GET /a2a/{assistant_id}/.well-known/agent-card.json")
 @card_at("GET /a2a/{assistant_id}")
-async def card(request: Request) -> Response:
+async def get_card(request: Request) -> Response:
     """Describe an agent.
 
     Refusals have a JSON-RPC error in a 400.
@@ -295,45 +295,45 @@ async def card(request: Request) -> Response:
         if not assistant_id:
             raise InvalidRequest("Missing required query parameter: assistant_id")
         if not is_uuid(assistant_id):
-            named = f"Failed to get assistant '{assistant_id[:200]}'"
-            raise InvalidRequest(f"{named}: Invalid assistant ID: must be a UUID")
-        assistant = await _assistant(services, assistant_id)
+            reason = f"Failed to get assistant '{assistant_id[:200]}'"
+            raise InvalidRequest(f"{reason}: Invalid assistant ID: must be a UUID")
+        assistant = await _find_assistant(services, assistant_id)
     except RequestError as error:
         return json_answer({"error": {"code": json_rpc.INVALID_PARAMS, "message": str(error)}}, status=400)
     schema = await input_schema(services, assistant.graph_id) or {}
     return json_answer(agent_card(assistant, schema, base_url=str(request.base_url), version=API_VERSION))
 
 
-async def _called(request: Request, request_id: json_rpc.RequestId, received: JsonObject) -> ASGIApp:
+async def _dispatch(request: Request, request_id: json_rpc.RequestId, received: JsonObject) -> ASGIApp:
     if received.get("method") is None:
         raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid JSON-RPC request: missing 'method' field")
     method = str(received["method"])
     if method not in tasks.METHODS:
         raise json_rpc.RpcError(json_rpc.METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
-    operation, later = tasks.METHODS[method]
-    given, schema = json_rpc.params_of(received), tasks.PARAMS[operation]
-    schema.check(given)
+    operation, is_v1 = tasks.METHODS[method]
+    params, schema = json_rpc.params_of(received), tasks.PARAMS_SCHEMAS[operation]
+    schema.check(params)
     accepted = request.headers.get("accept", "*/*")
     if operation == "stream" and "text/event-stream" not in accepted and "*/*" not in accepted:
         return json_answer({"error": STREAM_NOT_ACCEPTED}, status=400)
-    scope = request.headers.get(HISTORY_SCOPE_HEADER, SCOPES[0])
-    if scope not in SCOPES:
+    scope = request.headers.get(HISTORY_SCOPE_HEADER, HISTORY_SCOPES[0])
+    if scope not in HISTORY_SCOPES:
         raise InvalidRequest("historyScope must be 'context' or 'task'")
     services = get_services(request)
-    assistant = await _assistant(services, request.path_params["assistant_id"])
-    call = tasks.AgentCall(services, assistant, request_id, later, checked_body(given, schema), scope == "task")
+    assistant = await _find_assistant(services, request.path_params["assistant_id"])
+    call = tasks.AgentCall(services, assistant, request_id, is_v1, checked_body(params, schema), scope == "task")
     if operation in TASK_OPERATIONS:
-        return json_rpc.rpc_answer(call.answer(await TASK_OPERATIONS[operation](call)))
+        return json_rpc.rpc_answer(call.encode_result(await TASK_OPERATIONS[operation](call)))
     sent = await send_message(call, listen=operation == "stream")
     if operation == "stream":
-        return EventStream(sent.updates(), {})
+        return EventStream(sent.stream_updates(), {})
     configuration = call.params.get("configuration", {})
     if configuration.get("blocking") is False or configuration.get("returnImmediately") is True:
-        return json_rpc.rpc_answer(sent.submitted())
-    return KeepAliveJson(sent.finished(), {})
+        return json_rpc.rpc_answer(sent.submitted_task())
+    return KeepAliveJson(sent.wait_for_task(), {})
 
 
-async def _assistant(services: ApiServices, assistant_id: str) -> Assistant:
+async def _find_assistant(services: ApiServices, assistant_id: str) -> Assistant:
     try:
         assistant = await services.persistence.assistants.get(parse_uuid(assistant_id, "assistant"))
     except NotFound:

@@ -18,16 +18,16 @@ from toolweave.runtime.codec import dumps, loads, utc_now
 from toolweave.runtime.models import TERMINAL_STATUSES, Assistant, JsonObject, Run, Thread, timestamp
 from toolweave.runtime.runs.execution import read_states
 
-State = Literal["submitted", "working", "input-required", "completed", "canceled", "failed"]
-TERMINAL_STATES: frozenset[State] = frozenset({"completed", "canceled", "failed"})
+TaskState = Literal["submitted", "working", "input-required", "completed", "canceled", "failed"]
+TERMINAL_STATES: frozenset[TaskState] = frozenset({"completed", "canceled", "failed"})
 Operation = Literal["send", "stream", "get", "cancel", "list"]
 CONTENT_NOT_SUPPORTED = -32005
 TASK_NOT_FOUND = -32001
 NOT_CANCELABLE = -32002
-MOST_RUNS = 1000
-MOST_THREADS = 1000
+MAX_RUNS = 1000
+MAX_THREADS = 1000
 # In a thread's metadata: the waiting tasks that were cancelled, which leaves no other trace.
-CANCELED = "a2a_canceled"
+CANCELED_KEY = "a2a_canceled"
 CANCELED_TEXT = "Task was canceled"
 # What each method does, and whether it is of revision 1.0.
 METHODS: Mapping[str, tuple[Operation, bool]] = {
@@ -42,7 +42,7 @@ METHODS: Mapping[str, tuple[Operation, bool]] = {
     "ListTasks": ("list", True),
 }
 _MESSAGE, _TASK = body_schema("A2aMessageParams"), body_schema("A2aTaskParams")
-PARAMS: Mapping[Operation, BodySchema] = {
+PARAMS_SCHEMAS: Mapping[Operation, BodySchema] = {
     "send": _MESSAGE,
     "stream": _MESSAGE,
     "get": _TASK,
@@ -51,26 +51,26 @@ PARAMS: Mapping[Operation, BodySchema] = {
 }
 
 
-def content_of(parts: Sequence[Any]) -> tuple[str | None, JsonObject | None]:
+def parse_parts(parts: Sequence[Any]) -> tuple[str | None, JsonObject | None]:
     """Give a message's texts as one, and its data as one; None without any. Raises RpcError for other parts."""
     texts: list[str] = []
     data: JsonObject | None = None
     for part in parts:
-        given = part if isinstance(part, dict) else {}
-        if isinstance(given.get("data"), dict):
-            data = {**(data or {}), **given["data"]}
-        elif "text" in given and "data" not in given:
-            texts.append(given["text"])
+        fields = part if isinstance(part, dict) else {}
+        if isinstance(fields.get("data"), dict):
+            data = {**(data or {}), **fields["data"]}
+        elif "text" in fields and "data" not in fields:
+            texts.append(fields["text"])
         else:
             raise RpcError(CONTENT_NOT_SUPPORTED, "A2A agents support 'text' parts and 'data' parts that are objects.")
     return "\n".join(texts) if texts else None, data
 
 
 @dataclass(frozen=True, slots=True)
-class TaskName:
+class TaskRef:
     """Which task is spoken of: its thread and the run that began it; `later` in the words of revision 1.0."""
 
-    later: bool
+    is_v1: bool
     context_id: str
     run_id: str
 
@@ -79,36 +79,36 @@ class TaskName:
         """Give the id that clients know."""
         return f"{self.context_id}:{self.run_id}"
 
-    def ids(self) -> JsonObject:
+    def id_fields(self) -> JsonObject:
         """Give the fields that name the task in everything about it."""
         return {"taskId": self.task_id, "contextId": self.context_id}
 
-    def state(self, state: State) -> str:
+    def state_name(self, state: TaskState) -> str:
         """Say how a task stands."""
-        return f"TASK_STATE_{state.upper().replace('-', '_')}" if self.later else state
+        return f"TASK_STATE_{state.upper().replace('-', '_')}" if self.is_v1 else state
 
-    def task(self, status: JsonObject, history: Sequence[JsonObject] | None, **also: object) -> JsonObject:
+    def task(self, status: JsonObject, history: Sequence[JsonObject] | None, **fields: object) -> JsonObject:
         """Give the task itself; a history of None is left out."""
-        shown: JsonObject = {"kind": "task", "id": self.task_id, "contextId": self.context_id}
+        result: JsonObject = {"kind": "task", "id": self.task_id, "contextId": self.context_id}
         if history is not None:
-            shown["history"] = list(history)
-        return {**shown, "status": status, **also}
+            result["history"] = list(history)
+        return {**result, "status": status, **fields}
 
     def message(self, parts: Sequence[JsonObject], message_id: str | None = None, *, user: bool = False) -> JsonObject:
         """Give one message of the task."""
         role = "user" if user else "agent"
         return {
             "kind": "message",
-            "role": f"ROLE_{role.upper()}" if self.later else role,
+            "role": f"ROLE_{role.upper()}" if self.is_v1 else role,
             "parts": list(parts),
             "messageId": message_id or str(uuid4()),
-            **self.ids(),
+            **self.id_fields(),
         }
 
-    def status(self, state: State, text: str | None = None, at: str | None = None) -> JsonObject:
+    def status(self, state: TaskState, text: str | None = None, at: str | None = None) -> JsonObject:
         """Say how the task stands, now unless a moment is given."""
         message = {} if text is None else {"message": self.message([text_part(text)])}
-        return {"state": self.state(state), **message, "timestamp": at or timestamp(utc_now())}
+        return {"state": self.state_name(state), **message, "timestamp": at or timestamp(utc_now())}
 
 
 def text_part(text: str) -> JsonObject:
@@ -116,13 +116,13 @@ def text_part(text: str) -> JsonObject:
     return {"kind": "text", "text": text}
 
 
-def messages_of(values: Any) -> list[JsonObject]:
+def chat_messages(values: Any) -> list[JsonObject]:
     """Give the chat messages of a state, if it has any."""
     messages = values.get("messages") if isinstance(values, dict) else None
     return [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
 
 
-def parts_of(message: JsonObject) -> list[JsonObject]:
+def message_parts(message: JsonObject) -> list[JsonObject]:
     """Give a message's content as parts, what is no text as data; none when it only calls tools."""
     content = message.get("content")
     if message.get("type") == "tool":
@@ -134,10 +134,10 @@ def parts_of(message: JsonObject) -> list[JsonObject]:
         }
         return [{"kind": "data", "data": {"tool_results": [outcome]}}]
     blocks = content if isinstance(content, list) else [content] if content and isinstance(content, str) else []
-    return [_part({"type": "text", "text": block} if isinstance(block, str) else block) for block in blocks]
+    return [_block_part({"type": "text", "text": block} if isinstance(block, str) else block) for block in blocks]
 
 
-def _part(block: JsonObject) -> JsonObject:
+def _block_part(block: JsonObject) -> JsonObject:
     return text_part(str(block.get("text"))) if block.get("type") == "text" else {"kind": "data", "data": block}
 
 
@@ -149,33 +149,33 @@ def _artifact(name: str, description: str, parts: Sequence[JsonObject]) -> JsonO
 class Task:
     """A task: what names it, its runs from the newest to the one that began it, and its thread."""
 
-    name: TaskName
+    ref: TaskRef
     runs: tuple[Run, ...]
     thread: Thread
-    newest_on_thread: bool
+    is_newest_on_thread: bool
 
     @property
     def first_message_id(self) -> str | None:
         """Name the message that began the task."""
-        begun: JsonObject = self.runs[-1].metadata.get("a2a") or {}
-        found = begun.get("message_id")
-        return found if isinstance(found, str) else None
+        marks: JsonObject = self.runs[-1].metadata.get("a2a") or {}
+        message_id = marks.get("message_id")
+        return message_id if isinstance(message_id, str) else None
 
     @property
-    def questions(self) -> list[JsonObject]:
+    def interrupts(self) -> list[JsonObject]:
         """Give what the task waits to be answered; only the thread's newest run can wait."""
-        waiting = self.thread.interrupts if self.newest_on_thread and self.thread.status == "interrupted" else None
+        waiting = self.thread.interrupts if self.is_newest_on_thread and self.thread.status == "interrupted" else None
         return [interrupt for interrupts in (waiting or {}).values() for interrupt in interrupts]
 
     @property
-    def state(self) -> State:
+    def state(self) -> TaskState:
         """Say how it stands: as its newest run does."""
         status = self.runs[0].status
-        if self.name.task_id in self.thread.metadata.get(CANCELED, ()):
+        if self.ref.task_id in self.thread.metadata.get(CANCELED_KEY, ()):
             return "canceled"
         if status == "success":
-            return "input-required" if self.questions else "completed"
-        states: dict[str, State] = {"pending": "submitted", "running": "working", "interrupted": "canceled"}
+            return "input-required" if self.interrupts else "completed"
+        states: dict[str, TaskState] = {"pending": "submitted", "running": "working", "interrupted": "canceled"}
         return states.get(status, "failed")
 
 
@@ -186,48 +186,48 @@ class AgentCall:
     services: ApiServices
     assistant: Assistant
     request_id: RequestId
-    later: bool
+    is_v1: bool
     params: Body
     task_only: bool
 
-    def answer(self, result: JsonObject) -> bytes:
+    def encode_result(self, result: JsonObject) -> bytes:
         """Encode what the call gives."""
         return result_message(self.request_id, result)
 
     def task(
         self,
-        name: TaskName,
-        begun_by: str | None,
-        state: State,
+        ref: TaskRef,
+        first_message_id: str | None,
+        state: TaskState,
         values: Any,
-        questions: Sequence[JsonObject],
+        interrupts: Sequence[JsonObject],
         *,
         text: str | None,
         at: str | None = None,
     ) -> JsonObject:
         """Give a task after a run of it, with as much of its history as the client wants."""
-        messages = messages_of(values)
-        since = begun_by if self.task_only else None
-        begins = [place for place, message in enumerate(messages) if since and message.get("id") == since]
+        messages = chat_messages(values)
+        since = first_message_id if self.task_only else None
+        starts = [index for index, message in enumerate(messages) if since and message.get("id") == since]
         history = [
-            name.message(parts, message.get("id"), user=message.get("type") == "human")
-            for message in messages[begins[-1] if begins else 0 :]
-            if (parts := parts_of(message))
+            ref.message(parts, message.get("id"), user=message.get("type") == "human")
+            for message in messages[starts[-1] if starts else 0 :]
+            if (parts := message_parts(message))
         ]
         length = self.params.get("historyLength", self.params.get("configuration", {}).get("historyLength"))
-        wanted = history if length is None else history[-int(length) :] if length else None
-        return name.task(name.status(state, text, at), wanted, artifacts=self.artifacts(state, values, questions))
+        recent = history if length is None else history[-int(length) :] if length else None
+        return ref.task(ref.status(state, text, at), recent, artifacts=self.artifacts(state, values, interrupts))
 
-    def artifacts(self, state: State, values: Any, questions: Sequence[JsonObject]) -> list[JsonObject]:
+    def artifacts(self, state: TaskState, values: Any, interrupts: Sequence[JsonObject]) -> list[JsonObject]:
         """Give the questions that a task waits with; the last thing that was said, or the whole result as JSON."""
         if state == "input-required":
-            asked = ({"id": question.get("id"), "value": question.get("value")} for question in questions)
-            about = "Agent requires input to continue"
-            return [_artifact("Interrupt", about, [{"kind": "data", "data": question}]) for question in asked]
+            questions = ({"id": each.get("id"), "value": each.get("value")} for each in interrupts)
+            text = "Agent requires input to continue"
+            return [_artifact("Interrupt", text, [{"kind": "data", "data": question}]) for question in questions]
         if state != "completed":
             return []
-        spoken = [message for message in messages_of(values) if message.get("type") in ("ai", "AIMessageChunk")]
-        parts = (parts_of(spoken[-1]) if spoken else []) or [text_part(dumps(values).decode())]
+        answers = [message for message in chat_messages(values) if message.get("type") in ("ai", "AIMessageChunk")]
+        parts = (message_parts(answers[-1]) if answers else []) or [text_part(dumps(values).decode())]
         return [_artifact("Assistant Response", f"Response from assistant {self.assistant.assistant_id}", parts)]
 
 
@@ -237,34 +237,34 @@ async def find_task(call: AgentCall, task_id: str, context_id: str | None = None
     if is_uuid(thread_id) and is_uuid(run_id) and context_id in (None, thread_id):
         with suppress(NotFound):
             thread = await call.services.persistence.threads.get(thread_id)
-            for task in await tasks_on(call, thread):
-                if task.name.task_id == task_id:
+            for task in await thread_tasks(call, thread):
+                if task.ref.task_id == task_id:
                     return task
     where = f" in context '{context_id}'" if context_id is not None else ""
     raise RpcError(TASK_NOT_FOUND, f"Task not found: {task_id}{where}")
 
 
-async def tasks_on(call: AgentCall, thread: Thread) -> list[Task]:
+async def thread_tasks(call: AgentCall, thread: Thread) -> list[Task]:
     """Gather the assistant's runs on a thread into tasks, the newest first."""
-    runs = await call.services.persistence.runs.list(thread.thread_id, limit=MOST_RUNS)
+    runs = await call.services.persistence.runs.list(thread.thread_id, limit=MAX_RUNS)
     by_id: dict[str, list[Run]] = {}
     for run in runs:
         if run.assistant_id == call.assistant.assistant_id:
             marks: Any = run.metadata.get("a2a")
-            continued = marks.get("task_id") if isinstance(marks, dict) else None
-            by_id.setdefault(continued or f"{run.thread_id}:{run.run_id}", []).append(run)
+            continued_id = marks.get("task_id") if isinstance(marks, dict) else None
+            by_id.setdefault(continued_id or f"{run.thread_id}:{run.run_id}", []).append(run)
     return [
         Task(
-            TaskName(call.later, thread.thread_id, task_id.rpartition(":")[2]),
-            tuple(mine),
+            TaskRef(call.is_v1, thread.thread_id, task_id.rpartition(":")[2]),
+            tuple(task_runs),
             thread,
-            mine[0] is runs[0],
+            task_runs[0] is runs[0],
         )
-        for task_id, mine in by_id.items()
+        for task_id, task_runs in by_id.items()
     ]
 
 
-async def values_after(services: ApiServices, run: Run) -> Any:
+async def run_values(services: ApiServices, run: Run) -> Any:
     """Give the state that a run left, or has reached; None when it has written none."""
     config: RunnableConfig = {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": ""}}
     async with services.graphs.open(run.graph_id, config) as graph:
@@ -274,64 +274,64 @@ async def values_after(services: ApiServices, run: Run) -> Any:
 
 async def get_task(call: AgentCall) -> JsonObject:
     """Say how a task stands. Raises RpcError when there is none."""
-    task = await _named(call)
-    texts: dict[State, str] = {
+    task = await _find_requested_task(call)
+    texts: dict[TaskState, str] = {
         "completed": "Task completed successfully",
         "canceled": CANCELED_TEXT,
         "failed": f"Task failed with status: {task.runs[0].status}",
     }
-    return await _shown(call, task, texts.get(task.state))
+    return await _read_task_json(call, task, texts.get(task.state))
 
 
 async def cancel_task(call: AgentCall) -> JsonObject:
     """Stop a task that runs, or give up one that waits. Raises RpcError when there is none or it has ended."""
-    task, services = await _named(call), call.services
+    task, services = await _find_requested_task(call), call.services
     if task.state in TERMINAL_STATES:
         raise RpcError(NOT_CANCELABLE, "Task is not cancelable in its current state")
     thread_id = task.thread.thread_id
     if task.state == "input-required":
-        canceled = [*task.thread.metadata.get(CANCELED, ()), task.name.task_id]
-        await services.persistence.threads.patch(thread_id, {CANCELED: canceled})
+        canceled = [*task.thread.metadata.get(CANCELED_KEY, ()), task.ref.task_id]
+        await services.persistence.threads.patch(thread_id, {CANCELED_KEY: canceled})
     for run in task.runs:
         if run.status not in TERMINAL_STATUSES:
             with suppress(NotFound):
                 await services.engine.cancel_run(thread_id, run.run_id, "interrupt", wait=True)
-    return task.name.task(task.name.status("canceled", CANCELED_TEXT), None)
+    return task.ref.task(task.ref.status("canceled", CANCELED_TEXT), None)
 
 
 async def list_tasks(call: AgentCall) -> JsonObject:
     """List the assistant's tasks, of one context or of the newest threads, the newest first."""
     size, offset = call.params.get("pageSize", 50), int(call.params.get("pageToken") or 0)
-    wanted = call.params.get("status")
+    state = call.params.get("status")
     tasks = [
         task
-        for thread in await _threads(call)
-        for task in await tasks_on(call, thread)
-        if isinstance(task.runs[-1].metadata.get("a2a"), dict) and wanted in (None, task.name.state(task.state))
+        for thread in await _list_threads(call)
+        for task in await thread_tasks(call, thread)
+        if isinstance(task.runs[-1].metadata.get("a2a"), dict) and state in (None, task.ref.state_name(task.state))
     ]
     page = tasks[offset : offset + size]
     return {
-        "tasks": [await _shown(call, task, None) for task in page],
+        "tasks": [await _read_task_json(call, task, None) for task in page],
         "totalSize": len(tasks),
         "pageSize": len(page),
         "nextPageToken": str(offset + size) if offset + size < len(tasks) else "",
     }
 
 
-async def _named(call: AgentCall) -> Task:
+async def _find_requested_task(call: AgentCall) -> Task:
     return await find_task(call, call.params.fields["id"], call.params.get("contextId"))
 
 
-async def _shown(call: AgentCall, task: Task, text: str | None) -> JsonObject:
-    values, at = await values_after(call.services, task.runs[0]), timestamp(task.runs[0].updated_at)
-    return call.task(task.name, task.first_message_id, task.state, values, task.questions, text=text, at=at)
+async def _read_task_json(call: AgentCall, task: Task, text: str | None) -> JsonObject:
+    values, at = await run_values(call.services, task.runs[0]), timestamp(task.runs[0].updated_at)
+    return call.task(task.ref, task.first_message_id, task.state, values, task.interrupts, text=text, at=at)
 
 
-async def _threads(call: AgentCall) -> list[Thread]:
+async def _list_threads(call: AgentCall) -> list[Thread]:
     repository, context_id = call.services.persistence.threads, call.params.get("contextId")
     if context_id is None:
         marks: JsonObject = {"assistant_id": call.assistant.assistant_id, "a2a": {}}
-        return await repository.search(metadata=marks, limit=MOST_THREADS)
+        return await repository.search(metadata=marks, limit=MAX_THREADS)
     try:
         return [await repository.get(context_id.lower())]
     except NotFound:

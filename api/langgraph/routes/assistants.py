@@ -26,11 +26,11 @@ from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import Assistant, AssistantPatch, mirror_context
 
 UNTITLED = "Untitled"
-THREADS_AT_A_TIME = 100
+DELETE_BATCH_SIZE = 100
 endpoints = Endpoints("Assistants", "disable_assistants")
 _RECURSE = QueryParam("recurse", FLAG)
 _XRAY = QueryParam("xray", {"type": ["boolean", "integer"], "minimum": 1, "default": False})
-_XRAY_WORD = re.compile("true|false|0{0,8}[1-9][0-9]{0,8}")
+_XRAY_PATTERN = re.compile("true|false|0{0,8}[1-9][0-9]{0,8}")
 _DELETE_THREADS = QueryParam("delete_threads", FLAG)
 
 
@@ -58,8 +58,8 @@ async def create(request: Request, body: Body) -> Response:
         created_at=now,
         updated_at=now,
     )
-    kept = await services.persistence.assistants.create(assistant, body.get("if_exists", "raise"))
-    return json_answer(assistant_json(kept))
+    stored = await services.persistence.assistants.create(assistant, body.get("if_exists", "raise"))
+    return json_answer(assistant_json(stored))
 
 
 @endpoints(
@@ -70,10 +70,10 @@ async def search(request: Request, body: Body) -> Response:
 
     The newest come first unless the body sorts otherwise.
     """
-    wanted = _wanted(get_services(request), body)
+    filters = _search_filters(get_services(request), body)
     repository = get_services(request).persistence.assistants
     return await page_answer(
-        body, partial(repository.search, **wanted), partial(repository.count, **wanted), assistant_json
+        body, partial(repository.search, **filters), partial(repository.count, **filters), assistant_json
     )
 
 
@@ -81,7 +81,7 @@ async def search(request: Request, body: Body) -> Response:
 async def count(request: Request, body: Body) -> Response:
     """Count assistants."""
     services = get_services(request)
-    return json_answer(await services.persistence.assistants.count(**_wanted(services, body)))
+    return json_answer(await services.persistence.assistants.count(**_search_filters(services, body)))
 
 
 @endpoints("GET /assistants/{assistant_id}", rules.read_assistant, answer="Assistant")
@@ -125,7 +125,7 @@ async def delete(request: Request, assistant_id: str) -> Response:
     "AssistantVersionsSearchRequest",
     "AssistantVersion[]",
 )
-async def versions(request: Request, assistant_id: str, body: Body) -> Response:
+async def list_versions(request: Request, assistant_id: str, body: Body) -> Response:
     """List an assistant's versions.
 
     The newest comes first.
@@ -137,7 +137,7 @@ async def versions(request: Request, assistant_id: str, body: Body) -> Response:
 
 
 @endpoints("POST /assistants/{assistant_id}/latest", rules.set_version, "AssistantVersionChange", "Assistant")
-async def latest(request: Request, assistant_id: str, body: Body) -> Response:
+async def set_latest(request: Request, assistant_id: str, body: Body) -> Response:
     """Choose the active version."""
     active = await get_services(request).persistence.assistants.set_latest(assistant_id, body.get("version"))
     return json_answer(assistant_json(active))
@@ -152,7 +152,7 @@ def _check_content(services: ApiServices, body: Body) -> None:
         services.require_graph(body.fields["graph_id"])
 
 
-def _wanted(services: ApiServices, body: Body) -> dict[str, Any]:
+def _search_filters(services: ApiServices, body: Body) -> dict[str, Any]:
     """Give the filters of a search; a graph that is not served is not found."""
     graph_id = body.get("graph_id")
     if graph_id is not None:
@@ -165,7 +165,7 @@ async def _delete_threads(services: ApiServices, assistant_id: str) -> None:
     await services.persistence.assistants.get(assistant_id)
     while True:
         found = await services.persistence.threads.search(
-            metadata={"assistant_id": assistant_id}, limit=THREADS_AT_A_TIME
+            metadata={"assistant_id": assistant_id}, limit=DELETE_BATCH_SIZE
         )
         if not found:
             return
@@ -175,35 +175,35 @@ async def _delete_threads(services: ApiServices, assistant_id: str) -> None:
 
 
 @endpoints("GET /assistants/{assistant_id}/graph", rules.read_assistant, answer="Graph", read=False, query=(_XRAY,))
-async def graph(request: Request) -> Response:
+async def get_graph(request: Request) -> Response:
     """Draw a graph.
 
     The name of a graph is accepted too.
     """
     xray = request.query_params.get("xray", "false").lower()
-    if not _XRAY_WORD.fullmatch(xray):
+    if not _XRAY_PATTERN.fullmatch(xray):
         raise InvalidRequest("Invalid xray value")
     services = get_services(request)
     try:
         assistant = await services.find_assistant(request.path_params["assistant_id"])
     except InvalidRequest:
         raise NotFound("Not Found") from None
-    async with opened_for(services, assistant) as opened:
-        return json_answer(await graph_drawing(opened, xray=int(xray) if xray.isdecimal() else xray == "true"))
+    async with open_graph(services, assistant) as graph:
+        return json_answer(await graph_drawing(graph, xray=int(xray) if xray.isdecimal() else xray == "true"))
 
 
 @endpoints("GET /assistants/{assistant_id}/schemas", rules.read_assistant, answer="GraphSchema")
-async def schemas(request: Request, assistant_id: str) -> Response:
+async def get_schemas(request: Request, assistant_id: str) -> Response:
     """Get a graph's schemas.
 
     They are JSON Schemas of what the assistant's graph takes, gives and stores.
     """
     services = get_services(request)
     assistant = await services.persistence.assistants.get(assistant_id)
-    async with opened_for(services, assistant) as opened:
+    async with open_graph(services, assistant) as graph:
         # Making schemas takes pydantic a tenth of a second, which the event loop does not have.
-        made = await asyncio.to_thread(graph_schemas, opened)
-    return json_answer({"graph_id": assistant.graph_id, **made})
+        result = await asyncio.to_thread(graph_schemas, graph)
+    return json_answer({"graph_id": assistant.graph_id, **result})
 
 
 @endpoints(
@@ -214,7 +214,7 @@ async def schemas(request: Request, assistant_id: str) -> Response:
     summary="Get the schemas of one subgraph",
 )
 @endpoints("GET /assistants/{assistant_id}/subgraphs", rules.read_assistant, answer="Subgraphs", query=(_RECURSE,))
-async def subgraphs(request: Request, assistant_id: str) -> Response:
+async def get_subgraphs(request: Request, assistant_id: str) -> Response:
     """Get the schemas of subgraphs.
 
     All of them, or the one at a namespace.
@@ -223,12 +223,12 @@ async def subgraphs(request: Request, assistant_id: str) -> Response:
     assistant = await services.persistence.assistants.get(assistant_id)
     namespace = request.path_params.get("namespace")
     recurse = _RECURSE.read(request)
-    async with opened_for(services, assistant) as opened:
-        made = await asyncio.to_thread(subgraph_schemas, opened, namespace=namespace, recurse=recurse)
-    return json_answer(made)
+    async with open_graph(services, assistant) as graph:
+        result = await asyncio.to_thread(subgraph_schemas, graph, namespace=namespace, recurse=recurse)
+    return json_answer(result)
 
 
-def opened_for(services: ApiServices, assistant: Assistant) -> AbstractAsyncContextManager[Graph]:
+def open_graph(services: ApiServices, assistant: Assistant) -> AbstractAsyncContextManager[Graph]:
     """Open the graph as the assistant configures it: a factory may make another one for each."""
     config = cast("RunnableConfig", {"configurable": {}, **assistant.config})
     return services.graphs.open(assistant.graph_id, config, access="assistants.read")

@@ -25,7 +25,7 @@ from toolweave.runtime.models import Assistant, Cron, JsonObject, NewRun
 from toolweave.runtime.persistence.crons import ClaimFiring
 
 # A change of one of these decides anew when the cron fires next.
-DECIDE_WHEN = frozenset({"schedule", "timezone", "end_time", "enabled"})
+SCHEDULE_FIELDS = frozenset({"schedule", "timezone", "end_time", "enabled"})
 
 endpoints = Endpoints("Crons", "disable_runs")
 
@@ -48,8 +48,8 @@ def new_cron(fields: JsonObject, thread_id: str | None) -> Cron:
         credentials=Caller(caller.user).credentials(),
         schedule=fields["schedule"],
         timezone=fields.get("timezone"),
-        end_time=_end_of(fields.get("end_time")),
-        payload={**fields, "config": _marked(fields.get("config", {}), cron_id)},
+        end_time=_parse_end_time(fields.get("end_time")),
+        payload={**fields, "config": _add_cron_id(fields.get("config", {}), cron_id)},
         metadata=fields.get("metadata", {}),
         on_run_completed=fields.get("on_run_completed", "delete") if thread_id is None else None,
         enabled=fields.get("enabled", True),
@@ -60,25 +60,25 @@ def new_cron(fields: JsonObject, thread_id: str | None) -> Cron:
     return replace(cron, next_run_at=_first_firing(cron, now))
 
 
-def edited(cron: Cron, fields: JsonObject, now: datetime) -> Cron:
+def apply_patch(cron: Cron, fields: JsonObject, now: datetime) -> Cron:
     """Apply a PATCH's fields, where a null `end_time` clears it. Raises InvalidRequest as `new_cron` does."""
     metadata = {**cron.metadata, **fields.get("metadata", {})}
     payload = {**cron.payload, **fields}
     if "metadata" in payload:
         payload["metadata"] = metadata
-    payload["config"] = _marked(payload.get("config", {}), cron.cron_id)
-    changed = replace(
+    payload["config"] = _add_cron_id(payload.get("config", {}), cron.cron_id)
+    patched = replace(
         cron,
         schedule=fields.get("schedule", cron.schedule),
         timezone=fields.get("timezone", cron.timezone),
-        end_time=_end_of(fields["end_time"]) if "end_time" in fields else cron.end_time,
+        end_time=_parse_end_time(fields["end_time"]) if "end_time" in fields else cron.end_time,
         payload=payload,
         metadata=metadata,
         on_run_completed=cron.on_run_completed and fields.get("on_run_completed", cron.on_run_completed),
         enabled=fields.get("enabled", cron.enabled),
         updated_at=now,
     )
-    return replace(changed, next_run_at=_first_firing(changed, now)) if DECIDE_WHEN & fields.keys() else changed
+    return replace(patched, next_run_at=_first_firing(patched, now)) if SCHEDULE_FIELDS & fields.keys() else patched
 
 
 def cron_run(services: ApiServices, cron: Cron, assistant: Assistant) -> NewRun:
@@ -88,7 +88,7 @@ def cron_run(services: ApiServices, cron: Cron, assistant: Assistant) -> NewRun:
         RequestError: a run of this kind is refused.
     """
     fields = {name: cron.payload[name] for name in CRON_RUN_FIELDS if name in cron.payload}
-    fields["config"] = _unmarked(fields.get("config", {}))
+    fields["config"] = _remove_cron_id(fields.get("config", {}))
     fields["metadata"] = {**cron.metadata, "cron_id": cron.cron_id}
     if cron.on_run_completed is not None:
         fields["on_completion"] = cron.on_run_completed
@@ -99,7 +99,7 @@ def cron_run(services: ApiServices, cron: Cron, assistant: Assistant) -> NewRun:
     return replace(new, credentials=cron.credentials, sealed=cron.sealed)
 
 
-def firing(services: ApiServices) -> FireCron:
+def fire_callback(services: ApiServices) -> FireCron:
     """Give the cron clock what creates a cron's run, on behalf of the user who created the cron."""
 
     async def fire(cron: Cron, claim: ClaimFiring) -> None:
@@ -116,7 +116,7 @@ def _first_firing(cron: Cron, now: datetime) -> datetime | None:
     return next_firing(cron.schedule, cron.timezone, now, cron.end_time)
 
 
-def _end_of(text: str | None) -> datetime | None:
+def _parse_end_time(text: str | None) -> datetime | None:
     """Read an end; a time without an offset is in UTC."""
     if text is None:
         return None
@@ -127,12 +127,12 @@ def _end_of(text: str | None) -> datetime | None:
         raise InvalidRequest(f"Invalid end_time: {text[:80]!r} is not a time in ISO 8601.") from None
 
 
-def _marked(config: Mapping[str, Any], cron_id: str) -> JsonObject:
+def _add_cron_id(config: Mapping[str, Any], cron_id: str) -> JsonObject:
     """Name the cron in a config, where its nodes and the official server's clients find it."""
     return {**config, "configurable": {**(config.get("configurable") or {}), "cron_id": cron_id}}
 
 
-def _unmarked(config: Mapping[str, Any]) -> JsonObject:
+def _remove_cron_id(config: Mapping[str, Any]) -> JsonObject:
     configurable = {name: item for name, item in (config.get("configurable") or {}).items() if name != "cron_id"}
     return {**config, "configurable": configurable}
 
@@ -153,10 +153,10 @@ async def create(request: Request, body: Body, thread_id: str | None = None) -> 
     """
     services = get_services(request)
     # What is wrong by itself is refused before anything is looked up.
-    check_run_fields(Body({**body.fields, "config": _unmarked(body.get("config", {}))}), stateless=False)
+    check_run_fields(Body({**body.fields, "config": _remove_cron_id(body.get("config", {}))}), stateless=False)
     cron = new_cron(body.fields, thread_id)
     await services.webhooks.check_url(body.get("webhook"))
-    assistant = await _assistant(services, body.fields["assistant_id"])
+    assistant = await _find_assistant(services, body.fields["assistant_id"])
     payload = {**cron.payload, "assistant_id": assistant.assistant_id}
     cron = replace(cron, assistant_id=assistant.assistant_id, payload=payload)
     # What is refused of a run is refused now, not at every firing.
@@ -171,14 +171,14 @@ async def search(request: Request, body: Body) -> Response:
     The newest come first unless the body sorts otherwise.
     """
     crons = get_services(request).persistence.crons
-    wanted = {**_filter(body), "enabled": body.get("enabled")}
-    return await page_answer(body, partial(crons.search, **wanted), partial(crons.count, **wanted), cron_json)
+    filters = {**_search_filters(body), "enabled": body.get("enabled")}
+    return await page_answer(body, partial(crons.search, **filters), partial(crons.count, **filters), cron_json)
 
 
 @endpoints("POST /runs/crons/count", rules.search_crons, "CronCountRequest", "Count")
 async def count(request: Request, body: Body) -> Response:
     """Count crons."""
-    return json_answer(await get_services(request).persistence.crons.count(**_filter(body)))
+    return json_answer(await get_services(request).persistence.crons.count(**_search_filters(body)))
 
 
 @endpoints("GET /runs/crons/{cron_id}", rules.read_cron, answer="Cron")
@@ -200,8 +200,8 @@ async def patch(request: Request, cron_id: str, body: Body) -> Response:
     services, now = get_services(request), datetime.now(UTC)
     await services.webhooks.check_url(body.get("webhook"))
     cron = await services.persistence.crons.get(cron_id)
-    cron_run(services, edited(cron, fields, now), await services.persistence.assistants.get(cron.assistant_id))
-    changed = await services.persistence.crons.update(cron_id, lambda current: edited(current, fields, now))
+    cron_run(services, apply_patch(cron, fields, now), await services.persistence.assistants.get(cron.assistant_id))
+    changed = await services.persistence.crons.update(cron_id, lambda current: apply_patch(current, fields, now))
     return json_answer(cron_json(changed))
 
 
@@ -215,14 +215,14 @@ async def delete(request: Request, cron_id: str) -> Response:
     return Response(None, 204)
 
 
-async def _assistant(services: ApiServices, name_or_id: str) -> Assistant:
+async def _find_assistant(services: ApiServices, name_or_id: str) -> Assistant:
     try:
         return await services.find_assistant(name_or_id)
     except (InvalidRequest, NotFound):
         raise NotFound(f"Assistant '{name_or_id[:200]}' not found") from None
 
 
-def _filter(body: Body) -> dict[str, Any]:
+def _search_filters(body: Body) -> dict[str, Any]:
     assistant_id, thread_id = body.get("assistant_id"), body.get("thread_id")
     return {
         "assistant_id": None if assistant_id is None else parse_uuid(assistant_id, "assistant"),

@@ -25,51 +25,51 @@ from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.models import Assistant, JsonObject
 
 # Characters and length that every MCP client and every model API takes in a tool's name.
-NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
-NAME_LENGTH = 64
-ID_LENGTH = 8
-PAGE = 1000
-MESSAGES: JsonObject = {
+INVALID_NAME_CHARS = re.compile(r"[^A-Za-z0-9_.-]+")
+MAX_NAME_LENGTH = 64
+ID_SUFFIX_LENGTH = 8
+PAGE_SIZE = 1000
+MESSAGES_SCHEMA: JsonObject = {
     "type": "string",
     "title": "Messages",
     "description": "The user message to send to the agent.",
 }
 # A graph's effects are not known here.
-ANNOTATIONS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
+TOOL_ANNOTATIONS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
 
 # The revisions whose stateless part is alike; a client that asks for another one is offered the newest of them.
 PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 # Clients know the API by this name, as they do its version.
 SERVER_INFO = {"name": "LangGraph", "version": API_VERSION}
-WANTED_TYPES = ("application/json", "text/event-stream")
-NOT_ACCEPTED = "Accept header must include application/json or text/event-stream"
+ACCEPTED_TYPES = ("application/json", "text/event-stream")
+ACCEPT_ERROR = "Accept header must include application/json or text/event-stream"
 
 endpoints = Endpoints("MCP", "disable_mcp")
 
 
-async def named_assistants(services: ApiServices) -> dict[str, Assistant]:
+async def assistants_by_tool(services: ApiServices) -> dict[str, Assistant]:
     """Give all assistants by tool name, newest first; graphs come first to their names."""
     found: list[Assistant] = []
-    while page := await services.persistence.assistants.search(limit=PAGE, offset=len(found)):
+    while page := await services.persistence.assistants.search(limit=PAGE_SIZE, offset=len(found)):
         found.extend(page)
-    return tool_names(found)
+    return assign_tool_names(found)
 
 
-def tool_names(assistants: Sequence[Assistant]) -> dict[str, Assistant]:
+def assign_tool_names(assistants: Sequence[Assistant]) -> dict[str, Assistant]:
     """Name tools after assistants, as far as MCP allows; one whose name is taken gets part of its id with it."""
     named: dict[str, Assistant] = {}
-    by_right = sorted(assistants, key=lambda one: (one.metadata.get("created_by") != "system", one.created_at))
-    for assistant in by_right:
-        plain = NOT_IN_NAMES.sub("_", assistant.name)[:NAME_LENGTH] or "assistant"
-        unique = f"{plain[: NAME_LENGTH - ID_LENGTH - 1]}_{assistant.assistant_id[-ID_LENGTH:]}"
+    in_order = sorted(assistants, key=lambda each: (each.metadata.get("created_by") != "system", each.created_at))
+    for assistant in in_order:
+        plain = INVALID_NAME_CHARS.sub("_", assistant.name)[:MAX_NAME_LENGTH] or "assistant"
+        unique = f"{plain[: MAX_NAME_LENGTH - ID_SUFFIX_LENGTH - 1]}_{assistant.assistant_id[-ID_SUFFIX_LENGTH:]}"
         named[next(name for name in (plain, unique, assistant.assistant_id) if name not in named)] = assistant
     names = {assistant.assistant_id: name for name, assistant in named.items()}
     return {names[assistant.assistant_id]: assistant for assistant in assistants}
 
 
-async def tool_listing(services: ApiServices) -> list[JsonObject]:
+async def list_tools(services: ApiServices) -> list[JsonObject]:
     """Describe every tool."""
-    named = await named_assistants(services)
+    named = await assistants_by_tool(services)
     graph_ids = {assistant.graph_id for assistant in named.values()} & set(services.graphs.graph_ids())
     inputs = {graph_id: tool_input(await input_schema(services, graph_id)) for graph_id in graph_ids}
     return [
@@ -78,7 +78,7 @@ async def tool_listing(services: ApiServices) -> list[JsonObject]:
             "title": assistant.name,
             "description": assistant.description or f"Tool based on the {assistant.name} assistant",
             "inputSchema": inputs[assistant.graph_id].schema,
-            "annotations": ANNOTATIONS,
+            "annotations": TOOL_ANNOTATIONS,
         }
         for name, assistant in named.items()
         if assistant.graph_id in inputs
@@ -90,15 +90,15 @@ class ToolInput:
     """What a tool takes: its schema, and how arguments become the graph's input."""
 
     schema: JsonObject
-    wrapped: bool = False
-    takes_text: bool = False
+    is_wrapped: bool = False
+    accepts_text: bool = False
 
     def graph_input(self, arguments: JsonObject) -> Any:
         """Give the graph's input."""
-        if self.wrapped:
+        if self.is_wrapped:
             return arguments.get("input")
         text = arguments.get("messages")
-        if self.takes_text and isinstance(text, str):
+        if self.accepts_text and isinstance(text, str):
             return {**arguments, "messages": [{"role": "user", "content": text}]}
         return arguments
 
@@ -110,31 +110,31 @@ def tool_input(schema: JsonObject | None) -> ToolInput:
     if schema.get("type") != "object":
         inner = {name: part for name, part in schema.items() if name != "$defs"}
         whole = {"type": "object", "properties": {"input": inner}, "required": ["input"]}
-        return ToolInput(_with_used_definitions(whole, schema.get("$defs", {})), wrapped=True)
+        return ToolInput(_prune_definitions(whole, schema.get("$defs", {})), is_wrapped=True)
     properties: JsonObject = schema.get("properties", {})
-    takes_text = properties.get("messages", {}).get("type") == "array"
-    if takes_text:
-        schema = {**schema, "properties": {**properties, "messages": MESSAGES}}
-    return ToolInput(_with_used_definitions(schema, schema.get("$defs", {})), takes_text=takes_text)
+    accepts_text = properties.get("messages", {}).get("type") == "array"
+    if accepts_text:
+        schema = {**schema, "properties": {**properties, "messages": MESSAGES_SCHEMA}}
+    return ToolInput(_prune_definitions(schema, schema.get("$defs", {})), accepts_text=accepts_text)
 
 
 def tool_result(body: bytes) -> JsonObject:
     """Give a tool's result for a run's: its JSON as text and, when it is an object, as it is; or its error."""
     value = loads(body)
     if isinstance(value, dict) and isinstance(error := value.get("__error__"), dict):
-        return failed_result(f"{error.get('error')}: {error.get('message')}")
+        return error_result(f"{error.get('error')}: {error.get('message')}")
     result: JsonObject = {"content": [{"type": "text", "text": body.decode()}]}
     if isinstance(value, dict):
         result["structuredContent"] = Fragment(body)
     return result
 
 
-def failed_result(text: str) -> JsonObject:
+def error_result(text: str) -> JsonObject:
     """Give a failed tool's result."""
     return {"isError": True, "content": [{"type": "text", "text": text}]}
 
 
-def _with_used_definitions(schema: JsonObject, definitions: JsonObject) -> JsonObject:
+def _prune_definitions(schema: JsonObject, definitions: JsonObject) -> JsonObject:
     """Keep only the definitions that something still points to."""
     schema = {name: part for name, part in schema.items() if name != "$defs"}
     used: JsonObject = {}
@@ -147,19 +147,19 @@ def _with_used_definitions(schema: JsonObject, definitions: JsonObject) -> JsonO
     return {**schema, "$defs": used} if used else schema
 
 
-async def permit_message(asked: AuthRequest) -> None:
+async def permit_message(auth: AuthRequest) -> None:
     """assistants.search for the tools that are there, threads.create_run for a call."""
     value: dict[str, Any] = {"graph_id": None, "metadata": {}, "limit": 1000, "offset": 0}
-    asked.filters["assistants"] = await asked.permit("assistants", "search", value)
-    if asked.fields.get("method") == "tools/call":
-        params = asked.fields.get("params")
+    auth.filters["assistants"] = await auth.permit("assistants", "search", value)
+    if auth.fields.get("method") == "tools/call":
+        params = auth.fields.get("params")
         # The tool's assistant is found among those that may be seen.
         fields: JsonObject = {"input": params.get("arguments") if isinstance(params, dict) else None}
-        await rules.permit_run(asked, fields, None)
-        asked.run_metadata = fields.get("metadata") or {}
+        await rules.permit_run(auth, fields, None)
+        auth.run_metadata = fields.get("metadata") or {}
 
 
-async def permit_end(_asked: AuthRequest) -> None:
+async def permit_end_session(_auth: AuthRequest) -> None:
     """Nothing: there are no sessions."""
 
 
@@ -172,13 +172,13 @@ async def permit_end(_asked: AuthRequest) -> None:
     errors=(202, 400),
     error_answers={400: "PlainError"},
 )
-async def message(request: Request) -> ASGIApp:
+async def handle_message(request: Request) -> ASGIApp:
     """Use assistants as MCP tools.
 
     Take one JSON-RPC message; the answer is plain JSON.
     """
-    if not any(kind in request.headers.get("accept", "") for kind in WANTED_TYPES):
-        return json_answer({"error": NOT_ACCEPTED}, status=400)
+    if not any(kind in request.headers.get("accept", "") for kind in ACCEPTED_TYPES):
+        return json_answer({"error": ACCEPT_ERROR}, status=400)
     try:
         received = await json_rpc.read_message(request)
         json_rpc.require_version(received)
@@ -192,33 +192,33 @@ async def message(request: Request) -> ASGIApp:
         # A notification, or an answer to a question that nobody asked.
         return Response(None, 202)
     try:
-        return await _called(get_services(request), request_id, received["method"], json_rpc.params_of(received))
+        return await _dispatch(get_services(request), request_id, received["method"], json_rpc.params_of(received))
     except json_rpc.RpcError as error:
         return json_rpc.error_answer(request_id, error)
 
 
-@endpoints("DELETE /mcp", permit_end, status=404, errors=())
+@endpoints("DELETE /mcp", permit_end_session, status=404, errors=())
 async def end_session(_request: Request) -> Response:
     """End a session, of which there are none."""
     return Response(None, 404)
 
 
-async def _called(services: ApiServices, request_id: json_rpc.RequestId, method: str, params: JsonObject) -> ASGIApp:
+async def _dispatch(services: ApiServices, request_id: json_rpc.RequestId, method: str, params: JsonObject) -> ASGIApp:
     if method == "tools/call":
         return await _call_tool(services, request_id, params)
     if method == "tools/list":
-        return json_rpc.rpc_answer(json_rpc.result_message(request_id, {"tools": await tool_listing(services)}))
+        return json_rpc.rpc_answer(json_rpc.result_message(request_id, {"tools": await list_tools(services)}))
     if method == "initialize":
-        return json_rpc.rpc_answer(json_rpc.result_message(request_id, _greeting(params)))
+        return json_rpc.rpc_answer(json_rpc.result_message(request_id, _initialize_result(params)))
     if method == "ping":
         return json_rpc.rpc_answer(json_rpc.result_message(request_id, {}))
     raise json_rpc.RpcError(json_rpc.METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
 
 
-def _greeting(params: JsonObject) -> JsonObject:
-    wanted = params.get("protocolVersion")
+def _initialize_result(params: JsonObject) -> JsonObject:
+    version = params.get("protocolVersion")
     return {
-        "protocolVersion": wanted if wanted in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[0],
+        "protocolVersion": version if version in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[0],
         "capabilities": {"tools": {"listChanged": False}},
         "serverInfo": SERVER_INFO,
     }
@@ -227,21 +227,21 @@ def _greeting(params: JsonObject) -> JsonObject:
 async def _call_tool(services: ApiServices, request_id: json_rpc.RequestId, params: JsonObject) -> KeepAliveJson:
     """Run the tool's assistant on a thread of its own; a client that leaves takes the run with it."""
     name, arguments = params.get("name"), params.get("arguments")
-    assistant = (await named_assistants(services)).get(name) if isinstance(name, str) else None
+    assistant = (await assistants_by_tool(services)).get(name) if isinstance(name, str) else None
     if assistant is None or assistant.graph_id not in services.graphs.graph_ids():
         raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, f"Unknown tool: {str(name)[:200]}")
     if not isinstance(arguments, dict | None):
         raise json_rpc.RpcError(json_rpc.INVALID_PARAMS, "Invalid arguments: must be an object")
-    taken = tool_input(await input_schema(services, assistant.graph_id))
-    fields = {"assistant_id": assistant.assistant_id, "input": taken.graph_input(arguments or {})}
-    wanted = run_request(services, checked_body(fields, STATELESS_RUN), assistant, None)
-    started = await services.engine.start_run(wanted.new_run)
-    result = _result(request_id, started.result())
+    tool = tool_input(await input_schema(services, assistant.graph_id))
+    fields = {"assistant_id": assistant.assistant_id, "input": tool.graph_input(arguments or {})}
+    run = run_request(services, checked_body(fields, STATELESS_RUN), assistant, None)
+    started = await services.engine.start_run(run.new_run)
+    result = _call_result(request_id, started.result())
     return KeepAliveJson(result, {}, on_disconnect=disconnect_callback(services.engine, started.run))
 
 
-async def _result(request_id: json_rpc.RequestId, ended: Awaitable[bytes]) -> bytes:
+async def _call_result(request_id: json_rpc.RequestId, body: Awaitable[bytes]) -> bytes:
     try:
-        return json_rpc.result_message(request_id, tool_result(await ended))
+        return json_rpc.result_message(request_id, tool_result(await body))
     except NotFound:
-        return json_rpc.result_message(request_id, failed_result("The run was deleted before it ended."))
+        return json_rpc.result_message(request_id, error_result("The run was deleted before it ended."))

@@ -27,13 +27,13 @@ from toolweave.runtime.events.log import ThreadLog
 from toolweave.runtime.models import JsonObject, StreamEvent
 
 # Carries out what is not about subscriptions: the endpoint that takes commands by HTTP.
-CarryOut = Callable[[bytes], Awaitable[bytes]]
+Execute = Callable[[bytes], Awaitable[bytes]]
 # Lets the client in, or raises.
 Admit = Callable[[], Awaitable[object]]
-MOST_SUBSCRIPTIONS = 100
+MAX_SUBSCRIPTIONS = 100
 # Clients read a close code of 4000 plus an HTTP status as that status, and do not come back for most of 4xx.
-STATUS_CODES = 4000
-TOO_FAR_BEHIND = 1013
+CLOSE_CODE_BASE = 4000
+CLOSE_TOO_SLOW = 1013
 
 
 class SocketSession:
@@ -43,23 +43,23 @@ class SocketSession:
     event that several subscriptions ask for is sent once.
     """
 
-    def __init__(self, websocket: WebSocket, log: ThreadLog, thread_id: str, carry_out: CarryOut, admit: Admit) -> None:
+    def __init__(self, websocket: WebSocket, log: ThreadLog, thread_id: str, execute: Execute, admit: Admit) -> None:
         self._websocket = websocket
         self._log = log
         self._thread_id = thread_id
-        self._carry_out = carry_out
+        self._execute = execute
         self._admit = admit
         self._admitted = False
-        self._sending = asyncio.Lock()
+        self._send_lock = asyncio.Lock()
         # Live events count from the number up to which a subscription was given the kept ones.
         self._subscriptions: dict[str, tuple[EventFilter, int]] = {}
         self._sent_through = 0
 
     async def run(self) -> bool:
         """Serve the client until it leaves; True when the thread's events have ended before."""
-        async with self._log.listen(self._thread_id, self._wants) as heard:
+        async with self._log.listen(self._thread_id, self._is_subscribed) as subscription:
             try:
-                async with run_until_first(self._hear_client(), self._tell(heard)) as tasks:
+                async with run_until_first(self._receive_commands(), self._send_live_events(subscription)) as tasks:
                     for task in tasks:
                         if task.done():
                             task.result()
@@ -67,71 +67,71 @@ class SocketSession:
             except WebSocketDisconnect:
                 return False
 
-    def _wants(self, event: StreamEvent) -> bool:
-        return any(event.seq > after and wanted.matches(event) for wanted, after in self._subscriptions.values())
+    def _is_subscribed(self, event: StreamEvent) -> bool:
+        return any(event.seq > after and each.matches(event) for each, after in self._subscriptions.values())
 
-    async def _tell(self, heard: Subscription) -> None:
-        async for batch in heard.batches():
-            async with self._sending:
+    async def _send_live_events(self, subscription: Subscription) -> None:
+        async for batch in subscription.batches():
+            async with self._send_lock:
                 await self._send_events(batch)
 
-    async def _hear_client(self) -> None:
+    async def _receive_commands(self) -> None:
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
                 return
             text = message.get("text")
             data: bytes = message.get("bytes") or b"" if text is None else text.encode("utf-8", "replace")
-            async with self._sending:
-                await self._websocket.send_text(dumps(await self._answer(data)).decode())
+            async with self._send_lock:
+                await self._websocket.send_text(dumps(await self._handle_command(data)).decode())
 
-    async def _answer(self, data: bytes) -> JsonObject:
+    async def _handle_command(self, data: bytes) -> JsonObject:
         if await has_more_values(data):
-            return protocol.malformed(None, too_many_values())
+            return protocol.malformed_response(None, too_many_values())
         try:
             value = loads(data)
         except ValueError:
-            return protocol.malformed(None, protocol.NOT_JSON)
-        command = protocol.read_command(value)
+            return protocol.malformed_response(None, protocol.NOT_JSON)
+        command = protocol.parse_command(value)
         if command is None:
-            return protocol.malformed(value)
+            return protocol.malformed_response(value)
         try:
             if command.method in ("subscription.subscribe", "subscription.reconnect"):
-                answer = protocol.success(command, await self._subscribe(command))
+                answer = protocol.success_response(command, await self._subscribe(command))
             elif command.method == "subscription.unsubscribe":
-                answer = protocol.success(command, self._unsubscribe(command))
+                answer = protocol.success_response(command, self._unsubscribe(command))
             else:
-                answer = loads(await self._carry_out(data))
+                answer = loads(await self._execute(data))
         except ToolweaveError as error:
-            answer = protocol.refused(command, error)
+            answer = protocol.command_error_response(command, error)
         except HTTPException as error:
-            answer = protocol.refusal(command.id, "unknown_error", f"{error.status_code}: {error.detail}")
+            answer = protocol.error_response(command.id, "unknown_error", f"{error.status_code}: {error.detail}")
         if self._sent_through or answer["type"] == "success":
             answer["meta"] = {"applied_through_seq": self._sent_through}
         return answer
 
     async def _subscribe(self, command: protocol.ProtocolCommand) -> JsonObject:
-        channels = protocol.checked_channels(command)
-        if len(self._subscriptions) >= MOST_SUBSCRIPTIONS:
-            raise protocol.RefusedCommand(
-                "invalid_argument", f"More than {MOST_SUBSCRIPTIONS} subscriptions of one connection."
+        channels = protocol.require_channels(command)
+        if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
+            raise protocol.CommandError(
+                "invalid_argument", f"More than {MAX_SUBSCRIPTIONS} subscriptions of one connection."
             )
-        wanted, number = protocol.event_filter(command.params, channels), str(uuid4())
-        upto = self._log.last_seq(self._thread_id)
-        self._subscriptions[number] = (wanted, upto)
+        event_filter, subscription_id = protocol.event_filter(command.params, channels), str(uuid4())
+        last_seq = self._log.last_seq(self._thread_id)
+        self._subscriptions[subscription_id] = (event_filter, last_seq)
         replayed = 0
-        async for batch in self._log.read_stored(self._thread_id, wanted, protocol.since(command.params)):
-            kept = [event for event in batch if event.seq <= upto]
-            replayed += len(kept)
-            await self._send_events(kept)
+        async for batch in self._log.read_stored(self._thread_id, event_filter, protocol.parse_since(command.params)):
+            stored = [event for event in batch if event.seq <= last_seq]
+            replayed += len(stored)
+            await self._send_events(stored)
         if command.method == "subscription.reconnect":
-            return {"subscription_id": number, "restored": True, "missed_events": replayed}
-        return {"subscription_id": number, "replayed_events": replayed}
+            return {"subscription_id": subscription_id, "restored": True, "missed_events": replayed}
+        return {"subscription_id": subscription_id, "replayed_events": replayed}
 
     def _unsubscribe(self, command: protocol.ProtocolCommand) -> JsonObject:
-        number = protocol.subscription_id(command)
-        if self._subscriptions.pop(number, None) is None:
-            raise protocol.RefusedCommand("no_such_subscription", f"Unknown subscription: {number[:200]}")
+        subscription_id = protocol.subscription_id(command)
+        if self._subscriptions.pop(subscription_id, None) is None:
+            raise protocol.CommandError("no_such_subscription", f"Unknown subscription: {subscription_id[:200]}")
         return {}
 
     async def _send_events(self, events: list[StreamEvent]) -> None:
@@ -144,12 +144,10 @@ class SocketSession:
             await self._websocket.send_text(event.data.decode())
 
 
-def event_sockets(admitting: Iterable[Endpoint], endpoints: Iterable[Endpoint]) -> list[WebSocketRoute]:
+def websocket_routes(sockets: Iterable[Endpoint], endpoints: Iterable[Endpoint]) -> list[WebSocketRoute]:
     """Make the route of what admits a client; the endpoint for commands takes those that it sends."""
     handlers = {each.path: each.handler for each in endpoints}
-    return [
-        WebSocketRoute(each.path, partial(_connect, each.handler, handlers[protocol.COMMANDS])) for each in admitting
-    ]
+    return [WebSocketRoute(each.path, partial(_connect, each.handler, handlers[protocol.COMMANDS])) for each in sockets]
 
 
 async def _connect(admit: Handler, command: Handler, websocket: WebSocket) -> None:
@@ -161,11 +159,11 @@ async def _connect(admit: Handler, command: Handler, websocket: WebSocket) -> No
 
 async def _serve(websocket: WebSocket, admit: Handler, command: Handler) -> tuple[int | None, str]:
     """Serve one client; gives the code to close with, None when it has left by itself."""
-    request = _request(websocket.scope, b"", "GET")
+    request = _http_request(websocket.scope, b"", "GET")
     services = get_services(request)
 
-    async def carry_out(data: bytes) -> bytes:
-        answer = await command(_request(websocket.scope, data, "POST"))
+    async def execute(data: bytes) -> bytes:
+        answer = await command(_http_request(websocket.scope, data, "POST"))
         if isinstance(answer, LargeJson):
             return b"".join(await answer.encoded_chunks())
         return bytes(answer.body) if isinstance(answer, Response) else b""
@@ -174,17 +172,17 @@ async def _serve(websocket: WebSocket, admit: Handler, command: Handler) -> tupl
         thread_id = parse_uuid(websocket.path_params["thread_id"], "thread")
         await admit(request)
         log = services.engine.runtime.publishers.log
-        if not await SocketSession(websocket, log, thread_id, carry_out, partial(admit, request)).run():
+        if not await SocketSession(websocket, log, thread_id, execute, partial(admit, request)).run():
             return None, ""
         await services.persistence.threads.get(thread_id)
     except ToolweaveError as error:
-        return STATUS_CODES + status_of(error), str(error)[:100]
+        return CLOSE_CODE_BASE + status_of(error), str(error)[:100]
     except HTTPException as error:
-        return STATUS_CODES + error.status_code, str(error.detail)[:100]
-    return TOO_FAR_BEHIND, "Read faster, or subscribe to less."
+        return CLOSE_CODE_BASE + error.status_code, str(error.detail)[:100]
+    return CLOSE_TOO_SLOW, "Read faster, or subscribe to less."
 
 
-def _request(scope: Scope, body: bytes, method: str) -> Request:
+def _http_request(scope: Scope, body: bytes, method: str) -> Request:
     """Dress a message as the HTTP request it could have been, so that the same guards and handlers see it."""
 
     async def receive() -> Message:

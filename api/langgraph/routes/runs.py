@@ -41,16 +41,16 @@ from toolweave.runtime.events.channel import EventFilter, parse_event_id
 from toolweave.runtime.models import CancelAction, Run, StreamEvent, run_json
 from toolweave.runtime.runs.engine import EmbeddedEngine
 
-RUN = "/threads/{thread_id}/runs/{run_id}"
-CANCEL, CANCEL_MANY = f"{RUN}/cancel", "/runs/cancel"
+RUN_PATH = "/threads/{thread_id}/runs/{run_id}"
+CANCEL_PATH, CANCEL_MANY_PATH = f"{RUN_PATH}/cancel", "/runs/cancel"
 NOTHING_TO_CANCEL = "No runs found to cancel."
 # In a 200 answer, where the reference server has it: clients of join read the error out of the body.
 UNKNOWN_RUN = {"error": "HTTPException", "message": "404: Run not found"}
 
 endpoints = Endpoints("Thread Runs", "disable_runs")
 stateless = Endpoints("Stateless Runs", "disable_runs")
-_CREATED = (400, 404, 409, 422)
-_CREATED_STATELESS = (400, 404, 422)
+_ERRORS = (400, 404, 409, 422)
+_STATELESS_ERRORS = (400, 404, 422)
 _LIST_QUERY = (
     LIMIT_PARAM,
     OFFSET_PARAM,
@@ -70,17 +70,17 @@ _JOIN_QUERY = (
 )
 
 
-@stateless("POST /runs", rules.create_run, "RunCreateStateless", "Run", read=False, errors=_CREATED_STATELESS)
-@endpoints("POST /threads/{thread_id}/runs", rules.create_run, "RunCreateStateful", "Run", read=False, errors=_CREATED)
+@stateless("POST /runs", rules.create_run, "RunCreateStateless", "Run", read=False, errors=_STATELESS_ERRORS)
+@endpoints("POST /threads/{thread_id}/runs", rules.create_run, "RunCreateStateful", "Run", read=False, errors=_ERRORS)
 async def create(request: Request) -> Response:
     """Create a run.
 
     Answer at once; the run executes in the background.
     """
     services = get_services(request)
-    wanted = await _wanted(request, services)
-    run = (await services.engine.start_run(wanted.new_run)).run
-    return json_answer(run_json(run), headers={"content-location": _path(request, run), **wanted.headers})
+    requested = await _read_run_request(request, services)
+    run = (await services.engine.start_run(requested.new_run)).run
+    return json_answer(run_json(run), headers={"content-location": _client_path(request, run), **requested.headers})
 
 
 @endpoints("GET /threads/{thread_id}/runs", rules.list_runs, answer="Run[]", query=_LIST_QUERY)
@@ -100,7 +100,7 @@ async def list_runs(request: Request, thread_id: str) -> Response:
     "RunCreateStateless",
     read=False,
     media_type=SSE,
-    errors=_CREATED_STATELESS,
+    errors=_STATELESS_ERRORS,
     query=_STREAM_QUERY,
 )
 @endpoints(
@@ -109,7 +109,7 @@ async def list_runs(request: Request, thread_id: str) -> Response:
     "RunCreateStateful",
     read=False,
     media_type=SSE,
-    errors=_CREATED,
+    errors=_ERRORS,
     query=_STREAM_QUERY,
 )
 async def stream(request: Request) -> EventStream:
@@ -120,33 +120,33 @@ async def stream(request: Request) -> EventStream:
     if "thread_id" in request.path_params and not is_uuid(request.path_params["thread_id"]):
         raise HTTPException(400, "badly formed hexadecimal UUID string")
     services = get_services(request)
-    wanted = await _wanted(request, services)
-    started = await services.engine.start_run(wanted.new_run, listen=True)
+    requested = await _read_run_request(request, services)
+    started = await services.engine.start_run(requested.new_run, listen=True)
     assert started.events is not None  # noqa: S101 - asked for
-    headers = {**_located(_path(request, started.run), "stream"), **wanted.headers}
+    headers = {**_headers(_client_path(request, started.run), "stream"), **requested.headers}
     # `namespace`, repeated or a JSON list; `stream_mode` is in the body.
     shown = run_filter((), _namespaces(request))
-    on_disconnect = disconnect_callback(services.engine, started.run, enabled=wanted.cancel_on_disconnect)
+    on_disconnect = disconnect_callback(services.engine, started.run, enabled=requested.cancel_on_disconnect)
     return EventStream(started.events.batches(), headers, only=shown, on_disconnect=on_disconnect)
 
 
-@stateless("POST /runs/batch", rules.create_runs, "RunBatchCreate", "Run[]", errors=_CREATED_STATELESS)
+@stateless("POST /runs/batch", rules.create_runs, "RunBatchCreate", "Run[]", errors=_STATELESS_ERRORS)
 async def batch(request: Request, body: Body) -> Response:
     """Create several runs.
 
     None is created when one of them is not valid.
     """
     services = get_services(request)
-    checked = [await _checked(checked_body(one, STATELESS_RUN), services, stateless=True) for one in body.value]
-    wanted = [await _found(one, services, None) for one in checked]
-    runs = [(await services.engine.start_run(one.new_run)).run for one in wanted]
-    ignored = dict.fromkeys(name for one in wanted for name in one.ignored)
+    bodies = [await _check_body(checked_body(given, STATELESS_RUN), services, stateless=True) for given in body.value]
+    requests = [await _build_run_request(each, services, None) for each in bodies]
+    runs = [(await services.engine.start_run(each.new_run)).run for each in requests]
+    ignored = dict.fromkeys(name for each in requests for name in each.ignored)
     return json_answer([run_json(run) for run in runs], headers=ignored_header(tuple(ignored)))
 
 
-@stateless("POST /runs/wait", rules.create_run, "RunCreateStateless", "Any", read=False, errors=_CREATED_STATELESS)
+@stateless("POST /runs/wait", rules.create_run, "RunCreateStateless", "Any", read=False, errors=_STATELESS_ERRORS)
 @endpoints(
-    "POST /threads/{thread_id}/runs/wait", rules.create_run, "RunCreateStateful", "Any", read=False, errors=_CREATED
+    "POST /threads/{thread_id}/runs/wait", rules.create_run, "RunCreateStateful", "Any", read=False, errors=_ERRORS
 )
 async def wait(request: Request) -> KeepAliveJson:
     """Create a run and wait for it.
@@ -154,20 +154,20 @@ async def wait(request: Request) -> KeepAliveJson:
     Answer with its result.
     """
     services = get_services(request)
-    wanted = await _wanted(request, services)
-    started = await services.engine.start_run(wanted.new_run)
-    on_disconnect = disconnect_callback(services.engine, started.run, enabled=wanted.cancel_on_disconnect)
-    headers = {**_located(run_path(started.run), "join"), **wanted.headers}
-    return KeepAliveJson(_or_unknown(started.result()), headers, on_disconnect=on_disconnect)
+    requested = await _read_run_request(request, services)
+    started = await services.engine.start_run(requested.new_run)
+    on_disconnect = disconnect_callback(services.engine, started.run, enabled=requested.cancel_on_disconnect)
+    headers = {**_headers(run_path(started.run), "join"), **requested.headers}
+    return KeepAliveJson(_result_or_unknown(started.result()), headers, on_disconnect=on_disconnect)
 
 
-@endpoints(f"GET {RUN}", rules.read_run, answer="Run")
+@endpoints(f"GET {RUN_PATH}", rules.read_run, answer="Run")
 async def get(request: Request, thread_id: str, run_id: str) -> Response:
     """Get a run."""
     return json_answer(run_json(await get_services(request).persistence.runs.get(thread_id, run_id)))
 
 
-@endpoints(f"DELETE {RUN}", rules.delete_run, status=204, errors=(404, 409, 422))
+@endpoints(f"DELETE {RUN_PATH}", rules.delete_run, status=204, errors=(404, 409, 422))
 async def delete(request: Request, thread_id: str, run_id: str) -> Response:
     """Delete a run.
 
@@ -177,23 +177,23 @@ async def delete(request: Request, thread_id: str, run_id: str) -> Response:
     return Response(None, 204)
 
 
-@endpoints(f"GET {RUN}/join", rules.join_run, answer="Any", errors=(422,), query=(_CANCEL_ON_DISCONNECT,))
+@endpoints(f"GET {RUN_PATH}/join", rules.join_run, answer="Any", errors=(422,), query=(_CANCEL_ON_DISCONNECT,))
 async def join(request: Request, thread_id: str, run_id: str) -> KeepAliveJson:
     """Wait for a run.
 
     Answer with its result as soon as it has ended (5.2).
     """
     services = get_services(request)
-    headers = _located(f"/threads/{thread_id}/runs/{run_id}", "join")
+    headers = _headers(f"/threads/{thread_id}/runs/{run_id}", "join")
     try:
         run = await services.persistence.runs.get(thread_id, run_id)
     except NotFound:
-        return KeepAliveJson(_unknown(), headers)
+        return KeepAliveJson(_unknown_run(), headers)
     on_disconnect = disconnect_callback(services.engine, run, enabled=_CANCEL_ON_DISCONNECT.read(request))
-    return KeepAliveJson(_or_unknown(services.engine.wait_for_run(run)), headers, on_disconnect=on_disconnect)
+    return KeepAliveJson(_result_or_unknown(services.engine.wait_for_run(run)), headers, on_disconnect=on_disconnect)
 
 
-@endpoints(f"GET {RUN}/stream", rules.join_run, media_type=SSE, errors=(422,), query=_JOIN_QUERY)
+@endpoints(f"GET {RUN_PATH}/stream", rules.join_run, media_type=SSE, errors=(422,), query=_JOIN_QUERY)
 async def join_stream(request: Request, thread_id: str, run_id: str) -> EventStream:
     """Stream a run's events.
 
@@ -204,8 +204,8 @@ async def join_stream(request: Request, thread_id: str, run_id: str) -> EventStr
     try:
         run = await services.persistence.runs.get(thread_id, run_id)
     except NotFound:
-        return EventStream(_only(StreamEvent(1, "error", dumps(UNKNOWN_RUN), None)), _located(path, "stream"))
-    return _joined(request, services, run, path)
+        return EventStream(_events(StreamEvent(1, "error", dumps(UNKNOWN_RUN), None)), _headers(path, "stream"))
+    return _join_events(request, services, run, path)
 
 
 @stateless("GET /runs/{run_id}/stream", rules.read_stateless_run, media_type=SSE, query=_JOIN_QUERY)
@@ -218,18 +218,18 @@ async def join_stateless_stream(request: Request, run_id: str) -> EventStream:
     path = f"/runs/{run_id}"
     run = await services.persistence.runs.find(run_id)
     if run is not None:
-        return _joined(request, services, run, path)
+        return _join_events(request, services, run, path)
     ended = services.engine.runtime.log.ended_runs.find(run_id)
     if ended is None:
         raise NotFound("Run not found")
     # What is left of a stream whose run is gone.
-    _, after = _position(request)
-    left = () if after is None else [event for event in ended.events if event.seq > after]
-    return EventStream(_only(*left), _located(path, "stream"), only=_joined_filter(request))
+    _, after = _last_event_id(request)
+    events = () if after is None else [event for event in ended.events if event.seq > after]
+    return EventStream(_events(*events), _headers(path, "stream"), only=_join_filter(request))
 
 
 @endpoints(
-    f"POST {CANCEL}",
+    f"POST {CANCEL_PATH}",
     rules.cancel_run,
     answer="Any",
     errors=(202, 404, 422),
@@ -246,15 +246,15 @@ async def cancel(request: Request, thread_id: str, run_id: str) -> Response | Ke
     services = get_services(request)
     try:
         run = await services.persistence.runs.get(thread_id, run_id)
-        await services.engine.cancel_run(run.thread_id, run.run_id, action, wait=False, reason=_why(action, CANCEL))
+        await services.engine.cancel_run(run.thread_id, run.run_id, action, wait=False, reason=_reason(action, CANCEL_PATH))
     except NotFound:
         raise NotFound(NOTHING_TO_CANCEL) from None
     return (
-        KeepAliveJson(_ended(services.engine, run), _located(run_path(run), "join")) if waits else Response(None, 202)
+        KeepAliveJson(_run_end(services.engine, run), _headers(run_path(run), "join")) if waits else Response(None, 202)
     )
 
 
-@endpoints(f"POST {CANCEL_MANY}", rules.cancel_runs, "RunsCancel", status=204, errors=(404, 422), query=(_ACTION,))
+@endpoints(f"POST {CANCEL_MANY_PATH}", rules.cancel_runs, "RunsCancel", status=204, errors=(404, 422), query=(_ACTION,))
 async def cancel_many(request: Request, body: Body) -> Response:
     """Cancel runs.
 
@@ -263,35 +263,35 @@ async def cancel_many(request: Request, body: Body) -> Response:
     action = _ACTION.read(request)
     services = get_services(request)
     cancelled = 0
-    for thread_id, run_id in await _chosen(body, services):
+    for thread_id, run_id in await _select_runs(body, services):
         with suppress(NotFound):
-            await services.engine.cancel_run(thread_id, run_id, action, wait=False, reason=_why(action, CANCEL_MANY))
+            await services.engine.cancel_run(thread_id, run_id, action, wait=False, reason=_reason(action, CANCEL_MANY_PATH))
             cancelled += 1
     if not cancelled:
         raise NotFound(NOTHING_TO_CANCEL)
     return Response(None, 204)
 
 
-async def _wanted(request: Request, services: ApiServices) -> RunRequest:
+async def _read_run_request(request: Request, services: ApiServices) -> RunRequest:
     """Read the run to create: on the thread of the path, or on one of its own."""
     if "thread_id" not in request.path_params:
-        return await _found(
-            await _checked(await read_body(request, STATELESS_RUN), services, stateless=True), services, None
+        return await _build_run_request(
+            await _check_body(await read_body(request, STATELESS_RUN), services, stateless=True), services, None
         )
     thread_id = path_uuid(request, "thread")
-    body = await _checked(await read_body(request, STATEFUL_RUN), services, stateless=False)
-    wanted = await _found(body, services, thread_id)
-    await require_start_checkpoint(services, wanted.new_run)
-    return wanted
+    body = await _check_body(await read_body(request, STATEFUL_RUN), services, stateless=False)
+    requested = await _build_run_request(body, services, thread_id)
+    await require_start_checkpoint(services, requested.new_run)
+    return requested
 
 
-async def _checked(body: Body, services: ApiServices, *, stateless: bool) -> Body:
+async def _check_body(body: Body, services: ApiServices, *, stateless: bool) -> Body:
     check_run_fields(body, stateless=stateless)
     await services.webhooks.check_url(body.get("webhook"))
     return body
 
 
-async def _found(body: Body, services: ApiServices, thread_id: str | None) -> RunRequest:
+async def _build_run_request(body: Body, services: ApiServices, thread_id: str | None) -> RunRequest:
     try:
         assistant = await services.find_assistant(body.fields["assistant_id"])
     except NotFound:
@@ -299,12 +299,12 @@ async def _found(body: Body, services: ApiServices, thread_id: str | None) -> Ru
     return run_request(services, body, assistant, thread_id)
 
 
-async def _chosen(body: Body, services: ApiServices) -> list[tuple[str, str]]:
+async def _select_runs(body: Body, services: ApiServices) -> list[tuple[str, str]]:
     """Name the runs to cancel by thread and run id, the last to start first: no run begins on a freed thread."""
     if status := body.get("status"):
-        wanted = ("pending", "running") if status == "all" else (status,)
+        statuses = ("pending", "running") if status == "all" else (status,)
         active = await services.persistence.runs.list_active()
-        return [(run.thread_id, run.run_id) for run in reversed(active) if run.status in wanted]
+        return [(run.thread_id, run.run_id) for run in reversed(active) if run.status in statuses]
     thread_id = parse_uuid(body.fields["thread_id"], "thread")
     return [
         (thread_id, run_id)
@@ -312,19 +312,19 @@ async def _chosen(body: Body, services: ApiServices) -> list[tuple[str, str]]:
     ]
 
 
-def _joined(request: Request, services: ApiServices, run: Run, path: str) -> EventStream:
+def _join_events(request: Request, services: ApiServices, run: Run, path: str) -> EventStream:
     """Send a run's events: all after Last-Event-ID when it is resumable, else those from now on (6.2).
 
     After a kill of the server, the client may have received one to five events that are not sent again: they were not
     on disk yet (docs/compatibility.md, "Replay after a crash").
     """
-    last_id, after = _position(request)
-    events = _only() if last_id is not None and after is None else services.engine.event_batches(run, after)
+    last_id, after = _last_event_id(request)
+    events = _events() if last_id is not None and after is None else services.engine.event_batches(run, after)
     on_disconnect = disconnect_callback(services.engine, run, enabled=_CANCEL_ON_DISCONNECT.read(request))
-    return EventStream(events, _located(path, "stream"), only=_joined_filter(request), on_disconnect=on_disconnect)
+    return EventStream(events, _headers(path, "stream"), only=_join_filter(request), on_disconnect=on_disconnect)
 
 
-def _joined_filter(request: Request) -> EventFilter:
+def _join_filter(request: Request) -> EventFilter:
     """Read what a joined stream is limited to: `stream_mode` and `namespace`, the union of all that are given."""
     return run_filter(query_list(request, "stream_mode"), _namespaces(request))
 
@@ -333,7 +333,7 @@ def _namespaces(request: Request) -> Sequence[str]:
     return query_list(request, "namespace", keep_empty=True)
 
 
-def _position(request: Request) -> tuple[str | None, int | None]:
+def _last_event_id(request: Request) -> tuple[str | None, int | None]:
     """Read Last-Event-ID: as it is, and the number after which to go on (None without one, and for garbage)."""
     last_id = request.headers.get("last-event-id")
     return last_id, None if last_id is None else parse_event_id(last_id)
@@ -344,34 +344,34 @@ def run_path(run: Run) -> str:
     return f"/threads/{run.thread_id}/runs/{run.run_id}"
 
 
-def _path(request: Request, run: Run) -> str:
+def _client_path(request: Request, run: Run) -> str:
     return run_path(run) if "thread_id" in request.path_params else f"/runs/{run.run_id}"
 
 
-def _located(path: str, joining: str) -> dict[str, str]:
-    return {"location": f"{path}/{joining}", "content-location": path}
+def _headers(path: str, action: str) -> dict[str, str]:
+    return {"location": f"{path}/{action}", "content-location": path}
 
 
-def _why(action: CancelAction, path: str) -> str:
+def _reason(action: CancelAction, path: str) -> str:
     return f"{action} requested via POST {path}"
 
 
-async def _or_unknown(result: Awaitable[bytes]) -> bytes:
+async def _result_or_unknown(result: Awaitable[bytes]) -> bytes:
     try:
         return await result
     except NotFound:
-        return await _unknown()
+        return await _unknown_run()
 
 
-async def _unknown() -> bytes:
+async def _unknown_run() -> bytes:
     return dumps({"__error__": UNKNOWN_RUN})
 
 
-async def _ended(engine: EmbeddedEngine, run: Run) -> bytes:
+async def _run_end(engine: EmbeddedEngine, run: Run) -> bytes:
     with suppress(NotFound):
         await engine.wait_for_run(run)
     return b"{}"
 
 
-async def _only(*events: StreamEvent) -> AsyncGenerator[Sequence[StreamEvent]]:
+async def _events(*events: StreamEvent) -> AsyncGenerator[Sequence[StreamEvent]]:
     yield events

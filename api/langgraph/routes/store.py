@@ -20,7 +20,7 @@ from toolweave.runtime.persistence.store_items import is_tool_results
 
 # LangGraph keeps this root to itself.
 RESERVED_ROOT = "langgraph"
-ITEM = ("namespace", "key", "value", "created_at", "updated_at")
+ITEM_FIELDS = ("namespace", "key", "value", "created_at", "updated_at")
 
 endpoints = Endpoints("Store", "disable_store")
 _REFRESH = QueryParam("refresh_ttl", BOOLEAN)
@@ -34,12 +34,12 @@ class BadLabelError(RequestError):
 @endpoints("PUT /store/items", rules.put_item, "StorePutRequest", status=204, errors=(400, 422))
 async def put(request: Request, body: Body) -> Response:
     """Store an item."""
-    namespace = labels(body.fields["namespace"])
+    namespace = parse_namespace(body.fields["namespace"])
     if not namespace:
         raise BadRequest("Namespace cannot be empty.")
     if namespace[0] == RESERVED_ROOT:
         raise BadRequest(f'Root label for namespace cannot be "{RESERVED_ROOT}". Got: {namespace}')
-    _refuse_kept(namespace)
+    _refuse_tool_results(namespace)
     await _store(request).aput(
         namespace, body.fields["key"], body.fields["value"], body.get("index"), ttl=body.get("ttl", NOT_PROVIDED)
     )
@@ -59,12 +59,12 @@ async def get(request: Request) -> Response:
 
     Null when there is none.
     """
-    namespace = labels(request.query_params.get("namespace", "").split("."))
+    namespace = parse_namespace(request.query_params.get("namespace", "").split("."))
     key = request.query_params.get("key")
     if not key:
         return json_answer({"error": "Key is required"}, status=400)
     item = await _store(request).aget(namespace, key, refresh_ttl=_REFRESH.read(request))
-    return json_answer(None if item is None else row_json(item, *ITEM))
+    return json_answer(None if item is None else row_json(item, *ITEM_FIELDS))
 
 
 @endpoints("DELETE /store/items", rules.delete_item, "StoreDeleteRequest", status=204)
@@ -73,8 +73,8 @@ async def delete(request: Request, body: Body) -> Response:
 
     Nothing happens when there is none.
     """
-    namespace = labels(body.get("namespace", ()))
-    _refuse_kept(namespace)
+    namespace = parse_namespace(body.get("namespace", ()))
+    _refuse_tool_results(namespace)
     await _store(request).adelete(namespace, body.fields["key"])
     return Response(None, 204)
 
@@ -87,21 +87,21 @@ async def search(request: Request, body: Body) -> Response:
 
     They lie below a namespace.
     """
-    prefix, wanted = labels(body.get("namespace_prefix", ())), body.get("filter")
+    prefix, item_filter = parse_namespace(body.get("namespace_prefix", ())), body.get("filter")
     try:
-        check_item_filter(wanted)
+        check_item_filter(item_filter)
     except ValueError as error:
         raise BadRequest(str(error)) from None
     found = await _store(request).asearch(
         prefix,
-        filter=wanted,
+        filter=item_filter,
         # Zero counts as not given.
         limit=body.get("limit") or 10,
         offset=body.get("offset", 0),
         query=body.get("query"),
         refresh_ttl=body.get("refresh_ttl"),
     )
-    items = [{**row_json(item, *ITEM), "score": item.score} for item in found]
+    items = [{**row_json(item, *ITEM_FIELDS), "score": item.score} for item in found]
     return json_answer({"items": items})
 
 
@@ -111,7 +111,7 @@ async def namespaces(request: Request, body: Body) -> Response:
 
     Only those that have items.
     """
-    prefix, suffix = labels(body.get("prefix", ())), labels(body.get("suffix", ()))
+    prefix, suffix = parse_namespace(body.get("prefix", ())), parse_namespace(body.get("suffix", ()))
     found = await _store(request).alist_namespaces(
         prefix=prefix or None,
         suffix=suffix or None,
@@ -126,19 +126,19 @@ def _store(request: Request) -> SqliteStore:
     return get_services(request).persistence.store.without_tool_results()
 
 
-def _refuse_kept(namespace: tuple[str, ...]) -> None:
+def _refuse_tool_results(namespace: tuple[str, ...]) -> None:
     if is_tool_results(namespace):
         raise BadRequest("What is kept there belongs to a thread, and goes with it.")
 
 
-def labels(given: Sequence[str]) -> tuple[str, ...]:
+def parse_namespace(labels: Sequence[str]) -> tuple[str, ...]:
     """Give a namespace. Raises BadLabelError for a label that is empty or has a period or a NUL."""
-    for label in given:
+    for label in labels:
         if not label or "." in label or "\0" in label:
             raise BadLabelError(f"Namespace label '{label[:200]}' must be a non-empty string without periods")
-    return tuple(given)
+    return tuple(labels)
 
 
-async def answer_bad_label(_request: Request, error: Exception) -> Response:
+async def bad_label_response(_request: Request, error: Exception) -> Response:
     """Answer BadLabelError: the one error of the API that is no JSON and names no type (section 3)."""
     return Response(str(error), 422)

@@ -36,14 +36,7 @@ async def ok(request: Request) -> Response:
     return json_answer({"ok": True, "services": {}})
 
 
-@endpoints(
-    "GET /metrics",
-    None,
-    answer="Metrics",
-    media_type="text/plain",
-    switch="disable_meta",
-    query=(_FORMAT,),
-)
+@endpoints("GET /metrics", None, answer="Metrics", media_type="text/plain", switch="disable_meta", query=(_FORMAT,))
 async def metrics(request: Request) -> Response:
     """Show figures for operators.
 

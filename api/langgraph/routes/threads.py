@@ -23,7 +23,7 @@ from toolweave.runtime.events.thread_stream import StreamPosition, ThreadStreamM
 from toolweave.runtime.models import JsonObject, Thread, ThreadTtl, timestamp
 from toolweave.runtime.runs.cleanup import prune_threads
 
-MODES: tuple[ThreadStreamMode, ...] = get_args(ThreadStreamMode)
+STREAM_MODES: tuple[ThreadStreamMode, ...] = get_args(ThreadStreamMode)
 _SELECT = QueryParam("select", list_of(STRING))
 _SUBGRAPHS = QueryParam("subgraphs", FLAG)
 _LIMIT = QueryParam("limit", {**page_fields()["limit"], "default": 1})
@@ -43,31 +43,31 @@ async def prune(request: Request, body: Body) -> Response:
 
 
 @endpoints("GET /threads/{thread_id}/storage", rules.read_thread, answer="ThreadStorage")
-async def storage(request: Request, thread_id: str) -> Response:
+async def get_storage(request: Request, thread_id: str) -> Response:
     """Measure a thread.
 
     Count the bytes of its checkpoints.
     """
     persistence = get_services(request).persistence
     await persistence.threads.get(thread_id)
-    taken = await persistence.checkpointer.measure_storage(thread_id)
+    size = await persistence.checkpointer.measure_storage(thread_id)
     by_channel = {
-        name: {"versions": len(versions), "bytes": taken.channel_bytes.get(name, 0)}
-        for name, versions in taken.channel_versions.items()
+        name: {"versions": len(versions), "bytes": size.channel_bytes.get(name, 0)}
+        for name, versions in size.channel_versions.items()
     }
     channel_bytes = sum(channel["bytes"] for channel in by_channel.values())
     channels = {
-        "count": sum(map(len, taken.channel_versions.values())),
+        "count": sum(map(len, size.channel_versions.values())),
         "bytes": channel_bytes,
         "by_channel": by_channel,
     }
     return json_answer(
         {
             "thread_id": thread_id,
-            "total_bytes": taken.checkpoint_bytes + channel_bytes + taken.write_bytes,
-            "checkpoints": {"count": taken.checkpoints, "bytes": taken.checkpoint_bytes},
+            "total_bytes": size.checkpoint_bytes + channel_bytes + size.write_bytes,
+            "checkpoints": {"count": size.checkpoints, "bytes": size.checkpoint_bytes},
             "channel_values": channels,
-            "pending_writes": {"count": taken.writes, "bytes": taken.write_bytes},
+            "pending_writes": {"count": size.writes, "bytes": size.write_bytes},
         }
     )
 
@@ -85,13 +85,13 @@ async def create(request: Request, body: Body) -> Response:
     thread = await threads.create(
         thread_id, metadata=body.get("metadata", {}), if_exists=body.get("if_exists", "raise"), ttl=ttl
     )
-    headers = body.ignored_header(*without_effect(body, ttl))
+    headers = body.ignored_header(*ineffective_fields(body, ttl))
     if body.get("supersteps"):
-        return await _with_supersteps(services, thread_id, body.fields["supersteps"], headers)
+        return await _write_supersteps(services, thread_id, body.fields["supersteps"], headers)
     return json_answer(thread_json(thread), headers=headers)
 
 
-async def _with_supersteps(
+async def _write_supersteps(
     services: ApiServices, thread_id: str, supersteps: list[JsonObject], headers: dict[str, str]
 ) -> Response:
     try:
@@ -111,12 +111,12 @@ async def search(request: Request, body: Body) -> Response:
     """
     paths: dict[str, str] = body.get("extract", {})
     repository = get_services(request).persistence.threads
-    wanted = {"metadata": body.get("metadata"), "values": body.get("values"), "status": body.get("status")}
+    filters = {"metadata": body.get("metadata"), "values": body.get("values"), "status": body.get("status")}
     # No ids are no filter, as in the reference server.
     ids = [parse_uuid(thread_id, "thread") for thread_id in body.get("ids", ())] or None
     as_stored = not any(path.startswith("values") for path in paths.values())
-    find = partial(repository.search, ids=ids, **wanted, raw_values=as_stored)
-    return await page_answer(body, find, partial(repository.count, **wanted), thread_json, extract=paths)
+    find = partial(repository.search, ids=ids, **filters, raw_values=as_stored)
+    return await page_answer(body, find, partial(repository.count, **filters), thread_json, extract=paths)
 
 
 @endpoints("POST /threads/count", rules.search_threads, "ThreadCountRequest", "Count")
@@ -135,8 +135,8 @@ async def get(request: Request, thread_id: str) -> Response:
     With its time to live if `include` names it.
     """
     thread = await get_services(request).persistence.threads.get(thread_id)
-    wanted = {word.strip() for text in query_list(request, "include") for word in text.split(",")}
-    return json_answer({**thread_json(thread), **(ttl_json(thread) if "ttl" in wanted else {})})
+    included = {word.strip() for text in query_list(request, "include") for word in text.split(",")}
+    return json_answer({**thread_json(thread), **(ttl_json(thread) if "ttl" in included else {})})
 
 
 @endpoints("PATCH /threads/{thread_id}", rules.update_thread, "ThreadPatch", "Thread", errors=(204, 404, 422))
@@ -148,7 +148,7 @@ async def patch(request: Request, thread_id: str, body: Body) -> Response:
     threads = get_services(request).persistence.threads
     ttl = requested_ttl(body, threads.default_ttl)
     thread = await threads.patch(thread_id, body.get("metadata", {}), ttl)
-    headers = body.ignored_header(*without_effect(body, ttl))
+    headers = body.ignored_header(*ineffective_fields(body, ttl))
     if "return=minimal" in request.headers.get("prefer", ""):
         return Response(None, 204, headers)
     return json_answer(thread_json(thread), headers=headers)
@@ -168,10 +168,10 @@ async def copy(request: Request, thread_id: str) -> Response:
         raise Conflict("Conflict") from None
     target = str(uuid4())
     # The row comes first: what has none is cleared away.
-    made = thread_json(await persistence.threads.create(target, metadata=source.metadata))
+    created = thread_json(await persistence.threads.create(target, metadata=source.metadata))
     async with services.engine.claim_thread(target) as claim:
         await persistence.copy_thread_contents(thread_id, claim)
-    return json_answer({name: item for name, item in made.items() if name != "values"})
+    return json_answer({name: item for name, item in created.items() if name != "values"})
 
 
 @endpoints("DELETE /threads/{thread_id}", rules.delete_thread, status=204)
@@ -190,8 +190,8 @@ async def delete(request: Request, thread_id: str) -> Response:
     answer="Any",
     media_type=SSE,
     query=(
-        QueryParam("stream_modes", list_of(one_of(*MODES))),
-        QueryParam("stream_mode", list_of(one_of(*MODES))),
+        QueryParam("stream_modes", list_of(one_of(*STREAM_MODES))),
+        QueryParam("stream_mode", list_of(one_of(*STREAM_MODES))),
         QueryParam("Last-Event-ID", STRING, location="header"),
     ),
 )
@@ -201,22 +201,22 @@ async def stream(request: Request, thread_id: str) -> ASGIApp:
     Send what happens until the client leaves or the thread is deleted.
     """
     services = get_services(request)
-    modes, after = _modes(request), _position(request)
+    modes, after = _parse_modes(request), _parse_last_event_id(request)
     await services.persistence.threads.get(thread_id)
     return EventStream(services.engine.thread_events(thread_id, modes, after), {})
 
 
-def _modes(request: Request) -> frozenset[ThreadStreamMode]:
+def _parse_modes(request: Request) -> frozenset[ThreadStreamMode]:
     """Read the modes under both names that clients use: one by one, as a list, or separated by commas."""
-    written = [*query_list(request, "stream_modes"), *query_list(request, "stream_mode")]
-    words = [word.strip() for text in written for word in text.split(",")]
+    texts = [*query_list(request, "stream_modes"), *query_list(request, "stream_mode")]
+    words = [word.strip() for text in texts for word in text.split(",")]
     for word in words:
-        if word not in MODES:
+        if word not in STREAM_MODES:
             raise InvalidRequest(f"Invalid stream mode: {word[:200]}")
-    return frozenset(mode for mode in MODES if mode in words) or frozenset({"run_modes"})
+    return frozenset(mode for mode in STREAM_MODES if mode in words) or frozenset({"run_modes"})
 
 
-def _position(request: Request) -> StreamPosition | None:
+def _parse_last_event_id(request: Request) -> StreamPosition | None:
     last_id = request.headers.get("last-event-id")
     if not last_id:
         return None
@@ -233,7 +233,7 @@ def _position(request: Request) -> StreamPosition | None:
     "ThreadStateUpdated",
     errors=(400, 404, 409, 422),
 )
-async def post_state(request: Request, thread_id: str, body: Body) -> Response:
+async def update_state(request: Request, thread_id: str, body: Body) -> Response:
     """Update the state.
 
     Write values as if a node had returned them.
@@ -249,7 +249,7 @@ async def post_state(request: Request, thread_id: str, body: Body) -> Response:
 @endpoints(
     "POST /threads/{thread_id}/state/checkpoint", rules.read_thread, "ThreadStateCheckpointRequest", "ThreadState"
 )
-async def post_state_at(request: Request, thread_id: str, body: Body) -> Response:
+async def get_state_at(request: Request, thread_id: str, body: Body) -> Response:
     """Get the state at a checkpoint.
 
     The checkpoint may lie in a subgraph.
@@ -304,14 +304,14 @@ async def search_history(request: Request, thread_id: str, body: Body) -> Respon
         get_services(request),
         thread_id,
         limit=body.get("limit", 1),
-        before=_before(body),
+        before=_parse_before(body),
         metadata=body.get("metadata"),
         checkpoint=body.get("checkpoint"),
     )
     return json_answer([select_state_fields(state, body.get("select", ())) for state in states])
 
 
-def _before(body: Body) -> str | None:
+def _parse_before(body: Body) -> str | None:
     """Read `before` in all the forms that SDKs send: an id, a checkpoint, a config holding one."""
     before: Any = body.get("before")
     if isinstance(before, dict):
@@ -323,16 +323,16 @@ def _before(body: Body) -> str | None:
 
 def requested_ttl(body: Body, default: ThreadTtl | None) -> ThreadTtl | None:
     """Read `ttl`: minutes, or {ttl, strategy}; minutes that are not given are the server's, if it has any."""
-    asked = body.get("ttl")
-    if not isinstance(asked, dict):
-        return None if asked is None else ThreadTtl(float(asked))
-    minutes, strategy = asked.get("ttl"), asked.get("strategy")
+    ttl = body.get("ttl")
+    if not isinstance(ttl, dict):
+        return None if ttl is None else ThreadTtl(float(ttl))
+    minutes, strategy = ttl.get("ttl"), ttl.get("strategy")
     if minutes is not None:
         return ThreadTtl(float(minutes), strategy or "delete")
     return default and ThreadTtl(default.minutes, strategy or default.strategy)
 
 
-def without_effect(body: Body, ttl: ThreadTtl | None) -> tuple[str, ...]:
+def ineffective_fields(body: Body, ttl: ThreadTtl | None) -> tuple[str, ...]:
     """Name the field when it says nothing: a strategy alone, on a server that has no time for it."""
     return ("ttl",) if "ttl" in body.fields and ttl is None else ()
 
@@ -342,6 +342,4 @@ def ttl_json(thread: Thread) -> JsonObject:
     if thread.ttl is None:
         return {}
     expires_at = None if thread.expires_at is None else timestamp(thread.expires_at)
-    return {
-        "ttl": {"strategy": thread.ttl.strategy, "ttl_minutes": thread.ttl.minutes, "expires_at": expires_at},
-    }
+    return {"ttl": {"strategy": thread.ttl.strategy, "ttl_minutes": thread.ttl.minutes, "expires_at": expires_at}}

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from toolweave.api.routes.chat import END, FAILED, NO_ANSWER, ChatEvents
+from toolweave.api.routes.chat import NO_ANSWER, RUN_FAILED, STREAM_END, ChatTranslator
 
 META = ("metadata", {"run_id": "r1", "attempt": 1})
 
 
 def turn(*parts: tuple[str, Any], thread_id: str | None = "t1") -> list[tuple[str, dict[str, Any]]]:
-    events = ChatEvents(thread_id)
-    return [event for name, data in (*parts, (END, None)) for event in events.translate(name, data)]
+    events = ChatTranslator(thread_id)
+    return [event for name, data in (*parts, (STREAM_END, None)) for event in events.translate(name, data)]
 
 
 def ai(content: str, *calls: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def test_a_breakpoint_without_a_question_is_no_interrupt() -> None:
 
 
 def test_a_failed_run_gives_a_friendly_sentence_and_no_internals() -> None:
-    assert turn(META, ("error", {"error": "KeyError", "message": "secret"}))[-1] == ("error", {"message": FAILED})
+    assert turn(META, ("error", {"error": "KeyError", "message": "secret"}))[-1] == ("error", {"message": RUN_FAILED})
 
 
 def test_an_error_written_for_users_is_passed_on() -> None:

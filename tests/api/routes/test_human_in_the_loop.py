@@ -76,7 +76,7 @@ def test_an_answer_that_nobody_waits_for_is_told_so(server: AppProcess) -> None:
     twice = chat(server, resume=[{"type": "accept"}], thread_id=thread_id)
 
     assert [name for name, _ in twice] == ["metadata", "error"]
-    assert "Nothing in this chat waits for an answer" in twice[-1][1]["message"]
+    assert "This chat has no pending question" in twice[-1][1]["message"]
 
 
 def test_a_chat_asks_again_when_the_answer_cannot_be_used(server: AppProcess) -> None:
