@@ -1,1 +1,1 @@
-"""Serve our own routes, clients of the LangGraph API."""
+"""Serve Toolweave's own routes, which are clients of the LangGraph API."""

@@ -23,9 +23,8 @@ ChatEvent = tuple[str, dict[str, Any]]
 RUN_FAILED = "Something went wrong while answering. Please try again."
 NO_ANSWER = "The assistant ended without an answer. Please try again."
 NOTHING_PENDING = "This chat has no pending question: it was answered already, or none was asked. Send a message."
-# What follows the API's last event.
+# Passed to `translate` after the API's last event.
 STREAM_END = "end"
-# The events that end a turn.
 TURN_ENDS = ("message", "interrupt", "error")
 router = APIRouter(tags=["chat"], route_class=StrictJsonRoute)
 ASSISTANT = "todo_agent"
@@ -33,9 +32,9 @@ UNREACHABLE = "The assistant cannot be reached right now. Please try again later
 
 
 class ChatTranslator:
-    """Translate one run: tokens as the model writes them, tool calls and results as nodes finish, then the end.
+    """Translate the API's events of one run: tokens as they arrive, tool calls and results as nodes finish, the end.
 
-    `resumes`: the turn answers an interrupt.
+    `is_resume`: the turn answers an interrupt.
     """
 
     def __init__(self, thread_id: str | None, *, is_resume: bool = False) -> None:
@@ -48,11 +47,11 @@ class ChatTranslator:
         self._status = "success"
 
     def translate(self, event: str, data: Any) -> Iterator[ChatEvent]:
-        """Translate one event of the API, or its `END`: most give no chat event, and none follows the last one."""
+        """Translate one event of the API, or `STREAM_END`; most yield no chat event, and none follows the last one."""
         if event == "metadata":
             self._run_id = data.get("run_id")
         elif event == "messages":
-            # Without a thread of its own, a chat learns the generated one's id from its first message.
+            # The id of a generated thread comes with the first message.
             self.thread_id = self.thread_id or data[1].get("thread_id")
         events = [] if self._ended else list(self._translate_event(event, data))
         if not self._metadata_sent and (events or self.thread_id is not None):
@@ -107,7 +106,7 @@ class ChatTranslator:
 
 
 def message_text(content: Any) -> str:
-    """Give the text of a message's content, whether it is a string or a list of blocks."""
+    """Return the text of a message's content, which is a string or a list of blocks."""
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []
@@ -115,7 +114,7 @@ def message_text(content: Any) -> str:
 
 
 def user_message(error: Any) -> str:
-    """Give the sentence a user reads for a failed run; what went wrong in detail is in the log."""
+    """Return the sentence that a user reads about a failed run; the log has the details."""
     kind = error.get("error") if isinstance(error, dict) else None
     if kind in {"ModelError", "ConfigError", "IterationLimitError"} and error.get("message"):
         return str(error["message"])
@@ -145,8 +144,8 @@ class ChatRequest(BaseModel):
 async def chat_stream(chat: ChatRequest, client: Annotated[LangGraphClient, Depends(api_client)]) -> StreamingResponse:
     """Stream one turn: metadata, then tokens, tool calls and results, ending with message, interrupt or error.
 
-    Without a thread_id the turn leaves nothing behind (D-7), so that nobody can be asked; an unknown thread_id is
-    created. An `interrupt` event has what a person is asked; the turn goes on with `resume` on the same thread (S-07).
+    Without a thread_id nothing of the turn is stored (D-7), and it cannot wait for a user; an unknown thread_id is
+    created. An `interrupt` event has the questions to the user; `resume` on the same thread continues the turn (S-07).
     """
     return StreamingResponse(
         _sse_frames(chat, client), media_type="text/event-stream", headers={"cache-control": "no-store"}
@@ -156,7 +155,7 @@ async def chat_stream(chat: ChatRequest, client: Annotated[LangGraphClient, Depe
 async def _sse_frames(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[bytes]:
     translator = ChatTranslator(str(chat.thread_id) if chat.thread_id else None, is_resume=chat.resume is not None)
     try:
-        # Read to the end even after the last event: leaving earlier would cancel a run that is about to be stored.
+        # Read to the end even after the last event: closing earlier would cancel a run that is about to be stored.
         async with client, aclosing(_stream_run(chat, client)) as parts:
             async for part in parts:
                 for event in translator.translate(part.event, part.data):
@@ -177,7 +176,7 @@ def _stream_run(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[St
     fields: dict[str, Any] = {"stream_mode": ["messages-tuple", "updates"], "on_disconnect": "cancel"}
     configurable: dict[str, Any] = {} if chat.user_id is None else {"user_id": chat.user_id}
     if chat.thread_id is None:
-        # Nothing is kept that an answer could go to: calls that need a person are refused instead (S-07).
+        # No thread is stored that could be resumed: calls that need a user are refused instead (S-07).
         configurable[UNATTENDED_KEY] = True
     else:
         fields |= {"if_not_exists": "create", "multitask_strategy": "enqueue"}

@@ -1,4 +1,4 @@
-"""Report how the process is: the model it uses and every MCP server it knows (T-06)."""
+"""Report the health of the process, its model and its MCP servers (T-06)."""
 
 import asyncio
 from typing import Annotated, Literal, NotRequired
@@ -23,7 +23,7 @@ DATABASE_TIMEOUT_S = 1.5
 
 
 class Health(TypedDict):
-    """How the process is; `detail` says what is not as it should be."""
+    """The health of the process; `detail` describes what is degraded."""
 
     status: Literal["ok", "degraded"]
     model: str
@@ -32,13 +32,13 @@ class Health(TypedDict):
 
 
 class Liveness(TypedDict):
-    """That the process answers."""
+    """The process responds."""
 
     status: Literal["ok"]
 
 
 class Readiness(TypedDict):
-    """Whether requests can be served; `detail` says why not."""
+    """Whether requests can be served; `detail` is the reason if not."""
 
     status: Literal["ready", "unavailable"]
     detail: NotRequired[str]
@@ -75,13 +75,13 @@ async def health(request: Request) -> Health:
 
 @router.get("/health/live")
 async def live() -> Liveness:
-    """Say that the process answers; an orchestrator restarts one that does not."""
+    """Return ok; an orchestrator restarts a process that does not respond."""
     return Liveness(status="ok")
 
 
 @router.get("/health/ready", responses={503: {"model": Readiness}})
 async def ready(response: Response, client: Annotated[LangGraphClient, Depends(api_client)]) -> Readiness:
-    """Say whether requests can be served: 503 only without persistence, whatever state MCP servers are in."""
+    """Return whether requests can be served: 503 only without persistence, in any state of the MCP servers."""
     try:
         async with client, asyncio.timeout(DATABASE_TIMEOUT_S):
             await client.http.get("/ok", params={"check_db": "1"})

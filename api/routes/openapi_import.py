@@ -1,4 +1,4 @@
-"""Make tools of OpenAPI documents, fetched under the outbound policy: /tools/import/openapi (W-01, W-09)."""
+"""Import tools from OpenAPI documents, fetched under the outbound policy: /tools/import/openapi (W-01, W-09)."""
 
 import asyncio
 from collections.abc import Mapping
@@ -31,11 +31,11 @@ Document = bytes | str | Mapping[str, Any]
 
 
 async def fetch_document(url: str, allow: tuple[AllowedTarget, ...]) -> tuple[bytes, str]:
-    """Fetch a document; gives it as it came, and the URL that it came from in the end.
+    """Fetch a document; return its bytes and the URL after redirects.
 
     Raises:
-        OutboundRefused: the policy does not let a request go there.
-        OutboundFailed: there is no usable answer, or none with status 200.
+        OutboundRefused: the policy forbids the request.
+        OutboundFailed: there is no usable response, or its status is not 200.
     """
     policy = OutboundPolicy(allow=allow, limits=OutboundLimits(response_bytes=MAX_DOCUMENT_BYTES))
     async with open_outbound_client(policy) as client:
@@ -45,7 +45,7 @@ async def fetch_document(url: str, allow: tuple[AllowedTarget, ...]) -> tuple[by
     return response.body, response.url
 
 
-# Descriptions of large APIs are read on a thread.
+# Documents of large APIs are parsed in a thread.
 MAX_DOCUMENT_VALUES = 2 * MAX_VALUES
 router = APIRouter(
     prefix="/tools", tags=["tools"], dependencies=[Depends(require_known_caller)], responses=ERROR_RESPONSES
@@ -54,33 +54,33 @@ Filter = Annotated[str, Field(min_length=1, max_length=500)]
 
 
 class ImportQuery(BaseModel):
-    """What to import and how; beside a document in the body they stand in the query."""
+    """What to import and how: query parameters, if the body is the document itself."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     base_url: Annotated[str, Field(min_length=1, max_length=2_000)] | None = Field(
-        default=None, description="Where the API is, instead of the document's servers."
+        default=None, description="Base URL of the API, instead of the document's servers."
     )
     prefix: str = Field(
         default="",
         pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9_-]{0,39})?$",
-        description="What every tool_id begins with, such as shop_.",
+        description="Prefix of every tool_id, such as shop_.",
     )
     tags: list[Filter] = Field(default_factory=list, max_length=100, description="Only operations with one of these.")
     operations: list[Filter] = Field(
-        default_factory=list, max_length=500, description="Only these: globs over operation ids or METHOD /path."
+        default_factory=list, max_length=500, description="Only what these globs match: operation ids or METHOD /path."
     )
-    on_conflict: OnConflict = Field(default="error", description="What becomes of tools whose ids are taken.")
+    on_conflict: OnConflict = Field(default="error", description="What to do with tools whose ids exist.")
 
 
 class OpenApiImport(ImportQuery):
-    """Where the document is, and how its tools show who asks if not as it says."""
+    """The document or its URL, and the credentials of its tools if they differ from the document's."""
 
     document: dict[str, Any] | str | None = Field(default=None, description="The document, or its text.")
     url: Annotated[str, Field(min_length=1, max_length=8_192)] | None = Field(
-        default=None, description="Where the document is fetched."
+        default=None, description="URL from which the document is fetched."
     )
-    auth: ApiAuth | None = Field(default=None, description="Instead of what the document's security schemes say.")
+    auth: ApiAuth | None = Field(default=None, description="Instead of the document's security schemes.")
 
     @model_validator(mode="after")
     def _check_alternatives(self) -> Self:
@@ -91,7 +91,7 @@ class OpenApiImport(ImportQuery):
 
 def _envelope_schema() -> dict[str, Any]:
     schema = OpenApiImport.model_json_schema(ref_template="#/components/schemas/{model}")
-    # They are among the document's own already.
+    # The OpenAPI document has these definitions among its own.
     return {name: part for name, part in schema.items() if name != "$defs"}
 
 
@@ -117,14 +117,14 @@ REQUEST_BODY: dict[str, Any] = {
 async def import_document(
     request: Request, query: Annotated[ImportQuery, Query()], registry: Registry, variables: Variables
 ) -> Response:
-    """Make a tool of each operation of an OpenAPI document, and store them; those that cannot be are named.
+    """Store each operation of an OpenAPI document as a tool; the response names those that are skipped.
 
     The body is the document as JSON or YAML, or an object with `document` or `url` and the options. A URL is fetched
-    under the outbound policy (W-09). Tools hold no credentials but refer to variables, named in their `auth`.
+    under the outbound policy (W-09). Tools contain no credentials: their `auth` names variables.
     """
     parsed, document, url = await _read_request(await request.body(), query, request.app.state.settings)
     text = document.encode("utf-8", "replace") if isinstance(document, str) else document
-    # One that came parsed was counted in its body.
+    # The values of a parsed document were counted in the body.
     if isinstance(text, bytes) and await has_more_values(text, MAX_DOCUMENT_VALUES):
         raise HTTPException(413, too_many_values(MAX_DOCUMENT_VALUES))
     options = ImportOptions(
@@ -159,7 +159,7 @@ async def _read_request(
 
 
 def _parse_envelope(body: bytes) -> dict[str, Any] | None:
-    """Read the object that says where the document is; None when the body is the document."""
+    """Parse the object around the document; return None if the body is the document."""
     try:
         value = loads(body)
     except ValueError:

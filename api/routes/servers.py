@@ -1,4 +1,4 @@
-"""Show the MCP servers and their figures to the operator, and connect one anew (T-06)."""
+"""Show the MCP servers and their metrics to the operator, and reconnect one (T-06)."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -22,17 +22,17 @@ from toolweave.servers.connections.status import ServerDetails, ServerHealth, Se
 PREFIX = "toolweave_mcp"
 BUCKET_BOUNDS = (*(str(bound) for bound in LATENCY_BUCKETS_S), "+Inf")
 router = APIRouter(prefix="/servers", tags=["servers"])
-# Leaving a session and opening another are bounded each; this is the sum, and some.
+# More than the sum of the timeouts for closing a session and opening another.
 RECONNECT_TIMEOUT_S = 30.0
 NEVER_CONNECTED_STATES = frozenset({"disabled", "misconfigured"})
 AUTHENTICATED = [Depends(require_known_caller)]
 
 
 class PlaneMetrics(Collector):
-    """Read a plane whenever a registry is asked; labels are names of servers, tools and outcomes alone.
+    """Collect a tool plane's metrics; labels are only names of servers, tools and outcomes.
 
-    `while_in_use`: in a registry of the whole process only the plane in use gives figures. Two applications in one
-    process would otherwise give every figure twice.
+    `only_if_current`: for a registry of the whole process, collect from the current plane only. Two applications in one
+    process would otherwise report every metric twice.
     """
 
     def __init__(self, plane: ToolPlane, *, only_if_current: bool = False) -> None:
@@ -40,11 +40,11 @@ class PlaneMetrics(Collector):
         self._only_if_current = only_if_current
 
     def describe(self) -> Iterable[Metric]:
-        """Claim no names, so that a second application can register, too."""
+        """Return no names, so that a second application can register, too."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Give the figures of this moment."""
+        """Yield the current metrics."""
         if not self._only_if_current or plane_slot.is_current(self._plane):
             yield from _state_metrics(self._plane.health())
             yield from _call_metrics(self._plane.metrics.all_servers())
@@ -52,7 +52,7 @@ class PlaneMetrics(Collector):
 
 @contextmanager
 def register_metrics(plane: ToolPlane) -> Iterator[None]:
-    """Show a plane in prometheus_client's default registry while the block runs."""
+    """Register a plane's metrics in prometheus_client's default registry while the block runs."""
     figures = PlaneMetrics(plane, only_if_current=True)
     REGISTRY.register(figures)
     try:
@@ -63,10 +63,10 @@ def register_metrics(plane: ToolPlane) -> Iterator[None]:
 
 def _state_metrics(servers: dict[str, ServerHealth]) -> Iterator[Metric]:
     state = GaugeMetricFamily(
-        f"{PREFIX}_server_state", "1 for the state that an MCP server is in.", labels=["server", "state"]
+        f"{PREFIX}_server_state", "1 for the current state of an MCP server.", labels=["server", "state"]
     )
     breaker = GaugeMetricFamily(
-        f"{PREFIX}_breaker_state", "1 for the state that a server's breaker is in.", labels=["server", "state"]
+        f"{PREFIX}_breaker_state", "1 for the current state of a server's breaker.", labels=["server", "state"]
     )
     tools = GaugeMetricFamily(f"{PREFIX}_server_tools", "Tools that a server offers now.", labels=["server"])
     for name, health in servers.items():
@@ -79,14 +79,12 @@ def _state_metrics(servers: dict[str, ServerHealth]) -> Iterator[Metric]:
 
 
 def _call_metrics(servers: dict[str, ServerCallMetrics]) -> Iterator[Metric]:
-    calls = CounterMetricFamily(
-        f"{PREFIX}_calls", "Calls that have ended, by how.", labels=["server", "tool", "outcome"]
-    )
+    calls = CounterMetricFamily(f"{PREFIX}_calls", "Finished calls by outcome.", labels=["server", "tool", "outcome"])
     retries = CounterMetricFamily(f"{PREFIX}_call_retries", "Attempts after the first.", labels=["server", "tool"])
     seconds = HistogramMetricFamily(
-        f"{PREFIX}_call_duration_seconds", "How long answered calls took.", labels=["server", "tool"]
+        f"{PREFIX}_call_duration_seconds", "Duration of answered calls.", labels=["server", "tool"]
     )
-    in_flight = GaugeMetricFamily(f"{PREFIX}_calls_in_flight", "Calls that are under way.", labels=["server"])
+    in_flight = GaugeMetricFamily(f"{PREFIX}_calls_in_flight", "Calls in flight.", labels=["server"])
     for server, figures in servers.items():
         in_flight.add_metric([server], figures.in_flight)
         for tool, tool_figures in figures.tools.items():
@@ -99,7 +97,7 @@ def _call_metrics(servers: dict[str, ServerCallMetrics]) -> Iterator[Metric]:
 
 
 def get_plane(request: Request) -> ToolPlane:
-    """Give the application's tool plane."""
+    """Return the application's tool plane."""
     plane: ToolPlane = request.app.state.plane
     return plane
 
@@ -109,14 +107,14 @@ Plane = Annotated[ToolPlane, Depends(get_plane)]
 
 @router.get("", response_model=list[ServerSummary], dependencies=AUTHENTICATED)
 async def list_servers(plane: Plane) -> Response:
-    """List all configured MCP servers and how they are, in the order of mcp.jsonc."""
+    """List all configured MCP servers with their states, in the order of mcp.jsonc."""
     return json_response(plane.summaries())
 
 
-# Before the one with a name: mcp.jsonc lets no server be called "metrics".
+# Before the route with a name: mcp.jsonc allows no server with the name "metrics".
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def metrics(plane: Plane) -> Response:
-    """Give the figures of all MCP servers and their tools in the text format of Prometheus."""
+    """Return the metrics of all MCP servers and their tools in the text format of Prometheus."""
     registry = CollectorRegistry()
     registry.register(PlaneMetrics(plane))
     return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})
@@ -133,7 +131,7 @@ async def show_server(name: str, plane: Plane) -> Response:
 
 @router.post("/{name}/reconnect", response_model=ServerHealth, dependencies=AUTHENTICATED, responses={404: {}, 409: {}})
 async def reconnect(name: str, plane: Plane) -> Response:
-    """Connect an MCP server anew, now, even one that rests after it failed too often; gives how it is then."""
+    """Reconnect an MCP server now, even during the pause after repeated failures; return its state afterwards."""
     health = plane.health().get(name)
     if health is None:
         raise _unknown_server(name, plane)

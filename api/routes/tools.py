@@ -34,15 +34,15 @@ from toolweave.tool_config import ToolConfig
 
 @asynccontextmanager
 async def open_app_registry(settings: Settings) -> AsyncIterator[ToolRepository | None]:
-    """Open and publish the registry; None, with a line in the log, where it cannot be opened now.
+    """Open and publish the registry; yield None, and log the reason, if it cannot be opened now.
 
-    Everything else works without it; whoever needs it opens it again for each use, until that succeeds.
+    Everything else works without it; each use then tries to open it again.
     """
     async with AsyncExitStack() as stack:
         try:
             registry = await stack.enter_async_context(open_tool_registry(settings))
         except (ConfigError, PersistenceError) as error:
-            logger.error("There is no tool registry until this is mended: {}", error)
+            logger.error("The tool registry is unavailable until this is fixed: {}", error)
             yield None
             return
         REGISTRY.publish(registry)
@@ -51,7 +51,7 @@ async def open_app_registry(settings: Settings) -> AsyncIterator[ToolRepository 
 
 
 async def get_registry(request: Request) -> AsyncIterator[ToolRepository]:
-    """Give the application's registry, or open it for this request. Raises PersistenceError."""
+    """Yield the application's registry, or open it for this request. Raises PersistenceError."""
     opened: ToolRepository | None = request.app.state.registry
     if opened is not None:
         yield opened
@@ -67,8 +67,8 @@ async def get_registry(request: Request) -> AsyncIterator[ToolRepository]:
 Registry = Annotated[ToolRepository, Depends(get_registry)]
 MAX_PAGE_SIZE = 1_000
 MAX_IMPORTED_TOOLS = 5_000
-QUERY_DESCRIPTION = "Words that id, name, description, path or method must all hold."
-# FastAPI describes each status by its phrase.
+QUERY_DESCRIPTION = "Words that must all occur in id, name, description, path or method."
+# FastAPI adds the phrase of each status.
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {401: {}, 413: {}, 503: {}}
 router = APIRouter(
     prefix="/tools",
@@ -80,7 +80,7 @@ router = APIRouter(
 
 
 class ToolImport(BaseModel):
-    """Tools as `GET /tools/export` gives them, and what becomes of those whose ids are taken."""
+    """Tools as `GET /tools/export` returns them, and what to do with those whose ids exist."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -89,29 +89,29 @@ class ToolImport(BaseModel):
 
 
 class ToolExport(BaseModel):
-    """All tools, their secrets hidden."""
+    """All tools, with masked secrets."""
 
     tools: list[ToolConfig]
 
 
 def get_variables(request: Request) -> ToolVariables:
-    """Give the setting that says what tools may refer to."""
+    """Return the setting with the variables that tools may refer to."""
     variables: ToolVariables = request.app.state.settings.tool_env
     return variables
 
 
 Variables = Annotated[ToolVariables, Depends(get_variables)]
 ToolId = Annotated[str, InPath(max_length=200)]
-IfMatch = Annotated[str | None, Header(max_length=200, description="The etag of the revision that is meant.")]
+IfMatch = Annotated[str | None, Header(max_length=200, description="The etag of the expected revision.")]
 
 
 @router.post("", status_code=201, response_model=ToolConfig, responses={409: {}})
 async def create_tool(request: Request, tool: ValidatedTool, registry: Registry, variables: Variables) -> Response:
-    """Store a tool, and give it with its `tool_id`; without one it gets a free one made of its name.
+    """Store a tool and return it with its `tool_id`; without one, a free one is built from its name.
 
-    Credentials may be written as `{env:NAME}`, for names that TOOLWEAVE_TOOL_ENV allows; those written out are kept
-    and shown as `***` ever after. A `base_url` that the outbound policy refuses is stored all the same: what its host
-    stands for is known when it is called, and refused then (`error_stage` api_execution).
+    Credentials may be written as `{env:NAME}`, for names that TOOLWEAVE_TOOL_ENV allows; literal ones are stored and
+    from then on shown as `***`. A `base_url` that the outbound policy refuses is stored, too: its host is resolved at
+    each call, which is refused then (`error_stage` api_execution).
     """
     new = new_tool(tool, tool.tool_id or make_tool_id(tool.name), variables)
     created = await registry.create(new, rename=not tool.tool_id)
@@ -132,12 +132,12 @@ async def list_tools(
     return json_response(tools, headers=headers)
 
 
-# Before the one with an id: no tool is called "import" or "export".
+# Before the route with an id: no tool has the id "import" or "export".
 @router.post("/import", status_code=201, response_model=StoredTools, responses={409: {}})
 async def import_tools(body: ToolImport, registry: Registry, variables: Variables) -> Response:
-    """Store many tools, all or none; `on_conflict` says what becomes of those that are there already.
+    """Store many tools, all or none; `on_conflict` is what to do with those that exist already.
 
-    With "replace", `***` keeps the secrets that are stored, as PUT does; new tools need theirs written out.
+    With "replace", `***` keeps the stored secrets, as in PUT; the secrets of new tools must be literal.
     """
     stored = await store_tools(registry, await validate_tools(body.tools), variables, body.on_conflict)
     return json_response(stored, 201)
@@ -145,7 +145,7 @@ async def import_tools(body: ToolImport, registry: Registry, variables: Variable
 
 @router.get("/export", response_model=ToolExport)
 async def export_tools(registry: Registry) -> Response:
-    """Give all tools in a form that the import takes; their secrets stay here."""
+    """Return all tools in the form of an import, without their secrets."""
     stored = await registry.list_all()
     tools = await asyncio.to_thread(lambda: [masked_json(tool) for tool in stored])
     headers = {"content-disposition": 'attachment; filename="tools.json"'}
@@ -154,7 +154,7 @@ async def export_tools(registry: Registry) -> Response:
 
 @router.get("/{tool_id}", response_model=ToolConfig, responses={404: {}})
 async def show_tool(tool_id: ToolId, registry: Registry) -> Response:
-    """Show one tool; its `etag` says which revision it is."""
+    """Show one tool; the `etag` header is its revision."""
     return _tool_response(await _require_tool(tool_id, registry))
 
 
@@ -162,11 +162,11 @@ async def show_tool(tool_id: ToolId, registry: Registry) -> Response:
 async def replace_tool(
     tool_id: ToolId, tool: ValidatedTool, registry: Registry, variables: Variables, if_match: IfMatch = None
 ) -> Response:
-    """Replace a tool, with If-Match only that revision of it; `***` keeps a secret, for the same host."""
+    """Replace a tool, with If-Match only that revision of it; `***` keeps a secret if the host is the same."""
     before = await _require_tool(tool_id, registry)
     _require_match(if_match, before)
     changed = updated_tool(tool, before.config, variables)
-    # A change in between is noticed even without If-Match: the secrets kept are those that were looked at.
+    # A change in between is detected even without If-Match, so that the kept secrets are those read above.
     return _tool_response(await registry.replace(changed, revision=before.revision))
 
 
@@ -192,7 +192,7 @@ async def _require_tool(tool_id: str, registry: ToolRepository) -> RegisteredToo
 def _require_match(if_match: str | None, tool: RegisteredTool) -> None:
     tags = {tag.strip() for tag in (if_match or "*").split(",")}
     if not tags & {"*", _etag(tool)}:
-        raise HTTPException(412, "The tool has changed since: its etag is another than the one in If-Match.")
+        raise HTTPException(412, "The tool has changed: its etag differs from the one in If-Match.")
 
 
 def _etag(tool: RegisteredTool) -> str:

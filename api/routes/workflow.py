@@ -18,12 +18,12 @@ router = APIRouter(tags=["workflow"], route_class=StrictJsonRoute)
 
 ASSISTANT = "workflow"
 UNREACHABLE = "The workflow cannot be reached right now. Please try again later."
-RUN_FAILED = "The workflow broke off. Please try again; the operator finds the reason in the log."
+RUN_FAILED = "The workflow failed. Please try again; the server's log has the reason."
 CLIENT_CLOSED_REQUEST = 499
 
 
 class WorkflowRequest(CheckedWorkflowInput):
-    """What is to be done, with which tools, and whether the answer is to be told in words."""
+    """The instruction, its tools, and whether the response includes a summary in words."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -32,9 +32,9 @@ class WorkflowRequest(CheckedWorkflowInput):
 async def workflow(
     body: WorkflowRequest, request: Request, client: Annotated[LangGraphClient, Depends(api_client)]
 ) -> Response:
-    """Choose one of the tools, call its API, and give what came of it: 200 for failed stages, too (W-02, D-11).
+    """Choose one of the tools, call its API, and return the outcome: 200 for failed stages, too (W-02, D-11).
 
-    The run keeps nothing and ends when its client leaves. `error_stage` and `error` say what failed.
+    Nothing of the run is stored; it ends when its client disconnects. `error_stage` and `error` describe a failure.
     """
     async with run_until_first(_run_workflow(body, client), wait_for_disconnect(request.receive)) as (working, _):
         if not working.done():
@@ -45,7 +45,7 @@ async def workflow(
 async def _run_workflow(body: WorkflowRequest, client: LangGraphClient) -> Any:
     try:
         async with client:
-            # Nobody can look at the run's stages later, so they are not written down one by one.
+            # The run is not stored, so no checkpoint per stage is needed.
             result = await client.runs.wait(
                 None, ASSISTANT, input=body.model_dump(), on_disconnect="cancel", raise_error=False, durability="exit"
             )

@@ -1,4 +1,4 @@
-"""The A2A endpoints: assistants as agents, and the cards that describe them (langgraph_api.md section 8)."""
+"""A2A endpoints: assistants as agents, and their agent cards (langgraph_api.md section 8)."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import aclosing, suppress
@@ -52,7 +52,7 @@ _SCOPE_PARAM = QueryParam(HISTORY_SCOPE_HEADER, one_of(*HISTORY_SCOPES), "header
 
 
 def agent_card(assistant: Assistant, schema: JsonObject, *, base_url: str, version: str) -> JsonObject:
-    """Give the card; `schema` is that of the graph's input, `base_url` where this server was asked."""
+    """Return the agent card; `schema` is the graph's input schema, `base_url` this server's URL in the request."""
     url = f"{base_url.rstrip('/')}/a2a/{assistant.assistant_id}"
     description = assistant.description or f"{assistant.name} assistant"
     fields = sorted(schema.get("properties", {}))
@@ -97,7 +97,7 @@ MESSAGE_EVENTS = ("messages/partial", "messages/complete")
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """A message that a client sent, the task it belongs to and the run that it started."""
+    """A message from a client, its task and the run that it started."""
 
     call: tasks.AgentCall
     ref: tasks.TaskRef
@@ -105,21 +105,21 @@ class SentMessage:
     started_run: StartedRun
 
     async def wait_for_task(self) -> bytes:
-        """Wait for the run and answer with the task as it stands then."""
+        """Wait for the run; return the encoded task with its final state."""
         state, values, text = await self.wait_for_outcome()
         interrupts = _pending_interrupts(values)
         return self._encode_task(self.call.task(self.ref, self.first_message_id, state, values, interrupts, text=text))
 
     def submitted_task(self) -> bytes:
-        """Answer with the task before anything has happened."""
+        """Return the encoded task in the state `submitted`."""
         message = self.call.params.fields["message"]
         history = self.ref.message(message["parts"], message["messageId"], user=_is_from_user(message))
         return self._encode_task(self.ref.task(self.ref.status("submitted"), [history]))
 
     async def stream_updates(self) -> AsyncGenerator[Sequence[StreamEvent]]:
-        """Give the stream's events: the task, what is said meanwhile, its artifacts, and how it ended."""
+        """Yield the stream's events: the task, its messages as they grow, its artifacts, and its final status."""
         yield _stream_event(self.submitted_task())
-        assert self.started_run.events is not None  # noqa: S101 - asked for
+        assert self.started_run.events is not None  # noqa: S101 - started with listen
         async with aclosing(self.started_run.events.batches()) as batches:
             async for parts in stream_message_parts(batches):
                 status = {**self.ref.status("working"), "message": self.ref.message(parts)}
@@ -130,7 +130,7 @@ class SentMessage:
         yield self._encode_update("status", status=self.ref.status(state, text), final=True)
 
     async def wait_for_outcome(self) -> tuple[tasks.TaskState, Any, str | None]:
-        """Wait for the run; gives the task's state, the graph's values, and what there is to say about it."""
+        """Wait for the run; return the task's state, the graph's values, and a status text."""
         try:
             values = loads(await self.started_run.result())
         except NotFound:
@@ -143,7 +143,7 @@ class SentMessage:
         return "input-required" if _pending_interrupts(values) else "completed", values, None
 
     def _encode_task(self, task: JsonObject) -> bytes:
-        """Encode a task; since revision 1.0 the answer to a message says that it is one."""
+        """Encode a task; revision 1.0 wraps it in `{"task": …}`."""
         return self.call.encode_result({"task": task} if self.call.is_v1 else task)
 
     def _encode_update(self, kind: str, **fields: object) -> Sequence[StreamEvent]:
@@ -154,7 +154,8 @@ async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
     """Start the run of a message.
 
     Raises:
-        RpcError: a part is neither text nor data, its task is unknown or has ended, or the graph takes no messages.
+        RpcError: a part is neither text nor data, or the task is unknown or has ended.
+        InvalidRequest: the graph's input has no messages, or the context is not the task's.
     """
     message = call.params.fields["message"]
     text, data = tasks.parse_parts(message["parts"])
@@ -163,7 +164,7 @@ async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
     if listen:
         fields["stream_mode"] = ["messages"]
     if task is not None and task.interrupts:
-        # The task waits: what comes is the answer.
+        # The task waits for input: the message resumes it.
         fields["command"] = {"resume": text if data is None else data}
     else:
         fields["input"] = data or {}
@@ -183,7 +184,7 @@ async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
 
 
 async def stream_message_parts(batches: AsyncIterable[Sequence[StreamEvent]]) -> AsyncGenerator[list[JsonObject]]:
-    """Give the parts of every message, as far as it has come, each time more of it is there."""
+    """Yield the parts that each message has so far, whenever it grows."""
     async for batch in batches:
         for event in batch:
             for message in loads(event.data) if event.event in MESSAGE_EVENTS else ():
@@ -224,13 +225,13 @@ async def _find_open_task(call: tasks.AgentCall, message: JsonObject) -> tasks.T
 
 
 async def permit_message(auth: AuthRequest) -> None:
-    """assistants.read, threads.create_run for a message, threads.read or search for what is asked about."""
+    """Require assistants.read; threads.create_run for a message; threads.read, update or search for tasks."""
     await rules.read_assistant(auth)
     thread_ids = await rules.permit_named_threads(auth, "read")
     operation, _ = tasks.METHODS.get(str(auth.fields.get("method")), (None, None))
     if operation in ("send", "stream"):
         fields: JsonObject = {"assistant_id": auth.request.path_params["assistant_id"]}
-        # Who may read a thread need not be allowed to talk on it.
+        # Permission to read a thread does not include permission to run on it.
         threads: list[str | None] = []
         for known_id in thread_ids:
             with suppress(NotFound):
@@ -245,7 +246,7 @@ async def permit_message(auth: AuthRequest) -> None:
 
 
 async def permit_card(auth: AuthRequest) -> None:
-    """assistants.read."""
+    """Require assistants.read."""
     assistant_id = auth.request.path_params.get("assistant_id") or auth.request.query_params.get("assistant_id")
     await auth.permit_row("assistants", "read", parse_id(assistant_id))
 
@@ -264,9 +265,9 @@ card_at = partial(endpoints, rule=permit_card, answer="AgentCard", read=False, e
     error_answers=_ERRORS,
 )
 async def handle_message(request: Request) -> ASGIApp:
-    """Send a message to an assistant, or ask about a task.
+    """Send a message to an assistant, or query a task.
 
-    Take one JSON-RPC message; errors are JSON-RPC errors in a 200.
+    The body is one JSON-RPC message; errors are JSON-RPC errors with status 200.
     """
     request_id: json_rpc.RequestId = None
     try:
@@ -277,7 +278,7 @@ async def handle_message(request: Request) -> ASGIApp:
             return Response(None, 202)
         return await _dispatch(request, request_id, received)
     except RequestError as error:
-        # Beside a JSON-RPC error that of the run that was asked for: its thread, its assistant, its graph.
+        # JSON-RPC errors, and errors of the run's thread, assistant or graph.
         return json_rpc.error_answer(request_id, error)
 
 
@@ -287,7 +288,7 @@ async def handle_message(request: Request) -> ASGIApp:
 async def get_card(request: Request) -> Response:
     """Describe an agent.
 
-    Refusals have a JSON-RPC error in a 400.
+    Errors are JSON-RPC errors with status 400.
     """
     assistant_id = request.path_params.get("assistant_id") or request.query_params.get("assistant_id")
     services = get_services(request)

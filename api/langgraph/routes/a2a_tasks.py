@@ -1,4 +1,4 @@
-"""Read and show the messages and tasks of A2A, in both of its revisions (langgraph_api.md section 8)."""
+"""Convert A2A messages and tasks, in both of its revisions (langgraph_api.md section 8)."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -26,10 +26,10 @@ TASK_NOT_FOUND = -32001
 NOT_CANCELABLE = -32002
 MAX_RUNS = 1000
 MAX_THREADS = 1000
-# In a thread's metadata: the waiting tasks that were cancelled, which leaves no other trace.
+# Thread metadata key for the ids of tasks that were cancelled while they waited; no run records that.
 CANCELED_KEY = "a2a_canceled"
 CANCELED_TEXT = "Task was canceled"
-# What each method does, and whether it is of revision 1.0.
+# The operation of each method, and whether it is of revision 1.0.
 METHODS: Mapping[str, tuple[Operation, bool]] = {
     "message/send": ("send", False),
     "message/stream": ("stream", False),
@@ -52,7 +52,7 @@ PARAMS_SCHEMAS: Mapping[Operation, BodySchema] = {
 
 
 def parse_parts(parts: Sequence[Any]) -> tuple[str | None, JsonObject | None]:
-    """Give a message's texts as one, and its data as one; None without any. Raises RpcError for other parts."""
+    """Return a message's joined texts and merged data, None if absent. Raises RpcError for other parts."""
     texts: list[str] = []
     data: JsonObject | None = None
     for part in parts:
@@ -68,7 +68,7 @@ def parse_parts(parts: Sequence[Any]) -> tuple[str | None, JsonObject | None]:
 
 @dataclass(frozen=True, slots=True)
 class TaskRef:
-    """Which task is spoken of: its thread and the run that began it; `later` in the words of revision 1.0."""
+    """A reference to a task: its thread and its first run. `is_v1` selects the wire format of revision 1.0."""
 
     is_v1: bool
     context_id: str
@@ -76,26 +76,26 @@ class TaskRef:
 
     @property
     def task_id(self) -> str:
-        """Give the id that clients know."""
+        """Return the task's id in the API."""
         return f"{self.context_id}:{self.run_id}"
 
     def id_fields(self) -> JsonObject:
-        """Give the fields that name the task in everything about it."""
+        """Return the fields that identify the task in its messages and events."""
         return {"taskId": self.task_id, "contextId": self.context_id}
 
     def state_name(self, state: TaskState) -> str:
-        """Say how a task stands."""
+        """Return a state's name in the wire format."""
         return f"TASK_STATE_{state.upper().replace('-', '_')}" if self.is_v1 else state
 
     def task(self, status: JsonObject, history: Sequence[JsonObject] | None, **fields: object) -> JsonObject:
-        """Give the task itself; a history of None is left out."""
+        """Return the task object; a history of None is left out."""
         result: JsonObject = {"kind": "task", "id": self.task_id, "contextId": self.context_id}
         if history is not None:
             result["history"] = list(history)
         return {**result, "status": status, **fields}
 
     def message(self, parts: Sequence[JsonObject], message_id: str | None = None, *, user: bool = False) -> JsonObject:
-        """Give one message of the task."""
+        """Return a message of the task."""
         role = "user" if user else "agent"
         return {
             "kind": "message",
@@ -106,24 +106,24 @@ class TaskRef:
         }
 
     def status(self, state: TaskState, text: str | None = None, at: str | None = None) -> JsonObject:
-        """Say how the task stands, now unless a moment is given."""
+        """Return the task's status object; `at` is its time, by default now."""
         message = {} if text is None else {"message": self.message([text_part(text)])}
         return {"state": self.state_name(state), **message, "timestamp": at or timestamp(utc_now())}
 
 
 def text_part(text: str) -> JsonObject:
-    """Give a text part."""
+    """Return a text part."""
     return {"kind": "text", "text": text}
 
 
 def chat_messages(values: Any) -> list[JsonObject]:
-    """Give the chat messages of a state, if it has any."""
+    """Return the chat messages of a state, if it has any."""
     messages = values.get("messages") if isinstance(values, dict) else None
     return [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
 
 
 def message_parts(message: JsonObject) -> list[JsonObject]:
-    """Give a message's content as parts, what is no text as data; none when it only calls tools."""
+    """Return a message's content as parts, other blocks than text as data; none if it only calls tools."""
     content = message.get("content")
     if message.get("type") == "tool":
         outcome = {
@@ -147,7 +147,7 @@ def _artifact(name: str, description: str, parts: Sequence[JsonObject]) -> JsonO
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task: what names it, its runs from the newest to the one that began it, and its thread."""
+    """A task with its reference, its runs (newest first) and its thread."""
 
     ref: TaskRef
     runs: tuple[Run, ...]
@@ -156,20 +156,20 @@ class Task:
 
     @property
     def first_message_id(self) -> str | None:
-        """Name the message that began the task."""
+        """Return the id of the message that started the task."""
         marks: JsonObject = self.runs[-1].metadata.get("a2a") or {}
         message_id = marks.get("message_id")
         return message_id if isinstance(message_id, str) else None
 
     @property
     def interrupts(self) -> list[JsonObject]:
-        """Give what the task waits to be answered; only the thread's newest run can wait."""
+        """Return the task's pending interrupts; only the thread's newest run can have some."""
         waiting = self.thread.interrupts if self.is_newest_on_thread and self.thread.status == "interrupted" else None
         return [interrupt for interrupts in (waiting or {}).values() for interrupt in interrupts]
 
     @property
     def state(self) -> TaskState:
-        """Say how it stands: as its newest run does."""
+        """Return the task's state, which follows from its newest run."""
         status = self.runs[0].status
         if self.ref.task_id in self.thread.metadata.get(CANCELED_KEY, ()):
             return "canceled"
@@ -181,7 +181,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class AgentCall:
-    """One call of a client to an assistant; `task_only` leaves out what was said before the task."""
+    """One call of a client to an assistant; `task_only` leaves out the messages before the task."""
 
     services: ApiServices
     assistant: Assistant
@@ -191,7 +191,7 @@ class AgentCall:
     task_only: bool
 
     def encode_result(self, result: JsonObject) -> bytes:
-        """Encode what the call gives."""
+        """Encode the call's result."""
         return result_message(self.request_id, result)
 
     def task(
@@ -205,7 +205,7 @@ class AgentCall:
         text: str | None,
         at: str | None = None,
     ) -> JsonObject:
-        """Give a task after a run of it, with as much of its history as the client wants."""
+        """Return a task with the requested length of its history."""
         messages = chat_messages(values)
         since = first_message_id if self.task_only else None
         starts = [index for index, message in enumerate(messages) if since and message.get("id") == since]
@@ -219,7 +219,7 @@ class AgentCall:
         return ref.task(ref.status(state, text, at), recent, artifacts=self.artifacts(state, values, interrupts))
 
     def artifacts(self, state: TaskState, values: Any, interrupts: Sequence[JsonObject]) -> list[JsonObject]:
-        """Give the questions that a task waits with; the last thing that was said, or the whole result as JSON."""
+        """Return the pending interrupts, or the last AI message, or the whole result as JSON."""
         if state == "input-required":
             questions = ({"id": each.get("id"), "value": each.get("value")} for each in interrupts)
             text = "Agent requires input to continue"
@@ -232,7 +232,7 @@ class AgentCall:
 
 
 async def find_task(call: AgentCall, task_id: str, context_id: str | None = None) -> Task:
-    """Find one of the assistant's tasks. Raises RpcError when there is none, or not in this context."""
+    """Return one of the assistant's tasks. Raises RpcError if there is none, or it is not in this context."""
     thread_id, _, run_id = task_id.partition(":")
     if is_uuid(thread_id) and is_uuid(run_id) and context_id in (None, thread_id):
         with suppress(NotFound):
@@ -245,7 +245,7 @@ async def find_task(call: AgentCall, task_id: str, context_id: str | None = None
 
 
 async def thread_tasks(call: AgentCall, thread: Thread) -> list[Task]:
-    """Gather the assistant's runs on a thread into tasks, the newest first."""
+    """Group the assistant's runs on a thread into tasks, newest first."""
     runs = await call.services.persistence.runs.list(thread.thread_id, limit=MAX_RUNS)
     by_id: dict[str, list[Run]] = {}
     for run in runs:
@@ -265,7 +265,7 @@ async def thread_tasks(call: AgentCall, thread: Thread) -> list[Task]:
 
 
 async def run_values(services: ApiServices, run: Run) -> Any:
-    """Give the state that a run left, or has reached; None when it has written none."""
+    """Return the newest state that a run has written; None if it has written none."""
     config: RunnableConfig = {"configurable": {"thread_id": run.thread_id, "checkpoint_ns": ""}}
     async with services.graphs.open(run.graph_id, config) as graph:
         states = await read_states(graph, config, limit=1, filter={"run_id": run.run_id})
@@ -273,7 +273,7 @@ async def run_values(services: ApiServices, run: Run) -> Any:
 
 
 async def get_task(call: AgentCall) -> JsonObject:
-    """Say how a task stands. Raises RpcError when there is none."""
+    """Return a task. Raises RpcError if there is none."""
     task = await _find_requested_task(call)
     texts: dict[TaskState, str] = {
         "completed": "Task completed successfully",
@@ -284,7 +284,7 @@ async def get_task(call: AgentCall) -> JsonObject:
 
 
 async def cancel_task(call: AgentCall) -> JsonObject:
-    """Stop a task that runs, or give up one that waits. Raises RpcError when there is none or it has ended."""
+    """Cancel a running or waiting task. Raises RpcError if there is none or it has ended."""
     task, services = await _find_requested_task(call), call.services
     if task.state in TERMINAL_STATES:
         raise RpcError(NOT_CANCELABLE, "Task is not cancelable in its current state")
@@ -300,7 +300,7 @@ async def cancel_task(call: AgentCall) -> JsonObject:
 
 
 async def list_tasks(call: AgentCall) -> JsonObject:
-    """List the assistant's tasks, of one context or of the newest threads, the newest first."""
+    """List the assistant's tasks on one context or on the newest threads, newest first."""
     size, offset = call.params.get("pageSize", 50), int(call.params.get("pageToken") or 0)
     state = call.params.get("status")
     tasks = [

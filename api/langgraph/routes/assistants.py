@@ -1,4 +1,4 @@
-"""Endpoints of assistants: create, find and change them, version by version; and what their graphs look like."""
+"""Endpoints of assistants, their versions, and the structure and schemas of their graphs."""
 
 import asyncio
 import re
@@ -38,7 +38,7 @@ _DELETE_THREADS = QueryParam("delete_threads", FLAG)
 async def create(request: Request, body: Body) -> Response:
     """Create an assistant.
 
-    One that exists is a conflict, or the answer.
+    An existing id is a conflict; with `if_exists` its assistant is returned.
     """
     services = get_services(request)
     given_id = body.get("assistant_id")
@@ -68,7 +68,7 @@ async def create(request: Request, body: Body) -> Response:
 async def search(request: Request, body: Body) -> Response:
     """Search assistants.
 
-    The newest come first unless the body sorts otherwise.
+    Newest first unless the body sorts otherwise.
     """
     filters = _search_filters(get_services(request), body)
     repository = get_services(request).persistence.assistants
@@ -97,7 +97,7 @@ async def get(request: Request, assistant_id: str) -> Response:
 async def patch(request: Request, assistant_id: str, body: Body) -> Response:
     """Change an assistant.
 
-    The answer is its new version.
+    Return its new version.
     """
     services = get_services(request)
     _check_content(services, body)
@@ -109,7 +109,7 @@ async def patch(request: Request, assistant_id: str, body: Body) -> Response:
 async def delete(request: Request, assistant_id: str) -> Response:
     """Delete an assistant.
 
-    Its crons go with it and, with `delete_threads`, the threads that it ran on last.
+    Delete its crons, too, and with `delete_threads` the threads that it ran on last.
     """
     with_threads = _DELETE_THREADS.read(request)
     services = get_services(request)
@@ -128,7 +128,7 @@ async def delete(request: Request, assistant_id: str) -> Response:
 async def list_versions(request: Request, assistant_id: str, body: Body) -> Response:
     """List an assistant's versions.
 
-    The newest comes first.
+    Newest first.
     """
     found = await get_services(request).persistence.assistants.versions(
         assistant_id, metadata=body.get("metadata"), limit=body.get("limit", 10), offset=body.get("offset", 0)
@@ -144,7 +144,7 @@ async def set_latest(request: Request, assistant_id: str, body: Body) -> Respons
 
 
 def _check_content(services: ApiServices, body: Body) -> None:
-    """Refuse a graph that is not served, and two sources of the same values."""
+    """Reject an unknown graph, and `context` beside `config.configurable`."""
     configurable = body.get("config", {}).get("configurable")
     if configurable and body.get("context"):
         raise BadRequest(CONTEXT_CONFLICT)
@@ -153,7 +153,7 @@ def _check_content(services: ApiServices, body: Body) -> None:
 
 
 def _search_filters(services: ApiServices, body: Body) -> dict[str, Any]:
-    """Give the filters of a search; a graph that is not served is not found."""
+    """Return the filters of a search; an unknown graph is not found."""
     graph_id = body.get("graph_id")
     if graph_id is not None:
         services.require_graph(graph_id)
@@ -161,7 +161,7 @@ def _search_filters(services: ApiServices, body: Body) -> dict[str, Any]:
 
 
 async def _delete_threads(services: ApiServices, assistant_id: str) -> None:
-    # The assistant goes last: if the process dies in between, it is still there to be deleted again.
+    # Delete the assistant last: after a crash in between, the request can be repeated.
     await services.persistence.assistants.get(assistant_id)
     while True:
         found = await services.persistence.threads.search(
@@ -178,7 +178,7 @@ async def _delete_threads(services: ApiServices, assistant_id: str) -> None:
 async def get_graph(request: Request) -> Response:
     """Draw a graph.
 
-    The name of a graph is accepted too.
+    The path may have the name of a graph instead of an id.
     """
     xray = request.query_params.get("xray", "false").lower()
     if not _XRAY_PATTERN.fullmatch(xray):
@@ -196,12 +196,12 @@ async def get_graph(request: Request) -> Response:
 async def get_schemas(request: Request, assistant_id: str) -> Response:
     """Get a graph's schemas.
 
-    They are JSON Schemas of what the assistant's graph takes, gives and stores.
+    They are JSON Schemas of the graph's input, output, state and context.
     """
     services = get_services(request)
     assistant = await services.persistence.assistants.get(assistant_id)
     async with open_graph(services, assistant) as graph:
-        # Making schemas takes pydantic a tenth of a second, which the event loop does not have.
+        # pydantic needs a tenth of a second for schemas, too long for the event loop.
         result = await asyncio.to_thread(graph_schemas, graph)
     return json_answer({"graph_id": assistant.graph_id, **result})
 
@@ -217,7 +217,7 @@ async def get_schemas(request: Request, assistant_id: str) -> Response:
 async def get_subgraphs(request: Request, assistant_id: str) -> Response:
     """Get the schemas of subgraphs.
 
-    All of them, or the one at a namespace.
+    All, or the one at a namespace.
     """
     services = get_services(request)
     assistant = await services.persistence.assistants.get(assistant_id)
@@ -229,6 +229,6 @@ async def get_subgraphs(request: Request, assistant_id: str) -> Response:
 
 
 def open_graph(services: ApiServices, assistant: Assistant) -> AbstractAsyncContextManager[Graph]:
-    """Open the graph as the assistant configures it: a factory may make another one for each."""
+    """Open the graph with the assistant's config, which a graph factory may use."""
     config = cast("RunnableConfig", {"configurable": {}, **assistant.config})
     return services.graphs.open(assistant.graph_id, config, access="assistants.read")

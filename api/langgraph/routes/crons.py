@@ -1,4 +1,4 @@
-"""Endpoints of crons, runs at set times, and the run that each firing creates (langgraph_api.md 2.5)."""
+"""Endpoints of crons (scheduled runs), and the run that each firing creates (langgraph_api.md 2.5)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,17 +24,17 @@ from toolweave.runtime.crons import FireCron, next_firing
 from toolweave.runtime.models import Assistant, Cron, JsonObject, NewRun
 from toolweave.runtime.persistence.crons import ClaimFiring
 
-# A change of one of these decides anew when the cron fires next.
+# A change of one of these fields changes the next firing.
 SCHEDULE_FIELDS = frozenset({"schedule", "timezone", "end_time", "enabled"})
 
 endpoints = Endpoints("Crons", "disable_runs")
 
 
 def new_cron(fields: JsonObject, thread_id: str | None) -> Cron:
-    """Make the caller's cron out of a request's fields, for the assistant as they name it.
+    """Build the caller's cron from a request's fields; `assistant_id` is not resolved.
 
     Raises:
-        InvalidRequest: the schedule, the time zone or the end is none, or nothing will ever fire.
+        InvalidRequest: the schedule, the time zone or the end is invalid, or it would never fire.
     """
     now = datetime.now(UTC)
     cron_id = str(uuid7())
@@ -82,10 +82,10 @@ def apply_patch(cron: Cron, fields: JsonObject, now: datetime) -> Cron:
 
 
 def cron_run(services: ApiServices, cron: Cron, assistant: Assistant) -> NewRun:
-    """Build the run of one firing, on the same way as that of a request.
+    """Build the run of one firing, as for a request.
 
     Raises:
-        RequestError: a run of this kind is refused.
+        RequestError: a request for this run would be refused.
     """
     fields = {name: cron.payload[name] for name in CRON_RUN_FIELDS if name in cron.payload}
     fields["config"] = _remove_cron_id(fields.get("config", {}))
@@ -100,7 +100,7 @@ def cron_run(services: ApiServices, cron: Cron, assistant: Assistant) -> NewRun:
 
 
 def fire_callback(services: ApiServices) -> FireCron:
-    """Give the cron clock what creates a cron's run, on behalf of the user who created the cron."""
+    """Return the cron clock's callback, which starts a cron's run for the user who created the cron."""
 
     async def fire(cron: Cron, claim: ClaimFiring) -> None:
         assistant = await services.persistence.assistants.get(cron.assistant_id)
@@ -117,7 +117,7 @@ def _first_firing(cron: Cron, now: datetime) -> datetime | None:
 
 
 def _parse_end_time(text: str | None) -> datetime | None:
-    """Read an end; a time without an offset is in UTC."""
+    """Parse an end time; without an offset it is in UTC."""
     if text is None:
         return None
     try:
@@ -128,7 +128,7 @@ def _parse_end_time(text: str | None) -> datetime | None:
 
 
 def _add_cron_id(config: Mapping[str, Any], cron_id: str) -> JsonObject:
-    """Name the cron in a config, where its nodes and the official server's clients find it."""
+    """Add the cron's id to a config, where nodes and the official server's clients read it."""
     return {**config, "configurable": {**(config.get("configurable") or {}), "cron_id": cron_id}}
 
 
@@ -149,17 +149,17 @@ def _remove_cron_id(config: Mapping[str, Any]) -> JsonObject:
 async def create(request: Request, body: Body, thread_id: str | None = None) -> Response:
     """Create a cron.
 
-    Its runs share the thread of the path, or have threads of their own.
+    Its runs share the thread of the path, or each has its own.
     """
     services = get_services(request)
-    # What is wrong by itself is refused before anything is looked up.
+    # Reject invalid fields before any lookup.
     check_run_fields(Body({**body.fields, "config": _remove_cron_id(body.get("config", {}))}), stateless=False)
     cron = new_cron(body.fields, thread_id)
     await services.webhooks.check_url(body.get("webhook"))
     assistant = await _find_assistant(services, body.fields["assistant_id"])
     payload = {**cron.payload, "assistant_id": assistant.assistant_id}
     cron = replace(cron, assistant_id=assistant.assistant_id, payload=payload)
-    # What is refused of a run is refused now, not at every firing.
+    # Reject an invalid run now, not at every firing.
     cron_run(services, cron, assistant)
     return json_answer(cron_json(await services.persistence.crons.create(cron)))
 
@@ -168,7 +168,7 @@ async def create(request: Request, body: Body, thread_id: str | None = None) -> 
 async def search(request: Request, body: Body) -> Response:
     """Search crons.
 
-    The newest come first unless the body sorts otherwise.
+    Newest first unless the body sorts otherwise.
     """
     crons = get_services(request).persistence.crons
     filters = {**_search_filters(body), "enabled": body.get("enabled")}
@@ -191,11 +191,11 @@ async def get(request: Request, cron_id: str) -> Response:
 async def patch(request: Request, cron_id: str, body: Body) -> Response:
     """Change a cron.
 
-    What is refused of a run is refused here.
+    Reject what a run request would reject.
     """
     if not body.value:
         raise BadRequest("Request body cannot be empty")
-    # The one field where null means something.
+    # The only field for which null has a meaning.
     fields = {**body.fields, "end_time": None} if body.value.get("end_time", ...) is None else body.fields
     services, now = get_services(request), datetime.now(UTC)
     await services.webhooks.check_url(body.get("webhook"))
@@ -209,7 +209,7 @@ async def patch(request: Request, cron_id: str, body: Body) -> Response:
 async def delete(request: Request, cron_id: str) -> Response:
     """Delete a cron.
 
-    Runs that it has started go on.
+    Its started runs continue.
     """
     await get_services(request).persistence.crons.delete(cron_id)
     return Response(None, 204)

@@ -1,4 +1,4 @@
-"""The MCP endpoint: stateless streamable HTTP, every assistant a tool (langgraph_api.md section 8)."""
+"""MCP endpoint: stateless streamable HTTP, with every assistant as a tool (langgraph_api.md section 8)."""
 
 import re
 from collections.abc import Awaitable, Sequence
@@ -24,7 +24,7 @@ from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.models import Assistant, JsonObject
 
-# Characters and length that every MCP client and every model API takes in a tool's name.
+# The characters and the length that all MCP clients and model APIs accept in a tool name.
 INVALID_NAME_CHARS = re.compile(r"[^A-Za-z0-9_.-]+")
 MAX_NAME_LENGTH = 64
 ID_SUFFIX_LENGTH = 8
@@ -34,12 +34,12 @@ MESSAGES_SCHEMA: JsonObject = {
     "title": "Messages",
     "description": "The user message to send to the agent.",
 }
-# A graph's effects are not known here.
+# The effects of a graph are unknown.
 TOOL_ANNOTATIONS = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
 
-# The revisions whose stateless part is alike; a client that asks for another one is offered the newest of them.
+# The revisions with the same stateless part; the newest answers a request for another one.
 PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-# Clients know the API by this name, as they do its version.
+# Clients recognise the API by this name and version.
 SERVER_INFO = {"name": "LangGraph", "version": API_VERSION}
 ACCEPTED_TYPES = ("application/json", "text/event-stream")
 ACCEPT_ERROR = "Accept header must include application/json or text/event-stream"
@@ -48,7 +48,7 @@ endpoints = Endpoints("MCP", "disable_mcp")
 
 
 async def assistants_by_tool(services: ApiServices) -> dict[str, Assistant]:
-    """Give all assistants by tool name, newest first; graphs come first to their names."""
+    """Return all assistants by tool name, newest first; the default assistants of graphs get their names first."""
     found: list[Assistant] = []
     while page := await services.persistence.assistants.search(limit=PAGE_SIZE, offset=len(found)):
         found.extend(page)
@@ -56,7 +56,7 @@ async def assistants_by_tool(services: ApiServices) -> dict[str, Assistant]:
 
 
 def assign_tool_names(assistants: Sequence[Assistant]) -> dict[str, Assistant]:
-    """Name tools after assistants, as far as MCP allows; one whose name is taken gets part of its id with it."""
+    """Return the assistants by tool name: the MCP form of their name, with part of their id if it is in use."""
     named: dict[str, Assistant] = {}
     in_order = sorted(assistants, key=lambda each: (each.metadata.get("created_by") != "system", each.created_at))
     for assistant in in_order:
@@ -68,7 +68,7 @@ def assign_tool_names(assistants: Sequence[Assistant]) -> dict[str, Assistant]:
 
 
 async def list_tools(services: ApiServices) -> list[JsonObject]:
-    """Describe every tool."""
+    """Return the `tools/list` entries of all assistants with a served graph."""
     named = await assistants_by_tool(services)
     graph_ids = {assistant.graph_id for assistant in named.values()} & set(services.graphs.graph_ids())
     inputs = {graph_id: tool_input(await input_schema(services, graph_id)) for graph_id in graph_ids}
@@ -87,14 +87,14 @@ async def list_tools(services: ApiServices) -> list[JsonObject]:
 
 @dataclass(frozen=True, slots=True)
 class ToolInput:
-    """What a tool takes: its schema, and how arguments become the graph's input."""
+    """A tool's input schema, and how arguments become the graph's input."""
 
     schema: JsonObject
     is_wrapped: bool = False
     accepts_text: bool = False
 
     def graph_input(self, arguments: JsonObject) -> Any:
-        """Give the graph's input."""
+        """Return the graph's input."""
         if self.is_wrapped:
             return arguments.get("input")
         text = arguments.get("messages")
@@ -104,7 +104,7 @@ class ToolInput:
 
 
 def tool_input(schema: JsonObject | None) -> ToolInput:
-    """Make an object of a graph's input schema, whatever it is; a list of messages becomes one text."""
+    """Return an object schema for any graph's input schema; a list of messages becomes one text."""
     if schema is None:
         return ToolInput({"type": "object"})
     if schema.get("type") != "object":
@@ -119,7 +119,7 @@ def tool_input(schema: JsonObject | None) -> ToolInput:
 
 
 def tool_result(body: bytes) -> JsonObject:
-    """Give a tool's result for a run's: its JSON as text and, when it is an object, as it is; or its error."""
+    """Return the tool result of a run's result: JSON as text, and structured if an object; or its error."""
     value = loads(body)
     if isinstance(value, dict) and isinstance(error := value.get("__error__"), dict):
         return error_result(f"{error.get('error')}: {error.get('message')}")
@@ -130,12 +130,12 @@ def tool_result(body: bytes) -> JsonObject:
 
 
 def error_result(text: str) -> JsonObject:
-    """Give a failed tool's result."""
+    """Return the result of a failed tool call."""
     return {"isError": True, "content": [{"type": "text", "text": text}]}
 
 
 def _prune_definitions(schema: JsonObject, definitions: JsonObject) -> JsonObject:
-    """Keep only the definitions that something still points to."""
+    """Retain only the definitions that are referenced."""
     schema = {name: part for name, part in schema.items() if name != "$defs"}
     used: JsonObject = {}
     found = schema
@@ -148,19 +148,19 @@ def _prune_definitions(schema: JsonObject, definitions: JsonObject) -> JsonObjec
 
 
 async def permit_message(auth: AuthRequest) -> None:
-    """assistants.search for the tools that are there, threads.create_run for a call."""
+    """Require assistants.search to list the tools, and threads.create_run to call one."""
     value: dict[str, Any] = {"graph_id": None, "metadata": {}, "limit": 1000, "offset": 0}
     auth.filters["assistants"] = await auth.permit("assistants", "search", value)
     if auth.fields.get("method") == "tools/call":
         params = auth.fields.get("params")
-        # The tool's assistant is found among those that may be seen.
+        # The assistants.search filter above decides which assistants can be called.
         fields: JsonObject = {"input": params.get("arguments") if isinstance(params, dict) else None}
         await rules.permit_run(auth, fields, None)
         auth.run_metadata = fields.get("metadata") or {}
 
 
 async def permit_end_session(_auth: AuthRequest) -> None:
-    """Nothing: there are no sessions."""
+    """Require nothing: there are no sessions."""
 
 
 @endpoints(
@@ -175,7 +175,7 @@ async def permit_end_session(_auth: AuthRequest) -> None:
 async def handle_message(request: Request) -> ASGIApp:
     """Use assistants as MCP tools.
 
-    Take one JSON-RPC message; the answer is plain JSON.
+    The body is one JSON-RPC message; the response is plain JSON.
     """
     if not any(kind in request.headers.get("accept", "") for kind in ACCEPTED_TYPES):
         return json_answer({"error": ACCEPT_ERROR}, status=400)
@@ -189,7 +189,7 @@ async def handle_message(request: Request) -> ASGIApp:
     except json_rpc.RpcError as error:
         return json_rpc.error_answer(None, error, status=400)
     if request_id is None or "method" not in received:
-        # A notification, or an answer to a question that nobody asked.
+        # A notification, or a response to a request that was never sent.
         return Response(None, 202)
     try:
         return await _dispatch(get_services(request), request_id, received["method"], json_rpc.params_of(received))
@@ -199,7 +199,7 @@ async def handle_message(request: Request) -> ASGIApp:
 
 @endpoints("DELETE /mcp", permit_end_session, status=404, errors=())
 async def end_session(_request: Request) -> Response:
-    """End a session, of which there are none."""
+    """End a session: always 404, since there are none."""
     return Response(None, 404)
 
 
@@ -225,7 +225,7 @@ def _initialize_result(params: JsonObject) -> JsonObject:
 
 
 async def _call_tool(services: ApiServices, request_id: json_rpc.RequestId, params: JsonObject) -> KeepAliveJson:
-    """Run the tool's assistant on a thread of its own; a client that leaves takes the run with it."""
+    """Run the tool's assistant on a temporary thread; a disconnect of the client cancels the run."""
     name, arguments = params.get("name"), params.get("arguments")
     assistant = (await assistants_by_tool(services)).get(name) if isinstance(name, str) else None
     if assistant is None or assistant.graph_id not in services.graphs.graph_ids():

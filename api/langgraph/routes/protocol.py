@@ -1,4 +1,4 @@
-"""Endpoints of the newer protocol: commands, and a thread's events as a stream (langgraph_api.md section 7)."""
+"""Endpoints of the thread protocol: commands, and a thread's events as a stream (langgraph_api.md section 7)."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -30,13 +30,13 @@ MALFORMED = "Protocol commands must include an integer id and string method."
 NOT_JSON = "Protocol commands must be valid JSON."
 
 endpoints = Endpoints("Thread Protocol", "disable_runs")
-# Lets clients in to the WebSocket on the path of the events; not published, as OpenAPI knows no WebSockets.
+# Authorizes clients of the WebSocket on the path of the events; not published, as OpenAPI has no WebSockets.
 sockets = Endpoints("Thread Protocol", "disable_runs")
 MAX_FILTER_ENTRIES = 500
 MAX_LISTED_ENTRIES = 10
 MAX_SEQ = 2**63 - 1
 ALLOWED_CHANNELS = f"{', '.join(CHANNELS)}, or any `custom:<name>`"
-# What a client may say of a run beside its input.
+# Params that commands may set on a run.
 START_FIELDS = ("assistant_id", "input", "config", "context", "metadata", "multitask_strategy", "langsmith_tracer")
 RESPOND_FIELDS = ("config", "context", "metadata", "strict_resume")
 COMMAND_FIELDS = ("update", "goto")
@@ -45,7 +45,7 @@ NO_RUN = "No active run is bound to this thread."
 
 
 class CommandError(BadRequest):
-    """A command that is not carried out; its code is one of the protocol's."""
+    """A command cannot be executed; `code` is one of the protocol's error codes."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class CommandError(BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class ProtocolCommand:
-    """One command of a client; it knows the answer by the id."""
+    """One command of a client; the response has the same id."""
 
     id: int
     method: str
@@ -62,7 +62,7 @@ class ProtocolCommand:
 
 
 def parse_command(value: object) -> ProtocolCommand | None:
-    """Read a decoded envelope {id, method, params?}; None when it is none."""
+    """Parse a decoded envelope {id, method, params?}; return None if it is invalid."""
     fields = value if isinstance(value, dict) else {}
     command_id, method, params = fields.get("id"), fields.get("method"), fields.get("params")
     if not isinstance(command_id, int) or isinstance(command_id, bool) or not isinstance(method, str):
@@ -71,35 +71,35 @@ def parse_command(value: object) -> ProtocolCommand | None:
 
 
 def success_response(command: ProtocolCommand, result: JsonObject) -> JsonObject:
-    """Answer a command that was carried out, before its connection has been sent an event."""
+    """Return the response to an executed command, on a connection without events yet."""
     return {"type": "success", "id": command.id, "result": result, "meta": {"applied_through_seq": 0}}
 
 
 def malformed_response(value: object, message: str = MALFORMED) -> JsonObject:
-    """Refuse what is no command, under the id that it has, if any."""
+    """Return the error response to a malformed command, with its id if it has one."""
     return error_response(value.get("id") if isinstance(value, dict) else None, "invalid_argument", message)
 
 
 def command_error_response(command: ProtocolCommand, error: ToolweaveError) -> JsonObject:
-    """Refuse a command; errors that the protocol has no code for show their HTTP status."""
+    """Return the error response to a command; errors without a protocol code show their HTTP status."""
     if isinstance(error, CommandError):
         return error_response(command.id, error.code, str(error))
     return error_response(command.id, "unknown_error", f"{status_of(error)}: {error}")
 
 
 def error_response(command_id: Any, code: str, message: str) -> JsonObject:
-    """Give the envelope of an error."""
+    """Return the envelope of an error."""
     return {"type": "error", "id": command_id, "error": code, "message": message}
 
 
 def requested_channels(params: Mapping[str, Any]) -> list[Any] | None:
-    """Give the channels that are asked for; None when there is no list of them, or an empty one."""
+    """Return the requested channels; None if there is no list, or an empty one."""
     channels = params.get("channels")
     return channels if isinstance(channels, list) and channels else None
 
 
 def unsupported_channels(channels: list[Any]) -> str | None:
-    """Name the entries that are no channels; None when all are."""
+    """Return a text with the entries that are not channels; None if all are."""
     wrong = [entry for entry in channels if not is_channel(entry)]
     if wrong:
         return ", ".join(str(entry)[:64] for entry in wrong[:MAX_LISTED_ENTRIES])
@@ -107,13 +107,13 @@ def unsupported_channels(channels: list[Any]) -> str | None:
 
 
 def event_filter(params: Mapping[str, Any], channels: list[Any]) -> EventFilter:
-    """Build the filter; namespaces and a depth of another shape count as not given, as in the reference server."""
+    """Return the event filter; namespaces and depth of the wrong type are ignored, as in the reference server."""
     depth, namespaces = (_valid_param(params, name) for name in ("depth", "namespaces"))
     return EventFilter(frozenset(channels), tuple(map(tuple, (namespaces or ())[:MAX_FILTER_ENTRIES])), depth)
 
 
 def parse_since(params: Mapping[str, Any]) -> int:
-    """Give the number after which events are wanted; 0 is from the first one kept."""
+    """Return the sequence number after which events are requested; 0 means from the first stored one."""
     return min(int(_valid_param(params, "since") or 0), MAX_SEQ)
 
 
@@ -123,13 +123,13 @@ def _valid_param(params: Mapping[str, Any], name: str) -> Any:
 
 
 async def start_run(services: ApiServices, thread_id: str, params: JsonObject) -> JsonObject:
-    """Carry out `run.start`: create the run, and the thread when it is missing.
+    """Execute `run.start`: create the run, and the thread if it is missing.
 
-    On a thread that waits for a human, an input is the answer, unless the run forks from a checkpoint.
+    On a thread that waits for input, an input resumes it, unless the run forks from a checkpoint.
 
     Raises:
-        RefusedCommand: no assistant is named, or the checkpoint does not exist.
-        ToolweaveError: what creating the run refuses.
+        CommandError: no assistant is named, or the checkpoint does not exist.
+        ToolweaveError: the run cannot be created.
     """
     if not isinstance(params.get("assistant_id"), str):
         raise CommandError("invalid_argument", "run.start requires an assistant_id.")
@@ -143,14 +143,14 @@ async def start_run(services: ApiServices, thread_id: str, params: JsonObject) -
 
 
 async def respond_to_input(services: ApiServices, thread_id: str, params: JsonObject) -> JsonObject:
-    """Carry out `input.respond`: resume with the answers to one or several questions, each answered once.
+    """Execute `input.respond`: resume one or several interrupts, each of them once.
 
     Raises:
-        RefusedCommand: no question is named, nobody waits for an answer to it, or the thread has no run.
-        ToolweaveError: what creating the run refuses.
+        CommandError: no interrupt is named, it is not pending, or the thread has no run.
+        ToolweaveError: the run cannot be created.
     """
     answers = _parse_responses(params)
-    # One at a time, so that the run with the first answer is seen by whoever brings a second one.
+    # One at a time, so that a second answer to the same interrupt finds the run of the first one.
     async with services.engine.runtime.publishers.resume_lock:
         newest = await _newest_run(services, thread_id)
         await _require_pending(services, thread_id, answers)
@@ -186,7 +186,7 @@ def _is_fork(fields: Mapping[str, Any]) -> bool:
 
 
 async def _is_waiting_for_input(services: ApiServices, thread_id: str) -> bool:
-    # The announcement before the row: a client answers as soon as it is asked, which is before the thread says so.
+    # Check the announcement before the row: a client may answer the event before the thread's row is written.
     if services.engine.runtime.publishers.is_waiting_for_input(thread_id):
         return True
     try:
@@ -223,8 +223,8 @@ async def _newest_run(services: ApiServices, thread_id: str) -> Run:
 
 
 async def _require_pending(services: ApiServices, thread_id: str, answers: JsonObject) -> None:
-    """Refuse answers to questions that nobody asks, or that a run on its way to them answers already."""
-    # In this order, since runs go on meanwhile: what a run that has ended has asked, or answered, is in the thread.
+    """Reject answers to interrupts that are not pending, or that an active run already answers."""
+    # In this order, since runs continue meanwhile: the interrupts and answers of a finished run are in the thread.
     asking = {each: services.engine.runtime.publishers.find_interrupted_run(thread_id, each) for each in answers}
     runs = await services.persistence.runs.list(thread_id, limit=MAX_ACTIVE_RUNS)
     active = [run for run in runs if run.status not in TERMINAL_STATUSES]
@@ -242,11 +242,11 @@ def _resume_answers(run: Run) -> Mapping[str, Any]:
 
 
 async def _execute_command(request: Request, command: ProtocolCommand) -> JsonObject:
-    """Do what a command says and give its result; one about subscriptions has no connection to send events to.
+    """Execute a command and return its result; by HTTP a subscription has no connection for its events.
 
     Raises:
-        RefusedCommand: there is no such command, or it cannot be carried out.
-        ToolweaveError: what the runtime refuses.
+        CommandError: the command is unknown, or cannot be executed.
+        ToolweaveError: the runtime refuses it.
     """
     match command.method:
         case "subscription.subscribe":
@@ -268,7 +268,7 @@ async def _execute_command(request: Request, command: ProtocolCommand) -> JsonOb
 
 
 def require_channels(command: ProtocolCommand) -> list[str]:
-    """Give the channels a subscription asks for. Raises RefusedCommand when it names none, or others."""
+    """Return the channels of a subscription. Raises CommandError if it has none, or invalid ones."""
     channels = requested_channels(command.params)
     if channels is None:
         raise CommandError("invalid_argument", f"{command.method} requires a non-empty channels array.")
@@ -278,7 +278,7 @@ def require_channels(command: ProtocolCommand) -> list[str]:
 
 
 def subscription_id(command: ProtocolCommand) -> str:
-    """Give the subscription that is meant. Raises RefusedCommand when none is named."""
+    """Return the id of the command's subscription. Raises CommandError if it is missing."""
     value = command.params.get("subscription_id")
     if not isinstance(value, str):
         raise CommandError("invalid_argument", f"{command.method} requires a subscription_id.")
@@ -297,7 +297,7 @@ async def _get_agent_tree(services: ApiServices, thread_id: str, params: JsonObj
 
 
 def _build_agent_tree(events: Sequence[StreamEvent]) -> JsonObject | None:
-    """Return the graphs that a run has run: {namespace, status, graph_name, children?}; None without events."""
+    """Return the tree of a run's graphs, {namespace, status, graph_name, children?}; None without events."""
     nodes: dict[tuple[str, ...], JsonObject] = {}
     for event in events:
         data = loads(event.data)["params"]["data"]
@@ -322,7 +322,7 @@ def _build_agent_tree(events: Sequence[StreamEvent]) -> JsonObject | None:
 async def post_command(request: Request) -> Response:
     """Send a protocol command.
 
-    Refusals are 200 as well; only what is no command at all is 400.
+    Errors have status 200, too; only a malformed command has 400.
     """
     value = await _read_json(request)
     command = parse_command(value)
@@ -338,8 +338,8 @@ async def post_command(request: Request) -> Response:
 async def stream_events(request: Request) -> EventStream:
     """Stream a thread's protocol events.
 
-    Send events from the first one stored, or after `since`, until the thread is deleted. The thread need not exist yet:
-    clients listen first and then start the run that creates it.
+    Send events from the first stored one, or after `since`, until the thread is deleted. The thread need not exist yet:
+    clients subscribe first and then start the run that creates it.
     """
     thread_id = path_uuid(request, "thread")
     value = await _read_json(request)
@@ -359,7 +359,7 @@ async def stream_events(request: Request) -> EventStream:
 async def _visible(
     access: MetadataFilter, services: ApiServices, thread_id: str, batches: AsyncGenerator[list[StreamEvent]]
 ) -> AsyncGenerator[list[StreamEvent]]:
-    """Give the events of a thread that the filter lets through: it may have been created after the client came."""
+    """Yield a thread's events if the access filter allows it; the thread may be created after the subscription."""
     async with aclosing(batches):
         is_visible = False
         async for batch in batches:
@@ -380,7 +380,7 @@ async def _is_visible(access: MetadataFilter, services: ApiServices, thread_id: 
 async def admit_client(_request: Request) -> Response:
     """Speak the protocol over a WebSocket.
 
-    Let the client in.
+    Authorize the client.
     """
     return Response(None, 204)
 

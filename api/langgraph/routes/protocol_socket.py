@@ -1,4 +1,4 @@
-"""Speak the newer protocol over a WebSocket on the path of a thread's events (langgraph_api.md section 7)."""
+"""Serve the thread protocol over a WebSocket on the path of a thread's events (langgraph_api.md section 7)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -26,12 +26,12 @@ from toolweave.runtime.events.channel import EventFilter, Subscription
 from toolweave.runtime.events.log import ThreadLog
 from toolweave.runtime.models import JsonObject, StreamEvent
 
-# Carries out what is not about subscriptions: the endpoint that takes commands by HTTP.
+# The HTTP endpoint for commands, which executes all commands but those about subscriptions.
 Execute = Callable[[bytes], Awaitable[bytes]]
-# Lets the client in, or raises.
+# Authorizes the client, or raises.
 Admit = Callable[[], Awaitable[object]]
 MAX_SUBSCRIPTIONS = 100
-# Clients read a close code of 4000 plus an HTTP status as that status, and do not come back for most of 4xx.
+# Clients read a close code of 4000 plus an HTTP status as that status, and do not reconnect after most 4xx.
 CLOSE_CODE_BASE = 4000
 CLOSE_TOO_SLOW = 1013
 
@@ -39,8 +39,8 @@ CLOSE_TOO_SLOW = 1013
 class SocketSession:
     """One client's connection to one thread.
 
-    A subscription gets the kept events first and its answer after them, then the live ones that came meanwhile; an
-    event that several subscriptions ask for is sent once.
+    A new subscription receives the stored events, then its response, then the live events that arrived meanwhile. An
+    event that matches several subscriptions is sent once.
     """
 
     def __init__(self, websocket: WebSocket, log: ThreadLog, thread_id: str, execute: Execute, admit: Admit) -> None:
@@ -51,12 +51,12 @@ class SocketSession:
         self._admit = admit
         self._admitted = False
         self._send_lock = asyncio.Lock()
-        # Live events count from the number up to which a subscription was given the kept ones.
+        # With each filter, the sequence number up to which the subscription has received stored events.
         self._subscriptions: dict[str, tuple[EventFilter, int]] = {}
         self._sent_through = 0
 
     async def run(self) -> bool:
-        """Serve the client until it leaves; True when the thread's events have ended before."""
+        """Serve the client until it disconnects; return True if the thread's events ended before."""
         async with self._log.listen(self._thread_id, self._is_subscribed) as subscription:
             try:
                 async with run_until_first(self._receive_commands(), self._send_live_events(subscription)) as tasks:
@@ -136,7 +136,7 @@ class SocketSession:
 
     async def _send_events(self, events: list[StreamEvent]) -> None:
         if events and not self._admitted:
-            # The thread may have been created, and by somebody else, after the client came.
+            # Another user may have created the thread after the client connected.
             await self._admit()
             self._admitted = True
         for event in events:
@@ -145,7 +145,7 @@ class SocketSession:
 
 
 def websocket_routes(sockets: Iterable[Endpoint], endpoints: Iterable[Endpoint]) -> list[WebSocketRoute]:
-    """Make the route of what admits a client; the endpoint for commands takes those that it sends."""
+    """Return the WebSocket routes for `sockets`; the endpoint for commands executes the commands they receive."""
     handlers = {each.path: each.handler for each in endpoints}
     return [WebSocketRoute(each.path, partial(_connect, each.handler, handlers[protocol.COMMANDS])) for each in sockets]
 
@@ -158,7 +158,7 @@ async def _connect(admit: Handler, command: Handler, websocket: WebSocket) -> No
 
 
 async def _serve(websocket: WebSocket, admit: Handler, command: Handler) -> tuple[int | None, str]:
-    """Serve one client; gives the code to close with, None when it has left by itself."""
+    """Serve one client; return the close code and reason, None if the client has disconnected."""
     request = _http_request(websocket.scope, b"", "GET")
     services = get_services(request)
 
@@ -179,11 +179,11 @@ async def _serve(websocket: WebSocket, admit: Handler, command: Handler) -> tupl
         return CLOSE_CODE_BASE + status_of(error), str(error)[:100]
     except HTTPException as error:
         return CLOSE_CODE_BASE + error.status_code, str(error.detail)[:100]
-    return CLOSE_TOO_SLOW, "Read faster, or subscribe to less."
+    return CLOSE_TOO_SLOW, "The client reads too slowly: read faster, or subscribe to fewer channels."
 
 
 def _http_request(scope: Scope, body: bytes, method: str) -> Request:
-    """Dress a message as the HTTP request it could have been, so that the same guards and handlers see it."""
+    """Return the HTTP request with this message as its body, for the guards and handlers of the HTTP endpoints."""
 
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}

@@ -1,4 +1,4 @@
-"""Endpoints of runs: on a thread and on one of their own, joined, listed, cancelled and deleted."""
+"""Endpoints of runs, stateful and stateless: create, list, join, cancel and delete them."""
 
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import suppress
@@ -44,7 +44,7 @@ from toolweave.runtime.runs.engine import EmbeddedEngine
 RUN_PATH = "/threads/{thread_id}/runs/{run_id}"
 CANCEL_PATH, CANCEL_MANY_PATH = f"{RUN_PATH}/cancel", "/runs/cancel"
 NOTHING_TO_CANCEL = "No runs found to cancel."
-# In a 200 answer, where the reference server has it: clients of join read the error out of the body.
+# Sent with status 200, as by the reference server: clients of join read the error from the body.
 UNKNOWN_RUN = {"error": "HTTPException", "message": "404: Run not found"}
 
 endpoints = Endpoints("Thread Runs", "disable_runs")
@@ -63,7 +63,7 @@ _STREAM_QUERY = (QueryParam("namespace", list_of(STRING)),)
 _JOIN_QUERY = (
     QueryParam("stream_mode", list_of(one_of(*STREAM_MODES))),
     *_STREAM_QUERY,
-    # Allowed to be ignored by those who send it: the whole run is replayed.
+    # Accepted and ignored: the whole run is replayed.
     QueryParam("checkpoint_id", STRING),
     QueryParam("Last-Event-ID", STRING, "header"),
     _CANCEL_ON_DISCONNECT,
@@ -75,7 +75,7 @@ _JOIN_QUERY = (
 async def create(request: Request) -> Response:
     """Create a run.
 
-    Answer at once; the run executes in the background.
+    Respond at once; the run executes in the background.
     """
     services = get_services(request)
     requested = await _read_run_request(request, services)
@@ -87,7 +87,7 @@ async def create(request: Request) -> Response:
 async def list_runs(request: Request, thread_id: str) -> Response:
     """List runs.
 
-    The newest come first.
+    Newest first.
     """
     limit, offset, status, select = (each.read(request) for each in _LIST_QUERY)
     found = await get_services(request).persistence.runs.list(thread_id, limit=limit, offset=offset, status=status)
@@ -115,14 +115,14 @@ async def list_runs(request: Request, thread_id: str) -> Response:
 async def stream(request: Request) -> EventStream:
     """Create a run and stream its events.
 
-    The stream begins with the very first event.
+    The stream starts with the first event.
     """
     if "thread_id" in request.path_params and not is_uuid(request.path_params["thread_id"]):
         raise HTTPException(400, "badly formed hexadecimal UUID string")
     services = get_services(request)
     requested = await _read_run_request(request, services)
     started = await services.engine.start_run(requested.new_run, listen=True)
-    assert started.events is not None  # noqa: S101 - asked for
+    assert started.events is not None  # noqa: S101 - started with listen
     headers = {**_headers(_client_path(request, started.run), "stream"), **requested.headers}
     # `namespace`, repeated or a JSON list; `stream_mode` is in the body.
     shown = run_filter((), _namespaces(request))
@@ -134,7 +134,7 @@ async def stream(request: Request) -> EventStream:
 async def batch(request: Request, body: Body) -> Response:
     """Create several runs.
 
-    None is created when one of them is not valid.
+    None is created if one of them is invalid.
     """
     services = get_services(request)
     bodies = [await _check_body(checked_body(given, STATELESS_RUN), services, stateless=True) for given in body.value]
@@ -151,7 +151,7 @@ async def batch(request: Request, body: Body) -> Response:
 async def wait(request: Request) -> KeepAliveJson:
     """Create a run and wait for it.
 
-    Answer with its result.
+    Return its result.
     """
     services = get_services(request)
     requested = await _read_run_request(request, services)
@@ -171,7 +171,7 @@ async def get(request: Request, thread_id: str, run_id: str) -> Response:
 async def delete(request: Request, thread_id: str, run_id: str) -> Response:
     """Delete a run.
 
-    Its checkpoints go with it; a running one is stopped first.
+    Delete its checkpoints, too; stop it first if it is running.
     """
     await get_services(request).engine.delete_run(thread_id, run_id)
     return Response(None, 204)
@@ -181,7 +181,7 @@ async def delete(request: Request, thread_id: str, run_id: str) -> Response:
 async def join(request: Request, thread_id: str, run_id: str) -> KeepAliveJson:
     """Wait for a run.
 
-    Answer with its result as soon as it has ended (5.2).
+    Return its result as soon as it has ended (5.2).
     """
     services = get_services(request)
     headers = _headers(f"/threads/{thread_id}/runs/{run_id}", "join")
@@ -197,7 +197,7 @@ async def join(request: Request, thread_id: str, run_id: str) -> KeepAliveJson:
 async def join_stream(request: Request, thread_id: str, run_id: str) -> EventStream:
     """Stream a run's events.
 
-    Those of a resumable run come from Last-Event-ID on, as far as they were stored (`_joined`).
+    Those of a resumable run start after Last-Event-ID, as far as they are stored (`_join_events`).
     """
     services = get_services(request)
     path = f"/threads/{thread_id}/runs/{run_id}"
@@ -212,7 +212,7 @@ async def join_stream(request: Request, thread_id: str, run_id: str) -> EventStr
 async def join_stateless_stream(request: Request, run_id: str) -> EventStream:
     """Stream a run's events.
 
-    The Location of a stateless stream names this path; stored events as in `_joined`.
+    The Location of a stateless stream is this path; stored events as in `_join_events`.
     """
     services = get_services(request)
     path = f"/runs/{run_id}"
@@ -222,7 +222,7 @@ async def join_stateless_stream(request: Request, run_id: str) -> EventStream:
     ended = services.engine.runtime.log.ended_runs.find(run_id)
     if ended is None:
         raise NotFound("Run not found")
-    # What is left of a stream whose run is gone.
+    # The retained events of a run that was deleted.
     _, after = _last_event_id(request)
     events = () if after is None else [event for event in ended.events if event.seq > after]
     return EventStream(_events(*events), _headers(path, "stream"), only=_join_filter(request))
@@ -233,13 +233,13 @@ async def join_stateless_stream(request: Request, run_id: str) -> EventStream:
     rules.cancel_run,
     answer="Any",
     errors=(202, 404, 422),
-    # `reason` marks input as taken up elsewhere, for servers that keep a record of that.
+    # `reason` marks input as handled elsewhere, for servers that record that; ignored here.
     query=(_WAIT, _ACTION, QueryParam("reason", STRING)),
 )
 async def cancel(request: Request, thread_id: str, run_id: str) -> Response | KeepAliveJson:
     """Cancel a run.
 
-    With `wait` the answer comes when it has ended (5.8).
+    With `wait` the response is sent when it has ended (5.8).
     """
     action = _ACTION.read(request)
     waits = _WAIT.read(request)
@@ -258,7 +258,7 @@ async def cancel(request: Request, thread_id: str, run_id: str) -> Response | Ke
 async def cancel_many(request: Request, body: Body) -> Response:
     """Cancel runs.
 
-    Those that have ended by now are passed over, but one at least must be there to cancel.
+    Ended runs are skipped, but at least one must be cancelled.
     """
     action = _ACTION.read(request)
     services = get_services(request)
@@ -273,7 +273,7 @@ async def cancel_many(request: Request, body: Body) -> Response:
 
 
 async def _read_run_request(request: Request, services: ApiServices) -> RunRequest:
-    """Read the run to create: on the thread of the path, or on one of its own."""
+    """Read the request for a run, on the thread of the path or stateless."""
     if "thread_id" not in request.path_params:
         return await _build_run_request(
             await _check_body(await read_body(request, STATELESS_RUN), services, stateless=True), services, None
@@ -300,7 +300,7 @@ async def _build_run_request(body: Body, services: ApiServices, thread_id: str |
 
 
 async def _select_runs(body: Body, services: ApiServices) -> list[tuple[str, str]]:
-    """Name the runs to cancel by thread and run id, the last to start first: no run begins on a freed thread."""
+    """Return thread and run ids of the runs to cancel, newest first, so that no pending run starts in between."""
     if status := body.get("status"):
         statuses = ("pending", "running") if status == "all" else (status,)
         active = await services.persistence.runs.list_active()
@@ -313,9 +313,9 @@ async def _select_runs(body: Body, services: ApiServices) -> list[tuple[str, str
 
 
 def _join_events(request: Request, services: ApiServices, run: Run, path: str) -> EventStream:
-    """Send a run's events: all after Last-Event-ID when it is resumable, else those from now on (6.2).
+    """Stream a run's events: all after Last-Event-ID if it is resumable, else those from now on (6.2).
 
-    After a kill of the server, the client may have received one to five events that are not sent again: they were not
+    After a kill of the server, the client may have received one to five events that are not replayed: they were not
     on disk yet (docs/compatibility.md, "Replay after a crash").
     """
     last_id, after = _last_event_id(request)
@@ -325,7 +325,7 @@ def _join_events(request: Request, services: ApiServices, run: Run, path: str) -
 
 
 def _join_filter(request: Request) -> EventFilter:
-    """Read what a joined stream is limited to: `stream_mode` and `namespace`, the union of all that are given."""
+    """Return the filter of a joined stream: the union of all given `stream_mode` and `namespace` values."""
     return run_filter(query_list(request, "stream_mode"), _namespaces(request))
 
 
@@ -334,13 +334,13 @@ def _namespaces(request: Request) -> Sequence[str]:
 
 
 def _last_event_id(request: Request) -> tuple[str | None, int | None]:
-    """Read Last-Event-ID: as it is, and the number after which to go on (None without one, and for garbage)."""
+    """Return Last-Event-ID, and its sequence number (None if it is missing or invalid)."""
     last_id = request.headers.get("last-event-id")
     return last_id, None if last_id is None else parse_event_id(last_id)
 
 
 def run_path(run: Run) -> str:
-    """Give the path of a run on its thread."""
+    """Return the path of a run on its thread."""
     return f"/threads/{run.thread_id}/runs/{run.run_id}"
 
 

@@ -18,7 +18,7 @@ from toolweave.runtime.persistence.store import SqliteStore
 from toolweave.runtime.persistence.store_filter import check_item_filter
 from toolweave.runtime.persistence.store_items import is_tool_results
 
-# LangGraph keeps this root to itself.
+# LangGraph reserves this root label.
 RESERVED_ROOT = "langgraph"
 ITEM_FIELDS = ("namespace", "key", "value", "created_at", "updated_at")
 
@@ -28,7 +28,7 @@ _GET_QUERY = (QueryParam("namespace", STRING), QueryParam("key", STRING), _REFRE
 
 
 class BadLabelError(RequestError):
-    """A namespace has a label that is empty or cannot be told from two labels; answered as plain text."""
+    """A namespace label is empty or contains a separator; the response is plain text."""
 
 
 @endpoints("PUT /store/items", rules.put_item, "StorePutRequest", status=204, errors=(400, 422))
@@ -57,7 +57,7 @@ async def put(request: Request, body: Body) -> Response:
 async def get(request: Request) -> Response:
     """Get an item.
 
-    Null when there is none.
+    Null if there is none.
     """
     namespace = parse_namespace(request.query_params.get("namespace", "").split("."))
     key = request.query_params.get("key")
@@ -71,7 +71,7 @@ async def get(request: Request) -> Response:
 async def delete(request: Request, body: Body) -> Response:
     """Delete an item.
 
-    Nothing happens when there is none.
+    Nothing happens if there is none.
     """
     namespace = parse_namespace(body.get("namespace", ()))
     _refuse_tool_results(namespace)
@@ -85,7 +85,7 @@ async def delete(request: Request, body: Body) -> Response:
 async def search(request: Request, body: Body) -> Response:
     """Search items.
 
-    They lie below a namespace.
+    Return those below a namespace.
     """
     prefix, item_filter = parse_namespace(body.get("namespace_prefix", ())), body.get("filter")
     try:
@@ -95,7 +95,7 @@ async def search(request: Request, body: Body) -> Response:
     found = await _store(request).asearch(
         prefix,
         filter=item_filter,
-        # Zero counts as not given.
+        # Zero means the default.
         limit=body.get("limit") or 10,
         offset=body.get("offset", 0),
         query=body.get("query"),
@@ -128,11 +128,11 @@ def _store(request: Request) -> SqliteStore:
 
 def _refuse_tool_results(namespace: tuple[str, ...]) -> None:
     if is_tool_results(namespace):
-        raise BadRequest("What is kept there belongs to a thread, and goes with it.")
+        raise BadRequest("This namespace holds tool results of a thread and is deleted with it.")
 
 
 def parse_namespace(labels: Sequence[str]) -> tuple[str, ...]:
-    """Give a namespace. Raises BadLabelError for a label that is empty or has a period or a NUL."""
+    """Return the labels as a namespace. Raises BadLabelError for a label that is empty or has a period or a NUL."""
     for label in labels:
         if not label or "." in label or "\0" in label:
             raise BadLabelError(f"Namespace label '{label[:200]}' must be a non-empty string without periods")
@@ -140,5 +140,5 @@ def parse_namespace(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 async def bad_label_response(_request: Request, error: Exception) -> Response:
-    """Answer BadLabelError: the one error of the API that is no JSON and names no type (section 3)."""
+    """Return the response to BadLabelError, the only error without JSON and without a content type (section 3)."""
     return Response(str(error), 422)

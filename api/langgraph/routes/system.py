@@ -1,4 +1,4 @@
-"""Endpoints of the server itself: its health, what it is, what it does."""
+"""Endpoints of the server itself: health, metrics and description."""
 
 from langgraph.version import __version__ as langgraph_version
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -14,11 +14,11 @@ from toolweave.api.langgraph.requests import QueryParam, read_json
 from toolweave.api.langgraph.services import get_services
 from toolweave.api.langgraph_client import SERVER_APP_KEY
 
-# The version of the LangGraph API spoken here: clients such as Studio switch features by it.
+# The version of the LangGraph API that is implemented: clients such as Studio choose features by it.
 API_VERSION = "0.16.7"
 
 endpoints = Endpoints("System")
-# What clients ask for and never get; the published description leaves it out, as the official server's does.
+# Requested by clients, but always 404; not in the OpenAPI document, as on the official server.
 unpublished = Endpoints("System")
 _CHECK_DB = QueryParam("check_db", FLAG)
 _FORMAT = QueryParam("format", one_of("prometheus", "json"))
@@ -27,9 +27,9 @@ _FORMAT = QueryParam("format", one_of("prometheus", "json"))
 @endpoints("GET /", None, answer="Ok", errors=(422, 503), query=(_CHECK_DB,))
 @endpoints("GET /ok", None, answer="Ok", errors=(422, 503), query=(_CHECK_DB,))
 async def ok(request: Request) -> Response:
-    """Say that the server is up.
+    """Report that the server is up.
 
-    With `check_db`, its database can be written too (503 if not).
+    With `check_db`, also check that its database is writable (503 if not).
     """
     if _CHECK_DB.read(request):
         await get_services(request).persistence.app.require_writable()
@@ -45,7 +45,7 @@ async def metrics(request: Request) -> Response:
     server_metrics: ServerMetrics = request.scope[SERVER_APP_KEY].state.metrics
     if _FORMAT.read(request) == "json":
         return json_answer(server_metrics.as_json(get_services(request).engine))
-    # The response's own media types would get a second charset.
+    # Starlette's media types would add a second charset.
     return Response(server_metrics.prometheus_text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
@@ -53,7 +53,7 @@ async def metrics(request: Request) -> Response:
 async def info(request: Request) -> Response:
     """Describe the server.
 
-    Clients learn which API they talk to and which of its parts are there.
+    Clients read the API version and the available features.
     """
     paths = {getattr(route, "path", "") for route in request.scope[SERVER_APP_KEY].routes}
     return json_answer(
@@ -84,7 +84,7 @@ async def info(request: Request) -> Response:
 async def ui(request: Request) -> Response:
     """Load a user interface.
 
-    There are none: clients show the text of the 404.
+    There are none; clients display the text of the 404.
     """
     await read_json(request)
     return PlainTextResponse(f"UI not found for graph '{request.path_params['graph'][:200]}'", 404)

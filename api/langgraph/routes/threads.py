@@ -1,4 +1,4 @@
-"""Endpoints of threads: make, find, change, copy and delete them; their states, events and storage."""
+"""Endpoints of threads, their states, events and storage."""
 
 from functools import partial
 from typing import Any, get_args
@@ -35,7 +35,7 @@ endpoints = Endpoints("Threads", "disable_threads")
 async def prune(request: Request, body: Body) -> Response:
     """Delete threads or their histories.
 
-    Unknown ids do not count.
+    Unknown ids are not counted.
     """
     ids = [parse_uuid(thread_id, "thread") for thread_id in body.fields["thread_ids"]]
     pruned = await prune_threads(get_services(request).engine, ids, body.get("strategy", "delete"))
@@ -46,7 +46,7 @@ async def prune(request: Request, body: Body) -> Response:
 async def get_storage(request: Request, thread_id: str) -> Response:
     """Measure a thread.
 
-    Count the bytes of its checkpoints.
+    Return the bytes of its checkpoints.
     """
     persistence = get_services(request).persistence
     await persistence.threads.get(thread_id)
@@ -76,7 +76,7 @@ async def get_storage(request: Request, thread_id: str) -> Response:
 async def create(request: Request, body: Body) -> Response:
     """Create a thread.
 
-    With `supersteps` it has a state to begin with.
+    `supersteps` write its first state.
     """
     services = get_services(request)
     thread_id = parse_uuid(body.fields["thread_id"], "thread") if "thread_id" in body.fields else str(uuid7())
@@ -107,12 +107,12 @@ async def _write_supersteps(
 async def search(request: Request, body: Body) -> Response:
     """Search threads.
 
-    The last changed come first unless the body sorts otherwise.
+    Last changed first unless the body sorts otherwise.
     """
     paths: dict[str, str] = body.get("extract", {})
     repository = get_services(request).persistence.threads
     filters = {"metadata": body.get("metadata"), "values": body.get("values"), "status": body.get("status")}
-    # No ids are no filter, as in the reference server.
+    # An empty list of ids does not filter, as in the reference server.
     ids = [parse_uuid(thread_id, "thread") for thread_id in body.get("ids", ())] or None
     as_stored = not any(path.startswith("values") for path in paths.values())
     find = partial(repository.search, ids=ids, **filters, raw_values=as_stored)
@@ -132,7 +132,7 @@ async def count(request: Request, body: Body) -> Response:
 async def get(request: Request, thread_id: str) -> Response:
     """Get a thread.
 
-    With its time to live if `include` names it.
+    `include=ttl` adds its time to live.
     """
     thread = await get_services(request).persistence.threads.get(thread_id)
     included = {word.strip() for text in query_list(request, "include") for word in text.split(",")}
@@ -158,7 +158,7 @@ async def patch(request: Request, thread_id: str, body: Body) -> Response:
 async def copy(request: Request, thread_id: str) -> Response:
     """Copy a thread.
 
-    Its history is copied, its runs are not; the answer shows no values.
+    Copy its history, but not its runs; the response has no values.
     """
     services = get_services(request)
     persistence = services.persistence
@@ -167,7 +167,7 @@ async def copy(request: Request, thread_id: str) -> Response:
     except NotFound:
         raise Conflict("Conflict") from None
     target = str(uuid4())
-    # The row comes first: what has none is cleared away.
+    # Create the row first: a sweep deletes checkpoints without one.
     created = thread_json(await persistence.threads.create(target, metadata=source.metadata))
     async with services.engine.claim_thread(target) as claim:
         await persistence.copy_thread_contents(thread_id, claim)
@@ -178,7 +178,7 @@ async def copy(request: Request, thread_id: str) -> Response:
 async def delete(request: Request, thread_id: str) -> Response:
     """Delete a thread.
 
-    All it has goes with it; what runs on it is stopped.
+    Delete everything it owns; stop its runs first.
     """
     await get_services(request).engine.delete_thread(thread_id)
     return Response(None, 204)
@@ -198,7 +198,7 @@ async def delete(request: Request, thread_id: str) -> Response:
 async def stream(request: Request, thread_id: str) -> ASGIApp:
     """Stream all runs of a thread.
 
-    Send what happens until the client leaves or the thread is deleted.
+    Send events until the client disconnects or the thread is deleted.
     """
     services = get_services(request)
     modes, after = _parse_modes(request), _parse_last_event_id(request)
@@ -207,7 +207,7 @@ async def stream(request: Request, thread_id: str) -> ASGIApp:
 
 
 def _parse_modes(request: Request) -> frozenset[ThreadStreamMode]:
-    """Read the modes under both names that clients use: one by one, as a list, or separated by commas."""
+    """Parse the stream modes from both parameter names: repeated, as a list, or separated by commas."""
     texts = [*query_list(request, "stream_modes"), *query_list(request, "stream_mode")]
     words = [word.strip() for text in texts for word in text.split(",")]
     for word in words:
@@ -271,7 +271,7 @@ async def get_state_at(request: Request, thread_id: str, body: Body) -> Response
 async def get_state(request: Request, thread_id: str) -> Response:
     """Get the state.
 
-    The newest one, or that at the path's checkpoint; an unknown checkpoint has an empty state.
+    The newest one, or that at the path's checkpoint; for an unknown checkpoint it is empty.
     """
     checkpoint = {"checkpoint_id": request.path_params.get("checkpoint_id")}
     state = await read_state(get_services(request), thread_id, checkpoint, subgraphs=_SUBGRAPHS.read(request))
@@ -287,7 +287,7 @@ async def get_state(request: Request, thread_id: str) -> Response:
 async def get_history(request: Request, thread_id: str) -> Response:
     """Get the history.
 
-    The newest state comes first.
+    Newest state first.
     """
     before = request.query_params.get("before")
     states = await read_history(get_services(request), thread_id, limit=_LIMIT.read(request), before=before)
@@ -298,7 +298,7 @@ async def get_history(request: Request, thread_id: str) -> Response:
 async def search_history(request: Request, thread_id: str, body: Body) -> Response:
     """Search the history.
 
-    The newest state comes first.
+    Newest state first.
     """
     states = await read_history(
         get_services(request),
@@ -312,7 +312,7 @@ async def search_history(request: Request, thread_id: str, body: Body) -> Respon
 
 
 def _parse_before(body: Body) -> str | None:
-    """Read `before` in all the forms that SDKs send: an id, a checkpoint, a config holding one."""
+    """Parse `before` in the forms that SDKs send: an id, a checkpoint, or a config with one."""
     before: Any = body.get("before")
     if isinstance(before, dict):
         before = before.get("configurable", before)
@@ -322,7 +322,7 @@ def _parse_before(body: Body) -> str | None:
 
 
 def requested_ttl(body: Body, default: ThreadTtl | None) -> ThreadTtl | None:
-    """Read `ttl`: minutes, or {ttl, strategy}; minutes that are not given are the server's, if it has any."""
+    """Parse `ttl`: minutes, or {ttl, strategy}; the default for minutes is the server's, if it has one."""
     ttl = body.get("ttl")
     if not isinstance(ttl, dict):
         return None if ttl is None else ThreadTtl(float(ttl))
@@ -333,12 +333,12 @@ def requested_ttl(body: Body, default: ThreadTtl | None) -> ThreadTtl | None:
 
 
 def ineffective_fields(body: Body, ttl: ThreadTtl | None) -> tuple[str, ...]:
-    """Name the field when it says nothing: a strategy alone, on a server that has no time for it."""
+    """Return `ttl` if it has no effect: a strategy without minutes, on a server without a default."""
     return ("ttl",) if "ttl" in body.fields and ttl is None else ()
 
 
 def ttl_json(thread: Thread) -> JsonObject:
-    """Give what `?include=ttl` adds to a thread: nothing for one that does not expire."""
+    """Return what `?include=ttl` adds to a thread: nothing if it does not expire."""
     if thread.ttl is None:
         return {}
     expires_at = None if thread.expires_at is None else timestamp(thread.expires_at)

@@ -316,7 +316,7 @@ def test_a_graph_that_crashes_or_is_not_there_is_502_and_says_nothing_of_it(tmp_
         answer = httpx.post(f"{server.url}/workflow", json=BODY, timeout=60)
     assert answer.status_code == 502
     assert "s3cret" not in answer.text
-    assert answer.json()["detail"].startswith("The workflow broke off.")
+    assert answer.json()["detail"].startswith("The workflow failed.")
 
 
 async def test_without_an_api_it_is_503(tmp_path: Path) -> None:
