@@ -17,7 +17,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 from rich.console import Console
 
-from toolweave.api.routes.chat import STREAM_END, TURN_ENDS, ChatEvent, ChatTranslator
+from toolweave.api.routes.chat import STREAM_END, TURN_END_EVENTS, ChatEvent, ChatTranslator
 from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, translate_request_errors
 from toolweave.cli.http_server import local_server
 from toolweave.cli.terminal import call_text, compact_json, sanitize, shorten, stdout_console, styled
@@ -35,7 +35,7 @@ class Transcript:
         self._at_line_start = True
         self._written = ""
 
-    def show(self, event: str, data: dict[str, Any]) -> None:
+    def show_event(self, event: str, data: dict[str, Any]) -> None:
         """Print one event of a chat (an event of POST /chat/stream)."""
         if event == "token":
             self._written += data["text"]
@@ -111,13 +111,13 @@ class Conversation:
             return False
 
     def _send(self, message: str) -> str:
-        return self._finish(self._run(self._run_turn(input={"messages": [{"role": "user", "content": message}]})))
+        return self._finish_run(self._run(self._run_turn(input={"messages": [{"role": "user", "content": message}]})))
 
     def _answer_pending_interrupts(self) -> None:
         if pending := self._run(self._pending_interrupts()):
-            self._finish(("interrupt", {"interrupts": pending}))
+            self._finish_run(("interrupt", {"interrupts": pending}))
 
-    def _finish(self, end: ChatEvent) -> str:
+    def _finish_run(self, end: ChatEvent) -> str:
         """Answer the run's interrupts until it ends; return the name of its last event. Raises EOFError."""
         while end[0] == "interrupt":
             answer = answer_interrupts(end[1]["interrupts"], read_line)
@@ -157,8 +157,8 @@ class Conversation:
         """Print events; return the one that ends the turn if it is among them."""
         end = None
         for name, data in events:
-            self._transcript.show(name, data)
-            if name in TURN_ENDS:
+            self._transcript.show_event(name, data)
+            if name in TURN_END_EVENTS:
                 end = (name, data)
         return end
 

@@ -213,7 +213,7 @@ def check_model(settings: Settings) -> Iterator[Finding]:
     endpoint = chosen_endpoint(settings)
     if endpoint is not None:
         yield Finding(
-            "ok", "model", f"{endpoint.model} at {_safe_url(endpoint)}, because {_variable(settings)} is set."
+            "ok", "model", f"{endpoint.model} at {_safe_url(endpoint)}, because {_model_variable(settings)} is set."
         )
         yield _check_endpoint(endpoint)
     elif settings.model is not None:
@@ -228,7 +228,7 @@ def check_model(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _variable(settings: Settings) -> str:
+def _model_variable(settings: Settings) -> str:
     if settings.openrouter_api_key:
         return "OPENROUTER_API_KEY"
     if settings.gemini_api_key:

@@ -25,7 +25,7 @@ NO_ANSWER = "The assistant ended without an answer. Please try again."
 NOTHING_PENDING = "This chat has no pending question: it was answered already, or none was asked. Send a message."
 # Passed to `translate` after the API's last event.
 STREAM_END = "end"
-TURN_ENDS = ("message", "interrupt", "error")
+TURN_END_EVENTS = ("message", "interrupt", "error")
 router = APIRouter(tags=["chat"], route_class=StrictJsonRoute)
 ASSISTANT = "todo_agent"
 UNREACHABLE = "The assistant cannot be reached right now. Please try again later."
@@ -58,7 +58,7 @@ class ChatTranslator:
             self._metadata_sent = True
             yield "metadata", {"run_id": self._run_id, "thread_id": self.thread_id}
         for chat_event in events:
-            self._ended = chat_event[0] in TURN_ENDS
+            self._ended = chat_event[0] in TURN_END_EVENTS
             yield chat_event
 
     def _translate_event(self, event: str, data: Any) -> Iterator[ChatEvent]:

@@ -13,7 +13,7 @@ def shown(*events: tuple[str, dict[str, Any]]) -> str:
     output = StringIO()
     transcript = Transcript(Console(file=output, soft_wrap=True, highlight=False, markup=False, emoji=False))
     for name, data in events:
-        transcript.show(name, data)
+        transcript.show_event(name, data)
     return output.getvalue()
 
 

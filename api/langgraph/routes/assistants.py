@@ -35,7 +35,7 @@ _DELETE_THREADS = QueryParam("delete_threads", FLAG)
 
 
 @endpoints("POST /assistants", rules.create_assistant, "AssistantCreate", "Assistant", errors=(400, 404, 409, 422))
-async def create(request: Request, body: Body) -> Response:
+async def create_assistant(request: Request, body: Body) -> Response:
     """Create an assistant.
 
     An existing id is a conflict; with `if_exists` its assistant is returned.
@@ -65,7 +65,7 @@ async def create(request: Request, body: Body) -> Response:
 @endpoints(
     "POST /assistants/search", rules.search_assistants, "AssistantSearchRequest", "Assistant[]", errors=(404, 422)
 )
-async def search(request: Request, body: Body) -> Response:
+async def search_assistants(request: Request, body: Body) -> Response:
     """Search assistants.
 
     Newest first unless the body sorts otherwise.
@@ -78,14 +78,14 @@ async def search(request: Request, body: Body) -> Response:
 
 
 @endpoints("POST /assistants/count", rules.search_assistants, "AssistantCountRequest", "Count", errors=(404, 422))
-async def count(request: Request, body: Body) -> Response:
+async def count_assistants(request: Request, body: Body) -> Response:
     """Count assistants."""
     services = get_services(request)
     return json_answer(await services.persistence.assistants.count(**_search_filters(services, body)))
 
 
 @endpoints("GET /assistants/{assistant_id}", rules.read_assistant, answer="Assistant")
-async def get(request: Request, assistant_id: str) -> Response:
+async def get_assistant(request: Request, assistant_id: str) -> Response:
     """Get an assistant."""
     assistant = await get_services(request).persistence.assistants.get(assistant_id)
     return json_answer(assistant_json(assistant))
@@ -94,7 +94,7 @@ async def get(request: Request, assistant_id: str) -> Response:
 @endpoints(
     "PATCH /assistants/{assistant_id}", rules.update_assistant, "AssistantPatch", "Assistant", errors=(400, 404, 422)
 )
-async def patch(request: Request, assistant_id: str, body: Body) -> Response:
+async def patch_assistant(request: Request, assistant_id: str, body: Body) -> Response:
     """Change an assistant.
 
     Return its new version.
@@ -106,7 +106,7 @@ async def patch(request: Request, assistant_id: str, body: Body) -> Response:
 
 
 @endpoints("DELETE /assistants/{assistant_id}", rules.delete_assistant, status=204, query=(_DELETE_THREADS,))
-async def delete(request: Request, assistant_id: str) -> Response:
+async def delete_assistant(request: Request, assistant_id: str) -> Response:
     """Delete an assistant.
 
     Delete its crons, too, and with `delete_threads` the threads that it ran on last.

@@ -30,7 +30,7 @@ SCHEDULE_FIELDS = frozenset({"schedule", "timezone", "end_time", "enabled"})
 endpoints = Endpoints("Crons", "disable_runs")
 
 
-def new_cron(fields: JsonObject, thread_id: str | None) -> Cron:
+def build_cron(fields: JsonObject, thread_id: str | None) -> Cron:
     """Build the caller's cron from a request's fields; `assistant_id` is not resolved.
 
     Raises:
@@ -61,7 +61,7 @@ def new_cron(fields: JsonObject, thread_id: str | None) -> Cron:
 
 
 def apply_patch(cron: Cron, fields: JsonObject, now: datetime) -> Cron:
-    """Apply a PATCH's fields, where a null `end_time` clears it. Raises InvalidRequest as `new_cron` does."""
+    """Apply a PATCH's fields, where a null `end_time` clears it. Raises InvalidRequest as `build_cron` does."""
     metadata = {**cron.metadata, **fields.get("metadata", {})}
     payload = {**cron.payload, **fields}
     if "metadata" in payload:
@@ -146,7 +146,7 @@ def _remove_cron_id(config: Mapping[str, Any]) -> JsonObject:
     summary="Create a cron on a thread",
 )
 @endpoints("POST /runs/crons", rules.create_cron, "CronCreate", "Cron", errors=(400, 404, 422))
-async def create(request: Request, body: Body, thread_id: str | None = None) -> Response:
+async def create_cron(request: Request, body: Body, thread_id: str | None = None) -> Response:
     """Create a cron.
 
     Its runs share the thread of the path, or each has its own.
@@ -154,7 +154,7 @@ async def create(request: Request, body: Body, thread_id: str | None = None) -> 
     services = get_services(request)
     # Reject invalid fields before any lookup.
     check_run_fields(Body({**body.fields, "config": _remove_cron_id(body.get("config", {}))}), stateless=False)
-    cron = new_cron(body.fields, thread_id)
+    cron = build_cron(body.fields, thread_id)
     await services.webhooks.check_url(body.get("webhook"))
     assistant = await _find_assistant(services, body.fields["assistant_id"])
     payload = {**cron.payload, "assistant_id": assistant.assistant_id}
@@ -165,7 +165,7 @@ async def create(request: Request, body: Body, thread_id: str | None = None) -> 
 
 
 @endpoints("POST /runs/crons/search", rules.search_crons, "CronSearch", "Cron[]")
-async def search(request: Request, body: Body) -> Response:
+async def search_crons(request: Request, body: Body) -> Response:
     """Search crons.
 
     Newest first unless the body sorts otherwise.
@@ -176,19 +176,19 @@ async def search(request: Request, body: Body) -> Response:
 
 
 @endpoints("POST /runs/crons/count", rules.search_crons, "CronCountRequest", "Count")
-async def count(request: Request, body: Body) -> Response:
+async def count_crons(request: Request, body: Body) -> Response:
     """Count crons."""
     return json_answer(await get_services(request).persistence.crons.count(**_search_filters(body)))
 
 
 @endpoints("GET /runs/crons/{cron_id}", rules.read_cron, answer="Cron")
-async def get(request: Request, cron_id: str) -> Response:
+async def get_cron(request: Request, cron_id: str) -> Response:
     """Get a cron."""
     return json_answer(cron_json(await get_services(request).persistence.crons.get(cron_id)))
 
 
 @endpoints("PATCH /runs/crons/{cron_id}", rules.update_cron, "CronPatch", "Cron", errors=(400, 404, 422))
-async def patch(request: Request, cron_id: str, body: Body) -> Response:
+async def patch_cron(request: Request, cron_id: str, body: Body) -> Response:
     """Change a cron.
 
     Reject what a run request would reject.
@@ -206,7 +206,7 @@ async def patch(request: Request, cron_id: str, body: Body) -> Response:
 
 
 @endpoints("DELETE /runs/crons/{cron_id}", rules.delete_cron, status=204)
-async def delete(request: Request, cron_id: str) -> Response:
+async def delete_cron(request: Request, cron_id: str) -> Response:
     """Delete a cron.
 
     Its started runs continue.

@@ -72,7 +72,7 @@ _JOIN_QUERY = (
 
 @stateless("POST /runs", rules.create_run, "RunCreateStateless", "Run", read=False, errors=_STATELESS_ERRORS)
 @endpoints("POST /threads/{thread_id}/runs", rules.create_run, "RunCreateStateful", "Run", read=False, errors=_ERRORS)
-async def create(request: Request) -> Response:
+async def create_run(request: Request) -> Response:
     """Create a run.
 
     Respond at once; the run executes in the background.
@@ -112,7 +112,7 @@ async def list_runs(request: Request, thread_id: str) -> Response:
     errors=_ERRORS,
     query=_STREAM_QUERY,
 )
-async def stream(request: Request) -> EventStream:
+async def stream_run(request: Request) -> EventStream:
     """Create a run and stream its events.
 
     The stream starts with the first event.
@@ -131,7 +131,7 @@ async def stream(request: Request) -> EventStream:
 
 
 @stateless("POST /runs/batch", rules.create_runs, "RunBatchCreate", "Run[]", errors=_STATELESS_ERRORS)
-async def batch(request: Request, body: Body) -> Response:
+async def create_runs(request: Request, body: Body) -> Response:
     """Create several runs.
 
     None is created if one of them is invalid.
@@ -148,7 +148,7 @@ async def batch(request: Request, body: Body) -> Response:
 @endpoints(
     "POST /threads/{thread_id}/runs/wait", rules.create_run, "RunCreateStateful", "Any", read=False, errors=_ERRORS
 )
-async def wait(request: Request) -> KeepAliveJson:
+async def wait_for_run(request: Request) -> KeepAliveJson:
     """Create a run and wait for it.
 
     Return its result.
@@ -162,13 +162,13 @@ async def wait(request: Request) -> KeepAliveJson:
 
 
 @endpoints(f"GET {RUN_PATH}", rules.read_run, answer="Run")
-async def get(request: Request, thread_id: str, run_id: str) -> Response:
+async def get_run(request: Request, thread_id: str, run_id: str) -> Response:
     """Get a run."""
     return json_answer(run_json(await get_services(request).persistence.runs.get(thread_id, run_id)))
 
 
 @endpoints(f"DELETE {RUN_PATH}", rules.delete_run, status=204, errors=(404, 409, 422))
-async def delete(request: Request, thread_id: str, run_id: str) -> Response:
+async def delete_run(request: Request, thread_id: str, run_id: str) -> Response:
     """Delete a run.
 
     Delete its checkpoints, too; stop it first if it is running.
@@ -178,7 +178,7 @@ async def delete(request: Request, thread_id: str, run_id: str) -> Response:
 
 
 @endpoints(f"GET {RUN_PATH}/join", rules.join_run, answer="Any", errors=(422,), query=(_CANCEL_ON_DISCONNECT,))
-async def join(request: Request, thread_id: str, run_id: str) -> KeepAliveJson:
+async def join_run(request: Request, thread_id: str, run_id: str) -> KeepAliveJson:
     """Wait for a run.
 
     Return its result as soon as it has ended (5.2).
@@ -194,7 +194,7 @@ async def join(request: Request, thread_id: str, run_id: str) -> KeepAliveJson:
 
 
 @endpoints(f"GET {RUN_PATH}/stream", rules.join_run, media_type=SSE, errors=(422,), query=_JOIN_QUERY)
-async def join_stream(request: Request, thread_id: str, run_id: str) -> EventStream:
+async def join_run_stream(request: Request, thread_id: str, run_id: str) -> EventStream:
     """Stream a run's events.
 
     Those of a resumable run start after Last-Event-ID, as far as they are stored (`_join_events`).
@@ -236,7 +236,7 @@ async def join_stateless_stream(request: Request, run_id: str) -> EventStream:
     # `reason` marks input as handled elsewhere, for servers that record that; ignored here.
     query=(_WAIT, _ACTION, QueryParam("reason", STRING)),
 )
-async def cancel(request: Request, thread_id: str, run_id: str) -> Response | KeepAliveJson:
+async def cancel_run(request: Request, thread_id: str, run_id: str) -> Response | KeepAliveJson:
     """Cancel a run.
 
     With `wait` the response is sent when it has ended (5.8).
@@ -246,7 +246,9 @@ async def cancel(request: Request, thread_id: str, run_id: str) -> Response | Ke
     services = get_services(request)
     try:
         run = await services.persistence.runs.get(thread_id, run_id)
-        await services.engine.cancel_run(run.thread_id, run.run_id, action, wait=False, reason=_reason(action, CANCEL_PATH))
+        await services.engine.cancel_run(
+            run.thread_id, run.run_id, action, wait=False, reason=_reason(action, CANCEL_PATH)
+        )
     except NotFound:
         raise NotFound(NOTHING_TO_CANCEL) from None
     return (
@@ -255,7 +257,7 @@ async def cancel(request: Request, thread_id: str, run_id: str) -> Response | Ke
 
 
 @endpoints(f"POST {CANCEL_MANY_PATH}", rules.cancel_runs, "RunsCancel", status=204, errors=(404, 422), query=(_ACTION,))
-async def cancel_many(request: Request, body: Body) -> Response:
+async def cancel_runs(request: Request, body: Body) -> Response:
     """Cancel runs.
 
     Ended runs are skipped, but at least one must be cancelled.
@@ -265,7 +267,9 @@ async def cancel_many(request: Request, body: Body) -> Response:
     cancelled = 0
     for thread_id, run_id in await _select_runs(body, services):
         with suppress(NotFound):
-            await services.engine.cancel_run(thread_id, run_id, action, wait=False, reason=_reason(action, CANCEL_MANY_PATH))
+            await services.engine.cancel_run(
+                thread_id, run_id, action, wait=False, reason=_reason(action, CANCEL_MANY_PATH)
+            )
             cancelled += 1
     if not cancelled:
         raise NotFound(NOTHING_TO_CANCEL)

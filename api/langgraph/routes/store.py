@@ -32,7 +32,7 @@ class BadLabelError(RequestError):
 
 
 @endpoints("PUT /store/items", rules.put_item, "StorePutRequest", status=204, errors=(400, 422))
-async def put(request: Request, body: Body) -> Response:
+async def put_item(request: Request, body: Body) -> Response:
     """Store an item."""
     namespace = parse_namespace(body.fields["namespace"])
     if not namespace:
@@ -54,7 +54,7 @@ async def put(request: Request, body: Body) -> Response:
     query=_GET_QUERY,
     error_answers={400: "PlainError"},
 )
-async def get(request: Request) -> Response:
+async def get_item(request: Request) -> Response:
     """Get an item.
 
     Null if there is none.
@@ -68,7 +68,7 @@ async def get(request: Request) -> Response:
 
 
 @endpoints("DELETE /store/items", rules.delete_item, "StoreDeleteRequest", status=204)
-async def delete(request: Request, body: Body) -> Response:
+async def delete_item(request: Request, body: Body) -> Response:
     """Delete an item.
 
     Nothing happens if there is none.
@@ -82,7 +82,7 @@ async def delete(request: Request, body: Body) -> Response:
 @endpoints(
     "POST /store/items/search", rules.search_items, "StoreSearchRequest", "StoreSearchResponse", errors=(400, 422)
 )
-async def search(request: Request, body: Body) -> Response:
+async def search_items(request: Request, body: Body) -> Response:
     """Search items.
 
     Return those below a namespace.
@@ -106,7 +106,7 @@ async def search(request: Request, body: Body) -> Response:
 
 
 @endpoints("POST /store/namespaces", rules.list_namespaces, "StoreNamespacesRequest", "StoreNamespaces")
-async def namespaces(request: Request, body: Body) -> Response:
+async def list_namespaces(request: Request, body: Body) -> Response:
     """List namespaces.
 
     Only those that have items.

@@ -26,7 +26,7 @@ _FORMAT = QueryParam("format", one_of("prometheus", "json"))
 
 @endpoints("GET /", None, answer="Ok", errors=(422, 503), query=(_CHECK_DB,))
 @endpoints("GET /ok", None, answer="Ok", errors=(422, 503), query=(_CHECK_DB,))
-async def ok(request: Request) -> Response:
+async def get_ok(request: Request) -> Response:
     """Report that the server is up.
 
     With `check_db`, also check that its database is writable (503 if not).
@@ -37,7 +37,7 @@ async def ok(request: Request) -> Response:
 
 
 @endpoints("GET /metrics", None, answer="Metrics", media_type="text/plain", switch="disable_meta", query=(_FORMAT,))
-async def metrics(request: Request) -> Response:
+async def get_metrics(request: Request) -> Response:
     """Show figures for operators.
 
     In the text format of Prometheus, or as JSON.
@@ -50,7 +50,7 @@ async def metrics(request: Request) -> Response:
 
 
 @endpoints("GET /info", None, switch="disable_meta", answer="Info", errors=())
-async def info(request: Request) -> Response:
+async def get_info(request: Request) -> Response:
     """Describe the server.
 
     Clients read the API version and the available features.
@@ -81,7 +81,7 @@ async def info(request: Request) -> Response:
 
 
 @unpublished("POST /ui/{graph}", rules.read_interface, switch="disable_ui")
-async def ui(request: Request) -> Response:
+async def get_ui(request: Request) -> Response:
     """Load a user interface.
 
     There are none; clients display the text of the 404.

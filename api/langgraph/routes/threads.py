@@ -73,7 +73,7 @@ async def get_storage(request: Request, thread_id: str) -> Response:
 
 
 @endpoints("POST /threads", rules.create_thread, "ThreadCreate", "Thread", errors=(201, 400, 409, 422))
-async def create(request: Request, body: Body) -> Response:
+async def create_thread(request: Request, body: Body) -> Response:
     """Create a thread.
 
     `supersteps` write its first state.
@@ -104,7 +104,7 @@ async def _write_supersteps(
 
 
 @endpoints("POST /threads/search", rules.search_threads, "ThreadSearchRequest", "Thread[]")
-async def search(request: Request, body: Body) -> Response:
+async def search_threads(request: Request, body: Body) -> Response:
     """Search threads.
 
     Last changed first unless the body sorts otherwise.
@@ -120,7 +120,7 @@ async def search(request: Request, body: Body) -> Response:
 
 
 @endpoints("POST /threads/count", rules.search_threads, "ThreadCountRequest", "Count")
-async def count(request: Request, body: Body) -> Response:
+async def count_threads(request: Request, body: Body) -> Response:
     """Count threads."""
     found = await get_services(request).persistence.threads.count(
         metadata=body.get("metadata"), values=body.get("values"), status=body.get("status")
@@ -129,7 +129,7 @@ async def count(request: Request, body: Body) -> Response:
 
 
 @endpoints("GET /threads/{thread_id}", rules.read_thread, answer="Thread", query=(QueryParam("include", STRING),))
-async def get(request: Request, thread_id: str) -> Response:
+async def get_thread(request: Request, thread_id: str) -> Response:
     """Get a thread.
 
     `include=ttl` adds its time to live.
@@ -140,7 +140,7 @@ async def get(request: Request, thread_id: str) -> Response:
 
 
 @endpoints("PATCH /threads/{thread_id}", rules.update_thread, "ThreadPatch", "Thread", errors=(204, 404, 422))
-async def patch(request: Request, thread_id: str, body: Body) -> Response:
+async def patch_thread(request: Request, thread_id: str, body: Body) -> Response:
     """Change a thread.
 
     Merge metadata into its metadata, and set its time to live.
@@ -155,7 +155,7 @@ async def patch(request: Request, thread_id: str, body: Body) -> Response:
 
 
 @endpoints("POST /threads/{thread_id}/copy", rules.copy_thread, answer="Thread", errors=(409, 422))
-async def copy(request: Request, thread_id: str) -> Response:
+async def copy_thread(request: Request, thread_id: str) -> Response:
     """Copy a thread.
 
     Copy its history, but not its runs; the response has no values.
@@ -175,7 +175,7 @@ async def copy(request: Request, thread_id: str) -> Response:
 
 
 @endpoints("DELETE /threads/{thread_id}", rules.delete_thread, status=204)
-async def delete(request: Request, thread_id: str) -> Response:
+async def delete_thread(request: Request, thread_id: str) -> Response:
     """Delete a thread.
 
     Delete everything it owns; stop its runs first.
@@ -195,7 +195,7 @@ async def delete(request: Request, thread_id: str) -> Response:
         QueryParam("Last-Event-ID", STRING, location="header"),
     ),
 )
-async def stream(request: Request, thread_id: str) -> ASGIApp:
+async def stream_thread(request: Request, thread_id: str) -> ASGIApp:
     """Stream all runs of a thread.
 
     Send events until the client disconnects or the thread is deleted.
