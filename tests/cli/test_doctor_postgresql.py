@@ -43,7 +43,7 @@ def test_databases_in_use_are_well_and_a_newer_schema_fails(postgres: PostgresSe
     settings = Settings(todo_database_url=url, tools_database_url=url)
     asyncio.run(make_tables(url))
     assert said(settings) == [
-        "ok todo database: PostgreSQL on 127.0.0.1, its tables are there.",
+        "ok todo database: PostgreSQL on 127.0.0.1, its tables exist.",
         "ok registered tools: 0 in the tool registry.",
     ]
     postgres.execute("UPDATE todo_schema_version SET version = 7", url=url)

@@ -125,7 +125,7 @@ def test_a_remote_server_is_added_with_references_and_a_literal_secret_is_warned
     literal = ("--header", f"X-API-Key={SECRET}", "--transport", "http", "--replace", "--no-check")
     ended = servers(folder, "add", "remote", "--url", f"https://u:{SECRET}@mcp.example/mcp", *literal)
     assert ended.code == 0, ended.stderr
-    assert [line.partition(" is written out")[0] for line in ended.stderr.splitlines()] == [
+    assert [line.partition(" is a literal value")[0] for line in ended.stderr.splitlines()] == [
         "the header X-API-Key",
         "the password in the URL",
     ]
