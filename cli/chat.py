@@ -17,7 +17,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 from rich.console import Console
 
-from toolweave.api.routes.chat import STREAM_END, TURN_END_EVENTS, ChatEvent, ChatTranslator
+from toolweave.api.routes.chat import STREAM_END, TURN_END_EVENTS, ChatEvent, ChatEventTranslator
 from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, translate_request_errors
 from toolweave.cli.http_server import local_server
 from toolweave.cli.terminal import call_text, compact_json, sanitize, shorten, stdout_console, styled
@@ -28,7 +28,7 @@ PROMPT = "you> "
 
 
 class Transcript:
-    """Print chats one after the other: tokens as they arrive, tool calls and results on separate lines."""
+    """Print the events of chats: tokens as they arrive, tool calls and results on separate lines."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -89,7 +89,7 @@ class Conversation:
         self._transcript = Transcript(stdout_console())
 
     def send_message(self, message: str) -> bool:
-        """Send one message, before and after it answer interrupts; return whether the run failed."""
+        """Answer pending interrupts and send one message; return whether its run failed."""
         try:
             self._answer_pending_interrupts()
             return self._send(message) == "error"
@@ -138,7 +138,7 @@ class Conversation:
 
     async def _run_turn(self, **request: Any) -> ChatEvent:
         """Run the assistant, print its events, and return the event that ends the turn."""
-        events = ChatTranslator(self.thread_id, is_resume="command" in request)
+        events = ChatEventTranslator(self.thread_id, is_resume="command" in request)
         end: ChatEvent = ("error", {})
         # Read to the stream's end: closing it earlier would cancel a run that is just being stored.
         async for part in self._client.runs.stream(

@@ -304,7 +304,7 @@ def local_server() -> Iterator[str]:
 
 
 def _link_programs(data_dir: Path, folder: Path) -> None:
-    """Link the programs that `toolweave servers add` has installed into the temporary data folder."""
+    """Link the programs installed by `toolweave servers add` into the temporary data folder."""
     programs = data_dir.absolute() / PROGRAMS_FOLDER
     if programs.is_dir():
         (folder / PROGRAMS_FOLDER).symlink_to(programs, target_is_directory=True)

@@ -201,7 +201,7 @@ def serve(
 ) -> None:
     """Serve the graphs of a langgraph.json over the LangGraph-compatible API.
 
-    When it accepts requests, it prints one line on stdout: "Toolweave is ready at URL". Logs go to stderr. SIGTERM and
+    When the server accepts requests, it prints "Toolweave is ready at URL" on stdout. Logs go to stderr. SIGTERM and
     Ctrl-C stop it after running requests have had some seconds to finish; a second Ctrl-C stops it at once.
     """
     configuration = read_configuration(

@@ -211,7 +211,7 @@ async def _probe_server(plane: ToolPlane, name: str, started: datetime, *, with_
 
 
 async def _median_ping_ms(plane: ToolPlane, name: str) -> float | None:
-    """Measure some pings; return None if the server does not answer them, as a server with working tools may."""
+    """Return the median time of some pings; None if the server does not answer pings, which tools do not need."""
     durations = []
     try:
         for _ in range(PING_COUNT):

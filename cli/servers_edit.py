@@ -186,7 +186,7 @@ def _add_entry(text: str, name: str, entry: Mapping[str, Any], *, replace: bool)
 
 
 def _add_ready_made(servers: ServersConfig, name: str, *, replace: bool, no_install: bool) -> bool:
-    """Install the program of a ready-made server and enable its entry; an entry in the file stays as it is."""
+    """Install the program of a ready-made server and enable its entry; an existing entry is not replaced."""
     servers.require_known(name, dict.fromkeys([*servers.names, *ready_made_servers()]))
     known = ready_made_servers().get(name)
     if replace and known is None:

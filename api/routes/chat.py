@@ -31,7 +31,7 @@ ASSISTANT = "todo_agent"
 UNREACHABLE = "The assistant cannot be reached right now. Please try again later."
 
 
-class ChatTranslator:
+class ChatEventTranslator:
     """Translate the API's events of one run: tokens as they arrive, tool calls and results as nodes finish, the end.
 
     `is_resume`: the turn answers an interrupt.
@@ -63,7 +63,7 @@ class ChatTranslator:
 
     def _translate_event(self, event: str, data: Any) -> Iterator[ChatEvent]:
         if event == "error":
-            yield "error", {"message": user_message(data)}
+            yield "error", {"message": run_error_text(data)}
         elif event == "messages":
             if data[0].get("type") == "AIMessageChunk" and (text := message_text(data[0].get("content"))):
                 yield "token", {"text": text}
@@ -113,7 +113,7 @@ def message_text(content: Any) -> str:
     return "".join(block if isinstance(block, str) else block.get("text", "") for block in blocks)
 
 
-def user_message(error: Any) -> str:
+def run_error_text(error: Any) -> str:
     """Return the sentence that a user reads about a failed run; the log has the details."""
     kind = error.get("error") if isinstance(error, dict) else None
     if kind in {"ModelError", "ConfigError", "IterationLimitError"} and error.get("message"):
@@ -153,7 +153,7 @@ async def chat_stream(chat: ChatRequest, client: Annotated[LangGraphClient, Depe
 
 
 async def _sse_frames(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[bytes]:
-    translator = ChatTranslator(str(chat.thread_id) if chat.thread_id else None, is_resume=chat.resume is not None)
+    translator = ChatEventTranslator(str(chat.thread_id) if chat.thread_id else None, is_resume=chat.resume is not None)
     try:
         # Read to the end even after the last event: closing earlier would cancel a run that is about to be stored.
         async with client, aclosing(_stream_run(chat, client)) as parts:

@@ -53,12 +53,12 @@ class PlaneMetrics(Collector):
 @contextmanager
 def register_metrics(plane: ToolPlane) -> Iterator[None]:
     """Register a plane's metrics in prometheus_client's default registry while the block runs."""
-    figures = PlaneMetrics(plane, only_if_current=True)
-    REGISTRY.register(figures)
+    collector = PlaneMetrics(plane, only_if_current=True)
+    REGISTRY.register(collector)
     try:
         yield
     finally:
-        REGISTRY.unregister(figures)
+        REGISTRY.unregister(collector)
 
 
 def _state_metrics(servers: dict[str, ServerHealth]) -> Iterator[Metric]:

@@ -1,1 +1,1 @@
-"""Answer the endpoints, one module per resource; a decorator describes each beside its handler."""
+"""Handlers of the endpoints, one module per resource; a decorator describes each endpoint."""

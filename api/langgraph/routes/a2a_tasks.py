@@ -24,10 +24,10 @@ Operation = Literal["send", "stream", "get", "cancel", "list"]
 CONTENT_NOT_SUPPORTED = -32005
 TASK_NOT_FOUND = -32001
 NOT_CANCELABLE = -32002
-MAX_RUNS = 1000
-MAX_THREADS = 1000
+MAX_RUNS_PER_THREAD = 1000
+MAX_LISTED_THREADS = 1000
 # Thread metadata key for the ids of tasks that were cancelled while they waited; no run records that.
-CANCELED_KEY = "a2a_canceled"
+CANCELED_TASKS_KEY = "a2a_canceled"
 CANCELED_TEXT = "Task was canceled"
 # The operation of each method, and whether it is of revision 1.0.
 METHODS: Mapping[str, tuple[Operation, bool]] = {
@@ -171,7 +171,7 @@ class Task:
     def state(self) -> TaskState:
         """Return the task's state, which follows from its newest run."""
         status = self.runs[0].status
-        if self.ref.task_id in self.thread.metadata.get(CANCELED_KEY, ()):
+        if self.ref.task_id in self.thread.metadata.get(CANCELED_TASKS_KEY, ()):
             return "canceled"
         if status == "success":
             return "input-required" if self.interrupts else "completed"
@@ -246,7 +246,7 @@ async def find_task(call: AgentCall, task_id: str, context_id: str | None = None
 
 async def thread_tasks(call: AgentCall, thread: Thread) -> list[Task]:
     """Group the assistant's runs on a thread into tasks, newest first."""
-    runs = await call.services.persistence.runs.list(thread.thread_id, limit=MAX_RUNS)
+    runs = await call.services.persistence.runs.list(thread.thread_id, limit=MAX_RUNS_PER_THREAD)
     by_id: dict[str, list[Run]] = {}
     for run in runs:
         if run.assistant_id == call.assistant.assistant_id:
@@ -290,8 +290,8 @@ async def cancel_task(call: AgentCall) -> JsonObject:
         raise RpcError(NOT_CANCELABLE, "Task is not cancelable in its current state")
     thread_id = task.thread.thread_id
     if task.state == "input-required":
-        canceled = [*task.thread.metadata.get(CANCELED_KEY, ()), task.ref.task_id]
-        await services.persistence.threads.patch(thread_id, {CANCELED_KEY: canceled})
+        canceled = [*task.thread.metadata.get(CANCELED_TASKS_KEY, ()), task.ref.task_id]
+        await services.persistence.threads.patch(thread_id, {CANCELED_TASKS_KEY: canceled})
     for run in task.runs:
         if run.status not in TERMINAL_STATUSES:
             with suppress(NotFound):
@@ -331,7 +331,7 @@ async def _list_threads(call: AgentCall) -> list[Thread]:
     repository, context_id = call.services.persistence.threads, call.params.get("contextId")
     if context_id is None:
         marks: JsonObject = {"assistant_id": call.assistant.assistant_id, "a2a": {}}
-        return await repository.search(metadata=marks, limit=MAX_THREADS)
+        return await repository.search(metadata=marks, limit=MAX_LISTED_THREADS)
     try:
         return [await repository.get(context_id.lower())]
     except NotFound:

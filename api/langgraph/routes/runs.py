@@ -112,7 +112,7 @@ async def list_runs(request: Request, thread_id: str) -> Response:
     errors=_ERRORS,
     query=_STREAM_QUERY,
 )
-async def stream_run(request: Request) -> EventStream:
+async def create_and_stream_run(request: Request) -> EventStream:
     """Create a run and stream its events.
 
     The stream starts with the first event.
@@ -148,7 +148,7 @@ async def create_runs(request: Request, body: Body) -> Response:
 @endpoints(
     "POST /threads/{thread_id}/runs/wait", rules.create_run, "RunCreateStateful", "Any", read=False, errors=_ERRORS
 )
-async def wait_for_run(request: Request) -> KeepAliveJson:
+async def create_and_wait_for_run(request: Request) -> KeepAliveJson:
     """Create a run and wait for it.
 
     Return its result.

@@ -38,7 +38,7 @@ async def get_ok(request: Request) -> Response:
 
 @endpoints("GET /metrics", None, answer="Metrics", media_type="text/plain", switch="disable_meta", query=(_FORMAT,))
 async def get_metrics(request: Request) -> Response:
-    """Show figures for operators.
+    """Get the server's metrics.
 
     In the text format of Prometheus, or as JSON.
     """

@@ -44,7 +44,7 @@ async def prune(request: Request, body: Body) -> Response:
 
 @endpoints("GET /threads/{thread_id}/storage", rules.read_thread, answer="ThreadStorage")
 async def get_storage(request: Request, thread_id: str) -> Response:
-    """Measure a thread.
+    """Measure a thread's storage.
 
     Return the bytes of its checkpoints.
     """

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from toolweave.api.routes.chat import NO_ANSWER, RUN_FAILED, STREAM_END, ChatTranslator
+from toolweave.api.routes.chat import NO_ANSWER, RUN_FAILED, STREAM_END, ChatEventTranslator
 
 META = ("metadata", {"run_id": "r1", "attempt": 1})
 
 
 def turn(*parts: tuple[str, Any], thread_id: str | None = "t1") -> list[tuple[str, dict[str, Any]]]:
-    events = ChatTranslator(thread_id)
+    events = ChatEventTranslator(thread_id)
     return [event for name, data in (*parts, (STREAM_END, None)) for event in events.translate(name, data)]
 
 
