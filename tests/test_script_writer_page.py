@@ -82,11 +82,8 @@ def test_its_options_are_those_of_the_command_and_all_of_them() -> None:
 
 def test_its_limits_and_keys_are_those_of_the_code() -> None:
     outcomes = " ".join(rows("page | outcome"))
-    assert (
-        f"more than {fetch_plain.MAX_BYTES // 1024**2} MB, or not received within {fetch_plain.TIMEOUT_S:g} s"
-        in outcomes
-    )
-    assert f"needs more than {extraction.TIMEOUT_S:g} s or {extraction.MAX_MEMORY_BYTES // 1024**3} GB" in outcomes
+    assert f"more than {fetch_plain.MAX_BYTES // 1024**2} MB, or more than {fetch_plain.TIMEOUT_S:g} s" in outcomes
+    assert f"more than {extraction.TIMEOUT_S:g} s or {extraction.MAX_MEMORY_BYTES // 1024**3} GB" in outcomes
     assert f"at most {MAX_REDIRECTS} are followed" in PAGE
     assert f"most {AgentFetch().max_iterations} model calls" in PAGE
     output = PAGE.partition("its output ")[2].partition("A run in")[0]
