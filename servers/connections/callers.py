@@ -142,7 +142,7 @@ class CallerSessions:
             # The server rejects these credentials: reconnecting with them would only load it.
             self._close(key)
         else:
-            # A session that is not ready keeps reconnecting, so it is closed earlier.
+            # A session that is not ready reconnects all the time, so it is closed earlier.
             is_ready = session.connection.status.state == "ready"
             idle_s = self._timing.caller_idle_timeout_s if is_ready else self._timing.long_delay_s
             session.idle_timer = asyncio.get_running_loop().call_later(idle_s, self._close, key)

@@ -81,7 +81,7 @@ class ServerConnection:
         config: the server's configuration.
         timing: timeouts, intervals and delays.
         on_tools: called when the tool list was received.
-        shared: for a caller's session, the shared connection; its call slots and its tool list apply here as well.
+        shared: for a caller's session, the shared connection: this one uses its call slots and starts with its tools.
         token_place: the storage of OAuth tokens.
     """
 
@@ -137,7 +137,7 @@ class ServerConnection:
         return self._supervisor is not None and not self.closing.is_set()
 
     def find_tool(self, tool: str) -> ListedTool | None:
-        """Return the tool of this name in the server's own list; of tools with the same name, the first one."""
+        """Return the tool with this name in the server's list, the first of several; None if there is none."""
         return self._tools_by_name.get(tool)
 
     def start(self) -> None:
@@ -154,7 +154,7 @@ class ServerConnection:
         self.status.set_closed()
         self._link.lose("the tool plane is closing")
         if self._session is None and self.config.command is None:
-            # A connect to a frozen server ends by cancellation only. Not for a command: its process could be left over.
+            # Only cancellation ends a connect to a frozen server. For a command it could leave the process running.
             self._supervisor.cancel()
         limit_s = self.timing.close_timeout_s
         for _ in range(1 + FORCED_STOP_ATTEMPTS):
@@ -273,7 +273,7 @@ class ServerConnection:
         delay = await self._run_session(self._link)
         self._is_connecting = False
         if self._backoff.is_crash_looping and not (self._is_reconnecting or self.closing.is_set()):
-            self._connect_now.clear()  # ignore callers that requested a reconnect: the command keeps exiting
+            self._connect_now.clear()  # ignore reconnects that callers requested: the command exits each time
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay):
                 await self._connect_now.wait()
