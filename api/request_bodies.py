@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.api.errors import detail_response
-from toolweave.json_values import MAX_VALUES, collecting_later, has_more_values, too_many_values
+from toolweave.json_values import MAX_VALUES, has_more_values, pause_gc, too_many_values_text
 from toolweave.runtime.codec import loads
 
 MIB = 1024 * 1024
@@ -79,7 +79,7 @@ async def read_limited_body(request: Request, limit: BodyLimit) -> bytes:
             raise too_large
     data = bytes(body)
     if await has_more_values(data, limit.max_values):
-        raise HTTPException(413, too_many_values(limit.max_values))
+        raise HTTPException(413, too_many_values_text(limit.max_values))
     return data
 
 
@@ -162,7 +162,7 @@ def strict_json(data: bytes) -> Any:
     if is_deeper_than(value, data, MAX_DEPTH):
         raise HTTPException(422, f"The body is nested more than {MAX_DEPTH} levels deep.")
     # Of two fields with one name, a parser that checked the body before us may have used the other.
-    with collecting_later():
+    with pause_gc():
         json.loads(data, object_pairs_hook=_object_without_duplicates, parse_int=str, parse_float=str)
     return value
 

@@ -18,13 +18,13 @@ from pydantic import BaseModel, SkipValidation, TypeAdapter, ValidationError, Wr
 
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import Conflict
-from toolweave.outbound_policy import read_target
-from toolweave.redact import HIDDEN, names_a_secret
-from toolweave.schema import FORM_STEPS
+from toolweave.outbound_policy import parse_target
+from toolweave.redact import HIDDEN, is_secret_name
+from toolweave.schema import MAX_FORM_STEPS
 from toolweave.servers.registry.openapi.importing import SkippedOperation
 from toolweave.servers.registry.repository import OnConflict, ToolRepository
 from toolweave.servers.registry.stored_tools import RegisteredTool, format_ids, make_tool_id
-from toolweave.tool_config import ToolConfig, ToolId, is_secret_header, within
+from toolweave.tool_config import ToolConfig, ToolId, is_secret_header, validation_context
 
 JsonPath = tuple[str | int, ...]
 JsonObject = dict[str, Any]
@@ -104,7 +104,7 @@ def _schema_secret_paths(schema: Any, path: JsonPath) -> Iterator[JsonPath]:
             yield from _schema_secret_paths(item, (*path, position))
     elif isinstance(schema, dict):
         for name, part in schema.items():
-            if names_a_secret(name) and isinstance(part, dict):
+            if is_secret_name(name) and isinstance(part, dict):
                 yield from ((*path, name, keyword) for keyword in _VALUE_KEYWORDS if isinstance(part.get(keyword), str))
             yield from _schema_secret_paths(part, (*path, name))
 
@@ -161,7 +161,7 @@ ValidatedTool = Annotated[ToolRequest, Depends(_validate_tool)]
 
 def _validate(adapter: TypeAdapter[T], value: object, path: JsonPath) -> T:
     try:
-        return adapter.validate_python(value, context=within([FORM_STEPS]))
+        return adapter.validate_python(value, context=validation_context([MAX_FORM_STEPS]))
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False, include_input=False)[:MAX_PROBLEMS]
         raise RequestValidationError([{**each, "loc": (*path, *each["loc"])} for each in problems]) from None
@@ -183,7 +183,7 @@ def updated_tool(tool: ToolConfig, stored: ToolConfig, variables: ToolVariables)
     if tool.tool_id not in ("", stored.tool_id):
         problems.append((("tool_id",), WRONG_TOOL_ID))
     config = config_json(tool) | {"tool_id": stored.tool_id}
-    changes_host = read_target(tool.api.base_url).origin != read_target(stored.api.base_url).origin
+    changes_host = parse_target(tool.api.base_url).origin != parse_target(stored.api.base_url).origin
     if restore_secrets(config, config_json(stored)) and changes_host:
         problems.append((("api", "base_url"), OTHER_HOST))
     return _checked_tool(config, problems, variables)
@@ -200,7 +200,7 @@ def _checked_tool(config: JsonObject, problems: list[Problem], variables: ToolVa
     problems += [(path, NO_STORED_SECRET) for path in sorted(masked_paths(config), key=str)]
     try:
         # Not validated again: the schemas, which take longest, were validated with the request.
-        tool = ToolConfig.stored(config)
+        tool = ToolConfig.from_stored(config)
     except ValidationError as error:
         raise validation_error(problems + [(each["loc"], each["msg"]) for each in error.errors()]) from None
     problems += reference_problems(tool, variables)
@@ -213,7 +213,7 @@ def reference_problems(tool: ToolConfig, variables: ToolVariables) -> list[Probl
     """Return the references to variables whose values may not be sent to the tool's host."""
     texts: list[tuple[JsonPath, str]] = [(("api", "headers", name), text) for name, text in tool.api.headers.items()]
     texts.append((("api", "auth", "value"), tool.api.auth.value or ""))
-    authority = read_target(tool.api.base_url).authority
+    authority = parse_target(tool.api.base_url).authority
     return [
         (path, problem)
         for path, text in texts

@@ -336,7 +336,7 @@ def _tool_problems(tool: ToolConfig, settings: Settings) -> Iterator[tuple[str, 
     except ConfigError as error:
         yield error.message, error.fix
     try:
-        OutboundPolicy(settings.outbound_allow).check_written(tool.api.base_url)
+        OutboundPolicy(settings.outbound_allow).check_without_dns(tool.api.base_url)
     except OutboundRefused as error:
         yield str(error), None
 

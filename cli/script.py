@@ -17,7 +17,7 @@ from toolweave.config.logs import configure_logging
 from toolweave.config.script_job import ScriptJob, env_mcp_config, env_script_settings, load_job_mcp_config
 from toolweave.config.script_settings import load_script_settings
 from toolweave.config.settings import Settings
-from toolweave.errors import ScriptNotKept
+from toolweave.errors import ScriptNotSaved
 from toolweave.graphs.script_generation import run_script_writer
 from toolweave.nodes.script.script_file import VideoScript
 
@@ -85,7 +85,7 @@ def script(
                     url, job=job, settings=settings, language=language, output_dir=output, on_progress=on_progress
                 )
             )
-    except ScriptNotKept as error:
+    except ScriptNotSaved as error:
         _print_script(error.script, job, as_json=as_json)
         raise
     _print_script(video_script, job, as_json=as_json)

@@ -24,7 +24,7 @@ from toolweave.config.mcp_editing import ready_made_servers
 from toolweave.config.settings import PREFIX, Settings, load_settings
 from toolweave.config.variables import fill_references, find_unresolved
 from toolweave.errors import ConfigError, ServerUnavailable
-from toolweave.servers.connections.oauth import TokenPlace, token_place
+from toolweave.servers.connections.oauth import TokenLocation, token_location
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.status import ServerState
 from toolweave.servers.external_servers import Installation, installation_of, is_installed
@@ -186,11 +186,11 @@ def probe(
         trial = settings.model_copy(update={"todo_database_url": database})
         configured = served_mcp_config(trial, enable=names).servers
         selected = [each for each in configured if not names or each.name in names]
-        return asyncio.run(_probe_all(selected, token_place(settings), timeout_s=timeout_s, with_pings=with_pings))
+        return asyncio.run(_probe_all(selected, token_location(settings), timeout_s=timeout_s, with_pings=with_pings))
 
 
 async def _probe_all(
-    servers: Sequence[McpServerConfig], tokens: TokenPlace, *, timeout_s: float, with_pings: bool
+    servers: Sequence[McpServerConfig], tokens: TokenLocation, *, timeout_s: float, with_pings: bool
 ) -> list[ProbeResult]:
     started = datetime.now(UTC)
     async with open_tool_plane(servers, token_place=tokens) as plane:

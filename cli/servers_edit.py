@@ -27,7 +27,7 @@ from toolweave.config.mcp_editing import (
 from toolweave.config.mcp_entry import check_server
 from toolweave.config.variables import holds_reference
 from toolweave.errors import ConfigError
-from toolweave.redact import names_a_secret, names_a_secret_header
+from toolweave.redact import is_secret_header_name, is_secret_name
 from toolweave.servers.external_servers import install
 
 RESTART_HINT = (
@@ -100,10 +100,10 @@ def _build_entry(
 def _literal_secrets(entry: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of values that look like literal secrets; never the values."""
     for name, value in entry.get("headers", {}).items():
-        if names_a_secret_header(name) and not _has_reference(value):
+        if is_secret_header_name(name) and not _has_reference(value):
             yield f"the header {name}"
     for name, value in entry.get("env", {}).items():
-        if names_a_secret(name) and not _has_reference(value):
+        if is_secret_name(name) and not _has_reference(value):
             yield name
     if urlsplit(entry.get("url", "")).password:
         yield "the password in the URL"

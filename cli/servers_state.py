@@ -26,9 +26,9 @@ from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG, McpServerConfig, load_mcp_config, mcp_variables
 from toolweave.config.mcp_editing import ready_made_servers
 from toolweave.errors import ConfigError, SignInFailed, TokenStoreError
-from toolweave.servers.connections.oauth import token_place
+from toolweave.servers.connections.oauth import token_location
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault
-from toolweave.servers.connections.oauth.login import PATIENCE_S, sign_in, sign_out
+from toolweave.servers.connections.oauth.login import LOGIN_TIMEOUT_S, sign_in, sign_out
 from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.status import server_target
@@ -125,7 +125,7 @@ def _sign_in_state(server: McpServerConfig, servers: ServersConfig) -> SignIn:
     if server.auth.grant == "client_credentials":
         return "by secret"
     try:
-        tokens = open_vault(token_place(servers.settings)).read(GrantKey(server.name, server.url))
+        tokens = open_vault(token_location(servers.settings)).read(GrantKey(server.name, server.url))
     except TokenStoreError as error:
         sys.stderr.write(f"{server.name}: {error}\n")
         return "unreadable"
@@ -222,7 +222,7 @@ Name = Annotated[str, typer.Argument(help="The server's name in mcp.jsonc.")]
 def login(
     name: Name,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the URL to open.")] = False,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the browser.")] = PATIENCE_S,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the browser.")] = LOGIN_TIMEOUT_S,
     config: ConfigFile = None,
     data_dir: DataFolder = None,
 ) -> None:
@@ -237,7 +237,7 @@ def login(
             webbrowser.open(url)
 
     try:
-        asyncio.run(sign_in(server, token_place(servers.settings), show, patience_s=timeout))
+        asyncio.run(sign_in(server, token_location(servers.settings), show, timeout_s=timeout))
     except AuthorizationFault as fault:
         raise SignInFailed(f"{name}: {Redaction(server).sanitize(str(fault))}.") from fault
     print(f"Signed in to {name}.")
@@ -251,8 +251,8 @@ def logout(name: Name, config: ConfigFile = None, data_dir: DataFolder = None) -
     """
     servers = read_servers(config, data_dir)
     if name in servers.names:
-        was_signed_in = asyncio.run(sign_out(_sign_in_server(servers, name), token_place(servers.settings)))
-    elif not (was_signed_in := open_vault(token_place(servers.settings)).delete(GrantKey(name, url=""))):
+        was_signed_in = asyncio.run(sign_out(_sign_in_server(servers, name), token_location(servers.settings)))
+    elif not (was_signed_in := open_vault(token_location(servers.settings)).delete(GrantKey(name, url=""))):
         servers.require_known(name)
     print(f"Signed out of {name}." if was_signed_in else f"You were not signed in to {name}.")
 

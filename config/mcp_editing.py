@@ -17,7 +17,7 @@ from toolweave.config.jsonc import JsoncDocument, Member, ObjectStyle, Writer, p
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG
 from toolweave.config.mcp_entry import SERVER_KEYS
 from toolweave.errors import ConfigError
-from toolweave.files import locked_folder, make_folder, replace_file
+from toolweave.files import lock_folder, make_folder, replace_file
 
 
 class EntryText:
@@ -155,7 +155,7 @@ def edit_file(path: Path, edit: Callable[[str], str]) -> bool:
         ConfigError: the file cannot be read or written, or would be too large; it is unchanged then.
     """
     target = Path(os.path.realpath(path))
-    with _as_config_errors(path), locked_folder(target.parent):
+    with _as_config_errors(path), lock_folder(target.parent):
         before = target.read_bytes()
         text = before.decode("utf-8")
         bom = _BOM if text.startswith(_BOM) else ""
@@ -178,7 +178,7 @@ def create_file(path: Path, text: str) -> bool:
     """
     with _as_config_errors(path):
         make_folder(path.parent)
-        with locked_folder(path.parent):
+        with lock_folder(path.parent):
             if os.path.lexists(path):
                 return False
             replace_file(path, text.encode("utf-8"))

@@ -14,7 +14,7 @@ from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError, ServerUnavailable
 from toolweave.nodes.http_tools.api_calls import ApiCalls, ApiTool, http_tools
 from toolweave.nodes.tool_catalog import ToolCatalog, ToolRegistry, registered_tools, unavailable_tools
-from toolweave.servers.connections.oauth import token_place
+from toolweave.servers.connections.oauth import token_location
 from toolweave.servers.connections.observability import CallObserver, open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.plane_slot import plane_slot
@@ -99,7 +99,7 @@ async def open_task_tools(
         ServerUnavailable: no server offers a tool; the text says why for each.
     """
     # The settings of this process name the place of OAuth tokens.
-    place = token_place(load_settings()) if any(server.auth for server in servers) else None
+    place = token_location(load_settings()) if any(server.auth for server in servers) else None
     async with open_tool_plane(servers, observers=observers, token_place=place) as plane:
         available = PlaneTools(plane)
         await _wait_for_first_tools(available)

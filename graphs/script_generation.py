@@ -49,7 +49,7 @@ async def run_script_writer(
         FetchFailed: the page could not be fetched.
         ScriptFailed: no script could be made from the page.
         StageFailed: `url` is not a URL.
-        ScriptNotKept: the script is complete, but could not be written to `output_dir`.
+        ScriptNotSaved: the script is complete, but could not be written to `output_dir`.
     """
     file = await asyncio.to_thread(ScriptFile, Path(output_dir)) if output_dir is not None else None
     report = _progress_reporter(on_progress)
@@ -139,7 +139,7 @@ async def generate_script_from_url(
         FetchFailed: the page could not be fetched, or has no article; the text says why.
         ScriptFailed: the model failed, or did not write a valid script after two attempts.
         StageFailed: `url` is not the URL of a page.
-        ScriptNotKept: the script is complete, but its file could not be written; the error has the script.
+        ScriptNotSaved: the script is complete, but its file could not be written; the error has the script.
     """
     settings = load_settings()
     job = ScriptJob(settings=await _script_settings(config))

@@ -18,7 +18,7 @@ from toolweave.nodes.workflow.prompts import WorkflowPrompts
 from toolweave.nodes.workflow.select import select_node
 from toolweave.nodes.workflow.stages import execute_node, format_node, retrieve_node
 from toolweave.nodes.workflow.state import WorkflowInput, WorkflowOutput, WorkflowState
-from toolweave.tool_config import LONGEST_TIMEOUT_S, ToolConfig
+from toolweave.tool_config import MAX_TIMEOUT_S, ToolConfig
 
 WorkflowBuilder = StateGraph[WorkflowState, None, WorkflowInput, WorkflowOutput]
 WorkflowGraph = CompiledStateGraph[WorkflowState, None, WorkflowInput, WorkflowOutput]
@@ -26,11 +26,11 @@ WorkflowGraph = CompiledStateGraph[WorkflowState, None, WorkflowInput, WorkflowO
 # Backstops: the registry, the model's endpoint and the API have shorter timeouts of their own.
 _LOOKUP_TIMEOUT_S = 30.0
 _MODEL_TIMEOUT_S = 900.0
-_CALL_TIMEOUT_S = LONGEST_TIMEOUT_S + 30.0
+_CALL_TIMEOUT_S = MAX_TIMEOUT_S + 30.0
 
 
 def _is_unsent(error: Exception) -> bool:
-    return isinstance(error, ApiCallFailed) and error.passing
+    return isinstance(error, ApiCallFailed) and error.transient
 
 
 # These errors occur before anything was sent to the model or the API.

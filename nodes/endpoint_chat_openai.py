@@ -8,7 +8,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr
 
-from toolweave.message_chunks import ChunkJoiner, with_calls
+from toolweave.message_chunks import ChunkJoiner, set_tool_calls
 
 EMPTY_CHUNK = AIMessageChunk(content="")
 
@@ -37,7 +37,7 @@ class EndpointChatOpenAI(ChatOpenAI):
         if any(arguments) and isinstance(message, AIMessageChunk) and len(message.tool_call_chunks) == len(arguments):
             for call, text in zip(message.tool_call_chunks, arguments, strict=True):
                 call["args"] = text or call["args"]
-            with_calls(message, message.tool_call_chunks)
+            set_tool_calls(message, message.tool_call_chunks)
         return StreamedGenerationChunk(message=message, generation_info=made.generation_info)
 
 
@@ -63,7 +63,7 @@ class StreamedGenerationChunk(ChatGenerationChunk):
                 joiner.add(message)
         informed = [one.generation_info for one in (self, *others) if one.generation_info]
         first, *rest = [ChatGenerationChunk(message=EMPTY_CHUNK, generation_info=info) for info in informed or ({},)]
-        return ChatGenerationChunk(message=joiner.whole(), generation_info=(first + rest).generation_info)
+        return ChatGenerationChunk(message=joiner.joined_chunk(), generation_info=(first + rest).generation_info)
 
 
 def _pop_arguments(chunk: dict[str, Any]) -> list[str]:

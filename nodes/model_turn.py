@@ -126,7 +126,7 @@ async def _stream(model: ModelRunnable, prompt: Sequence[AnyMessage], config: Ru
             if task is not None and task.cancelling():
                 # Clients use wait_for for each chunk; on Python 3.11 it loses a cancellation that arrives with a chunk.
                 raise asyncio.CancelledError
-    return _as_message(joiner.whole()) if joiner.count else first
+    return _as_message(joiner.joined_chunk()) if joiner.count else first
 
 
 def answer_status(answer: AIMessage) -> AnswerStatus:

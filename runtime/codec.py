@@ -22,7 +22,7 @@ from langgraph.types import Send
 from pydantic import BaseModel
 
 from toolweave.errors import InvalidRequest
-from toolweave.json_values import LARGE_BYTES, collecting_later
+from toolweave.json_values import LARGE_BYTES, pause_gc
 
 # Marks text that only the json module decodes exactly (huge integers, lone surrogates).
 EXACT_PREFIX = " "
@@ -169,7 +169,7 @@ def loads(data: bytes | str, parse: Callable[[bytes | str], Any] = orjson.loads)
     """Decode JSON bytes; raises ValueError when they are not JSON."""
     if len(data) < LARGE_BYTES:
         return parse(data)
-    with collecting_later():
+    with pause_gc():
         return parse(data)
 
 

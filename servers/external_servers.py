@@ -20,7 +20,7 @@ from typing import Literal
 
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG
 from toolweave.errors import ConfigError
-from toolweave.files import locked_folder, make_folder
+from toolweave.files import lock_folder, make_folder
 from toolweave.redact import redact_text
 
 # Contains package.json, package-lock.json and, for each Python server, its requirements with hashes.
@@ -185,7 +185,7 @@ def install(
     try:
         make_folder(servers)
         waiting = partial(report, "Waiting for another process that installs servers …")
-        with locked_folder(servers, waiting) as lock_fd:
+        with lock_folder(servers, waiting) as lock_fd:
             if is_installed(installation, data_dir):
                 report(f"{installation.package} {installation.version} is installed.")
                 return

@@ -6,35 +6,35 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from toolweave.tool_config import (
-    LONGEST_PLACE,
-    Place,
-    RequestPlace,
+    MAX_LOCATION_CHARS,
+    MappedLocation,
+    PathSteps,
+    RequestLocation,
     ResponsePath,
-    Steps,
-    body_place,
-    checked_path,
-    colliding_places,
-    read_place,
+    body_location,
+    check_response_path,
+    find_collision,
+    parse_location,
 )
 
 
 class Mapped(BaseModel):
-    place: RequestPlace
+    place: MappedLocation
     path: ResponsePath = "$"
 
 
 @pytest.mark.parametrize(
     ("written", "place"),
     [
-        ("path.id", Place("path", "id")),
-        ("query.filter[name]", Place("query", "filter[name]")),
-        ("query.größe.$x", Place("query", "größe.$x")),
-        ("header.X-Trace", Place("header", "X-Trace")),
-        ("body.user.name", Place("body", "user.name")),
-        ("body.$", Place("body", "$")),
+        ("path.id", RequestLocation("path", "id")),
+        ("query.filter[name]", RequestLocation("query", "filter[name]")),
+        ("query.größe.$x", RequestLocation("query", "größe.$x")),
+        ("header.X-Trace", RequestLocation("header", "X-Trace")),
+        ("body.user.name", RequestLocation("body", "user.name")),
+        ("body.$", RequestLocation("body", "$")),
     ],
 )
-def test_a_place_is_read_and_shown_as_it_is_written(written: str, place: Place) -> None:
+def test_a_place_is_read_and_shown_as_it_is_written(written: str, place: RequestLocation) -> None:
     mapped = Mapped.model_validate({"place": written})
 
     assert mapped.place == place
@@ -56,14 +56,15 @@ def test_a_place_is_read_and_shown_as_it_is_written(written: str, place: Place) 
         ("$", ()),
     ],
 )
-def test_a_place_in_a_body_is_made_of_names_and_indexes(name: str, steps: Steps) -> None:
-    assert read_place(f"body.{name}").steps == steps
+def test_a_place_in_a_body_is_made_of_names_and_indexes(name: str, steps: PathSteps) -> None:
+    assert parse_location(f"body.{name}").steps == steps
 
 
 @pytest.mark.parametrize(
     "written",
     [
-        *("", "id", "cookie.id", "body.", "query.", "path", "Body.a", 5, None, ["body.a"], "body.a" * LONGEST_PLACE),
+        *("", "id", "cookie.id", "body.", "query.", "path", "Body.a", 5, None, ["body.a"]),
+        "body.a" * MAX_LOCATION_CHARS,
         *(
             "body.$.*",
             "body.$..a",
@@ -88,7 +89,7 @@ def test_what_is_no_place_is_refused(written: object) -> None:
 @example(["it's", "a\\b", 'say "x"', "a.b", "[0]", 0, "$"])
 def test_the_place_made_of_names_and_indexes_leads_there(steps: list[str | int]) -> None:
     try:
-        place = body_place(*steps)
+        place = body_location(*steps)
     except ValueError:
         names = [step for step in steps if isinstance(step, str)]
         assert any(
@@ -96,7 +97,7 @@ def test_the_place_made_of_names_and_indexes_leads_there(steps: list[str | int])
         )
         return
     assert place.steps == tuple(steps)
-    assert read_place(str(place)) == place
+    assert parse_location(str(place)) == place
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_the_place_made_of_names_and_indexes_leads_there(steps: list[str | int])
     ],
 )
 def test_places_that_cannot_be_filled_together_are_named(places: list[str], said: str) -> None:
-    problem = colliding_places({str(index): read_place(place) for index, place in enumerate(places)})
+    problem = find_collision({str(index): parse_location(place) for index, place in enumerate(places)})
 
     assert problem is not None
     assert problem.endswith(said) or said in problem
@@ -133,7 +134,7 @@ def test_places_side_by_side_are_fine() -> None:
         "path.a",
     ]
 
-    assert colliding_places({place: read_place(place) for place in written}) is None
+    assert find_collision({place: parse_location(place) for place in written}) is None
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_paths_into_answers_follow_the_standard(path: str) -> None:
         *("", "a", "a.b", "@.a", "$.", "$[", "$ ", " $", "$.a | $.b", "$.a & $.b", "^.a", "$.~a", "$[?@.a =~ /(a+)+/]"),
         *("$[?match(@.a, '(a+)+')]", "$[?search(@.a, 'x')]", "$[?isinstance(@.a, 'str')]", "$[?count(@.*) > 1]"),
         *("$[?@..a]", "$[?@.*]", "$[?@[?@.a]]", "$[?$..a == 1]", "$[1e5]", "$[?@.a == 1e999]", "$[?@.a == -1e999]"),
-        *("$[" + "9" * 400 + "]", "$" + ".a" * LONGEST_PLACE, "$['\\ud800']"),
+        *("$[" + "9" * 400 + "]", "$" + ".a" * MAX_LOCATION_CHARS, "$['\\ud800']"),
     ],
 )
 def test_a_path_that_is_not_standard_or_could_cost_too_much_is_refused(path: str) -> None:
@@ -169,7 +170,7 @@ path_like = st.text(alphabet="$@.*[]()?!&|=<>'\"\\:,-0129eEab_ lengthmacu", max_
 @example("$[?" + "!" * 400 + "@.a]")
 @example("$" + "[0" * 240)
 def test_any_text_is_a_path_or_a_value_error(text: str) -> None:
-    for check, value in ((checked_path, text), (read_place, f"body.{text}")):
+    for check, value in ((check_response_path, text), (parse_location, f"body.{text}")):
         refusal = ""
         try:
             check(value)

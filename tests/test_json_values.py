@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolweave.json_values import MAX_VALUES, ValueCount, has_more_values
+from toolweave.json_values import MAX_VALUES, ValueCounter, has_more_values
 
 VALUES = st.recursive(
     st.integers() | st.text(alphabet='a,"[{\\b'),
@@ -28,7 +28,7 @@ def marks(part: Any) -> int:
 def test_values_are_counted_wherever_their_text_is_cut_and_marks_in_texts_are_not(value: Any, cuts: list[int]) -> None:
     text = json.dumps(value).encode()
     edges = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
-    count = ValueCount()
+    count = ValueCounter()
     assert sum(count.add(text[begin:end]) for begin, end in pairwise(edges)) == marks(value)
 
 

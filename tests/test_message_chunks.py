@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessageChunk
 from langchain_core.messages.tool import ToolCallChunk, tool_call_chunk
 from langchain_core.utils import json as langchain_json
 
-from toolweave.message_chunks import BATCH, ChunkJoiner, parse_partial_json
+from toolweave.message_chunks import BATCH_SIZE, ChunkJoiner, parse_partial_json
 
 WHOLE = [
     '{"a": "x\\"y\\\\", "b": [1, -2.5e3, {"c": null, "d": true}], "é": "\\u00e9 😀", "e": {}}',
@@ -67,7 +67,7 @@ def chunk(*calls: ToolCallChunk, content: str = "", **fields: Any) -> AIMessageC
         [chunk(call("{}", 0, "t", "1")), chunk(call("{}", 0, "u", "2")), chunk(call("", 0, None, "2"))],
         [chunk(call("{}", None, "t", "1")), chunk(call("{}", None, "t", "1"))],
         [chunk(call(None, 0, "na", "1")), chunk(call(None, 0, "me")), chunk(call("[1", 1, "u"))],
-        [chunk(call('{"a": "', 0, "t", "1")), *[chunk(call("x"), content="y") for _ in range(BATCH + 5)]],
+        [chunk(call('{"a": "', 0, "t", "1")), *[chunk(call("x"), content="y") for _ in range(BATCH_SIZE + 5)]],
         [
             chunk(call("{", 0, "t", "1"), response_metadata=TYPED),
             chunk(call("}"), chunk_position="last", response_metadata=TYPED),
@@ -81,7 +81,7 @@ def test_joined_chunks_are_their_sum(chunks: list[AIMessageChunk]) -> None:
     for number, piece in enumerate(chunks, 1):
         joiner.add(piece)
         if number in (1, 2, len(chunks)):
-            assert joiner.whole() == (chunks[0] + chunks[1:number] if number > 1 else chunks[0])
+            assert joiner.joined_chunk() == (chunks[0] + chunks[1:number] if number > 1 else chunks[0])
     assert joiner.count == len(chunks)
 
 

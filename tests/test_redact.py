@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from toolweave.redact import CUT, DEEPEST, HIDDEN, LONGEST_TEXT, MOST_ITEMS, MOST_TEXT, redact, redact_text
+from toolweave.redact import CUT_MARK, HIDDEN, MAX_CHARS, MAX_DEPTH, MAX_ITEMS, MAX_TOTAL_CHARS, redact, redact_text
 
 SECRET = "hunter2hunter2"
 
@@ -102,18 +102,18 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
 
 
 def test_what_is_cut_off_takes_the_beginning_of_a_secret_with_it() -> None:
-    text = "x" * (LONGEST_TEXT - 10) + SECRET
-    assert redact_text(text, lambda part: part.replace(SECRET, HIDDEN)) == "x" * (LONGEST_TEXT // 2) + CUT
+    text = "x" * (MAX_CHARS - 10) + SECRET
+    assert redact_text(text, lambda part: part.replace(SECRET, HIDDEN)) == "x" * (MAX_CHARS // 2) + CUT_MARK
 
 
 def test_values_are_bounded_in_depth_number_and_length() -> None:
     deep: Any = "bottom"
     for _ in range(50_000):
         deep = [deep]
-    assert json.dumps(redact(deep)).count("[") == DEEPEST
-    assert len(redact(list(range(100_000)))) <= MOST_ITEMS + 1
-    assert len(redact({str(number): number for number in range(100_000)})) <= MOST_ITEMS + 1
-    assert len(json.dumps(redact(["y" * 20_000_000] * 500))) < MOST_TEXT + 20 * MOST_ITEMS
+    assert json.dumps(redact(deep)).count("[") == MAX_DEPTH
+    assert len(redact(list(range(100_000)))) <= MAX_ITEMS + 1
+    assert len(redact({str(number): number for number in range(100_000)})) <= MAX_ITEMS + 1
+    assert len(json.dumps(redact(["y" * 20_000_000] * 500))) < MAX_TOTAL_CHARS + 20 * MAX_ITEMS
 
 
 def test_a_value_that_contains_itself_ends() -> None:

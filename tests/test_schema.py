@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from toolweave.schema import Schema, matcher, shown
+from toolweave.schema import Schema, compile_pattern, describe_value
 
 TODO: dict[str, Any] = {
     "type": "object",
@@ -183,7 +183,7 @@ def test_the_draft_is_the_one_the_schema_names(dialect: str, problems: list[str]
 
 
 def test_a_value_is_shown_in_a_few_words() -> None:
-    assert [shown(value) for value in ("a", {"a": 1}, [1, 2], True, None, 1.5)] == [
+    assert [describe_value(value) for value in ("a", {"a": 1}, [1, 2], True, None, 1.5)] == [
         "'a'",
         "an object",
         "a list of 2 items",
@@ -194,7 +194,7 @@ def test_a_value_is_shown_in_a_few_words() -> None:
 
 
 def test_a_matcher_searches_anywhere_in_the_text() -> None:
-    found = matcher("b+")
+    found = compile_pattern("b+")
     assert found is not None
     assert [found("abc"), found("ac")] == [True, False]
 

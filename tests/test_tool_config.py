@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from toolweave.tool_config import Place, ToolConfig
+from toolweave.tool_config import RequestLocation, ToolConfig
 
 
 def document(fields: tuple[str, ...] = (), request: dict[str, str] | None = None, **api: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def test_a_configuration_survives_being_stored() -> None:
 
     assert config.api.path == "/orders/{id}"
     assert ToolConfig.model_validate(config.model_dump()) == config
-    assert ToolConfig.stored(config.model_dump(mode="json")) == config
+    assert ToolConfig.from_stored(config.model_dump(mode="json")) == config
     assert config.model_dump()["field_mappings"] == written["field_mappings"]
 
 
@@ -54,12 +54,12 @@ def test_fields_without_a_mapping_have_their_usual_places() -> None:
     read = ToolConfig.model_validate(document(fields, {"q": "header.X-Q"}, path="/{id}"))
     changed = ToolConfig.model_validate(document(fields, {"q": "query.q"}, path="/{id}", method="patch"))
 
-    assert read.places == {
-        "id": Place("path", "id"),
-        "q": Place("header", "X-Q"),
-        "first name": Place("query", "first name"),
+    assert read.locations == {
+        "id": RequestLocation("path", "id"),
+        "q": RequestLocation("header", "X-Q"),
+        "first name": RequestLocation("query", "first name"),
     }
-    assert {name: str(place) for name, place in changed.places.items()} == {
+    assert {name: str(place) for name, place in changed.locations.items()} == {
         "id": "path.id",
         "q": "query.q",
         "first name": "body.$['first name']",
@@ -176,7 +176,7 @@ def test_other_methods_are_refused(method: str) -> None:
     ],
 )
 def test_headers_about_the_connection_are_nobodys_to_set(name: str) -> None:
-    assert "no argument fills" in refusal(document(("a",), {"a": f"header.{name}"}))
+    assert "the configuration or the client fills" in refusal(document(("a",), {"a": f"header.{name}"}))
     assert f"the header {name} is set by the client itself" in refusal(document(headers={name: "x"}))
     auth = {"type": "api_key", "name": name, "value": "{env:TOOL_KEY}"}
     assert f"the header {name} is set by the client itself" in refusal(document(auth=auth))
@@ -188,15 +188,15 @@ def test_no_argument_takes_the_place_of_a_credential_or_a_configured_header(name
 
     said = refusal(document(("a",), {"a": f"header.{name}"}, auth=auth, headers={"X-Shop": "1"}))
 
-    assert f"the field a goes to header.{name}, which no argument fills" in said
+    assert f"the field a goes to header.{name}, which the configuration or the client fills" in said
 
 
 @pytest.mark.parametrize("request_places", [{}, {"key": "query.KEY"}])
 def test_no_argument_takes_the_place_of_a_credential_in_the_query(request_places: dict[str, str]) -> None:
     auth = {"type": "api_key", "location": "query", "name": "key", "value": "{env:TOOL_KEY}"}
 
-    assert "which no argument fills" in refusal(document(("key",), request_places, auth=auth))
-    assert ToolConfig.model_validate(document(("key",), {"key": "query.id"}, auth=auth)).places
+    assert "which the configuration or the client fills" in refusal(document(("key",), request_places, auth=auth))
+    assert ToolConfig.model_validate(document(("key",), {"key": "query.id"}, auth=auth)).locations
 
 
 @pytest.mark.parametrize(

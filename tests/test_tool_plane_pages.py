@@ -15,7 +15,7 @@ from toolweave.servers.connections.breaker import BreakerState
 from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.observability import Outcome, open_call_log
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.sessions.faults import MESSAGE_LIMIT
+from toolweave.servers.connections.sessions.faults import MAX_MESSAGE_BYTES
 from toolweave.servers.connections.status import ServerHealth, ServerState
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -68,7 +68,7 @@ def test_every_key_of_an_entry_is_listed_with_its_default() -> None:
     }
     assert listed["breaker.failures"] == f"{BreakerRules().failures}, {BreakerRules().recovery_s:g}"
     assert f"`TOOLWEAVE_MAX_TOOLS` ({Settings().max_tools})" in PAGE
-    assert f"more than {MESSAGE_LIMIT >> 20} MiB" in PAGE.replace("\n", " ")
+    assert f"more than {MAX_MESSAGE_BYTES >> 20} MiB" in PAGE.replace("\n", " ")
 
 
 def test_the_states_and_the_record_of_a_server_are_those_of_health() -> None:

@@ -15,13 +15,13 @@ from toolweave.config.langgraph_json import LangGraphJson, WebhookUrlRules
 from toolweave.config.outbound_allow import parse_allowed_target
 from toolweave.config.settings import Settings, decode_webhook_keys
 from toolweave.errors import ConfigError, InvalidRequest, OutboundFailed, OutboundRefused
-from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client, require_sendable
-from toolweave.outbound_policy import OutboundTarget, read_target
+from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, check_request, open_outbound_client
+from toolweave.outbound_policy import OutboundTarget, parse_target
 from toolweave.runtime.persistence.webhooks import WebhookRepository
 from toolweave.runtime.webhooks import SendWebhook, run_webhook_delivery
 
 LIMITS = OutboundLimits(
-    connect_seconds=5, total_seconds=15, request_bytes=100 * 1024 * 1024, response_bytes=0, redirects=0
+    connect_timeout_s=5, total_timeout_s=15, max_request_bytes=100 * 1024 * 1024, max_response_bytes=0, max_redirects=0
 )
 LOOPBACK_RANGES = (parse_allowed_target("127.0.0.0/8"), parse_allowed_target("::1"))
 LOOPBACK_DISABLED = (
@@ -67,7 +67,7 @@ class WebhookRules:
             return
         try:
             if self.target_of(url) is not None:
-                await self.policy.check(url)
+                await self.policy.check_url(url)
         except WebhookRuleError as error:
             raise InvalidRequest(str(error)) from error
         except (OutboundRefused, OutboundFailed) as error:
@@ -80,11 +80,11 @@ class WebhookRules:
         if url.startswith("/"):
             if self.rules.disable_loopback:
                 raise WebhookRuleError(LOOPBACK_DISABLED)
-            read_target(OWN_APP_URL + url)
+            parse_target(OWN_APP_URL + url)
             return None
         if self.rules.require_https and not url.lower().startswith("https://"):
             raise WebhookRuleError("Webhook must use https")
-        target = self.policy.check_written(url)
+        target = self.policy.check_without_dns(url)
         self._require_listed(target)
         return target
 
@@ -98,7 +98,7 @@ class WebhookRules:
 
 def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     try:
-        require_sendable(OutboundRequest("POST", OWN_APP_URL, tuple(headers.items())), 0)
+        check_request(OutboundRequest("POST", OWN_APP_URL, tuple(headers.items())), 0)
     except OutboundRefused as error:
         raise ConfigError(f"webhooks.headers: {error}", source="langgraph.json", fix="Correct the header.") from error
     return {name.lower(): value for name, value in headers.items()}
@@ -136,9 +136,9 @@ async def open_webhook_sender(
             target = rules.target_of(url)
             headers = {**fixed_headers, **signature}
             if target is None:
-                return await _post_local(own_app, root + url, headers, body, rules.policy.limits.total_seconds)
+                return await _post_local(own_app, root + url, headers, body, rules.policy.limits.total_timeout_s)
             request = OutboundRequest("POST", url, tuple(headers.items()), body)
-            return (await client.send(request, body_wanted=False)).status
+            return (await client.send(request, needs_body=False)).status
 
         yield send
 
@@ -152,7 +152,7 @@ async def _post_local(client: httpx.AsyncClient, url: str, headers: dict[str, st
     """Post to a path of this server; the request passes its access checks with `headers` as its only credentials."""
     try:
         async with asyncio.timeout(seconds):
-            answer = await client.post(read_target(url).url, headers=headers, content=body)
+            answer = await client.post(parse_target(url).url, headers=headers, content=body)
     except TimeoutError as error:
         raise OutboundFailed(f"The application did not answer within {seconds:g} s.", reason="timeout") from error
     except httpx.TransportError as error:

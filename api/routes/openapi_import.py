@@ -16,7 +16,7 @@ from toolweave.api.tool_requests import StoredTools, run_in_import_thread, store
 from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed
-from toolweave.json_values import MAX_VALUES, has_more_values, too_many_values
+from toolweave.json_values import MAX_VALUES, has_more_values, too_many_values_text
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client
 from toolweave.runtime.codec import loads
 from toolweave.servers.registry.openapi.document import MAX_DOCUMENT_BYTES
@@ -37,7 +37,7 @@ async def fetch_document(url: str, allow: tuple[AllowedTarget, ...]) -> tuple[by
         OutboundRefused: the policy forbids the request.
         OutboundFailed: there is no usable response, or its status is not 200.
     """
-    policy = OutboundPolicy(allow=allow, limits=OutboundLimits(response_bytes=MAX_DOCUMENT_BYTES))
+    policy = OutboundPolicy(allow=allow, limits=OutboundLimits(max_response_bytes=MAX_DOCUMENT_BYTES))
     async with open_outbound_client(policy) as client:
         response = await client.send(OutboundRequest("GET", url, (("Accept", ACCEPT),)))
     if response.status != 200:
@@ -126,7 +126,7 @@ async def import_document(
     text = document.encode("utf-8", "replace") if isinstance(document, str) else document
     # The values of a parsed document were counted in the body.
     if isinstance(text, bytes) and await has_more_values(text, MAX_DOCUMENT_VALUES):
-        raise HTTPException(413, too_many_values(MAX_DOCUMENT_VALUES))
+        raise HTTPException(413, too_many_values_text(MAX_DOCUMENT_VALUES))
     options = ImportOptions(
         base_url=parsed.base_url,
         document_url=url,

@@ -21,6 +21,7 @@ from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import ApiCallFailed, ConfigError, OutboundFailed, OutboundRefused
+from toolweave.invisible_text import visible_text
 from toolweave.nodes.http_tools.requests import (
     HTTPRequestSpec,
     HTTPResponseSpec,
@@ -32,10 +33,9 @@ from toolweave.nodes.http_tools.requests import (
 from toolweave.nodes.http_tools.responses import EchoedSecrets, ToolOutput, mapped_output, parse_response, status_text
 from toolweave.nodes.large_results import STORED_KEY, StoreResult
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
-from toolweave.outbound_policy import OutboundTarget, Resolver, read_target, resolve
-from toolweave.redact import HIDDEN, names_a_secret
+from toolweave.outbound_policy import OutboundTarget, Resolver, parse_target, resolve_host
+from toolweave.redact import HIDDEN, is_secret_name
 from toolweave.tool_config import ApiAuth, Method, ToolConfig
-from toolweave.visible import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def resolve_credentials(tool: ToolConfig, variables: ToolVariables) -> Credentia
         ConfigError: a variable is not allowed for this host or not set, or a value cannot be sent. The text names the
             variable or the place, never a value.
     """
-    authority = read_target(tool.api.base_url).authority
+    authority = parse_target(tool.api.base_url).authority
     headers = {name: variables.resolve(tool.api.headers[name], authority) for name in sorted(tool.secret_headers)}
     secrets = [part for text in headers.values() for part in (text, text.partition(" ")[2])]
     secrets += [value for name in headers for value in variables.env_values(tool.api.headers[name])]
@@ -120,10 +120,10 @@ def build_outbound_request(spec: HTTPRequestSpec, credentials: Credentials) -> O
 def display_url(spec: HTTPRequestSpec) -> str:
     """Return the request's URL for people: shortened, and without the values of query parameters named like secrets."""
     try:
-        plain = read_target(spec.url).url.partition("?")[0]
+        plain = parse_target(spec.url).url.partition("?")[0]
     except OutboundRefused:
         return "(a URL that cannot be used)"
-    url = add_query(plain, {name: HIDDEN if names_a_secret(name) else value for name, value in spec.query.items()})
+    url = add_query(plain, {name: HIDDEN if is_secret_name(name) else value for name, value in spec.query.items()})
     return url if len(url) <= MAX_DISPLAY_URL_CHARS else f"{url[:MAX_DISPLAY_URL_CHARS]}…"
 
 
@@ -148,7 +148,7 @@ class ApiCalls:
         variables: ToolVariables | None = None,
         *,
         trust: ssl.SSLContext | None = None,
-        resolver: Resolver = resolve,
+        resolver: Resolver = resolve_host,
     ) -> None:
         self._allow = tuple(allow)
         self._variables = variables or ToolVariables()
@@ -178,9 +178,9 @@ class ApiCalls:
             answer = await self._send(tool, request, credentials)
         except (OutboundRefused, OutboundFailed) as error:
             # Without the cause, which would show in logs what the API sent.
-            passing = isinstance(error, OutboundFailed) and not error.sent
+            transient = isinstance(error, OutboundFailed) and not error.was_sent
             message = f"{subject} failed: {echoes.hide(str(error))}"
-            raise ApiCallFailed(message, executed=error.sent, passing=passing) from None
+            raise ApiCallFailed(message, executed=error.was_sent, transient=transient) from None
         except ValueError as error:
             raise ApiCallFailed(f"{subject} was not sent: {error}.", executed=False) from None
         milliseconds = (time.perf_counter() - started) * 1000
@@ -191,8 +191,8 @@ class ApiCalls:
 
     async def _send(self, tool: ToolConfig, spec: HTTPRequestSpec, credentials: Credentials) -> OutboundResponse:
         request = build_outbound_request(spec, credentials)
-        target = read_target(tool.api.base_url)
-        if read_target(request.url).origin != target.origin:
+        target = parse_target(tool.api.base_url)
+        if parse_target(request.url).origin != target.origin:
             raise OutboundRefused(f"It would not reach the tool's own host, {target.scheme}://{target.authority}.")
         if target.scheme == "https" and self._trust is None:
             # Loading the many certificates takes time: on a thread, and once.
@@ -202,8 +202,8 @@ class ApiCalls:
             return await client.send(request)
 
     def _policy(self, tool: ToolConfig, target: OutboundTarget) -> OutboundPolicy:
-        limits = OutboundLimits(total_seconds=tool.api.timeout_s, response_bytes=MAX_RESPONSE_BYTES)
-        return OutboundPolicy(allow=self._allow, only=(target.place,), limits=limits, resolver=self._resolver)
+        limits = OutboundLimits(total_timeout_s=tool.api.timeout_s, max_response_bytes=MAX_RESPONSE_BYTES)
+        return OutboundPolicy(allow=self._allow, only=(target.peer,), limits=limits, resolver=self._resolver)
 
 
 def build_api_calls(settings: Settings) -> ApiCalls:
@@ -271,7 +271,7 @@ class ApiTool(BaseTool):
         """Return the output, for programs, and its text, for the model."""
         output = mapped_output(self.operation, response)
         value = output.value
-        return output, visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        return output, visible_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"HTTP tools are asynchronous: use `await tool.ainvoke(...)` for {self.name}.")

@@ -14,9 +14,9 @@ import orjson
 
 from toolweave.errors import OutboundRefused
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request, value_text
-from toolweave.outbound_policy import OutboundTarget, read_target
+from toolweave.outbound_policy import OutboundTarget, parse_target
 from toolweave.schema import Schema
-from toolweave.tool_config import PLACEHOLDER, Steps, ToolConfig
+from toolweave.tool_config import PLACEHOLDER, PathSteps, ToolConfig
 
 MAX_DIFFERENCES = 8
 _MAX_VALUE_CHARS = 300
@@ -32,7 +32,7 @@ def differences(built: HTTPRequestSpec, written: HTTPRequestSpec) -> list[str]:
     A query in the URL counts as query, and a URL may start with its path. Null counts as absent; "5" equals 5. At most
     `MAX_DIFFERENCES` are returned.
     """
-    own = read_target(built.url)
+    own = parse_target(built.url)
     try:
         theirs = _flatten_request(written, _parse_url(own, written.url))
     except OutboundRefused as error:
@@ -69,7 +69,7 @@ def _flatten_request(request: HTTPRequestSpec, target: OutboundTarget) -> dict[s
 
 def _parse_url(own: OutboundTarget, url: str) -> OutboundTarget:
     """Parse a URL, which may start with its path; raises OutboundRefused."""
-    return read_target(f"{own.scheme}://{own.authority}{url}" if _PATH_ONLY.match(url) else url)
+    return parse_target(f"{own.scheme}://{own.authority}{url}" if _PATH_ONLY.match(url) else url)
 
 
 def _query_texts(request: HTTPRequestSpec, target: OutboundTarget) -> dict[str, list[str]]:
@@ -112,7 +112,7 @@ def infer_arguments(tool: ToolConfig, written: HTTPRequestSpec) -> dict[str, Any
         WrongArguments: no arguments make it: it has another target, or values that the tool's configuration does not
             name.
     """
-    own = read_target(tool.api.base_url)
+    own = parse_target(tool.api.base_url)
     try:
         target = _parse_url(own, written.url)
     except OutboundRefused as error:
@@ -139,7 +139,7 @@ def _written_values(
     query = _query_texts(written, target)
     headers = {name.lower(): text for name, text in written.headers.items()}
     body = _parse_json(written.body) if isinstance(written.body, str) else written.body
-    for name, place in tool.places.items():
+    for name, place in tool.locations.items():
         match place.part:
             case "path":
                 yield name, in_path.get(place.name)
@@ -163,7 +163,7 @@ def _placeholder_values(template: str, path: str) -> dict[str, str] | None:
     return dict(zip(names, map(unquote, found.groups()), strict=True)) if found else None
 
 
-def _value_at(body: Any, steps: Steps) -> Any:
+def _value_at(body: Any, steps: PathSteps) -> Any:
     """Return the value at the end of `steps` in a body; None if there is none."""
     try:
         for step in steps:

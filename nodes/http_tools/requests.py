@@ -14,8 +14,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from toolweave.errors import OutboundRefused
-from toolweave.outbound_policy import MOST_CHARACTERS, read_target
-from toolweave.tool_config import PLACEHOLDER, WITHOUT_BODY, Place, Steps, ToolConfig, WrittenMethod
+from toolweave.outbound_policy import MAX_URL_CHARS, parse_target
+from toolweave.tool_config import BODYLESS, PLACEHOLDER, MethodField, PathSteps, RequestLocation, ToolConfig
 
 
 class HTTPRequestSpec(BaseModel):
@@ -23,7 +23,7 @@ class HTTPRequestSpec(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    method: WrittenMethod
+    method: MethodField
     url: str = Field(min_length=1, max_length=8_192)
     headers: dict[str, str] = Field(default_factory=dict)
     query: dict[str, Any] = Field(default_factory=dict)
@@ -77,10 +77,10 @@ def check_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[str,
     if problems := _unsendable_arguments(arguments) or _unknown_fields(tool, arguments):
         raise WrongArguments(problems)
     checked = _path_defaults(tool) | dict(arguments)
-    if problems := tool.input_check.problems(checked):
+    if problems := tool.input_validator.problems(checked):
         non_null = {name: value for name, value in checked.items() if value is not None or name in tool.required_fields}
         if len(non_null) < len(checked):
-            checked, problems = non_null, tool.input_check.problems(non_null)
+            checked, problems = non_null, tool.input_validator.problems(non_null)
     if problems:
         raise WrongArguments(problems)
     return checked
@@ -88,7 +88,7 @@ def check_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[str,
 
 def _path_defaults(tool: ToolConfig) -> dict[str, Any]:
     found = {}
-    for name, place in tool.places.items():
+    for name, place in tool.locations.items():
         form = tool.input_fields[name]
         if place.part == "path" and isinstance(form, dict) and "default" in form:
             found[name] = form["default"]
@@ -214,7 +214,7 @@ def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequest
         WrongArguments: the arguments do not match the input_schema, or a value is invalid at its place.
     """
     checked = check_arguments(tool, arguments)
-    places = tool.places
+    places = tool.locations
     path, problems = _build_path(tool, checked)
     secret = tool.secret_headers
     headers = {name: text for name, text in tool.api.headers.items() if name not in secret}
@@ -234,7 +234,7 @@ def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequest
 
 
 def _build_path(tool: ToolConfig, checked: Mapping[str, Any]) -> tuple[str, list[str]]:
-    fields = {place.name: name for name, place in tool.places.items() if place.part == "path"}
+    fields = {place.name: name for name, place in tool.locations.items() if place.part == "path"}
     if composed := [name for name in fields.values() if isinstance(checked.get(name, ""), dict | list | tuple | None)]:
         return "", [f"{name} must be one text, number or boolean: it is a part of the path" for name in composed]
     texts = {placeholder: value_text(checked[name]) for placeholder, name in fields.items() if name in checked}
@@ -244,11 +244,11 @@ def _build_path(tool: ToolConfig, checked: Mapping[str, Any]) -> tuple[str, list
 
 def _spec(tool: ToolConfig, path: str, headers: dict[str, str], query: dict[str, Any], body: Any) -> HTTPRequestSpec:
     try:
-        url = read_target(tool.api.base_url + path).url
+        url = parse_target(tool.api.base_url + path).url
         request = HTTPRequestSpec(method=tool.api.method, url=url, headers=headers, query=query, body=body)
-        read_target(add_query(request.url, request.query))
+        parse_target(add_query(request.url, request.query))
     except OutboundRefused:
-        raise WrongArguments([f"the arguments make a URL of more than {MOST_CHARACTERS} characters"]) from None
+        raise WrongArguments([f"the arguments make a URL of more than {MAX_URL_CHARS} characters"]) from None
     return request
 
 
@@ -263,9 +263,9 @@ def _header_problems(value: Any) -> list[str]:
     return []
 
 
-def _build_body(tool: ToolConfig, places: Mapping[str, Place], checked: Mapping[str, Any]) -> Any:
+def _build_body(tool: ToolConfig, places: Mapping[str, RequestLocation], checked: Mapping[str, Any]) -> Any:
     steps = {name: place.steps for name, place in places.items() if place.part == "body"}
-    if tool.api.method in WITHOUT_BODY or not steps:
+    if tool.api.method in BODYLESS or not steps:
         return None
     whole = next((name for name, inner in steps.items() if not inner), None)
     if whole is not None:
@@ -277,7 +277,7 @@ def _build_body(tool: ToolConfig, places: Mapping[str, Place], checked: Mapping[
     return body
 
 
-def _set_at(body: Any, steps: Steps, value: Any) -> None:
+def _set_at(body: Any, steps: PathSteps, value: Any) -> None:
     """Set a value at the end of `steps`; create missing containers, and fill lists up with null."""
     for step, following in zip(steps, (*steps[1:], None), strict=True):
         if isinstance(step, int):

@@ -27,8 +27,8 @@ from jsonpath.selectors import IndexSelector, JSONPathSelector, NameSelector
 
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec
 from toolweave.outbound import OutboundResponse
-from toolweave.redact import HIDDEN, KnownSecrets, longest_first, names_a_secret, redact_text, usual_forms
-from toolweave.tool_config import ToolConfig, answer_path
+from toolweave.redact import HIDDEN, KnownSecrets, encoded_forms, is_secret_name, redact_text, sort_longest_first
+from toolweave.tool_config import ToolConfig, parse_response_path
 
 # Shorter secrets could be part of any word; they are hidden only as whole words.
 MIN_EMBEDDED_LENGTH = 8
@@ -42,13 +42,13 @@ class EchoedSecrets(KnownSecrets):
     """The credentials of one request, to hide where a response repeats them."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = longest_first(secrets, 1)
+        self._secrets = sort_longest_first(secrets, 1)
         super().__init__([*_patterns(self._secrets), *(form for one in self._secrets for form in _base64_forms(one))])
 
     def hide_bytes(self, data: bytes) -> bytes:
         """Return bytes without the secrets."""
         text = data.decode("utf-8", "surrogateescape")
-        return self.hide(text).encode("utf-8", "surrogateescape") if self.found_in(text) else data
+        return self.hide(text).encode("utf-8", "surrogateescape") if self.occur_in(text) else data
 
     def hide_number(self, number: float) -> float | str:
         """Return a number, or the placeholder if it is a secret."""
@@ -68,13 +68,13 @@ def _patterns(secrets: Iterable[str]) -> Iterator[str | re.Pattern[str]]:
     remaining = MAX_ENCODED_CHARS
     for secret in secrets:
         whole_word = len(secret) < MIN_EMBEDDED_LENGTH
-        forms = [re.escape(form) for form in usual_forms(secret)] if whole_word else []
+        forms = [re.escape(form) for form in encoded_forms(secret)] if whole_word else []
         if 0 < (encoded := len(_ENCODABLE.findall(secret))) <= remaining:
             remaining -= encoded
             forms.append(_ENCODABLE.sub(_encoded_pattern, secret))
         yield from (re.compile(rf"(?<![A-Za-z0-9]){form}(?![A-Za-z0-9])" if whole_word else form) for form in forms)
         if not whole_word:
-            yield from usual_forms(secret)
+            yield from encoded_forms(secret)
 
 
 def _encoded_pattern(found: re.Match[str]) -> str:
@@ -149,7 +149,7 @@ def _decode_json(data: bytes, charset: str | None, echoes: EchoedSecrets) -> Any
     value = json.loads(text, parse_int=_parse_integer, parse_float=_parse_float, parse_constant=lambda _name: None)
     _require_storable(value)
     # Without escapes, JSON has texts unchanged.
-    return echoes.hide_in(value) if "\\" in text or echoes.found_in(text) else value
+    return echoes.hide_in(value) if "\\" in text or echoes.occur_in(text) else value
 
 
 def _parse_integer(text: str) -> int | str:
@@ -203,7 +203,7 @@ MAX_EXCERPT_CHARS = 500
 
 def parse_response(answer: OutboundResponse, echoes: EchoedSecrets, milliseconds: float) -> HTTPResponseSpec:
     """Parse a response; call it on a thread, because large ones take long."""
-    body = decode_body(answer.body, ", ".join(answer.all("content-type")), echoes)
+    body = decode_body(answer.body, ", ".join(answer.header_values("content-type")), echoes)
     return HTTPResponseSpec(
         status_code=answer.status,
         headers=_response_headers(answer, echoes),
@@ -234,7 +234,7 @@ def _response_headers(answer: OutboundResponse, echoes: EchoedSecrets) -> dict[s
     for header, value in answer.headers:
         name, text = echoes.hide(header).lower(), _decode_header(value)
         joined[name] = f"{joined[name]}, {text}" if name in joined else text
-    return {name: HIDDEN if names_a_secret(name) else redact_text(text, echoes.hide) for name, text in joined.items()}
+    return {name: HIDDEN if is_secret_name(name) else redact_text(text, echoes.hide) for name, text in joined.items()}
 
 
 def _decode_header(text: str) -> str:
@@ -267,7 +267,7 @@ class PathSearch:
 
         Values found before the steps ran out are returned, too.
         """
-        compiled = answer_path(path)
+        compiled = parse_response_path(path)
         nodes: Iterable[JSONPathMatch] = [_BareMatch(self._answer, self._answer)]
         for segment in compiled.segments:
             nodes = self._select(segment, nodes)
@@ -348,7 +348,7 @@ def mapped_output(tool: ToolConfig, response: HTTPResponseSpec) -> ToolOutput:
     value, warnings = _map_fields(paths, response.body) if paths else (response.body, [])
     without_content = response.body is None and (tool.api.method == "HEAD" or response.status_code in _EMPTY_STATUSES)
     if tool.output_schema and not without_content:
-        problems = tool.output_check.problems(value)
+        problems = tool.output_validator.problems(value)
         warnings += [f"The response does not match output_schema: {_output_problem(problem)}." for problem in problems]
     return ToolOutput(value, warnings)
 

@@ -21,8 +21,8 @@ from lxml.html import HtmlElement, HTMLParser, document_fromstring  # type: igno
 from trafilatura.metadata import extract_metadata
 from trafilatura.utils import decode_file
 
+from toolweave.invisible_text import visible_text
 from toolweave.nodes.script.page import MIN_LETTERS, ArticlePage, count_letters, markdown_lines, page_from_markdown
-from toolweave.visible import visible
 
 
 class NoArticle(Exception):  # not in the exception tree: extraction raises FetchFailed for it
@@ -263,11 +263,11 @@ def read_html(html: str, url: str) -> ArticlePage:
         raise NoArticle(f"shows only the beginning of an article that is for subscribers. {_SUBSCRIBERS_FIX}")
     markdown = _NUMBERED_IMAGE.sub(lambda image: images.pop(image[0], ""), markdown)
     return page_from_markdown(
-        visible(markdown),
+        visible_text(markdown),
         url,
-        title=visible(metadata.title or ""),
-        site=visible(metadata.sitename or ""),
-        language=visible(language).replace("_", "-"),
+        title=visible_text(metadata.title or ""),
+        site=visible_text(metadata.sitename or ""),
+        language=visible_text(language).replace("_", "-"),
     )
 
 
@@ -298,10 +298,10 @@ def read_article(
     if is_html(body, content_type):
         page = read_html(text, final_url)
     else:
-        markdown = replace_outside_code(visible(text), _IMAGE, r"![\1](\2)")
-        page = page_from_markdown(markdown, final_url, title=visible(title), language=visible(language))
+        markdown = replace_outside_code(visible_text(text), _IMAGE, r"![\1](\2)")
+        page = page_from_markdown(markdown, final_url, title=visible_text(title), language=visible_text(language))
     page["url"] = url
-    page["title"], page["final_url"] = visible(page["title"]), visible(page["final_url"])
+    page["title"], page["final_url"] = visible_text(page["title"]), visible_text(page["final_url"])
     if count_letters(page["text"]) < MIN_LETTERS:
         raise NoArticle(_NO_ARTICLE_TEXT)
     return page

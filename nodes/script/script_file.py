@@ -11,7 +11,7 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from toolweave.errors import ConfigError, ScriptNotKept
+from toolweave.errors import ConfigError, ScriptNotSaved
 from toolweave.files import replace_file
 
 NonEmptyText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -83,12 +83,12 @@ class ScriptFile:
         """Write a script; replace an existing one.
 
         Raises:
-            ScriptNotKept: the file cannot be written; the error carries the script.
+            ScriptNotSaved: the file cannot be written; the error carries the script.
         """
         try:
             replace_file(self.path, script_yaml(script).encode(), mode=0o666)
         except OSError as error:
-            raise ScriptNotKept(
+            raise ScriptNotSaved(
                 f"The script is complete, but {self.path} could not be written ({_error_reason(error)}).", script=script
             ) from error
 

@@ -11,12 +11,12 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 
+from toolweave.invisible_text import visible_text
 from toolweave.nodes.chat_models import LazyChatModel
 from toolweave.nodes.model_turn import Function, ModelAnswer, ask_model, local_today
 from toolweave.nodes.workflow.state import WorkflowState
 from toolweave.nodes.workflow.tool_descriptions import selection_schema
 from toolweave.tool_config import ToolConfig
-from toolweave.visible import visible
 
 SELECT_PROMPT = """\
 You turn a user's words into one HTTP request. Today is {today}.
@@ -119,4 +119,5 @@ def _answer_block(response: dict[str, Any], output: Any) -> str:
     if len(text) > MAX_ANSWER_CHARS:
         notice = f"\nThe answer was too long: these are its first {MAX_ANSWER_CHARS} of {len(text)} characters."
     status = response.get("status_code")
-    return f'<api_answer status="{status}">\n{_TAG.sub("‹", visible(text[:MAX_ANSWER_CHARS]))}\n</api_answer>{notice}'
+    text = _TAG.sub("‹", visible_text(text[:MAX_ANSWER_CHARS]))
+    return f'<api_answer status="{status}">\n{text}\n</api_answer>{notice}'

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, get_args
 
 from toolweave.nodes.workflow.state import Candidate
-from toolweave.redact import KnownSecrets, longest_first
+from toolweave.redact import KnownSecrets, sort_longest_first
 from toolweave.tool_config import Method, ToolConfig
 
 _VARIABLE_REFERENCE = re.compile(r"\{env:[^{}\n]{0,200}\}?")
@@ -30,7 +30,7 @@ def tool_secrets(tool: ToolConfig) -> KnownSecrets:
     # "Bearer abc" and "name:password" have more than one text to hide.
     parts = [part for text in [auth, *texts] for part in (text, *re.split(r"[\s:]+", text, maxsplit=1))]
     literal = (part.strip() for part in parts if "{env:" not in part)
-    return KnownSecrets([*longest_first(literal, MIN_SECRET_LENGTH), _VARIABLE_REFERENCE])
+    return KnownSecrets([*sort_longest_first(literal, MIN_SECRET_LENGTH), _VARIABLE_REFERENCE])
 
 
 MAX_TOTAL_CHARS = 60_000
@@ -97,7 +97,7 @@ def _section(title: str, lines: Iterator[str]) -> list[str]:
 
 def _parameter_lines(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
     root = _bounded_schema(tool.input_schema, secrets)
-    for name, place in tool.places.items():
+    for name, place in tool.locations.items():
         shown = secrets.hide(name)
         needed = "required" if name in tool.required_fields or place.part == "path" else "optional"
         where = place.part if place.steps == (name,) else f"{place.part} {secrets.hide(place.name)}"

@@ -25,7 +25,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from sqlalchemy import Connection
 
 from toolweave.errors import ClaimLost
-from toolweave.json_values import LARGE_BYTES, collecting_later
+from toolweave.json_values import LARGE_BYTES, pause_gc
 from toolweave.runtime.persistence import checkpoint_rows as sql
 from toolweave.runtime.persistence.checkpoint_rows import (
     ThreadStorage,
@@ -74,7 +74,7 @@ class CheckpointSerializer(JsonPlusSerializer):
         """Decode a large value without garbage collection."""
         if len(data[1]) < LARGE_BYTES:
             return super().loads_typed(data)
-        with collecting_later():
+        with pause_gc():
             return super().loads_typed(data)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, or_, select, update
 
+from toolweave.encryption import TextCipher
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.models import Cron, JsonObject
@@ -15,7 +16,6 @@ from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.run_rows import seal_credentials
 from toolweave.runtime.persistence.schema import assistants, crons, threads, to_record, to_row
 from toolweave.runtime.persistence.search import current_filter, is_visible, select_page, where_contains, where_visible
-from toolweave.sealing import Seal
 
 CronSort = Literal["cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at"]
 # Claims a firing in the transaction that creates the run, so that both are stored or neither.
@@ -39,9 +39,9 @@ class CronFilter(TypedDict, total=False):
 class CronRepository:
     """The crons of all assistants; `changed` is set when the next firing may have changed."""
 
-    def __init__(self, database: SqliteDatabase, seal: Seal) -> None:
+    def __init__(self, database: SqliteDatabase, cipher: TextCipher) -> None:
         self._database = database
-        self._seal = seal
+        self._cipher = cipher
         self.changed = asyncio.Event()
 
     async def create(self, cron: Cron) -> Cron:
@@ -55,7 +55,7 @@ class CronRepository:
             _require_row(connection, assistants.c.assistant_id, cron.assistant_id, f"Assistant '{cron.assistant_id}'")
             if cron.thread_id is not None:
                 _require_row(connection, threads.c.thread_id, cron.thread_id, f"Thread with ID '{cron.thread_id}'")
-            stored = replace(cron, credentials={}, sealed=seal_credentials(self._seal, cron.credentials))
+            stored = replace(cron, credentials={}, sealed=seal_credentials(self._cipher, cron.credentials))
             connection.execute(insert(crons), _cron_row(stored))
             return stored
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import aiosqlite
 
+from toolweave.encryption import data_folder_cipher
 from toolweave.errors import DataFolderLocked, PersistenceError
 from toolweave.files import FILE_MODE, make_data_folder, try_lock
 from toolweave.runtime.models import ThreadTtl
@@ -23,7 +24,6 @@ from toolweave.runtime.persistence.search import json_contains
 from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
 from toolweave.runtime.persistence.threads import ThreadClaim, ThreadClaims, ThreadRepository
 from toolweave.runtime.persistence.webhooks import WebhookRepository
-from toolweave.sealing import seal_of
 
 LOCK_FILE = "toolweave.lock"
 
@@ -139,12 +139,12 @@ async def open_persistence(
         PersistenceError: the folder or a file in it cannot be used.
     """
     _make_folder(data_dir)
-    app_path, seal = data_dir / "app.db", seal_of(data_dir, token_key)
+    app_path, cipher = data_dir / "app.db", data_folder_cipher(data_dir, token_key)
     async with AsyncExitStack() as stack:
         if exclusive:
             stack.enter_context(data_folder_lock(data_dir, address))
         app = await stack.enter_async_context(
-            open_database(app_path, partial(upgrade_schema, app_path, seal=seal), functions=SQL_FUNCTIONS)
+            open_database(app_path, partial(upgrade_schema, app_path, cipher=cipher), functions=SQL_FUNCTIONS)
         )
         checkpointer = await stack.enter_async_context(_open_checkpointer(data_dir / "checkpoints.db"))
         store = await stack.enter_async_context(open_store(data_dir / "store.db", store_options))
@@ -158,9 +158,9 @@ async def open_persistence(
             store=store,
             assistants=AssistantRepository(app),
             threads=ThreadRepository(app, default_ttl=thread_ttl),
-            runs=RunRepository(app, seal=seal, thread_ttl=thread_ttl),
+            runs=RunRepository(app, cipher=cipher, thread_ttl=thread_ttl),
             claims=claims,
-            crons=CronRepository(app, seal),
+            crons=CronRepository(app, cipher),
             webhooks=WebhookRepository(app),
         )
 

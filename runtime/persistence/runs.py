@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, func, select
 
+from toolweave.encryption import TextCipher
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros, utc_now
 from toolweave.runtime.models import (
@@ -36,7 +37,6 @@ from toolweave.runtime.persistence.run_rows import (
 from toolweave.runtime.persistence.schema import runs, threads
 from toolweave.runtime.persistence.search import is_allowed, where_visible
 from toolweave.runtime.persistence.threads import is_being_deleted, store_thread_state
-from toolweave.sealing import Seal
 
 T = TypeVar("T")
 # Database work in the transaction that creates or ends a run, so that both are stored or neither.
@@ -187,12 +187,12 @@ def create_run(
     new: NewRun,
     now: int,
     thread_ttl: ThreadTtl | None = None,
-    seal: Seal | None = None,
+    cipher: TextCipher | None = None,
     extra_work: ExtraWork | None = None,
 ) -> CreatedRun:
     """Create a pending run and make its thread busy (langgraph_api.md sections 5.1, 5.7, 5.12).
 
-    `extra_work` runs first. A thread that is created for the run gets `thread_ttl`. `seal` encrypts the credentials.
+    `extra_work` runs first. A thread that is created for the run gets `thread_ttl`. `cipher` encrypts the credentials.
 
     Raises:
         NotFound: the thread does not exist and must not be created, or it does not match the run's thread filter.
@@ -200,8 +200,8 @@ def create_run(
     """
     if extra_work is not None:
         extra_work(connection)
-    if seal is not None and new.sealed is None:
-        new = replace(new, sealed=seal_credentials(seal, new.credentials))
+    if cipher is not None and new.sealed is None:
+        new = replace(new, sealed=seal_credentials(cipher, new.credentials))
     head = sql.thread_head.first(connection, {"of_thread": new.thread_id})
     active: Sequence[Any] = ()
     claimed = head is not None and head.claim is not None
@@ -292,11 +292,11 @@ class RunRepository:
         database: SqliteDatabase,
         clock: Callable[[], datetime] = utc_now,
         *,
-        seal: Seal,
+        cipher: TextCipher,
         thread_ttl: ThreadTtl | None = None,
     ) -> None:
         self._database = database
-        self._seal = seal
+        self._cipher = cipher
         self._clock = clock
         self._thread_ttl = thread_ttl
 
@@ -313,7 +313,12 @@ class RunRepository:
             InvalidRequest: metadata or kwargs are not JSON.
         """
         work = partial(
-            create_run, new=new, now=self._now(), thread_ttl=self._thread_ttl, seal=self._seal, extra_work=extra_work
+            create_run,
+            new=new,
+            now=self._now(),
+            thread_ttl=self._thread_ttl,
+            cipher=self._cipher,
+            extra_work=extra_work,
         )
         return await self._database.write(work)
 
@@ -345,7 +350,7 @@ class RunRepository:
         Raises:
             CredentialsUnreadable: the key has changed or is missing.
         """
-        return await open_credentials(self._seal, run.sealed)
+        return await open_credentials(self._cipher, run.sealed)
 
     async def merge_metadata(self, run_id: str, attempt: int, added: JsonObject) -> bool:
         """Merge keys into the metadata of a running run.

@@ -31,10 +31,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.sql.elements import ClauseElement
 
+from toolweave.encryption import TextCipher
 from toolweave.errors import NewerSchema, PersistenceError
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.persistence.database import driver_of
-from toolweave.sealing import Seal
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 # The revisions from and to which files are upgraded; their names sort by age.
@@ -43,15 +43,15 @@ OLDEST_REVISION, NEWEST_REVISION = "0004", "0006"
 migration_lock = threading.Lock()
 
 
-def upgrade_schema(path: Path, connection: Connection, seal: Seal | None = None) -> None:
+def upgrade_schema(path: Path, connection: Connection, cipher: TextCipher | None = None) -> None:
     """Create the tables, or run the missing migrations of the database at `path`.
 
-    `seal` encrypts credentials that earlier versions stored in plain text. Raises the errors of `is_current`.
+    `cipher` encrypts credentials that earlier versions stored in plain text. Raises the errors of `is_current`.
     """
     revision = MigrationContext.configure(connection).get_current_revision()
     if is_current(path, revision):
         return
-    config = Config(attributes={"connection": connection, "seal": seal})
+    config = Config(attributes={"connection": connection, "seal": cipher})
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     with migration_lock:
         if revision is None:
@@ -70,7 +70,7 @@ def is_current(path: Path, revision: str | None) -> bool:
     """
     alternative = "use another data folder (--data-dir or TOOLWEAVE_DATA_DIR)"
     if revision is not None and revision > NEWEST_REVISION:
-        raise NewerSchema.of(str(path), revision, NEWEST_REVISION, alternative)
+        raise NewerSchema.for_database(str(path), revision, NEWEST_REVISION, alternative)
     if revision is not None and revision < OLDEST_REVISION:
         raise PersistenceError(f"{path} has schema {revision!r}, older than {OLDEST_REVISION!r}: {alternative}.")
     return revision == NEWEST_REVISION

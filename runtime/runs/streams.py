@@ -90,7 +90,7 @@ class PartialMessage:
             self._joiner.add(AIMessageChunk(content=added))
         self._unmerged_texts.clear()
         self._joiner.add(chunk)
-        message = message_chunk_to_message(self._joiner.whole())
+        message = message_chunk_to_message(self._joiner.joined_chunk())
         self._split_json(message)
         return message
 

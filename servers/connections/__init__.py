@@ -7,7 +7,7 @@ The path of a tool call, outermost first:
                              the plane from `plane_slot`; `callers` has the connections of single callers)
     call.execute_call        applies the policies of a call and turns every failure into a result: schema (`registry`),
                              permit (`breaker`), attempts, record (`observability`)
-    connection               makes one attempt within its deadline; ends it when the session is lost (`sessions.link`)
+    connection               makes one attempt within its deadline; ends it if the session is lost (`sessions.monitor`)
     sessions.session         sends the request; this module and those below it import the MCP libraries
                              (`sessions.loading`)
 

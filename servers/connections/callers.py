@@ -16,7 +16,7 @@ from loguru import logger
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.variables import CallerField, HeaderTemplate
 from toolweave.errors import CallRefused
-from toolweave.redact import names_a_secret
+from toolweave.redact import is_secret_name
 from toolweave.servers.connections import results
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import AUTH_USER, read_member
@@ -131,7 +131,7 @@ class CallerSessions:
         connection.start()
         for field, value in values.items():
             # A value under a name for a secret is a secret, whatever it looks like.
-            if value and names_a_secret(field.path):
+            if value and is_secret_name(field.path):
                 connection.redaction.add(value)
         return _CallerSession(connection)
 

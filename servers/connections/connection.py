@@ -12,11 +12,11 @@ from toolweave.errors import ToolError
 from toolweave.servers.connections import results
 from toolweave.servers.connections.breaker import Breaker
 from toolweave.servers.connections.context import CallContext, has_unclear_question
-from toolweave.servers.connections.oauth import TokenPlace
+from toolweave.servers.connections.oauth import TokenLocation
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import ListedTool
 from toolweave.servers.connections.sessions import loading
-from toolweave.servers.connections.sessions.link import Link
+from toolweave.servers.connections.sessions.monitor import SessionMonitor
 from toolweave.servers.connections.status import ServerState, ServerStatus, Timing
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class ServerConnection:
         on_tools: Callable[["ServerConnection"], None],
         *,
         shared: "ServerConnection | None" = None,
-        token_place: TokenPlace | None = None,
+        token_place: TokenLocation | None = None,
     ) -> None:
         self.config = config
         label = f"{config.name} (session of a caller)" if shared else config.name
@@ -104,13 +104,13 @@ class ServerConnection:
         self.is_unauthorized = False
         self._is_caller_session = shared is not None
         self.timing = timing
-        self.token_place: TokenPlace | None = shared.token_place if shared else token_place
+        self.token_place: TokenLocation | None = shared.token_place if shared else token_place
         self._authorization: ServerAuthorization | None = None
         self._tools_by_name: dict[str, ListedTool] = {spec.name: spec for spec in reversed(self.tools)}
         self._on_tools = on_tools
         self._backoff = Backoff(timing)
         self._supervisor: asyncio.Task[None] | None = None
-        self._link = Link(config.name, self.redaction)
+        self._monitor = SessionMonitor(config.name, self.redaction)
         self._session: McpSession | None = None
         self.is_known_down = False
         """Whether the newest attempt to connect failed; calls are then refused immediately (D-5)."""
@@ -129,7 +129,7 @@ class ServerConnection:
 
     @property
     def _is_connected(self) -> bool:
-        return self._session is not None and not self._session.link.is_lost
+        return self._session is not None and not self._session.monitor.is_lost
 
     @property
     def is_active(self) -> bool:
@@ -152,7 +152,7 @@ class ServerConnection:
         self.closing.set()
         self._connect_now.set()
         self.status.set_closed()
-        self._link.lose("the tool plane is closing")
+        self._monitor.mark_lost("the tool plane is closing")
         if self._session is None and self.config.command is None:
             # Only cancellation ends a connect to a frozen server. For a command it could leave the process running.
             self._supervisor.cancel()
@@ -173,9 +173,9 @@ class ServerConnection:
         self._connect_now.set()
         self._backoff.reset()
         if self._authorization is not None:
-            self._authorization.retry()
+            self._authorization.reset()
         self.status.set_state("connecting")
-        self._link.lose(RECONNECT_REASON)
+        self._monitor.mark_lost(RECONNECT_REASON)
         await self.status.wait_for_state("ready", "down")
 
     async def ping(self) -> None:
@@ -188,7 +188,7 @@ class ServerConnection:
         if self._session is None:
             raise results.unavailable(self.config.name)
         async with asyncio.timeout(self.config.timeout_s):
-            await self._session.link.race(self._session.ping())
+            await self._session.monitor.run_until_lost(self._session.ping())
 
     async def call(
         self, tool: str, arguments: dict[str, Any], context: CallContext, *, is_retry: bool = False
@@ -207,27 +207,27 @@ class ServerConnection:
             ToolTimeout: the deadline passed; the server was sent a cancellation.
             ToolProtocolError: the response is not valid MCP.
         """
-        link: Link | None = None
+        monitor: SessionMonitor | None = None
         limit_s = self.config.timeout_s
         try:
             async with asyncio.timeout(limit_s), self.call_slots:
                 session = await (self._wait_for_reconnect(tool) if is_retry else self._wait_for_session(tool))
-                async with session.turn():
-                    link = session.link
-                    result = await link.race(session.call(tool, arguments, context))
+                async with session.call_slot():
+                    monitor = session.monitor
+                    result = await monitor.run_until_lost(session.call_tool(tool, arguments, context))
                 spec = self.find_tool(tool)
                 if not (has_unclear_question(result) and spec is not None and spec.is_safe_to_repeat):
                     return result
-                async with session.turn():  # Now the only open call: all questions belong to it (S-07).
-                    return await link.race(session.call(tool, arguments, context))
+                async with session.call_slot():  # Now the only open call: all questions belong to it (S-07).
+                    return await monitor.run_until_lost(session.call_tool(tool, arguments, context))
         except TimeoutError as error:
-            if link is None:
+            if monitor is None:
                 raise results.send_timeout(self.config.name, tool, limit_s=limit_s) from error
-            link.note_overdue(max(CONSECUTIVE_TIMEOUT_LIMIT, self.config.breaker.failures))
+            monitor.record_overdue_call(max(CONSECUTIVE_TIMEOUT_LIMIT, self.config.breaker.failures))
             raise results.call_timeout(self.config.name, tool, limit_s=limit_s) from error
 
     async def _wait_for_session(self, tool: str) -> "McpSession":
-        while self._session is None or self._session.link.is_lost:
+        while self._session is None or self._session.monitor.is_lost:
             self._check_active(tool)
             if self.is_unauthorized:
                 raise results.credentials_rejected(self.config.name, tool)
@@ -248,7 +248,7 @@ class ServerConnection:
                     if self._backoff.is_crash_looping or self._failed_connects > failures:
                         break
                     await self.status.wait_for_change()
-        if self._session is None or self._session.link.is_lost:
+        if self._session is None or self._session.monitor.is_lost:
             raise results.unavailable(self.config.name, tool)
         return self._session
 
@@ -259,7 +259,7 @@ class ServerConnection:
             raise results.server_unusable(self.config.name, tool, reason=f"it is {self.status.state}.")
 
     async def _supervise(self) -> None:
-        await asyncio.to_thread(loading.load)
+        await asyncio.to_thread(loading.load_mcp)
         async with loading.open_authorization(self.config, self.token_place, self.redaction.add) as self._authorization:
             # Cancellation alone is not enough: the SDK's cancel scopes can swallow one that arrives while they close.
             while not self.closing.is_set():
@@ -267,10 +267,10 @@ class ServerConnection:
 
     async def _connect_once(self) -> None:
         """Run one session, or fail to open it, and wait for the delay before the next one."""
-        self._link = Link(self.config.name, self.redaction, self._authorization)
-        self._link.when_lost(self._on_failed_connect)
+        self._monitor = SessionMonitor(self.config.name, self.redaction, self._authorization)
+        self._monitor.on_lost(self._on_failed_connect)
         self._is_connecting = True
-        delay = await self._run_session(self._link)
+        delay = await self._run_session(self._monitor)
         self._is_connecting = False
         if self._backoff.is_crash_looping and not (self._is_reconnecting or self.closing.is_set()):
             self._connect_now.clear()  # ignore reconnects that callers requested: the command exits each time
@@ -280,7 +280,7 @@ class ServerConnection:
         self._connect_now.clear()
         self._is_reconnecting = False
 
-    async def _run_session(self, link: Link) -> float:
+    async def _run_session(self, monitor: SessionMonitor) -> float:
         """Open a session, monitor it until it is lost, close it, and return the delay before the next one in seconds.
 
         Opening takes at most `connect_timeout_s`, closing at most `close_timeout_s`. Losing `link` closes the session
@@ -291,18 +291,18 @@ class ServerConnection:
         time_limit = asyncio.timeout(timing.connect_timeout_s)
         ready_at = lost_at = None
         try:
-            async with time_limit, loading.open_session(self.config, link) as session:
+            async with time_limit, loading.open_session(self.config, monitor) as session:
                 try:
-                    tools = await link.race(session.list_tools())
+                    tools = await monitor.run_until_lost(session.list_tools())
                     time_limit.reschedule(None)
                     ready_at = loop.time()
                     self._on_session_ready(session, tools)
                     await self._monitor_session(session)
                 finally:
-                    link.lose()
+                    monitor.mark_lost()
                     lost_at = loop.time()
                     # Before closing, which takes time.
-                    self._drop_session(link.why_lost or "the transport failed")
+                    self._drop_session(monitor.loss_reason or "the transport failed")
                     if not time_limit.expired():
                         time_limit.reschedule(lost_at + timing.close_timeout_s)
         except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
@@ -311,15 +311,17 @@ class ServerConnection:
                 # Cancelled from outside: an error during the shutdown is not reported.
                 raise asyncio.CancelledError from error
         finally:
-            link.lose()
-            await link.drain()
+            monitor.mark_lost()
+            await monitor.cancel_tasks()
         ready_s = None if ready_at is None or lost_at is None else lost_at - ready_at
         timed_out = ready_s is None and time_limit.expired()
-        reason = f"it was not ready within {timing.connect_timeout_s:g} s" if timed_out else link.why_lost
-        if link.last_words and (ready_s or 0.0) < timing.stable_s:
-            reason = f"{reason}; its last output: {link.last_words}"
-        self.is_unauthorized = ready_s is None and link.declined
-        return self._on_end(reason, ready_s, exited=(self.config.transport == "stdio" or link.exited) and not timed_out)
+        reason = f"it was not ready within {timing.connect_timeout_s:g} s" if timed_out else monitor.loss_reason
+        if monitor.stderr_tail and (ready_s or 0.0) < timing.stable_s:
+            reason = f"{reason}; its last output: {monitor.stderr_tail}"
+        self.is_unauthorized = ready_s is None and monitor.is_rejected
+        return self._on_end(
+            reason, ready_s, exited=(self.config.transport == "stdio" or monitor.exited) and not timed_out
+        )
 
     async def _monitor_session(self, session: "McpSession") -> None:
         """Ping the server and refresh its tools until the session is lost; a slow tool alone does not end it.
@@ -327,27 +329,29 @@ class ServerConnection:
         A ping is sent when no message arrived for the ping interval, or when the session may be broken. The tools are
         listed again when they change.
         """
-        link, timing = session.link, self.timing
+        monitor, timing = session.monitor, self.timing
         quiet_s = timing.local_ping_interval_s if self.config.transport == "stdio" else timing.remote_ping_interval_s
         while True:
-            await link.disturbance(quiet_s)
-            if link.is_lost:
+            await monitor.wait_for_event(quiet_s)
+            if monitor.is_lost:
                 return
             busy_s = self.config.timeout_s if session.is_busy else 0.0
-            if not (link.tools_changed or link.deaf):
-                await _try_request(link, session.ping(), max(timing.ping_timeout_s, busy_s), "answer a ping")
+            if not (monitor.tools_changed or monitor.must_poll_tools):
+                await _try_request(monitor, session.ping(), max(timing.ping_timeout_s, busy_s), "answer a ping")
                 continue
-            link.tools_changed = False
-            tools = await _try_request(link, session.list_tools(), max(timing.list_timeout_s, busy_s), "list its tools")
+            monitor.tools_changed = False
+            tools = await _try_request(
+                monitor, session.list_tools(), max(timing.list_timeout_s, busy_s), "list its tools"
+            )
             if tools is not None:
                 self._update_tools(tools)
                 # A server that reports a change after every list would otherwise cause an endless loop.
                 await asyncio.sleep(timing.relist_delay_s)
 
-    def _on_failed_connect(self, link: Link) -> None:
+    def _on_failed_connect(self, monitor: SessionMonitor) -> None:
         """Refuse calls as soon as the attempt has failed; the server's process may take long to exit."""
-        if link is self._link and self._is_connecting and not (self._is_reconnecting or self.closing.is_set()):
-            self.is_unauthorized = link.declined
+        if monitor is self._monitor and self._is_connecting and not (self._is_reconnecting or self.closing.is_set()):
+            self.is_unauthorized = monitor.is_rejected
             self._count_failed_connect()
             self.status.notify_waiters()
 
@@ -404,17 +408,19 @@ class ServerConnection:
             self.status.set_state("connecting" if self._is_reconnecting else "down", error)
 
 
-async def _try_request(link: Link, request: Coroutine[Any, Any, T], limit_s: float, action: str) -> T | None:
+async def _try_request(
+    monitor: SessionMonitor, request: Coroutine[Any, Any, T], limit_s: float, action: str
+) -> T | None:
     """Return the response to a request of the supervisor, or None: a failure or timeout ends the session."""
     try:
         async with asyncio.timeout(limit_s):
-            answer = await link.race(request)
+            answer = await monitor.run_until_lost(request)
     except TimeoutError:
-        link.lose(f"it did not {action} within {limit_s:g} s")
+        monitor.mark_lost(f"it did not {action} within {limit_s:g} s")
     except ToolError as error:
-        link.lose(str(error))
+        monitor.mark_lost(str(error))
     else:
-        link.heard()
+        monitor.record_response()
         return answer
     return None
 

@@ -38,7 +38,7 @@ from typing_extensions import TypedDict
 from toolweave import __version__
 from toolweave.config.mcp import McpServerConfig
 from toolweave.files import FILE_MODE, make_folder
-from toolweave.redact import CUT
+from toolweave.redact import CUT_MARK
 from toolweave.servers.connections.context import FAILURE_KEY, TRACEPARENT, TRACESTATE, CallContext
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.results import truncate_bytes
@@ -359,7 +359,7 @@ def response_text(result: "CallToolResult", redaction: Redaction) -> str:
         chars_left -= len(texts[-1])
     if not texts and result.structuredContent is not None:
         return json.dumps(redaction.redact(result.structuredContent), ensure_ascii=False)
-    return "\n".join(texts if len(texts) == len(result.content) else [*texts, CUT])
+    return "\n".join(texts if len(texts) == len(result.content) else [*texts, CUT_MARK])
 
 
 def shorten(text: str) -> str:

@@ -19,7 +19,7 @@ from toolweave.servers.connections.call import execute_call
 from toolweave.servers.connections.callers import CallerRegistry, lists_tools_per_caller, shared_config
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.oauth import TokenPlace
+from toolweave.servers.connections.oauth import TokenLocation
 from toolweave.servers.connections.observability import CallMetrics, CallObserver, call_span, set_span_result
 from toolweave.servers.connections.registry import ServerToolRegistry, build_tool_registry
 from toolweave.servers.connections.results import connection_closing, server_unusable
@@ -105,7 +105,7 @@ class ToolPlane:
         servers: Sequence[McpServerConfig],
         timing: Timing,
         observers: Sequence[CallObserver] = (),
-        token_place: TokenPlace | None = None,
+        token_place: TokenLocation | None = None,
     ) -> None:
         self._loop = PlaneLoop()
         self._timing = timing
@@ -302,7 +302,7 @@ async def open_tool_plane(
     *,
     timing: Timing = DEFAULT_TIMING,
     observers: Sequence[CallObserver] = (),
-    token_place: TokenPlace | None = None,
+    token_place: TokenLocation | None = None,
 ) -> AsyncIterator[ToolPlane]:
     """Yield a plane for `servers`; when the block ends, close it and end every subprocess (T-09).
 

@@ -18,7 +18,7 @@ from toolweave.config.mcp import McpConfig, find_mcp_config, served_mcp_config
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ServerUnavailable
 from toolweave.files import make_data_folder
-from toolweave.servers.connections.oauth import token_place
+from toolweave.servers.connections.oauth import token_location
 from toolweave.servers.connections.observability import open_call_log
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 
@@ -39,7 +39,7 @@ async def open_configured_plane(settings: Settings) -> AsyncIterator[ToolPlane]:
     _log_config(config, find_mcp_config(settings).describe())
     async with (
         open_call_log(settings.data_dir, settings.mcp_log) as observers,
-        open_tool_plane(config.servers, observers=observers, token_place=token_place(settings)) as plane,
+        open_tool_plane(config.servers, observers=observers, token_place=token_location(settings)) as plane,
     ):
         yield plane
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pydantic import BaseModel, ValidationError
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.redact import KnownSecrets, longest_first, names_a_secret, redact, redact_text, usual_forms
+from toolweave.redact import KnownSecrets, encoded_forms, is_secret_name, redact, redact_text, sort_longest_first
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -69,7 +69,7 @@ class Redaction:
         if not self._credentials.forms:
             return message
         text = message.model_dump_json(by_alias=True)
-        if not self._credentials.found_in(text):
+        if not self._credentials.occur_in(text):
             return message
         return type(message).model_validate_json(self._credentials.hide(text))
 
@@ -85,8 +85,8 @@ class Redaction:
 
     def _rebuild(self) -> None:
         added = {form for text in self._added for form in _secret_forms(text)}
-        self._secrets = KnownSecrets(longest_first(self._configured | added, MIN_SECRET_LENGTH))
-        self._credentials = KnownSecrets(longest_first(self._own_credentials | added, MIN_CREDENTIAL_LENGTH))
+        self._secrets = KnownSecrets(sort_longest_first(self._configured | added, MIN_SECRET_LENGTH))
+        self._credentials = KnownSecrets(sort_longest_first(self._own_credentials | added, MIN_CREDENTIAL_LENGTH))
 
 
 def describe_error(error: BaseException) -> str:
@@ -101,7 +101,7 @@ def _credentials(config: McpServerConfig) -> Iterator[str]:
     url = urlsplit(config.url or "")
     named = [*config.env.items(), *config.headers.items(), *parse_qsl(url.query)]
     for name, value in named:
-        if names_a_secret(name) or name.lower().endswith("key"):
+        if is_secret_name(name) or name.lower().endswith("key"):
             yield from (value, value.partition(" ")[2])
     for address in (config.url or "", *config.env.values(), *_database_urls(config)):
         yield from _passwords(address)
@@ -141,4 +141,4 @@ def _is_path(text: str) -> bool:
 def _secret_forms(secret: str) -> list[str]:
     """Return a secret in its usual encodings and, if it has several lines, each long line: logs split it."""
     lines = [line for line in map(str.strip, secret.splitlines()) if len(line) >= MIN_LINE_LENGTH]
-    return [*usual_forms(secret), *lines]
+    return [*encoded_forms(secret), *lines]

@@ -25,7 +25,7 @@ from toolweave.errors import (
     ToolProtocolError,
     ToolTimeout,
 )
-from toolweave.visible import visible, visible_parts
+from toolweave.invisible_text import cleaned_parts, visible_text
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -101,7 +101,7 @@ async def _clean_block(block: Block) -> Block:
     if block["type"] != "text":
         return block
     parts = []
-    for part in visible_parts(block["text"]):
+    for part in cleaned_parts(block["text"]):
         parts.append(part)
         if len(block["text"]) > len(part):
             await asyncio.sleep(0)
@@ -283,23 +283,23 @@ response_too_large = CallFailure(
 def arguments_error(tool: str, problems: Sequence[str]) -> str:
     """Return the text for a call that was not sent because its arguments do not match the schema."""
     text = f"The call of {tool!r} was not sent, its arguments do not fit: {'; '.join(problems)}."
-    return f"{truncate_bytes(visible(text), MAX_ARGUMENT_ERROR_BYTES)} Correct them and call the tool again."
+    return f"{truncate_bytes(visible_text(text), MAX_ARGUMENT_ERROR_BYTES)} Correct them and call the tool again."
 
 
 def error_text(text: str) -> str:
     """Return a server's error text for the model, at most 2 kB of UTF-8."""
-    return truncate_bytes(visible(text[: 4 * MAX_ERROR_BYTES]).strip(), MAX_ERROR_BYTES)
+    return truncate_bytes(visible_text(text[: 4 * MAX_ERROR_BYTES]).strip(), MAX_ERROR_BYTES)
 
 
 def description_text(text: str | None) -> str:
     """Return a tool's description for the model; empty if it has no visible text."""
-    clean = visible((text or "")[: 2 * MAX_DESCRIPTION_CHARS]).strip()
+    clean = visible_text((text or "")[: 2 * MAX_DESCRIPTION_CHARS]).strip()
     return clean if len(clean) <= MAX_DESCRIPTION_CHARS else clean[: MAX_DESCRIPTION_CHARS - 1] + _ELLIPSIS
 
 
 def one_line(text: str) -> str:
     """Return a message on one line of at most `MAX_LINE_CHARS`."""
-    clean = " ".join(visible(text[: 4 * MAX_LINE_CHARS]).split())
+    clean = " ".join(visible_text(text[: 4 * MAX_LINE_CHARS]).split())
     return clean if len(clean) <= MAX_LINE_CHARS else clean[: MAX_LINE_CHARS - 1] + _ELLIPSIS
 
 

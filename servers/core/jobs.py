@@ -24,8 +24,8 @@ from toolweave.config.outbound_allow import JobEndpoint, path_segments
 from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
-from toolweave.outbound_policy import OutboundTarget, read_target
-from toolweave.redact import KnownSecrets, longest_first, redact_text
+from toolweave.outbound_policy import OutboundTarget, parse_target
+from toolweave.redact import KnownSecrets, redact_text, sort_longest_first
 from toolweave.servers.envelope import parse_json, success
 from toolweave.servers.error_codes import (
     ENDPOINT_ERROR,
@@ -198,8 +198,8 @@ class JobTools:
             raise failed(FORBIDDEN_ENDPOINT, str(error), "Use another, or ask the operator to allow it.") from None
         except OutboundFailed as error:
             code = {"timeout": ENDPOINT_TIMEOUT, "too_large": TOO_LARGE}.get(error.reason, ENDPOINT_UNREACHABLE)
-            raise failed(code, str(error), if_sent if error.sent else _NOT_STARTED) from None
-        if response.redirects or response.status >= 400:
+            raise failed(code, str(error), if_sent if error.was_sent else _NOT_STARTED) from None
+        if response.is_redirect or response.status >= 400:
             problem = f"status {response.status} {_error_text(response.body, secrets)}"
             if response.status in (404, 410) and job_id is not None:
                 raise failed(NOT_FOUND, problem, "Check the job_id and the endpoint; the service may have deleted it.")
@@ -212,9 +212,9 @@ class JobTools:
 
     async def _send(self, request: OutboundRequest, endpoint: "AllowedEndpoint", timeout_s: float) -> OutboundResponse:
         caps = OutboundLimits(
-            connect_seconds=timeout_s, total_seconds=timeout_s, response_bytes=MAX_READ_BYTES, redirects=0
+            connect_timeout_s=timeout_s, total_timeout_s=timeout_s, max_response_bytes=MAX_READ_BYTES, max_redirects=0
         )
-        policy = OutboundPolicy(allow=tuple(self._settings.outbound_allow), only=(endpoint.target.place,), limits=caps)
+        policy = OutboundPolicy(allow=tuple(self._settings.outbound_allow), only=(endpoint.target.peer,), limits=caps)
         # For http: a context that trusts no certificate, because loading the trusted ones takes time.
         trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if endpoint.target.scheme == "http" else None
         async with open_outbound_client(policy, trust=trust) as client:
@@ -272,7 +272,7 @@ def _parse_endpoint(endpoint: str) -> tuple[OutboundTarget, tuple[str, ...]]:
             raise ValueError("Put the job's parameters into params.")
         # From the text, because the parsed target has its dot segments resolved already.
         path = endpoint.partition("://")[2].partition("/")[2]
-        return read_target(endpoint), path_segments(f"/{path}")
+        return parse_target(endpoint), path_segments(f"/{path}")
     except (OutboundRefused, ValueError) as refused:
         raise ToolFailed(
             INVALID_PARAMETER,
@@ -316,7 +316,7 @@ def _header_secrets(headers: Iterable[tuple[str, str]]) -> KnownSecrets:
         with suppress(ValueError):  # not base64
             pair = b64decode(f"{rest}==").decode() if scheme.strip().lower() == "basic" else ""
             found += [pair, pair.partition(":")[2]]
-    return KnownSecrets(longest_first(found, MIN_SECRET_LENGTH))
+    return KnownSecrets(sort_longest_first(found, MIN_SECRET_LENGTH))
 
 
 def _error_text(body: bytes, secrets: KnownSecrets) -> str:

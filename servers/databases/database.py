@@ -148,7 +148,7 @@ class Database:
         version = await connection.scalar(sa.select(versions.c.version))
         if version is not None and version > kind.version:
             alternative = f"set {kind.setting} to another database"
-            raise NewerSchema.of(f"The {kind.name} {self.label}", version, kind.version, alternative)
+            raise NewerSchema.for_database(f"The {kind.name} {self.label}", version, kind.version, alternative)
         return version is not None
 
     @contextmanager

@@ -189,7 +189,7 @@ class RowReader:
 @lru_cache(maxsize=_MAX_CACHED_CONFIGS)
 def _parse_config(document: str) -> ToolConfig:
     """Parse a document; equal texts share one configuration, which must not be changed."""
-    return ToolConfig.stored(json.loads(document))
+    return ToolConfig.from_stored(json.loads(document))
 
 
 def _describe_error(error: Exception) -> str:

@@ -20,7 +20,7 @@ ToolweaveError
 │   ├── ApiCallFailed           the API could not be reached or answered with an error
 │   ├── FetchFailed             a page's content could not be had
 │   └── ScriptFailed            no script could be made of a page
-├── ScriptNotKept               a script was written, but not to the disk
+├── ScriptNotSaved              a script was written, but its file could not be
 ├── IterationLimitError         the agent loop reached max_iterations
 ├── RunAbandoned                a run's process ended too often while it executed
 ├── CredentialsUnreadable       the stored credentials of a run's caller cannot be decrypted
@@ -176,11 +176,11 @@ class ApiCallFailed(StageFailed):
     """
 
     def __init__(
-        self, message: str, *, response: dict[str, Any] | None = None, executed: bool = True, passing: bool = False
+        self, message: str, *, response: dict[str, Any] | None = None, executed: bool = True, transient: bool = False
     ) -> None:
         self.response = response
         self.executed = executed
-        self.passing = passing
+        self.transient = transient
         super().__init__(message)
 
 
@@ -196,10 +196,10 @@ class ScriptFailed(StageFailed):
     headline = "Script failed"
 
 
-class ScriptNotKept(ToolweaveError):
+class ScriptNotSaved(ToolweaveError):
     """A script was written, but its file could not be; `script` is the VideoScript."""
 
-    headline = "Script not kept"
+    headline = "Script not saved"
 
     def __init__(self, message: str, *, script: Any) -> None:
         self.script = script
@@ -240,11 +240,11 @@ class NewerSchema(PersistenceError):
     headline = "Database too new"
 
     @classmethod
-    def of(cls, database: str, seen: object, known: object, alternative: str) -> "NewerSchema":
+    def for_database(cls, database: str, found: object, newest: object, alternative: str) -> "NewerSchema":
         """Refuse a database that has schema `seen`; `alternative` completes "Upgrade Toolweave, or …"."""
         return cls(
-            f"{database} was written by a newer version of Toolweave: it has schema {seen!r}, and this version knows "
-            f"schemas up to {known!r}. Nothing in it was changed. Upgrade Toolweave, or {alternative}."
+            f"{database} was written by a newer version of Toolweave: it has schema {found!r}, and this version knows "
+            f"schemas up to {newest!r}. Nothing in it was changed. Upgrade Toolweave, or {alternative}."
         )
 
 
@@ -270,8 +270,7 @@ _FAILURES = {
     "SQLITE_READONLY": SqliteFailure("is read-only", "Make the file and its folder writable for this user."),
     "SQLITE_CANTOPEN": CANNOT_OPEN,
     "SQLITE_NOTADB": SqliteFailure(
-        "is not a SQLite database",
-        "It is damaged or another program's file. Move it away, or restore a backup.",
+        "is not a SQLite database", "It is damaged or another program's file. Move it away, or restore a backup."
     ),
     "SQLITE_CORRUPT": SqliteFailure("is damaged", "It is damaged. Move it away, or restore a backup."),
     "SQLITE_IOERR": SqliteFailure(
@@ -305,7 +304,7 @@ class OutboundRefused(ToolweaveError):
     `sent` says whether a server has the request nevertheless: one that was refused as a redirect.
     """
 
-    sent = False
+    was_sent = False
 
 
 OutboundFailure = Literal["resolve", "connect", "timeout", "transfer", "too_large", "redirects"]
@@ -319,7 +318,7 @@ class OutboundFailed(ToolweaveError):
 
     def __init__(self, message: str, *, reason: OutboundFailure) -> None:
         self.reason: OutboundFailure = reason
-        self.sent = reason not in ("resolve", "connect")
+        self.was_sent = reason not in ("resolve", "connect")
         super().__init__(message)
 
 

@@ -20,7 +20,7 @@ if sys.platform != "win32":
     import resource
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OTHERS_MODE = stat.S_IRWXG | stat.S_IRWXO
 _HAS_MODES = os.name != "nt"
 # SQLite gives these the mode of their database, when it creates them.
 _SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
@@ -31,29 +31,29 @@ _FILES = frozenset({"toolweave.lock", "mcp.jsonc", "memory.jsonl", ".app.db.spac
 )
 _FOLDERS = frozenset({"oauth", "logs"})
 # Programs of other projects: they must stay executable, and hold no secrets. In a temporary data folder it is a link.
-_PROGRAMS = "servers"
-MOST_NAMED = 20
+_PROGRAMS_FOLDER = "servers"
+MAX_LISTED = 20
 
 
 @dataclass(slots=True)
-class _Changes:
+class _ModeChanges:
     """The paths whose mode was corrected, and those whose mode others can still use, each with the reason."""
 
-    made: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
     def log(self, subject: str, folder: Path) -> None:
-        if self.made or self.failed:
-            made = f" Toolweave changed the modes of: {_listed(self.made)}."
+        if self.changed or self.failed:
+            changed = f" Toolweave changed the modes of: {_join_names(self.changed)}."
             failed = (
-                f" It could not change: {_listed(self.failed)}. Remove the permissions of others (chmod go= PATH), or "
-                "choose a folder of its own with --data-dir."
+                f" It could not change: {_join_names(self.failed)}. Remove the permissions of others (chmod go= PATH), "
+                "or choose a folder of its own with --data-dir."
             )
             logger.warning(
                 "{} {} could be read by other users of this machine.{}{}",
                 subject,
                 folder,
-                made if self.made else "",
+                changed if self.changed else "",
                 failed if self.failed else "",
             )
 
@@ -87,9 +87,9 @@ def make_file(file: Path) -> None:
     except OSError:
         if not file.exists():
             raise
-        changes = _Changes()
+        changes = _ModeChanges()
         for path in (file, *(file.with_name(file.name + suffix) for suffix in _SQLITE_SUFFIXES)):
-            _close(path, changes)
+            _restrict_mode(path, changes)
         changes.log("The file", file)
 
 
@@ -103,7 +103,7 @@ def write_file(file: Path, content: bytes, mode: int = FILE_MODE) -> None:
 
 
 @contextmanager
-def opened_folder(folder: Path) -> Iterator[int]:
+def open_folder(folder: Path) -> Iterator[int]:
     """Open a folder, to write its names down to the disk for instance."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -138,7 +138,7 @@ def replace_file(
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    with opened_folder(path.parent) as folder:
+    with open_folder(path.parent) as folder:
         os.fsync(folder)
 
 
@@ -152,9 +152,9 @@ def try_lock(descriptor: int) -> bool:
 
 
 @contextmanager
-def locked_folder(folder: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[int]:
+def lock_folder(folder: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[int]:
     """Hold the lock on a folder and yield its descriptor; `on_wait` is called where another process holds it."""
-    with opened_folder(folder) as descriptor:
+    with open_folder(folder) as descriptor:
         if not try_lock(descriptor):
             on_wait()
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -173,22 +173,22 @@ def make_data_folder(folder: Path) -> None:
     make_folder(folder)
     if not _HAS_MODES:
         return
-    changes = _Changes()
+    changes = _ModeChanges()
     try:
         names = sorted(path.name for path in folder.iterdir())
     except OSError:
         return
-    strange = [name for name in names if name not in _FILES | _FOLDERS | {_PROGRAMS}]
-    if strange and stat.S_IMODE(folder.stat().st_mode) & _OTHERS:
-        changes.failed.append(f"{folder} (it also holds {_listed(strange[:1])}, which is not Toolweave's)")
-    elif not strange:
-        _close(folder, changes)
-    for path in _ours(folder, names):
-        _close(path, changes)
+    foreign = [name for name in names if name not in _FILES | _FOLDERS | {_PROGRAMS_FOLDER}]
+    if foreign and stat.S_IMODE(folder.stat().st_mode) & _OTHERS_MODE:
+        changes.failed.append(f"{folder} (it also holds {_join_names(foreign[:1])}, which is not Toolweave's)")
+    elif not foreign:
+        _restrict_mode(folder, changes)
+    for path in _own_paths(folder, names):
+        _restrict_mode(path, changes)
     changes.log("The data folder", folder)
 
 
-def _ours(folder: Path, names: Iterable[str]) -> Iterator[Path]:
+def _own_paths(folder: Path, names: Iterable[str]) -> Iterator[Path]:
     for name in names:
         path = folder / name
         if name in _FILES:
@@ -199,37 +199,37 @@ def _ours(folder: Path, names: Iterable[str]) -> Iterator[Path]:
                 yield from sorted(path.iterdir())
 
 
-def _close(path: Path, changes: _Changes) -> None:
+def _restrict_mode(path: Path, changes: _ModeChanges) -> None:
     """Take the permissions of group and others from a file or folder of this user."""
     if not _HAS_MODES:
         return
     try:
-        found = path.stat()
-        mode = stat.S_IMODE(found.st_mode)
-        if not mode & _OTHERS or not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        status = path.stat()
+        mode = stat.S_IMODE(status.st_mode)
+        if not mode & _OTHERS_MODE or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             return
-        if found.st_uid != os.geteuid() or mode & stat.S_ISVTX:
+        if status.st_uid != os.geteuid() or mode & stat.S_ISVTX:
             changes.failed.append(f"{path} ({mode:04o}, it belongs to another user or is shared by all)")
             return
-        path.chmod(mode & ~_OTHERS)
-        changes.made.append(f"{path.name} ({mode:04o} → {mode & ~_OTHERS:04o})")
+        path.chmod(mode & ~_OTHERS_MODE)
+        changes.changed.append(f"{path.name} ({mode:04o} → {mode & ~_OTHERS_MODE:04o})")
     except FileNotFoundError:
         return
     except OSError as error:
         changes.failed.append(f"{path} ({error.strerror})")
 
 
-def _listed(names: list[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _join_names(names: list[str]) -> str:
+    more = len(names) - MAX_LISTED
+    return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 # Enough for thousands of streams. The programs that we start inherit the limit, and some of them close, or reserve
 # memory for, every file that they may open: with the 2**30 of some containers they take minutes or gigabytes.
-ENOUGH = 65_536
+MAX_OPEN_FILES = 65_536
 # Where the hard limit is "unlimited", macOS takes this number at most.
-OPEN_MAX = 10_240
-_MOST_CAUSES = 100
+MACOS_OPEN_FILES = 10_240
+_MAX_CAUSES = 100
 
 
 def raise_open_files_limit() -> None:
@@ -237,17 +237,17 @@ def raise_open_files_limit() -> None:
     if sys.platform == "win32":
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for wanted in (ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH), OPEN_MAX):
-        if soft == resource.RLIM_INFINITY or soft >= wanted:
+    for limit in (MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES), MACOS_OPEN_FILES):
+        if soft == resource.RLIM_INFINITY or soft >= limit:
             return
         with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
             return
 
 
 def open_files_advice(error: BaseException) -> str | None:
     """Return the limit that an error comes from, and what to do; None for errors of other kinds."""
-    numbers = {each.errno for each in _with_causes(error) if isinstance(each, OSError)}
+    numbers = {each.errno for each in _error_chain(error) if isinstance(each, OSError)}
     if errno.EMFILE in numbers:
         return (
             f"This process may have {_soft_limit()} files and connections open at once (RLIMIT_NOFILE). Raise "
@@ -265,15 +265,15 @@ def _soft_limit() -> str:
     return str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    waiting: list[BaseException | None] = [error]
-    for _ in range(_MOST_CAUSES):
-        if not waiting:
+def _error_chain(error: BaseException) -> Iterator[BaseException]:
+    pending: list[BaseException | None] = [error]
+    for _ in range(_MAX_CAUSES):
+        if not pending:
             return
-        each = waiting.pop()
+        each = pending.pop()
         if each is None:
             continue
         yield each
-        waiting += [each.__cause__, each.__context__]
+        pending += [each.__cause__, each.__context__]
         if isinstance(each, BaseExceptionGroup):
-            waiting += each.exceptions
+            pending += each.exceptions

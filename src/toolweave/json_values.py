@@ -13,25 +13,25 @@ from contextlib import contextmanager
 MAX_VALUES = 200_000
 SLICE_BYTES = 256 * 1024
 LARGE_BYTES = 64 * 1024
-MARKS = (b",", b"[", b"{")
+VALUE_MARKS = (b",", b"[", b"{")
 
 
 @contextmanager
-def collecting_later() -> Iterator[None]:
+def pause_gc() -> Iterator[None]:
     """Parse without garbage collection, which finds nothing in JSON: worth it from `LARGE_BYTES`.
 
     It takes longer than parsing: 200 000 values start it hundreds of times, also over all that the process has.
     """
-    pauses = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if pauses:
+        if was_enabled:
             gc.enable()
 
 
-class ValueCount:
+class ValueCounter:
     """Count the commas and opening brackets of JSON outside of its strings, in pieces as they come.
 
     A text with n of them has at most n + 1 values.
@@ -48,34 +48,34 @@ class ValueCount:
         parts = text.removesuffix(b"\\").replace(b'\\"', b"").split(b'"')
         outside = b"".join(parts[self._in_string :: 2])
         self._in_string ^= len(parts) % 2 == 0
-        return _marks(outside)
+        return _count_marks(outside)
 
 
-def too_many_values(most: int = MAX_VALUES) -> str:
+def too_many_values_text(limit: int = MAX_VALUES) -> str:
     """Say why a text was refused and what to do."""
     return (
-        f"The JSON has more than {most:,} values (objects, lists, texts, numbers …), the most that are read at once. "
+        f"The JSON has more than {limit:,} values (objects, lists, texts, numbers …), the most that are read at once. "
         "Send less at a time, or send large data as one text, such as base64 or JSON in a string."
     )
 
 
-async def has_more_values(text: bytes, most: int = MAX_VALUES) -> bool:
+async def has_more_values(text: bytes, limit: int = MAX_VALUES) -> bool:
     """Say whether a JSON text has more than `most` values; other tasks run between the slices of a long one."""
     # The marks in strings count at first, which is much faster and enough for nearly every text.
-    return await _exceeds(text, most, _marks) and await _exceeds(text, most, ValueCount().add)
+    return await _exceeds(text, limit, _count_marks) and await _exceeds(text, limit, ValueCounter().add)
 
 
-def _marks(text: bytes) -> int:
-    return sum(map(text.count, MARKS))
+def _count_marks(text: bytes) -> int:
+    return sum(map(text.count, VALUE_MARKS))
 
 
-async def _exceeds(text: bytes, most: int, count: Callable[[bytes], int]) -> bool:
-    if len(text) <= most:
+async def _exceeds(text: bytes, limit: int, count: Callable[[bytes], int]) -> bool:
+    if len(text) <= limit:
         return False
     values = 0
-    for begin in range(0, len(text), SLICE_BYTES):
-        values += count(text[begin : begin + SLICE_BYTES])
-        if values > most:
+    for start in range(0, len(text), SLICE_BYTES):
+        values += count(text[start : start + SLICE_BYTES])
+        if values > limit:
             return True
         await asyncio.sleep(0)
     return False

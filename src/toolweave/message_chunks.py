@@ -13,18 +13,18 @@ from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call
 from langchain_core.utils import json as langchain_json
 from pydantic_core import from_json
 
-BATCH = 256
+BATCH_SIZE = 256
 # LangChain reads a piece of so many characters in a millisecond at most.
-SHORT = 200
+MAX_LANGCHAIN_CHARS = 200
 
 
 class ChunkJoiner:
     """Join chunks as they come; the result is the one of LangChain's `+`."""
 
     def __init__(self) -> None:
-        self._whole: AIMessageChunk | None = None
-        self._waiting: list[AIMessageChunk] = []
-        self._calls = _Calls()
+        self._joined: AIMessageChunk | None = None
+        self._pending: list[AIMessageChunk] = []
+        self._calls = _ToolCalls()
         self.count = 0
 
     def add(self, chunk: AIMessageChunk) -> None:
@@ -32,28 +32,28 @@ class ChunkJoiner:
         self.count += 1
         if chunk.tool_call_chunks and not _has_typed_content(chunk):
             self._calls.add(chunk.tool_call_chunks)
-            chunk = with_calls(chunk.model_copy(), [])
-        self._waiting.append(chunk)
-        if len(self._waiting) == BATCH:
-            self._fold()
+            chunk = set_tool_calls(chunk.model_copy(), [])
+        self._pending.append(chunk)
+        if len(self._pending) == BATCH_SIZE:
+            self._join_pending()
 
-    def whole(self) -> AIMessageChunk:
+    def joined_chunk(self) -> AIMessageChunk:
         """Give the sum of all chunks so far, of which there is at least one."""
-        folded = self._fold()
+        joined = self._join_pending()
         calls = self._calls.joined()
-        return with_calls(folded.model_copy(), calls) if calls else folded
+        return set_tool_calls(joined.model_copy(), calls) if calls else joined
 
-    def _fold(self) -> AIMessageChunk:
-        waiting, self._waiting = self._waiting, []
-        first, *others = waiting if self._whole is None else (self._whole, *waiting)
-        self._whole = first + others
-        return self._whole
+    def _join_pending(self) -> AIMessageChunk:
+        pending, self._pending = self._pending, []
+        first, *others = pending if self._joined is None else (self._joined, *pending)
+        self._joined = first + others
+        return self._joined
 
 
-def with_calls(chunk: AIMessageChunk, calls: list[ToolCallChunk]) -> AIMessageChunk:
+def set_tool_calls(chunk: AIMessageChunk, calls: list[ToolCallChunk]) -> AIMessageChunk:
     """Set a chunk's tool calls to what these are, as far as they have come; gives the chunk."""
     chunk.tool_call_chunks = calls
-    chunk.tool_calls, chunk.invalid_tool_calls = _read(calls)
+    chunk.tool_calls, chunk.invalid_tool_calls = _parse_calls(calls)
     return chunk
 
 
@@ -65,7 +65,7 @@ def parse_partial_json(text: str) -> Any:
     Raises:
         ValueError: it is no beginning of any JSON.
     """
-    if len(text) <= SHORT:
+    if len(text) <= MAX_LANGCHAIN_CHARS:
         return langchain_json.parse_partial_json(text)
     try:
         return json.loads(text, strict=False)
@@ -73,20 +73,20 @@ def parse_partial_json(text: str) -> Any:
         return from_json(text, allow_partial="trailing-strings")
 
 
-class _Calls:
+class _ToolCalls:
     """The tool calls of an answer, their arguments in the pieces that came."""
 
     def __init__(self) -> None:
         self._calls: list[ToolCallChunk] = []
         self._arguments: list[list[str]] = []
-        self._places: dict[int | str, list[int]] = {}
+        self._positions: dict[int | str, list[int]] = {}
 
     def add(self, chunks: Iterable[ToolCallChunk]) -> None:
         for chunk in chunks:
-            place = self._place_of(chunk)
-            call, pieces = self._calls[place], self._arguments[place]
-            call["name"] = _sum(call["name"], chunk["name"])
-            call["id"] = call["id"] if call["id"] == chunk["id"] else _sum(call["id"], chunk["id"])
+            position = self._find_or_add_call(chunk)
+            call, pieces = self._calls[position], self._arguments[position]
+            call["name"] = _concatenate(call["name"], chunk["name"])
+            call["id"] = call["id"] if call["id"] == chunk["id"] else _concatenate(call["id"], chunk["id"])
             if chunk["args"] is not None:
                 pieces.append(chunk["args"])
 
@@ -98,21 +98,21 @@ class _Calls:
             for call, pieces in zip(self._calls, self._arguments, strict=True)
         ]
 
-    def _place_of(self, chunk: ToolCallChunk) -> int:
+    def _find_or_add_call(self, chunk: ToolCallChunk) -> int:
         """Find the call that a chunk goes on with: that of its index whose id is not another; else begin one."""
         index: Any = chunk["index"]
         joins = isinstance(index, int) or (isinstance(index, str) and index.startswith("lc_"))
-        places = self._places.setdefault(index, []) if joins else []
-        for place in places:
-            if not self._calls[place]["id"] or not chunk["id"] or self._calls[place]["id"] == chunk["id"]:
-                return place
+        positions = self._positions.setdefault(index, []) if joins else []
+        for position in positions:
+            if not self._calls[position]["id"] or not chunk["id"] or self._calls[position]["id"] == chunk["id"]:
+                return position
         self._calls.append(tool_call_chunk(name=None, args=None, id=None, index=index))
         self._arguments.append([])
-        places.append(len(self._calls) - 1)
-        return places[-1]
+        positions.append(len(self._calls) - 1)
+        return positions[-1]
 
 
-def _sum(left: str | None, right: str | None) -> str | None:
+def _concatenate(left: str | None, right: str | None) -> str | None:
     return left if right is None else right if left is None else left + right
 
 
@@ -121,7 +121,7 @@ def _has_typed_content(chunk: AIMessageChunk) -> bool:
     return chunk.response_metadata.get("output_version") == "v1"
 
 
-def _read(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], list[InvalidToolCall]]:
+def _parse_calls(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], list[InvalidToolCall]]:
     calls: list[ToolCall] = []
     invalid: list[InvalidToolCall] = []
     for chunk in chunks:

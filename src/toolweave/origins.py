@@ -6,7 +6,7 @@ import re
 ORIGIN = re.compile(
     r"https?://(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?))(?::(?P<port>[0-9]{1,5}))?"
 )
-HIGHEST_PORT = 65_535
+MAX_PORT = 65_535
 
 
 def is_loopback(name: str) -> bool:
@@ -34,7 +34,7 @@ def split_origin(origin: str) -> tuple[str, str] | None:
     The whole text must be one: `urlsplit` takes `[::1]` for the host of `http://[::1].evil.example`.
     """
     found = ORIGIN.fullmatch(origin.lower())
-    if found is None or int(found["port"] or 0) > HIGHEST_PORT:
+    if found is None or int(found["port"] or 0) > MAX_PORT:
         return None
     name = found["address"] or found["name"]
     if found["address"] and not _is_ipv6(name):

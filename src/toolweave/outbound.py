@@ -21,7 +21,7 @@ import httpx
 
 from toolweave.config.outbound_allow import HEADER_NAME, is_client_header
 from toolweave.errors import OutboundFailed, OutboundRefused
-from toolweave.outbound_policy import OutboundLimits, OutboundPolicy, OutboundTarget, read_target
+from toolweave.outbound_policy import OutboundLimits, OutboundPolicy, OutboundTarget, parse_target
 
 __all__ = [
     "OutboundClient",
@@ -32,10 +32,10 @@ __all__ = [
     "open_outbound_client",
 ]
 # A response to these is no ordinary answer.
-_NO_METHODS = ("CONNECT", "TRACE")
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_REFUSED_METHODS = ("CONNECT", "TRACE")
+_REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 # Another host gets nothing that could be a secret, whatever its name.
-_HEADERS_FOR_ANYONE = frozenset({"accept", "accept-language", "content-type", "user-agent"})
+_CROSS_ORIGIN_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +58,22 @@ class OutboundResponse:
     url: str
 
     @property
-    def redirects(self) -> bool:
+    def is_redirect(self) -> bool:
         """Say whether the answer points elsewhere."""
-        return self.status in _REDIRECTS and bool(self.all("location"))
+        return self.status in _REDIRECT_STATUSES and bool(self.header_values("location"))
 
-    def all(self, name: str) -> list[str]:
+    def header_values(self, name: str) -> list[str]:
         """Give the values of a header, whose name is in lower case."""
-        return [value for given, value in self.headers if given.lower() == name]
+        return [value for header, value in self.headers if header.lower() == name]
 
 
-def require_sendable(request: OutboundRequest, most_bytes: int) -> None:
+def check_request(request: OutboundRequest, max_bytes: int) -> None:
     """Raise OutboundRefused for what could not be sent as it is meant."""
     method = request.method
-    if not HEADER_NAME.fullmatch(method) or method.upper() in _NO_METHODS:
+    if not HEADER_NAME.fullmatch(method) or method.upper() in _REFUSED_METHODS:
         raise OutboundRefused("The request's method cannot be used.")
-    if len(request.content) > most_bytes:
-        raise OutboundRefused(f"The request's body is larger than {most_bytes} bytes.")
+    if len(request.content) > max_bytes:
+        raise OutboundRefused(f"The request's body is larger than {max_bytes} bytes.")
     for name, value in request.headers:
         if not HEADER_NAME.fullmatch(name) or not _is_header_value(value):
             raise OutboundRefused(
@@ -87,28 +87,30 @@ def _is_header_value(value: str) -> bool:
     return value.isascii() and all(character.isprintable() or character == "\t" for character in value)
 
 
-def redirected(request: OutboundRequest, target: OutboundTarget, response: OutboundResponse) -> OutboundRequest | None:
+def redirect_request(
+    request: OutboundRequest, target: OutboundTarget, answer: OutboundResponse
+) -> OutboundRequest | None:
     """Give the request that a redirect asks for, or None when the answer is none.
 
     Raises:
         OutboundRefused: it leads to another kind of URL, or from https to http.
     """
-    if not response.redirects:
+    if not answer.is_redirect:
         return None
-    url = _joined_url(target, response.all("location")[0])
-    following = read_target(url)
-    if target.scheme == "https" and following.scheme == "http":
+    url = _redirect_url(target, answer.header_values("location")[0])
+    redirect = parse_target(url)
+    if target.scheme == "https" and redirect.scheme == "http":
         raise OutboundRefused("The answer redirects from https to http.")
     method, content, headers = request.method, request.content, request.headers
-    if response.status == 303 or (response.status in (301, 302) and method == "POST"):
+    if answer.status == 303 or (answer.status in (301, 302) and method == "POST"):
         method, content = ("HEAD" if method == "HEAD" else "GET"), b""
         headers = tuple(header for header in headers if not header[0].lower().startswith("content-"))
-    if following.origin != target.origin:
-        headers = tuple(header for header in headers if header[0].lower() in _HEADERS_FOR_ANYONE)
-    return OutboundRequest(method, following.url, headers, content)
+    if redirect.origin != target.origin:
+        headers = tuple(header for header in headers if header[0].lower() in _CROSS_ORIGIN_HEADERS)
+    return OutboundRequest(method, redirect.url, headers, content)
 
 
-def _joined_url(target: OutboundTarget, location: str) -> str:
+def _redirect_url(target: OutboundTarget, location: str) -> str:
     try:
         return str(httpx.URL(target.url).join(location.encode("latin-1").decode("utf-8")))
     except (httpx.InvalidURL, UnicodeError):
@@ -116,11 +118,11 @@ def _joined_url(target: OutboundTarget, location: str) -> str:
 
 
 # What read_body unpacks, and so the only coding to ask for.
-ACCEPTED = "gzip"
+ACCEPTED_CODING = "gzip"
 _GZIP_HEADER = 15 + 16
 # A body may come in pieces of any size; each costs time, however small.
-MOST_PIECES = 100_000
-_PIECES_AT_ONCE = 50
+MAX_CHUNKS = 100_000
+_CHUNKS_PER_YIELD = 50
 
 
 async def read_body(chunks: AsyncIterable[bytes], coding: str, limit: int) -> bytes:
@@ -130,38 +132,38 @@ async def read_body(chunks: AsyncIterable[bytes], coding: str, limit: int) -> by
         OutboundFailed: it is larger, in too many pieces, packed in another way, or broken.
     """
     body = bytearray()
-    received = pieces = 0
+    received = chunk_count = 0
     if coding.lower() not in ("", "identity", "gzip", "x-gzip"):
         raise OutboundFailed("The answer is packed in a way that was not asked for.", reason="transfer")
-    packed = zlib.decompressobj(_GZIP_HEADER) if coding.lower().endswith("gzip") else None
+    decompressor = zlib.decompressobj(_GZIP_HEADER) if coding.lower().endswith("gzip") else None
     async for chunk in chunks:
         received += len(chunk)
-        pieces += 1
-        if pieces % _PIECES_AT_ONCE == 0:
+        chunk_count += 1
+        if chunk_count % _CHUNKS_PER_YIELD == 0:
             await asyncio.sleep(0)
-        if pieces > MOST_PIECES:
+        if chunk_count > MAX_CHUNKS:
             raise OutboundFailed("The answer comes in too many pieces.", reason="too_large")
         try:
-            body += chunk if packed is None else packed.decompress(chunk, limit + 1 - len(body))
+            body += chunk if decompressor is None else decompressor.decompress(chunk, limit + 1 - len(body))
         except zlib.error:
             raise OutboundFailed("The packed answer is broken.", reason="transfer") from None
         if max(received, len(body)) > limit:
             raise OutboundFailed(f"The answer is larger than {limit} bytes.", reason="too_large")
-        if packed is not None and packed.unused_data:
+        if decompressor is not None and decompressor.unused_data:
             raise OutboundFailed("The packed answer goes on behind its end.", reason="transfer")
-    if packed is not None and received and not packed.eof:
+    if decompressor is not None and received and not decompressor.eof:
         raise OutboundFailed("The packed answer ends in the middle.", reason="transfer")
     return bytes(body)
 
 
-MOST_CONNECTIONS = 100
+MAX_CONNECTIONS = 100
 # Of a name's addresses, how many are tried.
-MOST_ADDRESSES = 8
+MAX_ADDRESSES = 8
 # What is read at once is taken apart at once: of more, thousands of tiny pieces would hold up everybody else.
-MOST_READ_BYTES = 16 * 1024
+MAX_READ_BYTES = 16 * 1024
 
 
-class CheckedNetwork(httpcore.AsyncNetworkBackend):
+class CheckedNetworkBackend(httpcore.AsyncNetworkBackend):
     """Open TCP connections: look the name up, check every address, connect to one of those very addresses.
 
     Check and connection are one step, so a name server that answers differently the next time changes nothing.
@@ -180,31 +182,31 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """Connect to a host by its name or address; the time is for all of its addresses together."""
-        addresses = await self._policy.addresses(host, port)
-        refused = httpcore.ConnectError("there is no address")
+        addresses = await self._policy.checked_addresses(host, port)
+        last_error = httpcore.ConnectError("there is no address")
         try:
             async with asyncio.timeout(timeout):
-                for address in addresses[:MOST_ADDRESSES]:
+                for address in addresses[:MAX_ADDRESSES]:
                     try:
                         stream = await self._network.connect_tcp(
                             address, port, local_address=local_address, socket_options=socket_options
                         )
-                        return _ShortReads(stream)
+                        return _ShortReadStream(stream)
                     except httpcore.ConnectError as error:
-                        refused = error
+                        last_error = error
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(f"no connection within {timeout:g} s") from error
-        raise refused
+        raise last_error
 
 
-class _ShortReads(httpcore.AsyncNetworkStream):
+class _ShortReadStream(httpcore.AsyncNetworkStream):
     """A connection that gives little at once."""
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
-        return await self._stream.read(min(max_bytes, MOST_READ_BYTES), timeout)
+        return await self._stream.read(min(max_bytes, MAX_READ_BYTES), timeout)
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
         await self._stream.write(buffer, timeout)
@@ -218,14 +220,14 @@ class _ShortReads(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> httpcore.AsyncNetworkStream:
-        return _ShortReads(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+        return _ShortReadStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
 
 
 # These send their length even when they have nothing to send.
-_WITH_CONTENT = ("POST", "PUT", "PATCH")
+_METHODS_WITH_BODY = ("POST", "PUT", "PATCH")
 
 
 class OutboundClient:
@@ -235,7 +237,7 @@ class OutboundClient:
         self.policy = policy
         self._pool = pool
 
-    async def send(self, request: OutboundRequest, *, body_wanted: bool = True) -> OutboundResponse:
+    async def send(self, request: OutboundRequest, *, needs_body: bool = True) -> OutboundResponse:
         """Send a request, following redirects; every status is an answer.
 
         Without `body_wanted` the answer's body is not read, so that its size does not matter.
@@ -244,53 +246,53 @@ class OutboundClient:
             OutboundRefused: the policy does not let it go to its URL or a redirect's, or it is too large or malformed.
             OutboundFailed: no connection, no time left, too many redirects, or an answer that is too large or broken.
         """
-        require_sendable(request, self.policy.limits.request_bytes)
-        seconds = self.policy.limits.total_seconds
+        check_request(request, self.policy.limits.max_request_bytes)
+        seconds = self.policy.limits.total_timeout_s
         try:
             async with asyncio.timeout(seconds):
-                return await self._follow(request, body_wanted)
+                return await self._send_with_redirects(request, needs_body)
         except TimeoutError as error:
             raise OutboundFailed(f"No complete answer came within {seconds:g} s.", reason="timeout") from error
 
-    async def _follow(self, request: OutboundRequest, body_wanted: bool) -> OutboundResponse:
-        target = self.policy.check_written(request.url)
-        response = await self._exchange(request, target, body_wanted)
-        most = self.policy.limits.redirects
+    async def _send_with_redirects(self, request: OutboundRequest, needs_body: bool) -> OutboundResponse:
+        target = self.policy.check_without_dns(request.url)
+        response = await self._send_once(request, target, needs_body)
+        max_redirects = self.policy.limits.max_redirects
         try:
-            for _ in range(most):
-                following = redirected(request, target, response)
-                if following is None:
+            for _ in range(max_redirects):
+                redirect = redirect_request(request, target, response)
+                if redirect is None:
                     return response
-                request, target = following, self.policy.check_written(following.url)
-                response = await self._exchange(request, target, body_wanted)
+                request, target = redirect, self.policy.check_without_dns(redirect.url)
+                response = await self._send_once(request, target, needs_body)
         except (OutboundRefused, OutboundFailed) as error:
             # A server has the request that was redirected.
-            error.sent = True
+            error.was_sent = True
             raise
-        if most and response.redirects:
-            raise OutboundFailed(f"The answer redirects more than {most} times.", reason="redirects")
+        if max_redirects and response.is_redirect:
+            raise OutboundFailed(f"The answer redirects more than {max_redirects} times.", reason="redirects")
         return response
 
-    async def _exchange(self, request: OutboundRequest, target: OutboundTarget, body_wanted: bool) -> OutboundResponse:
-        headers = [("Host", target.authority), ("Accept-Encoding", ACCEPTED), *request.headers]
+    async def _send_once(self, request: OutboundRequest, target: OutboundTarget, needs_body: bool) -> OutboundResponse:
+        headers = [("Host", target.authority), ("Accept-Encoding", ACCEPTED_CODING), *request.headers]
         url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
-        content = request.content or (b"" if request.method in _WITH_CONTENT else None)
-        waits = {"timeout": {"connect": self.policy.limits.connect_seconds}}
-        with _explained(target):
+        content = request.content or (b"" if request.method in _METHODS_WITH_BODY else None)
+        timeouts = {"timeout": {"connect": self.policy.limits.connect_timeout_s}}
+        with _translate_errors(target):
             async with self._pool.stream(
-                request.method, url, headers=headers, content=content, extensions=waits
+                request.method, url, headers=headers, content=content, extensions=timeouts
             ) as answer:
                 received = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers)
                 response = OutboundResponse(answer.status, received, b"", target.url)
-                if not body_wanted or response.redirects:
+                if not needs_body or response.is_redirect:
                     return response
-                coding = ", ".join(response.all("content-encoding")).strip()
-                body = await read_body(answer.aiter_stream(), coding, self.policy.limits.response_bytes)
+                coding = ", ".join(response.header_values("content-encoding")).strip()
+                body = await read_body(answer.aiter_stream(), coding, self.policy.limits.max_response_bytes)
                 return replace(response, body=body)
 
 
 @contextmanager
-def _explained(target: OutboundTarget) -> Iterator[None]:
+def _translate_errors(target: OutboundTarget) -> Iterator[None]:
     """Turn the HTTP library's failures into ours; what the policy says passes through."""
     try:
         yield
@@ -313,8 +315,8 @@ async def open_outbound_client(
     async with httpcore.AsyncConnectionPool(
         # There are many certificates to read.
         ssl_context=trust or await asyncio.to_thread(httpx.create_ssl_context),
-        max_connections=MOST_CONNECTIONS,
+        max_connections=MAX_CONNECTIONS,
         max_keepalive_connections=0,
-        network_backend=CheckedNetwork(policy),
+        network_backend=CheckedNetworkBackend(policy),
     ) as pool:
         yield OutboundClient(policy, pool)

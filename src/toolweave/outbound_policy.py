@@ -20,7 +20,7 @@ import httpx
 from toolweave.config.outbound_allow import DEFAULT_PORTS, HOST_NAME, NUMERIC_LABEL, AllowedTarget, Scheme
 from toolweave.errors import OutboundFailed, OutboundRefused
 
-MOST_CHARACTERS = 8192
+MAX_URL_CHARS = 8192
 _PARTS = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _AUTHORITY = re.compile(r"(?P<host>\[[^\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{0,5}))?")
 
@@ -47,7 +47,7 @@ class OutboundTarget:
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
-    def place(self) -> AllowedTarget:
+    def peer(self) -> AllowedTarget:
         """Give the one host and port of this target, as a policy allows them."""
         return AllowedTarget(self.host if self.address is None else ip_network(self.address), self.port)
 
@@ -58,14 +58,14 @@ class OutboundTarget:
 
 
 @lru_cache(maxsize=256)
-def read_target(url: str) -> OutboundTarget:
+def parse_target(url: str) -> OutboundTarget:
     """Take a URL apart.
 
     Raises:
         OutboundRefused: it is not an http or https URL, carries credentials, or could be read in two ways.
     """
-    if len(url) > MOST_CHARACTERS:
-        raise OutboundRefused(f"The URL is longer than {MOST_CHARACTERS} characters.")
+    if len(url) > MAX_URL_CHARS:
+        raise OutboundRefused(f"The URL is longer than {MAX_URL_CHARS} characters.")
     # Of all blanks, the space alone counts as printable.
     if "\\" in url or " " in url or not url.isprintable():
         raise OutboundRefused("The URL holds a blank, a backslash or a control character; write them percent-encoded.")
@@ -73,13 +73,13 @@ def read_target(url: str) -> OutboundTarget:
     if parts is None:
         raise OutboundRefused("Only URLs that begin with http:// or https:// are requested.")
     scheme = cast("Scheme", parts["scheme"].lower())
-    host, port = _split(parts["authority"])
-    address = _address(host)
-    name = str(address) if address else _name(host)
-    return OutboundTarget(scheme, name, port or DEFAULT_PORTS[scheme], _path(parts["rest"]), address)
+    host, port = _parse_authority(parts["authority"])
+    address = _parse_address(host)
+    name = str(address) if address else _parse_name(host)
+    return OutboundTarget(scheme, name, port or DEFAULT_PORTS[scheme], _encode_path(parts["rest"]), address)
 
 
-def _split(authority: str) -> tuple[str, int | None]:
+def _parse_authority(authority: str) -> tuple[str, int | None]:
     if "@" in authority:
         raise OutboundRefused("The URL holds credentials (name@host); URLs are logged and shown, so leave them out.")
     found = _AUTHORITY.fullmatch(authority)
@@ -91,7 +91,7 @@ def _split(authority: str) -> tuple[str, int | None]:
     return found["host"], port
 
 
-def _address(host: str) -> IPv4Address | IPv6Address | None:
+def _parse_address(host: str) -> IPv4Address | IPv6Address | None:
     """Read an address in its one plain spelling; None for a name."""
     if host.startswith("["):
         try:
@@ -99,7 +99,7 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
             return IPv6Address(inside if "%" not in inside else "")
         except ValueError:
             raise OutboundRefused("The URL's host in brackets is not an IPv6 address (without a zone).") from None
-    ascii_host = _ascii(host)
+    ascii_host = _to_ascii(host)
     if not NUMERIC_LABEL.fullmatch(ascii_host.rpartition(".")[2]):
         return None
     try:
@@ -110,14 +110,14 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
         ) from None
 
 
-def _name(host: str) -> str:
-    name = _ascii(host)
+def _parse_name(host: str) -> str:
+    name = _to_ascii(host)
     if not HOST_NAME.fullmatch(name):
         raise OutboundRefused("The URL's host is not a valid host name.")
     return name
 
 
-def _ascii(host: str) -> str:
+def _to_ascii(host: str) -> str:
     """Give a host as it is looked up: lower case, international names in their xn-- form, without the final dot."""
     if not host.isascii():
         try:
@@ -127,7 +127,7 @@ def _ascii(host: str) -> str:
     return host.lower().removesuffix(".")
 
 
-def _path(rest: str) -> str:
+def _encode_path(rest: str) -> str:
     before_fragment = rest.partition("#")[0]
     with_path = before_fragment if before_fragment.startswith("/") else f"/{before_fragment}"
     try:
@@ -175,12 +175,12 @@ _NOT_PUBLIC: tuple[tuple[str, str], ...] = (
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 
 
-_NETWORKS = [(ip_network(network), kind) for network, kind in _NOT_PUBLIC]
+_NOT_PUBLIC_NETWORKS = [(ip_network(network), kind) for network, kind in _NOT_PUBLIC]
 
 
-def kind_of_address(address: Address) -> str | None:
+def non_public_kind(address: Address) -> str | None:
     """Describe an address that is not public, as "a private address"; None for a public one."""
-    for network, kind in _NETWORKS:
+    for network, kind in _NOT_PUBLIC_NETWORKS:
         if address in network:
             return kind
     if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
@@ -190,21 +190,21 @@ def kind_of_address(address: Address) -> str | None:
 
 # Gives the addresses of a host name; raises OSError when there are none.
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-SETTING = "TOOLWEAVE_OUTBOUND_ALLOW"
+ALLOW_SETTING = "TOOLWEAVE_OUTBOUND_ALLOW"
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundLimits:
     """How long a request may take and how large it may get; bodies are counted unpacked, 0 redirects follows none."""
 
-    connect_seconds: float = 5.0
-    total_seconds: float = 30.0
-    request_bytes: int = 10 * 1024 * 1024
-    response_bytes: int = 10 * 1024 * 1024
-    redirects: int = 5
+    connect_timeout_s: float = 5.0
+    total_timeout_s: float = 30.0
+    max_request_bytes: int = 10 * 1024 * 1024
+    max_response_bytes: int = 10 * 1024 * 1024
+    max_redirects: int = 5
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
+async def resolve_host(host: str, port: int) -> Sequence[str]:
     """Look a name up as the system does."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[0]) for *_, address in found]
@@ -222,33 +222,33 @@ class OutboundPolicy:
     only: tuple[AllowedTarget, ...] | None = None
     https_only: bool = False
     limits: OutboundLimits = OutboundLimits()
-    resolver: Resolver = resolve
+    resolver: Resolver = resolve_host
 
-    async def check(self, url: str) -> OutboundTarget:
+    async def check_url(self, url: str) -> OutboundTarget:
         """Check a URL as far as that goes without a connection; `send` does the same, once more, by itself.
 
         Raises:
             OutboundRefused: the policy does not let a request go there; says what would.
             OutboundFailed: the host's name has no address now.
         """
-        target = self.check_written(url)
-        await self.addresses(target.host, target.port)
+        target = self.check_without_dns(url)
+        await self.checked_addresses(target.host, target.port)
         return target
 
-    def check_written(self, url: str) -> OutboundTarget:
+    def check_without_dns(self, url: str) -> OutboundTarget:
         """Check what can be seen in the URL itself. Raises OutboundRefused."""
-        target = read_target(url)
+        target = parse_target(url)
         if self.https_only and target.scheme != "https":
             raise OutboundRefused("The URL must begin with https://.")
-        place = target.host, target.port, target.address
-        if self.only is not None and not any(entry.covers(*place) for entry in self.only):
+        parts = target.host, target.port, target.address
+        if self.only is not None and not any(entry.covers(*parts) for entry in self.only):
             # Not the host itself: a redirect's can be made of what was sent, in another spelling.
             raise OutboundRefused("The URL's host is another than the one this request belongs to.")
         if target.address is not None:
             self._require_public(target.address, target.host, target.port)
         return target
 
-    async def addresses(self, host: str, port: int) -> list[str]:
+    async def checked_addresses(self, host: str, port: int) -> list[str]:
         """Give the addresses of a host, a name or an address, after checking all of them.
 
         Raises:
@@ -265,18 +265,18 @@ class OutboundPolicy:
 
     async def _lookup(self, host: str, port: int) -> list[Address]:
         try:
-            async with asyncio.timeout(self.limits.connect_seconds):
+            async with asyncio.timeout(self.limits.connect_timeout_s):
                 answers = await self.resolver(host, port)
         except (OSError, UnicodeError) as error:
-            told = "takes too long to resolve" if isinstance(error, TimeoutError) else "cannot be resolved"
-            raise OutboundFailed(f"The host {host} {told}.", reason="resolve") from error
+            problem = "takes too long to resolve" if isinstance(error, TimeoutError) else "cannot be resolved"
+            raise OutboundFailed(f"The host {host} {problem}.", reason="resolve") from error
         found = [ip_address(answer) for answer in dict.fromkeys(answers)]
         if not found:
             raise OutboundFailed(f"The host {host} has no address.", reason="resolve")
         return found
 
     def _require_public(self, address: Address, host: str, port: int) -> None:
-        kind = kind_of_address(address)
+        kind = non_public_kind(address)
         if kind is None or any(entry.covers(host, port, address) for entry in self.allow):
             return
         # Not the address itself: whoever wrote the URL is not to learn what names of our network stand for.
@@ -284,5 +284,5 @@ class OutboundPolicy:
         subject = f"{shown} is {kind}" if host == str(address) else f"{shown} stands for {kind}"
         raise OutboundRefused(
             f"Requests to {shown} are refused: {subject}. To allow it, the operator of this server adds "
-            f"{shown} or {shown}:{port} to {SETTING}."
+            f"{shown} or {shown}:{port} to {ALLOW_SETTING}."
         )

@@ -18,35 +18,35 @@ from urllib.parse import quote, quote_plus
 from uuid import UUID
 
 HIDDEN = "***"
-CUT = "…"
-DEEPEST = 12
-MOST_ITEMS = 1_000
-LONGEST_TEXT = 8_192
-MOST_TEXT = 65_536
+CUT_MARK = "…"
+MAX_DEPTH = 12
+MAX_ITEMS = 1_000
+MAX_CHARS = 8_192
+MAX_TOTAL_CHARS = 65_536
 # What is cut off may have cut a secret in two; so much of the beginning of one goes with it.
-TAIL = 4_096
-LARGEST_NUMBER = 1 << 256
+CUT_MARGIN_CHARS = 4_096
+MAX_INTEGER = 1 << 256
 
-Clean = Callable[[str], str]
+TextFilter = Callable[[str], str]
 
-_ANYWHERE = (
+_SECRET_WORDS = (
     *("password", "passwd", "passphrase", "secret", "credential", "authorization", "cookie"),
     *("apikey", "privatekey", "accesskey", "signingkey", "encryptionkey", "sessionid"),
 )
-_AT_THE_END = ("token", "pwd", "jwt", "bearer", "otp")
-_IN_HEADERS = frozenset({"auth", "authentication", "session", "signature"})
+_SECRET_SUFFIXES = ("token", "pwd", "jwt", "bearer", "otp")
+_HEADER_WORDS = frozenset({"auth", "authentication", "session", "signature"})
 _ESCAPE = re.compile(r"\\u([0-9a-f]{4})")
 _PERCENT = re.compile(r"%[0-9A-F]{2}")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 _WORD = r"[^\s\"',;&}\])][^\s\"',;&}\])\\]*"
-_KEPT_UNDER = (
+_SENSITIVE_NAME = (
     r"((?i:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|(?:api|private|access|secret|signing)[ _-]?key)"
     r"[\"'\\]{0,3}\s{0,3}[:=]\s{0,3})"
 )
 # A text in quotes, one in the escaped quotes of JSON within JSON, one in single quotes, or a word; a word that is a
 # name itself goes with what is kept under it.
-_KEPT = (
+_SENSITIVE_VALUE = (
     rf"(?:{_WORD}(?<=[:=])\s{{1,3}})*"
     rf"(?:\"(?:[^\"\\\n]|\\.)*|\\+\"(?:[^\"\\\n]|\\+[^\"\\\n])*|'[^'\n]*|{_WORD})"
 )
@@ -55,12 +55,12 @@ _HEADER = r"\b((?i:authorization|(?:set-)?cookie)[\"'\\]{0,3}\s{0,3}[:=]\s{0,3}[
 
 # First what a text must hold, in lower case, to be searched at all: searching costs a thousand times as much. The order
 # matters: what the later ones replace could be the name of what is kept under it.
-_FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
+_SECRET_FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     (("private key-----",), re.compile(_PEM, re.DOTALL), HIDDEN),
     (("authorization", "cookie"), re.compile(_HEADER), rf"\1{HIDDEN}"),
     (
         ("passw", "passphrase", "pwd", "secret", "token", "credential", "key"),
-        re.compile(_KEPT_UNDER + _KEPT),
+        re.compile(_SENSITIVE_NAME + _SENSITIVE_VALUE),
         rf"\1{HIDDEN}",
     ),
     (("@",), re.compile(r"(?<=://)[^\s/?#\"'<>\\@]*(?:@[^\s/?#\"'<>\\@]*)*@"), f"{HIDDEN}@"),
@@ -77,7 +77,7 @@ _FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
 )
 
 
-def redact(value: Any, clean: Clean | None = None) -> Any:
+def redact(value: Any, clean: TextFilter | None = None) -> Any:
     """Return `value` as plain JSON values without secrets; bounded in depth, number of items and length of texts.
 
     What JSON has no type for becomes its type's name; a value may contain itself.
@@ -86,21 +86,21 @@ def redact(value: Any, clean: Clean | None = None) -> Any:
         value: JSON values, or anything.
         clean: what else is to be done to every text and key, such as blanking known secrets.
     """
-    return _Redactor(clean or str).plain(value, 0)
+    return _Redactor(clean or str).to_plain(value, 0)
 
 
-def redact_text(text: str, clean: Clean | None = None) -> str:
+def redact_text(text: str, clean: TextFilter | None = None) -> str:
     """Return a text without what has the form of a secret or stands behind a name for one; cut to `LONGEST_TEXT`."""
-    begun = text[:LONGEST_TEXT]
+    kept_text = text[:MAX_CHARS]
     if clean is not None:
-        begun = clean(begun)
-    lowered = begun.lower()
-    for needles, form, instead in _FORMS:
+        kept_text = clean(kept_text)
+    lowered = kept_text.lower()
+    for needles, form, replacement in _SECRET_FORMS:
         for needle in needles:  # quicker than any(): most texts have none
             if needle in lowered:
-                begun = form.sub(instead, begun)
+                kept_text = form.sub(replacement, kept_text)
                 break
-    return begun if len(text) <= LONGEST_TEXT else begun[:-TAIL] + CUT
+    return kept_text if len(text) <= MAX_CHARS else kept_text[:-CUT_MARGIN_CHARS] + CUT_MARK
 
 
 class KnownSecrets:
@@ -113,7 +113,7 @@ class KnownSecrets:
     def __init__(self, forms: Iterable[str | re.Pattern[str]]) -> None:
         self.forms = tuple(forms)
 
-    def found_in(self, text: str) -> bool:
+    def occur_in(self, text: str) -> bool:
         """Say whether a text holds one of them."""
         return any(form in text if isinstance(form, str) else form.search(text) for form in self.forms)
 
@@ -132,81 +132,81 @@ class KnownSecrets:
         return [self.hide_in(item) for item in value] if isinstance(value, list) else value
 
 
-def longest_first(texts: Iterable[str], shortest: int) -> list[str]:
+def sort_longest_first(texts: Iterable[str], min_length: int) -> list[str]:
     """Return the texts of at least `shortest` characters, each once: shorter ones stand in ordinary words, too."""
-    return sorted({text for text in texts if len(text) >= shortest}, key=len, reverse=True)
+    return sorted({text for text in texts if len(text) >= min_length}, key=len, reverse=True)
 
 
-def usual_forms(secret: str) -> list[str]:
+def encoded_forms(secret: str) -> list[str]:
     """Return a secret as it is and as it stands in JSON, in JSON within JSON, in URLs and in HTML, longest first."""
     encoded = [quote(secret, safe=safe, errors="replace") for safe in ("", "/")]
     encoded += [_PERCENT.sub(lambda found: found.group().lower(), encoded[0]), quote(encoded[0], safe="")]
     in_json = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
     in_json += [in_json[0].replace("/", "\\/"), json.dumps(in_json[0])[1:-1]]
     in_json += [_ESCAPE.sub(lambda found: f"\\u{found[1].upper()}", in_json[0])]
-    return longest_first([secret, escape(secret), quote_plus(secret, errors="replace"), *encoded, *in_json], 1)
+    return sort_longest_first([secret, escape(secret), quote_plus(secret, errors="replace"), *encoded, *in_json], 1)
 
 
-def names_a_secret(key: str) -> bool:
+def is_secret_name(key: str) -> bool:
     """Say whether what is kept under this name is one to hide: `X-Api-Key`, `clientSecret`, `access_token`."""
-    plain = _NOT_IN_NAMES.sub("", key[:LONGEST_TEXT].lower())
-    return plain.endswith(_AT_THE_END) or any(word in plain for word in _ANYWHERE)
+    to_plain = _NOT_IN_NAMES.sub("", key[:MAX_CHARS].lower())
+    return to_plain.endswith(_SECRET_SUFFIXES) or any(word in to_plain for word in _SECRET_WORDS)
 
 
-def names_a_secret_header(name: str) -> bool:
+def is_secret_header_name(name: str) -> bool:
     """Say the same of a header that is sent; here a key opens something: `Ocp-Apim-Subscription-Key`, `X-Auth`."""
     lowered = name.lower()
-    return names_a_secret(name) or lowered.endswith("key") or not _IN_HEADERS.isdisjoint(_NOT_IN_NAMES.split(lowered))
+    return is_secret_name(name) or lowered.endswith("key") or not _HEADER_WORDS.isdisjoint(_NOT_IN_NAMES.split(lowered))
 
 
 class _Redactor:
-    def __init__(self, clean: Clean) -> None:
+    def __init__(self, clean: TextFilter) -> None:
         self._clean = clean
-        self._left = MOST_ITEMS
-        self._text_left = MOST_TEXT
+        self._items_left = MAX_ITEMS
+        self._chars_left = MAX_TOTAL_CHARS
 
-    def plain(self, value: Any, depth: int) -> Any:
-        self._left -= 1
-        if self._left < 0:
-            return CUT
+    def to_plain(self, value: Any, depth: int) -> Any:
+        self._items_left -= 1
+        if self._items_left < 0:
+            return CUT_MARK
         if isinstance(value, str):
-            return self._text(value)
+            return self._plain_text(value)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, int | float):
-            return _number(value)
+            return _plain_number(value)
         if isinstance(value, dict | list | tuple | set | frozenset):
-            return CUT if depth >= DEEPEST else self._inside(value, depth + 1)
+            return CUT_MARK if depth >= MAX_DEPTH else self._plain_container(value, depth + 1)
         if isinstance(value, UUID | date | Decimal | PurePath):
-            return self._text(str(value))
+            return self._plain_text(str(value))
         return f"<{type(value).__name__}>"
 
-    def _inside(self, value: Any, depth: int) -> Any:
+    def _plain_container(self, value: Any, depth: int) -> Any:
         # A slice taken at once: what is still in use elsewhere may change while it is gone through.
-        room = max(self._left, 0)
+        room = max(self._items_left, 0)
         if isinstance(value, dict):
             pairs = list(islice(value.items(), room))
-            told = {self._text(_name(key)): self._kept(key, item, depth) for key, item in pairs}
-            return told if len(value) <= room else {**told, CUT: CUT}
-        items = [self.plain(item, depth) for item in list(islice(value, room))]
-        return items if len(value) <= room else [*items, CUT]
+            entries = {self._plain_text(_key_text(key)): self._plain_entry(key, item, depth) for key, item in pairs}
+            return entries if len(value) <= room else {**entries, CUT_MARK: CUT_MARK}
+        items = [self.to_plain(item, depth) for item in list(islice(value, room))]
+        return items if len(value) <= room else [*items, CUT_MARK]
 
-    def _kept(self, key: Any, item: Any, depth: int) -> Any:
-        hidden = names_a_secret(_name(key)) and item is not None and not isinstance(item, bool)
-        return HIDDEN if hidden else self.plain(item, depth)
+    def _plain_entry(self, key: Any, item: Any, depth: int) -> Any:
+        hidden = is_secret_name(_key_text(key)) and item is not None and not isinstance(item, bool)
+        return HIDDEN if hidden else self.to_plain(item, depth)
 
-    def _text(self, text: str) -> str:
-        if self._text_left <= 0:
-            return CUT
-        self._text_left -= min(len(text), LONGEST_TEXT)
+    def _plain_text(self, text: str) -> str:
+        if self._chars_left <= 0:
+            return CUT_MARK
+        self._chars_left -= min(len(text), MAX_CHARS)
         return redact_text(text, self._clean)
 
 
-def _name(key: Any) -> str:
+def _key_text(key: Any) -> str:
     return key if isinstance(key, str) else f"<{type(key).__name__}>"
 
 
-def _number(value: float) -> Any:
+def _plain_number(value: float) -> Any:
     if isinstance(value, int):
-        return value if -LARGEST_NUMBER < value < LARGEST_NUMBER else "<int>"
+        return value if -MAX_INTEGER < value < MAX_INTEGER else "<int>"
     return value if math.isfinite(value) else str(value)

@@ -22,19 +22,19 @@ from pydantic_core import SchemaValidator, core_schema, to_json
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-MOST_NODES = 5_000
-DEEPEST = 64
-LONGEST_PATTERN = 1_000
-MOST_STEPS = 5_000
-FORM_STEPS = 1_000_000
+MAX_PARTS = 5_000
+MAX_DEPTH = 64
+MAX_PATTERN_CHARS = 1_000
+MAX_STEPS = 5_000
+MAX_FORM_STEPS = 1_000_000
 """How many steps it may take to check the form of all schemas of one request."""
-ITEMS_OF_A_STEP = 20
-CHARACTERS_OF_A_STEP = 1_000
-MOST_PROBLEMS = 5
-LONGEST_VALUE = 60
-LONGEST_PROBLEM = 400
-MOST_CHOICES = 12
-MOST_FORMS = 3
+ITEMS_PER_STEP = 20
+CHARS_PER_STEP = 1_000
+MAX_PROBLEMS = 5
+MAX_VALUE_CHARS = 60
+MAX_PROBLEM_CHARS = 400
+MAX_CHOICES = 12
+MAX_BRANCHES = 3
 
 # jsonschema-rs holds the GIL for a whole check. With these keywords, which refer to nothing and compare no large
 # values, it takes at most 5 ns for each part of the schema and byte of the value: 100 ms.
@@ -49,8 +49,8 @@ _DRAFTS = (
     "http://json-schema.org/draft-07/schema#",
     "http://json-schema.org/draft-07/schema",
 )
-_LISTS_OF_SCHEMAS = frozenset({"anyOf", "allOf", "oneOf"})
-_KEYWORDS = _LISTS_OF_SCHEMAS | {
+_COMBINATORS = frozenset({"anyOf", "allOf", "oneOf"})
+_FAST_KEYWORDS = _COMBINATORS | {
     *("type", "enum", "required", "properties", "additionalProperties", "items", "pattern"),
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
     *("minItems", "maxItems", "minProperties", "maxProperties"),
@@ -58,7 +58,7 @@ _KEYWORDS = _LISTS_OF_SCHEMAS | {
     *("$defs", "definitions"),
 }
 
-_BREAKS_A_CHECK = (
+_CHECK_ERRORS = (
     *(UnknownType, Unresolvable, RecursionError, ArithmeticError),
     *(TypeError, ValueError, AttributeError, LookupError),
 )
@@ -90,9 +90,9 @@ class Schema:
         self._schema = schema
         draft = _draft_of(schema, Draft202012Validator)
         # A schema that jsonschema-rs compiles is well-formed; the draft's own schema takes milliseconds to say that.
-        if not well_formed and (form_steps is not None or self._quick is None):
-            _check_form(draft, schema, [FORM_STEPS] if form_steps is None else form_steps)
-        self._judge = _guarded(draft)(schema, registry=Registry())
+        if not well_formed and (form_steps is not None or self._fast_validator is None):
+            _check_form(draft, schema, [MAX_FORM_STEPS] if form_steps is None else form_steps)
+        self._validator = _bounded(draft)(schema, registry=Registry())
 
     def problems(self, value: Any, steps: list[int] | None = None) -> list[str]:
         """Name what is wrong with `value`, at most `MOST_PROBLEMS` things: each names the field and what it must be.
@@ -101,40 +101,40 @@ class Schema:
         Several checks can share `steps`: one number, how many are left. A value that fits takes a microsecond, but in
         such a check, where it takes steps, too.
         """
-        if steps is None and self._fits(value):
+        if steps is None and self._is_valid(value):
             return []
-        token = _steps_left.set([MOST_STEPS] if steps is None else steps)
+        token = _steps_left.set([MAX_STEPS] if steps is None else steps)
         found: list[ValidationError] = []
         try:
             # One by one: what was found before the check breaks off is wrong all the same.
-            found.extend(islice(self._judge.iter_errors(value), MOST_PROBLEMS))
-        except _BREAKS_A_CHECK:
+            found.extend(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
+        except _CHECK_ERRORS:
             pass
         finally:
             _steps_left.reset(token)
-        return list(dict.fromkeys(map(_sentence, found)))
+        return list(dict.fromkeys(map(_describe_problem, found)))
 
     @cached_property
-    def _quick(self) -> Validator | None:
-        return _quick_validator(self._schema)
+    def _fast_validator(self) -> Validator | None:
+        return _compile_fast(self._schema)
 
-    def _fits(self, value: Any) -> bool:
+    def _is_valid(self, value: Any) -> bool:
         """Return whether a value fits for certain; one that is too large, or no JSON, is left to the judge."""
-        if self._quick is None:
+        if self._fast_validator is None:
             return False
         try:
-            return len(to_json(value)) * self._parts <= MAX_WORK and self._quick.is_valid(value)
+            return len(to_json(value)) * self._parts <= MAX_WORK and self._fast_validator.is_valid(value)
         except ValueError:
             return False
 
 
-def _quick_validator(schema: Mapping[str, Any]) -> Validator | None:
+def _compile_fast(schema: Mapping[str, Any]) -> Validator | None:
     parts = list(_subschemas({keyword: rule for keyword, rule in schema.items() if keyword != "$schema"}))
     patterns = [part for part in parts if isinstance(part, Mapping) and "pattern" in part]
     if (
         schema.get("$schema", _DRAFTS[0]) not in _DRAFTS
         or len(patterns) > MAX_PATTERNS
-        or not all(map(_is_usual, parts))
+        or not all(map(_is_fast, parts))
     ):
         return None
     options = RegexOptions(size_limit=MAX_PATTERN_BYTES)
@@ -149,7 +149,7 @@ def _subschemas(schema: Any) -> Iterator[Any]:
     for keyword, rule in schema.items() if isinstance(schema, Mapping) else ():
         if keyword == "properties" and isinstance(rule, Mapping):
             inner = list(rule.values())
-        elif keyword in _LISTS_OF_SCHEMAS and isinstance(rule, list):
+        elif keyword in _COMBINATORS and isinstance(rule, list):
             inner = rule
         else:
             inner = [rule] if keyword in ("items", "additionalProperties") else []
@@ -157,12 +157,12 @@ def _subschemas(schema: Any) -> Iterator[Any]:
             yield from _subschemas(part)
 
 
-def _is_usual(schema: Any) -> bool:
+def _is_fast(schema: Any) -> bool:
     if not isinstance(schema, Mapping):
         return isinstance(schema, bool)
     choices = schema.get("enum", [])
     return (
-        all(keyword in _KEYWORDS or keyword.startswith("x-") for keyword in schema)
+        all(keyword in _FAST_KEYWORDS or keyword.startswith("x-") for keyword in schema)
         and isinstance(choices, list)
         and all(isinstance(choice, str) or choice is None for choice in choices)
     )
@@ -172,19 +172,19 @@ def _check_form(draft: Any, schema: Mapping[str, Any], steps: list[int]) -> None
     # Formats are not checked: "regex" would judge patterns of other dialects by Python's.
     token = _steps_left.set(steps)
     try:
-        wrong = next(_guarded(draft)(draft.META_SCHEMA).iter_errors(schema), None)
+        error_found = next(_bounded(draft)(draft.META_SCHEMA).iter_errors(schema), None)
     except TooManySteps:
         raise ValueError(
-            f"the form of the schemas in this request takes more than {FORM_STEPS:,} steps to check; "
+            f"the form of the schemas in this request takes more than {MAX_FORM_STEPS:,} steps to check; "
             "make them smaller or send fewer tools at once"
         ) from None
-    except _BREAKS_A_CHECK as error:
+    except _CHECK_ERRORS as error:
         raise ValueError(f"it cannot be read: {type(error).__name__}") from None
     finally:
         _steps_left.reset(token)
-    if wrong is not None:
+    if error_found is not None:
         # Without what was given: it may be as long as it likes, and hold what is not to be repeated.
-        raise ValueError(_claim(SchemaError.create_from(wrong)))
+        raise ValueError(_describe_form_problem(SchemaError.create_from(error_found)))
 
 
 def check_size(schema: Mapping[str, Any]) -> int:
@@ -194,20 +194,20 @@ def check_size(schema: Mapping[str, Any]) -> int:
         ValueError: it has too many parts or is nested too deeply.
     """
     nodes, level = 0, [schema]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         nodes += len(level)
-        if nodes > MOST_NODES:
-            raise ValueError(f"it has more than {MOST_NODES} parts")
-        level = [inner for part in level for inner in _parts(part)]
+        if nodes > MAX_PARTS:
+            raise ValueError(f"it has more than {MAX_PARTS} parts")
+        level = [inner for part in level for inner in _child_parts(part)]
         if not level:
             return nodes
-    raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+    raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
 
 
 @lru_cache(maxsize=1_024)
-def matcher(pattern: str) -> Callable[[str], bool] | None:
+def compile_pattern(pattern: str) -> Callable[[str], bool] | None:
     """Compile an expression for `search` in linear time; None for one that this engine does not have (lookarounds)."""
-    if len(pattern) > LONGEST_PATTERN:
+    if len(pattern) > MAX_PATTERN_CHARS:
         return None
     try:
         matches = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True))
@@ -216,19 +216,19 @@ def matcher(pattern: str) -> Callable[[str], bool] | None:
     return matches.isinstance_python
 
 
-def _parts(part: Any) -> Any:
+def _child_parts(part: Any) -> Any:
     if isinstance(part, Mapping):
         return part.values()
     return part if isinstance(part, list | tuple) else ()
 
 
 @cache
-def _guarded(draft: Any) -> Any:
-    keywords = {name: _counted(check) for name, check in draft.VALIDATORS.items()}
-    own = {"pattern": _pattern, "patternProperties": _pattern_properties, "uniqueItems": _unique}
+def _bounded(draft: Any) -> Any:
+    keywords = {name: _count_steps(check) for name, check in draft.VALIDATORS.items()}
+    own = {"pattern": _check_pattern, "patternProperties": _check_pattern_properties, "uniqueItems": _check_unique}
     # What no pattern accounts for cannot be told where patterns are of another engine.
-    own["additionalProperties"] = _additional(draft.VALIDATORS["additionalProperties"])
-    guarded: Any = extend(draft, keywords | {name: _counted(check) for name, check in own.items()})  # type: ignore[no-untyped-call]
+    own["additionalProperties"] = _check_additional(draft.VALIDATORS["additionalProperties"])
+    guarded: Any = extend(draft, keywords | {name: _count_steps(check) for name, check in own.items()})  # type: ignore[no-untyped-call]
     guarded.evolve = _evolve
     return guarded
 
@@ -245,58 +245,58 @@ def _evolve(validator: Any, **changes: Any) -> Any:
     for field in own.__attrs_attrs__:
         if field.init:
             changes.setdefault(field.alias, getattr(validator, field.name))
-    return (own if draft is own else _guarded(draft))(**changes)
+    return (own if draft is own else _bounded(draft))(**changes)
 
 
-def _counted(check: Any) -> Any:
+def _count_steps(check: Any) -> Any:
     def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        _take(1 + _weight(instance) + _weight(value))
+        _use_steps(1 + _cost(instance) + _cost(value))
         yield from check(validator, value, instance, schema) or ()
 
     return counted
 
 
-def _take(steps: int) -> None:
+def _use_steps(steps: int) -> None:
     left = _steps_left.get()
     left[0] -= steps
     if left[0] < 0:
         raise TooManySteps
 
 
-def _weight(value: Any) -> int:
+def _cost(value: Any) -> int:
     """Say what a keyword costs that looks at all of a value."""
     if isinstance(value, str):
-        return len(value) // CHARACTERS_OF_A_STEP
-    return len(value) // ITEMS_OF_A_STEP if isinstance(value, list | dict) else 0
+        return len(value) // CHARS_PER_STEP
+    return len(value) // ITEMS_PER_STEP if isinstance(value, list | dict) else 0
 
 
-def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+def _check_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[ValidationError]:
     if isinstance(instance, str):
-        matches = matcher(pattern)
+        matches = compile_pattern(pattern)
         if matches is not None and not matches(instance):
             yield ValidationError("does not match")
 
 
-def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+def _check_pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
     if not isinstance(instance, dict):
         return
     for pattern, subschema in patterns.items():
-        _take(_weight(instance))
-        matches = matcher(pattern)
+        _use_steps(_cost(instance))
+        matches = compile_pattern(pattern)
         for name, value in instance.items() if matches is not None else ():
             if matches and matches(name):
                 yield from validator.descend(value, subschema, path=name, schema_path=pattern)
 
 
-def _additional(check: Any) -> Any:
+def _check_additional(check: Any) -> Any:
     def additional(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         if not isinstance(instance, dict):
             return
-        matchers = [matcher(pattern) for pattern in schema.get("patternProperties", ())]
+        matchers = [compile_pattern(pattern) for pattern in schema.get("patternProperties", ())]
         if None in matchers:
             return
         known = schema.get("properties", ())
-        _take(len(matchers) * _weight(instance))
+        _use_steps(len(matchers) * _cost(instance))
         others = {
             name: value
             for name, value in instance.items()
@@ -308,34 +308,34 @@ def _additional(check: Any) -> Any:
     return additional
 
 
-def _unique(_validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
-    items = instance if wanted and isinstance(instance, list) else []
-    written = [dumps(item, sort_keys=True, default=str) for item in items]
-    _take(sum(map(len, written)) // CHARACTERS_OF_A_STEP)
-    if len(set(written)) < len(items):
+def _check_unique(_validator: Any, required: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    items = instance if required and isinstance(instance, list) else []
+    serialized = [dumps(item, sort_keys=True, default=str) for item in items]
+    _use_steps(sum(map(len, serialized)) // CHARS_PER_STEP)
+    if len(set(serialized)) < len(items):
         yield ValidationError("has equal items")
 
 
-def _sentence(error: ValidationError) -> str:
-    place, value = _place(error), error.instance
+def _describe_problem(error: ValidationError) -> str:
+    path, value = _error_path(error), error.instance
     rule: Any = error.validator_value
-    forms = _forms(error)
+    forms = _branch_problems(error)
     if forms:
-        return " or ".join(_sentence(form) for form in forms[:MOST_FORMS])[:LONGEST_PROBLEM]
+        return " or ".join(_describe_problem(form) for form in forms[:MAX_BRANCHES])[:MAX_PROBLEM_CHARS]
     if error.validator == "required":
         missing = next((name for name in rule if name not in value), "a field")  # type: ignore[operator]
-        return f"{_joined(place, missing)} is required"[:LONGEST_PROBLEM]
+        return f"{_join_path(path, missing)} is required"[:MAX_PROBLEM_CHARS]
     if error.validator == "additionalProperties" and rule is False:
-        return _unknown_fields(place, error)[:LONGEST_PROBLEM]
-    return f"{place or 'the arguments'} {_expected(error, rule)}"[:LONGEST_PROBLEM] + f"; got {shown(value)}"
+        return _unknown_fields(path, error)[:MAX_PROBLEM_CHARS]
+    return f"{path or 'the arguments'} {_expected(error, rule)}"[:MAX_PROBLEM_CHARS] + f"; got {describe_value(value)}"
 
 
-def _claim(error: SchemaError) -> str:
-    found = next(iter(_forms(error)), error)
-    return f"{_place(found) or 'it'} {_expected(found, found.validator_value)}"[:LONGEST_PROBLEM]
+def _describe_form_problem(error: SchemaError) -> str:
+    found = next(iter(_branch_problems(error)), error)
+    return f"{_error_path(found) or 'it'} {_expected(found, found.validator_value)}"[:MAX_PROBLEM_CHARS]
 
 
-def _forms(error: ValidationError | SchemaError) -> list[ValidationError]:
+def _branch_problems(error: ValidationError | SchemaError) -> list[ValidationError]:
     """Give what is wrong by each branch that allows the value's type, the first thing of each."""
     if error.validator not in ("anyOf", "oneOf"):
         return []
@@ -347,12 +347,12 @@ def _is_of_other_type(error: ValidationError | SchemaError) -> bool:
     return error.validator == "type" and not error.path
 
 
-def _unknown_fields(place: str, error: ValidationError) -> str:
+def _unknown_fields(path: str, error: ValidationError) -> str:
     parent, value = error.schema, error.instance
     known = list(parent.get("properties", ())) if isinstance(parent, Mapping) else []
     names = [name for name in value if name not in known]  # type: ignore[union-attr]
-    listed = ", ".join(_joined(place, str(name)[:LONGEST_VALUE]) for name in names[:3])
-    rest = f"; known: {_listed(known)}" if known else ""
+    listed = ", ".join(_join_path(path, str(name)[:MAX_VALUE_CHARS]) for name in names[:3])
+    rest = f"; known: {_list_choices(known)}" if known else ""
     return f"{listed} is not a known field{rest}" if len(names) == 1 else f"{listed} are not known fields{rest}"
 
 
@@ -360,41 +360,41 @@ def _expected(error: ValidationError | SchemaError, rule: Any) -> str:
     if error.validator in ("anyOf", "oneOf") and error.context:
         refused = [inner for inner in error.context if _is_of_other_type(inner)]
         kinds = [name for inner in refused for name in _type_names(inner.validator_value)]
-        return f"must be {_types(list(dict.fromkeys(kinds)))}"
+        return f"must be {_type_phrase(list(dict.fromkeys(kinds)))}"
     if error.validator == "type":
-        return f"must be {_types(rule)}"
+        return f"must be {_type_phrase(rule)}"
     if error.validator == "enum":
-        return f"must be one of {_listed(rule)}" if len(rule) != 1 else f"must be {_bare(rule[0])}"
-    return f"must satisfy {str(error.validator)[:40]}: {_bare(rule)}"
+        return f"must be one of {_list_choices(rule)}" if len(rule) != 1 else f"must be {_plain_value(rule[0])}"
+    return f"must satisfy {str(error.validator)[:40]}: {_plain_value(rule)}"
 
 
 _ARTICLES = {"integer": "an integer", "object": "an object", "array": "a list", "null": "null"}
 
 
-def _types(names: Any) -> str:
+def _type_phrase(names: Any) -> str:
     kinds = [_ARTICLES.get(name, f"a {name}") for name in _type_names(names)]
     return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} or {kinds[-1]}"
 
 
 def _type_names(names: Any) -> list[str]:
-    return [names] if isinstance(names, str) else [str(name)[:LONGEST_VALUE] for name in names]
+    return [names] if isinstance(names, str) else [str(name)[:MAX_VALUE_CHARS] for name in names]
 
 
-def _listed(choices: list[Any]) -> str:
-    listed = ", ".join(_bare(choice) for choice in choices[:MOST_CHOICES])
-    return listed if len(choices) <= MOST_CHOICES else f"{listed} or {len(choices) - MOST_CHOICES} others"
+def _list_choices(choices: list[Any]) -> str:
+    listed = ", ".join(_plain_value(choice) for choice in choices[:MAX_CHOICES])
+    return listed if len(choices) <= MAX_CHOICES else f"{listed} or {len(choices) - MAX_CHOICES} others"
 
 
-def _bare(value: Any) -> str:
-    return value[:LONGEST_VALUE] if isinstance(value, str) else shown(value)
+def _plain_value(value: Any) -> str:
+    return value[:MAX_VALUE_CHARS] if isinstance(value, str) else describe_value(value)
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Show a value in a few words, however large it is."""
     match value:
         case str():
-            cut = value[:LONGEST_VALUE]
-            return repr(cut) if len(value) <= LONGEST_VALUE else f"{cut!r}… ({len(value)} characters)"
+            cut = value[:MAX_VALUE_CHARS]
+            return repr(cut) if len(value) <= MAX_VALUE_CHARS else f"{cut!r}… ({len(value)} characters)"
         case dict():
             return "an object"
         case list() | tuple():
@@ -404,15 +404,15 @@ def shown(value: Any) -> str:
         case int() if abs(value) >= 10**30:
             return "a very large number"
         case _:
-            return str(value)[:LONGEST_VALUE]
+            return str(value)[:MAX_VALUE_CHARS]
 
 
-def _place(error: ValidationError | SchemaError) -> str:
-    place = ""
+def _error_path(error: ValidationError | SchemaError) -> str:
+    path = ""
     for step in error.absolute_path:
-        place = f"{place}[{step}]" if isinstance(step, int) else _joined(place, step)
-    return place
+        path = f"{path}[{step}]" if isinstance(step, int) else _join_path(path, step)
+    return path
 
 
-def _joined(place: str, name: str) -> str:
-    return f"{place}.{name}"[-200:] if place else str(name)[:200]
+def _join_path(path: str, name: str) -> str:
+    return f"{path}.{name}"[-200:] if path else str(name)[:200]

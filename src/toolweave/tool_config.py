@@ -35,65 +35,65 @@ from pydantic import (
 
 from toolweave.config.outbound_allow import HEADER_NAME, is_client_header
 from toolweave.errors import OutboundRefused
-from toolweave.outbound_policy import read_target
-from toolweave.redact import names_a_secret_header, redact_text
+from toolweave.outbound_policy import parse_target
+from toolweave.redact import is_secret_header_name, redact_text
 from toolweave.schema import Schema
 
-Part = Literal["path", "query", "header", "body"]
-LONGEST_PLACE = 500
-MOST_ITEMS = 100
+RequestPart = Literal["path", "query", "header", "body"]
+MAX_LOCATION_CHARS = 500
+MAX_BODY_ITEMS = 100
 """How long a list in a body can get by its indexes: a place such as `body.$[99999999]` would fill the memory."""
-_PLACE = re.compile(r"(?P<part>path|query|header|body)\.(?P<name>.+)", re.DOTALL)
+_LOCATION = re.compile(r"(?P<part>path|query|header|body)\.(?P<name>.+)", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Names that mean something else than a field to the languages APIs are written in, or that no text can hold.
 _SPECIAL_NAME = re.compile(r"__.*__|.*[\ud800-\udfff].*", re.DOTALL)
-_UNREADABLE = (JSONPathError, ValueError, ArithmeticError, RecursionError, AssertionError)
-Steps = tuple[str | int, ...]
+_PATH_ERRORS = (JSONPathError, ValueError, ArithmeticError, RecursionError, AssertionError)
+PathSteps = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RequestLocation:
     """A place in a request: a part of it, and the name or, in a body, the JSONPath there."""
 
-    part: Part
+    part: RequestPart
     name: str
 
     def __str__(self) -> str:
         return f"{self.part}.{self.name}"
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> PathSteps:
         """Give the names and indexes that lead there from the body's root; none for the whole body."""
-        return _body_steps(self.name) if self.part == "body" else (self.name,)
+        return _parse_body_path(self.name) if self.part == "body" else (self.name,)
 
 
-def read_place(value: Any) -> Any:
+def parse_location(value: Any) -> Any:
     """Read `<part>.<name>`; raises ValueError."""
-    if isinstance(value, Place):
+    if isinstance(value, RequestLocation):
         return value
-    found = _PLACE.fullmatch(value) if isinstance(value, str) and len(value) <= LONGEST_PLACE else None
+    found = _LOCATION.fullmatch(value) if isinstance(value, str) and len(value) <= MAX_LOCATION_CHARS else None
     if found is None:
         raise ValueError("a mapping must be path.<name>, query.<name>, header.<name> or body.<JSONPath>")
-    part: Part = found["part"]  # type: ignore[assignment]
-    return _checked(part, found["name"])
+    part: RequestPart = found["part"]  # type: ignore[assignment]
+    return _location(part, found["name"])
 
 
-def _checked(part: Part, name: str) -> Place:
+def _location(part: RequestPart, name: str) -> RequestLocation:
     if part == "header" and not HEADER_NAME.fullmatch(name):
         raise ValueError("the name of a header may hold letters, digits and hyphens only")
     if part == "body":
-        _body_steps(name)
+        _parse_body_path(name)
     elif not name.isprintable():
         raise ValueError("the name of a parameter may hold no control characters")
-    return Place(part, name)
+    return RequestLocation(part, name)
 
 
-def body_place(*steps: str | int) -> Place:
+def body_location(*steps: str | int) -> RequestLocation:
     """Give the place in a body that names and indexes lead to; raises ValueError for names that no body may hold."""
-    return _checked("body", "$" + "".join(f"[{step}]" if isinstance(step, int) else _quoted(step) for step in steps))
+    return _location("body", "$" + "".join(f"[{step}]" if isinstance(step, int) else _quote(step) for step in steps))
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     if _PLAIN_NAME.fullmatch(name):
         return f".{name}"
     escaped = name.replace("\\", "\\\\").replace("'", "\\'")
@@ -101,9 +101,9 @@ def _quoted(name: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def _body_steps(name: str) -> Steps:
+def _parse_body_path(name: str) -> PathSteps:
     """Read `user.name` or `$.user.name`; raises ValueError."""
-    path = _compiled(name if name.startswith("$") else f"$.{name}")
+    path = _compile_path(name if name.startswith("$") else f"$.{name}")
     if not path.singular_query():
         raise ValueError("a place in a body is made of names and indexes only, such as body.user.name or body.$.ids[0]")
     selectors = [segment.selectors[0] for segment in path.segments]
@@ -112,33 +112,33 @@ def _body_steps(name: str) -> Steps:
         for selector in selectors
         if isinstance(selector, NameSelector | IndexSelector)
     )
-    if any(isinstance(step, int) and not 0 <= step < MOST_ITEMS for step in steps):
-        raise ValueError(f"an index in a body is between 0 and {MOST_ITEMS - 1}")
+    if any(isinstance(step, int) and not 0 <= step < MAX_BODY_ITEMS for step in steps):
+        raise ValueError(f"an index in a body is between 0 and {MAX_BODY_ITEMS - 1}")
     if any(isinstance(step, str) and _SPECIAL_NAME.fullmatch(step) for step in steps):
         raise ValueError("a name in a body may not begin and end with __, nor hold half a character")
     return steps
 
 
-def colliding_places(places: Mapping[str, Place]) -> str | None:
+def find_collision(locations: Mapping[str, RequestLocation]) -> str | None:
     """Say which of the places of fields cannot be filled together: the same twice, or one inside another."""
-    taken: dict[tuple[str, Steps], str] = {}
-    inner: dict[Steps, str | int] = {}
-    for name, place in places.items():
-        steps = (place.name.lower(),) if place.part == "header" else place.steps
-        if (other := taken.setdefault((place.part, steps), name)) != name:
-            return f"the fields {other} and {name} both go to {place}"
-        if place.part == "body":
+    used: dict[tuple[str, PathSteps], str] = {}
+    inner: dict[PathSteps, str | int] = {}
+    for name, location in locations.items():
+        steps = (location.name.lower(),) if location.part == "header" else location.steps
+        if (other := used.setdefault((location.part, steps), name)) != name:
+            return f"the fields {other} and {name} both go to {location}"
+        if location.part == "body":
             for depth, step in enumerate(steps):
                 if type(inner.setdefault(steps[:depth], step)) is not type(step):
-                    return f"{place} and the other places would make the same thing a list and an object"
-    nested = next((name for (part, steps), name in taken.items() if part == "body" and steps in inner), None)
-    return None if nested is None else f"{places[nested]} of {nested} holds the place of another field"
+                    return f"{location} and the other places would make the same thing a list and an object"
+    nested = next((name for (part, steps), name in used.items() if part == "body" and steps in inner), None)
+    return None if nested is None else f"{locations[nested]} of {nested} holds the place of another field"
 
 
 @lru_cache(maxsize=4_096)
-def answer_path(text: str) -> JSONPath:
+def parse_response_path(text: str) -> JSONPath:
     """Read and check a JSONPath into an answer; raises ValueError."""
-    path = _compiled(text)
+    path = _compile_path(text)
     filters = [selector for segment in path.segments for selector in segment.selectors if isinstance(selector, Filter)]
     queries = [part for found in filters for part in walk(found.expression) if isinstance(part, FilterQuery)]
     if not all(query.path.singular_query() for query in queries):
@@ -146,18 +146,18 @@ def answer_path(text: str) -> JSONPath:
     return path
 
 
-def checked_path(value: str) -> str:
+def check_response_path(value: str) -> str:
     """Check a JSONPath; raises ValueError."""
-    answer_path(value)
+    parse_response_path(value)
     return value
 
 
-def _compiled(text: str) -> JSONPath:
+def _compile_path(text: str) -> JSONPath:
     if not text.startswith("$"):
         raise ValueError("a JSONPath begins with $, such as $.data.items[*].id")
     try:
         path = _environment().compile(text)
-    except _UNREADABLE as error:
+    except _PATH_ERRORS as error:
         reason = error.message if isinstance(error, JSONPathError) else "it has a number that cannot be read"
         raise ValueError(f"the JSONPath {text[:60]!r} cannot be read: {reason}") from None
     if not isinstance(path, JSONPath):
@@ -177,39 +177,39 @@ def _environment() -> JSONPathEnvironment:
     return _Environment(strict=True)
 
 
-RequestPlace = Annotated[
-    Place,
-    BeforeValidator(read_place),
+MappedLocation = Annotated[
+    RequestLocation,
+    BeforeValidator(parse_location),
     PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": r"^(path|query|header|body)\..", "maxLength": LONGEST_PLACE}),
+    WithJsonSchema({"type": "string", "pattern": r"^(path|query|header|body)\..", "maxLength": MAX_LOCATION_CHARS}),
 ]
-ResponsePath = Annotated[str, Field(min_length=1, max_length=LONGEST_PLACE), AfterValidator(checked_path)]
+ResponsePath = Annotated[str, Field(min_length=1, max_length=MAX_LOCATION_CHARS), AfterValidator(check_response_path)]
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
-WrittenMethod = Annotated[Method, BeforeValidator(lambda value: str(value).upper())]
-WITHOUT_BODY: frozenset[Method] = frozenset({"GET", "DELETE", "HEAD"})
+MethodField = Annotated[Method, BeforeValidator(lambda value: str(value).upper())]
+BODYLESS: frozenset[Method] = frozenset({"GET", "DELETE", "HEAD"})
 """Methods whose unmapped fields go to the query; those of the others go to a JSON body."""
 TOOL_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 """A slug that chat models take as the name of a function, too."""
 RESERVED_IDS = frozenset({"export", "import"})
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-LONGEST_TIMEOUT_S = 120.0
-MOST_RESPONSE_FIELDS = 200
-MOST_HEADERS = 100
-LONGEST_HEADER = 8_192
-LONGEST_PATH = 2_000
+MAX_TIMEOUT_S = 120.0
+MAX_RESPONSE_FIELDS = 200
+MAX_HEADERS = 100
+MAX_HEADER_CHARS = 8_192
+MAX_PATH_CHARS = 2_000
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_STEPS_OUT = re.compile(r"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?:/|%2f|%5c|$)", re.IGNORECASE)
+_DOT_SEGMENT = re.compile(r"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?:/|%2f|%5c|$)", re.IGNORECASE)
 # What would make a request another one than it looks.
 _METHOD_HEADERS = frozenset({"x-http-method", "x-http-method-override", "x-method-override"})
 # What an argument must not decide: who asks, and what the body is.
 _CONFIGURED_HEADERS = frozenset({"authorization", "cookie", "content-type"})
-_WELL_FORMED = {"schemas": "well-formed"}
+_STORED_CONTEXT = {"schemas": "well-formed"}
 _FORM_STEPS = "form_steps"
 ToolId = Annotated[str, Field(pattern=TOOL_ID)]
-Text = Annotated[str, Field(min_length=1, max_length=10_000)]
+RequiredText = Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
-def within(form_steps: list[int]) -> dict[str, Any]:
+def validation_context(form_steps: list[int]) -> dict[str, Any]:
     """Give the context in which tools are validated whose schemas share these steps (`Schema`)."""
     return {_FORM_STEPS: form_steps}
 
@@ -230,7 +230,7 @@ class ApiAuth(_Strict):
     value: str | None = Field(default=None, min_length=1, max_length=10_000, repr=False)
 
     @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def _check_complete(self) -> Self:
         if self.type == "none":
             return self
         if self.value is None:
@@ -250,11 +250,11 @@ class ApiOperation(_Strict):
     base_url: str = Field(
         min_length=1, max_length=2_000, description="Where the API is: scheme, host, port, first steps of its paths."
     )
-    path: str = Field(default="/", max_length=LONGEST_PATH, description="With {placeholders} for input fields.")
-    method: WrittenMethod
-    headers: dict[str, str] = Field(default_factory=dict, max_length=MOST_HEADERS, repr=False)
+    path: str = Field(default="/", max_length=MAX_PATH_CHARS, description="With {placeholders} for input fields.")
+    method: MethodField
+    headers: dict[str, str] = Field(default_factory=dict, max_length=MAX_HEADERS, repr=False)
     auth: ApiAuth = ApiAuth()
-    timeout_s: float = Field(default=30.0, gt=0, le=LONGEST_TIMEOUT_S, allow_inf_nan=False)
+    timeout_s: float = Field(default=30.0, gt=0, le=MAX_TIMEOUT_S, allow_inf_nan=False)
 
     @property
     def placeholders(self) -> tuple[str, ...]:
@@ -263,23 +263,23 @@ class ApiOperation(_Strict):
 
     @field_validator("base_url")
     @classmethod
-    def _http(cls, value: str) -> str:
+    def _check_base_url(cls, value: str) -> str:
         try:
-            read_target(value)
+            parse_target(value)
         except OutboundRefused as error:
             raise ValueError(f"the base_url cannot be used: {error}") from None
-        if "?" in value or "#" in value or "{" in value or _STEPS_OUT.search(value.partition("//")[2]):
+        if "?" in value or "#" in value or "{" in value or _DOT_SEGMENT.search(value.partition("//")[2]):
             raise ValueError("the base_url may hold no query, fragment, placeholder or dot segment")
         return value.rstrip("/")
 
     @field_validator("path")
     @classmethod
-    def _plain(cls, value: str) -> str:
+    def _check_path(cls, value: str) -> str:
         path = value if value.startswith("/") else f"/{value}"
         unfilled = PLACEHOLDER.sub("x", path)
         if any(character in "{}?#\\" or not character.isprintable() or character == " " for character in unfilled):
             raise ValueError("the path may hold no blank, backslash, query, fragment or lone brace")
-        if _STEPS_OUT.search(unfilled):
+        if _DOT_SEGMENT.search(unfilled):
             raise ValueError("the path may hold no dot segments")
         names = PLACEHOLDER.findall(path)
         if len(set(names)) < len(names) or not all(_FIELD_NAME.fullmatch(name) for name in names):
@@ -288,10 +288,10 @@ class ApiOperation(_Strict):
 
     @field_validator("headers")
     @classmethod
-    def _headers(cls, value: dict[str, str]) -> dict[str, str]:
+    def _check_headers(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
-            if len(name) + len(text) > LONGEST_HEADER:
-                raise ValueError(f"a header is longer than {LONGEST_HEADER} characters")
+            if len(name) + len(text) > MAX_HEADER_CHARS:
+                raise ValueError(f"a header is longer than {MAX_HEADER_CHARS} characters")
             if not HEADER_NAME.fullmatch(name) or any(not (32 <= ord(character) < 127) for character in text):
                 raise ValueError("a header's name or value holds a character that headers cannot carry")
             if is_connection_header(name):
@@ -304,19 +304,19 @@ class ApiOperation(_Strict):
 class FieldMappings(_Strict):
     """Where input fields go in a request, and which parts of an answer are its output."""
 
-    request: dict[str, RequestPlace] = Field(
+    request: dict[str, MappedLocation] = Field(
         default_factory=dict,
         description="Input field to path.<name>, query.<name>, header.<name> or body.<JSONPath>; "
         "others go to the placeholder of their name, else to the query (GET, DELETE, HEAD) or the JSON body.",
     )
     response: dict[str, ResponsePath] = Field(
         default_factory=dict,
-        max_length=MOST_RESPONSE_FIELDS,
+        max_length=MAX_RESPONSE_FIELDS,
         description="Output field to JSONPath into the answer's body; without any the body is the output.",
     )
 
     @model_serializer(mode="wrap")
-    def _sparse(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _serialize_set(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Absent mappings are stored and shown as {} (W-01).
         return {name: part for name, part in handler(self).items() if part}
 
@@ -325,8 +325,8 @@ class ToolConfig(_Strict):
     """One operation of an HTTP API with the schemas of what goes in and comes out."""
 
     tool_id: ToolId
-    name: Text
-    description: Text = Field(description="What the tool does: it is what a model chooses by.")
+    name: RequiredText
+    description: RequiredText = Field(description="What the tool does: it is what a model chooses by.")
     api: ApiOperation
     input_schema: dict[str, Any] = Field(
         default_factory=lambda: {"type": "object", "properties": {}}, description="JSON Schema of the arguments."
@@ -337,20 +337,20 @@ class ToolConfig(_Strict):
     field_mappings: FieldMappings = FieldMappings()
 
     @classmethod
-    def stored(cls, document: Any) -> Self:
+    def from_stored(cls, document: Any) -> Self:
         """Read a configuration that was validated when it was stored: its schemas are taken as well-formed.
 
         To look at the form of a schema takes milliseconds, longer than all the rest.
         """
-        return cls.model_validate(document, context=_WELL_FORMED)
+        return cls.model_validate(document, context=_STORED_CONTEXT)
 
     @cached_property
-    def input_check(self) -> Schema:
+    def input_validator(self) -> Schema:
         """Check arguments: the input_schema, made once."""
         return Schema(self.input_schema, well_formed=True)
 
     @cached_property
-    def output_check(self) -> Schema:
+    def output_validator(self) -> Schema:
         """Check answers: the output_schema, made once."""
         return Schema(self.output_schema, well_formed=True)
 
@@ -361,11 +361,11 @@ class ToolConfig(_Strict):
         return properties if isinstance(properties, dict) else {}
 
     @property
-    def places(self) -> dict[str, Place]:
+    def locations(self) -> dict[str, RequestLocation]:
         """Say where each input field goes: as mapped, else to a placeholder of its name, else to query or JSON body."""
         mapped, method = self.field_mappings.request, self.api.method
         return {
-            name: mapped.get(name) or _usual_place(name, self.api.placeholders, method) for name in self.input_fields
+            name: mapped.get(name) or _location_of(name, self.api.placeholders, method) for name in self.input_fields
         }
 
     @property
@@ -381,50 +381,48 @@ class ToolConfig(_Strict):
 
     @field_validator("tool_id")
     @classmethod
-    def _not_reserved(cls, value: str) -> str:
+    def _check_tool_id(cls, value: str) -> str:
         if value.lower() in RESERVED_IDS:
             raise ValueError(f"the tool_id {value} is a path of the API itself; choose another one")
         return value
 
     @field_validator("input_schema", "output_schema")
     @classmethod
-    def _is_schema(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    def _check_schema(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if value:
             steps = info.context.get(_FORM_STEPS) if info.context else None
-            Schema(value, well_formed=info.context is _WELL_FORMED, form_steps=steps)
+            Schema(value, well_formed=info.context is _STORED_CONTEXT, form_steps=steps)
         return value
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.input_schema.get("type", "object") != "object":
             raise ValueError("the input_schema must describe an object")
         mapped = self.field_mappings.request
         if unknown := [name for name in mapped if name not in self.input_fields]:
             raise ValueError(f"field_mappings.request names fields that the input_schema has not: {_listed(unknown)}")
-        places = self.places
-        filled = {place.name for place in places.values() if place.part == "path"}
+        locations = self.locations
+        filled = {location.name for location in locations.values() if location.part == "path"}
         if empty := [name for name in self.api.placeholders if name not in filled]:
             raise ValueError(f"no input field fills the path's placeholder {_listed(empty)}")
-        if lost := sorted(filled.difference(self.api.placeholders)):
-            raise ValueError(f"field_mappings.request fills a placeholder that the path has not: {_listed(lost)}")
-        if self.api.method in WITHOUT_BODY and any(place.part == "body" for place in places.values()):
+        if extra := sorted(filled.difference(self.api.placeholders)):
+            raise ValueError(f"field_mappings.request fills a placeholder that the path has not: {_listed(extra)}")
+        if self.api.method in BODYLESS and any(location.part == "body" for location in locations.values()):
             raise ValueError(f"a {self.api.method} request has no body; map the fields to its query")
-        if problem := colliding_places(places) or self._overwritten(places):
+        if problem := find_collision(locations) or self._find_overwritten(locations):
             raise ValueError(problem)
         return self
 
-    def _overwritten(self, places: dict[str, Place]) -> str | None:
+    def _find_overwritten(self, locations: dict[str, RequestLocation]) -> str | None:
         """Say which place is none for an argument, because the configuration or the client fills it."""
-        own = {("header", name.lower()) for name in self.api.headers}
+        configured_keys = {("header", name.lower()) for name in self.api.headers}
         if self.api.auth.type == "api_key":
-            own.add((self.api.auth.location, (self.api.auth.name or "").lower()))
-        for name, place in places.items():
-            key = place.name.lower()
-            configured = place.part == "header" and (is_connection_header(key) or key in _CONFIGURED_HEADERS)
-            if configured or (place.part, key) in own:
-                return (
-                    f"the field {name} goes to {place}, which no argument fills: the configuration or the client does"
-                )
+            configured_keys.add((self.api.auth.location, (self.api.auth.name or "").lower()))
+        for name, location in locations.items():
+            key = location.name.lower()
+            configured = location.part == "header" and (is_connection_header(key) or key in _CONFIGURED_HEADERS)
+            if configured or (location.part, key) in configured_keys:
+                return f"the field {name} goes to {location}, which the configuration or the client fills already"
         return None
 
 
@@ -434,7 +432,7 @@ def _listed(names: list[str]) -> str:
 
 def is_secret_header(name: str, text: str) -> bool:
     """Say whether a header counts as a credential: by name or form, or because it refers to a variable."""
-    return names_a_secret_header(name) or "{env:" in text or redact_text(text) != text
+    return is_secret_header_name(name) or "{env:" in text or redact_text(text) != text
 
 
 def is_connection_header(name: str) -> bool:
@@ -442,8 +440,8 @@ def is_connection_header(name: str) -> bool:
     return is_client_header(name) or name.lower() in _METHOD_HEADERS
 
 
-def _usual_place(name: str, placeholders: tuple[str, ...], method: Method) -> Place:
+def _location_of(name: str, placeholders: tuple[str, ...], method: Method) -> RequestLocation:
     if name in placeholders:
-        return Place("path", name)
-    place: Place = read_place(f"query.{name}") if method in WITHOUT_BODY else body_place(name)
-    return place
+        return RequestLocation("path", name)
+    location: RequestLocation = parse_location(f"query.{name}") if method in BODYLESS else body_location(name)
+    return location

@@ -13,7 +13,7 @@ import pytest
 
 from tests.fixtures.app_server import AppProcess
 from tests.fixtures.forked_python import REAL_PYTHON
-from toolweave.files import ENOUGH
+from toolweave.files import MAX_OPEN_FILES
 
 GRAPH = """
 import os
@@ -75,7 +75,7 @@ def test_a_server_raises_its_limit_of_open_files_but_not_beyond_what_it_can_use(
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with soft_limit(SOFT):
         process.start()
-    most = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
+    most = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (most, hard)
 
 

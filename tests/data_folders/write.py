@@ -25,7 +25,7 @@ from tests.api.langgraph.protocol.listening import ended, start
 from tests.api.routes.human import ASKING
 from tests.fixtures.app_server import AppProcess
 from tests.fixtures.web_pages import Answer, WebPages, web_pages
-from toolweave.servers.connections.oauth import TokenPlace
+from toolweave.servers.connections.oauth import TokenLocation
 from toolweave.servers.connections.oauth.exchange import Grant
 from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
 
@@ -150,7 +150,7 @@ def sign_in(data_dir: Path) -> None:
     client = OAuthClientInformationFull(client_id="toolweave", redirect_uris=["http://127.0.0.1/callback"])
     tokens = OAuthToken(access_token="fixture-token", refresh_token="fixture-renewal", expires_in=3600)
     grant = Grant(tokens=tokens, client=client, expires_at=time.time() + 3600)
-    open_vault(TokenPlace(data_dir / "oauth", "file")).write(REMOTE, grant.written())
+    open_vault(TokenLocation(data_dir / "oauth", "file")).write(REMOTE, grant.to_json())
 
 
 def change(database: Path, statement: str, *values: str) -> None:

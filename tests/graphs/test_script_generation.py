@@ -27,7 +27,7 @@ from toolweave import (
 )
 from toolweave.config.mcp import McpConfig
 from toolweave.config.script_settings import ScriptSettings
-from toolweave.errors import ConfigError, FetchFailed, MissingVariable, ScriptFailed, ScriptNotKept, StageFailed
+from toolweave.errors import ConfigError, FetchFailed, MissingVariable, ScriptFailed, ScriptNotSaved, StageFailed
 from toolweave.nodes.offline_model import OfflineChatModel
 
 BOUND_S = 60.0
@@ -192,7 +192,7 @@ async def test_a_script_whose_folder_went_meanwhile_is_not_lost(
         told(percent, message)
         shutil.rmtree(folder, ignore_errors=True)
 
-    with pytest.raises(ScriptNotKept, match=r"gone/script\.yaml could not be written .No such file") as failure:
+    with pytest.raises(ScriptNotSaved, match=r"gone/script\.yaml could not be written .No such file") as failure:
         await generate_script_from_url(site.page("news.html"), output_dir=folder, on_progress=losing)
     assert failure.value.script == WRITTEN
     assert max(told.percents) < 100.0

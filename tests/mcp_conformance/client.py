@@ -11,7 +11,7 @@ from tests.mcp_conformance.suite import HERE, Check, client_checks
 from toolweave.config.mcp import McpServerConfig
 from toolweave.nodes.human_in_the_loop import HumanResponse, answer_question
 from toolweave.servers.connections.context import CallContext, Elicitation, questions_in
-from toolweave.servers.connections.oauth import TokenPlace
+from toolweave.servers.connections.oauth import TokenLocation
 from toolweave.servers.connections.plane import open_tool_plane
 
 SERVER = "suite"
@@ -52,7 +52,7 @@ class Client:
         """Do what the scenario wants at its URL."""
         await self.call(McpServerConfig(name=SERVER, transport="http", url=url))
 
-    async def call(self, config: McpServerConfig, place: TokenPlace | None = None) -> None:
+    async def call(self, config: McpServerConfig, place: TokenLocation | None = None) -> None:
         """Connect and make the call; the questions that are known already are answered with yes."""
         answers = tuple(answer_question(question, HumanResponse("approve")) for question in self.answered)
         async with open_tool_plane([config], token_place=place) as plane:

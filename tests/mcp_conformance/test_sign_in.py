@@ -39,7 +39,7 @@ class Guest(Client):
             config = replace(config, auth=by_itself)
         else:
             with suppress(AuthorizationFault):
-                await sign_in(config, self._place, open_browser, patience_s=PATIENCE_S)
+                await sign_in(config, self._place, open_browser, timeout_s=PATIENCE_S)
         await self.call(config, self._place)
 
 

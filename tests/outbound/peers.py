@@ -14,17 +14,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from toolweave.config.outbound_allow import allowed_targets
-from toolweave.outbound import (
-    OutboundLimits,
-    OutboundPolicy,
-    OutboundRequest,
-    OutboundResponse,
-    open_outbound_client,
-)
+from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
 from toolweave.outbound_policy import Resolver
 
 Answer = Callable[["Received", asyncio.StreamWriter], Awaitable[None]]
-LIMITS = OutboundLimits(connect_seconds=60, total_seconds=60, request_bytes=1000, response_bytes=1000, redirects=3)
+LIMITS = OutboundLimits(
+    connect_timeout_s=60, total_timeout_s=60, max_request_bytes=1000, max_response_bytes=1000, max_redirects=3
+)
 
 
 @dataclass

@@ -72,9 +72,6 @@ async def test_bombs_and_broken_packing_end_in_an_error(body: bytes, coding: str
 
 
 async def test_the_size_of_an_answer_does_not_matter_to_who_wants_only_its_status() -> None:
-    async with (
-        serving(always(text("202 Accepted", b"x" * 5000))) as peer,
-        open_outbound_client(policy()) as client,
-    ):
-        answer = await client.send(OutboundRequest("POST", f"http://127.0.0.1:{peer.port}/"), body_wanted=False)
+    async with serving(always(text("202 Accepted", b"x" * 5000))) as peer, open_outbound_client(policy()) as client:
+        answer = await client.send(OutboundRequest("POST", f"http://127.0.0.1:{peer.port}/"), needs_body=False)
     assert (answer.status, answer.body) == (202, b"")

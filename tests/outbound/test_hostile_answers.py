@@ -12,7 +12,7 @@ from tests.fixtures.gzipping import gzipped
 from tests.fixtures.loop_clock import pass_time
 from tests.outbound.peers import Received, always, fetch, policy, serving, text
 from toolweave.errors import OutboundFailed
-from toolweave.outbound import MOST_PIECES, MOST_READ_BYTES
+from toolweave.outbound import MAX_CHUNKS, MAX_READ_BYTES
 
 pytestmark = pytest.mark.requirement("W-09")
 
@@ -55,7 +55,7 @@ async def test_a_dripping_answer_is_left_when_its_time_is_up(first: bytes, again
 
     async with serving(dripping) as peer:
         with pytest.raises(OutboundFailed) as raised:
-            await fetch(policy(total_seconds=30, response_bytes=1_000_000), f"http://127.0.0.1:{peer.port}/")
+            await fetch(policy(total_timeout_s=30, max_response_bytes=1_000_000), f"http://127.0.0.1:{peer.port}/")
         assert raised.value.reason == "timeout"
         if again:
             # The connection is closed, not only forgotten.
@@ -82,16 +82,16 @@ async def test_endless_headers_are_left_long_before_time_is_up(start: bytes, blo
 
     async with serving(flooding) as peer:
         with pytest.raises(OutboundFailed) as raised:
-            await fetch(policy(total_seconds=30), f"http://127.0.0.1:{peer.port}/")
+            await fetch(policy(total_timeout_s=30), f"http://127.0.0.1:{peer.port}/")
     assert raised.value.reason == "transfer"
 
 
 @pytest.mark.slow
 async def test_a_body_of_tiny_pieces_is_left_though_it_is_small() -> None:
-    pieces = b"1\r\nx\r\n" * (MOST_PIECES + 1)
+    pieces = b"1\r\nx\r\n" * (MAX_CHUNKS + 1)
     async with serving(always(CHUNKED + pieces + b"0\r\n\r\n")) as peer:
         with pytest.raises(OutboundFailed, match="too many pieces") as raised:
-            await fetch(policy(response_bytes=10 * MOST_PIECES), f"http://127.0.0.1:{peer.port}/")
+            await fetch(policy(max_response_bytes=10 * MAX_CHUNKS), f"http://127.0.0.1:{peer.port}/")
     assert raised.value.reason == "too_large"
 
 
@@ -104,11 +104,11 @@ async def test_a_flood_of_tiny_pieces_lets_others_go_on() -> None:
             await asyncio.sleep(0)
             turns += 1
 
-    pieces = MOST_READ_BYTES * 4 // len(b"1\r\nx\r\n")
+    pieces = MAX_READ_BYTES * 4 // len(b"1\r\nx\r\n")
     body = CHUNKED + b"1\r\nx\r\n" * pieces + b"0\r\n\r\n"
     async with serving(always(body)) as peer:
         running = asyncio.create_task(others())
-        answer = await fetch(policy(response_bytes=pieces), f"http://127.0.0.1:{peer.port}/")
+        answer = await fetch(policy(max_response_bytes=pieces), f"http://127.0.0.1:{peer.port}/")
         running.cancel()
     assert len(answer.body) == pieces
     # One turn every fifty pieces at the least; without them, one for each read.
@@ -144,7 +144,7 @@ async def test_a_bomb_takes_no_more_memory_than_the_limit(body: bytes, coding: s
         tracemalloc.start()
         try:
             with pytest.raises(OutboundFailed) as raised:
-                await fetch(policy(response_bytes=20_000), f"http://127.0.0.1:{peer.port}/")
+                await fetch(policy(max_response_bytes=20_000), f"http://127.0.0.1:{peer.port}/")
             most = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

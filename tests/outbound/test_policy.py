@@ -67,8 +67,8 @@ def url_of(address: str) -> str:
 @pytest.mark.parametrize("address", PUBLIC)
 async def test_public_addresses_are_requested_written_out_or_behind_a_name(address: str) -> None:
     names = Names(example_org=[[address]])
-    assert (await policy("", resolver=names).check("https://example.org/")).host == "example.org"
-    assert str((await policy("", resolver=names).check(url_of(address))).address) == address
+    assert (await policy("", resolver=names).check_url("https://example.org/")).host == "example.org"
+    assert str((await policy("", resolver=names).check_url(url_of(address))).address) == address
     assert names.asked == ["example.org"]
 
 
@@ -76,11 +76,11 @@ async def test_public_addresses_are_requested_written_out_or_behind_a_name(addre
 async def test_other_addresses_are_refused_written_out_and_behind_a_name(address: str) -> None:
     names = Names(example_org=[[address]])
     with pytest.raises(OutboundRefused, match="TOOLWEAVE_OUTBOUND_ALLOW"):
-        await policy("", resolver=names).check(url_of(address))
+        await policy("", resolver=names).check_url(url_of(address))
     with pytest.raises(
         OutboundRefused, match=r"adds example\.org or example\.org:443 to TOOLWEAVE_OUTBOUND_ALLOW"
     ) as told:
-        await policy("", resolver=names).check("https://example.org/")
+        await policy("", resolver=names).check_url("https://example.org/")
     assert address not in str(told.value).replace("TOOLWEAVE", "")
 
 
@@ -123,7 +123,7 @@ async def test_the_setting_lets_through_what_it_names_and_nothing_else(allow: st
         mixed_example=[["93.184.216.34", "fd00::1", "10.1.2.3"]],
     )
     try:
-        await policy(allow, resolver=names).check(url)
+        await policy(allow, resolver=names).check_url(url)
     except OutboundRefused:
         assert not allowed
     else:
@@ -133,7 +133,7 @@ async def test_the_setting_lets_through_what_it_names_and_nothing_else(allow: st
 @pytest.mark.parametrize("answer", [["93.184.216.34", "127.0.0.1"], ["2606:4700::1", "::1"], ["8.8.8.8", "fe80::1%2"]])
 async def test_one_bad_address_among_good_ones_refuses_the_name(answer: Sequence[str]) -> None:
     with pytest.raises(OutboundRefused):
-        await policy("", resolver=Names(mixed_example=[answer])).check("https://mixed.example/")
+        await policy("", resolver=Names(mixed_example=[answer])).check_url("https://mixed.example/")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ async def test_a_tools_own_host_is_the_only_one_and_must_be_public_like_any(only
         inside_example=[["10.1.2.3"]],
     )
     try:
-        await policy("", only=only, resolver=names).check(url)
+        await policy("", only=only, resolver=names).check_url(url)
     except OutboundRefused:
         assert not allowed
     else:
@@ -170,7 +170,7 @@ async def test_names_without_addresses_are_failures_that_may_pass() -> None:
     names = Names(empty_example=[[]])
     for host in ("unknown.example", "empty.example"):
         with pytest.raises(OutboundFailed, match=host) as raised:
-            await policy(resolver=names).check(f"https://{host}/")
+            await policy(resolver=names).check_url(f"https://{host}/")
         assert raised.value.reason == "resolve"
 
 
@@ -180,11 +180,11 @@ async def test_a_name_server_that_does_not_answer_is_not_waited_for() -> None:
         return ()
 
     with pytest.raises(OutboundFailed, match="too long"):
-        await policy(resolver=silent, connect_seconds=0.01).check("https://example.org/")
+        await policy(resolver=silent, connect_timeout_s=0.01).check_url("https://example.org/")
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST.", "127.0.0.1"])
 async def test_this_machine_is_refused_by_the_systems_own_names(host: str) -> None:
     with pytest.raises(OutboundRefused, match="a loopback address"):
-        await policy("").check(f"http://{host}:9/")
-    assert (await policy("127.0.0.0/8, ::1").check(f"http://{host}:9/")).port == 9
+        await policy("").check_url(f"http://{host}:9/")
+    assert (await policy("127.0.0.0/8, ::1").check_url(f"http://{host}:9/")).port == 9

@@ -44,7 +44,7 @@ async def test_no_status_redirects_to_loopback(status: str, method: str) -> None
             with pytest.raises(OutboundRefused, match="a loopback address") as raised:
                 await fetch(chosen, f"http://api.example:{peer.port}/", method)
             assert len(peer.requests) == 1
-    assert raised.value.sent
+    assert raised.value.was_sent
     assert inside.requests == []
 
 
@@ -70,7 +70,7 @@ async def test_a_name_that_is_rebound_between_a_request_and_its_redirect_is_chec
         with pytest.raises(OutboundRefused, match="a link-local address") as raised:
             await fetch(policy(resolver=names), f"http://rebound.example:{peer.port}/")
         assert [request.line for request in peer.requests] == ["GET / HTTP/1.1"]
-    assert raised.value.sent
+    assert raised.value.was_sent
     assert "169.254" not in str(raised.value)
 
 
@@ -79,17 +79,17 @@ async def test_a_redirect_that_leads_nowhere_does_not_make_the_first_request_uns
     async with serving(always(text("302 Found", b"", f"Location: {location}"))) as peer:
         with pytest.raises(OutboundFailed) as raised:
             await fetch(policy(resolver=Names()), f"http://127.0.0.1:{peer.port}/")
-    assert raised.value.sent
+    assert raised.value.was_sent
 
 
 @pytest.mark.parametrize("url", ["http://nowhere.example/", "http://127.0.0.1:1/"])
 async def test_what_fails_before_a_connection_was_surely_not_sent(url: str) -> None:
     with pytest.raises(OutboundFailed) as raised:
         await fetch(policy(resolver=Names()), url)
-    assert raised.value.sent is False
+    assert raised.value.was_sent is False
 
 
 async def test_what_is_refused_was_surely_not_sent() -> None:
     with pytest.raises(OutboundRefused) as raised:
         await fetch(policy(resolver=Names()), "http://10.0.0.1/")
-    assert raised.value.sent is False
+    assert raised.value.was_sent is False

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.errors import OutboundRefused
-from toolweave.outbound_policy import read_target
+from toolweave.outbound_policy import parse_target
 
 pytestmark = pytest.mark.requirement("W-09")
 
@@ -138,25 +138,25 @@ REFUSED = (
 
 @pytest.mark.parametrize(("url", "expected"), CHECKED, ids=[url for url, _ in CHECKED])
 def test_a_plain_url_is_taken_apart(url: str, expected: tuple[str, str, int, str]) -> None:
-    target = read_target(url)
+    target = parse_target(url)
     assert (target.scheme, target.host, target.port, target.path) == expected
 
 
 @pytest.mark.parametrize("url", REFUSED, ids=ascii)
 def test_a_url_that_could_be_read_in_two_ways_is_refused(url: str) -> None:
     with pytest.raises(OutboundRefused):
-        read_target(url)
+        parse_target(url)
 
 
 def test_an_ideographic_full_stop_is_read_as_the_dot_that_it_is_looked_up_as() -> None:
-    assert read_target("http://127。0。0。1/").host == "127.0.0.1"
-    assert str(read_target("http://127。0。0。1/").address) == "127.0.0.1"
+    assert parse_target("http://127。0。0。1/").host == "127.0.0.1"
+    assert str(parse_target("http://127。0。0。1/").address) == "127.0.0.1"
 
 
 def test_a_refusal_never_repeats_what_could_be_a_secret() -> None:
     for url in ("https://user:hunter2@example.org/", "https://example.org/\thunter2", "gopher://hunter2/"):
         with pytest.raises(OutboundRefused) as raised:
-            read_target(url)
+            parse_target(url)
         assert "hunter2" not in str(raised.value)
 
 
@@ -171,10 +171,10 @@ HOSTILE = st.builds(
 @given(HOSTILE)
 def test_whatever_is_accepted_reads_the_same_when_it_is_read_again(url: str) -> None:
     try:
-        target = read_target(url)
+        target = parse_target(url)
     except OutboundRefused:
         return
-    assert read_target(target.url) == target
+    assert parse_target(target.url) == target
     assert target.host.isascii()
     assert target.path.isascii()
     assert not any(character in target.host for character in "/\\@?#% ")

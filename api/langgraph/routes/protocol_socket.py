@@ -20,7 +20,7 @@ from toolweave.api.langgraph.routes import protocol
 from toolweave.api.langgraph.services import get_services
 from toolweave.api.request_bodies import run_until_first
 from toolweave.errors import ToolweaveError
-from toolweave.json_values import has_more_values, too_many_values
+from toolweave.json_values import has_more_values, too_many_values_text
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.events.channel import EventFilter, Subscription
 from toolweave.runtime.events.log import ThreadLog
@@ -87,7 +87,7 @@ class SocketSession:
 
     async def _handle_command(self, data: bytes) -> JsonObject:
         if await has_more_values(data):
-            return protocol.malformed_response(None, too_many_values())
+            return protocol.malformed_response(None, too_many_values_text())
         try:
             value = loads(data)
         except ValueError:

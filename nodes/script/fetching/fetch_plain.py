@@ -22,7 +22,7 @@ from toolweave.outbound import (
     OutboundRequest,
     OutboundResponse,
     open_outbound_client,
-    redirected,
+    redirect_request,
 )
 
 # The rest of a larger file is ignored (RFC 9309, 2.5).
@@ -94,16 +94,16 @@ class RobotsAwareClient:
         for _ in range(MAX_REDIRECTS + 1):
             if check is not None:
                 await check(request.url)
-            target = self._client.policy.check_written(request.url)
+            target = self._client.policy.check_without_dns(request.url)
             answer = await self._client.send(request)
-            next_request = redirected(request, target, answer)
+            next_request = redirect_request(request, target, answer)
             if next_request is None:
                 return answer
             request = next_request
         return None
 
     async def _require_allowed(self, url: str) -> None:
-        target = self._client.policy.check_written(url)
+        target = self._client.policy.check_without_dns(url)
         if target.origin not in self._rules:
             robots = await self._follow_redirects(f"{target.scheme}://{target.authority}/robots.txt", "text/plain")
             self._rules[target.origin] = _robots_text(robots) if robots else ""
@@ -147,7 +147,7 @@ class PlainFetch:
         trust: ssl.SSLContext | None = None,
     ) -> None:
         # This class follows redirects itself, because each host's robots.txt must be checked.
-        limits = OutboundLimits(total_seconds=seconds, response_bytes=MAX_BYTES, redirects=0)
+        limits = OutboundLimits(total_timeout_s=seconds, max_response_bytes=MAX_BYTES, max_redirects=0)
         self._policy = OutboundPolicy(allow=tuple(allow), limits=limits)
         self._seconds = seconds
         self._trust = trust
@@ -175,7 +175,7 @@ class PlainFetch:
             phrase = http.client.responses.get(answer.status, "")
             status = f"the site answered {answer.status} {phrase}".rstrip()
             raise FetchFailed(f"{subject} was not fetched: {status}. {_ADVICE}")
-        content_type = next(iter(answer.all("content-type")), "")
+        content_type = next(iter(answer.header_values("content-type")), "")
         return await extract_page(answer.body, url, content_type, final_url=answer.url)
 
 

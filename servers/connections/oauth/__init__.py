@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Literal
 
 from toolweave.config.settings import Settings
-from toolweave.sealing import FOLDER
+from toolweave.encryption import OAUTH_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
-class TokenPlace:
+class TokenLocation:
     """Where tokens are kept: the OS keyring, or encrypted files in `folder`; "auto" takes the keyring if there is one.
 
     `key` encrypts the files; without one a key file is made beside them.
@@ -20,7 +20,7 @@ class TokenPlace:
     key: str | None = field(default=None, repr=False)
 
 
-def token_place(settings: Settings) -> TokenPlace:
+def token_location(settings: Settings) -> TokenLocation:
     """Name the place that the settings say: `oauth` in the data folder."""
     key = settings.token_key.get_secret_value() if settings.token_key else None
-    return TokenPlace(settings.data_dir.absolute() / FOLDER, settings.token_store, key)
+    return TokenLocation(settings.data_dir.absolute() / OAUTH_FOLDER, settings.token_store, key)

@@ -15,36 +15,36 @@ from loguru import logger
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
 from toolweave.errors import TokenStoreError
-from toolweave.servers.connections.oauth import TokenPlace
+from toolweave.servers.connections.oauth import TokenLocation
 from toolweave.servers.connections.oauth.exchange import (
     AuthorizationFault,
     Destinations,
     Grant,
-    Refused,
+    GrantRefused,
     SignInNeeded,
-    carry_out,
-    credentials_flow,
-    renewing_flow,
+    client_credentials_flow,
+    refresh_flow,
+    run_flow,
 )
-from toolweave.servers.connections.oauth.vault import GrantKey, Vault, hold, open_vault
+from toolweave.servers.connections.oauth.vault import GrantKey, Vault, lock_grant, open_vault
 
 T = TypeVar("T")
-PAUSE_S = 30.0
-CLOSING_LIMIT_S = 2.0
-LARGEST_REFUSAL = 64 * 1024
+RETRY_DELAY_S = 30.0
+CLOSE_TIMEOUT_S = 2.0
+MAX_REFUSAL_BYTES = 64 * 1024
 # The first newer token may be one that another process had stored, and be refused as well.
-MOST_RENEWALS = 2
+MAX_RENEWALS = 2
 _SCOPE = re.compile(r'\bscope="([\x20-\x21\x23-\x7e]{1,200})"')
 
 
-class CredentialsSource:
+class ClientCredentialsSource:
     """The tokens of a client that has a secret of its own."""
 
     def __init__(self, url: str, auth: OAuth) -> None:
         self._url = url
         self._auth = auth
 
-    async def kept(self) -> Grant | None:
+    async def load_grant(self) -> Grant | None:
         """Return nothing: the refusal of the first request says where the server's tokens come from."""
         return None
 
@@ -56,10 +56,10 @@ class CredentialsSource:
             AuthorizationFault: it cannot be reached or used.
         """
         destinations = Destinations(self._url, self._auth.issuer)
-        return await carry_out(credentials_flow(self._url, self._auth), challenge, destinations)
+        return await run_flow(client_credentials_flow(self._url, self._auth), challenge, destinations)
 
 
-class KeptSource:
+class StoredGrantSource:
     """The tokens of a sign-in by a person, shared with other processes through the vault.
 
     Args:
@@ -69,16 +69,16 @@ class KeptSource:
         place: where tokens are kept; None: nowhere, so that it always needs a sign-in.
     """
 
-    def __init__(self, server: str, url: str, auth: OAuth, place: TokenPlace | None) -> None:
+    def __init__(self, server: str, url: str, auth: OAuth, location: TokenLocation | None) -> None:
         self._key = GrantKey(server, url)
         self._auth = auth
-        self._place = place
+        self._location = location
         self._vault: Vault | None = None
         self._warned = ""
-        self._why = ""
+        self._refusal = ""
         self._unsaved: Grant | None = None
 
-    async def kept(self) -> Grant:
+    async def load_grant(self) -> Grant:
         """Return the stored tokens.
 
         Raises:
@@ -87,13 +87,13 @@ class KeptSource:
         if self._unsaved is not None:
             return self._unsaved
         try:
-            text = await self._with_vault(lambda vault: vault.read(self._key))
+            text = await self._use_vault(lambda vault: vault.read(self._key))
         except TokenStoreError as error:
             raise SignInNeeded(self._key.server, str(error)) from error
         grant = None if text is None else Grant.read(text)
-        if grant is None or not self._is_ours(grant):
-            raise SignInNeeded(self._key.server, self._why)
-        self._why = ""
+        if grant is None or not self._is_for_client(grant):
+            raise SignInNeeded(self._key.server, self._refusal)
+        self._refusal = ""
         return grant
 
     async def renew(self, stale: Grant | None, _challenge: str | None) -> Grant:
@@ -103,66 +103,66 @@ class KeptSource:
             SignInNeeded: the authorization server does not renew them any more.
             AuthorizationFault: it cannot be reached.
         """
-        if self._place is None:
+        if self._location is None:
             raise SignInNeeded(self._key.server)
         try:
-            async with hold(self._place, self._key):
-                kept = await self.kept()
-                is_news = stale is not None and kept.access_token != stale.access_token
-                if is_news and not kept.is_expired(time.time()):
-                    return kept
-                return await self._renewed(kept)
+            async with lock_grant(self._location, self._key):
+                stored = await self.load_grant()
+                is_newer = stale is not None and stored.access_token != stale.access_token
+                if is_newer and not stored.is_expired(time.time()):
+                    return stored
+                return await self._fetch_newer(stored)
         except TokenStoreError as error:
             raise AuthorizationFault(str(error)) from error
 
-    async def _renewed(self, old: Grant) -> Grant:
+    async def _fetch_newer(self, old: Grant) -> Grant:
         if old.tokens.refresh_token is None:
             raise SignInNeeded(self._key.server, "its token has run out, and came without a way to renew it")
         try:
             destinations = Destinations(self._key.url, self._auth.issuer)
-            new = await carry_out(renewing_flow(self._key.url, old), None, destinations)
-        except Refused as refused:
-            self._why = str(refused)
+            new = await run_flow(refresh_flow(self._key.url, old), None, destinations)
+        except GrantRefused as refused:
+            self._refusal = str(refused)
             if refused.code == "invalid_grant":
-                await self._forget()
-            raise SignInNeeded(self._key.server, self._why) from refused
-        await self._keep(new)
+                await self._delete()
+            raise SignInNeeded(self._key.server, self._refusal) from refused
+        await self._store(new)
         return new
 
-    async def _keep(self, grant: Grant) -> None:
+    async def _store(self, grant: Grant) -> None:
         self._unsaved = grant
         try:
-            await self._with_vault(lambda vault: vault.write(self._key, grant.written()))
+            await self._use_vault(lambda vault: vault.write(self._key, grant.to_json()))
         except TokenStoreError as error:
             self._warn(f"{error}; its new tokens live as long as this process")
             return
         self._unsaved = None
 
-    async def _forget(self) -> None:
+    async def _delete(self) -> None:
         self._unsaved = None
         try:
-            await self._with_vault(lambda vault: vault.delete(self._key))
+            await self._use_vault(lambda vault: vault.delete(self._key))
         except TokenStoreError as error:
             self._warn(str(error))
 
-    async def _with_vault(self, use: Callable[[Vault], T]) -> T:
+    async def _use_vault(self, operation: Callable[[Vault], T]) -> T:
         """Use the vault on a thread.
 
         Raises:
             SignInNeeded: there is none.
             TokenStoreError: it cannot be opened or used.
         """
-        place = self._place
-        if place is None:
+        location = self._location
+        if location is None:
             raise SignInNeeded(self._key.server)
 
-        def opened_and_used() -> T:
-            self._vault = self._vault or open_vault(place)
-            return use(self._vault)
+        def open_and_use() -> T:
+            self._vault = self._vault or open_vault(location)
+            return operation(self._vault)
 
-        return await asyncio.to_thread(opened_and_used)
+        return await asyncio.to_thread(open_and_use)
 
-    def _is_ours(self, grant: Grant) -> bool:
+    def _is_for_client(self, grant: Grant) -> bool:
         """Refuse tokens that were given to another client than the one configured now."""
         return self._auth.client_id in (None, grant.client.client_id)
 
@@ -172,11 +172,11 @@ class KeptSource:
             logger.bind(server=self._key.server).warning("MCP server {}: {}", self._key.server, text)
 
 
-Source = CredentialsSource | KeptSource
+GrantSource = ClientCredentialsSource | StoredGrantSource
 
 
 @dataclass(frozen=True, slots=True)
-class _Halt:
+class _Pause:
     """Why no request is sent, until new tokens are stored, a reconnect is requested, or the time is over."""
 
     fault: AuthorizationFault
@@ -191,14 +191,14 @@ class ServerAuthorization(httpx.Auth):
     authorization server's answer, which ends the old refresh token, and the keeping of the new one.
     """
 
-    def __init__(self, server: str, source: Source, learn: Callable[[str], None]) -> None:
+    def __init__(self, server: str, source: GrantSource, on_token: Callable[[str], None]) -> None:
         self._server = server
         self._source = source
-        self._learn = learn
+        self._on_token = on_token
         self._grant: Grant | None = None
         self._renewal: asyncio.Task[Grant] | None = None
-        self._halt: _Halt | None = None
-        self._hint = ""
+        self._pause: _Pause | None = None
+        self._scope_hint = ""
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
         """Send a request with the token there is; when it is refused with 401, again with a newer one.
@@ -208,81 +208,81 @@ class ServerAuthorization(httpx.Auth):
         Raises:
             AuthorizationFault: there is no token, or the new one is refused, too.
         """
-        grant = await self._usable()
-        self._carry(request, grant)
+        grant = await self._current_grant()
+        self._set_token(request, grant)
         response = yield request
-        for _ in range(MOST_RENEWALS):
+        for _ in range(MAX_RENEWALS):
             if response.status_code != httpx.codes.UNAUTHORIZED:
-                self._look_at_scope(response)
+                self._warn_of_scope(response)
                 return
             response.headers.pop("content-encoding", None)
-            response.stream = _Beginning(response.stream)
-            grant = await self._newer_than(grant, response.headers.get("www-authenticate"))
-            self._carry(request, grant)
+            response.stream = _TruncatedBody(response.stream)
+            grant = await self._renewed_grant(grant, response.headers.get("www-authenticate"))
+            self._set_token(request, grant)
             response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED:
             fault = AuthorizationFault("it refuses the token that its authorization server has just given")
-            self._halt = _Halt(fault, grant, time.monotonic() + PAUSE_S)
+            self._pause = _Pause(fault, grant, time.monotonic() + RETRY_DELAY_S)
             raise fault
 
-    def retry(self) -> None:
+    def reset(self) -> None:
         """Forget what is known: an operator asks for a new attempt, after a sign-in or a sign-out perhaps."""
-        self._halt = None
+        self._pause = None
         self._grant = None
 
-    async def finish(self) -> None:
+    async def finish_renewal(self) -> None:
         """Let a renewal end, in bounded time."""
         if self._renewal is not None and not self._renewal.done():
-            await asyncio.wait({self._renewal}, timeout=CLOSING_LIMIT_S)
+            await asyncio.wait({self._renewal}, timeout=CLOSE_TIMEOUT_S)
             self._renewal.cancel()
 
-    def _carry(self, request: httpx.Request, grant: Grant | None) -> None:
+    def _set_token(self, request: httpx.Request, grant: Grant | None) -> None:
         if grant is not None:
-            self._learn(grant.access_token)
+            self._on_token(grant.access_token)
             request.headers["Authorization"] = f"Bearer {grant.access_token}"
 
-    def _look_at_scope(self, response: httpx.Response) -> None:
+    def _warn_of_scope(self, response: httpx.Response) -> None:
         """Say once which scope the server misses; only a person, or the configuration, can widen it."""
         challenge = response.headers.get("www-authenticate", "")
         if response.status_code != httpx.codes.FORBIDDEN or "insufficient_scope" not in challenge:
             return
-        wanted = _SCOPE.search(challenge)
+        missing = _SCOPE.search(challenge)
         hint = (
-            f"its token lacks the scope {wanted[1] if wanted else 'for it'!r}: add it to auth.scope, and sign in again"
+            f"its token lacks the scope {missing[1] if missing else 'for it'!r}: add it to auth.scope and sign in again"
         )
-        if hint != self._hint:
-            self._hint = hint
+        if hint != self._scope_hint:
+            self._scope_hint = hint
             logger.bind(server=self._server).warning("MCP server {} refuses a request: {}", self._server, hint)
 
-    async def _usable(self) -> Grant | None:
-        if self._halt is not None:
-            await self._reconsider(self._halt)
+    async def _current_grant(self) -> Grant | None:
+        if self._pause is not None:
+            await self._end_pause(self._pause)
         if self._grant is None:
-            self._grant = await self._source.kept()
+            self._grant = await self._source.load_grant()
         if self._grant is not None and self._grant.is_expired(time.time()):
-            return await self._newer_than(self._grant, None)
+            return await self._renewed_grant(self._grant, None)
         return self._grant
 
-    async def _reconsider(self, halt: _Halt) -> None:
+    async def _end_pause(self, pause: _Pause) -> None:
         """Go on after a halt if its time is over or there are other tokens now.
 
         Raises:
             AuthorizationFault: neither is the case.
         """
-        if time.monotonic() < halt.until:
-            kept = await self._source.kept()
-            if kept is None or (halt.tokens is not None and kept.access_token == halt.tokens.access_token):
-                raise halt.fault.with_traceback(None)
-            self._grant = kept
-        self._halt = None
+        if time.monotonic() < pause.until:
+            stored = await self._source.load_grant()
+            if stored is None or (pause.tokens is not None and stored.access_token == pause.tokens.access_token):
+                raise pause.fault.with_traceback(None)
+            self._grant = stored
+        self._pause = None
 
-    async def _newer_than(self, stale: Grant | None, challenge: str | None) -> Grant:
+    async def _renewed_grant(self, stale: Grant | None, challenge: str | None) -> Grant:
         current = self._grant
         if current is not None and stale is not None and current.access_token != stale.access_token:
             return current
         if self._renewal is None or self._renewal.done():
             self._renewal = asyncio.create_task(self._renew(stale, challenge))
-            self._renewal.add_done_callback(_look_at)
+            self._renewal.add_done_callback(_retrieve_exception)
         return await asyncio.shield(self._renewal)
 
     async def _renew(self, stale: Grant | None, challenge: str | None) -> Grant:
@@ -290,28 +290,28 @@ class ServerAuthorization(httpx.Auth):
             grant = await self._source.renew(stale, challenge)
         except SignInNeeded as fault:
             self._grant = None
-            self._halt = _Halt(fault, stale, math.inf)
+            self._pause = _Pause(fault, stale, math.inf)
             raise
-        except Refused as fault:
-            self._halt = _Halt(fault, stale, time.monotonic() + PAUSE_S)
+        except GrantRefused as fault:
+            self._pause = _Pause(fault, stale, time.monotonic() + RETRY_DELAY_S)
             raise
         self._grant = grant
         logger.bind(server=self._server).debug("MCP server {}: its token was renewed", self._server)
         return grant
 
 
-class _Beginning(httpx.AsyncByteStream):
+class _TruncatedBody(httpx.AsyncByteStream):
     """A body of which only the beginning is read: httpx reads a refusal to its end before it sends anew."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = LARGEST_REFUSAL
+        remaining = MAX_REFUSAL_BYTES
         async for chunk in self._stream:
-            yield chunk[:left]
-            left -= len(chunk)
-            if left <= 0:
+            yield chunk[:remaining]
+            remaining -= len(chunk)
+            if remaining <= 0:
                 return
 
     async def aclose(self) -> None:
@@ -320,7 +320,7 @@ class _Beginning(httpx.AsyncByteStream):
 
 @asynccontextmanager
 async def open_authorization(
-    config: McpServerConfig, place: TokenPlace | None, learn: Callable[[str], None]
+    config: McpServerConfig, location: TokenLocation | None, on_token: Callable[[str], None]
 ) -> AsyncIterator[ServerAuthorization | None]:
     """Open the authorization that a server's configuration asks for, None where it asks for none.
 
@@ -330,20 +330,20 @@ async def open_authorization(
     if config.auth is None or config.url is None:
         yield None
         return
-    authorization = ServerAuthorization(config.name, _source(config.name, config.url, config.auth, place), learn)
+    auth = ServerAuthorization(config.name, _grant_source(config.name, config.url, config.auth, location), on_token)
     try:
-        yield authorization
+        yield auth
     finally:
-        await authorization.finish()
+        await auth.finish_renewal()
 
 
-def _source(server: str, url: str, auth: OAuth, place: TokenPlace | None) -> Source:
+def _grant_source(server: str, url: str, auth: OAuth, location: TokenLocation | None) -> GrantSource:
     if auth.grant == "client_credentials":
-        return CredentialsSource(url, auth)
-    return KeptSource(server, url, auth, place)
+        return ClientCredentialsSource(url, auth)
+    return StoredGrantSource(server, url, auth, location)
 
 
-def _look_at(renewal: asyncio.Task[Grant]) -> None:
+def _retrieve_exception(renewal: asyncio.Task[Grant]) -> None:
     """Note how a renewal ended whose callers have all left."""
     if not renewal.cancelled():
         renewal.exception()

@@ -32,20 +32,20 @@ from toolweave.config.mcp_entry import LOOPBACK_HOSTS, OAuth
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound_policy import OutboundPolicy
 
-LONGEST_LIFE_S = 10 * 366 * 24 * 3600
-REQUEST_LIMIT_S = 10.0
-EXCHANGE_LIMIT_S = 30.0
-LARGEST_ANSWER = 256 * 1024
-PING = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
-FORM = "application/x-www-form-urlencoded"
+MAX_LIFETIME_S = 10 * 366 * 24 * 3600
+REQUEST_TIMEOUT_S = 10.0
+EXCHANGE_TIMEOUT_S = 30.0
+MAX_BODY_BYTES = 256 * 1024
+PING_REQUEST = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
+FORM_CONTENT_TYPE = "application/x-www-form-urlencoded"
 _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
 _ERROR_CODE = re.compile(r"[a-z_]{1,64}")
 CLIENT_NAME = "Toolweave"
 BASIC: Final = "client_secret_basic"
-POSTED: Final = "client_secret_post"
-NOWHERE = "http://127.0.0.1/callback"
-LONG_AGO = 1.0
-SHOWN_SERVERS = 3
+POST: Final = "client_secret_post"
+UNUSED_REDIRECT_URI = "http://127.0.0.1/callback"
+EXPIRED_AT = 1.0
+MAX_NAMED_SERVERS = 3
 
 
 class AuthorizationFault(httpx.ConnectError):
@@ -59,25 +59,25 @@ class AuthorizationFault(httpx.ConnectError):
 class SignInNeeded(AuthorizationFault):
     """Only a person can help: `toolweave servers login`."""
 
-    def __init__(self, server: str, why: str = "") -> None:
-        super().__init__(f"needs a sign-in{why and f' ({why})'}: run `toolweave servers login {server}`")
+    def __init__(self, server: str, reason: str = "") -> None:
+        super().__init__(f"needs a sign-in{reason and f' ({reason})'}: run `toolweave servers login {server}`")
 
 
-def status_line(answer: httpx.Response) -> str:
+def status_line(response: httpx.Response) -> str:
     """Write the status of an answer as `HTTP 503 Service Unavailable`."""
-    return f"HTTP {answer.status_code} {httpx.codes.get_reason_phrase(answer.status_code)}".rstrip()
+    return f"HTTP {response.status_code} {httpx.codes.get_reason_phrase(response.status_code)}".rstrip()
 
 
-def refuse_unsafe(url: httpx.URL, resource: httpx.URL) -> None:
+def require_safe(url: httpx.URL, resource: httpx.URL) -> None:
     """Keep secrets off the open net, and a server elsewhere from sending us to services of this machine.
 
     Raises:
         AuthorizationFault: it is not https, or holds credentials; or it is on this machine and `resource` is not.
     """
-    local = url.host in LOOPBACK_HOSTS
-    if local and resource.host not in LOOPBACK_HOSTS:
+    is_local = url.host in LOOPBACK_HOSTS
+    if is_local and resource.host not in LOOPBACK_HOSTS:
         raise AuthorizationFault("it points at this machine for its authorization, which is refused")
-    if url.scheme not in ("http", "https") or (url.scheme != "https" and not local) or url.userinfo:
+    if url.scheme not in ("http", "https") or (url.scheme != "https" and not is_local) or url.userinfo:
         raise AuthorizationFault(f"it points at {url.scheme}://{url.host} for its authorization: only https is used")
 
 
@@ -92,7 +92,7 @@ class Destinations:
 
     def __init__(self, resource: str, issuer: str | None = None, policy: OutboundPolicy | None = None) -> None:
         self.resource = httpx.URL(resource)
-        self._written = {self.resource.host, httpx.URL(issuer or resource).host}
+        self._configured_hosts = {self.resource.host, httpx.URL(issuer or resource).host}
         self._policy = policy or OutboundPolicy()
 
     async def check(self, url: httpx.URL) -> None:
@@ -104,8 +104,8 @@ class Destinations:
         Raises:
             AuthorizationFault: requests do not go there.
         """
-        refuse_unsafe(url, self.resource)
-        if url.host in self._written or url.host in LOOPBACK_HOSTS:
+        require_safe(url, self.resource)
+        if url.host in self._configured_hosts or url.host in LOOPBACK_HOSTS:
             return
         if await self._is_private(url) and not await self._is_private(self.resource):
             raise AuthorizationFault(
@@ -114,7 +114,7 @@ class Destinations:
 
     async def _is_private(self, url: httpx.URL) -> bool:
         try:
-            await self._policy.check(str(url))
+            await self._policy.check_url(str(url))
         except OutboundRefused:
             return True
         except OutboundFailed:
@@ -146,7 +146,7 @@ class Grant(BaseModel):
         """Return whether the access token's time is over; a server that gave none decides by 401."""
         return self.expires_at is not None and now >= self.expires_at
 
-    def written(self) -> str:
+    def to_json(self) -> str:
         """Write it for a vault."""
         return self.model_dump_json(exclude_none=True)
 
@@ -177,8 +177,8 @@ class GrantDraft(TokenStorage):
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Take new tokens."""
-        kept = self.tokens.refresh_token if self.tokens else None
-        self._received = tokens.model_copy(update={"refresh_token": tokens.refresh_token or kept})
+        refresh_token = self.tokens.refresh_token if self.tokens else None
+        self._received = tokens.model_copy(update={"refresh_token": tokens.refresh_token or refresh_token})
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return the client to use."""
@@ -188,21 +188,21 @@ class GrantDraft(TokenStorage):
         """Take the client that was registered."""
         self.client = client_info
 
-    def grant(self, context: OAuthContext) -> Grant | None:
+    def build_grant(self, context: OAuthContext) -> Grant | None:
         """Put together what the exchange has brought; None if it brought no tokens."""
         if self._received is None or context.client_info is None:
             return None
-        life = self._received.expires_in
+        lifetime = self._received.expires_in
         return Grant(
             tokens=self._received,
             client=context.client_info,
-            expires_at=time.time() + life if life is not None and 0 < life <= LONGEST_LIFE_S else None,
+            expires_at=time.time() + lifetime if lifetime is not None and 0 < lifetime <= MAX_LIFETIME_S else None,
             server=context.oauth_metadata,
             resource=context.protected_resource_metadata,
         )
 
 
-class Refused(AuthorizationFault):
+class GrantRefused(AuthorizationFault):
     """The authorization server declines, and would again; `code` is one of RFC 6749 section 5.2, or empty."""
 
     def __init__(self, text: str, code: str = "") -> None:
@@ -210,8 +210,8 @@ class Refused(AuthorizationFault):
         self.code = code
 
 
-async def carry_out(
-    provider: "GrantFlow", challenge: str | None, destinations: Destinations, *, limit_s: float = EXCHANGE_LIMIT_S
+async def run_flow(
+    provider: "GrantFlow", challenge: str | None, destinations: Destinations, *, timeout_s: float = EXCHANGE_TIMEOUT_S
 ) -> Grant:
     """Drive the flow until the provider has new tokens.
 
@@ -224,38 +224,38 @@ async def carry_out(
     request = httpx.Request("GET", provider.context.server_url)
     refusal = httpx.Response(401, headers={"WWW-Authenticate": challenge or "Bearer"}, request=request)
     try:
-        async with asyncio.timeout(limit_s), _client() as client, aclosing(provider.async_auth_flow(request)) as flow:
+        async with asyncio.timeout(timeout_s), _client() as client, aclosing(provider.async_auth_flow(request)) as flow:
             outgoing = await anext(flow)
-            while (grant := provider.draft.grant(provider.context)) is None:
-                answer = refusal if outgoing is request else await _answer(client, destinations, outgoing)
-                outgoing = await flow.asend(answer)
+            while (grant := provider.draft.build_grant(provider.context)) is None:
+                response = refusal if outgoing is request else await _send(client, destinations, outgoing)
+                outgoing = await flow.asend(response)
             return grant
     except TimeoutError:
-        raise AuthorizationFault(f"its authorization server did not finish within {limit_s:g} s") from None
+        raise AuthorizationFault(f"its authorization server did not finish within {timeout_s:g} s") from None
     except AuthorizationFault:
         raise
     except (OAuthFlowError, ValueError, OverflowError, httpx.InvalidURL, httpx.HTTPError) as error:
         # Metadata that is not what it should be fails in many ways; pydantic's own text would quote it.
-        plain = isinstance(error, OAuthFlowError) and not isinstance(error, OAuthTokenError | OAuthRegistrationError)
-        what = str(error) if plain else type(error).__name__
-        raise AuthorizationFault(f"its authorization cannot be used: {what}") from None
+        safe = isinstance(error, OAuthFlowError) and not isinstance(error, OAuthTokenError | OAuthRegistrationError)
+        detail = str(error) if safe else type(error).__name__
+        raise AuthorizationFault(f"its authorization cannot be used: {detail}") from None
 
 
-async def first_challenge(url: str, headers: dict[str, str], *, listens: bool) -> str | None:
+async def fetch_challenge(url: str, headers: dict[str, str], *, uses_sse: bool) -> str | None:
     """Send a server a request without a token, and return the challenge that says who gives tokens, if there is one.
 
     Args:
         url: the server's.
         headers: what its configuration adds to every request.
-        listens: the server speaks SSE, where a session begins with a GET.
+        uses_sse: the server uses SSE, where a session begins with a GET.
 
     Raises:
         AuthorizationFault: it cannot be reached.
     """
     accept = {"Accept": "application/json, text/event-stream"}
-    body = None if listens else PING
+    body = None if uses_sse else PING_REQUEST
     async with _client() as client:
-        request = client.build_request("GET" if listens else "POST", url, headers=headers | accept, json=body)
+        request = client.build_request("GET" if uses_sse else "POST", url, headers=headers | accept, json=body)
         try:
             response = await client.send(request, stream=True)
             await response.aclose()
@@ -267,10 +267,10 @@ async def first_challenge(url: str, headers: dict[str, str], *, listens: bool) -
 
 def _client() -> httpx.AsyncClient:
     # A compressed answer could be small on the way and huge here.
-    return httpx.AsyncClient(timeout=REQUEST_LIMIT_S, headers={"Accept-Encoding": "identity"})
+    return httpx.AsyncClient(timeout=REQUEST_TIMEOUT_S, headers={"Accept-Encoding": "identity"})
 
 
-async def _answer(client: httpx.AsyncClient, destinations: Destinations, request: httpx.Request) -> httpx.Response:
+async def _send(client: httpx.AsyncClient, destinations: Destinations, request: httpx.Request) -> httpx.Response:
     """Send one request of the flow to where it may go; redirects are not followed.
 
     Raises:
@@ -282,70 +282,70 @@ async def _answer(client: httpx.AsyncClient, destinations: Destinations, request
     try:
         response = await client.send(request, stream=True)
         async with aclosing(response):
-            content = await _content(response, origin)
+            content = await _read_content(response, origin)
     except AuthorizationFault:
         raise
     except httpx.TransportError as error:
-        why = type(error).__name__
-        raise AuthorizationFault(f"{origin} cannot be reached for its authorization ({why})") from error
-    answer = httpx.Response(response.status_code, headers=response.headers, content=content, request=request)
-    answer.next_request = response.next_request
-    _check(request, answer)
-    return answer
+        reason = type(error).__name__
+        raise AuthorizationFault(f"{origin} cannot be reached for its authorization ({reason})") from error
+    buffered = httpx.Response(response.status_code, headers=response.headers, content=content, request=request)
+    buffered.next_request = response.next_request
+    _check_response(request, buffered)
+    return buffered
 
 
-async def _content(response: httpx.Response, origin: str) -> bytes:
+async def _read_content(response: httpx.Response, origin: str) -> bytes:
     if response.headers.get("content-encoding", "identity") != "identity":
         raise AuthorizationFault(f"{origin} answers compressed, which was not asked for")
     content = bytearray()
     async for chunk in response.aiter_raw():
         content += chunk
-        if len(content) > LARGEST_ANSWER:
-            raise AuthorizationFault(f"{origin} answers with more than {LARGEST_ANSWER} bytes")
+        if len(content) > MAX_BODY_BYTES:
+            raise AuthorizationFault(f"{origin} answers with more than {MAX_BODY_BYTES} bytes")
     return bytes(content)
 
 
-def _check(request: httpx.Request, answer: httpx.Response) -> None:
+def _check_response(request: httpx.Request, response: httpx.Response) -> None:
     """Stop where the SDK would go on, or log and raise what was answered, with the tokens in it."""
-    if request.method != "POST" and answer.is_server_error:
+    if request.method != "POST" and response.is_server_error:
         # The SDK would go on as with a server that publishes nothing.
-        raise _trouble(answer)
-    if answer.next_request is not None or request.method != "POST":
+        raise _server_fault(response)
+    if response.next_request is not None or request.method != "POST":
         return
-    if request.headers.get("content-type", "").startswith(FORM):
-        if not answer.is_success:
-            raise _declined(answer)
-        _refuse_other_than(OAuthToken, answer)
-    elif answer.status_code in (200, 201):
-        _refuse_other_than(OAuthClientInformationFull, answer)
+    if request.headers.get("content-type", "").startswith(FORM_CONTENT_TYPE):
+        if not response.is_success:
+            raise _refusal_error(response)
+        _require_model(OAuthToken, response)
+    elif response.status_code in (200, 201):
+        _require_model(OAuthClientInformationFull, response)
     else:
-        raise Refused(f"its authorization server does not register us ({status_line(answer)}): set auth.client_id")
+        raise GrantRefused(f"client registration was refused ({status_line(response)}): set auth.client_id")
 
 
-def _declined(answer: httpx.Response) -> AuthorizationFault:
-    if answer.is_server_error or answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
-        return _trouble(answer)
+def _refusal_error(response: httpx.Response) -> AuthorizationFault:
+    if response.is_server_error or response.status_code == httpx.codes.TOO_MANY_REQUESTS:
+        return _server_fault(response)
     try:
-        code = str(json.loads(answer.content)["error"])
+        code = str(json.loads(response.content)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
         code = ""
     if not _ERROR_CODE.fullmatch(code):
         code = ""
-    return Refused(f"its authorization server refuses: {code or status_line(answer)}", code)
+    return GrantRefused(f"its authorization server refuses: {code or status_line(response)}", code)
 
 
-def _trouble(answer: httpx.Response) -> AuthorizationFault:
-    return AuthorizationFault(f"its authorization server has trouble ({status_line(answer)})")
+def _server_fault(response: httpx.Response) -> AuthorizationFault:
+    return AuthorizationFault(f"its authorization server has trouble ({status_line(response)})")
 
 
-def _refuse_other_than(form: type[BaseModel], answer: httpx.Response) -> None:
+def _require_model(model: type[BaseModel], response: httpx.Response) -> None:
     try:
-        found = form.model_validate_json(answer.content)
+        parsed = model.model_validate_json(response.content)
     except ValidationError:
-        raise AuthorizationFault(f"its authorization server's answer is no {form.__name__}") from None
-    if not isinstance(found, OAuthToken):
+        raise AuthorizationFault(f"its authorization server's answer is no {model.__name__}") from None
+    if not isinstance(parsed, OAuthToken):
         return
-    tokens = (found.access_token, found.refresh_token or "-")
+    tokens = (parsed.access_token, parsed.refresh_token or "-")
     if not all(_TOKEN.fullmatch(token) for token in tokens):
         raise AuthorizationFault("its authorization server gives tokens that no header can carry")
 
@@ -366,7 +366,7 @@ class GrantFlow(OAuthClientProvider):
         for server in advertised:
             if issuers_match(server, self.only_issuer):
                 return server
-        named = ", ".join(advertised[:SHOWN_SERVERS])
+        named = ", ".join(advertised[:MAX_NAMED_SERVERS])
         raise OAuthFlowError(f"the server names {named} as its authorization server: if you trust it, set auth.issuer")
 
     async def _perform_authorization(self) -> httpx.Request:
@@ -374,8 +374,8 @@ class GrantFlow(OAuthClientProvider):
             self.context.client_metadata.scope = self.only_scope
         client, server = self.context.client_info, self.context.oauth_metadata
         methods = (server and server.token_endpoint_auth_methods_supported) or [BASIC]
-        if client and client.token_endpoint_auth_method == BASIC and BASIC not in methods and POSTED in methods:
-            client.token_endpoint_auth_method = POSTED
+        if client and client.token_endpoint_auth_method == BASIC and BASIC not in methods and POST in methods:
+            client.token_endpoint_auth_method = POST
         return await super()._perform_authorization()
 
 
@@ -383,7 +383,7 @@ class _CredentialsFlow(GrantFlow, ClientCredentialsOAuthProvider):
     """The client_credentials grant."""
 
 
-def credentials_flow(url: str, auth: OAuth) -> GrantFlow:
+def client_credentials_flow(url: str, auth: OAuth) -> GrantFlow:
     """Make the flow for client_credentials; the secret goes to the configured issuer or the server's own origin."""
     issuer, draft = auth.issuer or _origin(url), GrantDraft()
     flow = _CredentialsFlow(
@@ -393,32 +393,32 @@ def credentials_flow(url: str, auth: OAuth) -> GrantFlow:
     return flow
 
 
-def renewing_flow(url: str, grant: Grant) -> GrantFlow:
+def refresh_flow(url: str, grant: Grant) -> GrantFlow:
     """Make a flow that begins with using `grant`'s refresh token, where that was given out."""
     draft = GrantDraft(grant.client, grant.tokens)
-    flow = GrantFlow(url, _metadata(NOWHERE, None), draft)
+    flow = GrantFlow(url, _client_metadata(UNUSED_REDIRECT_URI, None), draft)
     flow.draft = draft
     flow.context.oauth_metadata = grant.server
     flow.context.protected_resource_metadata = grant.resource
-    flow.context.token_expiry_time = LONG_AGO
+    flow.context.token_expiry_time = EXPIRED_AT
     return flow
 
 
-def person_flow(
+def sign_in_flow(
     url: str,
     auth: OAuth,
     redirect_uri: str,
-    show: Callable[[str], Awaitable[None]],
-    comes_back: Callable[[], Awaitable[tuple[str, str | None]]],
+    show_url: Callable[[str], Awaitable[None]],
+    wait_for_code: Callable[[], Awaitable[tuple[str, str | None]]],
 ) -> GrantFlow:
     """Make the flow for a sign-in by a person, who is shown a URL and comes back with a code and the state."""
-    draft = GrantDraft(_registered_client(auth, redirect_uri))
-    flow = GrantFlow(url, _metadata(redirect_uri, auth.scope), draft, show, comes_back)
+    draft = GrantDraft(_configured_client(auth, redirect_uri))
+    flow = GrantFlow(url, _client_metadata(redirect_uri, auth.scope), draft, show_url, wait_for_code)
     flow.draft, flow.only_issuer, flow.only_scope = draft, auth.issuer, auth.scope
     return flow
 
 
-def _registered_client(auth: OAuth, redirect_uri: str) -> OAuthClientInformationFull | None:
+def _configured_client(auth: OAuth, redirect_uri: str) -> OAuthClientInformationFull | None:
     """Return the client that the configuration names, None where Toolweave registers one."""
     if auth.client_id is None:
         return None
@@ -430,7 +430,7 @@ def _registered_client(auth: OAuth, redirect_uri: str) -> OAuthClientInformation
     )
 
 
-def _metadata(redirect_uri: str, scope: str | None) -> OAuthClientMetadata:
+def _client_metadata(redirect_uri: str, scope: str | None) -> OAuthClientMetadata:
     return OAuthClientMetadata(redirect_uris=[AnyUrl(redirect_uri)], client_name=CLIENT_NAME, scope=scope)
 
 

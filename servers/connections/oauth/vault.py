@@ -14,16 +14,16 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringError, PasswordDeleteError
 from loguru import logger
 
+from toolweave.encryption import TextCipher
 from toolweave.errors import TokenStoreError
 from toolweave.files import FILE_MODE, make_folder, replace_file, try_lock
-from toolweave.sealing import Seal
-from toolweave.servers.connections.oauth import TokenPlace
+from toolweave.servers.connections.oauth import TokenLocation
 
-SERVICE = "toolweave"
-PROBE = "probe"
-LARGEST_FILE = 1_000_000
-LOCK_POLL_S = 0.05
-LOCK_PATIENCE_S = 40.0
+KEYRING_SERVICE = "toolweave"
+PROBE_NAME = "probe"
+MAX_FILE_BYTES = 1_000_000
+LOCK_POLL_INTERVAL_S = 0.05
+LOCK_WAIT_S = 40.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class GrantKey:
 
 
 @contextmanager
-def _store_errors(what: object) -> Iterator[None]:
+def _translate_errors(subject: object) -> Iterator[None]:
     try:
         yield
     except KeyringError as error:
-        raise TokenStoreError(f"{what} ({type(error).__name__})") from error
+        raise TokenStoreError(f"{subject} ({type(error).__name__})") from error
     except OSError as error:
-        raise TokenStoreError(f"{what}: {error.strerror}") from error
+        raise TokenStoreError(f"{subject}: {error.strerror}") from error
 
 
 class KeyringVault:
@@ -61,7 +61,7 @@ class KeyringVault:
 
     def __init__(self, backend: KeyringBackend, folder: Path) -> None:
         self._backend = backend
-        self._service = f"{SERVICE}-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
+        self._service = f"{KEYRING_SERVICE}-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
 
     def read(self, key: GrantKey) -> str | None:
         """Return the text, None if there is none; blocks, as `write` and `delete` do.
@@ -69,7 +69,7 @@ class KeyringVault:
         Raises:
             TokenStoreError: there is one that cannot be read.
         """
-        with _store_errors("the keyring cannot be used"):
+        with _translate_errors("the keyring cannot be used"):
             return self._backend.get_password(self._service, key.label)
 
     def write(self, key: GrantKey, text: str) -> None:
@@ -78,7 +78,7 @@ class KeyringVault:
         Raises:
             TokenStoreError: it cannot be kept.
         """
-        with _store_errors("the keyring cannot be used"):
+        with _translate_errors("the keyring cannot be used"):
             self._backend.set_password(self._service, key.label, text)
 
     def delete(self, key: GrantKey) -> bool:
@@ -87,67 +87,67 @@ class KeyringVault:
         Raises:
             TokenStoreError: it is still there.
         """
-        with _store_errors("the keyring cannot be used"), suppress(PasswordDeleteError):
+        with _translate_errors("the keyring cannot be used"), suppress(PasswordDeleteError):
             if self._backend.get_password(self._service, key.label) is not None:
                 self._backend.delete_password(self._service, key.label)
                 return True
         return False
 
 
-def os_keyring() -> KeyringBackend | None:
+def find_os_keyring() -> KeyringBackend | None:
     """Find a keyring that keeps things safely and answers; None where there is none, as on most servers."""
     try:
         backend = keyring.get_keyring()
     except (KeyringError, RuntimeError, ImportError, AttributeError):  # what PYTHON_KEYRING_BACKEND names is no keyring
         return None
-    return backend if usable(backend) else None
+    return backend if is_usable(backend) else None
 
 
-def usable(backend: KeyringBackend) -> bool:
+def is_usable(backend: KeyringBackend) -> bool:
     """Return whether a keyring is a real one (the stand-ins for none have a low priority) and can be reached."""
     try:
         if backend.priority < 1:
             return False
-        backend.get_password(SERVICE, PROBE)
+        backend.get_password(KEYRING_SERVICE, PROBE_NAME)
     except (KeyringError, RuntimeError):
         return False
     return True
 
 
-class SealedFiles:
+class FileVault:
     """A vault of files that are replaced atomically: a process killed at any moment leaves the old text or the new.
 
     Args:
         folder: made, for its owner only, when first written to.
-        key: see `Seal`.
+        key: see `TextCipher`.
     """
 
     def __init__(self, folder: Path, key: str | None = None) -> None:
         self._folder = folder
-        self._seal = Seal(folder, key)
+        self._cipher = TextCipher(folder, key)
 
     def read(self, key: GrantKey) -> str | None:
         """Return the text, None if there is none; see `KeyringVault.read`."""
         path = self._path(key)
-        with _store_errors(path):
+        with _translate_errors(path):
             try:
                 with path.open("rb") as file:
-                    sealed = file.read(LARGEST_FILE)
+                    encrypted = file.read(MAX_FILE_BYTES)
             except FileNotFoundError:
                 return None
-        return self._seal.open(sealed)
+        return self._cipher.decrypt(encrypted)
 
     def write(self, key: GrantKey, text: str) -> None:
         """Replace the text, wholly or not at all; two writers of one key must exclude each other (`hold`)."""
         path = self._path(key)
-        with _store_errors(path):
+        with _translate_errors(path):
             make_folder(self._folder)
-            replace_file(path, self._seal.close(text), draft=path.with_suffix(".new"))
+            replace_file(path, self._cipher.encrypt(text), draft=path.with_suffix(".new"))
 
     def delete(self, key: GrantKey) -> bool:
         """Forget the text, and those of the same server under other URLs; say whether there was one."""
         own = re.compile(rf"{re.escape(key.server)}-[0-9a-f]{{12}}\.(?:tokens|new)")
-        with _store_errors(self._folder):
+        with _translate_errors(self._folder):
             found = [path for path in self._folder.glob("*") if own.fullmatch(path.name)]
             for path in found:
                 path.unlink(missing_ok=True)
@@ -157,28 +157,28 @@ class SealedFiles:
         return self._folder / f"{key.label}.tokens"
 
 
-Vault = KeyringVault | SealedFiles
+Vault = KeyringVault | FileVault
 
 
-def open_vault(place: TokenPlace) -> Vault:
+def open_vault(location: TokenLocation) -> Vault:
     """Open the keyring or the files; blocks, as a keyring may ask its daemon.
 
     Raises:
         TokenStoreError: a keyring is wanted and there is none.
     """
-    backend = None if place.store == "file" else os_keyring()
+    backend = None if location.store == "file" else find_os_keyring()
     if backend is not None:
-        return KeyringVault(backend, place.folder)
-    if place.store == "keyring":
+        return KeyringVault(backend, location.folder)
+    if location.store == "keyring":
         raise TokenStoreError(
             "TOOLWEAVE_TOKEN_STORE is keyring, and this machine has none that can be used. Set it to file or auto."
         )
-    logger.debug("tokens are kept in encrypted files in {}", place.folder)
-    return SealedFiles(place.folder, place.key)
+    logger.debug("tokens are kept in encrypted files in {}", location.folder)
+    return FileVault(location.folder, location.key)
 
 
 @asynccontextmanager
-async def hold(place: TokenPlace, key: GrantKey, *, patience_s: float = LOCK_PATIENCE_S) -> AsyncIterator[None]:
+async def lock_grant(location: TokenLocation, key: GrantKey, *, timeout_s: float = LOCK_WAIT_S) -> AsyncIterator[None]:
     """Exclude every other process, and every other task, from changing the tokens of `key`.
 
     A refresh token works once where servers rotate them: its user must be the only one, and store the next.
@@ -186,15 +186,15 @@ async def hold(place: TokenPlace, key: GrantKey, *, patience_s: float = LOCK_PAT
     Raises:
         TokenStoreError: the folder cannot be written to, or another process does not release the lock.
     """
-    path = place.folder / f"{key.label}.lock"
-    with _store_errors(path):
-        make_folder(place.folder)
+    path = location.folder / f"{key.label}.lock"
+    with _translate_errors(path):
+        make_folder(location.folder)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     try:
         try:
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(timeout_s):
                 while not try_lock(descriptor):  # noqa: ASYNC110 - another process gives no signal
-                    await asyncio.sleep(LOCK_POLL_S)
+                    await asyncio.sleep(LOCK_POLL_INTERVAL_S)
         except TimeoutError:
             raise TokenStoreError("another process has held the stored tokens for too long") from None
         yield

@@ -22,47 +22,47 @@ TRANSPORT_FAULT = -32080
 NOT_MCP = -32081
 OVERSIZE = -32082
 ABANDONED = "nobody waits for it any more"
-MESSAGE_LIMIT = 32 * 1024 * 1024
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 # Catalogues of thousands of tools come in one message.
-MOST_VALUES = 2 * MAX_VALUES
-TOO_LARGE = f"it sent a message of more than {MESSAGE_LIMIT >> 20} MiB or {MOST_VALUES} values"
-EDGE = 256
+MAX_MESSAGE_VALUES = 2 * MAX_VALUES
+TOO_LARGE = f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MiB or {MAX_MESSAGE_VALUES} values"
+ID_SEARCH_BYTES = 256
 # A message stands by itself on a line, or after `data:` in an event.
 _ID_FIRST = re.compile(
     rb'(?:[^{]*\bdata:)?\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,\s*"(?:result|error)"'
 )
 _ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 BAD_REQUEST = 400
-SESSION_UNKNOWN = 404
-UNAUTHORIZED = (401, 403)
-PASSING = (None, BAD_REQUEST, SESSION_UNKNOWN, 408, 425, 429)
+SESSION_NOT_FOUND = 404
+UNAUTHORIZED_STATUSES = (401, 403)
+RETRYABLE = (None, BAD_REQUEST, SESSION_NOT_FOUND, 408, 425, 429)
 """Statuses of requests that may succeed later; older servers answer 400 to a session they have forgotten."""
-BROKEN = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
+CLOSED_STREAM_ERRORS = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
 
 
-def error_message(request_id: int | str, code: int, message: str, **data: Any) -> dict[str, Any]:
+def jsonrpc_error(request_id: int | str, code: int, message: str, **data: Any) -> dict[str, Any]:
     """Build the JSON-RPC error that answers a request in the server's place."""
     return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message, "data": data}}
 
 
-def in_short(error: httpx.HTTPError) -> str:
+def describe_http_error(error: httpx.HTTPError) -> str:
     """Describe a transport error without the URL, which may hold credentials."""
     if isinstance(error, AuthorizationFault):
         return str(error)
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
-def executed_after(error: httpx.RequestError) -> str:
+def execution_status(error: httpx.RequestError) -> str:
     """Return whether a server can have begun with a request that failed like this: no or maybe (D-5)."""
     never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     return "no" if never_sent else "maybe"
 
 
-def leaves(error: BaseException) -> Iterator[BaseException]:
+def leaf_errors(error: BaseException) -> Iterator[BaseException]:
     """Yield the errors inside nested groups: the SDK's task groups wrap twice."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
-            yield from leaves(inner)
+            yield from leaf_errors(inner)
     else:
         yield error
 
@@ -71,46 +71,46 @@ def ends_session(error: BaseException) -> bool:
     """Return whether no further request can succeed on the session that raised `error`."""
     if isinstance(error, McpError):
         closed = error.error.code == CONNECTION_CLOSED and error.error.message == "Connection closed"
-        return closed or _status(error) == SESSION_UNKNOWN
-    return isinstance(error, BROKEN)
+        return closed or _status(error) == SESSION_NOT_FOUND
+    return isinstance(error, CLOSED_STREAM_ERRORS)
 
 
-def is_sign_of_life(error: BaseException) -> bool:
+def is_server_error(error: BaseException) -> bool:
     """Return whether `error` is a JSON-RPC error that the server itself sent."""
     faults = (TRANSPORT_FAULT, NOT_MCP, OVERSIZE)
     return isinstance(error, McpError) and not ends_session(error) and error.error.code not in faults
 
 
-def declines_caller(error: BaseException) -> bool:
+def is_session_rejection(error: BaseException) -> bool:
     """Return whether the server is there and refuses to open a session: by then, any error of its own is a refusal."""
     return is_unauthorized(error) or any(
-        is_sign_of_life(leaf) or _status(leaf) == BAD_REQUEST for leaf in leaves(error)
+        is_server_error(leaf) or _status(leaf) == BAD_REQUEST for leaf in leaf_errors(error)
     )
 
 
 def is_unauthorized(error: BaseException) -> bool:
     """Return whether the server wants other credentials than the request had."""
-    return any(_status(leaf) in UNAUTHORIZED for leaf in leaves(error))
+    return any(_status(leaf) in UNAUTHORIZED_STATUSES for leaf in leaf_errors(error))
 
 
-def surely_not_executed(error: BaseException) -> bool:
+def was_not_executed(error: BaseException) -> bool:
     """Return whether a request failed before the server can have begun (D-5).
 
     That is so if the transport did not take it, if HTTP did not get a connection, or if a 4xx came in its place.
     """
     if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
         return True
-    return _fault(error).get("executed") == "no"
+    return _fault_data(error).get("executed") == "no"
 
 
-def classify(error: BaseException, server: str, tool: str | None = None) -> ToolError:
+def to_tool_error(error: BaseException, server: str, tool: str | None = None) -> ToolError:
     """Return the error of our own that stands for `error`; never its raw text."""
     if isinstance(error, ToolError):
         return error
     if is_unauthorized(error):
         return results.credentials_rejected(server, tool)
-    if surely_not_executed(error):
-        return results.unavailable(server, tool) if _status(error) in PASSING else results.bad_request(server, tool)
+    if was_not_executed(error):
+        return results.unavailable(server, tool) if _status(error) in RETRYABLE else results.bad_request(server, tool)
     if ends_session(error) or (isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT):
         return results.connection_lost(server, tool)
     if isinstance(error, McpError) and error.error.code == OVERSIZE:
@@ -118,23 +118,23 @@ def classify(error: BaseException, server: str, tool: str | None = None) -> Tool
     return results.bad_response(server, tool)
 
 
-def describe(error: BaseException) -> str:
+def describe_errors(error: BaseException) -> str:
     """Describe `error` in one line for a log, `last_error` and `doctor`."""
-    found = list(leaves(error))
+    errors = list(leaf_errors(error))
     # A cancellation beside a real error only says that the SDK's other tasks were stopped because of it.
-    real = [leaf for leaf in found if not isinstance(leaf, asyncio.CancelledError)] or found
-    told = "; ".join(dict.fromkeys(map(_describe_one, real)))
+    real = [leaf for leaf in errors if not isinstance(leaf, asyncio.CancelledError)] or errors
+    text = "; ".join(dict.fromkeys(map(_describe_one, real)))
     advice = open_files_advice(error)
-    return f"{told}. {advice}" if advice else told
+    return f"{text}. {advice}" if advice else text
 
 
 def _status(error: BaseException) -> int | None:
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code
-    return _fault(error).get("http_status")
+    return _fault_data(error).get("http_status")
 
 
-def _fault(error: BaseException) -> dict[str, Any]:
+def _fault_data(error: BaseException) -> dict[str, Any]:
     """Return what is known of a fault in whose place our HTTP client has answered."""
     data = error.error.data if isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT else None
     return data if isinstance(data, dict) else {}
@@ -149,7 +149,7 @@ def _describe_one(error: BaseException) -> str:
         case httpx.HTTPStatusError():
             return status_line(error.response)
         case httpx.HTTPError():
-            return in_short(error)
+            return describe_http_error(error)
         case asyncio.CancelledError():
             return "the transport failed"
         case _:
@@ -175,65 +175,65 @@ class MessageSplitter:
         limit: how many bytes a message may have.
     """
 
-    def __init__(self, end: re.Pattern[bytes], longest_end: int, limit: int = MESSAGE_LIMIT) -> None:
+    def __init__(self, end: re.Pattern[bytes], max_end_bytes: int, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._end = end
-        self._overlap = longest_end - 1
-        self._limit = limit
-        self._held = b""
-        self._start()
+        self._overlap = max_end_bytes - 1
+        self._max_bytes = max_bytes
+        self._pending = b""
+        self._reset()
 
     @property
     def is_dropping(self) -> bool:
         """Return whether the message that is coming in is over the limit."""
-        return self._size > self._limit
+        return self._size > self._max_bytes
 
     def feed(self, data: bytes) -> list[bytes | Oversize]:
         """Return the messages that `data` completes, with their ends."""
-        data, begin, messages = self._held + data, 0, []
+        data, start, messages = self._pending + data, 0, []
         for match in self._end.finditer(data):
-            self._keep(data[begin : match.end()])
-            begin = match.end()
-            messages.append(self._taken())
+            self._append(data[start : match.end()])
+            start = match.end()
+            messages.append(self._pop_message())
         # An end may come in pieces.
-        held = max(begin, len(data) - self._overlap)
-        self._keep(data[begin:held])
-        self._held = data[held:]
+        pending_from = max(start, len(data) - self._overlap)
+        self._append(data[start:pending_from])
+        self._pending = data[pending_from:]
         return messages
 
-    def rest(self) -> bytes | Oversize:
+    def flush(self) -> bytes | Oversize:
         """Return what came after the last end."""
-        self._keep(self._held)
-        self._held = b""
-        return self._taken()
+        self._append(self._pending)
+        self._pending = b""
+        return self._pop_message()
 
-    def _start(self) -> None:
+    def _reset(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
         self._head = self._tail = b""
 
-    def _keep(self, part: bytes) -> None:
+    def _append(self, part: bytes) -> None:
         self._size += len(part)
         self._parts.append(part)
         if self.is_dropping:
             text = b"".join(self._parts)
-            self._head = self._head or text[:EDGE]
-            self._tail = (self._tail + text)[-EDGE:]
+            self._head = self._head or text[:ID_SEARCH_BYTES]
+            self._tail = (self._tail + text)[-ID_SEARCH_BYTES:]
             self._parts.clear()
 
-    def _taken(self) -> bytes | Oversize:
-        message = Oversize(answered_id(self._head, self._tail)) if self.is_dropping else b"".join(self._parts)
-        self._start()
+    def _pop_message(self) -> bytes | Oversize:
+        message = Oversize(response_id(self._head, self._tail)) if self.is_dropping else b"".join(self._parts)
+        self._reset()
         return message
 
 
-async def within_limits(message: bytes | Oversize) -> bytes | Oversize:
+async def limit_values(message: bytes | Oversize) -> bytes | Oversize:
     """Replace a message that has so many values that all other servers and users would wait for its parsing."""
-    if isinstance(message, bytes) and await has_more_values(message, MOST_VALUES):
-        return Oversize(answered_id(message[:EDGE], message[-EDGE:]))
+    if isinstance(message, bytes) and await has_more_values(message, MAX_MESSAGE_VALUES):
+        return Oversize(response_id(message[:ID_SEARCH_BYTES], message[-ID_SEARCH_BYTES:]))
     return message
 
 
-def answered_id(head: bytes, tail: bytes) -> int | None:
+def response_id(head: bytes, tail: bytes) -> int | None:
     """Read the id of the request that a JSON-RPC response answers from the response's two ends."""
-    found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
-    return int(found[1]) if found else None
+    errors = _ID_FIRST.match(head) or _ID_LAST.search(tail)
+    return int(errors[1]) if errors else None

@@ -24,43 +24,43 @@ from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
 from pydantic_core import from_json
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.json_values import collecting_later, has_more_values
+from toolweave.json_values import has_more_values, pause_gc
 from toolweave.servers.connections.oauth.exchange import status_line
 from toolweave.servers.connections.sessions import faults
-from toolweave.servers.connections.sessions.link import Link
-from toolweave.servers.connections.sessions.questions import Elicitations
+from toolweave.servers.connections.sessions.elicitations import Elicitations
+from toolweave.servers.connections.sessions.monitor import SessionMonitor
 
-ENDED = "the event stream ended without an answer"
-ELICITATION = b"elicitation/create"
+STREAM_ENDED_TEXT = "the event stream ended without an answer"
+ELICITATION_METHOD = b"elicitation/create"
 EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 """A blank line; lines end with any of three ends."""
 OnElicitation = Callable[[int | str, int | str], None]
 """Called with the ids of a question of the server and of the request on whose stream it came."""
-Problem = tuple[int, str]
+ResponseProblem = tuple[int, str]
 """A code of `faults` and what to say in the log."""
-ENCODINGS = ("gzip", "deflate")
+ACCEPTED_ENCODINGS = ("gzip", "deflate")
 """Of the encodings httpx knows those whose worst blow-up of one read (64 KiB) fits into memory."""
-CHECKED_SIZE = 1024 * 1024
+MAX_CHECKED_BYTES = 1024 * 1024
 """Larger answers are not parsed twice: what is wrong with them is found at the deadline."""
-UNREAD_LIMIT = 64 * 1024
-OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-CANCELLED = "notifications/cancelled"
-REFUSALS_TO_BE_DEAF = 2
+MAX_DISCARDED_BYTES = 64 * 1024
+BODY_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+CANCELLED_METHOD = "notifications/cancelled"
+MAX_STREAM_ATTEMPTS = 2
 """So often in a row the SDK tries to open the stream of the server's own messages, and then no more."""
-CLOSING_LIMIT_S = 1.0
-NOTICE_LIMIT_S = 2.0
-STREAM_PAUSE_S = 0.25
+CLOSE_TIMEOUT_S = 1.0
+NOTIFICATION_TIMEOUT_S = 2.0
+STREAM_INTERVAL_S = 0.25
 """How long a stream is not opened again at least: a server may ask the SDK to do so without a pause."""
-LIMITS = httpx.Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=3.0)
+CONNECTION_LIMITS = httpx.Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=3.0)
 """Room for all calls at once; idle connections go before servers (mostly after 5 s) close them under a call."""
 
 
 def error_event(request_id: int | str, code: int, message: str) -> bytes:
     """Write that error as an event."""
-    return f"event: message\ndata: {json.dumps(faults.error_message(request_id, code, message))}\n\n".encode()
+    return f"event: message\ndata: {json.dumps(faults.jsonrpc_error(request_id, code, message))}\n\n".encode()
 
 
-def nobody_asked(*_: int | str) -> None:
+def do_nothing(*_: int | str) -> None:
     """Take no note of a question."""
 
 
@@ -78,13 +78,13 @@ class McpEventStream(httpx.AsyncByteStream):
     def __init__(
         self,
         response: httpx.Response,
-        report: Callable[[str], None],
+        on_end: Callable[[str], None],
         request_id: int | str | None = None,
-        on_elicitation: OnElicitation = nobody_asked,
-        on_close: Callable[[], None] = nobody_asked,
+        on_elicitation: OnElicitation = do_nothing,
+        on_close: Callable[[], None] = do_nothing,
     ) -> None:
         self._response = response
-        self._report = report
+        self._on_end = on_end
         self._request_id = request_id
         self._on_elicitation = on_elicitation
         self._on_close = on_close
@@ -93,13 +93,13 @@ class McpEventStream(httpx.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         resumable = False
-        code, fault = faults.TRANSPORT_FAULT, ENDED
+        code, fault = faults.TRANSPORT_FAULT, STREAM_ENDED_TEXT
         try:
             async for event in self._events():
                 if isinstance(event, bytes):
                     # A stream with event ids is one the SDK itself takes up again.
                     resumable = resumable or event.startswith(b"id:") or b"\nid:" in event
-                    self._note_elicitation(event)
+                    self._report_elicitation(event)
                     yield event
                 elif self._request_id is not None:
                     code, fault = faults.OVERSIZE, faults.TOO_LARGE
@@ -107,11 +107,11 @@ class McpEventStream(httpx.AsyncByteStream):
                 elif event.request_id is not None:
                     yield error_event(event.request_id, faults.OVERSIZE, faults.TOO_LARGE)
         except httpx.RequestError as error:
-            fault = faults.in_short(error)
+            fault = faults.describe_http_error(error)
         if self._abandoned:
             fault = faults.ABANDONED
         else:
-            self._report(fault)
+            self._on_end(fault)
         if self._request_id is not None and (self._abandoned or code == faults.OVERSIZE or not resumable):
             yield b"\n\n" + error_event(self._request_id, code, fault)
 
@@ -127,35 +127,35 @@ class McpEventStream(httpx.AsyncByteStream):
 
     async def _events(self) -> AsyncIterator[bytes | faults.Oversize]:
         """Cut the stream into events; where one request waits on it, one that is too large is not read to its end."""
-        splitter = faults.MessageSplitter(EVENT_END, longest_end=4)
+        splitter = faults.MessageSplitter(EVENT_END, max_end_bytes=4)
         chunks = self._response.aiter_bytes()
-        while (chunk := await self._next(chunks)) is not None:
+        while (chunk := await self._next_chunk(chunks)) is not None:
             for event in splitter.feed(chunk):
-                yield await faults.within_limits(event)
+                yield await faults.limit_values(event)
             if splitter.is_dropping and self._request_id is not None:
                 break
-        yield await faults.within_limits(splitter.rest())
+        yield await faults.limit_values(splitter.flush())
 
-    async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+    async def _next_chunk(self, chunks: AsyncIterator[bytes]) -> bytes | None:
         if self._abandoned:
             return None
         with anyio.CancelScope() as self._scope:
             return await anext(chunks, None)
         return None
 
-    def _note_elicitation(self, event: bytes) -> None:
+    def _report_elicitation(self, event: bytes) -> None:
         """Report on which request's stream a question came."""
-        if self._request_id is None or ELICITATION not in event:
+        if self._request_id is None or ELICITATION_METHOD not in event:
             return
         for line in event.splitlines():
             if line.startswith(b"data:"):
                 with contextlib.suppress(ValueError, TypeError, KeyError):
                     message = json.loads(line[5:])
-                    if message["method"] == ELICITATION.decode():
+                    if message["method"] == ELICITATION_METHOD.decode():
                         self._on_elicitation(message["id"], self._request_id)
 
 
-def problem_of(response: httpx.Response, *, expects_answer: bool) -> Problem | None:
+def check_head(response: httpx.Response, *, expects_answer: bool) -> ResponseProblem | None:
     """Say what is wrong with the head of a response, None if nothing is."""
     line = status_line(response)
     if not response.is_success:
@@ -164,21 +164,21 @@ def problem_of(response: httpx.Response, *, expects_answer: bool) -> Problem | N
         return None
     if response.status_code == httpx.codes.ACCEPTED:
         return faults.NOT_MCP, f"{line} in place of an answer"
-    if response.headers.get("content-encoding", "identity").lower() not in {"identity", *ENCODINGS}:
+    if response.headers.get("content-encoding", "identity").lower() not in {"identity", *ACCEPTED_ENCODINGS}:
         return faults.NOT_MCP, f"{line} in an encoding nobody asked for"
     if not content_type(response).startswith(("application/json", "text/event-stream")):
         return faults.NOT_MCP, f"{line} with content type {content_type(response) or 'none'}"
     return None
 
 
-async def problem_in(body: bytes | None, request_id: int | str) -> Problem | None:
+async def check_body(body: bytes | None, request_id: int | str) -> ResponseProblem | None:
     """Say what is wrong with a JSON body, None if it is the answer to that request; `body` None: it was too large."""
-    if body is None or await has_more_values(body, faults.MOST_VALUES):
+    if body is None or await has_more_values(body, faults.MAX_MESSAGE_VALUES):
         return faults.OVERSIZE, faults.TOO_LARGE
-    if len(body) > CHECKED_SIZE:
+    if len(body) > MAX_CHECKED_BYTES:
         return None
     try:
-        with collecting_later():
+        with pause_gc():
             value = from_json(body)
         message = JSONRPCMessage.model_validate(value).root
     except ValueError:
@@ -193,35 +193,35 @@ def content_type(response: httpx.Response) -> str:
     return str(response.headers.get("content-type", "")).lower()
 
 
-async def read_body(response: httpx.Response, limit: int = faults.MESSAGE_LIMIT) -> bytes | None:
+async def read_body(response: httpx.Response, max_bytes: int = faults.MAX_MESSAGE_BYTES) -> bytes | None:
     """Read and decode a body; None if it has more than `limit` bytes."""
     parts, size = [], 0
     async for part in response.aiter_bytes():
         size += len(part)
-        if size > limit:
+        if size > max_bytes:
             return None
         parts.append(part)
     return b"".join(parts)
 
 
-async def emptied(response: httpx.Response) -> httpx.Response:
+async def discard_body(response: httpx.Response) -> httpx.Response:
     """Return `response` without its body; its connection is reused if the body is short."""
-    await read_body(response, UNREAD_LIMIT)
+    await read_body(response, MAX_DISCARDED_BYTES)
     await response.aclose()
-    return with_body(response, b"")
+    return replace_body(response, b"")
 
 
-def with_body(response: httpx.Response, body: bytes | McpEventStream) -> httpx.Response:
+def replace_body(response: httpx.Response, body: bytes | McpEventStream) -> httpx.Response:
     """Return `response` with another body, decoded."""
-    headers = [(name, value) for name, value in response.headers.multi_items() if name not in OF_THE_BODY]
-    given = {"content": body} if isinstance(body, bytes) else {"stream": body}
-    changed = httpx.Response(response.status_code, headers=headers, request=response.request, **given)
+    headers = [(name, value) for name, value in response.headers.multi_items() if name not in BODY_HEADERS]
+    new_body = {"content": body} if isinstance(body, bytes) else {"stream": body}
+    changed = httpx.Response(response.status_code, headers=headers, request=response.request, **new_body)
     changed.next_request = response.next_request
     return changed
 
 
 @cache
-def _trust() -> ssl.SSLContext:
+def _ssl_context() -> ssl.SSLContext:
     """Read the trusted certificates once: for each caller's session that would block the event loop for 30 ms."""
     return httpx.create_ssl_context()
 
@@ -236,16 +236,18 @@ class FaultReportingClient(httpx.AsyncClient):
         **options: as for `httpx.AsyncClient`.
     """
 
-    def __init__(self, config: McpServerConfig, link: Link, elicitations: Elicitations, **options: Any) -> None:
-        super().__init__(limits=LIMITS, verify=_trust(), **options)
-        self.headers["accept-encoding"] = ", ".join(ENCODINGS)
-        self._link = link
+    def __init__(
+        self, config: McpServerConfig, monitor: SessionMonitor, elicitations: Elicitations, **options: Any
+    ) -> None:
+        super().__init__(limits=CONNECTION_LIMITS, verify=_ssl_context(), **options)
+        self.headers["accept-encoding"] = ", ".join(ACCEPTED_ENCODINGS)
+        self._monitor = monitor
         self._elicitations = elicitations
         self._answers_in_posts = config.transport == "http"
-        self._waiting: dict[int | str, Callable[[], object]] = {}
+        self._cancel_callbacks: dict[int | str, Callable[[], object]] = {}
         self._next_stream_at = 0.0
         self._stream_was_opened = False
-        self._streams_refused = 0
+        self._refused_streams = 0
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         """Send one request; a POST always comes back with something the SDK can pass on."""
@@ -254,146 +256,146 @@ class FaultReportingClient(httpx.AsyncClient):
         if request.method == "GET":
             return await self._open_stream(request, **options)
         # A frozen server must not hold up the closing of a session, and through it our shutdown.
-        request.extensions["timeout"] = httpx.Timeout(CLOSING_LIMIT_S).as_dict()
+        request.extensions["timeout"] = httpx.Timeout(CLOSE_TIMEOUT_S).as_dict()
         return await super().send(request, **options)
 
     async def _open_stream(self, request: httpx.Request, **options: Any) -> httpx.Response:
         now = asyncio.get_running_loop().time()
-        early_s = max(0.0, self._next_stream_at - now)
-        self._next_stream_at = now + early_s + STREAM_PAUSE_S
-        await asyncio.sleep(early_s)
+        delay_s = max(0.0, self._next_stream_at - now)
+        self._next_stream_at = now + delay_s + STREAM_INTERVAL_S
+        await asyncio.sleep(delay_s)
         try:
             response = await super().send(request, **options)
         except httpx.RequestError as error:
-            self._fault(faults.in_short(error))
-            self._stream_refused()
+            self._report_fault(faults.describe_http_error(error))
+            self._on_stream_refused()
             raise
         if next_request_within_origin(response) is not None:
-            return await emptied(response)
+            return await discard_body(response)
         if not response.is_success:
             if response.status_code != httpx.codes.METHOD_NOT_ALLOWED:
-                self._stream_refused()
+                self._on_stream_refused()
             return response
-        self._stream_opened()
-        return with_body(response, McpEventStream(response, self._stream_ended))
+        self._on_stream_opened()
+        return replace_body(response, McpEventStream(response, self._on_stream_ended))
 
     async def _post(self, request: httpx.Request, **options: Any) -> httpx.Response:
         message = json.loads(request.content)
         request_id = message.get("id") if "method" in message else None
-        if message.get("method") == CANCELLED:
+        if message.get("method") == CANCELLED_METHOD:
             # One after the other, as the SDK sends what has no answer, many would take too long.
-            self._link.spawn(self._cancel(request, message, **options))
+            self._monitor.start_task(self._send_cancellation(request, message, **options))
             return httpx.Response(httpx.codes.ACCEPTED, request=request)
         if request_id is None:
             return await self._notify(request, **options)
         with anyio.CancelScope() as scope:
-            let_go = self._waiting[request_id] = scope.cancel
+            cancel = self._cancel_callbacks[request_id] = scope.cancel
             try:
                 response = await super().send(request, **options)
-                return await self._checked(request_id, response)
+                return await self._check_response(request_id, response)
             except httpx.RequestError as error:
-                return self._failed(
+                return self._fault_response(
                     request,
                     request_id,
                     faults.TRANSPORT_FAULT,
-                    faults.in_short(error),
-                    executed=faults.executed_after(error),
+                    faults.describe_http_error(error),
+                    executed=faults.execution_status(error),
                 )
             finally:
-                if self._waiting[request_id] == let_go:
-                    del self._waiting[request_id]
-        return self._failed(request, request_id, faults.TRANSPORT_FAULT, faults.ABANDONED, is_news=False)
+                if self._cancel_callbacks[request_id] == cancel:
+                    del self._cancel_callbacks[request_id]
+        return self._fault_response(request, request_id, faults.TRANSPORT_FAULT, faults.ABANDONED, reported=False)
 
-    async def _cancel(self, request: httpx.Request, message: dict[str, Any], **options: Any) -> None:
+    async def _send_cancellation(self, request: httpx.Request, message: dict[str, Any], **options: Any) -> None:
         """Notify the server that a request is cancelled, and abandon the request."""
-        following: httpx.Request | None = request
+        next_request: httpx.Request | None = request
         try:
             for _ in range(1 + self.max_redirects):
-                following = following and next_request_within_origin(await self._notify(following, **options))
+                next_request = next_request and next_request_within_origin(await self._notify(next_request, **options))
         finally:
             # A server that hangs would hold the connection of the cancelled request for minutes.
-            self._waiting.get(message["params"]["requestId"], bool)()
+            self._cancel_callbacks.get(message["params"]["requestId"], bool)()
 
     async def _notify(self, request: httpx.Request, **options: Any) -> httpx.Response:
         """Send a notification; the SDK gets 202 whatever the server answers."""
         # The SDK sends nothing else before this one is through.
-        request.extensions["timeout"] = httpx.Timeout(NOTICE_LIMIT_S).as_dict()
+        request.extensions["timeout"] = httpx.Timeout(NOTIFICATION_TIMEOUT_S).as_dict()
         try:
             response = await super().send(request, **options)
             if next_request_within_origin(response) is not None:
-                return await emptied(response)
-            await emptied(response)
-            if problem := problem_of(response, expects_answer=False):
-                self._fault(problem[1])
+                return await discard_body(response)
+            await discard_body(response)
+            if problem := check_head(response, expects_answer=False):
+                self._report_fault(problem[1])
         except httpx.RequestError as error:
-            self._fault(faults.in_short(error))
+            self._report_fault(faults.describe_http_error(error))
         return httpx.Response(httpx.codes.ACCEPTED, request=request)
 
-    async def _checked(self, request_id: int | str, response: httpx.Response) -> httpx.Response:
+    async def _check_response(self, request_id: int | str, response: httpx.Response) -> httpx.Response:
         if next_request_within_origin(response) is not None:
-            return await emptied(response)
-        problem = problem_of(response, expects_answer=self._answers_in_posts)
+            return await discard_body(response)
+        problem = check_head(response, expects_answer=self._answers_in_posts)
         if problem is None and not self._answers_in_posts:
-            return await emptied(response)
+            return await discard_body(response)
         if problem is None and content_type(response).startswith("text/event-stream"):
-            return with_body(response, self._answering_stream(request_id, response))
+            return replace_body(response, self._response_stream(request_id, response))
         if problem is None:
             body = await read_body(response)
-            problem = await problem_in(body, request_id)
+            problem = await check_body(body, request_id)
             if problem is None and body is not None:
                 await response.aclose()
-                return with_body(response, body)
+                return replace_body(response, body)
         await response.aclose()
         # A server that refuses a request has not begun with it; after a 5xx that is unknown.
         executed = "no" if 300 <= response.status_code < 500 else "maybe"
         code, text = problem or (faults.NOT_MCP, "")
-        return self._failed(
+        return self._fault_response(
             response.request, request_id, code, text, http_status=response.status_code, executed=executed
         )
 
-    def _answering_stream(self, request_id: int | str, response: httpx.Response) -> McpEventStream:
-        def forget() -> None:
-            self._waiting.pop(request_id, None)
+    def _response_stream(self, request_id: int | str, response: httpx.Response) -> McpEventStream:
+        def on_close() -> None:
+            self._cancel_callbacks.pop(request_id, None)
 
-        stream = McpEventStream(response, self._fault, request_id, self._elicitations.arrived_with, forget)
-        self._waiting[request_id] = stream.abandon
+        stream = McpEventStream(response, self._report_fault, request_id, self._elicitations.record_request, on_close)
+        self._cancel_callbacks[request_id] = stream.abandon
         return stream
 
-    def _failed(
-        self, request: httpx.Request, request_id: int | str, code: int, text: str, *, is_news: bool = True, **data: Any
+    def _fault_response(
+        self, request: httpx.Request, request_id: int | str, code: int, text: str, *, reported: bool = True, **data: Any
     ) -> httpx.Response:
         """Answer a request in the server's place: in its POST, or past the event stream that brings answers."""
-        if is_news:
-            self._fault(text)
-        error = faults.error_message(request_id, code, text, **data)
+        if reported:
+            self._report_fault(text)
+        error = faults.jsonrpc_error(request_id, code, text, **data)
         if self._answers_in_posts:
             return httpx.Response(httpx.codes.OK, json=error, request=request)
-        if self._link.requests is None:
-            self._link.lose(text)
+        if self._monitor.pending_requests is None:
+            self._monitor.mark_lost(text)
         else:
-            self._link.requests.answer(request_id, JSONRPCError.model_validate(error))
+            self._monitor.pending_requests.answer(request_id, JSONRPCError.model_validate(error))
         return httpx.Response(httpx.codes.ACCEPTED, request=request)
 
-    def _fault(self, reason: str) -> None:
+    def _report_fault(self, reason: str) -> None:
         """Report a fault, so that a ping checks the session."""
-        logger.bind(server=self._link.server).debug("MCP server {}: {}", self._link.server, reason)
-        self._link.suspect()
+        logger.bind(server=self._monitor.server).debug("MCP server {}: {}", self._monitor.server, reason)
+        self._monitor.request_ping()
 
-    def _stream_opened(self) -> None:
+    def _on_stream_opened(self) -> None:
         """Ask for the tools: news of them may have been sent when there was no stream."""
-        self._streams_refused = 0
+        self._refused_streams = 0
         self._stream_was_opened = True
-        self._link.deaf = False
-        self._link.announce_new_tools()
+        self._monitor.must_poll_tools = False
+        self._monitor.request_tool_list()
 
-    def _stream_refused(self) -> None:
+    def _on_stream_refused(self) -> None:
         """Note when the SDK gives the stream up: from then on the tools are listed again and again instead."""
-        self._streams_refused += 1
-        self._link.deaf = self._stream_was_opened and self._streams_refused >= REFUSALS_TO_BE_DEAF
+        self._refused_streams += 1
+        self._monitor.must_poll_tools = self._stream_was_opened and self._refused_streams >= MAX_STREAM_ATTEMPTS
 
-    def _stream_ended(self, reason: str) -> None:
+    def _on_stream_ended(self, reason: str) -> None:
         """End an SSE session, whose answers came on this stream; streamable HTTP opens it anew."""
         if self._answers_in_posts:
-            self._fault(reason)
+            self._report_fault(reason)
         else:
-            self._link.lose(reason)
+            self._monitor.mark_lost(reason)

@@ -11,8 +11,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from toolweave.config.mcp import McpServerConfig
-from toolweave.servers.connections.oauth import TokenPlace
-from toolweave.servers.connections.sessions.link import Link
+from toolweave.servers.connections.oauth import TokenLocation
+from toolweave.servers.connections.sessions.monitor import SessionMonitor
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from toolweave.servers.connections.sessions.session import McpSession
 
 
-def load() -> None:
+def load_mcp() -> None:
     """Import the MCP libraries."""
     from toolweave.servers.connections.sessions import session  # noqa: F401, PLC0415
 
 
-def open_session(config: McpServerConfig, link: Link) -> "AbstractAsyncContextManager[McpSession]":
+def open_session(config: McpServerConfig, monitor: SessionMonitor) -> "AbstractAsyncContextManager[McpSession]":
     """Open an initialised session; see `session.open_session`."""
     from toolweave.servers.connections.sessions import session  # noqa: PLC0415
 
-    return session.open_session(config, link)
+    return session.open_session(config, monitor)
 
 
 def open_authorization(
-    config: McpServerConfig, place: TokenPlace | None, learn: Callable[[str], None]
+    config: McpServerConfig, location: TokenLocation | None, on_token: Callable[[str], None]
 ) -> "AbstractAsyncContextManager[ServerAuthorization | None]":
     """Open what gives a server's requests their tokens; see `authorization.open_authorization`."""
     from toolweave.servers.connections.oauth import authorization  # noqa: PLC0415
 
-    return authorization.open_authorization(config, place, learn)
+    return authorization.open_authorization(config, location, on_token)
 
 
 async def failed_result(text: str, kind: str) -> "CallToolResult":
     """Build the result that stands for a failed call; see `session.failed_result`."""
     if "toolweave.servers.connections.sessions.session" not in sys.modules:
-        await asyncio.to_thread(load)
+        await asyncio.to_thread(load_mcp)
     from toolweave.servers.connections.sessions import session  # noqa: PLC0415
 
     return session.failed_result(text, kind)

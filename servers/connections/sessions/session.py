@@ -31,32 +31,32 @@ from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import LOOPBACK_HOSTS
 from toolweave.config.settings import load_settings
 from toolweave.errors import ToolError, ToolProtocolError
+from toolweave.invisible_text import visible_text
 from toolweave.servers.connections.context import FAILURE_KEY, CallContext, OnProgress
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import ListedTool
 from toolweave.servers.connections.results import bad_arguments, bad_response, description_text, is_longer, one_line
 from toolweave.servers.connections.sessions import faults
+from toolweave.servers.connections.sessions.elicitations import Elicitations
 from toolweave.servers.connections.sessions.http import FaultReportingClient
-from toolweave.servers.connections.sessions.link import Link, OpenRequests
-from toolweave.servers.connections.sessions.questions import Elicitations
+from toolweave.servers.connections.sessions.monitor import PendingRequests, SessionMonitor
 from toolweave.servers.connections.sessions.stdio import (
     ChildStderr,
-    LogBudget,
+    LogRateLimit,
     Program,
-    answering_server,
-    child_stderr,
-    launch_line,
-    stdio_transport,
+    launch_command,
+    open_child_stderr,
+    open_stdio_transport,
+    run_server,
 )
 from toolweave.servers.core import loading as core
-from toolweave.visible import visible
 
-WANTED_LEVEL: types.LoggingLevel = "info"
-LONGEST_DATA = 4_000
-LONGEST_LOGGER = 100
+LOG_LEVEL: types.LoggingLevel = "info"
+MAX_LOG_DATA_CHARS = 4_000
+MAX_LOGGER_CHARS = 100
 # What is an emergency to a server is at most an error of ours.
-LEVELS = {"debug": "DEBUG", "info": "INFO", "notice": "INFO", "warning": "WARNING"}
-PLAIN_LOGS = {
+LOGURU_LEVELS = {"debug": "DEBUG", "info": "INFO", "notice": "INFO", "warning": "WARNING"}
+PLAIN_LOG_ENV = {
     "FASTMCP_CHECK_FOR_UPDATES": "off",
     "FASTMCP_ENABLE_RICH_LOGGING": "false",
     "FASTMCP_SHOW_SERVER_BANNER": "false",
@@ -66,13 +66,13 @@ REQUEST_TIMEOUT_S = 10.0
 STREAM_TIMEOUT_S = 300.0
 
 
-async def ask_for_messages(session: ClientSession) -> None:
+async def request_log_messages(session: ClientSession) -> None:
     """Set the level of a server's log messages; a server that refuses sends what it likes."""
     capabilities = session.get_server_capabilities()
     if capabilities is None or capabilities.logging is None:
         return
     try:
-        await session.set_logging_level(WANTED_LEVEL)
+        await session.set_logging_level(LOG_LEVEL)
     except (McpError, ValidationError) as error:
         logger.debug("an MCP server does not let its log level be set: {}", type(error).__name__)
 
@@ -84,18 +84,18 @@ class SupervisedClient(MultiServerMCPClient):
     lines of our log and expand `${NAME}` in env values from our own environment. It knows no servers in this process.
     """
 
-    def __init__(self, config: McpServerConfig, link: Link, elicitations: Elicitations) -> None:
-        self._link = link
+    def __init__(self, config: McpServerConfig, monitor: SessionMonitor, elicitations: Elicitations) -> None:
+        self._monitor = monitor
         self._elicitations = elicitations
         self._config = config
-        self._log_budget = LogBudget(burst=50, per_s=10)
-        self._budget = LogBudget(burst=50, per_s=5)
+        self._log_limit = LogRateLimit(burst=50, per_s=10)
+        self._message_limit = LogRateLimit(burst=50, per_s=5)
         super().__init__({config.name: self._connection()})
 
     @asynccontextmanager
     async def session(self, server_name: str, *, auto_initialize: bool = True) -> AsyncIterator[ClientSession]:
         """Open a session as the adapter does, with the server's process if it is ours to start."""
-        config, link = self._config, self._link
+        config, monitor = self._config, self._monitor
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
             session: ClientSession
@@ -105,33 +105,33 @@ class SupervisedClient(MultiServerMCPClient):
                 session = await enter(core.open_in_process_session(settings, self._session_options()))
             elif config.transport == "stdio":
                 program = await asyncio.to_thread(self._program)
-                stderr = await enter(self._its_stderr())
-                read, write = await enter(stdio_transport(program, stderr, link))
+                stderr = await enter(self._child_stderr())
+                read, write = await enter(open_stdio_transport(program, stderr, monitor))
                 session = await enter(ClientSession(read, write, **self._session_options()))
             else:
                 if config.spawn:
                     program = await asyncio.to_thread(self._program)
-                    output = await enter(self._its_stderr())
-                    await enter(answering_server(program, config.url or "", output, link))
+                    output = await enter(self._child_stderr())
+                    await enter(run_server(program, config.url or "", output, monitor))
                 session = await enter(super().session(server_name, auto_initialize=False))
             if auto_initialize:
                 await session.initialize()
             yield session
 
     @asynccontextmanager
-    async def _its_stderr(self) -> AsyncIterator[IO[bytes]]:
+    async def _child_stderr(self) -> AsyncIterator[IO[bytes]]:
         reader: ChildStderr | None = None
         try:
-            async with child_stderr(self._config.name, self._link.redaction) as (for_child, reader):
-                yield for_child
+            async with open_child_stderr(self._config.name, self._monitor.redaction) as (child_end, reader):
+                yield child_end
         finally:
-            self._link.last_words = reader.last_words if reader is not None else ""
+            self._monitor.stderr_tail = reader.tail if reader is not None else ""
 
     def _program(self) -> Program:
         config = self._config
-        env = get_default_environment() | PLAIN_LOGS | config.env
-        line = launch_line(config.command or "", config.args, cwd=config.cwd, search_path=env.get("PATH"))
-        return Program(line, env, config.cwd)
+        env = get_default_environment() | PLAIN_LOG_ENV | config.env
+        command = launch_command(config.command or "", config.args, cwd=config.cwd, search_path=env.get("PATH"))
+        return Program(command, env, config.cwd)
 
     def _connection(self) -> Connection:
         config = self._config
@@ -141,7 +141,7 @@ class SupervisedClient(MultiServerMCPClient):
             "transport": config.transport,
             "url": config.url,
             "headers": dict(config.headers),
-            "auth": self._link.authorization,
+            "auth": self._monitor.authorization,
             "timeout": REQUEST_TIMEOUT_S,
             "sse_read_timeout": STREAM_TIMEOUT_S,
             "httpx_client_factory": self._http_client,
@@ -165,7 +165,7 @@ class SupervisedClient(MultiServerMCPClient):
     ) -> httpx.AsyncClient:
         return FaultReportingClient(
             self._config,
-            self._link,
+            self._monitor,
             self._elicitations,
             # As text, httpx would take ASCII only.
             headers=[(name.encode(), value.encode("latin-1")) for name, value in (headers or {}).items()],
@@ -181,82 +181,84 @@ class SupervisedClient(MultiServerMCPClient):
         if isinstance(message, types.ServerNotification) and isinstance(
             message.root, types.ToolListChangedNotification
         ):
-            self._link.announce_new_tools()
-        elif isinstance(message, Exception) and (left_out := self._budget.admit()) is not None:
+            self._monitor.request_tool_list()
+        elif isinstance(message, Exception) and (suffix := self._message_limit.admit()) is not None:
             # An answer that comes after its caller was gone arrives here as a RuntimeError, which quotes it.
             late = isinstance(message, RuntimeError)
-            text = "nobody waits for it" if late else self._link.redaction.sanitize(faults.describe(message))
+            text = "nobody waits for it" if late else self._monitor.redaction.sanitize(faults.describe_errors(message))
             logger.bind(server=self._config.name).log(
                 "DEBUG" if late else "WARNING",
                 "MCP server {} sent a message nobody can use: {}{}",
                 self._config.name,
                 text,
-                left_out,
+                suffix,
             )
 
     async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
         """Write a message of the server, whatever its data are, into our log, as many as the budget admits."""
-        left_out, data = self._log_budget.admit(), params.data
-        if left_out is None:
+        suffix, data = self._log_limit.admit(), params.data
+        if suffix is None:
             return
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
         logger.bind(server=self._config.name, mcp_level=params.level).log(
-            LEVELS.get(params.level, "ERROR"),
+            LOGURU_LEVELS.get(params.level, "ERROR"),
             "MCP server {}{}: {}{}",
             self._config.name,
-            f" {self._shown(params.logger)[:LONGEST_LOGGER]}" if params.logger else "",
-            self._shown(text[:LONGEST_DATA]),
-            left_out,
+            f" {self._log_text(params.logger)[:MAX_LOGGER_CHARS]}" if params.logger else "",
+            self._log_text(text[:MAX_LOG_DATA_CHARS]),
+            suffix,
         )
 
-    def _shown(self, text: str) -> str:
+    def _log_text(self, text: str) -> str:
         # Only then is it cut: of a secret that was cut in two, nothing would find the first half.
-        return self._link.redaction.sanitize(visible(text))
+        return self._monitor.redaction.sanitize(visible_text(text))
 
 
-LONGEST_NAME = 128
-LONGEST_META = 4_000
-HINTS = set(types.ToolAnnotations.model_fields)
-NO_PARAMETERS = "Its parameters are too many to be described here."
-MOST_SCHEMA_CHARS = 100_000
-DEEPEST_SCHEMA = 40
-LONGEST_REFUSAL = 2_000
-REFUSALS = (types.INVALID_PARAMS, types.METHOD_NOT_FOUND)
+MAX_NAME_CHARS = 128
+MAX_META_CHARS = 4_000
+HINT_NAMES = set(types.ToolAnnotations.model_fields)
+NO_PARAMETERS_TEXT = "Its parameters are too many to be described here."
+MAX_SCHEMA_CHARS = 100_000
+MAX_SCHEMA_DEPTH = 40
+MAX_REFUSAL_CHARS = 2_000
+REFUSAL_CODES = (types.INVALID_PARAMS, types.METHOD_NOT_FOUND)
 """Codes of a server that understood a request and declines it: unknown tool, wrong arguments."""
-MOST_PAGES = 200
-MANY_TOOLS = 100
-NOTICE_LIMIT_S = 1.0
+MAX_PAGES = 200
+MAX_INLINE_TOOLS = 100
+NOTIFICATION_TIMEOUT_S = 1.0
 _DEFINITIONS = ("$defs", "definitions")
 
 
 class McpSession:
     """An initialised session; its methods raise only our own errors."""
 
-    def __init__(self, session: ClientSession, link: Link, elicitations: Elicitations) -> None:
-        self.link = link
-        self.turn = elicitations.turn
+    def __init__(self, session: ClientSession, monitor: SessionMonitor, elicitations: Elicitations) -> None:
+        self.monitor = monitor
+        self.call_slot = elicitations.call_slot
         self._session = session
         self._elicitations = elicitations
-        self._requests = link.requests = OpenRequests(session, lambda: link.lose("the server closed the connection"))
-        self._listing = Listing(link.server, link.redaction)
+        self._requests = monitor.pending_requests = PendingRequests(
+            session, lambda: monitor.mark_lost("the server closed the connection")
+        )
+        self._tool_lists = ToolLists(monitor.server, monitor.redaction)
         self._tools: tuple[ListedTool, ...] = ()
-        self._checked: dict[str, ListedTool] = {}
+        self._output_tools: dict[str, ListedTool] = {}
 
     @property
     def is_busy(self) -> bool:
         """Return whether a tool call is waiting for its answer."""
-        return self._elicitations.has_calls
+        return self._elicitations.has_pending_calls
 
     async def initialize(self) -> None:
         """Initialise the session, and ask the server for its log messages."""
         try:
-            await self.link.race(self._session.initialize())
+            await self.monitor.run_until_lost(self._session.initialize())
         except Exception as error:
             # Before its process ends because of it, which is the lesser reason.
-            self.link.declined = faults.declines_caller(error)
-            self.link.lose(faults.describe(error))
+            self.monitor.is_rejected = faults.is_session_rejection(error)
+            self.monitor.mark_lost(faults.describe_errors(error))
             raise
-        self.link.spawn(ask_for_messages(self._session))
+        self.monitor.start_task(request_log_messages(self._session))
 
     async def list_tools(self) -> tuple[ListedTool, ...]:
         """List all tools in the server's order; a server without the tools capability has none.
@@ -264,31 +266,31 @@ class McpSession:
         Raises:
             ToolError: the server did not answer with tools.
         """
-        specs: list[ListedTool] = []
+        tools: list[ListedTool] = []
         cursor: str | None = None
         try:
-            for _ in range(MOST_PAGES):
+            for _ in range(MAX_PAGES):
                 page = await self._session.list_tools(
                     params=types.PaginatedRequestParams(cursor=cursor) if cursor else None
                 )
-                if len(page.tools) > MANY_TOOLS:
-                    specs += await asyncio.to_thread(self._listing.specs, page.tools)
+                if len(page.tools) > MAX_INLINE_TOOLS:
+                    tools += await asyncio.to_thread(self._tool_lists.listed_tools, page.tools)
                 else:
-                    specs += self._listing.specs(page.tools)
+                    tools += self._tool_lists.listed_tools(page.tools)
                 cursor = page.nextCursor
                 if not cursor:
-                    if self._tools != tuple(specs):  # else those that have compiled schemas stay
-                        self._tools = tuple(specs)
-                        self._checked = {spec.name: spec for spec in specs if spec.output_schema is not None}
+                    if self._tools != tuple(tools):  # else those that have compiled schemas stay
+                        self._tools = tuple(tools)
+                        self._output_tools = {tool.name: tool for tool in tools if tool.output_schema is not None}
                     return self._tools
         except Exception as error:
             if isinstance(error, McpError) and error.error.code == types.METHOD_NOT_FOUND:
                 return ()
-            self.link.declined = faults.declines_caller(error)
-            self.link.lose(f"it cannot list its tools: {faults.describe(error)}")
-            raise faults.classify(error, self.link.server) from error
-        self.link.lose(f"its tool list has more than {MOST_PAGES} pages")
-        raise bad_response(self.link.server)
+            self.monitor.is_rejected = faults.is_session_rejection(error)
+            self.monitor.mark_lost(f"it cannot list its tools: {faults.describe_errors(error)}")
+            raise faults.to_tool_error(error, self.monitor.server) from error
+        self.monitor.mark_lost(f"its tool list has more than {MAX_PAGES} pages")
+        raise bad_response(self.monitor.server)
 
     async def ping(self) -> None:
         """Ask for a sign of life; an answer that is an error is one, too.
@@ -299,24 +301,24 @@ class McpSession:
         try:
             await self._session.send_ping()
         except Exception as error:
-            if faults.is_sign_of_life(error):
+            if faults.is_server_error(error):
                 return
-            self.link.lose(faults.describe(error))
-            raise faults.classify(error, self.link.server) from error
+            self.monitor.mark_lost(faults.describe_errors(error))
+            raise faults.to_tool_error(error, self.monitor.server) from error
 
-    async def call(self, tool: str, arguments: dict[str, Any], context: CallContext) -> types.CallToolResult:
+    async def call_tool(self, tool: str, arguments: dict[str, Any], context: CallContext) -> types.CallToolResult:
         """Call one tool. When cancelled, the server is notified (mcp.md 3.2).
 
         Raises:
             ToolError: the call could not be carried out.
         """
         meta = context.meta()
-        if problem := unsendable({"arguments": arguments, "meta": meta}):
-            raise bad_arguments(self.link.server, tool, problem=problem)
+        if problem := serialization_problem({"arguments": arguments, "meta": meta}):
+            raise bad_arguments(self.monitor.server, tool, problem=problem)
         # Nothing runs between here and the use of the number.
         request_id = self._requests.next_id
         try:
-            with self._elicitations.during(request_id, context.answers) as call:
+            with self._elicitations.track_call(request_id, context.answers) as call:
                 params = types.CallToolRequestParams(
                     name=tool, arguments=arguments, _meta=types.RequestParams.Meta(**meta)
                 )
@@ -325,37 +327,37 @@ class McpSession:
                     types.CallToolResult,
                     progress_callback=self._progress_callback(context.on_progress),
                 )
-                result = call.with_questions(result)
+                result = call.attach_questions(result)
         except asyncio.CancelledError:
-            if not self.link.is_lost:
-                self.link.spawn(self._notify_cancelled(request_id))
+            if not self.monitor.is_lost:
+                self.monitor.start_task(self._notify_cancelled(request_id))
             raise
         except Exception as error:
-            if not (isinstance(error, McpError) and error.error.code in REFUSALS):
-                raise self._failure(error, tool) from error
-            result = failed_result(error.error.message[:LONGEST_REFUSAL], "tool")
-        if not result.isError and (problems := await self._misfits(tool, result.structuredContent)):
-            misfit = RuntimeError(f"its structured content does not fit its output schema: {'; '.join(problems)}")
-            raise self._failure(misfit, tool) from misfit
-        self.link.overdue = 0
-        self.link.heard()
+            if not (isinstance(error, McpError) and error.error.code in REFUSAL_CODES):
+                raise self._tool_error(error, tool) from error
+            result = failed_result(error.error.message[:MAX_REFUSAL_CHARS], "tool")
+        if not result.isError and (problems := await self._output_problems(tool, result.structuredContent)):
+            mismatch = RuntimeError(f"its structured content does not fit its output schema: {'; '.join(problems)}")
+            raise self._tool_error(mismatch, tool) from mismatch
+        self.monitor.overdue_calls = 0
+        self.monitor.record_response()
         return result
 
-    def _failure(self, error: Exception, tool: str) -> ToolError:
+    def _tool_error(self, error: Exception, tool: str) -> ToolError:
         if faults.ends_session(error):
-            self.link.lose(faults.describe(error))
-        failure = faults.classify(error, self.link.server, tool)
+            self.monitor.mark_lost(faults.describe_errors(error))
+        failure = faults.to_tool_error(error, self.monitor.server, tool)
         if isinstance(failure, ToolProtocolError):
-            self.link.overdue = 0
+            self.monitor.overdue_calls = 0
         return failure
 
-    async def _misfits(self, tool: str, structured: dict[str, Any] | None) -> list[str]:
+    async def _output_problems(self, tool: str, structured: dict[str, Any] | None) -> list[str]:
         """Check a structured result (MCP 2025-11-25, tools, output schema).
 
         The SDK does the same with every call anew, judging the schema itself each time, and with expressions that a
         server can make run for minutes.
         """
-        spec = self._checked.get(tool)
+        spec = self._output_tools.get(tool)
         if spec is None:
             return []
         if structured is None:
@@ -367,21 +369,21 @@ class McpSession:
             return None
 
         async def callback(progress: float, total: float | None, message: str | None) -> None:
-            on_progress(progress, total, self.link.redaction.redact_credentials(message))
+            on_progress(progress, total, self.monitor.redaction.redact_credentials(message))
 
         return callback
 
     async def _notify_cancelled(self, request_id: int) -> None:
         params = types.CancelledNotificationParams(requestId=request_id, reason="the caller no longer waits")
         with contextlib.suppress(TimeoutError, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            async with asyncio.timeout(NOTICE_LIMIT_S):
+            async with asyncio.timeout(NOTIFICATION_TIMEOUT_S):
                 await self._session.send_notification(
                     types.ClientNotification(types.CancelledNotification(params=params))
                 )
 
 
 @asynccontextmanager
-async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[McpSession]:
+async def open_session(config: McpServerConfig, monitor: SessionMonitor) -> AsyncIterator[McpSession]:
     """Connect to a server and initialise; enter and leave it in the same task.
 
     Raises:
@@ -389,15 +391,15 @@ async def open_session(config: McpServerConfig, link: Link) -> AsyncIterator[Mcp
             of the transport reaches the block as CancelledError.
     """
     try:
-        elicitations = Elicitations(config, link.redaction)
-        client = SupervisedClient(config, link, elicitations)
-        async with client.session(config.name, auto_initialize=False) as opened:
-            session = McpSession(opened, link, elicitations)
+        elicitations = Elicitations(config, monitor.redaction)
+        client = SupervisedClient(config, monitor, elicitations)
+        async with client.session(config.name, auto_initialize=False) as client_session:
+            session = McpSession(client_session, monitor, elicitations)
             await session.initialize()
             yield session
     except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
-        link.declined = link.declined or faults.declines_caller(error)
-        link.lose(faults.describe(error))
+        monitor.is_rejected = monitor.is_rejected or faults.is_session_rejection(error)
+        monitor.mark_lost(faults.describe_errors(error))
         raise
 
 
@@ -408,7 +410,7 @@ def failed_result(text: str, kind: str) -> types.CallToolResult:
     )
 
 
-def unsendable(message: dict[str, Any]) -> str | None:
+def serialization_problem(message: dict[str, Any]) -> str | None:
     """Say why the SDK could not write `message`; it would find out in its writer and take the session down."""
     try:
         to_json(message)
@@ -418,7 +420,7 @@ def unsendable(message: dict[str, Any]) -> str | None:
     return None
 
 
-class Listing:
+class ToolLists:
     """The tool lists of one session; a warning that was given for one is not repeated for the next."""
 
     def __init__(self, server: str, redaction: Redaction) -> None:
@@ -426,27 +428,27 @@ class Listing:
         self._redaction = redaction
         self._warned: set[str] = set()
 
-    def specs(self, tools: Iterable[types.Tool]) -> list[ListedTool]:
+    def listed_tools(self, tools: Iterable[types.Tool]) -> list[ListedTool]:
         """Return the tools that can be offered, in the server's order; takes some 80 µs per tool."""
-        return [self._spec(tool) for tool in tools if self._has_a_name(tool)]
+        return [self._listed_tool(tool) for tool in tools if self._has_valid_name(tool)]
 
-    def _has_a_name(self, tool: types.Tool) -> bool:
-        if tool.name.strip() and len(tool.name) <= LONGEST_NAME and tool.name.isprintable():
+    def _has_valid_name(self, tool: types.Tool) -> bool:
+        if tool.name.strip() and len(tool.name) <= MAX_NAME_CHARS and tool.name.isprintable():
             return True
-        self._warn(f"a tool named {one_line(tool.name)[:LONGEST_NAME]!r} is left out: that is no name for a tool")
+        self._warn(f"a tool named {one_line(tool.name)[:MAX_NAME_CHARS]!r} is left out: that is no name for a tool")
         return False
 
-    def _spec(self, tool: types.Tool) -> ListedTool:
+    def _listed_tool(self, tool: types.Tool) -> ListedTool:
         # Cut only then: nothing finds the first half of a credential.
         description = description_text(self._redaction.redact_credentials(tool.description))
         try:
-            schema = shown_schema(self._redaction.redact_credentials(tool.inputSchema))
+            schema = schema_for_model(self._redaction.redact_credentials(tool.inputSchema))
         except SchemaTooLarge as error:
             self._warn(
                 f"the tool {tool.name} is offered without its schema, and its arguments are not checked: {error}"
             )
-            schema, description = {"type": "object"}, f"{description} {NO_PARAMETERS}".strip()
-        hints = tool.annotations.model_dump(include=HINTS, exclude_none=True) if tool.annotations else {}
+            schema, description = {"type": "object"}, f"{description} {NO_PARAMETERS_TEXT}".strip()
+        hints = tool.annotations.model_dump(include=HINT_NAMES, exclude_none=True) if tool.annotations else {}
         return ListedTool(
             name=tool.name,
             description=description or None,
@@ -455,7 +457,7 @@ class Listing:
                 name: one_line(hint) if isinstance(hint, str) else hint
                 for name, hint in self._redaction.redact_credentials(hints).items()
             },
-            meta=None if is_longer(tool.meta, LONGEST_META) else self._redaction.redact_credentials(tool.meta),
+            meta=None if is_longer(tool.meta, MAX_META_CHARS) else self._redaction.redact_credentials(tool.meta),
             output_schema=tool.outputSchema,
             server=self._server,
         )
@@ -470,7 +472,7 @@ class SchemaTooLarge(ValueError):
     """A schema has more text or depth than a model should get."""
 
 
-def shown_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+def schema_for_model(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a tool's schema for the model, every text in it visible and every reference replaced.
 
     Clients of endpoints replace references, too, but fail with one that leads nowhere and never end with many that
@@ -480,22 +482,22 @@ def shown_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
         SchemaTooLarge: it has more than a model should get.
     """
     shown = {key: part for key, part in schema.items() if key not in _DEFINITIONS}
-    return _Copier(schema).copy_mapping(shown, 1)
+    return _SchemaCopier(schema).copy_mapping(shown, 1)
 
 
-class _Copier:
+class _SchemaCopier:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
-        self._left = MOST_SCHEMA_CHARS
-        self._following: list[str] = []
+        self._chars_left = MAX_SCHEMA_CHARS
+        self._open_references: list[str] = []
 
     def copy(self, value: Any, depth: int) -> Any:
-        if depth > DEEPEST_SCHEMA:
-            raise SchemaTooLarge(f"it is nested more than {DEEPEST_SCHEMA} levels deep")
-        self._spend(2)
+        if depth > MAX_SCHEMA_DEPTH:
+            raise SchemaTooLarge(f"it is nested more than {MAX_SCHEMA_DEPTH} levels deep")
+        self._count_chars(2)
         if isinstance(value, str):
-            self._spend(len(value))
-            return visible(value)
+            self._count_chars(len(value))
+            return visible_text(value)
         if isinstance(value, Mapping):
             return self.copy_mapping(value, depth)
         if isinstance(value, list | tuple):
@@ -506,10 +508,10 @@ class _Copier:
         reference = part.get("$ref")
         if not isinstance(reference, str):
             return {self.copy(str(key), depth): self.copy(inner, depth + 1) for key, inner in part.items()}
-        target = None if reference in self._following else self._target(reference)
-        self._following.append(reference)
+        target = None if reference in self._open_references else self._target(reference)
+        self._open_references.append(reference)
         found = self.copy_mapping(target, depth + 1) if isinstance(target, Mapping) else {}
-        self._following.pop()
+        self._open_references.pop()
         return found | self.copy_mapping({key: inner for key, inner in part.items() if key != "$ref"}, depth)
 
     def _target(self, reference: str) -> Any:
@@ -519,7 +521,7 @@ class _Copier:
             part = part.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(part, Mapping) else None
         return part
 
-    def _spend(self, characters: int) -> None:
-        self._left -= characters
-        if self._left < 0:
-            raise SchemaTooLarge(f"it has more than {MOST_SCHEMA_CHARS} characters")
+    def _count_chars(self, characters: int) -> None:
+        self._chars_left -= characters
+        if self._chars_left < 0:
+            raise SchemaTooLarge(f"it has more than {MAX_SCHEMA_CHARS} characters")

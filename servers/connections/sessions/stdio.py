@@ -32,27 +32,27 @@ from mcp.types import ErrorData, JSONRPCError, JSONRPCMessage
 from pydantic_core import from_json
 
 from toolweave.errors import ServerUnavailable
-from toolweave.json_values import collecting_later
-from toolweave.redact import TAIL
+from toolweave.json_values import pause_gc
+from toolweave.redact import CUT_MARGIN_CHARS
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.sessions.faults import OVERSIZE, TOO_LARGE, MessageSplitter, Oversize, within_limits
-from toolweave.servers.connections.sessions.link import Link
+from toolweave.servers.connections.sessions.faults import OVERSIZE, TOO_LARGE, MessageSplitter, Oversize, limit_values
+from toolweave.servers.connections.sessions.monitor import SessionMonitor
 
-GRACE_S = 2.0
-LEFT_BEHIND_S = 0.5
-LOOK_EVERY_S = 0.05
-READ_SIZE = 256 * 1024
-MOST_LINES = 100
-LONG_LINE = 16 * 1024
+EXIT_TIMEOUT_S = 2.0
+GROUP_EXIT_TIMEOUT_S = 0.5
+POLL_INTERVAL_S = 0.05
+READ_BYTES = 256 * 1024
+MAX_LINES_PER_WRITE = 100
+LARGE_LINE_BYTES = 16 * 1024
 LINE_END = re.compile(rb"\n")
-LAST_WORDS_S = 0.05
+OUTPUT_END_TIMEOUT_S = 0.05
 """How long the end of the output and the end of the process wait for each other: one says why, the other what."""
-Received = SessionMessage | Exception
-NOBODY_LISTENS = (anyio.ClosedResourceError, anyio.BrokenResourceError)
-LONGEST_LINE = 8_192
-LAST_LINES = 5
-CLOSING_WAIT_S = 0.2
-GUARD_TEST_S = 5.0
+Incoming = SessionMessage | Exception
+RECEIVER_CLOSED_ERRORS = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+MAX_STDERR_LINE_BYTES = 8_192
+STDERR_TAIL_LINES = 5
+STDERR_END_TIMEOUT_S = 0.2
+SETPRIV_TIMEOUT_S = 5.0
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -60,19 +60,14 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 class Program:
     """What to start: the words of the command line, its whole environment, its working directory."""
 
-    line: list[str] = field(repr=False)
+    command: list[str] = field(repr=False)
     env: dict[str, str] = field(repr=False)
     cwd: str | None = None
 
 
 @asynccontextmanager
-async def running(
-    program: Program,
-    *,
-    stdin: IO[bytes] | int,
-    stdout: IO[bytes],
-    stderr: IO[bytes],
-    dismiss: Callable[[Process], object],
+async def run_program(
+    program: Program, *, stdin: IO[bytes] | int, stdout: IO[bytes], stderr: IO[bytes], stop: Callable[[Process], object]
 ) -> AsyncIterator[Process]:
     """Start a program in a process group of its own and end the group with the block.
 
@@ -83,7 +78,7 @@ async def running(
         OSError: the program cannot be started.
     """
     process = await asyncio.create_subprocess_exec(
-        *program.line,
+        *program.command,
         env=program.env,
         cwd=program.cwd,
         stdin=stdin,
@@ -95,46 +90,46 @@ async def running(
         yield process
     finally:
         try:
-            dismiss(process)
+            stop(process)
             # A process that was stopped would not notice.
-            send_to_group(process, signal.SIGCONT)
-            if not await has_ended(process, GRACE_S):
-                send_to_group(process, signal.SIGTERM)
-            if await has_ended(process, GRACE_S):
-                await _end_what_it_left(process)
+            signal_group(process, signal.SIGCONT)
+            if not await wait_for_exit(process, EXIT_TIMEOUT_S):
+                signal_group(process, signal.SIGTERM)
+            if await wait_for_exit(process, EXIT_TIMEOUT_S):
+                await _terminate_group(process)
         finally:
-            send_to_group(process, signal.SIGKILL)
+            signal_group(process, signal.SIGKILL)
             await process.wait()
 
 
-async def has_ended(process: Process, limit_s: float) -> bool:
+async def wait_for_exit(process: Process, timeout_s: float) -> bool:
     """Wait for a process, at most `limit_s`; say whether it has ended."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(limit_s):
+        async with asyncio.timeout(timeout_s):
             await process.wait()
     return process.returncode is not None
 
 
-async def _end_what_it_left(process: Process) -> None:
-    if not send_to_group(process, signal.SIGTERM):
+async def _terminate_group(process: Process) -> None:
+    if not signal_group(process, signal.SIGTERM):
         return
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(LEFT_BEHIND_S):
+        async with asyncio.timeout(GROUP_EXIT_TIMEOUT_S):
             # They are not our children: no signal announces their end.
-            while send_to_group(process, 0):  # noqa: ASYNC110
-                await asyncio.sleep(LOOK_EVERY_S)
+            while signal_group(process, 0):  # noqa: ASYNC110
+                await asyncio.sleep(POLL_INTERVAL_S)
 
 
-def send_to_group(process: Process, number: int) -> bool:
+def signal_group(process: Process, signal_number: int) -> bool:
     """Signal a process and what it started; say whether any of them is left."""
     try:
-        os.killpg(process.pid, number)
+        os.killpg(process.pid, signal_number)
     except (ProcessLookupError, PermissionError):
         return False
     return True
 
 
-def how_it_ended(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Describe a return code in words; negative ones are signals."""
     if code >= 0:
         return f"its process ended with exit code {code}"
@@ -145,29 +140,29 @@ def how_it_ended(code: int) -> str:
 
 
 @asynccontextmanager
-async def stdio_transport(
-    program: Program, stderr: IO[bytes], link: Link
-) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Received], MemoryObjectSendStream[SessionMessage]]]:
+async def open_stdio_transport(
+    program: Program, stderr: IO[bytes], monitor: SessionMonitor
+) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]]:
     """Start a server and yield the streams for its session; the link is lost when the child is gone.
 
     Raises:
         OSError: the program cannot be started.
     """
-    received, incoming = anyio.create_memory_object_stream[Received](0)
+    received, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
     async with AsyncExitStack() as stack:
         for stream in (received, incoming, outgoing, to_send):
             stack.enter_context(stream)
-        reader, its_stdout = await _inlet(stack)
-        writer, its_stdin = await _outlet(stack)
+        reader, child_stdout = await _open_output_pipe(stack)
+        writer, child_stdin = await _open_input_pipe(stack)
         process = await stack.enter_async_context(
-            running(program, stdin=its_stdin, stdout=its_stdout, stderr=stderr, dismiss=lambda _: writer.close())
+            run_program(program, stdin=child_stdin, stdout=child_stdout, stderr=stderr, stop=lambda _: writer.close())
         )
-        for its_end in (its_stdin, its_stdout, stderr):
-            its_end.close()
-        reading = link.spawn(_receive(reader, received, process, link))
-        writing = link.spawn(_transmit(to_send, writer, link))
-        waiting = link.spawn(_report_exit(process, link, reading))
+        for child_end in (child_stdin, child_stdout, stderr):
+            child_end.close()
+        reading = monitor.start_task(_receive_messages(reader, received, process, monitor))
+        writing = monitor.start_task(_send_messages(to_send, writer, monitor))
+        waiting = monitor.start_task(_report_exit(process, monitor, reading))
         try:
             yield incoming, outgoing
         finally:
@@ -177,50 +172,50 @@ async def stdio_transport(
             waiting.cancel()
 
 
-async def _inlet(stack: AsyncExitStack) -> tuple[asyncio.StreamReader, IO[bytes]]:
+async def _open_output_pipe(stack: AsyncExitStack) -> tuple[asyncio.StreamReader, IO[bytes]]:
     """Make the pipe for a child's output; return our end and the child's.
 
     The pipes are not asyncio's: of those, uvloop leaves a second copy open in the child, whose end it hides from us.
     """
-    ours, its = os.pipe()
-    its_end = stack.enter_context(os.fdopen(its, "wb", buffering=0))
+    our_fd, child_fd = os.pipe()
+    child_end = stack.enter_context(os.fdopen(child_fd, "wb", buffering=0))
     reader = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", buffering=0)
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(our_fd, "rb", buffering=0)
     )
     stack.callback(transport.close)
-    return reader, its_end
+    return reader, child_end
 
 
-async def _outlet(stack: AsyncExitStack) -> tuple[asyncio.StreamWriter, IO[bytes]]:
+async def _open_input_pipe(stack: AsyncExitStack) -> tuple[asyncio.StreamWriter, IO[bytes]]:
     """Make the pipe for a child's input; return our end and the child's."""
-    its, ours = os.pipe()
-    its_end = stack.enter_context(os.fdopen(its, "rb", buffering=0))
+    child_fd, our_fd = os.pipe()
+    child_end = stack.enter_context(os.fdopen(child_fd, "rb", buffering=0))
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.connect_write_pipe(
-        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(ours, "wb", buffering=0)
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(our_fd, "wb", buffering=0)
     )
     stack.callback(transport.abort)
-    return asyncio.StreamWriter(transport, protocol, None, loop), its_end
+    return asyncio.StreamWriter(transport, protocol, None, loop), child_end
 
 
-async def _receive(
-    reader: asyncio.StreamReader, received: MemoryObjectSendStream[Received], process: Process, link: Link
+async def _receive_messages(
+    reader: asyncio.StreamReader, received: MemoryObjectSendStream[Incoming], process: Process, monitor: SessionMonitor
 ) -> None:
-    lines = MessageSplitter(LINE_END, longest_end=1)
+    lines = MessageSplitter(LINE_END, max_end_bytes=1)
     with received:
-        while data := await reader.read(READ_SIZE):
+        while data := await reader.read(READ_BYTES):
             for line in lines.feed(data):
-                message = await _message(line)
+                message = await _parse_line(line)
                 if message is not None:
-                    with contextlib.suppress(*NOBODY_LISTENS):
+                    with contextlib.suppress(*RECEIVER_CLOSED_ERRORS):
                         await received.send(message)
-        if await has_ended(process, LAST_WORDS_S) and process.returncode is not None:
-            link.lose(how_it_ended(process.returncode))
+        if await wait_for_exit(process, OUTPUT_END_TIMEOUT_S) and process.returncode is not None:
+            monitor.mark_lost(describe_exit(process.returncode))
 
 
-async def _message(line: bytes | Oversize) -> Received | None:
-    line = await within_limits(line)
+async def _parse_line(line: bytes | Oversize) -> Incoming | None:
+    line = await limit_values(line)
     if isinstance(line, Oversize):
         if line.request_id is None:
             return ValueError(TOO_LARGE)
@@ -230,44 +225,44 @@ async def _message(line: bytes | Oversize) -> Received | None:
         return None
     try:
         # Parsed first: validating JSON text, pydantic reads it once for each kind of message (20 times as long).
-        with collecting_later():
+        with pause_gc():
             value = from_json(line.decode(errors="replace"))
         return SessionMessage(JSONRPCMessage.model_validate(value))
     except ValueError as error:
         return error
 
 
-async def _transmit(
-    to_send: MemoryObjectReceiveStream[SessionMessage], writer: asyncio.StreamWriter, link: Link
+async def _send_messages(
+    to_send: MemoryObjectReceiveStream[SessionMessage], writer: asyncio.StreamWriter, monitor: SessionMonitor
 ) -> None:
     try:
         async for message in to_send:
             # What concurrent calls have to say goes in one write.
-            lines = [_line(message)]
+            lines = [_encode_line(message)]
             with contextlib.suppress(anyio.WouldBlock, anyio.EndOfStream):
-                while len(lines) < MOST_LINES and len(lines[-1]) < LONG_LINE:
-                    lines.append(_line(to_send.receive_nowait()))
+                while len(lines) < MAX_LINES_PER_WRITE and len(lines[-1]) < LARGE_LINE_BYTES:
+                    lines.append(_encode_line(to_send.receive_nowait()))
             writer.write(b"".join(lines))
             await writer.drain()
     except OSError:
-        link.lose("it reads its input no more")
+        monitor.mark_lost("it reads its input no more")
 
 
-def _line(message: SessionMessage) -> bytes:
+def _encode_line(message: SessionMessage) -> bytes:
     text = message.message.model_dump_json(by_alias=True, exclude_none=True)
     return text.encode(errors="replace") + b"\n"
 
 
-async def _report_exit(process: Process, link: Link, reading: asyncio.Task[None] | None = None) -> None:
+async def _report_exit(process: Process, monitor: SessionMonitor, reading: asyncio.Task[None] | None = None) -> None:
     code = await process.wait()
     if reading is not None:
         # Its last answers may still be in the pipe; what it has started may hold the pipe open for ever.
-        await asyncio.wait({reading}, timeout=LAST_WORDS_S)
-    link.exited = True
-    link.lose(how_it_ended(code))
+        await asyncio.wait({reading}, timeout=OUTPUT_END_TIMEOUT_S)
+    monitor.exited = True
+    monitor.mark_lost(describe_exit(code))
 
 
-class LogBudget:
+class LogRateLimit:
     """Admit `burst` lines at once and `per_s` a second in the long run.
 
     Args:
@@ -280,21 +275,21 @@ class LogBudget:
         self._burst = burst
         self._per_s = per_s
         self._clock = clock
-        self._left = float(burst)
-        self._at = clock()
-        self._left_out = 0
+        self._available = float(burst)
+        self._updated_at = clock()
+        self._skipped = 0
 
     def admit(self) -> str | None:
         """Admit one more line and return what to add to it, how many were left out before it; None: leave it out."""
         now = self._clock()
-        self._left = min(self._burst, self._left + (now - self._at) * self._per_s)
-        self._at = now
-        if self._left < 1:
-            self._left_out += 1
+        self._available = min(self._burst, self._available + (now - self._updated_at) * self._per_s)
+        self._updated_at = now
+        if self._available < 1:
+            self._skipped += 1
             return None
-        self._left -= 1
-        left_out, self._left_out = self._left_out, 0
-        return f" ({left_out} before it were left out)" if left_out else ""
+        self._available -= 1
+        skipped, self._skipped = self._skipped, 0
+        return f" ({skipped} before it were left out)" if skipped else ""
 
 
 class ChildStderr(asyncio.Protocol):
@@ -303,22 +298,22 @@ class ChildStderr(asyncio.Protocol):
     All is read, so that no server waits for us. Of a line only the beginning is stored.
     """
 
-    def __init__(self, server: str, redaction: Redaction, budget: LogBudget) -> None:
+    def __init__(self, server: str, redaction: Redaction, rate_limit: LogRateLimit) -> None:
         self._server = server
         self._redaction = redaction
-        self._budget = budget
+        self._rate_limit = rate_limit
         self._line = b""
-        self._newest: deque[bytes] = deque(maxlen=LAST_LINES)
+        self._tail: deque[bytes] = deque(maxlen=STDERR_TAIL_LINES)
         self.ended = asyncio.Event()
 
     @property
-    def last_words(self) -> str:
+    def tail(self) -> str:
         """Return the last lines, oldest first."""
-        return " | ".join(filter(None, map(self._clean, self._newest)))
+        return " | ".join(filter(None, map(self._clean, self._tail)))
 
     def data_received(self, data: bytes) -> None:
         """Log the lines that are complete."""
-        *lines, self._line = (part[:LONGEST_LINE] for part in (self._line + data).split(b"\n"))
+        *lines, self._line = (part[:MAX_STDERR_LINE_BYTES] for part in (self._line + data).split(b"\n"))
         for line in lines:
             self._log(line)
 
@@ -330,45 +325,45 @@ class ChildStderr(asyncio.Protocol):
     def _log(self, line: bytes) -> None:
         if not line.strip():
             return
-        self._newest.append(line)
-        left_out = self._budget.admit()
-        if left_out is not None and (text := self._clean(line)):
-            logger.bind(server=self._server).info("{}: {}{}", self._server, text, left_out)
+        self._tail.append(line)
+        skipped = self._rate_limit.admit()
+        if skipped is not None and (text := self._clean(line)):
+            logger.bind(server=self._server).info("{}: {}{}", self._server, text, skipped)
 
     def _clean(self, line: bytes) -> str:
         text = line.decode(errors="replace")
-        if len(line) == LONGEST_LINE:
+        if len(line) == MAX_STDERR_LINE_BYTES:
             # It was cut, and perhaps a secret with it.
-            text = self._redaction.hide_secrets(text)[:-TAIL]
+            text = self._redaction.hide_secrets(text)[:-CUT_MARGIN_CHARS]
         return self._redaction.sanitize(text)
 
 
 @contextlib.asynccontextmanager
-async def child_stderr(server: str, redaction: Redaction) -> AsyncIterator[tuple[IO[bytes], ChildStderr]]:
+async def open_child_stderr(server: str, redaction: Redaction) -> AsyncIterator[tuple[IO[bytes], ChildStderr]]:
     """Open a pipe for one child's stderr and read it until it ends or the block is left.
 
     Yields the end to give to the child, which the block closes once the child has it, and the reader.
     """
     read_end, write_end = os.pipe()
-    with os.fdopen(write_end, "wb", buffering=0) as for_child:
-        reader = ChildStderr(server, redaction, LogBudget())
+    with os.fdopen(write_end, "wb", buffering=0) as child_end:
+        reader = ChildStderr(server, redaction, LogRateLimit())
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: reader, os.fdopen(read_end, "rb", buffering=0)
         )
         try:
-            yield for_child, reader
+            yield child_end, reader
         finally:
-            for_child.close()
+            child_end.close()
             try:
                 # A grandchild that inherited the pipe must not keep us here.
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(CLOSING_WAIT_S):
+                    async with asyncio.timeout(STDERR_END_TIMEOUT_S):
                         await reader.ended.wait()
             finally:
                 transport.close()
 
 
-def launch_line(command: str, args: tuple[str, ...], *, cwd: str | None, search_path: str | None) -> list[str]:
+def launch_command(command: str, args: tuple[str, ...], *, cwd: str | None, search_path: str | None) -> list[str]:
     """Return the words to start: on Linux the kernel then kills the server when the thread that starts it ends.
 
     The owner task's thread runs the plane's event loop and ends after the plane has closed. A server's own children
@@ -384,11 +379,11 @@ def launch_line(command: str, args: tuple[str, ...], *, cwd: str | None, search_
         if os.sep in command and program.exists():
             raise PermissionError(errno.EACCES, "may not be executed", command)
         raise FileNotFoundError(errno.ENOENT, "was not found", command)
-    return [*death_guard(), command, *args]
+    return [*parent_death_prefix(), command, *args]
 
 
 @cache
-def death_guard() -> tuple[str, ...]:
+def parent_death_prefix() -> tuple[str, ...]:
     """Return the words that, before a command, end it with our process; none where the system has no such program."""
     program = shutil.which("setpriv") if sys.platform == "linux" else None
     if program is None:
@@ -396,14 +391,14 @@ def death_guard() -> tuple[str, ...]:
     guard = (program, "--pdeathsig", "KILL", "--")
     # BusyBox has a setpriv that does not know the option.
     try:
-        tried = subprocess.run([*guard, "true"], capture_output=True, timeout=GUARD_TEST_S, check=False)  # noqa: S603
+        test = subprocess.run([*guard, "true"], capture_output=True, timeout=SETPRIV_TIMEOUT_S, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    return guard if tried.returncode == 0 else ()
+    return guard if test.returncode == 0 else ()
 
 
 @asynccontextmanager
-async def answering_server(program: Program, url: str, output: IO[bytes], link: Link) -> AsyncIterator[None]:
+async def run_server(program: Program, url: str, output: IO[bytes], monitor: SessionMonitor) -> AsyncIterator[None]:
     """Start a server, enter once its port accepts connections, and end it with the block.
 
     The caller bounds how long that may take; a server that ends is lost to `link` at once.
@@ -412,7 +407,7 @@ async def answering_server(program: Program, url: str, output: IO[bytes], link: 
         program: what to start.
         url: where it will serve.
         output: gets its stdout and stderr; closed once the server has them.
-        link: the session this server is started for.
+        monitor: the session that needs this server.
 
     Raises:
         OSError: the program cannot be started.
@@ -420,35 +415,31 @@ async def answering_server(program: Program, url: str, output: IO[bytes], link: 
     """
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
-    if await _accepts(host, port):
-        link.lose(f"something else serves on {host}:{port} already")
-        raise ServerUnavailable(link.why_lost, server=link.server, executed="no")
+    if await _accepts_connections(host, port):
+        monitor.mark_lost(f"something else serves on {host}:{port} already")
+        raise ServerUnavailable(monitor.loss_reason, server=monitor.server, executed="no")
     async with AsyncExitStack() as stack:
         process = await stack.enter_async_context(
-            running(
-                program,
-                stdin=DEVNULL,
-                stdout=output,
-                stderr=output,
-                dismiss=lambda it: send_to_group(it, signal.SIGTERM),
+            run_program(
+                program, stdin=DEVNULL, stdout=output, stderr=output, stop=lambda it: signal_group(it, signal.SIGTERM)
             )
         )
         output.close()
-        watching = link.spawn(_report_exit(process, link))
+        watching = monitor.start_task(_report_exit(process, monitor))
         try:
-            await link.race(_accepting(host, port))
+            await monitor.run_until_lost(_wait_until_accepting(host, port))
             yield
         finally:
             watching.cancel()
 
 
-async def _accepting(host: str, port: int) -> None:
+async def _wait_until_accepting(host: str, port: int) -> None:
     # No signal announces that another process listens.
-    while not await _accepts(host, port):  # noqa: ASYNC110
-        await asyncio.sleep(LOOK_EVERY_S)
+    while not await _accepts_connections(host, port):  # noqa: ASYNC110
+        await asyncio.sleep(POLL_INTERVAL_S)
 
 
-async def _accepts(host: str, port: int) -> bool:
+async def _accepts_connections(host: str, port: int) -> bool:
     try:
         _, writer = await asyncio.open_connection(host, port)
     except OSError:

@@ -39,7 +39,7 @@ from toolweave.servers.registry.openapi.schemas import (
     excerpt,
     json_content,
 )
-from toolweave.tool_config import LONGEST_PATH, PLACEHOLDER, RESERVED_IDS, WITHOUT_BODY, ApiAuth, Method, ToolConfig
+from toolweave.tool_config import BODYLESS, MAX_PATH_CHARS, PLACEHOLDER, RESERVED_IDS, ApiAuth, Method, ToolConfig
 
 T = TypeVar("T")
 MAX_OPERATIONS = 2_000
@@ -125,8 +125,8 @@ class OpenApiOperation:
         Raises:
             UnusablePart: a ToolConfig cannot call the operation; the message is the reason.
         """
-        if len(self.path.partition("#")[0]) > LONGEST_PATH:
-            raise UnusablePart(f"its path has more than {LONGEST_PATH} characters")
+        if len(self.path.partition("#")[0]) > MAX_PATH_CHARS:
+            raise UnusablePart(f"its path has more than {MAX_PATH_CHARS} characters")
         operation = read_part(self.document, Operation, self.raw, "it")
         if operation.deprecated:
             self.warnings.append("it is deprecated")
@@ -178,7 +178,7 @@ class OpenApiOperation:
         fields = parameter_fields(parameters, schemas, self.warnings.append)
         media_type = None
         if (raw := self.raw.get("requestBody")) is not None:
-            if self.method not in WITHOUT_BODY:
+            if self.method not in BODYLESS:
                 body, media_type = body_fields(self.document, raw, schemas)
                 fields += body
             elif self.document.resolve_object(raw).get("required") is True:
@@ -259,7 +259,7 @@ def _fill_placeholders(path: str, parameters: list[RawParameter], warn: Warn) ->
 def _build_config(config: dict[str, Any]) -> ToolConfig:
     try:
         # Without validating the schemas again: SchemaConverter has, and it takes longer than everything else here.
-        return ToolConfig.stored(config)
+        return ToolConfig.from_stored(config)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = "".join(f"{step}." for step in problem["loc"]).removesuffix(".")

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from toolweave.config.outbound_allow import HEADER_NAME
 from toolweave.errors import OutboundRefused
-from toolweave.outbound_policy import read_target
+from toolweave.outbound_policy import parse_target
 from toolweave.servers.registry.openapi.schemas import (
     ANNOTATION_KEYS,
     CHARS_PER_STEP,
@@ -36,13 +36,13 @@ from toolweave.servers.registry.openapi.schemas import (
     measure_size,
 )
 from toolweave.tool_config import (
-    MOST_HEADERS,
-    WITHOUT_BODY,
+    BODYLESS,
+    MAX_HEADERS,
     ApiAuth,
     Method,
-    Part,
-    Place,
-    body_place,
+    RequestLocation,
+    RequestPart,
+    body_location,
     is_connection_header,
 )
 
@@ -52,14 +52,14 @@ MAX_FIELD_NAME_LENGTH = 64
 MAX_SCANNED_CHARS = 2_000
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _NOT_NAME_CHARS = re.compile(r"[^A-Za-z0-9_.-]+")
-_PART_ORDER: dict[Part, int] = {"path": 0, "query": 1, "header": 2, "body": 3}
+_PART_ORDER: dict[RequestPart, int] = {"path": 0, "query": 1, "header": 2, "body": 3}
 
 
 @dataclass(frozen=True)
 class InputField:
     """A value of an operation; `target` is the name of its parameter or body property."""
 
-    part: Part
+    part: RequestPart
     target: str
     schema: dict[str, Any]
     required: bool = False
@@ -105,17 +105,17 @@ def _free_name(item: InputField, taken: dict[str, InputField]) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _mapping(name: str, item: InputField, method: Method) -> Place | None:
+def _mapping(name: str, item: InputField, method: Method) -> RequestLocation | None:
     if item.whole_body:
-        return body_place()
+        return body_location()
     if item.part == "body":
         try:
-            place: Place = body_place(item.target)
+            place: RequestLocation = body_location(item.target)
         except ValueError as error:
             raise UnusablePart(f"the property '{excerpt(item.target)}' of its body cannot be filled: {error}") from None
-        return None if name == item.target and method not in WITHOUT_BODY else place
-    by_name = name == item.target and (item.part == "path" or (item.part == "query" and method in WITHOUT_BODY))
-    return None if by_name else Place(item.part, item.target)
+        return None if name == item.target and method not in BODYLESS else place
+    by_name = name == item.target and (item.part == "path" or (item.part == "query" and method in BODYLESS))
+    return None if by_name else RequestLocation(item.part, item.target)
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -155,7 +155,7 @@ def read_part(document: OpenApiDocument, model: type[Model], raw: Mapping[str, A
 
 
 MAX_PARAMETERS = 500
-_PART_BY_LOCATION: dict[str, Part] = {"path": "path", "query": "query", "header": "header"}
+_PART_BY_LOCATION: dict[str, RequestPart] = {"path": "path", "query": "query", "header": "header"}
 _IGNORED_HEADERS = frozenset(("accept", "content-type", "authorization"))
 """The specification requires ignoring these parameters: media types and security schemes describe them."""
 _SEPARATORS = {"form": "commas", "simple": "commas", "spaceDelimited": "blanks", "pipeDelimited": "|"}
@@ -421,7 +421,7 @@ def variable_slug(text: str, default: str) -> str:
 def _build_security(document: OpenApiDocument, alternative: Any, warn: Warn) -> Security:
     if not isinstance(alternative, dict):
         raise UnusablePart("a security requirement is not an object")
-    if len(alternative) > MOST_HEADERS:
+    if len(alternative) > MAX_HEADERS:
         raise UnusablePart(_TOO_MANY_CREDENTIALS)
     credentials = [_build_credential(document, name, warn) for name in alternative]
     if not credentials:
@@ -499,7 +499,7 @@ def read_base_url(document: OpenApiDocument, levels: list[Any], document_url: st
             # A URL that begins with // contains its host, even an empty one.
             is_without_scheme = url.startswith("//")
             url = document_url.partition("//")[0] + url if is_without_scheme else urljoin(document_url, url)
-        read_target(url)
+        parse_target(url)
     except (OutboundRefused, ValueError) as error:
         raise UnusablePart(f"its server {excerpt(url)} cannot be called: {error}") from None
     return url

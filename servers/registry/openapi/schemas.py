@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from jsonschema_rs import ValidationError, meta
 
-from toolweave.schema import MOST_NODES
+from toolweave.schema import MAX_PARTS
 
 MAX_REFERENCE_HOPS = 50
 MAX_STEPS = 6_000_000
@@ -80,7 +80,7 @@ _TOO_MANY_STEPS = partial(
 )
 _TOO_LARGE = partial(
     OversizedSchema,
-    f"its schema, with all that it refers to, has more than {MOST_NODES} parts or {MAX_SCHEMA_CHARS} characters",
+    f"its schema, with all that it refers to, has more than {MAX_PARTS} parts or {MAX_SCHEMA_CHARS} characters",
 )
 _TOO_LARGE_TOGETHER = partial(
     OversizedSchema, "the schemas of all operations together are too large; import fewer, by `operations` or `tags`"
@@ -205,7 +205,7 @@ class SchemaConverter:
         self._document = document
         self._omitted: OmittedFlag = omitted
         self._inline = inline
-        self._parts = Budget(MAX_INLINED_PARTS if inline else MOST_NODES, _TOO_LARGE, document.parts)
+        self._parts = Budget(MAX_INLINED_PARTS if inline else MAX_PARTS, _TOO_LARGE, document.parts)
         self._characters = Budget(MAX_SCHEMA_CHARS, _TOO_LARGE, document.characters)
         self._names: dict[str, str] = {}
         self._taken: dict[str, int] = {}

@@ -43,7 +43,7 @@ async def hangs() -> None:
 
 
 def rules(chosen: OutboundPolicy | None = None, written: WebhookUrlRules = OPEN) -> WebhookRules:
-    return WebhookRules(written, chosen or policy(redirects=0))
+    return WebhookRules(written, chosen or policy(max_redirects=0))
 
 
 async def test_a_path_is_posted_to_our_own_application() -> None:
@@ -62,7 +62,7 @@ async def test_an_application_that_breaks_or_hangs_is_a_failed_attempt() -> None
     async def silent(_scope: Any, _receive: Any, _send: Any) -> None:
         raise RuntimeError("a mistake of the application")
 
-    impatient, chosen = rules(policy(total_seconds=0.2, redirects=0)), rules(policy(redirects=0))
+    impatient, chosen = rules(policy(total_timeout_s=0.2, max_redirects=0)), rules(policy(max_redirects=0))
     async with open_webhook_sender(OWN, impatient) as send:
         with pytest.raises(OutboundFailed, match=r"within 0\.2 s"):
             await send("/hangs", {}, b"{}")
@@ -74,7 +74,7 @@ async def test_an_application_that_breaks_or_hangs_is_a_failed_attempt() -> None
 
 async def test_another_server_gets_the_body_and_its_answer_is_not_read(tmp_path: Path) -> None:
     server, trust = certificates(tmp_path, "hooks.example")
-    chosen = policy(resolver=Names(hooks_example=[["127.0.0.1"]]), redirects=0, response_bytes=0)
+    chosen = policy(resolver=Names(hooks_example=[["127.0.0.1"]]), max_redirects=0, max_response_bytes=0)
     async with (
         serving(always(text("202 Accepted", b"x" * 100_000)), server) as peer,
         open_webhook_sender(OWN, rules(chosen), trust=trust) as send,

@@ -11,7 +11,7 @@ from tests.outbound.peers import Answer, Peer, always, serving, text
 from toolweave.config.settings import load_settings
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, HTTPResponseSpec
-from toolweave.outbound_policy import Resolver, resolve
+from toolweave.outbound_policy import Resolver, resolve_host
 from toolweave.tool_config import ToolConfig
 
 
@@ -21,7 +21,9 @@ def json_answer(value: Any, status: str = "200 OK", *headers: str) -> bytes:
     return text(status, body, "Content-Type: application/json", *headers)
 
 
-def calls(allow: str = "127.0.0.1", variables: str = "TOOL_*", resolver: Resolver = resolve, **more: Any) -> ApiCalls:
+def calls(
+    allow: str = "127.0.0.1", variables: str = "TOOL_*", resolver: Resolver = resolve_host, **more: Any
+) -> ApiCalls:
     """Make what calls APIs, of settings in their own words."""
     settings = load_settings({"TOOLWEAVE_OUTBOUND_ALLOW": allow, "TOOLWEAVE_TOOL_ENV": variables})
     return ApiCalls(settings.outbound_allow, settings.tool_env, resolver=resolver, **more)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.nodes.http_tools.orders import tool
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec
 from toolweave.nodes.http_tools.responses import MAX_OUTPUT_CHARS, MAX_RESULTS, PathSearch, ToolOutput, mapped_output
-from toolweave.tool_config import checked_path
+from toolweave.tool_config import check_response_path
 
 ANSWER = {
     "total": 3,
@@ -159,7 +159,7 @@ parts = st.sampled_from(
 @given(bodies, st.lists(parts, max_size=5).map(lambda found: "$" + "".join(found)))
 def test_any_path_into_any_answer_gives_a_value_or_a_list(body: Any, path: str) -> None:
     search = PathSearch(body)
-    found = search.find(checked_path(path))
+    found = search.find(check_response_path(path))
 
     assert search.complete
     if "*" in path or ".." in path or "?" in path or ":" in path or "," in path:

@@ -14,10 +14,10 @@ from tests.nodes.model_at import USAGE, saying
 from tests.nodes.workflow.selecting import Endpoint, after_call, brief, choosing, select
 from toolweave.config.settings import load_settings
 from toolweave.errors import StageFailed
+from toolweave.invisible_text import visible_text
 from toolweave.nodes.chat_models import LazyChatModel, as_lazy_chat_model, build_chat_model
 from toolweave.nodes.workflow.prompts import WorkflowPrompts
 from toolweave.tool_config import ToolConfig
-from toolweave.visible import visible
 
 
 def answered(body: Any, **more: Any) -> dict[str, Any]:
@@ -89,7 +89,7 @@ async def test_nothing_in_an_answer_ends_its_frame(endpoint: Endpoint, mark: str
         assert prompt.lower().count("<api_answer") == prompt.lower().count("</api_answer") == 1
         assert "< /" not in prompt
         assert prompt.endswith("\n</api_answer>")
-        assert prompt == visible(prompt)
+        assert prompt == visible_text(prompt)
 
 
 async def test_a_long_answer_is_cut_and_the_model_is_told_so(endpoint: Endpoint) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
+from toolweave.encryption import data_folder_cipher
 from toolweave.errors import Conflict, InvalidRequest, NotFound
 from toolweave.runtime.models import Outcome, Run
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.runs import RunRepository
-from toolweave.sealing import seal_of
 
 IN_A_CENTURY = MOMENT + timedelta(days=36500)
 
@@ -219,7 +219,7 @@ async def test_a_temporary_run_takes_its_thread_along_when_it_ends(persistence: 
 async def test_a_delayed_run_holds_nobody_up_and_starts_when_it_is_due(tmp_path: Path) -> None:
     now = [MOMENT]
     async with open_persistence(tmp_path) as persistence:
-        runs = RunRepository(persistence.app, lambda: now[0], seal=seal_of(tmp_path, None))
+        runs = RunRepository(persistence.app, lambda: now[0], cipher=data_folder_cipher(tmp_path, None))
         due_at = MOMENT + timedelta(seconds=5)
         delayed = await runs.create_run(new_run("t", not_before=due_at))
         prompt = await runs.create_run(new_run("t"))
@@ -241,7 +241,7 @@ async def test_a_delayed_run_holds_nobody_up_and_starts_when_it_is_due(tmp_path:
 async def test_an_older_run_that_becomes_due_does_not_start_beside_a_running_one(tmp_path: Path) -> None:
     now = [MOMENT]
     async with open_persistence(tmp_path) as persistence:
-        runs = RunRepository(persistence.app, lambda: now[0], seal=seal_of(tmp_path, None))
+        runs = RunRepository(persistence.app, lambda: now[0], cipher=data_folder_cipher(tmp_path, None))
         delayed = await created(runs, "t", not_before=MOMENT + timedelta(seconds=5))
         await running(runs, "t")
 
@@ -253,7 +253,7 @@ async def test_an_older_run_that_becomes_due_does_not_start_beside_a_running_one
 async def test_a_run_that_became_due_meanwhile_is_next(tmp_path: Path) -> None:
     now = [MOMENT]
     async with open_persistence(tmp_path) as persistence:
-        runs = RunRepository(persistence.app, lambda: now[0], seal=seal_of(tmp_path, None))
+        runs = RunRepository(persistence.app, lambda: now[0], cipher=data_folder_cipher(tmp_path, None))
         first = await running(runs, "t")
         delayed = await created(runs, "t", not_before=MOMENT + timedelta(seconds=5))
 

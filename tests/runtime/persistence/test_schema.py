@@ -11,13 +11,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection
 
+from toolweave.encryption import data_folder_cipher
 from toolweave.errors import NewerSchema, PersistenceError
 from toolweave.runtime.codec import to_json
 from toolweave.runtime.persistence.data_folder import open_persistence
 from toolweave.runtime.persistence.database import open_database
 from toolweave.runtime.persistence.run_rows import open_credentials
 from toolweave.runtime.persistence.schema import metadata, upgrade_schema
-from toolweave.sealing import seal_of
 
 OLD_FOLDER = Path(__file__).parents[2] / "data_folders" / "schema-0004.zip"
 
@@ -125,7 +125,7 @@ async def test_tokens_that_an_earlier_version_stored_are_encrypted_or_removed(tm
         for run in (ended, waiting):
             assert run.kwargs["config"]["configurable"]["langgraph_auth_user"] == shown
         assert cron.user == shown
-        assert await open_credentials(seal_of(tmp_path, None), cron.sealed) == {"user": {"token": token}}
+        assert await open_credentials(data_folder_cipher(tmp_path, None), cron.sealed) == {"user": {"token": token}}
         plain = await persistence.runs.get("t", "nobody's")
         assert plain.kwargs == {"input": "langgraph_auth_user"}
     assert b"secret-token" not in (tmp_path / "app.db").read_bytes()

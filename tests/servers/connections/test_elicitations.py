@@ -18,7 +18,7 @@ from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.context import QUESTIONS_KEY, UNCLEAR_KEY, CallContext, ElicitedAnswer, questions_in
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.sessions.questions import Elicitations
+from toolweave.servers.connections.sessions.elicitations import Elicitations
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ASKING = str(FIXTURES / "asking_server.py")
@@ -211,11 +211,11 @@ async def test_a_question_of_a_call_that_is_over_is_put_to_no_other_caller() -> 
     config = McpServerConfig(name="asking", transport="http", url="http://127.0.0.1:9")
     elicitations = Elicitations(config, Redaction(config))
     asks = ElicitRequestFormParams(message="Your card number?", requestedSchema={"type": "object", "properties": {}})
-    with elicitations.during(1, ()):
+    with elicitations.track_call(1, ()):
         pass
-    elicitations.arrived_with("late", 1)
+    elicitations.record_request("late", 1)
 
-    with elicitations.during(2, ()) as call:
+    with elicitations.track_call(2, ()) as call:
         context: Any = RequestContext(request_id="late", meta=None, session=None, lifespan_context=None)
         assert (await elicitations.answer(context, asks)).action == "cancel"
 
@@ -228,11 +228,11 @@ async def test_a_question_is_shown_without_credentials_and_what_a_terminal_obeys
     schema = {"type": "object", "properties": {"a": {"type": "string", "default": "op-key-1234567890"}}}
     asks = ElicitRequestFormParams(message="Use op-key-1234567890\x1b[2J\u202e?", requestedSchema=schema)
     context: Any = RequestContext(request_id="q", meta=None, session=None, lifespan_context=None)
-    with elicitations.during(1, ()) as call:
+    with elicitations.track_call(1, ()) as call:
         await elicitations.answer(context, asks)
     [question] = call.questions
     shown = {"type": "object", "properties": {"a": {"type": "string", "default": "***"}}}
     assert question == {"message": "Use ***?", "requestedSchema": shown}
 
-    with elicitations.during(2, [{**question, "action": "accept", "content": {"a": "b"}}]):
+    with elicitations.track_call(2, [{**question, "action": "accept", "content": {"a": "b"}}]):
         assert (await elicitations.answer(context, asks)).content == {"a": "b"}

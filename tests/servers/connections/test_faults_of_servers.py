@@ -27,7 +27,7 @@ from tests.servers.connections.peers import (
 )
 from tests.servers.connections.test_termination import nothing_left
 from toolweave.config.mcp_entry import Transport
-from toolweave.servers.connections.sessions.http import STREAM_PAUSE_S
+from toolweave.servers.connections.sessions.http import STREAM_INTERVAL_S
 
 over_all = pytest.mark.parametrize("transport", TRANSPORTS)
 over_http = pytest.mark.parametrize("transport", ["http", "sse"])
@@ -166,7 +166,7 @@ async def test_a_server_that_ends_its_stream_again_and_again_does_not_keep_us_bu
         async with asyncio.timeout(BOUND_S):
             while (opened := int(text_of(await peer.call("streams")))) < before + 4:
                 pass
-        assert opened - before <= (asyncio.get_running_loop().time() - begun) / STREAM_PAUSE_S + 1
+        assert opened - before <= (asyncio.get_running_loop().time() - begun) / STREAM_INTERVAL_S + 1
 
 
 @over_http

@@ -72,7 +72,7 @@ async def test_the_plane_may_be_used_from_another_event_loop() -> None:
 
 async def test_a_session_that_is_lost_is_opened_again_and_the_next_call_is_answered() -> None:
     async with opened(core()) as plane:
-        connection(plane, "core")._link.lose("the server inside has failed")
+        connection(plane, "core")._monitor.mark_lost("the server inside has failed")
         await until(plane, "down", name="core")
         assert plane.health()["core"]["last_error"] == "the server inside has failed"
         await until(plane, "ready", name="core")

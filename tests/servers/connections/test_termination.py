@@ -28,7 +28,7 @@ from tests.servers.connections.peers import (
 )
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.sessions.stdio import death_guard
+from toolweave.servers.connections.sessions.stdio import parent_death_prefix
 
 
 async def use_and_lose(http: HttpMcpServer) -> None:
@@ -109,7 +109,7 @@ async def moment(processes: int, rounds: int) -> None:
 
 
 GUARDED = pytest.mark.skipif(
-    not death_guard() and "CI" not in os.environ, reason="needs util-linux's setpriv with --pdeathsig"
+    not parent_death_prefix() and "CI" not in os.environ, reason="needs util-linux's setpriv with --pdeathsig"
 )
 HOST = """
     import asyncio, json, sys, {loop}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from toolweave.servers.connections.results import description_text, error_text, one_line
-from toolweave.servers.connections.sessions.session import SchemaTooLarge, shown_schema
+from toolweave.servers.connections.sessions.session import SchemaTooLarge, schema_for_model
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}}}
 
@@ -44,12 +44,12 @@ def test_descriptions_and_notes_are_bounded() -> None:
     ],
 )
 def test_references_are_replaced_by_what_they_lead_to(schema: dict[str, Any], shown: dict[str, Any]) -> None:
-    assert shown_schema(schema) == shown
+    assert schema_for_model(schema) == shown
 
 
 def test_a_tree_that_leads_back_to_itself_ends_where_it_begins_anew() -> None:
     tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}}
-    shown = shown_schema({"properties": {"root": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": tree}})
+    shown = schema_for_model({"properties": {"root": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": tree}})
     assert shown["properties"]["root"]["properties"]["children"] == {"type": "array", "items": {}}
 
 
@@ -58,4 +58,4 @@ def test_references_that_double_each_other_are_too_large() -> None:
     for level in range(40):
         forms[f"f{level + 1}"] = {"anyOf": [{"$ref": f"#/$defs/f{level}"}, {"$ref": f"#/$defs/f{level}"}]}
     with pytest.raises(SchemaTooLarge):
-        shown_schema({"properties": {"a": {"$ref": "#/$defs/f40"}}, "$defs": forms})
+        schema_for_model({"properties": {"a": {"$ref": "#/$defs/f40"}}, "$defs": forms})

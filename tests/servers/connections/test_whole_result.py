@@ -64,10 +64,7 @@ async def test_long_structured_content_is_kept_beside_the_text_unless_it_is_over
 
 
 async def test_media_stay_blocks_and_the_text_beside_them_is_kept(plane: ToolPlane) -> None:
-    content = [
-        {"type": "image", "data": "AAAA", "mimeType": "image/png"},
-        {"type": "text", "text": "word " * 50},
-    ]
+    content = [{"type": "image", "data": "AAAA", "mimeType": "image/png"}, {"type": "text", "text": "word " * 50}]
 
     message = await answer(plane, "whole", 10_000, result={"content": content})
 

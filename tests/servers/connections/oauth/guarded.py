@@ -18,7 +18,7 @@ from tests.fixtures.oauth_server import MACHINE
 from tests.servers.connections.peers import BOUND_S, connection
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
-from toolweave.servers.connections.oauth import TokenPlace
+from toolweave.servers.connections.oauth import TokenLocation
 from toolweave.servers.connections.oauth.exchange import Grant
 from toolweave.servers.connections.oauth.login import sign_in
 from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
@@ -123,24 +123,24 @@ def open_browser(url: str) -> None:
     threading.Thread(target=browse, args=(url,), daemon=True).start()
 
 
-async def signed_in(config: McpServerConfig, place: TokenPlace) -> None:
-    await sign_in(config, place, open_browser, patience_s=PATIENCE_S)
+async def signed_in(config: McpServerConfig, place: TokenLocation) -> None:
+    await sign_in(config, place, open_browser, timeout_s=PATIENCE_S)
 
 
-def file_place(folder: Path, key: str | None = None) -> TokenPlace:
-    return TokenPlace(folder / "oauth", "file", key)
+def file_place(folder: Path, key: str | None = None) -> TokenLocation:
+    return TokenLocation(folder / "oauth", "file", key)
 
 
-def stored_text(place: TokenPlace) -> bytes:
+def stored_text(place: TokenLocation) -> bytes:
     """All bytes that lie in the place."""
     return b"".join(path.read_bytes() for path in sorted(place.folder.glob("*")) if path.is_file())
 
 
-def kept(config: McpServerConfig, place: TokenPlace, **changes: Any) -> Grant:
+def kept(config: McpServerConfig, place: TokenLocation, **changes: Any) -> Grant:
     """Read what is kept for a server, and change it."""
     vault, key = open_vault(place), GrantKey(config.name, config.url or "")
     grant = Grant.read(vault.read(key) or "")
     assert grant is not None
     if changes:
-        vault.write(key, grant.model_copy(update=changes).written())
+        vault.write(key, grant.model_copy(update=changes).to_json())
     return grant

@@ -21,8 +21,8 @@ from tests.servers.connections.oauth.guarded import (
 )
 from toolweave.config.mcp_entry import OAuth
 from toolweave.outbound_policy import OutboundPolicy
-from toolweave.servers.connections.oauth.exchange import LARGEST_ANSWER, AuthorizationFault, Destinations, refuse_unsafe
-from toolweave.servers.connections.oauth.login import listen, sign_in
+from toolweave.servers.connections.oauth.exchange import MAX_BODY_BYTES, AuthorizationFault, Destinations, require_safe
+from toolweave.servers.connections.oauth.login import open_callback, sign_in
 
 
 async def refused(guarded: Guarded, folder: Path, auth: OAuth | None = None, **knobs: Any) -> str:
@@ -42,7 +42,7 @@ async def test_a_sign_in_leads_over_registration_and_proof_of_possession(guarded
         shown.append(url)
         open_browser(url)
 
-    await sign_in(guarded.config(), file_place(tmp_path), show, patience_s=PATIENCE_S)
+    await sign_in(guarded.config(), file_place(tmp_path), show, timeout_s=PATIENCE_S)
     query = {name: values[0] for name, values in parse_qs(urlsplit(shown[0]).query).items()}
     assert query["code_challenge_method"] == "S256"
     assert query["redirect_uri"].startswith("http://127.0.0.1:")
@@ -80,13 +80,13 @@ async def test_a_person_who_is_refused_is_told_why_in_harmless_characters(guarde
 
 async def test_a_person_who_does_not_come_back_is_waited_for_so_long_only(guarded: Guarded, tmp_path: Path) -> None:
     with pytest.raises(AuthorizationFault, match=r"nobody came back from the browser within 0\.05 s"):
-        await sign_in(guarded.config(), file_place(tmp_path), lambda _: None, patience_s=0.05)
+        await sign_in(guarded.config(), file_place(tmp_path), lambda _: None, timeout_s=0.05)
 
 
 @pytest.mark.parametrize(
     ("knobs", "said"),
     [
-        ({"registers": False}, "does not register us (HTTP 403 Forbidden): set auth.client_id"),
+        ({"registers": False}, "client registration was refused (HTTP 403 Forbidden): set auth.client_id"),
         ({"token_status": 400, "token_body": '{"error": "invalid_target"}'}, "refuses: invalid_target"),
         ({"token_status": 400, "token_body": '{"error": "<script>"}'}, "refuses: HTTP 400 Bad Request"),
         ({"token_status": 500}, "has trouble (HTTP 500 Internal Server Error)"),
@@ -96,10 +96,10 @@ async def test_a_person_who_does_not_come_back_is_waited_for_so_long_only(guarde
             "no header can carry",
         ),
         ({"token_status": 200, "token_body": f'{{"access_token": "a", "expires_in": {10**400}}}'}, "cannot be used"),
-        ({"metadata": "<html>"}, "does not register us (HTTP 401 Unauthorized)"),
-        ({"metadata": "[" * 100_000}, "does not register us (HTTP 401 Unauthorized)"),
+        ({"metadata": "<html>"}, "client registration was refused (HTTP 401 Unauthorized)"),
+        ({"metadata": "[" * 100_000}, "client registration was refused (HTTP 401 Unauthorized)"),
         ({"metadata_status": 503}, "has trouble (HTTP 503 Service Unavailable)"),
-        ({"padding": LARGEST_ANSWER}, f"answers with more than {LARGEST_ANSWER} bytes"),
+        ({"padding": MAX_BODY_BYTES}, f"answers with more than {MAX_BODY_BYTES} bytes"),
         ({"issuer": "https://login.example/"}, "issuer mismatch"),
         ({"iss": "https://other.example/"}, "the sign-in was answered by 'https://other.example/'"),
         ({"token_endpoint": "http://192.0.2.1/token"}, "only https is used"),
@@ -154,10 +154,10 @@ async def test_a_server_that_is_not_there_is_said_to_be(guarded: Guarded, tmp_pa
 )
 def test_secrets_go_over_https_or_stay_on_this_machine(url: str, resource: str, allowed: bool) -> None:
     if allowed:
-        refuse_unsafe(httpx.URL(url), httpx.URL(resource))
+        require_safe(httpx.URL(url), httpx.URL(resource))
         return
     with pytest.raises(AuthorizationFault):
-        refuse_unsafe(httpx.URL(url), httpx.URL(resource))
+        require_safe(httpx.URL(url), httpx.URL(resource))
 
 
 NAMES = {"mcp.example": "93.184.215.14", "login.example": "93.184.215.15", "inward.example": "10.0.0.7"}
@@ -204,7 +204,7 @@ async def page(uri: str, request: bytes) -> bytes:
 
 
 async def test_only_the_awaited_state_ends_the_waiting() -> None:
-    async with listen(None) as callback:
+    async with open_callback(None) as callback:
         early = await page(callback.redirect_uri, b"GET /callback?code=x&state= HTTP/1.1\r\n\r\n")
         assert early.startswith(b"HTTP/1.1 400")
         callback.expect("https://login.example/authorize?state=right", None)
@@ -238,6 +238,6 @@ async def test_a_browser_that_follows_a_link_twice_changes_nothing(guarded: Guar
         shown.append(url)
         open_browser(url)
 
-    await sign_in(guarded.config(), file_place(tmp_path), show, patience_s=PATIENCE_S)
+    await sign_in(guarded.config(), file_place(tmp_path), show, timeout_s=PATIENCE_S)
     with pytest.raises(OSError, match="refused"):
         await asyncio.to_thread(browse, shown[0])

@@ -27,12 +27,12 @@ from pathlib import Path
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.oauth import TokenPlace
+from toolweave.servers.connections.oauth import TokenLocation
 from toolweave.servers.connections.plane import open_tool_plane
 
 async def main(url, folder, rounds):
     config = McpServerConfig(name="peer", transport="http", url=url, auth=OAuth(), timeout_s=60)
-    place = TokenPlace(Path(folder), "file", "a key for all")
+    place = TokenLocation(Path(folder), "file", "a key for all")
     async with open_tool_plane([config], token_place=place) as plane:
         await plane.wait_for_servers(timeout_s=60)
         for _ in range(rounds):

@@ -18,8 +18,15 @@ from keyring.errors import KeyringLocked, PasswordDeleteError
 
 from toolweave.config.settings import load_settings
 from toolweave.errors import TokenStoreError
-from toolweave.servers.connections.oauth import TokenPlace, token_place
-from toolweave.servers.connections.oauth.vault import GrantKey, KeyringVault, SealedFiles, hold, open_vault, usable
+from toolweave.servers.connections.oauth import TokenLocation, token_location
+from toolweave.servers.connections.oauth.vault import (
+    FileVault,
+    GrantKey,
+    KeyringVault,
+    is_usable,
+    lock_grant,
+    open_vault,
+)
 
 KEY = GrantKey("peer", "https://peer.example/mcp")
 SECRET = "rt-very-secret-0123456789"
@@ -54,8 +61,8 @@ class MemoryKeyring(KeyringBackend):
 @pytest.mark.parametrize("key", [None, "a passphrase of any length, ü"])
 def test_a_text_is_kept_encrypted_for_its_owner_only(tmp_path: Path, key: str | None) -> None:
     folder = tmp_path / "data" / "oauth"
-    SealedFiles(folder, key).write(KEY, SECRET)
-    assert SealedFiles(folder, key).read(KEY) == SECRET
+    FileVault(folder, key).write(KEY, SECRET)
+    assert FileVault(folder, key).read(KEY) == SECRET
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     files = list(folder.iterdir())
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
@@ -66,7 +73,7 @@ def test_a_text_is_kept_encrypted_for_its_owner_only(tmp_path: Path, key: str | 
 
 
 def test_each_server_and_url_has_its_own(tmp_path: Path) -> None:
-    files = SealedFiles(tmp_path)
+    files = FileVault(tmp_path)
     keys = [
         GrantKey("a", "https://h/"),
         GrantKey("a", "https://h/2"),
@@ -91,30 +98,30 @@ def test_each_server_and_url_has_its_own(tmp_path: Path) -> None:
 def test_another_key_is_named_and_opens_nothing(
     tmp_path: Path, written_with: str, read_with: str | None, problem: str
 ) -> None:
-    SealedFiles(tmp_path, written_with).write(KEY, SECRET)
+    FileVault(tmp_path, written_with).write(KEY, SECRET)
     with pytest.raises(TokenStoreError, match=problem):
-        SealedFiles(tmp_path, read_with).read(KEY)
-    SealedFiles(tmp_path, read_with).write(KEY, "new")
-    assert SealedFiles(tmp_path, read_with).read(KEY) == "new"
+        FileVault(tmp_path, read_with).read(KEY)
+    FileVault(tmp_path, read_with).write(KEY, "new")
+    assert FileVault(tmp_path, read_with).read(KEY) == "new"
 
 
 def test_a_key_that_is_set_later_leaves_what_the_key_file_encrypted_readable(tmp_path: Path) -> None:
-    SealedFiles(tmp_path).write(KEY, SECRET)
-    later = SealedFiles(tmp_path, "set later")
+    FileVault(tmp_path).write(KEY, SECRET)
+    later = FileVault(tmp_path, "set later")
     assert later.read(KEY) == SECRET
     later.write(KEY, SECRET)
     (tmp_path / "key").unlink()
-    assert SealedFiles(tmp_path, "set later").read(KEY) == SECRET
+    assert FileVault(tmp_path, "set later").read(KEY) == SECRET
 
 
 def test_a_key_file_that_is_gone_or_damaged_is_named(tmp_path: Path) -> None:
-    SealedFiles(tmp_path).write(KEY, SECRET)
+    FileVault(tmp_path).write(KEY, SECRET)
     (tmp_path / "key").write_bytes(b"short")
     with pytest.raises(TokenStoreError, match="key is damaged"):
-        SealedFiles(tmp_path).read(KEY)
+        FileVault(tmp_path).read(KEY)
     (tmp_path / "key").unlink()
     with pytest.raises(TokenStoreError, match="the file key has changed"):
-        SealedFiles(tmp_path).read(KEY)
+        FileVault(tmp_path).read(KEY)
 
 
 @given(where=st.floats(0, 0.999), bits=st.integers(1, 255), cut=st.booleans())
@@ -122,7 +129,7 @@ def test_no_damage_gives_anything_but_an_error_or_the_text(
     tmp_path_factory: pytest.TempPathFactory, where: float, bits: int, cut: bool
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "damaged"
-    files = SealedFiles(folder)
+    files = FileVault(folder)
     files.write(KEY, SECRET)
     (path,) = folder.glob("*.tokens")
     content = bytearray(path.read_bytes())
@@ -138,7 +145,7 @@ def test_no_damage_gives_anything_but_an_error_or_the_text(
 
 def test_a_file_that_cannot_be_read_or_written_is_an_error_of_ours(tmp_path: Path) -> None:
     (tmp_path / "oauth").write_text("a file in the place of the folder", encoding="utf-8")
-    files = SealedFiles(tmp_path / "oauth")
+    files = FileVault(tmp_path / "oauth")
     with pytest.raises(TokenStoreError, match="oauth"):
         files.read(KEY)
     with pytest.raises(TokenStoreError, match="oauth"):
@@ -149,7 +156,7 @@ def test_a_link_that_somebody_has_put_in_the_way_is_not_written_through(tmp_path
     other = tmp_path / "another file"
     other.write_text("theirs", encoding="utf-8")
     folder = tmp_path / "tokens"
-    vault = SealedFiles(folder, "key")
+    vault = FileVault(folder, "key")
     vault.write(KEY, "first")
     (folder / f"{KEY.label}.new").symlink_to(other)
     with pytest.raises(TokenStoreError):
@@ -159,19 +166,19 @@ def test_a_link_that_somebody_has_put_in_the_way_is_not_written_through(tmp_path
 
 def test_all_who_make_the_key_file_at_once_make_the_same(tmp_path: Path) -> None:
     def write(number: int) -> None:
-        SealedFiles(tmp_path).write(GrantKey(str(number), "u"), SECRET)
+        FileVault(tmp_path).write(GrantKey(str(number), "u"), SECRET)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(32)))
-    assert {SealedFiles(tmp_path).read(GrantKey(str(number), "u")) for number in range(32)} == {SECRET}
+    assert {FileVault(tmp_path).read(GrantKey(str(number), "u")) for number in range(32)} == {SECRET}
 
 
 WRITER = """
 import sys
 from pathlib import Path
-from toolweave.servers.connections.oauth.vault import SealedFiles
+from toolweave.servers.connections.oauth.vault import FileVault
 from toolweave.servers.connections.oauth.vault import GrantKey
-files, key = SealedFiles(Path(sys.argv[1])), GrantKey("peer", "https://peer.example/mcp")
+files, key = FileVault(Path(sys.argv[1])), GrantKey("peer", "https://peer.example/mcp")
 print("begun", flush=True)
 number = int(sys.argv[2])
 while True:
@@ -192,7 +199,7 @@ def test_a_process_killed_while_it_writes_leaves_the_old_or_the_new(tmp_path: Pa
                 writer.stdout.readline()
             writer.send_signal(signal.SIGKILL)
             lines = writer.stdout.read().split()
-        found = SealedFiles(tmp_path).read(KEY)
+        found = FileVault(tmp_path).read(KEY)
         if found is None:
             continue
         written = int(found[: len(found) // 2000])
@@ -226,10 +233,10 @@ def test_a_keyring_that_fails_is_an_error_of_ours(tmp_path: Path) -> None:
 
 def test_a_keyring_counts_only_where_it_keeps_things_and_answers() -> None:
     backend = MemoryKeyring()
-    assert usable(backend)
+    assert is_usable(backend)
     backend.locked = True
-    assert not usable(backend)
-    assert not usable(NoKeyring())  # type: ignore[no-untyped-call]
+    assert not is_usable(backend)
+    assert not is_usable(NoKeyring())  # type: ignore[no-untyped-call]
 
 
 OPENER = """
@@ -237,9 +244,9 @@ import sys
 from pathlib import Path
 from toolweave.errors import TokenStoreError
 from toolweave.servers.connections.oauth.vault import open_vault
-from toolweave.servers.connections.oauth import TokenPlace
+from toolweave.servers.connections.oauth import TokenLocation
 try:
-    print(type(open_vault(TokenPlace(Path(sys.argv[1]), sys.argv[2]))).__name__)
+    print(type(open_vault(TokenLocation(Path(sys.argv[1]), sys.argv[2]))).__name__)
 except TokenStoreError as error:
     print(error)
 """
@@ -248,10 +255,10 @@ except TokenStoreError as error:
 @pytest.mark.parametrize(
     ("store", "backend", "expected"),
     [
-        ("auto", "keyring.backends.fail.Keyring", "SealedFiles"),
+        ("auto", "keyring.backends.fail.Keyring", "FileVault"),
         ("keyring", "keyring.backends.fail.Keyring", "TOOLWEAVE_TOKEN_STORE is keyring, and this machine has none"),
         ("auto", "tests.servers.connections.oauth.test_vaults.MemoryKeyring", "KeyringVault"),
-        ("file", "tests.servers.connections.oauth.test_vaults.MemoryKeyring", "SealedFiles"),
+        ("file", "tests.servers.connections.oauth.test_vaults.MemoryKeyring", "FileVault"),
     ],
 )
 def test_the_setting_decides_and_auto_takes_the_keyring_if_there_is_one(
@@ -266,37 +273,37 @@ def test_the_setting_decides_and_auto_takes_the_keyring_if_there_is_one(
 
 def test_the_place_follows_from_the_settings_and_hides_its_key(tmp_path: Path) -> None:
     given = {"TOOLWEAVE_DATA_DIR": str(tmp_path), "TOOLWEAVE_TOKEN_STORE": "file", "TOOLWEAVE_TOKEN_KEY": SECRET}
-    place = token_place(load_settings(given))
-    assert place == TokenPlace(tmp_path / "oauth", "file", SECRET)
+    place = token_location(load_settings(given))
+    assert place == TokenLocation(tmp_path / "oauth", "file", SECRET)
     assert SECRET not in repr(place)
-    assert isinstance(open_vault(place), SealedFiles)
+    assert isinstance(open_vault(place), FileVault)
 
 
 async def test_only_one_at_a_time_holds_the_tokens_of_a_server(tmp_path: Path) -> None:
-    place = TokenPlace(tmp_path / "oauth", "file")
+    place = TokenLocation(tmp_path / "oauth", "file")
     inside = most = 0
 
     async def enter(key: GrantKey) -> None:
         nonlocal inside, most
-        async with hold(place, key):
+        async with lock_grant(place, key):
             inside += 1
             most = max(most, inside)
-            await asyncio.to_thread(SealedFiles(place.folder).read, key)
+            await asyncio.to_thread(FileVault(place.folder).read, key)
             inside -= 1
 
     await asyncio.gather(*(enter(KEY) for _ in range(10)))
     assert most == 1
-    async with hold(place, KEY):
+    async with lock_grant(place, KEY):
         await enter(GrantKey("other", "https://other.example/"))
 
 
 async def test_a_lock_that_cannot_be_had_is_an_error_of_ours(tmp_path: Path) -> None:
     (tmp_path / "oauth").write_text("a file in the place of the folder", encoding="utf-8")
     with pytest.raises(TokenStoreError):
-        async with hold(TokenPlace(tmp_path / "oauth", "file"), KEY):
+        async with lock_grant(TokenLocation(tmp_path / "oauth", "file"), KEY):
             pytest.fail("it was held")
-    place = TokenPlace(tmp_path / "good", "file")
-    async with hold(place, KEY):
+    place = TokenLocation(tmp_path / "good", "file")
+    async with lock_grant(place, KEY):
         with pytest.raises(TokenStoreError, match="another process has held"):
-            async with hold(place, KEY, patience_s=0.0):
+            async with lock_grant(place, KEY, timeout_s=0.0):
                 pytest.fail("it was held twice")

@@ -11,14 +11,14 @@ from tests.servers.connections.peers import BOUND_S, QUICK, call, log_records, m
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.connections.redaction import Redaction
-from toolweave.servers.connections.sessions.stdio import LONGEST_LINE, ChildStderr, LogBudget
+from toolweave.servers.connections.sessions.stdio import MAX_STDERR_LINE_BYTES, ChildStderr, LogRateLimit
 
 SECRET = "hunter2hunter2"
 
 
-def reader(budget: LogBudget | None = None) -> ChildStderr:
+def reader(budget: LogRateLimit | None = None) -> ChildStderr:
     config = McpServerConfig(name="peer", transport="stdio", env={"KEY": SECRET})
-    return ChildStderr("peer", Redaction(config), budget or LogBudget())
+    return ChildStderr("peer", Redaction(config), budget or LogRateLimit())
 
 
 def said(records: list[dict[str, object]]) -> list[str]:
@@ -57,37 +57,37 @@ async def test_a_secret_that_comes_in_two_reads_is_hidden(cut: int) -> None:
 async def test_a_secret_at_the_end_of_what_is_kept_of_a_line_shows_nowhere(overhang: int) -> None:
     with log_records() as records:
         stderr = reader()
-        stderr.data_received(b" " * (LONGEST_LINE - len(SECRET) + overhang) + SECRET.encode())
+        stderr.data_received(b" " * (MAX_STDERR_LINE_BYTES - len(SECRET) + overhang) + SECRET.encode())
         stderr.data_received(SECRET.encode() * 5_000)
         stderr.data_received(b"\nnext\n")
         stderr.connection_lost(None)
     assert not [line for line in said(records) if "unter" in line or "2h" in line]
     assert said(records)[-1] == "peer: next"
-    assert "unter" not in stderr.last_words
+    assert "unter" not in stderr.tail
 
 
 async def test_a_secret_of_several_lines_is_hidden_line_by_line() -> None:
     secret = "-----BEGIN THING-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END THING-----"
     config = McpServerConfig(name="peer", transport="stdio", env={"KEY": secret})
     with log_records() as records:
-        stderr = ChildStderr("peer", Redaction(config), LogBudget())
+        stderr = ChildStderr("peer", Redaction(config), LogRateLimit())
         stderr.data_received(f"bad key: {secret}\n".encode())
         stderr.connection_lost(None)
     assert not [line for line in said(records) if "MIIE" in line or "hkiG" in line]
 
 
 async def test_the_last_words_are_kept_though_nobody_could_log_them() -> None:
-    stderr = reader(LogBudget(burst=1, per_s=0))
+    stderr = reader(LogRateLimit(burst=1, per_s=0))
     with log_records() as records:
         stderr.data_received(b"".join(b"line %d\n" % number for number in range(10)) + b"no end")
         stderr.connection_lost(None)
     assert said(records) == ["peer: line 0"]
-    assert stderr.last_words == "line 6 | line 7 | line 8 | line 9 | no end"
+    assert stderr.tail == "line 6 | line 7 | line 8 | line 9 | no end"
 
 
 def test_a_budget_admits_a_burst_and_then_so_many_a_second() -> None:
     now = [0.0]
-    budget = LogBudget(burst=3, per_s=2, clock=lambda: now[0])
+    budget = LogRateLimit(burst=3, per_s=2, clock=lambda: now[0])
     assert [budget.admit() for _ in range(5)] == ["", "", "", None, None]
     now[0] = 1.0
     assert [budget.admit() for _ in range(3)] == [" (2 before it were left out)", "", None]

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.servers.connections.sessions.faults import describe
-from toolweave.servers.connections.sessions.stdio import death_guard, launch_line
+from toolweave.servers.connections.sessions.faults import describe_errors
+from toolweave.servers.connections.sessions.stdio import launch_command, parent_death_prefix
 
 
 def refusal(command: str, *, cwd: str | None = None, search_path: str | None = None) -> str:
     with pytest.raises((FileNotFoundError, PermissionError, NotADirectoryError)) as raised:
-        launch_line(command, (), cwd=cwd, search_path=search_path)
-    return describe(raised.value)
+        launch_command(command, (), cwd=cwd, search_path=search_path)
+    return describe_errors(raised.value)
 
 
 def test_the_command_follows_the_guard_with_its_arguments() -> None:
-    assert launch_line("sh", ("-c", "--"), cwd=None, search_path=None) == [*death_guard(), "sh", "-c", "--"]
+    assert launch_command("sh", ("-c", "--"), cwd=None, search_path=None) == [*parent_death_prefix(), "sh", "-c", "--"]
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
@@ -37,4 +37,4 @@ def test_a_missing_working_directory_is_named_and_not_the_program() -> None:
 
 def test_a_relative_program_is_looked_for_in_the_working_directory(tmp_path: Path) -> None:
     (tmp_path / "run").touch(mode=0o700)
-    assert launch_line("./run", (), cwd=str(tmp_path), search_path=None)[-1] == "./run"
+    assert launch_command("./run", (), cwd=str(tmp_path), search_path=None)[-1] == "./run"

@@ -23,11 +23,11 @@ from tests.servers.connections.peers import (
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.connections.sessions.faults import (
-    MOST_VALUES,
+    MAX_MESSAGE_VALUES,
     MessageSplitter,
     Oversize,
-    answered_id,
-    within_limits,
+    limit_values,
+    response_id,
 )
 from toolweave.servers.connections.sessions.http import EVENT_END
 from toolweave.servers.connections.sessions.stdio import LINE_END
@@ -92,8 +92,8 @@ def test_a_line_without_an_end_takes_no_more_memory_than_the_limit() -> None:
     ],
 )
 def test_what_answers_no_request_of_ours_is_not_taken_for_an_answer(message: bytes) -> None:
-    assert answered_id(message, message) is None
-    assert answered_id(b"data: " + message, message) is None
+    assert response_id(message, message) is None
+    assert response_id(b"data: " + message, message) is None
 
 
 @given(
@@ -106,7 +106,7 @@ def test_events_within_the_limit_come_out_as_they_went_in(events: list[tuple[byt
     found = [each for piece in in_pieces(b"".join(wanted), cuts) for each in splitter.feed(piece)]
     # Where a CR LF is cut in two, its LF comes with the next event.
     assert [each.strip() for each in found if isinstance(each, bytes)] == [each.strip() for each in wanted]
-    assert splitter.rest() in (b"", b"\n")
+    assert splitter.flush() in (b"", b"\n")
 
 
 @given(st.sampled_from(BLANKS), st.booleans(), st.integers(16, 400))
@@ -124,9 +124,9 @@ def test_an_event_over_the_limit_is_dropped_and_its_request_told(blank: bytes, i
 
 @pytest.mark.parametrize("blank", BLANKS)
 async def test_an_event_of_too_many_values_is_told_from_the_next_one(blank: bytes) -> None:
-    answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"rows": [0] * (MOST_VALUES + 50_000)}}).encode()
+    answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"rows": [0] * (MAX_MESSAGE_VALUES + 50_000)}}).encode()
     found = MessageSplitter(EVENT_END, 4).feed(event(answer, blank) + event(b"{}", blank))
-    assert [await within_limits(each) for each in found] == [Oversize(request_id=7), event(b"{}", blank)]
+    assert [await limit_values(each) for each in found] == [Oversize(request_id=7), event(b"{}", blank)]
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
@@ -138,7 +138,7 @@ async def test_an_answer_of_too_many_values_is_refused_and_the_session_goes_on(t
             config = McpServerConfig(name="peer", transport=transport, url=remote.url, timeout_s=BOUND_S)
         plane = await stack.enter_async_context(open_tool_plane([config], timing=QUICK))
         await until(plane, "ready")
-        refused = await call(plane, "intricate", values=MOST_VALUES + 50_000)
+        refused = await call(plane, "intricate", values=MAX_MESSAGE_VALUES + 50_000)
         assert "too large to be read" in text_of(refused)
         assert failure_kind(refused) == "protocol"
         assert text_of(await call(plane, "intricate", values=1_000)) == "see there"

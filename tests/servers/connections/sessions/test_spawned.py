@@ -166,8 +166,7 @@ async def test_a_plane_that_loses_its_server_again_and_again_leaves_nothing_behi
 
 
 @pytest.mark.parametrize(
-    ("number", "behave"),
-    [pytest.param(signal.SIGKILL, ("stubborn",), marks=GUARDED), (signal.SIGINT, ())],
+    ("number", "behave"), [pytest.param(signal.SIGKILL, ("stubborn",), marks=GUARDED), (signal.SIGINT, ())]
 )
 @pytest.mark.requirement("T-09")
 async def test_no_spawned_server_outlives_the_process_that_started_it(

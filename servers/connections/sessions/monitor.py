@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from mcp import ClientSession
 
 T = TypeVar("T")
+REQUEST_ERROR_WAIT_S = 0.03
 
-LAST_ANSWER_S = 0.03
 
-
-class Link:
+class SessionMonitor:
     """One session's life line between its owner, its callers and its transport.
 
     Callers `race` their requests against the loss. Code that sees the transport fail reports it: `lose` when it is
@@ -40,18 +39,18 @@ class Link:
         self.server = server
         self.redaction = redaction
         self.authorization = authorization
-        self.requests: OpenRequests | None = None
-        self.last_words = ""
-        self.heard_at = self._loop.time()
+        self.pending_requests: PendingRequests | None = None
+        self.stderr_tail = ""
+        self.last_response_at = self._loop.time()
         self.tools_changed = False
-        self.declined = False
-        self.deaf = False
+        self.is_rejected = False
+        self.must_poll_tools = False
         self.exited = False
-        self.overdue = 0
-        self.why_lost = ""
-        self._suspected = False
+        self.overdue_calls = 0
+        self.loss_reason = ""
+        self._ping_requested = False
         self._lost: asyncio.Future[None] = self._loop.create_future()
-        self._disturbed = asyncio.Event()
+        self._event = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
@@ -59,44 +58,44 @@ class Link:
         """Return whether the session is over."""
         return self._lost.done()
 
-    def lose(self, reason: str = "") -> None:
+    def mark_lost(self, reason: str = "") -> None:
         """End the session for everybody who waits on it; the first reason given stays in `why_lost`."""
-        self.why_lost = self.why_lost or reason
+        self.loss_reason = self.loss_reason or reason
         if not self._lost.done():
             self._lost.set_result(None)
-            self._disturbed.set()
+            self._event.set()
 
-    def when_lost(self, note: Callable[["Link"], object]) -> None:
+    def on_lost(self, callback: Callable[["SessionMonitor"], object]) -> None:
         """Call `note` shortly after the loss."""
-        self._lost.add_done_callback(lambda _: note(self))
+        self._lost.add_done_callback(lambda _: callback(self))
 
-    def suspect(self) -> None:
+    def request_ping(self) -> None:
         """Ask for a ping now."""
-        self._suspected = True
-        self._disturbed.set()
+        self._ping_requested = True
+        self._event.set()
 
-    def announce_new_tools(self) -> None:
+    def request_tool_list(self) -> None:
         """Ask for a fresh tool list."""
         self.tools_changed = True
-        self._disturbed.set()
+        self._event.set()
 
-    def heard(self) -> None:
+    def record_response(self) -> None:
         """Note that the server answered something."""
-        self.heard_at = self._loop.time()
-        self._suspected = False
+        self.last_response_at = self._loop.time()
+        self._ping_requested = False
 
-    async def disturbance(self, quiet_s: float) -> None:
+    async def wait_for_event(self, quiet_s: float) -> None:
         """Return when the session is lost, new tools or a suspicion are reported, or `quiet_s` without an answer."""
-        while not (self.is_lost or self.tools_changed or self._suspected):
-            left = self.heard_at + quiet_s - self._loop.time()
-            if left <= 0:
+        while not (self.is_lost or self.tools_changed or self._ping_requested):
+            remaining_s = self.last_response_at + quiet_s - self._loop.time()
+            if remaining_s <= 0:
                 return
-            self._disturbed.clear()
+            self._event.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._disturbed.wait()
+                async with asyncio.timeout(remaining_s):
+                    await self._event.wait()
 
-    async def race(self, request: Coroutine[Any, Any, T]) -> T:
+    async def run_until_lost(self, request: Coroutine[Any, Any, T]) -> T:
         """Await `request` unless the session is lost first; a cancelled caller cancels it.
 
         Raises:
@@ -105,13 +104,13 @@ class Link:
         if self.is_lost:
             request.close()
             raise unavailable(self.server)
-        task = self.spawn(request)
+        task = self.start_task(request)
         try:
             waiting: set[asyncio.Future[Any]] = {task, self._lost}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 # The request's own error may be on its way and says more: over HTTP, that it was never sent.
-                await asyncio.wait({task}, timeout=LAST_ANSWER_S)
+                await asyncio.wait({task}, timeout=REQUEST_ERROR_WAIT_S)
         finally:
             if not task.done():
                 task.cancel()
@@ -120,22 +119,22 @@ class Link:
             raise connection_lost(self.server)
         return task.result()
 
-    def note_overdue(self, limit: int) -> None:
+    def record_overdue_call(self, limit: int) -> None:
         """Note that a call passed its deadline: a ping decides, but `limit` in a row end the session (mcp.md 4f)."""
-        self.overdue += 1
-        if self.overdue >= limit:
-            self.lose(f"{limit} calls in a row were not answered in time")
+        self.overdue_calls += 1
+        if self.overdue_calls >= limit:
+            self.mark_lost(f"{limit} calls in a row were not answered in time")
         else:
-            self.suspect()
+            self.request_ping()
 
-    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def start_task(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start work that ends with the session at the latest."""
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._finish)
+        task.add_done_callback(self._discard_task)
         return task
 
-    async def drain(self) -> None:
+    async def cancel_tasks(self) -> None:
         """Cancel what is still running for this session and wait until it has ended."""
         while self._tasks:
             for task in self._tasks:
@@ -143,13 +142,13 @@ class Link:
                     task.cancel()
             await asyncio.wait(self._tasks)
 
-    def _finish(self, task: asyncio.Task[Any]) -> None:
+    def _discard_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()
 
 
-class OpenRequests(dict[Any, Any]):
+class PendingRequests(dict[Any, Any]):
     """The open requests of an SDK session by their ids, each with the stream for its answer, which has room for one.
 
     It takes the place of the SDK's own dictionary, and is the one place that reaches into private parts of the SDK,
@@ -165,7 +164,7 @@ class OpenRequests(dict[Any, Any]):
         # When the incoming stream ends, the SDK answers every open request with an error and has no callback. An
         # entry that no request owns makes that visible at once, where a ping would notice seconds later. Nor does the
         # server know its name, with which it could claim to answer.
-        self[f"end-{uuid4()}"] = _EndOfStream(on_end)
+        self[f"end-{uuid4()}"] = _EndOfStreamHook(on_end)
 
     @property
     def next_id(self) -> int:
@@ -175,29 +174,29 @@ class OpenRequests(dict[Any, Any]):
     def pop(self, request_id: Any, default: Any = None) -> Any:
         """Take a request out, to be answered or to be forgotten."""
         stream = super().pop(request_id, None)
-        return default if stream is None else _AtOnce(stream)
+        return default if stream is None else _ImmediateSender(stream)
 
-    def answer(self, request_id: Any, answer: Any) -> None:
+    def answer(self, request_id: Any, response: Any) -> None:
         """Answer a request in the server's place, if it is still open."""
         if stream := self.pop(request_id):
-            stream.send_nowait(answer)
+            stream.send_nowait(response)
 
 
-class _AtOnce:
+class _ImmediateSender:
     """A stream for one answer, which is sent before anything else happens."""
 
     def __init__(self, stream: MemoryObjectSendStream[Any]) -> None:
         self._stream = stream
 
-    async def send(self, answer: Any) -> None:
-        self.send_nowait(answer)
+    async def send(self, response: Any) -> None:
+        self.send_nowait(response)
 
-    def send_nowait(self, answer: Any) -> None:
+    def send_nowait(self, response: Any) -> None:
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._stream.send_nowait(answer)
+            self._stream.send_nowait(response)
 
 
-class _EndOfStream:
+class _EndOfStreamHook:
     """What the SDK takes for an open request, and sends an error to when the incoming stream ends."""
 
     def __init__(self, on_end: Callable[[], None]) -> None:

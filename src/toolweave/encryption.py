@@ -15,7 +15,7 @@ from toolweave.errors import TokenStoreError
 from toolweave.files import make_folder, write_file
 
 # The folder in the data folder that holds the key file, and the tokens of remote servers.
-FOLDER = "oauth"
+OAUTH_FOLDER = "oauth"
 KEY_FILE = "key"
 KEY_VARIABLE = "TOOLWEAVE_TOKEN_KEY"
 SALT_BYTES = 16
@@ -24,7 +24,7 @@ SCRYPT_N, SCRYPT_R, SCRYPT_P = 2**15, 8, 1
 SCRYPT_MEMORY = 64 * 2**20
 
 
-class Seal:
+class TextCipher:
     """Turn texts into bytes that only the holder of the key can read or change, and back.
 
     Args:
@@ -37,51 +37,51 @@ class Seal:
         self._key = key
         self._derived: dict[bytes, Fernet] = {}
 
-    def close(self, text: str) -> bytes:
+    def encrypt(self, text: str) -> bytes:
         """Encrypt.
 
         Raises:
             TokenStoreError: the key file cannot be read or made.
         """
         if self._key is None:
-            return json.dumps({"key": "file", "data": self._from_file().encrypt(text.encode()).decode()}).encode()
+            return json.dumps({"key": "file", "data": self._file_fernet().encrypt(text.encode()).decode()}).encode()
         salt = next(iter(tuple(self._derived)), None) or os.urandom(SALT_BYTES)
-        sealed = self._from_key(salt).encrypt(text.encode()).decode()
-        return json.dumps({"key": "scrypt", "salt": base64.b64encode(salt).decode(), "data": sealed}).encode()
+        encrypted = self._derived_fernet(salt).encrypt(text.encode()).decode()
+        return json.dumps({"key": "scrypt", "salt": base64.b64encode(salt).decode(), "data": encrypted}).encode()
 
-    def open(self, sealed: bytes) -> str:
+    def decrypt(self, encrypted: bytes) -> str:
         """Decrypt; what was encrypted with the key file stays readable after a key was set.
 
         Raises:
             TokenStoreError: it is damaged, or was encrypted with another key.
         """
-        kind, salt, data = _parts(sealed)
+        kind, salt, data = _parse_encrypted(encrypted)
         if kind == "scrypt" and self._key is None:
             raise TokenStoreError(f"the stored tokens were encrypted with {KEY_VARIABLE}, which is not set")
         try:
-            fernet = self._from_key(salt) if kind == "scrypt" else self._from_file()
+            fernet = self._derived_fernet(salt) if kind == "scrypt" else self._file_fernet()
             return fernet.decrypt(data).decode()
         except (InvalidToken, ValueError):
-            where = f"{KEY_VARIABLE} has changed" if kind == "scrypt" else f"the file {KEY_FILE} has changed"
-            raise TokenStoreError(f"the stored tokens cannot be decrypted: they are damaged, or {where}") from None
+            reason = f"{KEY_VARIABLE} has changed" if kind == "scrypt" else f"the file {KEY_FILE} has changed"
+            raise TokenStoreError(f"the stored tokens cannot be decrypted: they are damaged, or {reason}") from None
 
-    def is_slow(self, sealed: bytes) -> bool:
+    def is_slow(self, encrypted: bytes) -> bool:
         """Say whether `open` has to derive a key first, which takes some 100 ms, once for each process that sealed."""
-        kind, salt, _ = _parts(sealed)
+        kind, salt, _ = _parse_encrypted(encrypted)
         return kind == "scrypt" and self._key is not None and salt not in self._derived
 
-    def _from_key(self, salt: bytes) -> Fernet:
+    def _derived_fernet(self, salt: bytes) -> Fernet:
         if salt not in self._derived:
-            given = (self._key or "").encode()
-            raw = hashlib.scrypt(given, salt=salt, n=SCRYPT_N, r=SCRYPT_R, p=SCRYPT_P, maxmem=SCRYPT_MEMORY, dklen=32)
+            key = (self._key or "").encode()
+            raw = hashlib.scrypt(key, salt=salt, n=SCRYPT_N, r=SCRYPT_R, p=SCRYPT_P, maxmem=SCRYPT_MEMORY, dklen=32)
             self._derived[salt] = Fernet(base64.urlsafe_b64encode(raw))
         return self._derived[salt]
 
-    def _from_file(self) -> Fernet:
+    def _file_fernet(self) -> Fernet:
         path = self._folder / KEY_FILE
         try:
             if not path.exists():
-                _make(path)
+                _make_key_file(path)
             return Fernet(path.read_bytes())
         except OSError as error:
             raise TokenStoreError(f"{path}: {error.strerror}") from error
@@ -89,22 +89,22 @@ class Seal:
             raise TokenStoreError(f"{path} is damaged: delete it and sign in again") from None
 
 
-def _parts(sealed: bytes) -> tuple[str, bytes, str]:
+def _parse_encrypted(encrypted: bytes) -> tuple[str, bytes, str]:
     """Return which kind of key a text was encrypted with, the key's salt, and the text."""
     try:
-        form = json.loads(sealed)
-        salt = base64.b64decode(form["salt"], validate=True) if form["key"] == "scrypt" else b""
-        return form["key"], salt, str(form["data"])
+        document = json.loads(encrypted)
+        salt = base64.b64decode(document["salt"], validate=True) if document["key"] == "scrypt" else b""
+        return document["key"], salt, str(document["data"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise TokenStoreError("the stored tokens are damaged") from None
 
 
-def seal_of(data_dir: Path, key: str | None) -> Seal:
+def data_folder_cipher(data_dir: Path, key: str | None) -> TextCipher:
     """Return the seal of a data folder."""
-    return Seal(data_dir.absolute() / FOLDER, key)
+    return TextCipher(data_dir.absolute() / OAUTH_FOLDER, key)
 
 
-def _make(path: Path) -> None:
+def _make_key_file(path: Path) -> None:
     """Make a key file that is whole or not there, and the same for everybody who makes it at the same time."""
     make_folder(path.parent)
     draft = path.with_name(f"{KEY_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
