@@ -60,12 +60,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from its room when it is first asked for: LangGraph takes seconds to import."""
+    """Import a public name at its first use: LangGraph takes seconds to import."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    """List the lazy names too."""
+    """Return all names, including those that are imported at their first use."""
     return sorted([*globals(), *_HOMES])

@@ -1,6 +1,6 @@
-"""Encrypt texts with a key of the user's, or with one that is made and stored in a file (Fernet).
+"""Encrypt texts with the user's key, or with a generated key in a file (Fernet).
 
-Tokens of remote servers and the credentials of runs and crons are stored so.
+This encrypts the tokens for remote servers and the credentials of runs and crons.
 """
 
 import base64
@@ -14,22 +14,22 @@ from cryptography.fernet import Fernet, InvalidToken
 from toolweave.errors import TokenStoreError
 from toolweave.files import make_folder, write_file
 
-# The folder in the data folder that holds the key file, and the tokens of remote servers.
+# The folder in the data folder with the key file and the tokens for remote servers.
 OAUTH_FOLDER = "oauth"
 KEY_FILE = "key"
 KEY_VARIABLE = "TOOLWEAVE_TOKEN_KEY"
 SALT_BYTES = 16
-# 32 MiB and some 100 ms for each guess at the key; done once for each file that is read.
+# One derivation takes 32 MiB and about 100 ms, so guessing keys is expensive; it runs once per salt in a process.
 SCRYPT_N, SCRYPT_R, SCRYPT_P = 2**15, 8, 1
 SCRYPT_MEMORY = 64 * 2**20
 
 
 class TextCipher:
-    """Turn texts into bytes that only the holder of the key can read or change, and back.
+    """Encrypts and decrypts texts; without the key they can neither be read nor changed.
 
     Args:
-        folder: where the key file is made when it is needed and `key` is None.
-        key: any text; the real key is derived from it by scrypt with a random salt, which stands beside the text.
+        folder: where the key file is created if `key` is None.
+        key: any text; scrypt derives the encryption key from it with a random salt, which is stored with the text.
     """
 
     def __init__(self, folder: Path, key: str | None) -> None:
@@ -38,10 +38,10 @@ class TextCipher:
         self._derived: dict[bytes, Fernet] = {}
 
     def encrypt(self, text: str) -> bytes:
-        """Encrypt.
+        """Encrypt a text.
 
         Raises:
-            TokenStoreError: the key file cannot be read or made.
+            TokenStoreError: the key file cannot be read or created.
         """
         if self._key is None:
             return json.dumps({"key": "file", "data": self._file_fernet().encrypt(text.encode()).decode()}).encode()
@@ -50,10 +50,10 @@ class TextCipher:
         return json.dumps({"key": "scrypt", "salt": base64.b64encode(salt).decode(), "data": encrypted}).encode()
 
     def decrypt(self, encrypted: bytes) -> str:
-        """Decrypt; what was encrypted with the key file stays readable after a key was set.
+        """Decrypt a text; texts that were encrypted with the key file stay readable after a key is set.
 
         Raises:
-            TokenStoreError: it is damaged, or was encrypted with another key.
+            TokenStoreError: the text is damaged, or was encrypted with another key.
         """
         kind, salt, data = _parse_encrypted(encrypted)
         if kind == "scrypt" and self._key is None:
@@ -66,7 +66,7 @@ class TextCipher:
             raise TokenStoreError(f"the stored tokens cannot be decrypted: they are damaged, or {reason}") from None
 
     def is_slow(self, encrypted: bytes) -> bool:
-        """Say whether `open` has to derive a key first, which takes some 100 ms, once for each process that sealed."""
+        """Return whether `decrypt` must derive a key first, which takes about 100 ms, once per salt."""
         kind, salt, _ = _parse_encrypted(encrypted)
         return kind == "scrypt" and self._key is not None and salt not in self._derived
 
@@ -90,7 +90,7 @@ class TextCipher:
 
 
 def _parse_encrypted(encrypted: bytes) -> tuple[str, bytes, str]:
-    """Return which kind of key a text was encrypted with, the key's salt, and the text."""
+    """Return the kind of key, the key's salt, and the encrypted data."""
     try:
         document = json.loads(encrypted)
         salt = base64.b64decode(document["salt"], validate=True) if document["key"] == "scrypt" else b""
@@ -100,12 +100,12 @@ def _parse_encrypted(encrypted: bytes) -> tuple[str, bytes, str]:
 
 
 def data_folder_cipher(data_dir: Path, key: str | None) -> TextCipher:
-    """Return the seal of a data folder."""
+    """Return the cipher of a data folder."""
     return TextCipher(data_dir.absolute() / OAUTH_FOLDER, key)
 
 
 def _make_key_file(path: Path) -> None:
-    """Make a key file that is whole or not there, and the same for everybody who makes it at the same time."""
+    """Create the key file atomically; processes that create it at the same time use the same key."""
     make_folder(path.parent)
     draft = path.with_name(f"{KEY_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
     write_file(draft, Fernet.generate_key())

@@ -1,6 +1,7 @@
-"""Hold the one exception tree; an edge (HTTP, tool message) translates it in one table, a terminal shows `headline`.
+"""Define all exceptions of Toolweave; each edge (HTTP, tool message) translates them in one table.
 
-Those that end runs are RuntimeErrors, too: the official server shows their texts, and hides those of other classes.
+A terminal shows `headline`. Errors that end runs are RuntimeErrors, too: the official server shows the texts of
+RuntimeErrors and hides those of other classes.
 
 ToolweaveError
 ├── ConfigError                 a setting or file is wrong; names it and the fix
@@ -8,39 +9,39 @@ ToolweaveError
 ├── ModelError                  the model endpoint refused, failed or is unknown
 ├── ToolError                   a tool call could not be carried out
 │   ├── ServerUnavailable       its server is down, misconfigured or unknown
-│   │   ├── CallRefused         it was not even tried: the server is known to be down
-│   │   ├── RequestDeclined     the server refuses the request for what it is
-│   │   └── RetriesExhausted    it was tried as often as may be
-│   ├── InvalidArguments        the tool does not take these arguments; they were not sent
-│   ├── ToolTimeout             the deadline passed
-│   └── ToolProtocolError       the server answered something that is not MCP
+│   │   ├── CallRefused         it was not attempted: the server is known to be down
+│   │   ├── RequestDeclined     the server rejected the request; a retry would fail again
+│   │   └── RetriesExhausted    the last attempt failed
+│   ├── InvalidArguments        the arguments do not match the tool's schema; they were not sent
+│   ├── ToolTimeout             the call timed out
+│   └── ToolProtocolError       the server's response is not valid MCP
 ├── StageFailed                 a stage of the workflow failed
-│   ├── UnknownTools            tool ids that nothing is registered under
-│   ├── SelectionFailed         the model chose no request that may be sent
-│   ├── ApiCallFailed           the API could not be reached or answered with an error
-│   ├── FetchFailed             a page's content could not be had
-│   └── ScriptFailed            no script could be made of a page
-├── ScriptNotSaved              a script was written, but its file could not be
+│   ├── UnknownTools            no tool is registered under these ids
+│   ├── SelectionFailed         the model chose no valid request
+│   ├── ApiCallFailed           the API could not be reached or returned an error
+│   ├── FetchFailed             a page could not be fetched
+│   └── ScriptFailed            no script could be generated from a page
+├── ScriptNotSaved              a script was generated, but its file could not be written
 ├── IterationLimitError         the agent loop reached max_iterations
-├── RunAbandoned                a run's process ended too often while it executed
+├── RunAbandoned                a run's process crashed too often while it executed
 ├── CredentialsUnreadable       the stored credentials of a run's caller cannot be decrypted
 ├── PersistenceError            the data folder or a database cannot be used
 │   ├── DataFolderLocked        another process holds the data folder
 │   └── NewerSchema             the database was written by a newer Toolweave
-├── TokenStoreError             tokens for remote servers cannot be read or kept
-├── SignInFailed                a person's sign-in to a remote server came to nothing
-├── OutboundRefused             the outbound policy does not let a request go to its URL
-├── OutboundFailed              a request that the policy lets through got no usable answer
-└── RequestError                a request the API refuses
-    ├── BadRequest              well-formed, but asks for what cannot be
+├── TokenStoreError             tokens for remote servers cannot be read or stored
+├── SignInFailed                a user's sign-in to a remote server failed
+├── OutboundRefused             the outbound policy does not allow a request to its URL
+├── OutboundFailed              an allowed request got no usable response
+└── RequestError                the API refuses a request
+    ├── BadRequest              well-formed, but impossible
     ├── InvalidRequest          malformed or of the wrong type
     │   └── DocumentRefused     an OpenAPI document that cannot be read
-    ├── Unauthenticated         nobody says who asks
-    ├── Forbidden               whoever asks may not
+    ├── Unauthenticated         the caller is unknown
+    ├── Forbidden               the caller has no permission
     ├── NotFound                no such thread, run, assistant or checkpoint
     ├── Conflict                exists already, or busy
-    │   └── ClaimLost           another claim holds the thread whose checkpoints were to be written
-    └── StaleRevision           changed since it was looked at
+    │   └── ClaimLost           another claim holds the thread
+    └── StaleRevision           changed since the caller read it
 """
 
 from collections.abc import Sequence
@@ -48,13 +49,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 
 class ToolweaveError(Exception):
-    """Every error that Toolweave raises on purpose; `headline` begins its paragraph in a terminal."""
+    """The base of all errors that Toolweave raises; a terminal shows `headline` before the text."""
 
     headline: ClassVar[str] = "Error"
 
 
 class ConfigError(ToolweaveError, RuntimeError):
-    """A setting or configuration file is wrong; `source` names it, `fix` says what to do."""
+    """A setting or configuration file is wrong; `source` names it, `fix` is the advice."""
 
     headline = "Configuration error"
 
@@ -79,7 +80,7 @@ class MissingVariable(ConfigError):
 
 
 class ModelError(ToolweaveError, RuntimeError):
-    """The model endpoint refused, failed or is unknown; `status` is what it answered with, if it did."""
+    """The model endpoint refused, failed or is unknown; `status` is its HTTP status, if it responded."""
 
     headline = "Model error"
 
@@ -94,8 +95,8 @@ CallFault = Literal["refused", "invalid_arguments", "transport", "timeout", "pro
 class ToolError(ToolweaveError):
     """A tool call could not be carried out; `server` and `tool` name it.
 
-    `executed` says whether the server may have begun with it: "no" only where that is certain (D-5). `outcome` is what
-    call records name it.
+    `executed` is "no" if the server certainly did not start the call, else "maybe" (D-5). `outcome` is the name in call
+    records.
     """
 
     headline = "MCP server error"
@@ -117,39 +118,39 @@ class ServerUnavailable(ToolError):
 
 
 class CallRefused(ServerUnavailable):
-    """The call was not tried, because its server is known to be down, or never will be up (D-5)."""
+    """The call was not attempted, because its server is known to be down or unusable (D-5)."""
 
     outcome = "refused"
 
 
 class RequestDeclined(ServerUnavailable):
-    """The server refuses the request for what it is, so that the same again is no use."""
+    """The server rejected the request; the same request would fail again."""
 
 
 class RetriesExhausted(ServerUnavailable):
-    """Every attempt of the call failed for want of a connection (D-5)."""
+    """Every attempt of the call failed without a connection (D-5)."""
 
 
 class InvalidArguments(ToolError):
-    """The arguments of a call are not what its tool takes; nothing was sent (T-10)."""
+    """The arguments of a call do not match its tool's schema; nothing was sent (T-10)."""
 
     outcome = "invalid_arguments"
 
 
 class ToolTimeout(ToolError):
-    """The deadline of a tool call passed."""
+    """A tool call timed out."""
 
     outcome = "timeout"
 
 
 class ToolProtocolError(ToolError):
-    """The MCP server answered something that is not MCP."""
+    """The MCP server's response is not valid MCP."""
 
 
 class StageFailed(ToolweaveError, RuntimeError):
-    """A stage of the workflow failed; the text may be shown to whoever asked (W-02).
+    """A stage of the workflow failed; the text may be shown to the caller (W-02).
 
-    `model_usage` lists what its model calls have used all the same.
+    `model_usage` lists the token usage of the stage's model calls.
     """
 
     def __init__(self, message: str, *, model_usage: Sequence[Any] = ()) -> None:
@@ -166,13 +167,13 @@ class UnknownTools(StageFailed):
 
 
 class SelectionFailed(StageFailed):
-    """The model chose no tool, or no request that the tool's configuration allows (W-05)."""
+    """The model chose no tool, or a request that the tool's configuration does not allow (W-05)."""
 
 
 class ApiCallFailed(StageFailed):
-    """The API could not be reached, or answered with an error (W-06); `response` is its answer where one arrived.
+    """The API could not be reached, or returned an error (W-06); `response` is its response, if there is one.
 
-    `executed` is False where the API surely did not get the request, `passing` True where that may pass by itself.
+    `executed` is False if the API certainly did not get the request, `transient` True if a retry may succeed.
     """
 
     def __init__(
@@ -185,19 +186,19 @@ class ApiCallFailed(StageFailed):
 
 
 class FetchFailed(StageFailed):
-    """A page's content could not be had; the text says why, and names servers and errors of tools (A-04)."""
+    """A page could not be fetched; the text has the reason, with the servers and errors of tools (A-04)."""
 
     headline = "Fetch failed"
 
 
 class ScriptFailed(StageFailed):
-    """No script could be made of a page's content: the model failed, or what it wrote is none (A-04)."""
+    """No script could be generated from a page: the model failed, or its output is not a valid script (A-04)."""
 
     headline = "Script failed"
 
 
 class ScriptNotSaved(ToolweaveError):
-    """A script was written, but its file could not be; `script` is the VideoScript."""
+    """A script was generated, but its file could not be written; `script` is the VideoScript."""
 
     headline = "Script not saved"
 
@@ -207,7 +208,7 @@ class ScriptNotSaved(ToolweaveError):
 
 
 class IterationLimitError(ToolweaveError, RuntimeError):
-    """The agent loop asked the model `limit` times and it still wants tools (A-03)."""
+    """The agent loop called the model `limit` times without a final answer (A-03)."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -215,11 +216,11 @@ class IterationLimitError(ToolweaveError, RuntimeError):
 
 
 class RunAbandoned(ToolweaveError):
-    """A run was begun again after a crash too often; it is failed instead of taking the process down once more."""
+    """A run was restarted after a crash too often; it fails instead of crashing the process again."""
 
 
 class CredentialsUnreadable(ToolweaveError, RuntimeError):
-    """The stored credentials of a run's caller cannot be decrypted; the run fails instead of going on without them."""
+    """The stored credentials of a run's caller cannot be decrypted; the run does not continue without them."""
 
 
 class PersistenceError(ToolweaveError):
@@ -241,7 +242,7 @@ class NewerSchema(PersistenceError):
 
     @classmethod
     def for_database(cls, database: str, found: object, newest: object, alternative: str) -> "NewerSchema":
-        """Refuse a database that has schema `seen`; `alternative` completes "Upgrade Toolweave, or …"."""
+        """Return the error for a database with schema `found`; `alternative` completes "Upgrade Toolweave, or …"."""
         return cls(
             f"{database} was written by a newer version of Toolweave: it has schema {found!r}, and this version knows "
             f"schemas up to {newest!r}. Nothing in it was changed. Upgrade Toolweave, or {alternative}."
@@ -249,7 +250,7 @@ class NewerSchema(PersistenceError):
 
 
 class SqliteFailure(NamedTuple):
-    """What a failure means: `reason` completes "The todo database …", `fix` is for the owner of the file."""
+    """The meaning of an SQLite error: `reason` completes "The todo database …", `fix` is for the file's owner."""
 
     reason: str
     fix: str
@@ -280,28 +281,28 @@ _FAILURES = {
 
 
 def sqlite_failure(error: Exception) -> SqliteFailure:
-    """Explain an error of SQLite by its code."""
+    """Return the meaning of an SQLite error code."""
     # Extended codes such as SQLITE_IOERR_WRITE begin with the primary code.
     primary = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
     return _FAILURES.get(primary, _OTHER)
 
 
 class TokenStoreError(ToolweaveError):
-    """The tokens for a remote server cannot be read or kept; the text says why and holds none."""
+    """The tokens for a remote server cannot be read or stored; the text has the reason, but no token."""
 
     headline = "Token store error"
 
 
 class SignInFailed(ToolweaveError):
-    """A person's sign-in to a remote server came to nothing; the text says at which step."""
+    """A user's sign-in to a remote server failed; the text names the step."""
 
     headline = "Sign-in failed"
 
 
 class OutboundRefused(ToolweaveError):
-    """The outbound policy does not let a request go to its URL; the text says why and what allows it (W-09).
+    """The outbound policy does not allow a request to its URL; the text has the reason and the fix (W-09).
 
-    `sent` says whether a server has the request nevertheless: one that was refused as a redirect.
+    `was_sent` is True if the refused URL is a redirect's: a server has received the original request.
     """
 
     was_sent = False
@@ -311,9 +312,9 @@ OutboundFailure = Literal["resolve", "connect", "timeout", "transfer", "too_larg
 
 
 class OutboundFailed(ToolweaveError):
-    """A request to a URL that the outbound policy allows got no usable answer; `reason` says at which step (W-09).
+    """An allowed outbound request got no usable response; `reason` names the step (W-09).
 
-    `sent` is False only where no server can have the request.
+    `was_sent` is False only if no server can have received the request.
     """
 
     def __init__(self, message: str, *, reason: OutboundFailure) -> None:
@@ -323,21 +324,21 @@ class OutboundFailed(ToolweaveError):
 
 
 class RequestError(ToolweaveError):
-    """A request the API refuses; the text becomes its `detail`."""
+    """The API refuses a request; the text becomes the response's `detail`."""
 
     headline = "Request refused"
 
 
 class BadRequest(RequestError):
-    """The request is well-formed and asks for what cannot be (400)."""
+    """The request is well-formed, but impossible (400)."""
 
 
 class Unauthenticated(RequestError):
-    """The request does not say who asks, or not credibly."""
+    """The request has no valid credentials."""
 
 
 class Forbidden(RequestError):
-    """Whoever asks may not do this."""
+    """The caller has no permission for this."""
 
 
 class InvalidRequest(RequestError):
@@ -345,7 +346,7 @@ class InvalidRequest(RequestError):
 
 
 class DocumentRefused(InvalidRequest):
-    """An OpenAPI document cannot be read at all; the text says why in one sentence."""
+    """An OpenAPI document cannot be read; the text has the reason in one sentence."""
 
 
 class NotFound(RequestError):
@@ -353,11 +354,11 @@ class NotFound(RequestError):
 
 
 class Conflict(RequestError):
-    """The thing exists already, or the thread is busy."""
+    """The resource exists already, or the thread is busy."""
 
 
 class ClaimLost(Conflict):
-    """Another claim holds the thread by now: nothing was written to its checkpoints (R-01)."""
+    """Another claim holds the thread; nothing was written to its checkpoints (R-01)."""
 
     def __init__(self, thread_id: str) -> None:
         super().__init__(
@@ -367,4 +368,4 @@ class ClaimLost(Conflict):
 
 
 class StaleRevision(RequestError):
-    """The thing has another revision by now than the one that was to be changed (412)."""
+    """The resource no longer has the revision that the request names (412)."""

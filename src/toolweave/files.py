@@ -1,7 +1,7 @@
-"""Create files that only their owner can use, and raise the limit of open files.
+"""Create files and folders with access for their owner only; raise the limit of open files.
 
-Folders of the data folder get mode 0700 and its files 0600, whatever the umask (R-02). All rooms create them here.
-Windows has no such modes: there, files are created and nothing else.
+In the data folder, folders get mode 0700 and files 0600, independent of the umask (R-02). All rooms use this module.
+Windows has no such modes; there the files are only created.
 """
 
 import errno
@@ -22,22 +22,22 @@ if sys.platform != "win32":
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 _OTHERS_MODE = stat.S_IRWXG | stat.S_IRWXO
 _HAS_MODES = os.name != "nt"
-# SQLite gives these the mode of their database, when it creates them.
+# SQLite creates these files with the mode of their database.
 _SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
 _DATABASES = ("app.db", "checkpoints.db", "store.db", "todo.db", "tools.db")
-# `.app.db.space` is written and removed by the check of the database.
+# The database check writes and removes `.app.db.space`.
 _FILES = frozenset({"toolweave.lock", "mcp.jsonc", "memory.jsonl", ".app.db.space"}).union(
     name + suffix for name in _DATABASES for suffix in ("", *_SQLITE_SUFFIXES)
 )
 _FOLDERS = frozenset({"oauth", "logs"})
-# Programs of other projects: they must stay executable, and hold no secrets. In a temporary data folder it is a link.
+# Programs of other projects, which must stay executable and contain no secrets. A temporary data folder has a link.
 _PROGRAMS_FOLDER = "servers"
 MAX_LISTED = 20
 
 
 @dataclass(slots=True)
 class _ModeChanges:
-    """The paths whose mode was corrected, and those whose mode others can still use, each with the reason."""
+    """The paths whose mode was corrected, and those that others can still use, each with the reason."""
 
     changed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class _ModeChanges:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and those above it that are absent, each with mode 0700; leave an existing one as it is.
+    """Create a folder and its missing parents, each with mode 0700; existing folders do not change.
 
     Raises:
         OSError: it cannot be created.
@@ -77,7 +77,7 @@ def make_folder(folder: Path) -> None:
 def make_file(file: Path) -> None:
     """Create a file with mode 0600 before another library opens it; correct the mode of an existing one.
 
-    An existing SQLite database is not opened: closing it again would release the locks that this process has on it.
+    An existing SQLite database is not opened: closing it would release this process's locks on it.
 
     Raises:
         OSError: it cannot be created.
@@ -94,7 +94,7 @@ def make_file(file: Path) -> None:
 
 
 def write_file(file: Path, content: bytes, mode: int = FILE_MODE) -> None:
-    """Write a file down to the disk; a link that stands there is not followed."""
+    """Write a file and sync it to the disk; a symbolic link is not followed."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "wb") as written:
         written.write(content)
@@ -104,7 +104,7 @@ def write_file(file: Path, content: bytes, mode: int = FILE_MODE) -> None:
 
 @contextmanager
 def open_folder(folder: Path) -> Iterator[int]:
-    """Open a folder, to write its names down to the disk for instance."""
+    """Open a folder and yield its descriptor, for example to sync its entries to the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield descriptor
@@ -115,24 +115,24 @@ def open_folder(folder: Path) -> Iterator[int]:
 def replace_file(
     path: Path, content: bytes, *, mode: int = FILE_MODE, like: os.stat_result | None = None, draft: Path | None = None
 ) -> None:
-    """Write a file beside `path` down to the disk, and put it in its place: there is the old file or the new one.
+    """Replace a file atomically: write a draft beside it, sync it to the disk and rename it.
 
     Args:
-        path: the file, which need not be there.
-        content: what it holds from now on.
-        mode: of the new file, as far as the umask allows.
-        like: gives mode and owner instead.
-        draft: the file beside it; by default one with a name of its own.
+        path: the file, which may be missing.
+        content: the new content.
+        mode: the mode of the new file, as far as the umask allows.
+        like: the file status whose mode and owner the new file gets instead.
+        draft: the path of the draft; by default a unique one.
 
     Raises:
-        OSError: it cannot be written; the old file is as before then.
+        OSError: the file cannot be written; the old file is unchanged.
     """
     draft = draft or path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         write_file(draft, content, mode)
         if like is not None:
             draft.chmod(stat.S_IMODE(like.st_mode))
-            with suppress(PermissionError):  # another's file: it becomes ours, as with any editor
+            with suppress(PermissionError):  # a file of another user then belongs to this user, as with any editor
                 os.chown(draft, like.st_uid, like.st_gid)
         draft.replace(path)
     except BaseException:
@@ -143,7 +143,7 @@ def replace_file(
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file or folder; say whether no other process holds the lock. It ends with the descriptor."""
+    """Lock an open file or folder and return whether that succeeded; the lock ends when the descriptor is closed."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -153,7 +153,7 @@ def try_lock(descriptor: int) -> bool:
 
 @contextmanager
 def lock_folder(folder: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[int]:
-    """Hold the lock on a folder and yield its descriptor; `on_wait` is called where another process holds it."""
+    """Lock a folder and yield its descriptor; `on_wait` is called if another process holds the lock."""
     with open_folder(folder) as descriptor:
         if not try_lock(descriptor):
             on_wait()
@@ -162,10 +162,10 @@ def lock_folder(folder: Path, on_wait: Callable[[], object] = lambda: None) -> I
 
 
 def make_data_folder(folder: Path) -> None:
-    """Create the data folder, or correct the modes of an existing one; one warning names all changes.
+    """Create the data folder, or correct the modes of an existing one; one warning lists all changes.
 
-    The folder itself is changed only if this user owns it and everything in it is Toolweave's: a home, a project or
-    /tmp stays open to whoever uses it. Toolweave's own files are changed in any case.
+    The folder itself is changed only if this user owns it and it contains only Toolweave's files: a home, a project or
+    /tmp stays accessible. Toolweave's own files are always changed.
 
     Raises:
         OSError: it cannot be created.
@@ -200,7 +200,7 @@ def _own_paths(folder: Path, names: Iterable[str]) -> Iterator[Path]:
 
 
 def _restrict_mode(path: Path, changes: _ModeChanges) -> None:
-    """Take the permissions of group and others from a file or folder of this user."""
+    """Remove the permissions of group and others from a file or folder of this user."""
     if not _HAS_MODES:
         return
     try:
@@ -224,16 +224,16 @@ def _join_names(names: list[str]) -> str:
     return ", ".join(names[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-# Enough for thousands of streams. The programs that we start inherit the limit, and some of them close, or reserve
-# memory for, every file that they may open: with the 2**30 of some containers they take minutes or gigabytes.
+# Enough for thousands of streams. Child processes inherit the limit, and some of them close, or reserve memory for,
+# every possible file: with the 2**30 of some containers they need minutes or gigabytes.
 MAX_OPEN_FILES = 65_536
-# Where the hard limit is "unlimited", macOS takes this number at most.
+# macOS accepts at most this number, even if the hard limit is "unlimited".
 MACOS_OPEN_FILES = 10_240
 _MAX_CAUSES = 100
 
 
 def raise_open_files_limit() -> None:
-    """Raise the soft limit of open files to `ENOUGH`, or to the hard limit; processes that we start inherit it."""
+    """Raise the soft limit of open files to `ENOUGH`, or to the hard limit; child processes inherit it."""
     if sys.platform == "win32":
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -246,7 +246,7 @@ def raise_open_files_limit() -> None:
 
 
 def open_files_advice(error: BaseException) -> str | None:
-    """Return the limit that an error comes from, and what to do; None for errors of other kinds."""
+    """Return advice for an error caused by a limit of open files; None for other errors."""
     numbers = {each.errno for each in _error_chain(error) if isinstance(each, OSError)}
     if errno.EMFILE in numbers:
         return (

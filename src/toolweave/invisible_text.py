@@ -1,16 +1,16 @@
-"""Take out of other people's texts what nobody sees but a model or a terminal obeys (T-12, D-2).
+"""Remove invisible characters from untrusted texts: users do not see them, but models and terminals process them.
 
-Strangers write descriptions of tools, their results and errors, API answers and pages. Terminal sequences, control
-characters, direction overrides and Unicode's invisible tags carry no meaning that a person could check. What scripts
-and emoji need stays: joiners, variants of ideographs, the three flags that are written with tags, line breaks, tabs.
+This covers tool descriptions, results and errors, API responses and pages (T-12, D-2). It removes terminal sequences,
+control characters, direction overrides and Unicode tags. It retains what scripts and emoji need: joiners, ideographic
+variants, the three flags that are written with tags, line breaks and tabs.
 """
 
 import re
 from collections.abc import Iterator
 
-# A text is cleaned in parts of this many characters, some milliseconds each, so that others can work in between.
+# A text is cleaned in parts of this length, a few milliseconds each, so that other tasks can run in between.
 PART_CHARS = 200_000
-# How far before its end a part is searched for the beginning of a sequence that goes on behind it.
+# A sequence that continues after a part's end starts at most this far before it.
 MAX_SEQUENCE_CHARS = 4_200
 _TERMINAL_SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
@@ -27,7 +27,7 @@ _FLAG = re.compile(
     "(\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
     "|\U000e0077\U000e006c\U000e0073)\U000e007f)"
 )
-# A variation selector stays behind an ideograph, whose form it chooses.
+# A variation selector after an ideograph is retained: it selects the ideograph's form.
 _INVISIBLE_TAG = re.compile(
     "(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
     "|[\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
@@ -35,12 +35,12 @@ _INVISIBLE_TAG = re.compile(
 
 
 def visible_text(text: str) -> str:
-    """Return a text without what cannot be seen; every kind of line break becomes a newline, tabs stay."""
+    """Return a text without invisible characters; every kind of line break becomes a newline, tabs stay."""
     return "".join(cleaned_parts(text))
 
 
 def cleaned_parts(text: str) -> Iterator[str]:
-    """Yield the parts of a text, cleaned; joined they are what `visible` returns."""
+    """Yield the cleaned parts of a text; joined they equal the result of `visible_text`."""
     start = 0
     while start < len(text):
         end = _part_end(text, start)

@@ -1,6 +1,6 @@
-"""Count the values of a JSON text before it is parsed, so that no text blocks everybody while it is (R-03).
+"""Count the values of a JSON text before it is parsed, so that parsing cannot block the event loop for long (R-03).
 
-A parser written in C holds the GIL for its whole call: on a thread it blocks the event loop just as long. How long
+A parser written in C holds the GIL for its whole call, so it blocks the event loop from a thread, too. The time
 depends on the number of values, not of bytes: 32 MiB in one string take 60 ms, in empty lists 7 s.
 """
 
@@ -9,7 +9,7 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-# Parsed by orjson in at most 70 ms whatever the values are (50 to 340 ns each); what walks them afterwards is bounded.
+# orjson parses these in at most 70 ms (50 to 340 ns per value); code that processes them has its own limits.
 MAX_VALUES = 200_000
 SLICE_BYTES = 256 * 1024
 LARGE_BYTES = 64 * 1024
@@ -18,9 +18,9 @@ VALUE_MARKS = (b",", b"[", b"{")
 
 @contextmanager
 def pause_gc() -> Iterator[None]:
-    """Parse without garbage collection, which finds nothing in JSON: worth it from `LARGE_BYTES`.
+    """Disable garbage collection in the block that parses JSON, which creates no garbage; useful from `LARGE_BYTES`.
 
-    It takes longer than parsing: 200 000 values start it hundreds of times, also over all that the process has.
+    Collection takes longer than parsing: 200 000 values start it hundreds of times, some over the whole process.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -32,7 +32,7 @@ def pause_gc() -> Iterator[None]:
 
 
 class ValueCounter:
-    """Count the commas and opening brackets of JSON outside of its strings, in pieces as they come.
+    """Count the commas and opening brackets of JSON outside of its strings, piece by piece.
 
     A text with n of them has at most n + 1 values.
     """
@@ -42,7 +42,7 @@ class ValueCounter:
         self._edge = b""
 
     def add(self, piece: bytes) -> int:
-        """Count those of the next piece."""
+        """Return the count of the next piece."""
         text = (self._edge + piece).replace(b"\\\\", b"")
         self._edge = b"\\" if text.endswith(b"\\") else b""
         parts = text.removesuffix(b"\\").replace(b'\\"', b"").split(b'"')
@@ -52,7 +52,7 @@ class ValueCounter:
 
 
 def too_many_values_text(limit: int = MAX_VALUES) -> str:
-    """Say why a text was refused and what to do."""
+    """Return the message for a text with too many values."""
     return (
         f"The JSON has more than {limit:,} values (objects, lists, texts, numbers …), the most that are read at once. "
         "Send less at a time, or send large data as one text, such as base64 or JSON in a string."
@@ -60,8 +60,8 @@ def too_many_values_text(limit: int = MAX_VALUES) -> str:
 
 
 async def has_more_values(text: bytes, limit: int = MAX_VALUES) -> bool:
-    """Say whether a JSON text has more than `most` values; other tasks run between the slices of a long one."""
-    # The marks in strings count at first, which is much faster and enough for nearly every text.
+    """Return whether a JSON text has more than `limit` values; yields to other tasks between slices of a long text."""
+    # First count the marks in strings, too, which is much faster and enough for nearly every text.
     return await _exceeds(text, limit, _count_marks) and await _exceeds(text, limit, ValueCounter().add)
 
 

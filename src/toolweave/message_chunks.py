@@ -1,7 +1,7 @@
-"""Join the chunks of a model's answer, and read the tool calls in them, in time proportional to their length.
+"""Join the chunks of a model's message and parse its tool calls, in time proportional to its length.
 
-LangChain parses the arguments of every chunk, and of every sum of chunks, as JSON that may be cut off. Where that does
-not parse it tries all shorter texts: 300 kB in two chunks block the event loop for three minutes.
+LangChain parses the arguments of every chunk, and of every sum of chunks, as partial JSON. If that fails it tries all
+shorter texts: 300 kB in two chunks block the event loop for three minutes.
 """
 
 import json
@@ -14,12 +14,12 @@ from langchain_core.utils import json as langchain_json
 from pydantic_core import from_json
 
 BATCH_SIZE = 256
-# LangChain reads a piece of so many characters in a millisecond at most.
+# LangChain parses a text of this length in at most a millisecond.
 MAX_LANGCHAIN_CHARS = 200
 
 
 class ChunkJoiner:
-    """Join chunks as they come; the result is the one of LangChain's `+`."""
+    """Join chunks one by one; the result equals LangChain's `+`."""
 
     def __init__(self) -> None:
         self._joined: AIMessageChunk | None = None
@@ -38,7 +38,7 @@ class ChunkJoiner:
             self._join_pending()
 
     def joined_chunk(self) -> AIMessageChunk:
-        """Give the sum of all chunks so far, of which there is at least one."""
+        """Return the sum of all chunks so far; there must be at least one."""
         joined = self._join_pending()
         calls = self._calls.joined()
         return set_tool_calls(joined.model_copy(), calls) if calls else joined
@@ -51,19 +51,19 @@ class ChunkJoiner:
 
 
 def set_tool_calls(chunk: AIMessageChunk, calls: list[ToolCallChunk]) -> AIMessageChunk:
-    """Set a chunk's tool calls to what these are, as far as they have come; gives the chunk."""
+    """Set a chunk's tool calls to these, which may be partial; return the chunk."""
     chunk.tool_call_chunks = calls
     chunk.tool_calls, chunk.invalid_tool_calls = _parse_calls(calls)
     return chunk
 
 
 def parse_partial_json(text: str) -> Any:
-    """Parse JSON whose end may be missing, as LangChain's function of this name does.
+    """Parse JSON whose end may be missing, like LangChain's function of this name.
 
-    A long text that is cut off has to be well-formed up to there.
+    A long partial text must be well-formed up to its end.
 
     Raises:
-        ValueError: it is no beginning of any JSON.
+        ValueError: the text is not the start of any JSON.
     """
     if len(text) <= MAX_LANGCHAIN_CHARS:
         return langchain_json.parse_partial_json(text)
@@ -74,7 +74,7 @@ def parse_partial_json(text: str) -> Any:
 
 
 class _ToolCalls:
-    """The tool calls of an answer, their arguments in the pieces that came."""
+    """The tool calls of a message, with their arguments as lists of pieces."""
 
     def __init__(self) -> None:
         self._calls: list[ToolCallChunk] = []
@@ -99,7 +99,7 @@ class _ToolCalls:
         ]
 
     def _find_or_add_call(self, chunk: ToolCallChunk) -> int:
-        """Find the call that a chunk goes on with: that of its index whose id is not another; else begin one."""
+        """Return the position of the call that a chunk continues (same index, no other id); else add a call."""
         index: Any = chunk["index"]
         joins = isinstance(index, int) or (isinstance(index, str) and index.startswith("lc_"))
         positions = self._positions.setdefault(index, []) if joins else []
@@ -117,7 +117,7 @@ def _concatenate(left: str | None, right: str | None) -> str | None:
 
 
 def _has_typed_content(chunk: AIMessageChunk) -> bool:
-    """Say whether the chunk's content has its tool calls, too, which LangChain keeps in step."""
+    """Return whether the chunk's content contains its tool calls, too, which LangChain synchronizes."""
     return chunk.response_metadata.get("output_version") == "v1"
 
 

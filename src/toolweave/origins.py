@@ -1,4 +1,4 @@
-"""Read Origin and Host headers strictly: whose page asks, and under which name (T-08)."""
+"""Parse Origin and Host headers strictly (T-08)."""
 
 import ipaddress
 import re
@@ -10,7 +10,7 @@ MAX_PORT = 65_535
 
 
 def is_loopback(name: str) -> bool:
-    """Say whether a host name or address means this machine, without asking DNS."""
+    """Return whether a host name or address means this machine, without a DNS lookup."""
     name = name.lower().strip("[]")
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -23,15 +23,15 @@ def is_loopback(name: str) -> bool:
 
 
 def host_name(host: str) -> str | None:
-    """Take the name out of a Host header, in lower case; None when it is not one name and an optional port."""
+    """Return the name from a Host header in lower case; None if it is not a name with an optional port."""
     parts = split_origin(f"http://{host}")
     return None if parts is None or parts[1] != host.lower() else parts[0]
 
 
 def split_origin(origin: str) -> tuple[str, str] | None:
-    """Split an origin into its host name and its host:port, in lower case; None when it is not an origin.
+    """Split an origin into its host name and its host:port, in lower case; None if it is not an origin.
 
-    The whole text must be one: `urlsplit` takes `[::1]` for the host of `http://[::1].evil.example`.
+    The whole text must match: `urlsplit` returns `[::1]` as the host of `http://[::1].evil.example`.
     """
     found = ORIGIN.fullmatch(origin.lower())
     if found is None or int(found["port"] or 0) > MAX_PORT:

@@ -1,11 +1,11 @@
-"""Send requests to URLs that come from users, models, tool configurations or pages, under one policy (W-09).
+"""Send requests to URLs from users, models, tool configurations or pages, under one policy (W-09).
 
     policy = OutboundPolicy(allow=settings.outbound_allow, only=(allowed_target("api.example.org"),))
     async with open_outbound_client(policy) as client:
         answer = await client.send(OutboundRequest("GET", url))
 
-The host's name is resolved here, all its addresses are checked, and the connection goes to a checked one; no proxy of
-the environment comes in between. Every redirect is a new request to check.
+This module resolves the host's name, checks all its addresses and connects to a checked one, without the environment's
+proxies. Each redirect is checked as a new request.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ __all__ = [
     "OutboundResponse",
     "open_outbound_client",
 ]
-# A response to these is no ordinary answer.
+# The responses to these methods have another form.
 _REFUSED_METHODS = ("CONNECT", "TRACE")
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
-# Another host gets nothing that could be a secret, whatever its name.
+# Any other header could be a secret, so a redirect to another host does not get it.
 _CROSS_ORIGIN_HEADERS = frozenset({"accept", "accept-language", "content-type", "user-agent"})
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundRequest:
-    """A request to send; header names are given once each, those about the connection not at all."""
+    """A request to send; each header name appears once, and headers of the connection are not allowed."""
 
     method: str
     url: str
@@ -50,7 +50,7 @@ class OutboundRequest:
 
 @dataclass(frozen=True, slots=True)
 class OutboundResponse:
-    """An answer; `url` is where it came from, after redirects, and `body` is unpacked."""
+    """A response; `url` is the last URL after redirects, `body` is decompressed."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -59,16 +59,16 @@ class OutboundResponse:
 
     @property
     def is_redirect(self) -> bool:
-        """Say whether the answer points elsewhere."""
+        """Return whether the response is a redirect."""
         return self.status in _REDIRECT_STATUSES and bool(self.header_values("location"))
 
     def header_values(self, name: str) -> list[str]:
-        """Give the values of a header, whose name is in lower case."""
+        """Return the values of a header; `name` is in lower case."""
         return [value for header, value in self.headers if header.lower() == name]
 
 
 def check_request(request: OutboundRequest, max_bytes: int) -> None:
-    """Raise OutboundRefused for what could not be sent as it is meant."""
+    """Raise OutboundRefused for a request that cannot be sent unchanged."""
     method = request.method
     if not HEADER_NAME.fullmatch(method) or method.upper() in _REFUSED_METHODS:
         raise OutboundRefused("The request's method cannot be used.")
@@ -87,13 +87,11 @@ def _is_header_value(value: str) -> bool:
     return value.isascii() and all(character.isprintable() or character == "\t" for character in value)
 
 
-def redirect_request(
-    request: OutboundRequest, target: OutboundTarget, answer: OutboundResponse
-) -> OutboundRequest | None:
-    """Give the request that a redirect asks for, or None when the answer is none.
+def redirection(request: OutboundRequest, target: OutboundTarget, answer: OutboundResponse) -> OutboundRequest | None:
+    """Return the next request of a redirect, None if the response is not a redirect.
 
     Raises:
-        OutboundRefused: it leads to another kind of URL, or from https to http.
+        OutboundRefused: the redirect's URL is not http or https, or changes from https to http.
     """
     if not answer.is_redirect:
         return None
@@ -114,27 +112,27 @@ def _redirect_url(target: OutboundTarget, location: str) -> str:
     try:
         return str(httpx.URL(target.url).join(location.encode("latin-1").decode("utf-8")))
     except (httpx.InvalidURL, UnicodeError):
-        raise OutboundRefused("The answer redirects to what is not a URL.") from None
+        raise OutboundRefused("The answer redirects to something that is not a URL.") from None
 
 
-# What read_body unpacks, and so the only coding to ask for.
+# The only coding that read_body decompresses.
 ACCEPTED_CODING = "gzip"
 _GZIP_HEADER = 15 + 16
-# A body may come in pieces of any size; each costs time, however small.
+# Each chunk of a body costs time, however small it is.
 MAX_CHUNKS = 100_000
 _CHUNKS_PER_YIELD = 50
 
 
 async def read_body(chunks: AsyncIterable[bytes], coding: str, limit: int) -> bytes:
-    """Read and unpack a body of at most `limit` bytes.
+    """Read and decompress a body of at most `limit` bytes.
 
     Raises:
-        OutboundFailed: it is larger, in too many pieces, packed in another way, or broken.
+        OutboundFailed: the body is larger, has too many chunks or another coding, or is damaged.
     """
     body = bytearray()
     received = chunk_count = 0
     if coding.lower() not in ("", "identity", "gzip", "x-gzip"):
-        raise OutboundFailed("The answer is packed in a way that was not asked for.", reason="transfer")
+        raise OutboundFailed("The answer is compressed in a way that was not requested.", reason="transfer")
     decompressor = zlib.decompressobj(_GZIP_HEADER) if coding.lower().endswith("gzip") else None
     async for chunk in chunks:
         received += len(chunk)
@@ -146,27 +144,27 @@ async def read_body(chunks: AsyncIterable[bytes], coding: str, limit: int) -> by
         try:
             body += chunk if decompressor is None else decompressor.decompress(chunk, limit + 1 - len(body))
         except zlib.error:
-            raise OutboundFailed("The packed answer is broken.", reason="transfer") from None
+            raise OutboundFailed("The compressed answer is damaged.", reason="transfer") from None
         if max(received, len(body)) > limit:
             raise OutboundFailed(f"The answer is larger than {limit} bytes.", reason="too_large")
         if decompressor is not None and decompressor.unused_data:
-            raise OutboundFailed("The packed answer goes on behind its end.", reason="transfer")
+            raise OutboundFailed("The compressed answer has data after its end.", reason="transfer")
     if decompressor is not None and received and not decompressor.eof:
-        raise OutboundFailed("The packed answer ends in the middle.", reason="transfer")
+        raise OutboundFailed("The compressed answer is incomplete.", reason="transfer")
     return bytes(body)
 
 
 MAX_CONNECTIONS = 100
-# Of a name's addresses, how many are tried.
+# The number of a name's addresses that are tried.
 MAX_ADDRESSES = 8
-# What is read at once is taken apart at once: of more, thousands of tiny pieces would hold up everybody else.
+# The HTTP library parses one read in one step: thousands of tiny chunks in a larger read would block the event loop.
 MAX_READ_BYTES = 16 * 1024
 
 
 class CheckedNetworkBackend(httpcore.AsyncNetworkBackend):
-    """Open TCP connections: look the name up, check every address, connect to one of those very addresses.
+    """Open TCP connections: resolve the name, check every address, connect to a checked address.
 
-    Check and connection are one step, so a name server that answers differently the next time changes nothing.
+    The check and the connection use the same lookup, so a name server cannot return another address in between.
     """
 
     def __init__(self, policy: OutboundPolicy) -> None:
@@ -181,7 +179,7 @@ class CheckedNetworkBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to a host by its name or address; the time is for all of its addresses together."""
+        """Connect to a host by its name or address; the timeout is for all of its addresses together."""
         addresses = await self._policy.checked_addresses(host, port)
         last_error = httpcore.ConnectError("there is no address")
         try:
@@ -200,7 +198,7 @@ class CheckedNetworkBackend(httpcore.AsyncNetworkBackend):
 
 
 class _ShortReadStream(httpcore.AsyncNetworkStream):
-    """A connection that gives little at once."""
+    """A connection whose reads return at most `MAX_READ_BYTES`."""
 
     def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
         self._stream = stream
@@ -226,7 +224,7 @@ class _ShortReadStream(httpcore.AsyncNetworkStream):
         return self._stream.get_extra_info(info)
 
 
-# These send their length even when they have nothing to send.
+# These methods send a Content-Length even without content.
 _METHODS_WITH_BODY = ("POST", "PUT", "PATCH")
 
 
@@ -238,13 +236,14 @@ class OutboundClient:
         self._pool = pool
 
     async def send(self, request: OutboundRequest, *, needs_body: bool = True) -> OutboundResponse:
-        """Send a request, following redirects; every status is an answer.
+        """Send a request, follow redirects and return the response, whatever its status.
 
-        Without `body_wanted` the answer's body is not read, so that its size does not matter.
+        Without `needs_body` the response's body is not read, so its size does not matter.
 
         Raises:
-            OutboundRefused: the policy does not let it go to its URL or a redirect's, or it is too large or malformed.
-            OutboundFailed: no connection, no time left, too many redirects, or an answer that is too large or broken.
+            OutboundRefused: the policy does not allow the URL or a redirect's URL, or the request is too large or
+                malformed.
+            OutboundFailed: no connection, a timeout, too many redirects, or a response that is too large or damaged.
         """
         check_request(request, self.policy.limits.max_request_bytes)
         seconds = self.policy.limits.total_timeout_s
@@ -260,13 +259,13 @@ class OutboundClient:
         max_redirects = self.policy.limits.max_redirects
         try:
             for _ in range(max_redirects):
-                redirect = redirect_request(request, target, response)
+                redirect = redirection(request, target, response)
                 if redirect is None:
                     return response
                 request, target = redirect, self.policy.check_without_dns(redirect.url)
                 response = await self._send_once(request, target, needs_body)
         except (OutboundRefused, OutboundFailed) as error:
-            # A server has the request that was redirected.
+            # A server has received the original request.
             error.was_sent = True
             raise
         if max_redirects and response.is_redirect:
@@ -293,11 +292,11 @@ class OutboundClient:
 
 @contextmanager
 def _translate_errors(target: OutboundTarget) -> Iterator[None]:
-    """Turn the HTTP library's failures into ours; what the policy says passes through."""
+    """Translate the HTTP library's errors into OutboundFailed; the policy's errors are not changed."""
     try:
         yield
     except httpcore.ConnectTimeout as error:
-        raise OutboundFailed(f"{target.authority} accepts no connection in time.", reason="connect") from error
+        raise OutboundFailed(f"{target.authority} did not accept a connection in time.", reason="connect") from error
     except httpcore.ConnectError as error:
         raise OutboundFailed(f"No connection to {target.authority}: {error}", reason="connect") from error
     except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
@@ -308,12 +307,12 @@ def _translate_errors(target: OutboundTarget) -> Iterator[None]:
 async def open_outbound_client(
     policy: OutboundPolicy, *, trust: ssl.SSLContext | None = None
 ) -> AsyncIterator[OutboundClient]:
-    """Open a client; `trust` says which certificates count, by default those that other HTTPS clients here trust.
+    """Open a client; `trust` has the trusted certificates, by default those of Toolweave's other HTTPS clients.
 
-    It keeps no connection: each request is resolved and checked anew.
+    It reuses no connection: each request is resolved and checked again.
     """
     async with httpcore.AsyncConnectionPool(
-        # There are many certificates to read.
+        # Loading the certificates takes long.
         ssl_context=trust or await asyncio.to_thread(httpx.create_ssl_context),
         max_connections=MAX_CONNECTIONS,
         max_keepalive_connections=0,

@@ -1,9 +1,8 @@
-"""Decide where requests for URLs of strangers may go (W-09).
+"""Decide which URLs outbound requests may use (W-09).
 
-Parsers differ, and attacks live in the differences. So a URL is taken apart once, strictly, and the request is put
-together from these parts: nothing parses the text a second time. The table of addresses that are not public follows
-IANA's special-purpose registries. Addresses that carry an IPv4 address inside an IPv6 one are refused as such: a
-sender who wants to reach the inner one can write it.
+Attacks use the differences between URL parsers. So a URL is parsed once, strictly, and the request is built from these
+parts; no other parser reads the text. The table of non-public addresses follows IANA's special-purpose registries. IPv6
+addresses that contain an IPv4 address are refused: a caller can write the IPv4 address itself.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ _AUTHORITY = re.compile(r"(?P<host>\[[^\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{0,5})
 
 @dataclass(frozen=True, slots=True)
 class OutboundTarget:
-    """Where a request goes: `host` is a lower-case ASCII name or the text of `address`; `path` includes the query."""
+    """A parsed URL: `host` is a lower-case ASCII name or the text of `address`; `path` includes the query."""
 
     scheme: Scheme
     host: str
@@ -37,36 +36,36 @@ class OutboundTarget:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """Give what makes two URLs the same peer."""
+        """Return scheme, host and port."""
         return self.scheme, self.host, self.port
 
     @property
     def authority(self) -> str:
-        """Give host and port as the Host header has them."""
+        """Return host and port as in the Host header."""
         host = f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def peer(self) -> AllowedTarget:
-        """Give the one host and port of this target, as a policy allows them."""
+        """Return host and port as an entry of a policy."""
         return AllowedTarget(self.host if self.address is None else ip_network(self.address), self.port)
 
     @property
     def url(self) -> str:
-        """Put the parts together again."""
+        """Return the URL."""
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
 @lru_cache(maxsize=256)
 def parse_target(url: str) -> OutboundTarget:
-    """Take a URL apart.
+    """Parse a URL.
 
     Raises:
-        OutboundRefused: it is not an http or https URL, carries credentials, or could be read in two ways.
+        OutboundRefused: it is not an http or https URL, contains credentials, or is ambiguous.
     """
     if len(url) > MAX_URL_CHARS:
         raise OutboundRefused(f"The URL is longer than {MAX_URL_CHARS} characters.")
-    # Of all blanks, the space alone counts as printable.
+    # `isprintable` is true for the space, but for no other blank.
     if "\\" in url or " " in url or not url.isprintable():
         raise OutboundRefused("The URL holds a blank, a backslash or a control character; write them percent-encoded.")
     parts = _PARTS.fullmatch(url)
@@ -92,7 +91,7 @@ def _parse_authority(authority: str) -> tuple[str, int | None]:
 
 
 def _parse_address(host: str) -> IPv4Address | IPv6Address | None:
-    """Read an address in its one plain spelling; None for a name."""
+    """Parse an address in its standard spelling; None for a name."""
     if host.startswith("["):
         try:
             inside = host[1:-1]
@@ -118,7 +117,7 @@ def _parse_name(host: str) -> str:
 
 
 def _to_ascii(host: str) -> str:
-    """Give a host as it is looked up: lower case, international names in their xn-- form, without the final dot."""
+    """Return a host as DNS has it: lower case, international names in their xn-- form, without the final dot."""
     if not host.isascii():
         try:
             host = httpx.URL(f"http://{host}").raw_host.decode("ascii")
@@ -137,7 +136,7 @@ def _encode_path(rest: str) -> str:
 
 
 Address = IPv4Address | IPv6Address
-# The first network that holds an address says what it is, so narrower ones come first.
+# The first network that contains an address determines its kind, so narrower networks come first.
 _NOT_PUBLIC: tuple[tuple[str, str], ...] = (
     ("0.0.0.0/32", "the unspecified address"),
     ("0.0.0.0/8", "an address of this network itself"),
@@ -179,7 +178,7 @@ _NOT_PUBLIC_NETWORKS = [(ip_network(network), kind) for network, kind in _NOT_PU
 
 
 def non_public_kind(address: Address) -> str | None:
-    """Describe an address that is not public, as "a private address"; None for a public one."""
+    """Return the kind of a non-public address, such as "a private address"; None for a public one."""
     for network, kind in _NOT_PUBLIC_NETWORKS:
         if address in network:
             return kind
@@ -188,14 +187,14 @@ def non_public_kind(address: Address) -> str | None:
     return None
 
 
-# Gives the addresses of a host name; raises OSError when there are none.
+# Returns the addresses of a host name; raises OSError if there are none.
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 ALLOW_SETTING = "TOOLWEAVE_OUTBOUND_ALLOW"
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundLimits:
-    """How long a request may take and how large it may get; bodies are counted unpacked, 0 redirects follows none."""
+    """Timeouts and sizes of a request; bodies are measured decompressed, `max_redirects` 0 follows no redirect."""
 
     connect_timeout_s: float = 5.0
     total_timeout_s: float = 30.0
@@ -205,17 +204,17 @@ class OutboundLimits:
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """Look a name up as the system does."""
+    """Resolve a name with the system's resolver."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[0]) for *_, address in found]
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundPolicy:
-    """Let requests go to public http and https addresses, and to what the operator allows.
+    """Allows requests to public http and https addresses, and to the operator's exceptions.
 
-    `allow` is the setting: a host there may have any address, and addresses in a network there count as public.
-    `only` restricts requests to these hosts, as to a tool's own; it makes nothing public.
+    `allow` is the setting: a host in it may have any address, and addresses in its networks count as public.
+    `only` restricts requests to these hosts, such as a tool's own host; it does not make them public.
     """
 
     allow: tuple[AllowedTarget, ...] = ()
@@ -225,10 +224,10 @@ class OutboundPolicy:
     resolver: Resolver = resolve_host
 
     async def check_url(self, url: str) -> OutboundTarget:
-        """Check a URL as far as that goes without a connection; `send` does the same, once more, by itself.
+        """Check a URL without connecting; `OutboundClient.send` repeats this check.
 
         Raises:
-            OutboundRefused: the policy does not let a request go there; says what would.
+            OutboundRefused: the policy does not allow the URL; the text has the fix.
             OutboundFailed: the host's name has no address now.
         """
         target = self.check_without_dns(url)
@@ -236,23 +235,23 @@ class OutboundPolicy:
         return target
 
     def check_without_dns(self, url: str) -> OutboundTarget:
-        """Check what can be seen in the URL itself. Raises OutboundRefused."""
+        """Check a URL without a DNS lookup. Raises OutboundRefused."""
         target = parse_target(url)
         if self.https_only and target.scheme != "https":
             raise OutboundRefused("The URL must begin with https://.")
         parts = target.host, target.port, target.address
         if self.only is not None and not any(entry.covers(*parts) for entry in self.only):
-            # Not the host itself: a redirect's can be made of what was sent, in another spelling.
-            raise OutboundRefused("The URL's host is another than the one this request belongs to.")
+            # Do not name the host: a redirect's host can contain parts of the request, such as a secret.
+            raise OutboundRefused("The URL's host is not the host that this request belongs to.")
         if target.address is not None:
             self._require_public(target.address, target.host, target.port)
         return target
 
     async def checked_addresses(self, host: str, port: int) -> list[str]:
-        """Give the addresses of a host, a name or an address, after checking all of them.
+        """Return the addresses of a host (a name or an address) after checking all of them.
 
         Raises:
-            OutboundRefused: one of them may not be connected to; the answer of a name server is not half trusted.
+            OutboundRefused: one of them is not allowed; then none of the lookup's addresses is used.
             OutboundFailed: there is none.
         """
         try:
@@ -279,7 +278,7 @@ class OutboundPolicy:
         kind = non_public_kind(address)
         if kind is None or any(entry.covers(host, port, address) for entry in self.allow):
             return
-        # Not the address itself: whoever wrote the URL is not to learn what names of our network stand for.
+        # Do not show the address: the caller must not learn the addresses of names in this network.
         shown = f"[{host}]" if ":" in host else host
         subject = f"{shown} is {kind}" if host == str(address) else f"{shown} stands for {kind}"
         raise OutboundRefused(

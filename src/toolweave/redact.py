@@ -1,7 +1,7 @@
-"""Take secrets out of values and texts that come from anywhere, before they are logged or shown (T-03).
+"""Remove secrets from values and texts of any origin before they are logged or shown (T-03).
 
-Secrets are recognised by the name they are kept under and by their form: that hides too much rather than too little,
-for what is hidden here is still where it came from. Others are known: `KnownSecrets` hides these, and nothing else.
+`redact` detects secrets by their key and by their form. It hides too much rather than too little, because the original
+value still exists at its source. `KnownSecrets` hides known secrets only.
 """
 
 import json
@@ -23,7 +23,7 @@ MAX_DEPTH = 12
 MAX_ITEMS = 1_000
 MAX_CHARS = 8_192
 MAX_TOTAL_CHARS = 65_536
-# What is cut off may have cut a secret in two; so much of the beginning of one goes with it.
+# A cut can split a secret, so this many characters before the cut are removed, too.
 CUT_MARGIN_CHARS = 4_096
 MAX_INTEGER = 1 << 256
 
@@ -45,7 +45,7 @@ _SENSITIVE_NAME = (
     r"[\"'\\]{0,3}\s{0,3}[:=]\s{0,3})"
 )
 # A text in quotes, one in the escaped quotes of JSON within JSON, one in single quotes, or a word; a word that is a
-# name itself goes with what is kept under it.
+# name itself is hidden together with its value.
 _SENSITIVE_VALUE = (
     rf"(?:{_WORD}(?<=[:=])\s{{1,3}})*"
     rf"(?:\"(?:[^\"\\\n]|\\.)*|\\+\"(?:[^\"\\\n]|\\+[^\"\\\n])*|'[^'\n]*|{_WORD})"
@@ -53,8 +53,8 @@ _SENSITIVE_VALUE = (
 _PEM = r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"
 _HEADER = r"\b((?i:authorization|(?:set-)?cookie)[\"'\\]{0,3}\s{0,3}[:=]\s{0,3}[\"'\\]{0,3})[^\r\n\"'\\]+"
 
-# First what a text must hold, in lower case, to be searched at all: searching costs a thousand times as much. The order
-# matters: what the later ones replace could be the name of what is kept under it.
+# First the substrings, in lower case, one of which a text must contain to be searched: a search costs a thousand times
+# as much. The order matters: a later pattern could replace the key of a secret that an earlier one has to find.
 _SECRET_FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     (("private key-----",), re.compile(_PEM, re.DOTALL), HIDDEN),
     (("authorization", "cookie"), re.compile(_HEADER), rf"\1{HIDDEN}"),
@@ -78,19 +78,19 @@ _SECRET_FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
 
 
 def redact(value: Any, clean: TextFilter | None = None) -> Any:
-    """Return `value` as plain JSON values without secrets; bounded in depth, number of items and length of texts.
+    """Return `value` as plain JSON values without secrets, with limited depth, number of items and length of texts.
 
-    What JSON has no type for becomes its type's name; a value may contain itself.
+    A value without a JSON type becomes its type's name. A value may contain itself.
 
     Args:
-        value: JSON values, or anything.
-        clean: what else is to be done to every text and key, such as blanking known secrets.
+        value: any value.
+        clean: applied to every text and key, for example to hide known secrets.
     """
     return _Redactor(clean or str).to_plain(value, 0)
 
 
 def redact_text(text: str, clean: TextFilter | None = None) -> str:
-    """Return a text without what has the form of a secret or stands behind a name for one; cut to `LONGEST_TEXT`."""
+    """Return a text, cut to `MAX_CHARS`, without texts in the form of a secret and without values of secret names."""
     kept_text = text[:MAX_CHARS]
     if clean is not None:
         kept_text = clean(kept_text)
@@ -104,27 +104,27 @@ def redact_text(text: str, clean: TextFilter | None = None) -> str:
 
 
 class KnownSecrets:
-    """Hide secrets that are known, wherever they stand in texts and JSON values.
+    """Hides known secrets anywhere in texts and JSON values.
 
     Args:
-        forms: texts and expressions to look for, in this order: one that holds another comes first.
+        forms: texts and patterns to search for, in this order: one that contains another comes first.
     """
 
     def __init__(self, forms: Iterable[str | re.Pattern[str]]) -> None:
         self.forms = tuple(forms)
 
     def occur_in(self, text: str) -> bool:
-        """Say whether a text holds one of them."""
+        """Return whether a text contains one of the secrets."""
         return any(form in text if isinstance(form, str) else form.search(text) for form in self.forms)
 
     def hide(self, text: str) -> str:
-        """Return a text without them."""
+        """Return a text without the secrets."""
         for form in self.forms:
             text = text.replace(form, HIDDEN) if isinstance(form, str) else form.sub(HIDDEN, text)
         return text
 
     def hide_in(self, value: Any) -> Any:
-        """Return JSON values without them, in keys too, and otherwise as they are."""
+        """Return JSON values without the secrets in texts and keys, otherwise unchanged."""
         if isinstance(value, str):
             return self.hide(value)
         if isinstance(value, dict):
@@ -133,12 +133,12 @@ class KnownSecrets:
 
 
 def sort_longest_first(texts: Iterable[str], min_length: int) -> list[str]:
-    """Return the texts of at least `shortest` characters, each once: shorter ones stand in ordinary words, too."""
+    """Return the unique texts, longest first, without those under `min_length`, which also occur in ordinary words."""
     return sorted({text for text in texts if len(text) >= min_length}, key=len, reverse=True)
 
 
 def encoded_forms(secret: str) -> list[str]:
-    """Return a secret as it is and as it stands in JSON, in JSON within JSON, in URLs and in HTML, longest first."""
+    """Return a secret as it is and encoded for JSON, JSON within JSON, URLs and HTML, longest first."""
     encoded = [quote(secret, safe=safe, errors="replace") for safe in ("", "/")]
     encoded += [_PERCENT.sub(lambda found: found.group().lower(), encoded[0]), quote(encoded[0], safe="")]
     in_json = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
@@ -148,13 +148,13 @@ def encoded_forms(secret: str) -> list[str]:
 
 
 def is_secret_name(key: str) -> bool:
-    """Say whether what is kept under this name is one to hide: `X-Api-Key`, `clientSecret`, `access_token`."""
+    """Return whether a key or parameter name denotes a secret: `X-Api-Key`, `clientSecret`, `access_token`."""
     to_plain = _NOT_IN_NAMES.sub("", key[:MAX_CHARS].lower())
     return to_plain.endswith(_SECRET_SUFFIXES) or any(word in to_plain for word in _SECRET_WORDS)
 
 
 def is_secret_header_name(name: str) -> bool:
-    """Say the same of a header that is sent; here a key opens something: `Ocp-Apim-Subscription-Key`, `X-Auth`."""
+    """Return whether a request header denotes a secret; more names count: `Ocp-Apim-Subscription-Key`, `X-Auth`."""
     lowered = name.lower()
     return is_secret_name(name) or lowered.endswith("key") or not _HEADER_WORDS.isdisjoint(_NOT_IN_NAMES.split(lowered))
 
@@ -182,7 +182,7 @@ class _Redactor:
         return f"<{type(value).__name__}>"
 
     def _plain_container(self, value: Any, depth: int) -> Any:
-        # A slice taken at once: what is still in use elsewhere may change while it is gone through.
+        # Copy a slice first: other code may change the value during the iteration.
         room = max(self._items_left, 0)
         if isinstance(value, dict):
             pairs = list(islice(value.items(), room))

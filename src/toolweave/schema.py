@@ -1,8 +1,7 @@
-"""Check values against JSON Schemas of others, and say what is wrong so that a model can correct it (T-10).
+"""Validate values against JSON Schemas from servers and users, with problems that a model can correct (T-10).
 
-A schema comes from any server or user. References are never fetched, a check is broken off when it grows too long, and
-expressions run on an engine whose time grows with the text only. A value that fits is accepted by jsonschema-rs where
-that is safe; jsonschema, in bounded steps, judges all others.
+References are never fetched, a long check is stopped, and patterns run on an engine with linear time. jsonschema-rs
+accepts valid values where that is safe; jsonschema, with a limit of steps, checks all others.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +26,7 @@ MAX_DEPTH = 64
 MAX_PATTERN_CHARS = 1_000
 MAX_STEPS = 5_000
 MAX_FORM_STEPS = 1_000_000
-"""How many steps it may take to check the form of all schemas of one request."""
+"""The maximum number of steps for the form checks of all schemas of one request."""
 ITEMS_PER_STEP = 20
 CHARS_PER_STEP = 1_000
 MAX_PROBLEMS = 5
@@ -36,13 +35,13 @@ MAX_PROBLEM_CHARS = 400
 MAX_CHOICES = 12
 MAX_BRANCHES = 3
 
-# jsonschema-rs holds the GIL for a whole check. With these keywords, which refer to nothing and compare no large
+# jsonschema-rs holds the GIL for a whole check. With `_FAST_KEYWORDS`, which have no references and compare no large
 # values, it takes at most 5 ns for each part of the schema and byte of the value: 100 ms.
 MAX_WORK = 20_000_000
-# To compile these takes up to a millisecond each.
+# Compiling a pattern takes up to a millisecond.
 MAX_PATTERNS = 50
 MAX_PATTERN_BYTES = 100_000
-# Any other draft would be fetched.
+# jsonschema-rs would fetch any other draft.
 _DRAFTS = (
     "https://json-schema.org/draft/2020-12/schema",
     "https://json-schema.org/draft/2019-09/schema",
@@ -66,21 +65,21 @@ _steps_left: ContextVar[list[int]] = ContextVar("steps_left")
 
 
 class TooManySteps(ValueError):
-    """A check has taken as many steps as it may."""
+    """A check has used its maximum number of steps."""
 
 
 class Schema:
     """A JSON Schema of the draft that its `$schema` names, 2020-12 by default.
 
-    To make a monstrous one takes up to a second unless `well_formed`: make it on a thread.
+    Creating a very large one takes up to a second unless `well_formed`, so create it on a thread.
 
     Args:
         schema: the schema.
-        well_formed: the caller knows already that its keywords have the right form.
-        form_steps: one number, how many steps are left to check the form of this schema and of others.
+        well_formed: the schema is known to be valid against its draft's meta-schema.
+        form_steps: a list with one number, the steps left for the form checks of this schema and of others.
 
     Raises:
-        ValueError: it is too large, nested too deeply, or no schema.
+        ValueError: the schema is too large, nested too deeply, or not valid.
     """
 
     def __init__(
@@ -89,24 +88,24 @@ class Schema:
         self._parts = check_size(schema)
         self._schema = schema
         draft = _draft_of(schema, Draft202012Validator)
-        # A schema that jsonschema-rs compiles is well-formed; the draft's own schema takes milliseconds to say that.
+        # A schema that jsonschema-rs compiles is well-formed; the check with the meta-schema takes milliseconds.
         if not well_formed and (form_steps is not None or self._fast_validator is None):
             _check_form(draft, schema, [MAX_FORM_STEPS] if form_steps is None else form_steps)
         self._validator = _bounded(draft)(schema, registry=Registry())
 
     def problems(self, value: Any, steps: list[int] | None = None) -> list[str]:
-        """Name what is wrong with `value`, at most `MOST_PROBLEMS` things: each names the field and what it must be.
+        """Return at most `MAX_PROBLEMS` problems of `value`; each names the field and what it must be.
 
-        What cannot be judged, because a reference leads nowhere or the check grows too long, is not a problem.
-        Several checks can share `steps`: one number, how many are left. A value that fits takes a microsecond, but in
-        such a check, where it takes steps, too.
+        A value that cannot be checked, because a reference is unknown or the check takes too long, has no problem.
+        Several checks can share `steps`, a list with one number: the steps left. A valid value takes a microsecond
+        without `steps`; with it, a valid value uses steps, too.
         """
         if steps is None and self._is_valid(value):
             return []
         token = _steps_left.set([MAX_STEPS] if steps is None else steps)
         found: list[ValidationError] = []
         try:
-            # One by one: what was found before the check breaks off is wrong all the same.
+            # Collect one by one: the problems found before a stopped check are valid.
             found.extend(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
         except _CHECK_ERRORS:
             pass
@@ -119,7 +118,7 @@ class Schema:
         return _compile_fast(self._schema)
 
     def _is_valid(self, value: Any) -> bool:
-        """Return whether a value fits for certain; one that is too large, or no JSON, is left to the judge."""
+        """Return whether a value is certainly valid; False also if it is too large for this check, or not JSON."""
         if self._fast_validator is None:
             return False
         try:
@@ -169,7 +168,7 @@ def _is_fast(schema: Any) -> bool:
 
 
 def _check_form(draft: Any, schema: Mapping[str, Any], steps: list[int]) -> None:
-    # Formats are not checked: "regex" would judge patterns of other dialects by Python's.
+    # Formats are not checked: "regex" would check patterns of other dialects with Python's.
     token = _steps_left.set(steps)
     try:
         error_found = next(_bounded(draft)(draft.META_SCHEMA).iter_errors(schema), None)
@@ -183,15 +182,15 @@ def _check_form(draft: Any, schema: Mapping[str, Any], steps: list[int]) -> None
     finally:
         _steps_left.reset(token)
     if error_found is not None:
-        # Without what was given: it may be as long as it likes, and hold what is not to be repeated.
+        # Without the schema's own text, which can be very long and contain secrets.
         raise ValueError(_describe_form_problem(SchemaError.create_from(error_found)))
 
 
 def check_size(schema: Mapping[str, Any]) -> int:
-    """Count the parts of a schema; refuse one whose size alone would cost too much.
+    """Return the number of parts of a schema.
 
     Raises:
-        ValueError: it has too many parts or is nested too deeply.
+        ValueError: the schema has too many parts or is nested too deeply.
     """
     nodes, level = 0, [schema]
     for _ in range(MAX_DEPTH):
@@ -206,7 +205,7 @@ def check_size(schema: Mapping[str, Any]) -> int:
 
 @lru_cache(maxsize=1_024)
 def compile_pattern(pattern: str) -> Callable[[str], bool] | None:
-    """Compile an expression for `search` in linear time; None for one that this engine does not have (lookarounds)."""
+    """Return a function that searches a pattern in linear time; None for unsupported patterns (lookarounds)."""
     if len(pattern) > MAX_PATTERN_CHARS:
         return None
     try:
@@ -226,7 +225,7 @@ def _child_parts(part: Any) -> Any:
 def _bounded(draft: Any) -> Any:
     keywords = {name: _count_steps(check) for name, check in draft.VALIDATORS.items()}
     own = {"pattern": _check_pattern, "patternProperties": _check_pattern_properties, "uniqueItems": _check_unique}
-    # What no pattern accounts for cannot be told where patterns are of another engine.
+    # Additional properties are unknown if a pattern is not supported.
     own["additionalProperties"] = _check_additional(draft.VALIDATORS["additionalProperties"])
     guarded: Any = extend(draft, keywords | {name: _count_steps(check) for name, check in own.items()})  # type: ignore[no-untyped-call]
     guarded.evolve = _evolve
@@ -239,7 +238,7 @@ def _draft_of(schema: Any, otherwise: Any) -> Any:
 
 
 def _evolve(validator: Any, **changes: Any) -> Any:
-    """Make the validator of a part of the schema; one that names a draft of its own (`$schema`) is guarded, too."""
+    """Return the validator for a part of the schema; a part with its own `$schema` gets a bounded one, too."""
     own = type(validator)
     draft = _draft_of(changes.setdefault("schema", validator.schema), own)
     for field in own.__attrs_attrs__:
@@ -264,7 +263,7 @@ def _use_steps(steps: int) -> None:
 
 
 def _cost(value: Any) -> int:
-    """Say what a keyword costs that looks at all of a value."""
+    """Return the steps of a keyword that reads a whole value."""
     if isinstance(value, str):
         return len(value) // CHARS_PER_STEP
     return len(value) // ITEMS_PER_STEP if isinstance(value, list | dict) else 0
@@ -336,7 +335,7 @@ def _describe_form_problem(error: SchemaError) -> str:
 
 
 def _branch_problems(error: ValidationError | SchemaError) -> list[ValidationError]:
-    """Give what is wrong by each branch that allows the value's type, the first thing of each."""
+    """Return the first problem of each branch that allows the value's type."""
     if error.validator not in ("anyOf", "oneOf"):
         return []
     first = {inner.schema_path[0]: inner for inner in reversed(error.context or [])}
@@ -390,7 +389,7 @@ def _plain_value(value: Any) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """Show a value in a few words, however large it is."""
+    """Return a short description of a value of any size."""
     match value:
         case str():
             cut = value[:MAX_VALUE_CHARS]

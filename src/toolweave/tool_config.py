@@ -1,11 +1,11 @@
-"""Define a ToolConfig: one operation of an HTTP API that a model may choose (W-01).
+"""Define ToolConfig: one operation of an HTTP API that a model may choose (W-01).
 
-It holds references to credentials, never needs them itself: `{env:VAR}` is resolved when a request is sent.
+It contains references to credentials only: `{env:VAR}` is resolved when a request is sent.
 
-Its mappings say where fields go (`path.id`, `query.q`, `header.X-Trace`, `body.user.name`) and what an answer gives
-(JSONPath, RFC 9535). In a body only names and indexes are taken: `body.user.name`, `body.$['first name']`,
-`body.$.lines[0].sku`; `body.$` is the whole body. Paths into answers may be any without regular expressions, whose
-filters look at names and indexes only: an API's answer must not decide what a path costs.
+Its mappings assign fields to locations in the request (`path.id`, `query.q`, `header.X-Trace`, `body.user.name`) and
+select the output from the response (JSONPath, RFC 9535). A location in a body has names and indexes only:
+`body.user.name`, `body.$['first name']`, `body.$.lines[0].sku`; `body.$` is the whole body. A path into a response may
+have no regular expressions, and its filters only names and indexes: an API's response must not determine the cost.
 """
 
 import re
@@ -42,10 +42,10 @@ from toolweave.schema import Schema
 RequestPart = Literal["path", "query", "header", "body"]
 MAX_LOCATION_CHARS = 500
 MAX_BODY_ITEMS = 100
-"""How long a list in a body can get by its indexes: a place such as `body.$[99999999]` would fill the memory."""
+"""The maximum length of a list in a body: a location such as `body.$[99999999]` would fill the memory."""
 _LOCATION = re.compile(r"(?P<part>path|query|header|body)\.(?P<name>.+)", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Names that mean something else than a field to the languages APIs are written in, or that no text can hold.
+# Names with a special meaning in the languages of APIs, and names that are not valid text.
 _SPECIAL_NAME = re.compile(r"__.*__|.*[\ud800-\udfff].*", re.DOTALL)
 _PATH_ERRORS = (JSONPathError, ValueError, ArithmeticError, RecursionError, AssertionError)
 PathSteps = tuple[str | int, ...]
@@ -53,7 +53,7 @@ PathSteps = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class RequestLocation:
-    """A place in a request: a part of it, and the name or, in a body, the JSONPath there."""
+    """A location in a request: the part, and the name or, in a body, the JSONPath."""
 
     part: RequestPart
     name: str
@@ -63,12 +63,12 @@ class RequestLocation:
 
     @property
     def steps(self) -> PathSteps:
-        """Give the names and indexes that lead there from the body's root; none for the whole body."""
+        """Return the names and indexes from the body's root to this location; empty for the whole body."""
         return _parse_body_path(self.name) if self.part == "body" else (self.name,)
 
 
 def parse_location(value: Any) -> Any:
-    """Read `<part>.<name>`; raises ValueError."""
+    """Parse `<part>.<name>`; raises ValueError."""
     if isinstance(value, RequestLocation):
         return value
     found = _LOCATION.fullmatch(value) if isinstance(value, str) and len(value) <= MAX_LOCATION_CHARS else None
@@ -89,7 +89,7 @@ def _location(part: RequestPart, name: str) -> RequestLocation:
 
 
 def body_location(*steps: str | int) -> RequestLocation:
-    """Give the place in a body that names and indexes lead to; raises ValueError for names that no body may hold."""
+    """Return the location in a body from names and indexes; raises ValueError for names that are not allowed."""
     return _location("body", "$" + "".join(f"[{step}]" if isinstance(step, int) else _quote(step) for step in steps))
 
 
@@ -102,7 +102,7 @@ def _quote(name: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _parse_body_path(name: str) -> PathSteps:
-    """Read `user.name` or `$.user.name`; raises ValueError."""
+    """Parse `user.name` or `$.user.name`; raises ValueError."""
     path = _compile_path(name if name.startswith("$") else f"$.{name}")
     if not path.singular_query():
         raise ValueError("a place in a body is made of names and indexes only, such as body.user.name or body.$.ids[0]")
@@ -120,7 +120,7 @@ def _parse_body_path(name: str) -> PathSteps:
 
 
 def find_collision(locations: Mapping[str, RequestLocation]) -> str | None:
-    """Say which of the places of fields cannot be filled together: the same twice, or one inside another."""
+    """Return which locations of fields exclude each other, None if none: the same twice, or one inside another."""
     used: dict[tuple[str, PathSteps], str] = {}
     inner: dict[PathSteps, str | int] = {}
     for name, location in locations.items():
@@ -137,7 +137,7 @@ def find_collision(locations: Mapping[str, RequestLocation]) -> str | None:
 
 @lru_cache(maxsize=4_096)
 def parse_response_path(text: str) -> JSONPath:
-    """Read and check a JSONPath into an answer; raises ValueError."""
+    """Parse and check a JSONPath for a response; raises ValueError."""
     path = _compile_path(text)
     filters = [selector for segment in path.segments for selector in segment.selectors if isinstance(selector, Filter)]
     queries = [part for found in filters for part in walk(found.expression) if isinstance(part, FilterQuery)]
@@ -147,7 +147,7 @@ def parse_response_path(text: str) -> JSONPath:
 
 
 def check_response_path(value: str) -> str:
-    """Check a JSONPath; raises ValueError."""
+    """Check a JSONPath for a response and return it; raises ValueError."""
     parse_response_path(value)
     return value
 
@@ -166,7 +166,7 @@ def _compile_path(text: str) -> JSONPath:
 
 
 class _Environment(JSONPathEnvironment):
-    """RFC 9535 without its functions on regular expressions, whose time an answer could make endless."""
+    """RFC 9535 without its regular expression functions, which a response could make run for ever."""
 
     def setup_function_extensions(self) -> None:
         self.function_extensions["length"] = Length()
@@ -187,9 +187,9 @@ ResponsePath = Annotated[str, Field(min_length=1, max_length=MAX_LOCATION_CHARS)
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
 MethodField = Annotated[Method, BeforeValidator(lambda value: str(value).upper())]
 BODYLESS: frozenset[Method] = frozenset({"GET", "DELETE", "HEAD"})
-"""Methods whose unmapped fields go to the query; those of the others go to a JSON body."""
+"""Methods whose unmapped fields go to the query; with other methods they go to a JSON body."""
 TOOL_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
-"""A slug that chat models take as the name of a function, too."""
+"""A slug that is also a valid function name for chat models."""
 RESERVED_IDS = frozenset({"export", "import"})
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 MAX_TIMEOUT_S = 120.0
@@ -199,9 +199,9 @@ MAX_HEADER_CHARS = 8_192
 MAX_PATH_CHARS = 2_000
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _DOT_SEGMENT = re.compile(r"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?:/|%2f|%5c|$)", re.IGNORECASE)
-# What would make a request another one than it looks.
+# These headers change the request's method.
 _METHOD_HEADERS = frozenset({"x-http-method", "x-http-method-override", "x-method-override"})
-# What an argument must not decide: who asks, and what the body is.
+# Arguments must not set the credentials and the type of the body.
 _CONFIGURED_HEADERS = frozenset({"authorization", "cookie", "content-type"})
 _STORED_CONTEXT = {"schemas": "well-formed"}
 _FORM_STEPS = "form_steps"
@@ -210,7 +210,7 @@ RequiredText = Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
 def validation_context(form_steps: list[int]) -> dict[str, Any]:
-    """Give the context in which tools are validated whose schemas share these steps (`Schema`)."""
+    """Return the pydantic context for tools whose schemas share these steps (`Schema`)."""
     return {_FORM_STEPS: form_steps}
 
 
@@ -219,7 +219,7 @@ class _Strict(BaseModel):
 
 
 class ApiAuth(_Strict):
-    """How an API wants to be shown who asks; `value` is a template such as `{env:TOOL_SHOP_KEY}` or a literal secret.
+    """The credential for an API; `value` is a template such as `{env:TOOL_SHOP_KEY}` or a literal secret.
 
     For "basic" it is `name:password`. It is added when the request is sent and never shown (W-08).
     """
@@ -245,7 +245,7 @@ class ApiAuth(_Strict):
 
 
 class ApiOperation(_Strict):
-    """Where and how an operation is called; `path` holds `{placeholders}`, `timeout_s` is in seconds."""
+    """The HTTP request of an operation; `path` contains `{placeholders}`, `timeout_s` is in seconds."""
 
     base_url: str = Field(
         min_length=1, max_length=2_000, description="Where the API is: scheme, host, port, first steps of its paths."
@@ -258,7 +258,7 @@ class ApiOperation(_Strict):
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """List the names of the path's placeholders."""
+        """Return the names of the path's placeholders."""
         return tuple(PLACEHOLDER.findall(self.path))
 
     @field_validator("base_url")
@@ -302,7 +302,7 @@ class ApiOperation(_Strict):
 
 
 class FieldMappings(_Strict):
-    """Where input fields go in a request, and which parts of an answer are its output."""
+    """The mapping from input fields to a request, and from a response to the output."""
 
     request: dict[str, MappedLocation] = Field(
         default_factory=dict,
@@ -322,7 +322,7 @@ class FieldMappings(_Strict):
 
 
 class ToolConfig(_Strict):
-    """One operation of an HTTP API with the schemas of what goes in and comes out."""
+    """One operation of an HTTP API with the schemas of its input and output."""
 
     tool_id: ToolId
     name: RequiredText
@@ -338,31 +338,31 @@ class ToolConfig(_Strict):
 
     @classmethod
     def from_stored(cls, document: Any) -> Self:
-        """Read a configuration that was validated when it was stored: its schemas are taken as well-formed.
+        """Parse a configuration that was validated when it was stored; its schemas are assumed to be well-formed.
 
-        To look at the form of a schema takes milliseconds, longer than all the rest.
+        The form check of a schema takes milliseconds, longer than all other checks.
         """
         return cls.model_validate(document, context=_STORED_CONTEXT)
 
     @cached_property
     def input_validator(self) -> Schema:
-        """Check arguments: the input_schema, made once."""
+        """Return the compiled input_schema, which validates arguments."""
         return Schema(self.input_schema, well_formed=True)
 
     @cached_property
     def output_validator(self) -> Schema:
-        """Check answers: the output_schema, made once."""
+        """Return the compiled output_schema, which validates outputs."""
         return Schema(self.output_schema, well_formed=True)
 
     @property
     def input_fields(self) -> dict[str, Any]:
-        """Give the schemas of the input's fields by name."""
+        """Return the schemas of the input's fields by name."""
         properties = self.input_schema.get("properties")
         return properties if isinstance(properties, dict) else {}
 
     @property
     def locations(self) -> dict[str, RequestLocation]:
-        """Say where each input field goes: as mapped, else to a placeholder of its name, else to query or JSON body."""
+        """Return each field's location: as mapped, else the placeholder of its name, else the query or JSON body."""
         mapped, method = self.field_mappings.request, self.api.method
         return {
             name: mapped.get(name) or _location_of(name, self.api.placeholders, method) for name in self.input_fields
@@ -370,13 +370,13 @@ class ToolConfig(_Strict):
 
     @property
     def required_fields(self) -> tuple[str, ...]:
-        """List the names of the fields that must be given."""
+        """Return the names of the required fields."""
         required = self.input_schema.get("required")
         return tuple(name for name in required if isinstance(name, str)) if isinstance(required, list) else ()
 
     @property
     def secret_headers(self) -> frozenset[str]:
-        """Name the static headers that count as credentials."""
+        """Return the names of the static headers that count as credentials."""
         return frozenset(name for name, text in self.api.headers.items() if is_secret_header(name, text))
 
     @field_validator("tool_id")
@@ -414,7 +414,7 @@ class ToolConfig(_Strict):
         return self
 
     def _find_overwritten(self, locations: dict[str, RequestLocation]) -> str | None:
-        """Say which place is none for an argument, because the configuration or the client fills it."""
+        """Return which field's location the configuration or the client fills, None if none."""
         configured_keys = {("header", name.lower()) for name in self.api.headers}
         if self.api.auth.type == "api_key":
             configured_keys.add((self.api.auth.location, (self.api.auth.name or "").lower()))
@@ -431,12 +431,12 @@ def _listed(names: list[str]) -> str:
 
 
 def is_secret_header(name: str, text: str) -> bool:
-    """Say whether a header counts as a credential: by name or form, or because it refers to a variable."""
+    """Return whether a header counts as a credential: by its name, its form or a reference to a variable."""
     return is_secret_header_name(name) or "{env:" in text or redact_text(text) != text
 
 
 def is_connection_header(name: str) -> bool:
-    """Say whether only the client may fill a header: it belongs to the connection, or hides the method."""
+    """Return whether only the client may set a header: it belongs to the connection or overrides the method."""
     return is_client_header(name) or name.lower() in _METHOD_HEADERS
 
 

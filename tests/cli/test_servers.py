@@ -72,7 +72,7 @@ async def test_the_list_says_what_is_configured_and_who_is_signed_in_without_sec
     ]
     wrong_key = await run(tmp_path, "list", "--json", TOOLWEAVE_TOKEN_STORE="keyring", **part)
     assert json.loads(wrong_key.stdout)[0]["sign_in"] == "unreadable"
-    assert "this machine has none that can be used" in wrong_key.stderr
+    assert "this machine has no usable keyring" in wrong_key.stderr
     everything = "".join(ended.stdout + ended.stderr for ended in (before, after, wrong_key))
     assert SECRET not in everything
 
@@ -121,7 +121,7 @@ async def test_what_cannot_be_signed_in_to_is_said_in_a_paragraph(guarded: Guard
     assert denied.paragraph == "Sign-in failed: peer: the sign-in was refused (access_denied: not [31m you)."
     await guarded.tell(set={"deny": False})
     late = await run(tmp_path, "login", "peer", "--no-browser", "--timeout", "1")
-    assert late.paragraph == "Sign-in failed: peer: nobody came back from the browser within 1 s."
+    assert late.paragraph == "Sign-in failed: peer: the sign-in in the browser was not completed within 1 s."
 
 
 def health(server: Running) -> Any:

@@ -164,5 +164,5 @@ async def test_a_packed_transfer_is_no_answer(coding: str) -> None:
 async def test_two_codings_in_two_headers_are_two_codings() -> None:
     headers = ("Content-Encoding: gzip", "Content-Encoding: gzip")
     async with serving(always(text("200 OK", gzipped(gzipped(b"x")), *headers))) as peer:
-        with pytest.raises(OutboundFailed, match="was not asked for"):
+        with pytest.raises(OutboundFailed, match="was not requested"):
             await fetch(policy(), f"http://127.0.0.1:{peer.port}/")

@@ -22,7 +22,7 @@ from toolweave.outbound import (
     OutboundRequest,
     OutboundResponse,
     open_outbound_client,
-    redirect_request,
+    redirection,
 )
 
 # The rest of a larger file is ignored (RFC 9309, 2.5).
@@ -96,7 +96,7 @@ class RobotsAwareClient:
                 await check(request.url)
             target = self._client.policy.check_without_dns(request.url)
             answer = await self._client.send(request)
-            next_request = redirect_request(request, target, answer)
+            next_request = redirection(request, target, answer)
             if next_request is None:
                 return answer
             request = next_request

@@ -1,4 +1,4 @@
-"""Get, keep and renew the tokens for remote MCP servers that ask for OAuth."""
+"""Request, store and renew OAuth tokens for remote MCP servers."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +10,9 @@ from toolweave.encryption import OAUTH_FOLDER
 
 @dataclass(frozen=True, slots=True)
 class TokenLocation:
-    """Where tokens are kept: the OS keyring, or encrypted files in `folder`; "auto" takes the keyring if there is one.
+    """Where tokens are stored: the OS keyring, or encrypted files in `folder`; "auto" uses the keyring if there is one.
 
-    `key` encrypts the files; without one a key file is made beside them.
+    `key` encrypts the files; without it a key file is created beside them.
     """
 
     folder: Path
@@ -21,6 +21,6 @@ class TokenLocation:
 
 
 def token_location(settings: Settings) -> TokenLocation:
-    """Name the place that the settings say: `oauth` in the data folder."""
+    """Return the token location from the settings: the folder `oauth` in the data folder."""
     key = settings.token_key.get_secret_value() if settings.token_key else None
     return TokenLocation(settings.data_dir.absolute() / OAUTH_FOLDER, settings.token_store, key)

@@ -1,4 +1,4 @@
-"""Add a token to every request to a remote server, and renew the token while the caller waits."""
+"""Add a token to each request to a remote server, and renew it while the caller waits."""
 
 import asyncio
 import math
@@ -32,41 +32,41 @@ T = TypeVar("T")
 RETRY_DELAY_S = 30.0
 CLOSE_TIMEOUT_S = 2.0
 MAX_REFUSAL_BYTES = 64 * 1024
-# The first newer token may be one that another process had stored, and be refused as well.
+# The first newer token may be one that another process had stored, and may be rejected as well.
 MAX_RENEWALS = 2
 _SCOPE = re.compile(r'\bscope="([\x20-\x21\x23-\x7e]{1,200})"')
 
 
 class ClientCredentialsSource:
-    """The tokens of a client that has a secret of its own."""
+    """A source of tokens for a client with its own secret (client_credentials)."""
 
     def __init__(self, url: str, auth: OAuth) -> None:
         self._url = url
         self._auth = auth
 
     async def load_grant(self) -> Grant | None:
-        """Return nothing: the refusal of the first request says where the server's tokens come from."""
+        """Return None: the server's first 401 names the authorization server."""
         return None
 
     async def renew(self, _stale: Grant | None, challenge: str | None) -> Grant:
-        """Get a token from the authorization server that the MCP server names.
+        """Request a token from the authorization server that the MCP server names.
 
         Raises:
-            Refused: it declines.
-            AuthorizationFault: it cannot be reached or used.
+            GrantRefused: the authorization server rejects the request.
+            AuthorizationFault: it cannot be reached, or its responses are not valid.
         """
         destinations = Destinations(self._url, self._auth.issuer)
         return await run_flow(client_credentials_flow(self._url, self._auth), challenge, destinations)
 
 
 class StoredGrantSource:
-    """The tokens of a sign-in by a person, shared with other processes through the vault.
+    """A source of tokens from a user's sign-in, which are shared with other processes through the vault.
 
     Args:
         server: the server's name.
         url: its URL.
         auth: its configuration.
-        place: where tokens are kept; None: nowhere, so that it always needs a sign-in.
+        location: where tokens are stored; if None, a sign-in is always required.
     """
 
     def __init__(self, server: str, url: str, auth: OAuth, location: TokenLocation | None) -> None:
@@ -82,7 +82,7 @@ class StoredGrantSource:
         """Return the stored tokens.
 
         Raises:
-            SignInNeeded: nothing is, or nothing that can be used.
+            SignInNeeded: there are no stored tokens, or they are not usable.
         """
         if self._unsaved is not None:
             return self._unsaved
@@ -97,10 +97,10 @@ class StoredGrantSource:
         return grant
 
     async def renew(self, stale: Grant | None, _challenge: str | None) -> Grant:
-        """Return newer tokens than `stale`: those another process has stored meanwhile, else fetched ones.
+        """Return newer tokens than `stale`: the ones that another process has stored meanwhile, or renewed ones.
 
         Raises:
-            SignInNeeded: the authorization server does not renew them any more.
+            SignInNeeded: the authorization server no longer renews them.
             AuthorizationFault: it cannot be reached.
         """
         if self._location is None:
@@ -117,7 +117,7 @@ class StoredGrantSource:
 
     async def _fetch_newer(self, old: Grant) -> Grant:
         if old.tokens.refresh_token is None:
-            raise SignInNeeded(self._key.server, "its token has run out, and came without a way to renew it")
+            raise SignInNeeded(self._key.server, "its token has expired and has no refresh token")
         try:
             destinations = Destinations(self._key.url, self._auth.issuer)
             new = await run_flow(refresh_flow(self._key.url, old), None, destinations)
@@ -134,7 +134,7 @@ class StoredGrantSource:
         try:
             await self._use_vault(lambda vault: vault.write(self._key, grant.to_json()))
         except TokenStoreError as error:
-            self._warn(f"{error}; its new tokens live as long as this process")
+            self._warn(f"{error}; its new tokens are lost when this process exits")
             return
         self._unsaved = None
 
@@ -146,11 +146,11 @@ class StoredGrantSource:
             self._warn(str(error))
 
     async def _use_vault(self, operation: Callable[[Vault], T]) -> T:
-        """Use the vault on a thread.
+        """Run `operation` with the vault on a thread.
 
         Raises:
-            SignInNeeded: there is none.
-            TokenStoreError: it cannot be opened or used.
+            SignInNeeded: there is no token location.
+            TokenStoreError: the vault cannot be opened or used.
         """
         location = self._location
         if location is None:
@@ -163,7 +163,7 @@ class StoredGrantSource:
         return await asyncio.to_thread(open_and_use)
 
     def _is_for_client(self, grant: Grant) -> bool:
-        """Refuse tokens that were given to another client than the one configured now."""
+        """Return whether the tokens were issued to the configured client."""
         return self._auth.client_id in (None, grant.client.client_id)
 
     def _warn(self, text: str) -> None:
@@ -177,7 +177,7 @@ GrantSource = ClientCredentialsSource | StoredGrantSource
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """Why no request is sent, until new tokens are stored, a reconnect is requested, or the time is over."""
+    """Blocks all requests until new tokens are stored, a reconnect is requested, or `until` has passed."""
 
     fault: AuthorizationFault
     tokens: Grant | None
@@ -185,10 +185,10 @@ class _Pause:
 
 
 class ServerAuthorization(httpx.Auth):
-    """The authorization of one server's requests, over all its sessions.
+    """The authorization of one server's requests in all its sessions.
 
-    A renewal runs in a task of its own, one at a time: a caller whose deadline passes must not cut it off between the
-    authorization server's answer, which ends the old refresh token, and the keeping of the new one.
+    Each renewal runs in its own task, one at a time: a caller's timeout must not cancel it between the authorization
+    server's response, which ends the old refresh token, and the storing of the new one.
     """
 
     def __init__(self, server: str, source: GrantSource, on_token: Callable[[str], None]) -> None:
@@ -201,12 +201,12 @@ class ServerAuthorization(httpx.Auth):
         self._scope_hint = ""
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        """Send a request with the token there is; when it is refused with 401, again with a newer one.
+        """Send a request with the current token; after a 401 send it again with a newer one.
 
-        A 401 says that the request was not carried out, so that any request may be sent again (D-5).
+        After a 401 any request may be sent again, because the server has not executed it (D-5).
 
         Raises:
-            AuthorizationFault: there is no token, or the new one is refused, too.
+            AuthorizationFault: there is no token, or the server rejects the new one, too.
         """
         grant = await self._current_grant()
         self._set_token(request, grant)
@@ -221,17 +221,17 @@ class ServerAuthorization(httpx.Auth):
             self._set_token(request, grant)
             response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED:
-            fault = AuthorizationFault("it refuses the token that its authorization server has just given")
+            fault = AuthorizationFault("it rejects the new token of its authorization server")
             self._pause = _Pause(fault, grant, time.monotonic() + RETRY_DELAY_S)
             raise fault
 
     def reset(self) -> None:
-        """Forget what is known: an operator asks for a new attempt, after a sign-in or a sign-out perhaps."""
+        """Discard the cached token and the pause: an operator requested a new attempt, for example after a sign-in."""
         self._pause = None
         self._grant = None
 
     async def finish_renewal(self) -> None:
-        """Let a renewal end, in bounded time."""
+        """Wait for a running renewal, at most `CLOSE_TIMEOUT_S`."""
         if self._renewal is not None and not self._renewal.done():
             await asyncio.wait({self._renewal}, timeout=CLOSE_TIMEOUT_S)
             self._renewal.cancel()
@@ -242,7 +242,7 @@ class ServerAuthorization(httpx.Auth):
             request.headers["Authorization"] = f"Bearer {grant.access_token}"
 
     def _warn_of_scope(self, response: httpx.Response) -> None:
-        """Say once which scope the server misses; only a person, or the configuration, can widen it."""
+        """Log once which scope is missing; only a sign-in or the configuration can add it."""
         challenge = response.headers.get("www-authenticate", "")
         if response.status_code != httpx.codes.FORBIDDEN or "insufficient_scope" not in challenge:
             return
@@ -252,7 +252,7 @@ class ServerAuthorization(httpx.Auth):
         )
         if hint != self._scope_hint:
             self._scope_hint = hint
-            logger.bind(server=self._server).warning("MCP server {} refuses a request: {}", self._server, hint)
+            logger.bind(server=self._server).warning("MCP server {} rejects a request: {}", self._server, hint)
 
     async def _current_grant(self) -> Grant | None:
         if self._pause is not None:
@@ -264,10 +264,10 @@ class ServerAuthorization(httpx.Auth):
         return self._grant
 
     async def _end_pause(self, pause: _Pause) -> None:
-        """Go on after a halt if its time is over or there are other tokens now.
+        """End the pause if its time has passed or other tokens are stored now.
 
         Raises:
-            AuthorizationFault: neither is the case.
+            AuthorizationFault: the pause continues.
         """
         if time.monotonic() < pause.until:
             stored = await self._source.load_grant()
@@ -301,7 +301,7 @@ class ServerAuthorization(httpx.Auth):
 
 
 class _TruncatedBody(httpx.AsyncByteStream):
-    """A body of which only the beginning is read: httpx reads a refusal to its end before it sends anew."""
+    """A body that ends after `MAX_REFUSAL_BYTES`: httpx reads a 401's whole body before it sends the next request."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -322,10 +322,10 @@ class _TruncatedBody(httpx.AsyncByteStream):
 async def open_authorization(
     config: McpServerConfig, location: TokenLocation | None, on_token: Callable[[str], None]
 ) -> AsyncIterator[ServerAuthorization | None]:
-    """Open the authorization that a server's configuration asks for, None where it asks for none.
+    """Yield the authorization from a server's configuration, None if it has none.
 
-    `learn` is told every token before it is sent, so that no log shows what a server repeats. At the end a renewal
-    that is under way has ended, within a bound.
+    `on_token` is called with each token before it is sent, so that the logs can hide it. At the end it waits for a
+    running renewal, in bounded time.
     """
     if config.auth is None or config.url is None:
         yield None
@@ -344,6 +344,6 @@ def _grant_source(server: str, url: str, auth: OAuth, location: TokenLocation | 
 
 
 def _retrieve_exception(renewal: asyncio.Task[Grant]) -> None:
-    """Note how a renewal ended whose callers have all left."""
+    """Retrieve the exception of a renewal without callers, so that asyncio does not log it."""
     if not renewal.cancelled():
         renewal.exception()

@@ -1,8 +1,8 @@
-"""Carry the requests of the SDK's OAuth flow, within bounds: the MCP server, which may be hostile, says where they go.
+"""Run the SDK's OAuth flow and limit its requests: their URLs come from the MCP server, which may be hostile.
 
-The flow is driven by hand and apart from the request that was refused. As an `httpx.Auth` of the session's client it
-would hold its lock while a call or an event stream is open, and a caller who leaves would cut off an exchange after
-which the old refresh token is worth nothing.
+The flow runs apart from the request that got the 401. As an `httpx.Auth` of the session's client it would hold its lock
+while a call or an event stream is open, and a cancelled caller would cancel an exchange after which the old refresh
+token is no longer valid.
 """
 
 import asyncio
@@ -49,30 +49,30 @@ MAX_NAMED_SERVERS = 3
 
 
 class AuthorizationFault(httpx.ConnectError):
-    """A request was not carried out for want of a token; the text is ours and holds nothing secret.
+    """A request was not sent because there is no valid token; the text is Toolweave's and contains no secret.
 
-    A `ConnectError`, so that it takes the way of all faults of HTTP to callers, `last_error` and the log, as one
-    after which nothing was carried out (D-5).
+    It is a `ConnectError`, so that callers, `last_error` and the log handle it like any HTTP fault after which nothing
+    was executed (D-5).
     """
 
 
 class SignInNeeded(AuthorizationFault):
-    """Only a person can help: `toolweave servers login`."""
+    """A user has to sign in: `toolweave servers login`."""
 
     def __init__(self, server: str, reason: str = "") -> None:
         super().__init__(f"needs a sign-in{reason and f' ({reason})'}: run `toolweave servers login {server}`")
 
 
 def status_line(response: httpx.Response) -> str:
-    """Write the status of an answer as `HTTP 503 Service Unavailable`."""
+    """Return the status of a response, such as `HTTP 503 Service Unavailable`."""
     return f"HTTP {response.status_code} {httpx.codes.get_reason_phrase(response.status_code)}".rstrip()
 
 
 def require_safe(url: httpx.URL, resource: httpx.URL) -> None:
-    """Keep secrets off the open net, and a server elsewhere from sending us to services of this machine.
+    """Require https, and prevent a remote server from redirecting the flow to services of this machine.
 
     Raises:
-        AuthorizationFault: it is not https, or holds credentials; or it is on this machine and `resource` is not.
+        AuthorizationFault: `url` is not https or has credentials, or it is on this machine and `resource` is not.
     """
     is_local = url.host in LOOPBACK_HOSTS
     if is_local and resource.host not in LOOPBACK_HOSTS:
@@ -82,12 +82,12 @@ def require_safe(url: httpx.URL, resource: httpx.URL) -> None:
 
 
 class Destinations:
-    """Where one exchange may go.
+    """The URLs that one exchange may request.
 
     Args:
         resource: the MCP server's URL, as configured.
-        issuer: the authorization server that the configuration names, if it does.
-        policy: tells public addresses from others (W-09).
+        issuer: the authorization server from the configuration, if any.
+        policy: distinguishes public addresses from others (W-09).
     """
 
     def __init__(self, resource: str, issuer: str | None = None, policy: OutboundPolicy | None = None) -> None:
@@ -96,13 +96,13 @@ class Destinations:
         self._policy = policy or OutboundPolicy()
 
     async def check(self, url: httpx.URL) -> None:
-        """Refuse what `refuse_unsafe` does, and to be sent by a public server into a private network.
+        """Check a URL as `require_safe` does; also refuse URLs in private networks that a public server names.
 
-        Hosts that the configuration names are meant. The connection is not bound to the addresses that are checked:
-        a name that changes them has no certificate for what it then stands for.
+        Hosts from the configuration are allowed. The connection may use other addresses than the checked ones: a name
+        that changes its addresses has no certificate for the new host.
 
         Raises:
-            AuthorizationFault: requests do not go there.
+            AuthorizationFault: the URL is refused.
         """
         require_safe(url, self.resource)
         if url.host in self._configured_hosts or url.host in LOOPBACK_HOSTS:
@@ -118,15 +118,15 @@ class Destinations:
         except OutboundRefused:
             return True
         except OutboundFailed:
-            pass  # the name is known to a proxy at most
+            pass  # the name does not resolve here; at most a proxy can resolve it
         return False
 
 
 class Grant(BaseModel):
-    """Tokens, the client they were given to, and who gave them; `expires_at` is in seconds since 1970.
+    """Tokens, their client and their authorization server; `expires_at` is in seconds since 1970.
 
-    The authorization server's metadata is kept because tokens are renewed where they were granted: the MCP server
-    is not asked again, who could name another place for the refresh token to go to.
+    The authorization server's metadata is stored, so that tokens are renewed where they were issued: the MCP server
+    could name another URL for the refresh token.
     """
 
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -139,20 +139,20 @@ class Grant(BaseModel):
 
     @property
     def access_token(self) -> str:
-        """Return the token that requests carry."""
+        """Return the access token for requests."""
         return self.tokens.access_token
 
     def is_expired(self, now: float) -> bool:
-        """Return whether the access token's time is over; a server that gave none decides by 401."""
+        """Return whether the access token has expired; without an expiry time only a 401 shows it."""
         return self.expires_at is not None and now >= self.expires_at
 
     def to_json(self) -> str:
-        """Write it for a vault."""
+        """Return the grant as JSON for a vault."""
         return self.model_dump_json(exclude_none=True)
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """Read what `written` wrote; None for anything else."""
+        """Parse the JSON of `to_json`; None for any other text."""
         try:
             return cls.model_validate_json(text)
         except ValidationError:
@@ -160,9 +160,9 @@ class Grant(BaseModel):
 
 
 class GrantDraft(TokenStorage):
-    """The SDK's token storage for the time of one exchange; what it holds afterwards becomes a `Grant`.
+    """The SDK's token storage during one exchange; its contents become a `Grant` afterwards.
 
-    The SDK would store tokens without saying when they end or who gave them, and forgets a refresh token that a
+    The SDK would store tokens without their expiry time and authorization server, and would lose a refresh token that a
     server does not repeat (RFC 6749 section 6).
     """
 
@@ -172,24 +172,24 @@ class GrantDraft(TokenStorage):
         self._received: OAuthToken | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens to begin with."""
+        """Return the initial tokens."""
         return self.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Take new tokens."""
+        """Store new tokens."""
         refresh_token = self.tokens.refresh_token if self.tokens else None
         self._received = tokens.model_copy(update={"refresh_token": tokens.refresh_token or refresh_token})
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the client to use."""
+        """Return the OAuth client."""
         return self.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Take the client that was registered."""
+        """Store the registered client."""
         self.client = client_info
 
     def build_grant(self, context: OAuthContext) -> Grant | None:
-        """Put together what the exchange has brought; None if it brought no tokens."""
+        """Return the grant from the exchange, None if it has not returned tokens yet."""
         if self._received is None or context.client_info is None:
             return None
         lifetime = self._received.expires_in
@@ -203,7 +203,7 @@ class GrantDraft(TokenStorage):
 
 
 class GrantRefused(AuthorizationFault):
-    """The authorization server declines, and would again; `code` is one of RFC 6749 section 5.2, or empty."""
+    """The authorization server rejects the request permanently; `code` is from RFC 6749 section 5.2, or empty."""
 
     def __init__(self, text: str, code: str = "") -> None:
         super().__init__(text)
@@ -213,13 +213,13 @@ class GrantRefused(AuthorizationFault):
 async def run_flow(
     provider: "GrantFlow", challenge: str | None, destinations: Destinations, *, timeout_s: float = EXCHANGE_TIMEOUT_S
 ) -> Grant:
-    """Drive the flow until the provider has new tokens.
+    """Run the flow until the provider has new tokens, and return them.
 
-    It begins with a request that was refused with `challenge`, the WWW-Authenticate header.
+    It starts with a 401 whose WWW-Authenticate header is `challenge`.
 
     Raises:
-        Refused: the authorization server declines.
-        AuthorizationFault: it cannot be reached, or what it or the MCP server says cannot be used.
+        GrantRefused: the authorization server rejects the request.
+        AuthorizationFault: it cannot be reached, or a response of it or of the MCP server is not valid.
     """
     request = httpx.Request("GET", provider.context.server_url)
     refusal = httpx.Response(401, headers={"WWW-Authenticate": challenge or "Bearer"}, request=request)
@@ -235,19 +235,19 @@ async def run_flow(
     except AuthorizationFault:
         raise
     except (OAuthFlowError, ValueError, OverflowError, httpx.InvalidURL, httpx.HTTPError) as error:
-        # Metadata that is not what it should be fails in many ways; pydantic's own text would quote it.
+        # Invalid metadata raises many kinds of errors; pydantic's own text would quote the metadata.
         safe = isinstance(error, OAuthFlowError) and not isinstance(error, OAuthTokenError | OAuthRegistrationError)
         detail = str(error) if safe else type(error).__name__
         raise AuthorizationFault(f"its authorization cannot be used: {detail}") from None
 
 
 async def fetch_challenge(url: str, headers: dict[str, str], *, uses_sse: bool) -> str | None:
-    """Send a server a request without a token, and return the challenge that says who gives tokens, if there is one.
+    """Send a request without a token and return the server's WWW-Authenticate challenge, if there is one.
 
     Args:
-        url: the server's.
-        headers: what its configuration adds to every request.
-        uses_sse: the server uses SSE, where a session begins with a GET.
+        url: the server's URL.
+        headers: the headers from its configuration.
+        uses_sse: the server uses SSE, where a session starts with a GET.
 
     Raises:
         AuthorizationFault: it cannot be reached.
@@ -266,15 +266,15 @@ async def fetch_challenge(url: str, headers: dict[str, str], *, uses_sse: bool) 
 
 
 def _client() -> httpx.AsyncClient:
-    # A compressed answer could be small on the way and huge here.
+    # A small compressed response could be huge after decompression.
     return httpx.AsyncClient(timeout=REQUEST_TIMEOUT_S, headers={"Accept-Encoding": "identity"})
 
 
 async def _send(client: httpx.AsyncClient, destinations: Destinations, request: httpx.Request) -> httpx.Response:
-    """Send one request of the flow to where it may go; redirects are not followed.
+    """Check and send one request of the flow; redirects are not followed.
 
     Raises:
-        AuthorizationFault: it may not go there, no server answers, or the answer is too large or cannot be used.
+        AuthorizationFault: the URL is refused, there is no response, or the response is too large or not valid.
     """
     await destinations.check(request.url)
     request.headers["Accept-Encoding"] = "identity"
@@ -296,19 +296,19 @@ async def _send(client: httpx.AsyncClient, destinations: Destinations, request: 
 
 async def _read_content(response: httpx.Response, origin: str) -> bytes:
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise AuthorizationFault(f"{origin} answers compressed, which was not asked for")
+        raise AuthorizationFault(f"{origin} sent a compressed response, which was not requested")
     content = bytearray()
     async for chunk in response.aiter_raw():
         content += chunk
         if len(content) > MAX_BODY_BYTES:
-            raise AuthorizationFault(f"{origin} answers with more than {MAX_BODY_BYTES} bytes")
+            raise AuthorizationFault(f"{origin} sent a response of more than {MAX_BODY_BYTES} bytes")
     return bytes(content)
 
 
 def _check_response(request: httpx.Request, response: httpx.Response) -> None:
-    """Stop where the SDK would go on, or log and raise what was answered, with the tokens in it."""
+    """Raise an error where the SDK would continue, or would log and raise the response with the tokens in it."""
     if request.method != "POST" and response.is_server_error:
-        # The SDK would go on as with a server that publishes nothing.
+        # The SDK would continue as with a server that publishes no metadata.
         raise _server_fault(response)
     if response.next_request is not None or request.method != "POST":
         return
@@ -331,29 +331,29 @@ def _refusal_error(response: httpx.Response) -> AuthorizationFault:
         code = ""
     if not _ERROR_CODE.fullmatch(code):
         code = ""
-    return GrantRefused(f"its authorization server refuses: {code or status_line(response)}", code)
+    return GrantRefused(f"its authorization server rejects the request: {code or status_line(response)}", code)
 
 
 def _server_fault(response: httpx.Response) -> AuthorizationFault:
-    return AuthorizationFault(f"its authorization server has trouble ({status_line(response)})")
+    return AuthorizationFault(f"its authorization server failed ({status_line(response)})")
 
 
 def _require_model(model: type[BaseModel], response: httpx.Response) -> None:
     try:
         parsed = model.model_validate_json(response.content)
     except ValidationError:
-        raise AuthorizationFault(f"its authorization server's answer is no {model.__name__}") from None
+        raise AuthorizationFault(f"its authorization server's response is not a valid {model.__name__}") from None
     if not isinstance(parsed, OAuthToken):
         return
     tokens = (parsed.access_token, parsed.refresh_token or "-")
     if not all(_TOKEN.fullmatch(token) for token in tokens):
-        raise AuthorizationFault("its authorization server gives tokens that no header can carry")
+        raise AuthorizationFault("its authorization server issued tokens that are not valid in a header")
 
 
 class GrantFlow(OAuthClientProvider):
-    """The SDK's flow, held to an issuer and a scope: by itself it goes wherever the MCP server points.
+    """The SDK's flow, restricted to an issuer and a scope: the SDK itself uses any issuer that the MCP server names.
 
-    It begins with the client and the tokens of its `draft`, which gets the new ones.
+    It starts with the client and the tokens of its `draft`, and stores the new ones there.
     """
 
     draft: GrantDraft
@@ -384,7 +384,7 @@ class _CredentialsFlow(GrantFlow, ClientCredentialsOAuthProvider):
 
 
 def client_credentials_flow(url: str, auth: OAuth) -> GrantFlow:
-    """Make the flow for client_credentials; the secret goes to the configured issuer or the server's own origin."""
+    """Return the client_credentials flow; it sends the secret to the configured issuer or the server's own origin."""
     issuer, draft = auth.issuer or _origin(url), GrantDraft()
     flow = _CredentialsFlow(
         url, draft, auth.client_id or "", auth.client_secret or "", scopes=auth.scope, issuer=issuer
@@ -394,7 +394,7 @@ def client_credentials_flow(url: str, auth: OAuth) -> GrantFlow:
 
 
 def refresh_flow(url: str, grant: Grant) -> GrantFlow:
-    """Make a flow that begins with using `grant`'s refresh token, where that was given out."""
+    """Return a flow that sends `grant`'s refresh token to the authorization server that issued it."""
     draft = GrantDraft(grant.client, grant.tokens)
     flow = GrantFlow(url, _client_metadata(UNUSED_REDIRECT_URI, None), draft)
     flow.draft = draft
@@ -411,7 +411,7 @@ def sign_in_flow(
     show_url: Callable[[str], Awaitable[None]],
     wait_for_code: Callable[[], Awaitable[tuple[str, str | None]]],
 ) -> GrantFlow:
-    """Make the flow for a sign-in by a person, who is shown a URL and comes back with a code and the state."""
+    """Return the flow for a user's sign-in: `show_url` shows a URL, `wait_for_code` returns the code and the state."""
     draft = GrantDraft(_configured_client(auth, redirect_uri))
     flow = GrantFlow(url, _client_metadata(redirect_uri, auth.scope), draft, show_url, wait_for_code)
     flow.draft, flow.only_issuer, flow.only_scope = draft, auth.issuer, auth.scope
@@ -419,7 +419,7 @@ def sign_in_flow(
 
 
 def _configured_client(auth: OAuth, redirect_uri: str) -> OAuthClientInformationFull | None:
-    """Return the client that the configuration names, None where Toolweave registers one."""
+    """Return the OAuth client from the configuration, None if Toolweave has to register one."""
     if auth.client_id is None:
         return None
     return OAuthClientInformationFull(

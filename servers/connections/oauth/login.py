@@ -1,4 +1,4 @@
-"""Sign a person in to a remote server and keep what comes of it; sign out again."""
+"""Sign a user in to a remote server and store the tokens; sign the user out."""
 
 import asyncio
 import secrets
@@ -30,14 +30,14 @@ REQUEST_TIMEOUT_S = 10.0
 MAX_REASON_CHARS = 200
 _DONE_TEXT = "You are signed in. This window can be closed."
 _REFUSED_TEXT = "The sign-in was refused. The terminal says more; this window can be closed."
-_UNKNOWN_TEXT = "This is not the sign-in that is being waited for."
+_UNKNOWN_TEXT = "This request does not belong to the current sign-in."
 LOGIN_TIMEOUT_S = 300.0
 
 
 class SignInCallback:
-    """What comes back from one sign-in: the first request with the state that was sent along.
+    """The redirect endpoint of one sign-in; it accepts the first request with the expected state.
 
-    Others are turned away and change nothing: any page in the browser can send requests to this machine.
+    It rejects all other requests: any page in the browser can send requests to this machine.
     """
 
     def __init__(self) -> None:
@@ -47,24 +47,24 @@ class SignInCallback:
         self._code: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def expect(self, authorization_url: str, issuer: str | None) -> None:
-        """Take the state from the URL that the person begins at; `issuer` is who should answer, if that is known."""
+        """Store the expected state from the sign-in URL, and the expected issuer if it is known."""
         self._state = _value(parse_qs(urlsplit(authorization_url).query), "state")
         self._issuer = issuer
 
     async def code(self, timeout_s: float) -> tuple[str, str]:
-        """Wait for the code; returns it and the state.
+        """Wait for the code; return it and the state.
 
         Raises:
-            AuthorizationFault: the person was refused or refuses, or does not come back in time.
+            AuthorizationFault: the sign-in was rejected or cancelled, or timed out.
         """
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._code, self._state
         except TimeoutError:
-            raise AuthorizationFault(f"nobody came back from the browser within {timeout_s:g} s") from None
+            raise AuthorizationFault(f"the sign-in in the browser was not completed within {timeout_s:g} s") from None
 
     async def handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection with one page."""
+        """Handle one connection and respond with one page."""
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -72,7 +72,7 @@ class SignInCallback:
                 writer.write(_encode_page(status, text))
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # it was no browser
+            pass  # not a browser
         finally:
             writer.close()
 
@@ -87,7 +87,7 @@ class SignInCallback:
             return "400 Bad Request", _UNKNOWN_TEXT
         sender = _value(query, "iss")
         if sender and self._issuer and not issuers_match(sender, self._issuer):
-            # Whoever the server named leads people to another's login, to be given the code (RFC 9207).
+            # A mix-up attack: the server's issuer sent the user to another issuer's login, to get its code (RFC 9207).
             self._code.set_exception(AuthorizationFault(f"the sign-in was answered by {sender[:MAX_REASON_CHARS]!r}"))
             return "200 OK", _REFUSED_TEXT
         if code := _value(query, "code"):
@@ -101,16 +101,16 @@ class SignInCallback:
 
 @asynccontextmanager
 async def open_callback(port: int | None) -> AsyncIterator[SignInCallback]:
-    """Listen on `port` of 127.0.0.1, a free one if None, for as long as the block lasts.
+    """Listen on `port` of 127.0.0.1, a free one if None, until the block ends.
 
     Raises:
-        AuthorizationFault: the port is taken.
+        AuthorizationFault: the port is in use.
     """
     callback = SignInCallback()
     try:
         server = await asyncio.start_server(callback.handle_connection, HOST, port or 0, limit=MAX_REQUEST_BYTES)
     except OSError as error:
-        raise AuthorizationFault(f"port {port} of {HOST}, where the sign-in comes back to, is taken") from error
+        raise AuthorizationFault(f"port {port} of {HOST} for the sign-in's redirect is in use") from error
     async with server:
         callback.redirect_uri = f"http://{HOST}:{server.sockets[0].getsockname()[1]}{CALLBACK_PATH}"
         yield callback
@@ -133,17 +133,17 @@ def _encode_page(status: str, text: str) -> bytes:
 async def sign_in(
     config: McpServerConfig, location: TokenLocation, show: Callable[[str], None], *, timeout_s: float = LOGIN_TIMEOUT_S
 ) -> None:
-    """Let a person sign in to a server and keep its tokens, in place of earlier ones.
+    """Run a user's sign-in to a server and store the tokens; they replace earlier ones.
 
     Args:
-        config: the server; its `auth` is for people (authorization_code).
+        config: the server, whose `auth` uses authorization_code.
         location: where tokens are stored.
-        show: shows the person the URL to begin at, on a thread.
-        timeout_s: how long the user may take.
+        show: shows the sign-in URL to the user; called on a thread.
+        timeout_s: the user's time for the sign-in.
 
     Raises:
-        AuthorizationFault: the sign-in came to nothing.
-        TokenStoreError: its tokens cannot be kept.
+        AuthorizationFault: the sign-in failed.
+        TokenStoreError: its tokens cannot be stored.
     """
     url, auth = config.url or "", config.auth or OAuth()
     key, destinations = GrantKey(config.name, url), Destinations(url, auth.issuer)
@@ -164,10 +164,10 @@ async def sign_in(
 
 
 async def sign_out(config: McpServerConfig, location: TokenLocation) -> bool:
-    """Forget a server's tokens and the client we registered; say whether there were any.
+    """Delete a server's tokens and Toolweave's registration as a client; return whether there were any.
 
     Raises:
-        TokenStoreError: they are still there.
+        TokenStoreError: they could not be deleted.
     """
     key = GrantKey(config.name, config.url or "")
     vault = await asyncio.to_thread(open_vault, location)

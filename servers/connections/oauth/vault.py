@@ -1,4 +1,4 @@
-"""Keep one secret text for each server and URL; a token never goes to another URL than it was given for."""
+"""Store one secret text per server and URL; a token is never sent to another URL than the one it was issued for."""
 
 import asyncio
 import hashlib
@@ -28,14 +28,14 @@ LOCK_WAIT_S = 40.0
 
 @dataclass(frozen=True, slots=True)
 class GrantKey:
-    """Whose tokens: a server's name and the URL it had when they were given."""
+    """The key of stored tokens: a server's name and the URL that the tokens were issued for."""
 
     server: str
     url: str
 
     @property
     def label(self) -> str:
-        """Name the key where the URL, which may hold credentials, must not be read."""
+        """Return the key as text without the URL, which may contain credentials."""
         both = f"{self.server} {self.url}"
         digest = hashlib.sha256(both.encode()).hexdigest()
         return f"{self.server}-{digest[:12]}"
@@ -52,11 +52,11 @@ def _translate_errors(subject: object) -> Iterator[None]:
 
 
 class KeyringVault:
-    """A vault in a keyring; each data folder has its own entries, as it has its own lock.
+    """A vault in a keyring; each data folder has its own entries and its own lock.
 
     Args:
         backend: the keyring.
-        folder: the folder that stands for this installation.
+        folder: the folder that identifies this installation.
     """
 
     def __init__(self, backend: KeyringBackend, folder: Path) -> None:
@@ -64,28 +64,28 @@ class KeyringVault:
         self._service = f"{KEYRING_SERVICE}-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
 
     def read(self, key: GrantKey) -> str | None:
-        """Return the text, None if there is none; blocks, as `write` and `delete` do.
+        """Return the text, None if there is none; blocks, like `write` and `delete`.
 
         Raises:
-            TokenStoreError: there is one that cannot be read.
+            TokenStoreError: the text cannot be read.
         """
         with _translate_errors("the keyring cannot be used"):
             return self._backend.get_password(self._service, key.label)
 
     def write(self, key: GrantKey, text: str) -> None:
-        """Replace the text, wholly or not at all.
+        """Replace the text atomically.
 
         Raises:
-            TokenStoreError: it cannot be kept.
+            TokenStoreError: the text cannot be stored.
         """
         with _translate_errors("the keyring cannot be used"):
             self._backend.set_password(self._service, key.label, text)
 
     def delete(self, key: GrantKey) -> bool:
-        """Forget the text and say whether there was one; a keyring cannot list what else it has for the server.
+        """Delete the text and return whether there was one; a keyring cannot list the server's other entries.
 
         Raises:
-            TokenStoreError: it is still there.
+            TokenStoreError: the text could not be deleted.
         """
         with _translate_errors("the keyring cannot be used"), suppress(PasswordDeleteError):
             if self._backend.get_password(self._service, key.label) is not None:
@@ -95,16 +95,16 @@ class KeyringVault:
 
 
 def find_os_keyring() -> KeyringBackend | None:
-    """Find a keyring that keeps things safely and answers; None where there is none, as on most servers."""
+    """Return the system's keyring, None if there is no secure and responding one, as on most servers."""
     try:
         backend = keyring.get_keyring()
-    except (KeyringError, RuntimeError, ImportError, AttributeError):  # what PYTHON_KEYRING_BACKEND names is no keyring
+    except (KeyringError, RuntimeError, ImportError, AttributeError):  # PYTHON_KEYRING_BACKEND names no keyring
         return None
     return backend if is_usable(backend) else None
 
 
 def is_usable(backend: KeyringBackend) -> bool:
-    """Return whether a keyring is a real one (the stand-ins for none have a low priority) and can be reached."""
+    """Return whether a keyring is a real one (placeholder backends have a low priority) and responds."""
     try:
         if backend.priority < 1:
             return False
@@ -115,10 +115,10 @@ def is_usable(backend: KeyringBackend) -> bool:
 
 
 class FileVault:
-    """A vault of files that are replaced atomically: a process killed at any moment leaves the old text or the new.
+    """A vault of encrypted files that are replaced atomically: after a crash there is the old text or the new one.
 
     Args:
-        folder: made, for its owner only, when first written to.
+        folder: created at the first write, for its owner only.
         key: see `TextCipher`.
     """
 
@@ -138,14 +138,14 @@ class FileVault:
         return self._cipher.decrypt(encrypted)
 
     def write(self, key: GrantKey, text: str) -> None:
-        """Replace the text, wholly or not at all; two writers of one key must exclude each other (`hold`)."""
+        """Replace the text atomically; the caller holds the key's lock (`lock_grant`)."""
         path = self._path(key)
         with _translate_errors(path):
             make_folder(self._folder)
             replace_file(path, self._cipher.encrypt(text), draft=path.with_suffix(".new"))
 
     def delete(self, key: GrantKey) -> bool:
-        """Forget the text, and those of the same server under other URLs; say whether there was one."""
+        """Delete the texts of the server, including those for other URLs; return whether there was one."""
         own = re.compile(rf"{re.escape(key.server)}-[0-9a-f]{{12}}\.(?:tokens|new)")
         with _translate_errors(self._folder):
             found = [path for path in self._folder.glob("*") if own.fullmatch(path.name)]
@@ -161,30 +161,30 @@ Vault = KeyringVault | FileVault
 
 
 def open_vault(location: TokenLocation) -> Vault:
-    """Open the keyring or the files; blocks, as a keyring may ask its daemon.
+    """Open the keyring or the files; blocks, because a keyring may call its daemon.
 
     Raises:
-        TokenStoreError: a keyring is wanted and there is none.
+        TokenStoreError: the settings require a keyring and there is none.
     """
     backend = None if location.store == "file" else find_os_keyring()
     if backend is not None:
         return KeyringVault(backend, location.folder)
     if location.store == "keyring":
         raise TokenStoreError(
-            "TOOLWEAVE_TOKEN_STORE is keyring, and this machine has none that can be used. Set it to file or auto."
+            "TOOLWEAVE_TOKEN_STORE is keyring, and this machine has no usable keyring. Set it to file or auto."
         )
-    logger.debug("tokens are kept in encrypted files in {}", location.folder)
+    logger.debug("tokens are stored in encrypted files in {}", location.folder)
     return FileVault(location.folder, location.key)
 
 
 @asynccontextmanager
 async def lock_grant(location: TokenLocation, key: GrantKey, *, timeout_s: float = LOCK_WAIT_S) -> AsyncIterator[None]:
-    """Exclude every other process, and every other task, from changing the tokens of `key`.
+    """Lock the tokens of `key` against changes by other processes and tasks.
 
-    A refresh token works once where servers rotate them: its user must be the only one, and store the next.
+    Servers that rotate refresh tokens accept each one once, so one user at a time uses it and stores the next one.
 
     Raises:
-        TokenStoreError: the folder cannot be written to, or another process does not release the lock.
+        TokenStoreError: the folder is not writable, or another process does not release the lock.
     """
     path = location.folder / f"{key.label}.lock"
     with _translate_errors(path):
@@ -196,7 +196,7 @@ async def lock_grant(location: TokenLocation, key: GrantKey, *, timeout_s: float
                 while not try_lock(descriptor):  # noqa: ASYNC110 - another process gives no signal
                     await asyncio.sleep(LOCK_POLL_INTERVAL_S)
         except TimeoutError:
-            raise TokenStoreError("another process has held the stored tokens for too long") from None
+            raise TokenStoreError("another process has locked the stored tokens for too long") from None
         yield
     finally:
         os.close(descriptor)

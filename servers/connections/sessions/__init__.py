@@ -1,1 +1,1 @@
-"""Speak with one MCP server: the session, its link to owner and callers, its transports, what can go wrong."""
+"""Run MCP sessions: the session, its monitor, its transports, its errors."""

@@ -1,8 +1,7 @@
-"""Answer what a server asks in the middle of a tool call (MCP elicitation, S-07).
+"""Handle the questions that a server sends during a tool call (MCP elicitation, S-07).
 
-A person's answer takes longer than a call may. So the question is answered `cancel` at once and handed out with the
-call's result; when the person has answered, the call is issued once more, and the answer kept for it is given to the
-question it belongs to.
+A user's answer takes longer than a call's timeout. So Toolweave answers `cancel` at once and returns the question with
+the call's result. After the user has answered, the call is sent again, and the stored answer is sent for its question.
 """
 
 import asyncio
@@ -32,9 +31,9 @@ DECLINE = ElicitResult(action="decline")
 
 @dataclass(slots=True)
 class PendingCall:
-    """A call that waits for its result: the answers it brought, and the server's questions beyond them.
+    """A call that waits for its result: the stored answers of the user, and the questions without an answer.
 
-    `doubt`: a question came that belongs to this call or to another open one.
+    `is_unclear`: a question arrived that belongs to this call or to another pending call.
     """
 
     answers: list[ElicitedAnswer]
@@ -42,7 +41,7 @@ class PendingCall:
     is_unclear: bool = False
 
     def answer_question(self, question: Elicitation) -> ElicitResult:
-        """Use the answer kept for this very question, each one once; without one, note the question and cancel."""
+        """Return the stored answer for this question and remove it; without one, store the question and cancel."""
         for index, answer in enumerate(self.answers):
             if (answer["message"], answer["requestedSchema"]) == (question["message"], question["requestedSchema"]):
                 del self.answers[index]
@@ -52,7 +51,7 @@ class PendingCall:
         return CANCEL
 
     def attach_questions(self, result: CallToolResult) -> CallToolResult:
-        """Put the questions into the result's `_meta`; what a server put under our keys is removed."""
+        """Return the result with the questions in its `_meta`, without the server's own values for Toolweave's keys."""
         result_meta = result.meta or {}
         its = {key: value for key, value in result_meta.items() if not key.startswith(META_PREFIX)}
         ours = {key: value for key, value in ((QUESTIONS_KEY, self.questions), (UNCLEAR_KEY, self.is_unclear)) if value}
@@ -62,11 +61,11 @@ class PendingCall:
 
 
 class Elicitations:
-    """What one session's server asks, and during which of the open calls.
+    """The elicitations of one session, each assigned to the pending call that it belongs to.
 
-    Over streamable HTTP a question comes on the stream of its call's POST. Elsewhere nothing says which call it
-    belongs to, so a server that asks runs one call at a time; `elicit: true` says from the start that it does. Until
-    then calls may be in doubt, and are issued again by whoever made them if they may be repeated.
+    Over streamable HTTP a question arrives on the stream of its call's POST. The other transports do not name the
+    call, so after the first question the session runs one call at a time; `elicit: true` sets this from the start. The
+    calls that were pending at the first question are marked as unclear; their callers repeat them if that is allowed.
     """
 
     def __init__(self, config: McpServerConfig, redaction: Redaction) -> None:
@@ -80,12 +79,12 @@ class Elicitations:
 
     @property
     def has_pending_calls(self) -> bool:
-        """Return whether a call is open."""
+        """Return whether a call is pending."""
         return bool(self._pending_calls)
 
     @asynccontextmanager
     async def call_slot(self) -> AsyncIterator[None]:
-        """Wait until a call may begin, and let the next one begin when the block ends."""
+        """Wait until a call may start; the next one may start when the block ends."""
         while self._one_at_a_time and self._running_calls:
             self._call_ended.clear()
             await self._call_ended.wait()
@@ -98,7 +97,7 @@ class Elicitations:
 
     @contextmanager
     def track_call(self, request_id: RequestId, answers: Sequence[ElicitedAnswer]) -> Iterator[PendingCall]:
-        """Take the server's questions for those of this call until the block ends."""
+        """Assign questions to this call until the block ends."""
         call = self._pending_calls[request_id] = PendingCall(list(answers))
         try:
             yield call
@@ -106,13 +105,13 @@ class Elicitations:
             del self._pending_calls[request_id]
 
     def record_request(self, elicitation: RequestId, request_id: RequestId) -> None:
-        """Note that a question came on the stream of the request `request_id`, whose call may be over by now."""
+        """Record that a question arrived on the stream of the request `request_id`, whose call may have ended."""
         self._request_ids[elicitation] = request_id
-        if len(self._request_ids) > MAX_TRACKED:  # of questions that the SDK could not read
+        if len(self._request_ids) > MAX_TRACKED:  # the SDK could not parse these questions
             del self._request_ids[next(iter(self._request_ids))]
 
     async def answer(self, context: RequestContext[ClientSession, Any], params: ElicitRequestParams) -> ElicitResult:
-        """Answer one question: the session's elicitation callback."""
+        """Answer one question; the session's elicitation callback."""
         call = self._find_call(context.request_id)
         if not isinstance(params, ElicitRequestFormParams):
             return DECLINE
@@ -121,16 +120,16 @@ class Elicitations:
             reason = (
                 "its text is too long"
                 if call
-                else "it cannot be told which of its calls it belongs to; now they take turns"
+                else "it is unclear to which call it belongs; from now on this server gets one call at a time"
             )
             logger.bind(server=self._server).warning(
-                "MCP server {} asked something that nobody was shown: {}", self._server, reason
+                "MCP server {} sent a question that was not shown to the user: {}", self._server, reason
             )
             return CANCEL
         return call.answer_question(question)
 
     def _displayed_question(self, params: ElicitRequestFormParams) -> Elicitation:
-        """Write a question as a person gets it, and as it is known again when it comes once more."""
+        """Return a question as it is shown to the user and compared when the server repeats it."""
         question = {"message": params.message, "requestedSchema": params.requestedSchema}
         plain: Elicitation = self._redaction.redact_credentials(question)
         return {**plain, "message": visible_text(plain["message"])}
@@ -148,7 +147,7 @@ class Elicitations:
 
 
 def _elicit_result(answer: ElicitedAnswer) -> ElicitResult:
-    """Write a kept answer; one that was changed meanwhile so that it cannot be sent is as good as declined."""
+    """Return a stored answer as a result; decline if it was changed so that it cannot be serialized."""
     try:
         result = ElicitResult(action=answer["action"], content=answer["content"])
         to_json(result.content)

@@ -1,4 +1,4 @@
-"""Sort what a session raises into the error taxonomy (mcp.md section 4) and describe it for an operator."""
+"""Translate a session's exceptions into Toolweave's errors (mcp.md section 4) and describe them for operators."""
 
 import asyncio
 import re
@@ -21,13 +21,13 @@ from toolweave.servers.connections.redaction import describe_error
 TRANSPORT_FAULT = -32080
 NOT_MCP = -32081
 OVERSIZE = -32082
-ABANDONED = "nobody waits for it any more"
+ABANDONED = "the caller no longer waits for the response"
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
-# Catalogues of thousands of tools come in one message.
+# One message can list thousands of tools.
 MAX_MESSAGE_VALUES = 2 * MAX_VALUES
 TOO_LARGE = f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MiB or {MAX_MESSAGE_VALUES} values"
 ID_SEARCH_BYTES = 256
-# A message stands by itself on a line, or after `data:` in an event.
+# A message is a whole line, or follows `data:` in an event.
 _ID_FIRST = re.compile(
     rb'(?:[^{]*\bdata:)?\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,\s*"(?:result|error)"'
 )
@@ -36,30 +36,30 @@ BAD_REQUEST = 400
 SESSION_NOT_FOUND = 404
 UNAUTHORIZED_STATUSES = (401, 403)
 RETRYABLE = (None, BAD_REQUEST, SESSION_NOT_FOUND, 408, 425, 429)
-"""Statuses of requests that may succeed later; older servers answer 400 to a session they have forgotten."""
+"""Statuses of requests that may succeed later; older servers return 400 for an unknown session."""
 CLOSED_STREAM_ERRORS = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
 
 
 def jsonrpc_error(request_id: int | str, code: int, message: str, **data: Any) -> dict[str, Any]:
-    """Build the JSON-RPC error that answers a request in the server's place."""
+    """Return a JSON-RPC error response in place of the server's response."""
     return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message, "data": data}}
 
 
 def describe_http_error(error: httpx.HTTPError) -> str:
-    """Describe a transport error without the URL, which may hold credentials."""
+    """Describe a transport error without the URL, which may contain credentials."""
     if isinstance(error, AuthorizationFault):
         return str(error)
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def execution_status(error: httpx.RequestError) -> str:
-    """Return whether a server can have begun with a request that failed like this: no or maybe (D-5)."""
+    """Return "no" if the server cannot have executed a request that failed with `error`, else "maybe" (D-5)."""
     never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
     return "no" if never_sent else "maybe"
 
 
 def leaf_errors(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors inside nested groups: the SDK's task groups wrap twice."""
+    """Yield the errors inside nested exception groups: the SDK's task groups wrap errors twice."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from leaf_errors(inner)
@@ -76,27 +76,27 @@ def ends_session(error: BaseException) -> bool:
 
 
 def is_server_error(error: BaseException) -> bool:
-    """Return whether `error` is a JSON-RPC error that the server itself sent."""
+    """Return whether the server itself sent `error` as a JSON-RPC error."""
     faults = (TRANSPORT_FAULT, NOT_MCP, OVERSIZE)
     return isinstance(error, McpError) and not ends_session(error) and error.error.code not in faults
 
 
 def is_session_rejection(error: BaseException) -> bool:
-    """Return whether the server is there and refuses to open a session: by then, any error of its own is a refusal."""
+    """Return whether a reachable server refused to open a session; any JSON-RPC error at this point is a refusal."""
     return is_unauthorized(error) or any(
         is_server_error(leaf) or _status(leaf) == BAD_REQUEST for leaf in leaf_errors(error)
     )
 
 
 def is_unauthorized(error: BaseException) -> bool:
-    """Return whether the server wants other credentials than the request had."""
+    """Return whether the server rejected the credentials of a request."""
     return any(_status(leaf) in UNAUTHORIZED_STATUSES for leaf in leaf_errors(error))
 
 
 def was_not_executed(error: BaseException) -> bool:
-    """Return whether a request failed before the server can have begun (D-5).
+    """Return whether a request failed before the server could execute it (D-5).
 
-    That is so if the transport did not take it, if HTTP did not get a connection, or if a 4xx came in its place.
+    That is certain if the transport was closed, if HTTP got no connection, or if the response was a 4xx.
     """
     if isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
         return True
@@ -104,7 +104,7 @@ def was_not_executed(error: BaseException) -> bool:
 
 
 def to_tool_error(error: BaseException, server: str, tool: str | None = None) -> ToolError:
-    """Return the error of our own that stands for `error`; never its raw text."""
+    """Return the ToolError for `error`, without its raw text."""
     if isinstance(error, ToolError):
         return error
     if is_unauthorized(error):
@@ -121,7 +121,7 @@ def to_tool_error(error: BaseException, server: str, tool: str | None = None) ->
 def describe_errors(error: BaseException) -> str:
     """Describe `error` in one line for a log, `last_error` and `doctor`."""
     errors = list(leaf_errors(error))
-    # A cancellation beside a real error only says that the SDK's other tasks were stopped because of it.
+    # The SDK cancels its other tasks after an error, so a cancellation beside an error carries no information.
     real = [leaf for leaf in errors if not isinstance(leaf, asyncio.CancelledError)] or errors
     text = "; ".join(dict.fromkeys(map(_describe_one, real)))
     advice = open_files_advice(error)
@@ -135,7 +135,7 @@ def _status(error: BaseException) -> int | None:
 
 
 def _fault_data(error: BaseException) -> dict[str, Any]:
-    """Return what is known of a fault in whose place our HTTP client has answered."""
+    """Return the data that FaultReportingClient attached to its error response."""
     data = error.error.data if isinstance(error, McpError) and error.error.code == TRANSPORT_FAULT else None
     return data if isinstance(data, dict) else {}
 
@@ -158,21 +158,21 @@ def _describe_one(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Oversize:
-    """What is left of a message over the limit: the request it answers, None where that does not show."""
+    """A message over the size limit, which was dropped; `request_id` is the request it answers, None if unknown."""
 
     request_id: int | None
 
 
 class MessageSplitter:
-    """Cut a stream of bytes into messages, in bounded memory; one over `limit` bytes comes out as an `Oversize`.
+    """Split a stream of bytes into messages in bounded memory; a message over `max_bytes` becomes an `Oversize`.
 
-    A message over the limit is dropped as it comes in. The request it answers is still known, because an id stands
-    at one end or the other of what every JSON library writes.
+    A message over the limit is dropped while it is received. The id of its request is still found, because every JSON
+    library writes the id near the start or the end of a response.
 
     Args:
-        end: what ends a message.
-        longest_end: of at most how many bytes that is.
-        limit: how many bytes a message may have.
+        end: the pattern that ends a message.
+        max_end_bytes: the maximum length of that pattern's matches.
+        max_bytes: the maximum size of a message.
     """
 
     def __init__(self, end: re.Pattern[bytes], max_end_bytes: int, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
@@ -184,24 +184,24 @@ class MessageSplitter:
 
     @property
     def is_dropping(self) -> bool:
-        """Return whether the message that is coming in is over the limit."""
+        """Return whether the current message is over the limit."""
         return self._size > self._max_bytes
 
     def feed(self, data: bytes) -> list[bytes | Oversize]:
-        """Return the messages that `data` completes, with their ends."""
+        """Return the messages that `data` completes, including their ends."""
         data, start, messages = self._pending + data, 0, []
         for match in self._end.finditer(data):
             self._append(data[start : match.end()])
             start = match.end()
             messages.append(self._pop_message())
-        # An end may come in pieces.
+        # An end can be split between two calls.
         pending_from = max(start, len(data) - self._overlap)
         self._append(data[start:pending_from])
         self._pending = data[pending_from:]
         return messages
 
     def flush(self) -> bytes | Oversize:
-        """Return what came after the last end."""
+        """Return the bytes after the last end."""
         self._append(self._pending)
         self._pending = b""
         return self._pop_message()
@@ -227,13 +227,13 @@ class MessageSplitter:
 
 
 async def limit_values(message: bytes | Oversize) -> bytes | Oversize:
-    """Replace a message that has so many values that all other servers and users would wait for its parsing."""
+    """Replace a message with too many values by an `Oversize`: parsing it would block the event loop."""
     if isinstance(message, bytes) and await has_more_values(message, MAX_MESSAGE_VALUES):
         return Oversize(response_id(message[:ID_SEARCH_BYTES], message[-ID_SEARCH_BYTES:]))
     return message
 
 
 def response_id(head: bytes, tail: bytes) -> int | None:
-    """Read the id of the request that a JSON-RPC response answers from the response's two ends."""
+    """Return the id of a JSON-RPC response from the first and last bytes of its text, None if it is not there."""
     errors = _ID_FIRST.match(head) or _ID_LAST.search(tail)
     return int(errors[1]) if errors else None

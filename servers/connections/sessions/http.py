@@ -1,10 +1,9 @@
-"""Answer the caller of an MCP request when HTTP fails (mcp.md 3.1: the SDK lets it wait for its deadline).
+"""Return a JSON-RPC error to the caller of an MCP request when HTTP fails (mcp.md 3.1: the SDK waits for the timeout).
 
-The SDK posts each request in a background task. There a dead server, an error status or a body that is no answer
-either vanishes in a debug log or tears down the session with every other call on it. This client answers such a
-request in the server's place, with a JSON-RPC error for exactly that request, and reports the fault, upon which the
-owner's ping decides whether the session still lives. It is a client and not a transport on purpose: proxies from the
-environment and authentication flows, which live in `httpx.AsyncClient`, keep working and see the real statuses.
+The SDK posts each request in a background task. There a dead server, an error status or an invalid body either ends in
+a debug log or ends the session with all its calls. This client returns a JSON-RPC error for exactly the failed request
+and reports the fault; the owner then sends a ping to check the session. It is an httpx client and not an httpx
+transport, so that proxies from the environment and authentication flows of `httpx.AsyncClient` see the real statuses.
 """
 
 import asyncio
@@ -33,46 +32,46 @@ from toolweave.servers.connections.sessions.monitor import SessionMonitor
 STREAM_ENDED_TEXT = "the event stream ended without an answer"
 ELICITATION_METHOD = b"elicitation/create"
 EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
-"""A blank line; lines end with any of three ends."""
+"""A blank line, for each of the three line ends."""
 OnElicitation = Callable[[int | str, int | str], None]
-"""Called with the ids of a question of the server and of the request on whose stream it came."""
+"""Called with the id of a server's question and the id of the request on whose stream it arrived."""
 ResponseProblem = tuple[int, str]
-"""A code of `faults` and what to say in the log."""
+"""A JSON-RPC error code of `faults` and the text for the log."""
 ACCEPTED_ENCODINGS = ("gzip", "deflate")
-"""Of the encodings httpx knows those whose worst blow-up of one read (64 KiB) fits into memory."""
+"""The encodings of httpx with which one read (64 KiB) always decompresses to a size that fits into memory."""
 MAX_CHECKED_BYTES = 1024 * 1024
-"""Larger answers are not parsed twice: what is wrong with them is found at the deadline."""
+"""Larger responses are not parsed twice: their errors appear as timeouts."""
 MAX_DISCARDED_BYTES = 64 * 1024
 BODY_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 CANCELLED_METHOD = "notifications/cancelled"
 MAX_STREAM_ATTEMPTS = 2
-"""So often in a row the SDK tries to open the stream of the server's own messages, and then no more."""
+"""After this number of failures in a row the SDK stops opening the stream of the server's own messages."""
 CLOSE_TIMEOUT_S = 1.0
 NOTIFICATION_TIMEOUT_S = 2.0
 STREAM_INTERVAL_S = 0.25
-"""How long a stream is not opened again at least: a server may ask the SDK to do so without a pause."""
+"""The minimum time between two openings of the stream: a server can make the SDK reopen it without a pause."""
 CONNECTION_LIMITS = httpx.Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=3.0)
-"""Room for all calls at once; idle connections go before servers (mostly after 5 s) close them under a call."""
+"""Enough for all calls at once; idle connections are closed before servers close them (mostly after 5 s)."""
 
 
 def error_event(request_id: int | str, code: int, message: str) -> bytes:
-    """Write that error as an event."""
+    """Return a JSON-RPC error as a server-sent event."""
     return f"event: message\ndata: {json.dumps(faults.jsonrpc_error(request_id, code, message))}\n\n".encode()
 
 
 def do_nothing(*_: int | str) -> None:
-    """Take no note of a question."""
+    """Ignore the call."""
 
 
 class McpEventStream(httpx.AsyncByteStream):
-    """An event stream that says when it ends, and ends with an error event for the request that waits on it.
+    """An event stream that reports its end and ends with an error event for the request that waits for it.
 
     Args:
-        response: the stream as the server sends it.
-        report: called with why it ended.
-        request_id: the request whose answer this stream brings; None for the stream of all other messages.
-        on_elicitation: called with the server's questions on it.
-        on_close: called when the SDK is done with it.
+        response: the server's response.
+        on_end: called with the reason for the end.
+        request_id: the request whose response the stream carries; None for the stream of all other messages.
+        on_elicitation: called for each question on the stream.
+        on_close: called when the SDK closes the stream.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class McpEventStream(httpx.AsyncByteStream):
         try:
             async for event in self._events():
                 if isinstance(event, bytes):
-                    # A stream with event ids is one the SDK itself takes up again.
+                    # The SDK itself resumes a stream that has event ids.
                     resumable = resumable or event.startswith(b"id:") or b"\nid:" in event
                     self._report_elicitation(event)
                     yield event
@@ -116,17 +115,17 @@ class McpEventStream(httpx.AsyncByteStream):
             yield b"\n\n" + error_event(self._request_id, code, fault)
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._on_close()
         await self._response.aclose()
 
     def abandon(self) -> None:
-        """End the stream, because its caller waits no more."""
+        """End the stream, because its caller no longer waits."""
         self._abandoned = True
         self._scope.cancel()
 
     async def _events(self) -> AsyncIterator[bytes | faults.Oversize]:
-        """Cut the stream into events; where one request waits on it, one that is too large is not read to its end."""
+        """Yield the events of the stream; stop at an oversize event if the stream belongs to one request."""
         splitter = faults.MessageSplitter(EVENT_END, max_end_bytes=4)
         chunks = self._response.aiter_bytes()
         while (chunk := await self._next_chunk(chunks)) is not None:
@@ -144,7 +143,7 @@ class McpEventStream(httpx.AsyncByteStream):
         return None
 
     def _report_elicitation(self, event: bytes) -> None:
-        """Report on which request's stream a question came."""
+        """Report each question in the event with the id of the stream's request."""
         if self._request_id is None or ELICITATION_METHOD not in event:
             return
         for line in event.splitlines():
@@ -156,23 +155,23 @@ class McpEventStream(httpx.AsyncByteStream):
 
 
 def check_head(response: httpx.Response, *, expects_answer: bool) -> ResponseProblem | None:
-    """Say what is wrong with the head of a response, None if nothing is."""
+    """Return the problem with the status and headers of a response, None if they are valid."""
     line = status_line(response)
     if not response.is_success:
         return faults.TRANSPORT_FAULT, line
     if not expects_answer:
         return None
     if response.status_code == httpx.codes.ACCEPTED:
-        return faults.NOT_MCP, f"{line} in place of an answer"
+        return faults.NOT_MCP, f"{line} instead of a response"
     if response.headers.get("content-encoding", "identity").lower() not in {"identity", *ACCEPTED_ENCODINGS}:
-        return faults.NOT_MCP, f"{line} in an encoding nobody asked for"
+        return faults.NOT_MCP, f"{line} in an encoding that was not requested"
     if not content_type(response).startswith(("application/json", "text/event-stream")):
         return faults.NOT_MCP, f"{line} with content type {content_type(response) or 'none'}"
     return None
 
 
 async def check_body(body: bytes | None, request_id: int | str) -> ResponseProblem | None:
-    """Say what is wrong with a JSON body, None if it is the answer to that request; `body` None: it was too large."""
+    """Return the problem with a JSON body, None if it is the response to that request; `body` None means too large."""
     if body is None or await has_more_values(body, faults.MAX_MESSAGE_VALUES):
         return faults.OVERSIZE, faults.TOO_LARGE
     if len(body) > MAX_CHECKED_BYTES:
@@ -182,19 +181,19 @@ async def check_body(body: bytes | None, request_id: int | str) -> ResponseProbl
             value = from_json(body)
         message = JSONRPCMessage.model_validate(value).root
     except ValueError:
-        return faults.NOT_MCP, "a body that is not a JSON-RPC message"
+        return faults.NOT_MCP, "the body is not a JSON-RPC message"
     if isinstance(message, JSONRPCResponse | JSONRPCError) and str(message.id) == str(request_id):
         return None
-    return faults.NOT_MCP, "a body that is not the answer"
+    return faults.NOT_MCP, "the body is not the response to the request"
 
 
 def content_type(response: httpx.Response) -> str:
-    """Return the content type in lower case, empty if there is none."""
+    """Return the content type in lower case, "" if it is missing."""
     return str(response.headers.get("content-type", "")).lower()
 
 
 async def read_body(response: httpx.Response, max_bytes: int = faults.MAX_MESSAGE_BYTES) -> bytes | None:
-    """Read and decode a body; None if it has more than `limit` bytes."""
+    """Return the decoded body, None if it has more than `max_bytes` bytes."""
     parts, size = [], 0
     async for part in response.aiter_bytes():
         size += len(part)
@@ -205,14 +204,14 @@ async def read_body(response: httpx.Response, max_bytes: int = faults.MAX_MESSAG
 
 
 async def discard_body(response: httpx.Response) -> httpx.Response:
-    """Return `response` without its body; its connection is reused if the body is short."""
+    """Return `response` without its body; the connection is reused if the body is short."""
     await read_body(response, MAX_DISCARDED_BYTES)
     await response.aclose()
     return replace_body(response, b"")
 
 
 def replace_body(response: httpx.Response, body: bytes | McpEventStream) -> httpx.Response:
-    """Return `response` with another body, decoded."""
+    """Return `response` with another body, which is not encoded."""
     headers = [(name, value) for name, value in response.headers.multi_items() if name not in BODY_HEADERS]
     new_body = {"content": body} if isinstance(body, bytes) else {"stream": body}
     changed = httpx.Response(response.status_code, headers=headers, request=response.request, **new_body)
@@ -222,27 +221,25 @@ def replace_body(response: httpx.Response, body: bytes | McpEventStream) -> http
 
 @cache
 def _ssl_context() -> ssl.SSLContext:
-    """Read the trusted certificates once: for each caller's session that would block the event loop for 30 ms."""
+    """Load the trusted certificates once: loading them for each caller's session blocks the event loop for 30 ms."""
     return httpx.create_ssl_context()
 
 
 class FaultReportingClient(httpx.AsyncClient):
-    """An HTTP client for MCP transports that turns faults into JSON-RPC errors and reports them to the session's link.
+    """An HTTP client for MCP transports that converts faults to JSON-RPC errors and reports them to the session.
 
     Args:
-        config: the server; over streamable HTTP a request's answer comes with its POST, over SSE on another stream.
-        link: the session.
-        elicitations: gets to know with which answers the server's questions come.
+        config: the server; streamable HTTP returns a response with its POST, SSE on another stream.
+        monitor: the session.
+        handler: records on which request's stream each question arrives.
         **options: as for `httpx.AsyncClient`.
     """
 
-    def __init__(
-        self, config: McpServerConfig, monitor: SessionMonitor, elicitations: Elicitations, **options: Any
-    ) -> None:
+    def __init__(self, config: McpServerConfig, monitor: SessionMonitor, handler: Elicitations, **options: Any) -> None:
         super().__init__(limits=CONNECTION_LIMITS, verify=_ssl_context(), **options)
         self.headers["accept-encoding"] = ", ".join(ACCEPTED_ENCODINGS)
         self._monitor = monitor
-        self._elicitations = elicitations
+        self._elicitations = handler
         self._answers_in_posts = config.transport == "http"
         self._cancel_callbacks: dict[int | str, Callable[[], object]] = {}
         self._next_stream_at = 0.0
@@ -250,12 +247,12 @@ class FaultReportingClient(httpx.AsyncClient):
         self._refused_streams = 0
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Send one request; a POST always comes back with something the SDK can pass on."""
+        """Send one request; a POST always returns a response that the SDK can process."""
         if request.method == "POST":
             return await self._post(request, **options)
         if request.method == "GET":
             return await self._open_stream(request, **options)
-        # A frozen server must not hold up the closing of a session, and through it our shutdown.
+        # A frozen server must not delay the closing of a session, and with it the shutdown of Toolweave.
         request.extensions["timeout"] = httpx.Timeout(CLOSE_TIMEOUT_S).as_dict()
         return await super().send(request, **options)
 
@@ -283,7 +280,7 @@ class FaultReportingClient(httpx.AsyncClient):
         message = json.loads(request.content)
         request_id = message.get("id") if "method" in message else None
         if message.get("method") == CANCELLED_METHOD:
-            # One after the other, as the SDK sends what has no answer, many would take too long.
+            # The SDK sends notifications one after the other, which takes too long for many cancellations.
             self._monitor.start_task(self._send_cancellation(request, message, **options))
             return httpx.Response(httpx.codes.ACCEPTED, request=request)
         if request_id is None:
@@ -307,18 +304,18 @@ class FaultReportingClient(httpx.AsyncClient):
         return self._fault_response(request, request_id, faults.TRANSPORT_FAULT, faults.ABANDONED, reported=False)
 
     async def _send_cancellation(self, request: httpx.Request, message: dict[str, Any], **options: Any) -> None:
-        """Notify the server that a request is cancelled, and abandon the request."""
+        """Send the cancellation of a request to the server, and stop waiting for the request."""
         next_request: httpx.Request | None = request
         try:
             for _ in range(1 + self.max_redirects):
                 next_request = next_request and next_request_within_origin(await self._notify(next_request, **options))
         finally:
-            # A server that hangs would hold the connection of the cancelled request for minutes.
+            # Otherwise a hanging server keeps the connection of the cancelled request open for minutes.
             self._cancel_callbacks.get(message["params"]["requestId"], bool)()
 
     async def _notify(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Send a notification; the SDK gets 202 whatever the server answers."""
-        # The SDK sends nothing else before this one is through.
+        """Send a notification and return 202, whatever the server responds."""
+        # The SDK sends nothing else until this notification is sent.
         request.extensions["timeout"] = httpx.Timeout(NOTIFICATION_TIMEOUT_S).as_dict()
         try:
             response = await super().send(request, **options)
@@ -346,7 +343,7 @@ class FaultReportingClient(httpx.AsyncClient):
                 await response.aclose()
                 return replace_body(response, body)
         await response.aclose()
-        # A server that refuses a request has not begun with it; after a 5xx that is unknown.
+        # A server that rejects a request has not executed it; after a 5xx this is unknown.
         executed = "no" if 300 <= response.status_code < 500 else "maybe"
         code, text = problem or (faults.NOT_MCP, "")
         return self._fault_response(
@@ -364,37 +361,37 @@ class FaultReportingClient(httpx.AsyncClient):
     def _fault_response(
         self, request: httpx.Request, request_id: int | str, code: int, text: str, *, reported: bool = True, **data: Any
     ) -> httpx.Response:
-        """Answer a request in the server's place: in its POST, or past the event stream that brings answers."""
+        """Return an error in place of the server: in the response to the POST, or for SSE directly to the SDK."""
         if reported:
             self._report_fault(text)
         error = faults.jsonrpc_error(request_id, code, text, **data)
         if self._answers_in_posts:
             return httpx.Response(httpx.codes.OK, json=error, request=request)
-        if self._monitor.pending_requests is None:
+        if self._monitor.requests is None:
             self._monitor.mark_lost(text)
         else:
-            self._monitor.pending_requests.answer(request_id, JSONRPCError.model_validate(error))
+            self._monitor.requests.answer(request_id, JSONRPCError.model_validate(error))
         return httpx.Response(httpx.codes.ACCEPTED, request=request)
 
     def _report_fault(self, reason: str) -> None:
-        """Report a fault, so that a ping checks the session."""
+        """Log a fault and request a ping that checks the session."""
         logger.bind(server=self._monitor.server).debug("MCP server {}: {}", self._monitor.server, reason)
         self._monitor.request_ping()
 
     def _on_stream_opened(self) -> None:
-        """Ask for the tools: news of them may have been sent when there was no stream."""
+        """Request the tool list: the server may have announced a change while there was no stream."""
         self._refused_streams = 0
         self._stream_was_opened = True
         self._monitor.must_poll_tools = False
         self._monitor.request_tool_list()
 
     def _on_stream_refused(self) -> None:
-        """Note when the SDK gives the stream up: from then on the tools are listed again and again instead."""
+        """Count the failure; when the SDK stops opening the stream, the owner lists the tools at intervals instead."""
         self._refused_streams += 1
         self._monitor.must_poll_tools = self._stream_was_opened and self._refused_streams >= MAX_STREAM_ATTEMPTS
 
     def _on_stream_ended(self, reason: str) -> None:
-        """End an SSE session, whose answers came on this stream; streamable HTTP opens it anew."""
+        """End an SSE session, whose responses arrive on this stream; the SDK reopens a stream of streamable HTTP."""
         if self._answers_in_posts:
             self._report_fault(reason)
         else:

@@ -1,7 +1,7 @@
-"""Load the MCP libraries when a connection first needs them, and not when this package is imported (S-04).
+"""Import the MCP libraries when a connection first needs them, not when this package is imported (S-04).
 
-They bring uvicorn and starlette along and take about a second: `load` belongs on a thread, afterwards the functions
-here cost nothing. No other module imports `toolweave.servers.connections.sessions.session`.
+The import includes uvicorn and starlette and takes about a second: call `load_mcp` on a thread. No other module imports
+`toolweave.servers.connections.sessions.session`.
 """
 
 import asyncio
@@ -36,14 +36,14 @@ def open_session(config: McpServerConfig, monitor: SessionMonitor) -> "AbstractA
 def open_authorization(
     config: McpServerConfig, location: TokenLocation | None, on_token: Callable[[str], None]
 ) -> "AbstractAsyncContextManager[ServerAuthorization | None]":
-    """Open what gives a server's requests their tokens; see `authorization.open_authorization`."""
+    """Open the authorization that adds tokens to a server's requests; see `authorization.open_authorization`."""
     from toolweave.servers.connections.oauth import authorization  # noqa: PLC0415
 
     return authorization.open_authorization(config, location, on_token)
 
 
 async def failed_result(text: str, kind: str) -> "CallToolResult":
-    """Build the result that stands for a failed call; see `session.failed_result`."""
+    """Return the result of a failed call; see `session.failed_result`."""
     if "toolweave.servers.connections.sessions.session" not in sys.modules:
         await asyncio.to_thread(load_mcp)
     from toolweave.servers.connections.sessions import session  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Follow the fate of one session: alive until it is lost, and then everything that waits for it ends at once."""
+"""Monitor one session: when it is lost, all tasks and requests that wait for it end at once."""
 
 import asyncio
 import contextlib
@@ -22,16 +22,16 @@ REQUEST_ERROR_WAIT_S = 0.03
 
 
 class SessionMonitor:
-    """One session's life line between its owner, its callers and its transport.
+    """The state of one session, shared by its owner, its callers and its transport.
 
-    Callers `race` their requests against the loss. Code that sees the transport fail reports it: `lose` when it is
-    gone, `suspect` when a ping should decide. The owner sleeps in `disturbance` and acts on what is reported.
-    All methods belong to the owner's event loop.
+    Callers send requests inside `run_until_lost`. Transport code reports a failure: `mark_lost` if the session is over,
+    `request_ping` if a ping should decide. The owner waits in `wait_for_event` and handles the reports.
+    Call all methods on the owner's event loop.
 
     Args:
         server: the server's name.
-        redaction: what hides the server's secrets.
-        authorization: what gives its requests their tokens.
+        redaction: hides the server's secrets.
+        authorization: adds tokens to the session's requests.
     """
 
     def __init__(self, server: str, redaction: Redaction, authorization: "httpx.Auth | None" = None) -> None:
@@ -39,7 +39,7 @@ class SessionMonitor:
         self.server = server
         self.redaction = redaction
         self.authorization = authorization
-        self.pending_requests: PendingRequests | None = None
+        self.requests: PendingRequests | None = None
         self.stderr_tail = ""
         self.last_response_at = self._loop.time()
         self.tools_changed = False
@@ -59,33 +59,33 @@ class SessionMonitor:
         return self._lost.done()
 
     def mark_lost(self, reason: str = "") -> None:
-        """End the session for everybody who waits on it; the first reason given stays in `why_lost`."""
+        """End the session and everything that waits for it; `loss_reason` is the first non-empty reason."""
         self.loss_reason = self.loss_reason or reason
         if not self._lost.done():
             self._lost.set_result(None)
             self._event.set()
 
     def on_lost(self, callback: Callable[["SessionMonitor"], object]) -> None:
-        """Call `note` shortly after the loss."""
+        """Call `callback` shortly after the loss."""
         self._lost.add_done_callback(lambda _: callback(self))
 
     def request_ping(self) -> None:
-        """Ask for a ping now."""
+        """Request that the owner sends a ping now."""
         self._ping_requested = True
         self._event.set()
 
     def request_tool_list(self) -> None:
-        """Ask for a fresh tool list."""
+        """Request that the owner lists the tools again."""
         self.tools_changed = True
         self._event.set()
 
     def record_response(self) -> None:
-        """Note that the server answered something."""
+        """Record that the server responded now."""
         self.last_response_at = self._loop.time()
         self._ping_requested = False
 
     async def wait_for_event(self, quiet_s: float) -> None:
-        """Return when the session is lost, new tools or a suspicion are reported, or `quiet_s` without an answer."""
+        """Return when the session is lost, a ping or tool list is requested, or after `quiet_s` without a response."""
         while not (self.is_lost or self.tools_changed or self._ping_requested):
             remaining_s = self.last_response_at + quiet_s - self._loop.time()
             if remaining_s <= 0:
@@ -96,7 +96,7 @@ class SessionMonitor:
                     await self._event.wait()
 
     async def run_until_lost(self, request: Coroutine[Any, Any, T]) -> T:
-        """Await `request` unless the session is lost first; a cancelled caller cancels it.
+        """Await `request` until the session is lost; cancelling the caller cancels the request.
 
         Raises:
             ServerUnavailable: the session was lost before the request ended.
@@ -109,7 +109,7 @@ class SessionMonitor:
             waiting: set[asyncio.Future[Any]] = {task, self._lost}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                # The request's own error may be on its way and says more: over HTTP, that it was never sent.
+                # The request's own error can follow and is more precise: over HTTP, that it was never sent.
                 await asyncio.wait({task}, timeout=REQUEST_ERROR_WAIT_S)
         finally:
             if not task.done():
@@ -120,22 +120,22 @@ class SessionMonitor:
         return task.result()
 
     def record_overdue_call(self, limit: int) -> None:
-        """Note that a call passed its deadline: a ping decides, but `limit` in a row end the session (mcp.md 4f)."""
+        """Record that a call timed out and request a ping; `limit` timeouts in a row end the session (mcp.md 4f)."""
         self.overdue_calls += 1
         if self.overdue_calls >= limit:
-            self.mark_lost(f"{limit} calls in a row were not answered in time")
+            self.mark_lost(f"{limit} calls in a row timed out")
         else:
             self.request_ping()
 
     def start_task(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start work that ends with the session at the latest."""
+        """Start a task that is cancelled when the session ends."""
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._discard_task)
         return task
 
     async def cancel_tasks(self) -> None:
-        """Cancel what is still running for this session and wait until it has ended."""
+        """Cancel the session's tasks and wait until they have ended."""
         while self._tasks:
             for task in self._tasks:
                 if not task.cancelling():
@@ -149,41 +149,41 @@ class SessionMonitor:
 
 
 class PendingRequests(dict[Any, Any]):
-    """The open requests of an SDK session by their ids, each with the stream for its answer, which has room for one.
+    """The pending requests of an SDK session: request id to the stream for its response, which has room for one.
 
-    It takes the place of the SDK's own dictionary, and is the one place that reaches into private parts of the SDK,
-    which has no hooks for what is done here: to know a request's number, to answer it in the server's place, to notice
-    the end of the incoming stream, and to hand answers over without a pause. The SDK takes a request out, lets others
-    run and sends the answer: where its caller was cancelled meanwhile, that fails and ends the session.
+    It replaces the SDK's own dictionary. It is the only code that uses private parts of the SDK, which has no hooks
+    for this: read the next request id, answer a request in place of the server, detect the end of the incoming stream,
+    and deliver responses without a pause. The SDK pops a request, yields to other tasks and sends the response; if
+    the caller was cancelled meanwhile, that send fails and ends the session.
     """
 
     def __init__(self, session: "ClientSession", on_end: Callable[[], None]) -> None:
         super().__init__(session._response_streams)  # noqa: SLF001
         session._response_streams = self  # noqa: SLF001
         self._session = session
-        # When the incoming stream ends, the SDK answers every open request with an error and has no callback. An
-        # entry that no request owns makes that visible at once, where a ping would notice seconds later. Nor does the
-        # server know its name, with which it could claim to answer.
+        # When the incoming stream ends, the SDK sends an error to every pending request and has no callback. This entry
+        # belongs to no request and detects the end at once; a ping would detect it seconds later. Its id is random, so
+        # that the server cannot send a response to it.
         self[f"end-{uuid4()}"] = _EndOfStreamHook(on_end)
 
     @property
     def next_id(self) -> int:
-        """Return the number that the next request takes."""
+        """Return the id of the next request."""
         return self._session._request_id  # noqa: SLF001
 
     def pop(self, request_id: Any, default: Any = None) -> Any:
-        """Take a request out, to be answered or to be forgotten."""
+        """Remove and return a request's stream, whose sends do not wait."""
         stream = super().pop(request_id, None)
         return default if stream is None else _ImmediateSender(stream)
 
     def answer(self, request_id: Any, response: Any) -> None:
-        """Answer a request in the server's place, if it is still open."""
+        """Send a response in place of the server, if the request is still pending."""
         if stream := self.pop(request_id):
             stream.send_nowait(response)
 
 
 class _ImmediateSender:
-    """A stream for one answer, which is sent before anything else happens."""
+    """A stream for one response, which it sends without yielding to other tasks."""
 
     def __init__(self, stream: MemoryObjectSendStream[Any]) -> None:
         self._stream = stream
@@ -197,7 +197,7 @@ class _ImmediateSender:
 
 
 class _EndOfStreamHook:
-    """What the SDK takes for an open request, and sends an error to when the incoming stream ends."""
+    """A pseudo request: the SDK sends an error to it when the incoming stream ends."""
 
     def __init__(self, on_end: Callable[[], None]) -> None:
         self._on_end = on_end

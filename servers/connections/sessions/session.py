@@ -1,9 +1,9 @@
-"""Speak with one MCP server over one session; with what it imports, the only code of ours that loads MCP (S-04).
+"""Open sessions with MCP servers, list their tools and call them; only this module and its imports load MCP (S-04).
 
-Names, descriptions and schemas of tools come from any server and go into a prompt: what no model should get as it is,
-is cleaned, cut or left out (D-2). What was done to them is logged once.
+The names, descriptions and schemas of tools come from any server and go into prompts, so they are cleaned, cut or
+skipped where a model must not get them (D-2). Each such change is logged once.
 
-Transports are opened through the MCP adapter, with what its configuration cannot say: stderr, HTTP faults, messages.
+The MCP adapter opens the transports; this module adds what the adapter cannot configure: stderr, HTTP faults, messages.
 """
 
 import asyncio
@@ -54,34 +54,34 @@ from toolweave.servers.core import loading as core
 LOG_LEVEL: types.LoggingLevel = "info"
 MAX_LOG_DATA_CHARS = 4_000
 MAX_LOGGER_CHARS = 100
-# What is an emergency to a server is at most an error of ours.
+# Higher levels of a server are logged as ERROR.
 LOGURU_LEVELS = {"debug": "DEBUG", "info": "INFO", "notice": "INFO", "warning": "WARNING"}
 PLAIN_LOG_ENV = {
     "FASTMCP_CHECK_FOR_UPDATES": "off",
     "FASTMCP_ENABLE_RICH_LOGGING": "false",
     "FASTMCP_SHOW_SERVER_BANNER": "false",
 }
-"""Make servers built on FastMCP write plain lines; other servers ignore it and an entry's own `env` wins."""
+"""Make FastMCP servers write plain lines; other servers ignore these variables, and an entry's `env` overrides them."""
 REQUEST_TIMEOUT_S = 10.0
 STREAM_TIMEOUT_S = 300.0
 
 
 async def request_log_messages(session: ClientSession) -> None:
-    """Set the level of a server's log messages; a server that refuses sends what it likes."""
+    """Request the server's log messages from `LOG_LEVEL` on; a server may reject this."""
     capabilities = session.get_server_capabilities()
     if capabilities is None or capabilities.logging is None:
         return
     try:
         await session.set_logging_level(LOG_LEVEL)
     except (McpError, ValidationError) as error:
-        logger.debug("an MCP server does not let its log level be set: {}", type(error).__name__)
+        logger.debug("an MCP server rejected the log level: {}", type(error).__name__)
 
 
 class SupervisedClient(MultiServerMCPClient):
-    """A `MultiServerMCPClient` for one server whose sessions report to a link (D-1).
+    """A `MultiServerMCPClient` for one server whose sessions report to a SessionMonitor (D-1).
 
-    A stdio session is opened here and not by the adapter, which would let the child write its stderr between the
-    lines of our log and expand `${NAME}` in env values from our own environment. It knows no servers in this process.
+    This class opens stdio sessions itself: the adapter would write the child's stderr between the lines of Toolweave's
+    log and expand `${NAME}` in env values from Toolweave's environment. The adapter has no in-process servers.
     """
 
     def __init__(self, config: McpServerConfig, monitor: SessionMonitor, elicitations: Elicitations) -> None:
@@ -94,7 +94,7 @@ class SupervisedClient(MultiServerMCPClient):
 
     @asynccontextmanager
     async def session(self, server_name: str, *, auto_initialize: bool = True) -> AsyncIterator[ClientSession]:
-        """Open a session as the adapter does, with the server's process if it is ours to start."""
+        """Open a session as the adapter does; start the server's process first if the entry requests it."""
         config, monitor = self._config, self._monitor
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
@@ -167,11 +167,11 @@ class SupervisedClient(MultiServerMCPClient):
             self._config,
             self._monitor,
             self._elicitations,
-            # As text, httpx would take ASCII only.
+            # httpx accepts only ASCII in headers of type str.
             headers=[(name.encode(), value.encode("latin-1")) for name, value in (headers or {}).items()],
             timeout=timeout,
             auth=auth,
-            # A proxy that the environment names for the world outside knows nothing of our loopback.
+            # A proxy from the environment cannot reach this machine's loopback addresses.
             trust_env=urlsplit(self._config.url or "").hostname not in LOOPBACK_HOSTS,
         )
 
@@ -183,19 +183,19 @@ class SupervisedClient(MultiServerMCPClient):
         ):
             self._monitor.request_tool_list()
         elif isinstance(message, Exception) and (suffix := self._message_limit.admit()) is not None:
-            # An answer that comes after its caller was gone arrives here as a RuntimeError, which quotes it.
+            # The SDK reports a response whose caller is gone as a RuntimeError, which quotes the response.
             late = isinstance(message, RuntimeError)
-            text = "nobody waits for it" if late else self._monitor.redaction.sanitize(faults.describe_errors(message))
+            text = "its caller is gone" if late else self._monitor.redaction.sanitize(faults.describe_errors(message))
             logger.bind(server=self._config.name).log(
                 "DEBUG" if late else "WARNING",
-                "MCP server {} sent a message nobody can use: {}{}",
+                "MCP server {} sent an unusable message: {}{}",
                 self._config.name,
                 text,
                 suffix,
             )
 
     async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
-        """Write a message of the server, whatever its data are, into our log, as many as the budget admits."""
+        """Log a message of the server, with data of any type, within the rate limit."""
         suffix, data = self._log_limit.admit(), params.data
         if suffix is None:
             return
@@ -210,7 +210,7 @@ class SupervisedClient(MultiServerMCPClient):
         )
 
     def _log_text(self, text: str) -> str:
-        # Only then is it cut: of a secret that was cut in two, nothing would find the first half.
+        # The caller cuts the text afterwards: the redaction would not find the first half of a secret.
         return self._monitor.redaction.sanitize(visible_text(text))
 
 
@@ -222,7 +222,7 @@ MAX_SCHEMA_CHARS = 100_000
 MAX_SCHEMA_DEPTH = 40
 MAX_REFUSAL_CHARS = 2_000
 REFUSAL_CODES = (types.INVALID_PARAMS, types.METHOD_NOT_FOUND)
-"""Codes of a server that understood a request and declines it: unknown tool, wrong arguments."""
+"""Error codes of a server that parsed a request and rejected it: unknown tool, wrong arguments."""
 MAX_PAGES = 200
 MAX_INLINE_TOOLS = 100
 NOTIFICATION_TIMEOUT_S = 1.0
@@ -230,31 +230,29 @@ _DEFINITIONS = ("$defs", "definitions")
 
 
 class McpSession:
-    """An initialised session; its methods raise only our own errors."""
+    """An initialised session; its methods raise only Toolweave's errors."""
 
     def __init__(self, session: ClientSession, monitor: SessionMonitor, elicitations: Elicitations) -> None:
         self.monitor = monitor
         self.call_slot = elicitations.call_slot
         self._session = session
         self._elicitations = elicitations
-        self._requests = monitor.pending_requests = PendingRequests(
-            session, lambda: monitor.mark_lost("the server closed the connection")
-        )
+        self._requests = monitor.requests = PendingRequests(session, lambda: monitor.mark_lost("it disconnected"))
         self._tool_lists = ToolLists(monitor.server, monitor.redaction)
         self._tools: tuple[ListedTool, ...] = ()
         self._output_tools: dict[str, ListedTool] = {}
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a tool call is waiting for its answer."""
+        """Return whether a tool call is pending."""
         return self._elicitations.has_pending_calls
 
     async def initialize(self) -> None:
-        """Initialise the session, and ask the server for its log messages."""
+        """Initialise the session and request the server's log messages."""
         try:
             await self.monitor.run_until_lost(self._session.initialize())
         except Exception as error:
-            # Before its process ends because of it, which is the lesser reason.
+            # Set the reason before the process exits as a consequence, which is a worse reason.
             self.monitor.is_rejected = faults.is_session_rejection(error)
             self.monitor.mark_lost(faults.describe_errors(error))
             raise
@@ -264,7 +262,7 @@ class McpSession:
         """List all tools in the server's order; a server without the tools capability has none.
 
         Raises:
-            ToolError: the server did not answer with tools.
+            ToolError: the server did not return its tools.
         """
         tools: list[ListedTool] = []
         cursor: str | None = None
@@ -293,10 +291,10 @@ class McpSession:
         raise bad_response(self.monitor.server)
 
     async def ping(self) -> None:
-        """Ask for a sign of life; an answer that is an error is one, too.
+        """Check that the server responds; an error response counts.
 
         Raises:
-            ToolError: the server is gone.
+            ToolError: the server did not respond.
         """
         try:
             await self._session.send_ping()
@@ -307,7 +305,7 @@ class McpSession:
             raise faults.to_tool_error(error, self.monitor.server) from error
 
     async def call_tool(self, tool: str, arguments: dict[str, Any], context: CallContext) -> types.CallToolResult:
-        """Call one tool. When cancelled, the server is notified (mcp.md 3.2).
+        """Call one tool; a cancellation is sent to the server (mcp.md 3.2).
 
         Raises:
             ToolError: the call could not be carried out.
@@ -315,7 +313,7 @@ class McpSession:
         meta = context.meta()
         if problem := serialization_problem({"arguments": arguments, "meta": meta}):
             raise bad_arguments(self.monitor.server, tool, problem=problem)
-        # Nothing runs between here and the use of the number.
+        # No other task runs between here and the use of the id.
         request_id = self._requests.next_id
         try:
             with self._elicitations.track_call(request_id, context.answers) as call:
@@ -352,10 +350,9 @@ class McpSession:
         return failure
 
     async def _output_problems(self, tool: str, structured: dict[str, Any] | None) -> list[str]:
-        """Check a structured result (MCP 2025-11-25, tools, output schema).
+        """Return the problems of a structured result (MCP 2025-11-25, tools, output schema).
 
-        The SDK does the same with every call anew, judging the schema itself each time, and with expressions that a
-        server can make run for minutes.
+        The SDK's own check validates the schema again with every call, and a server's patterns can run for minutes.
         """
         spec = self._output_tools.get(tool)
         if spec is None:
@@ -387,8 +384,8 @@ async def open_session(config: McpServerConfig, monitor: SessionMonitor) -> Asyn
     """Connect to a server and initialise; enter and leave it in the same task.
 
     Raises:
-        BaseException: whatever the libraries raise, often in groups; the link's `why_lost` has it in words. A failure
-            of the transport reaches the block as CancelledError.
+        BaseException: any error of the libraries, often in groups; `monitor.loss_reason` describes it. A failure of the
+            transport is raised in the block as CancelledError.
     """
     try:
         elicitations = Elicitations(config, monitor.redaction)
@@ -404,14 +401,14 @@ async def open_session(config: McpServerConfig, monitor: SessionMonitor) -> Asyn
 
 
 def failed_result(text: str, kind: str) -> types.CallToolResult:
-    """Build a result that says a call failed; its `_meta` keeps the kind: tool, transport, timeout or protocol."""
+    """Return the result of a failed call; its `_meta` has the kind: tool, transport, timeout or protocol."""
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], isError=True, _meta={FAILURE_KEY: kind}
     )
 
 
 def serialization_problem(message: dict[str, Any]) -> str | None:
-    """Say why the SDK could not write `message`; it would find out in its writer and take the session down."""
+    """Return why `message` cannot be serialized, else None; the SDK would fail in its writer and end the session."""
     try:
         to_json(message)
     except (PydanticSerializationError, ValueError) as error:
@@ -421,7 +418,7 @@ def serialization_problem(message: dict[str, Any]) -> str | None:
 
 
 class ToolLists:
-    """The tool lists of one session; a warning that was given for one is not repeated for the next."""
+    """The tool lists of one session; each warning is logged once per session."""
 
     def __init__(self, server: str, redaction: Redaction) -> None:
         self._server = server
@@ -429,17 +426,17 @@ class ToolLists:
         self._warned: set[str] = set()
 
     def listed_tools(self, tools: Iterable[types.Tool]) -> list[ListedTool]:
-        """Return the tools that can be offered, in the server's order; takes some 80 µs per tool."""
+        """Return the usable tools in the server's order; takes about 80 µs per tool."""
         return [self._listed_tool(tool) for tool in tools if self._has_valid_name(tool)]
 
     def _has_valid_name(self, tool: types.Tool) -> bool:
         if tool.name.strip() and len(tool.name) <= MAX_NAME_CHARS and tool.name.isprintable():
             return True
-        self._warn(f"a tool named {one_line(tool.name)[:MAX_NAME_CHARS]!r} is left out: that is no name for a tool")
+        self._warn(f"a tool named {one_line(tool.name)[:MAX_NAME_CHARS]!r} is skipped: the name is not valid")
         return False
 
     def _listed_tool(self, tool: types.Tool) -> ListedTool:
-        # Cut only then: nothing finds the first half of a credential.
+        # Redact before cutting: the redaction would not find the first half of a credential.
         description = description_text(self._redaction.redact_credentials(tool.description))
         try:
             schema = schema_for_model(self._redaction.redact_credentials(tool.inputSchema))
@@ -469,17 +466,17 @@ class ToolLists:
 
 
 class SchemaTooLarge(ValueError):
-    """A schema has more text or depth than a model should get."""
+    """A schema has too much text or is nested too deeply for a model."""
 
 
 def schema_for_model(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a tool's schema for the model, every text in it visible and every reference replaced.
+    """Return a copy of a tool's schema for the model, without invisible characters and with references replaced.
 
-    Clients of endpoints replace references, too, but fail with one that leads nowhere and never end with many that
-    double each other. Here one that leads outside, nowhere or in a circle stands for anything.
+    Clients of model endpoints replace references, too, but fail at an unknown one and do not end with exponentially
+    many. Here a reference that is external, unknown or recursive becomes the empty schema.
 
     Raises:
-        SchemaTooLarge: it has more than a model should get.
+        SchemaTooLarge: the schema is too large for a model.
     """
     shown = {key: part for key, part in schema.items() if key not in _DEFINITIONS}
     return _SchemaCopier(schema).copy_mapping(shown, 1)

@@ -1,7 +1,7 @@
-"""Carry MCP messages over a child's stdin and stdout.
+"""Start MCP servers as child processes and exchange messages over their stdin and stdout.
 
-The SDK's own transport joins what it has read anew with each piece that comes (20 MB: seconds), keeps a line of any
-length, and is not told of a child that is gone while something it started holds the pipe open.
+The SDK's own transport joins its whole buffer again for each chunk (20 MB take seconds), stores lines of any length,
+and does not detect the exit of a child whose own children still have the pipe open.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ MAX_LINES_PER_WRITE = 100
 LARGE_LINE_BYTES = 16 * 1024
 LINE_END = re.compile(rb"\n")
 OUTPUT_END_TIMEOUT_S = 0.05
-"""How long the end of the output and the end of the process wait for each other: one says why, the other what."""
+"""The maximum time between the end of the output and the exit of the process; both are reported together."""
 Incoming = SessionMessage | Exception
 RECEIVER_CLOSED_ERRORS = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 MAX_STDERR_LINE_BYTES = 8_192
@@ -58,7 +58,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to start: the words of the command line, its whole environment, its working directory."""
+    """A program to start: its command line, its complete environment and its working directory."""
 
     command: list[str] = field(repr=False)
     env: dict[str, str] = field(repr=False)
@@ -69,10 +69,10 @@ class Program:
 async def run_program(
     program: Program, *, stdin: IO[bytes] | int, stdout: IO[bytes], stderr: IO[bytes], stop: Callable[[Process], object]
 ) -> AsyncIterator[Process]:
-    """Start a program in a process group of its own and end the group with the block.
+    """Start a program in its own process group and end the group with the block.
 
-    At the end `dismiss` is called to ask it to go. If it has not gone after two seconds it gets SIGTERM, after two
-    more SIGKILL; a cancellation meanwhile makes it SIGKILL at once.
+    At the end `stop` requests the exit. After two seconds the group gets SIGTERM, after two more SIGKILL; a
+    cancellation meanwhile sends SIGKILL at once.
 
     Raises:
         OSError: the program cannot be started.
@@ -91,7 +91,7 @@ async def run_program(
     finally:
         try:
             stop(process)
-            # A process that was stopped would not notice.
+            # A stopped (SIGSTOP) process cannot handle the request.
             signal_group(process, signal.SIGCONT)
             if not await wait_for_exit(process, EXIT_TIMEOUT_S):
                 signal_group(process, signal.SIGTERM)
@@ -103,7 +103,7 @@ async def run_program(
 
 
 async def wait_for_exit(process: Process, timeout_s: float) -> bool:
-    """Wait for a process, at most `limit_s`; say whether it has ended."""
+    """Wait up to `timeout_s` for a process to exit and return whether it has."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             await process.wait()
@@ -115,13 +115,13 @@ async def _terminate_group(process: Process) -> None:
         return
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GROUP_EXIT_TIMEOUT_S):
-            # They are not our children: no signal announces their end.
+            # These processes are not children of Toolweave, so there is no event for their exit.
             while signal_group(process, 0):  # noqa: ASYNC110
                 await asyncio.sleep(POLL_INTERVAL_S)
 
 
 def signal_group(process: Process, signal_number: int) -> bool:
-    """Signal a process and what it started; say whether any of them is left."""
+    """Send a signal to a process and its children; return whether any of them is still running."""
     try:
         os.killpg(process.pid, signal_number)
     except (ProcessLookupError, PermissionError):
@@ -130,9 +130,9 @@ def signal_group(process: Process, signal_number: int) -> bool:
 
 
 def describe_exit(code: int) -> str:
-    """Describe a return code in words; negative ones are signals."""
+    """Describe a return code as text; negative codes are signals."""
     if code >= 0:
-        return f"its process ended with exit code {code}"
+        return f"its process exited with code {code}"
     try:
         return f"its process was ended by {signal.Signals(-code).name}"
     except ValueError:
@@ -143,7 +143,7 @@ def describe_exit(code: int) -> str:
 async def open_stdio_transport(
     program: Program, stderr: IO[bytes], monitor: SessionMonitor
 ) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]]:
-    """Start a server and yield the streams for its session; the link is lost when the child is gone.
+    """Start a server and yield the streams for its session; the session is lost when the child exits.
 
     Raises:
         OSError: the program cannot be started.
@@ -166,16 +166,16 @@ async def open_stdio_transport(
         try:
             yield incoming, outgoing
         finally:
-            # Reading goes on until the child is gone: what it still writes must not fill the pipe.
+            # Read until the child exits, so that its output does not fill the pipe.
             incoming.close()
             writing.cancel()
             waiting.cancel()
 
 
 async def _open_output_pipe(stack: AsyncExitStack) -> tuple[asyncio.StreamReader, IO[bytes]]:
-    """Make the pipe for a child's output; return our end and the child's.
+    """Create the pipe for a child's output; return Toolweave's end and the child's end.
 
-    The pipes are not asyncio's: of those, uvloop leaves a second copy open in the child, whose end it hides from us.
+    asyncio's own pipes are not used: uvloop leaves a second copy open in the child, so that the pipe does not end.
     """
     our_fd, child_fd = os.pipe()
     child_end = stack.enter_context(os.fdopen(child_fd, "wb", buffering=0))
@@ -188,7 +188,7 @@ async def _open_output_pipe(stack: AsyncExitStack) -> tuple[asyncio.StreamReader
 
 
 async def _open_input_pipe(stack: AsyncExitStack) -> tuple[asyncio.StreamWriter, IO[bytes]]:
-    """Make the pipe for a child's input; return our end and the child's."""
+    """Create the pipe for a child's input; return Toolweave's end and the child's end."""
     child_fd, our_fd = os.pipe()
     child_end = stack.enter_context(os.fdopen(child_fd, "rb", buffering=0))
     loop = asyncio.get_running_loop()
@@ -224,7 +224,7 @@ async def _parse_line(line: bytes | Oversize) -> Incoming | None:
     if not line.strip():
         return None
     try:
-        # Parsed first: validating JSON text, pydantic reads it once for each kind of message (20 times as long).
+        # Parse first: pydantic validates JSON text once for each kind of message, which takes 20 times as long.
         with pause_gc():
             value = from_json(line.decode(errors="replace"))
         return SessionMessage(JSONRPCMessage.model_validate(value))
@@ -237,7 +237,7 @@ async def _send_messages(
 ) -> None:
     try:
         async for message in to_send:
-            # What concurrent calls have to say goes in one write.
+            # Send the messages of concurrent calls in one write.
             lines = [_encode_line(message)]
             with contextlib.suppress(anyio.WouldBlock, anyio.EndOfStream):
                 while len(lines) < MAX_LINES_PER_WRITE and len(lines[-1]) < LARGE_LINE_BYTES:
@@ -245,7 +245,7 @@ async def _send_messages(
             writer.write(b"".join(lines))
             await writer.drain()
     except OSError:
-        monitor.mark_lost("it reads its input no more")
+        monitor.mark_lost("it no longer reads its input")
 
 
 def _encode_line(message: SessionMessage) -> bytes:
@@ -256,19 +256,19 @@ def _encode_line(message: SessionMessage) -> bytes:
 async def _report_exit(process: Process, monitor: SessionMonitor, reading: asyncio.Task[None] | None = None) -> None:
     code = await process.wait()
     if reading is not None:
-        # Its last answers may still be in the pipe; what it has started may hold the pipe open for ever.
+        # The last responses may still be in the pipe; the server's own children may keep the pipe open for ever.
         await asyncio.wait({reading}, timeout=OUTPUT_END_TIMEOUT_S)
     monitor.exited = True
     monitor.mark_lost(describe_exit(code))
 
 
 class LogRateLimit:
-    """Admit `burst` lines at once and `per_s` a second in the long run.
+    """A token bucket for log lines.
 
     Args:
-        burst: how many lines may come at once.
-        per_s: how many a second may follow.
-        clock: tells the time in seconds.
+        burst: the maximum number of lines at once.
+        per_s: the number of lines per second in the long run.
+        clock: returns the time in seconds.
     """
 
     def __init__(self, burst: int = 500, per_s: float = 50.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -280,7 +280,7 @@ class LogRateLimit:
         self._skipped = 0
 
     def admit(self) -> str | None:
-        """Admit one more line and return what to add to it, how many were left out before it; None: leave it out."""
+        """Return the suffix for the next line, which counts the skipped lines before it; None to skip this line."""
         now = self._clock()
         self._available = min(self._burst, self._available + (now - self._updated_at) * self._per_s)
         self._updated_at = now
@@ -289,13 +289,13 @@ class LogRateLimit:
             return None
         self._available -= 1
         skipped, self._skipped = self._skipped, 0
-        return f" ({skipped} before it were left out)" if skipped else ""
+        return f" ({skipped} earlier lines were skipped)" if skipped else ""
 
 
 class ChildStderr(asyncio.Protocol):
-    """Log the lines that come through a pipe; `last_words` has the newest ones for error messages.
+    """Log the lines from a child's stderr pipe; `tail` has the newest ones for error messages.
 
-    All is read, so that no server waits for us. Of a line only the beginning is stored.
+    Everything is read, so that no server blocks. Only the start of a line is stored.
     """
 
     def __init__(self, server: str, redaction: Redaction, rate_limit: LogRateLimit) -> None:
@@ -318,7 +318,7 @@ class ChildStderr(asyncio.Protocol):
             self._log(line)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the Protocol's signature
-        """Log what is left when the pipe closes."""
+        """Log the rest when the pipe closes."""
         self._log(self._line)
         self.ended.set()
 
@@ -333,16 +333,16 @@ class ChildStderr(asyncio.Protocol):
     def _clean(self, line: bytes) -> str:
         text = line.decode(errors="replace")
         if len(line) == MAX_STDERR_LINE_BYTES:
-            # It was cut, and perhaps a secret with it.
+            # The cut may have split a secret.
             text = self._redaction.hide_secrets(text)[:-CUT_MARGIN_CHARS]
         return self._redaction.sanitize(text)
 
 
 @contextlib.asynccontextmanager
 async def open_child_stderr(server: str, redaction: Redaction) -> AsyncIterator[tuple[IO[bytes], ChildStderr]]:
-    """Open a pipe for one child's stderr and read it until it ends or the block is left.
+    """Open a pipe for one child's stderr and read it until it ends or the block ends.
 
-    Yields the end to give to the child, which the block closes once the child has it, and the reader.
+    Yields the child's end, which the block closes after the child has started, and the reader.
     """
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb", buffering=0) as child_end:
@@ -355,7 +355,7 @@ async def open_child_stderr(server: str, redaction: Redaction) -> AsyncIterator[
         finally:
             child_end.close()
             try:
-                # A grandchild that inherited the pipe must not keep us here.
+                # A grandchild may have inherited the pipe and keep it open.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(STDERR_END_TIMEOUT_S):
                         await reader.ended.wait()
@@ -364,13 +364,13 @@ async def open_child_stderr(server: str, redaction: Redaction) -> AsyncIterator[
 
 
 def launch_command(command: str, args: tuple[str, ...], *, cwd: str | None, search_path: str | None) -> list[str]:
-    """Return the words to start: on Linux the kernel then kills the server when the thread that starts it ends.
+    """Return the command line; on Linux the kernel then kills the server when the thread that started it ends.
 
-    The owner task's thread runs the plane's event loop and ends after the plane has closed. A server's own children
-    are not covered; they see the end of their input.
+    That thread runs the tool plane's event loop and ends after the plane has closed. The server's own children are not
+    killed; their input ends.
 
     Raises:
-        OSError: the working directory or the program is not there, or may not be executed; has the path.
+        OSError: the working directory or the program is missing, or is not executable; has the path.
     """
     if cwd is not None and not Path(cwd).is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "was not found", f"its working directory {cwd}")
@@ -384,12 +384,12 @@ def launch_command(command: str, args: tuple[str, ...], *, cwd: str | None, sear
 
 @cache
 def parent_death_prefix() -> tuple[str, ...]:
-    """Return the words that, before a command, end it with our process; none where the system has no such program."""
+    """Return the command prefix that kills a child when Toolweave's process ends; empty if setpriv is not available."""
     program = shutil.which("setpriv") if sys.platform == "linux" else None
     if program is None:
         return ()
     guard = (program, "--pdeathsig", "KILL", "--")
-    # BusyBox has a setpriv that does not know the option.
+    # BusyBox has a setpriv without this option.
     try:
         test = subprocess.run([*guard, "true"], capture_output=True, timeout=SETPRIV_TIMEOUT_S, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
@@ -399,24 +399,24 @@ def parent_death_prefix() -> tuple[str, ...]:
 
 @asynccontextmanager
 async def run_server(program: Program, url: str, output: IO[bytes], monitor: SessionMonitor) -> AsyncIterator[None]:
-    """Start a server, enter once its port accepts connections, and end it with the block.
+    """Start an HTTP server, enter the block when its port accepts connections, and end it with the block.
 
-    The caller bounds how long that may take; a server that ends is lost to `link` at once.
+    The caller sets the timeout. If the server exits, `monitor` is marked as lost at once.
 
     Args:
-        program: what to start.
-        url: where it will serve.
-        output: gets its stdout and stderr; closed once the server has them.
+        program: the server's program.
+        url: the server's URL.
+        output: receives stdout and stderr; closed after the server has started.
         monitor: the session that needs this server.
 
     Raises:
         OSError: the program cannot be started.
-        ServerUnavailable: it ended before it served, or the port belongs to another process.
+        ServerUnavailable: it exited before it accepted connections, or another process uses the port.
     """
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
     if await _accepts_connections(host, port):
-        monitor.mark_lost(f"something else serves on {host}:{port} already")
+        monitor.mark_lost(f"another process already listens on {host}:{port}")
         raise ServerUnavailable(monitor.loss_reason, server=monitor.server, executed="no")
     async with AsyncExitStack() as stack:
         process = await stack.enter_async_context(
@@ -434,7 +434,7 @@ async def run_server(program: Program, url: str, output: IO[bytes], monitor: Ses
 
 
 async def _wait_until_accepting(host: str, port: int) -> None:
-    # No signal announces that another process listens.
+    # There is no event for the start of another process's listener.
     while not await _accepts_connections(host, port):  # noqa: ASYNC110
         await asyncio.sleep(POLL_INTERVAL_S)
 

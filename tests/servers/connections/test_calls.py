@@ -198,7 +198,7 @@ async def test_three_deadlines_in_a_row_have_the_server_replaced() -> None:
             assert not is_running(pid)
             assert breaker(plane) == "HALF_OPEN"
     reasons = [record["message"] for record in records if "is down" in record["message"]]
-    assert reasons == ["MCP server peer is down: 3 calls in a row were not answered in time"]
+    assert reasons == ["MCP server peer is down: 3 calls in a row timed out"]
 
 
 async def test_one_late_answer_never_has_the_server_replaced_however_soon_its_breaker_opens() -> None:

@@ -151,7 +151,7 @@ async def test_over_stdio_calls_whose_questions_are_in_doubt_are_repeated_one_at
 
         assert [questions_in(result)[0]["message"] for result in results] == ["a, are you there?", "b, are you there?"]
         warnings = [record["message"] for record in records if record["level"]["name"] == "WARNING"]
-        assert any("cannot be told which of its calls" in line for line in warnings)
+        assert any("unclear to which call it belongs" in line for line in warnings)
 
         later = await asyncio.gather(*(call(plane, "trip", to=place) for place in ("Rome", "Oslo", "Bonn")))
         asked = [questions_in(result)[0]["message"] for result in later]

@@ -71,7 +71,7 @@ async def test_a_port_that_is_taken_is_named(guarded: Guarded, tmp_path: Path) -
         taken.listen()
         port = taken.getsockname()[1]
         said = await refused(guarded, tmp_path, OAuth(client_id="fixed-client", redirect_port=port))
-    assert said == f"port {port} of 127.0.0.1, where the sign-in comes back to, is taken"
+    assert said == f"port {port} of 127.0.0.1 for the sign-in's redirect is in use"
 
 
 async def test_a_person_who_is_refused_is_told_why_in_harmless_characters(guarded: Guarded, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_a_person_who_is_refused_is_told_why_in_harmless_characters(guarde
 
 
 async def test_a_person_who_does_not_come_back_is_waited_for_so_long_only(guarded: Guarded, tmp_path: Path) -> None:
-    with pytest.raises(AuthorizationFault, match=r"nobody came back from the browser within 0\.05 s"):
+    with pytest.raises(AuthorizationFault, match=r"sign-in in the browser was not completed within 0\.05 s"):
         await sign_in(guarded.config(), file_place(tmp_path), lambda _: None, timeout_s=0.05)
 
 
@@ -87,19 +87,19 @@ async def test_a_person_who_does_not_come_back_is_waited_for_so_long_only(guarde
     ("knobs", "said"),
     [
         ({"registers": False}, "client registration was refused (HTTP 403 Forbidden): set auth.client_id"),
-        ({"token_status": 400, "token_body": '{"error": "invalid_target"}'}, "refuses: invalid_target"),
-        ({"token_status": 400, "token_body": '{"error": "<script>"}'}, "refuses: HTTP 400 Bad Request"),
-        ({"token_status": 500}, "has trouble (HTTP 500 Internal Server Error)"),
-        ({"token_status": 200, "token_body": "[]"}, "answer is no OAuthToken"),
+        ({"token_status": 400, "token_body": '{"error": "invalid_target"}'}, "rejects the request: invalid_target"),
+        ({"token_status": 400, "token_body": '{"error": "<script>"}'}, "rejects the request: HTTP 400 Bad Request"),
+        ({"token_status": 500}, "server failed (HTTP 500 Internal Server Error)"),
+        ({"token_status": 200, "token_body": "[]"}, "response is not a valid OAuthToken"),
         (
             {"token_status": 200, "token_body": '{"access_token": "a\\nb", "token_type": "bearer"}'},
-            "no header can carry",
+            "not valid in a header",
         ),
         ({"token_status": 200, "token_body": f'{{"access_token": "a", "expires_in": {10**400}}}'}, "cannot be used"),
         ({"metadata": "<html>"}, "client registration was refused (HTTP 401 Unauthorized)"),
         ({"metadata": "[" * 100_000}, "client registration was refused (HTTP 401 Unauthorized)"),
-        ({"metadata_status": 503}, "has trouble (HTTP 503 Service Unavailable)"),
-        ({"padding": MAX_BODY_BYTES}, f"answers with more than {MAX_BODY_BYTES} bytes"),
+        ({"metadata_status": 503}, "server failed (HTTP 503 Service Unavailable)"),
+        ({"padding": MAX_BODY_BYTES}, f"sent a response of more than {MAX_BODY_BYTES} bytes"),
         ({"issuer": "https://login.example/"}, "issuer mismatch"),
         ({"iss": "https://other.example/"}, "the sign-in was answered by 'https://other.example/'"),
         ({"token_endpoint": "http://192.0.2.1/token"}, "only https is used"),

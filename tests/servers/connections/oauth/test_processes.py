@@ -111,7 +111,7 @@ async def test_tokens_that_cannot_be_kept_serve_as_long_as_the_process_lives(gua
                 await guarded.tell(revoke="access")
                 assert text_of(await call(plane, "echo", text="hello")) == "hello"
     assert (await guarded.asked("refresh_token"), await guarded.asked("reuse")) == (2, 0)
-    assert [each for each in records if "its new tokens live as long as this process" in each["message"]]
+    assert [each for each in records if "its new tokens are lost when this process exits" in each["message"]]
 
 
 async def test_a_scope_that_is_missing_is_said_once(guarded: Guarded) -> None:

@@ -50,7 +50,7 @@ async def test_a_secret_that_is_refused_is_said_and_not_tried_again_at_once(guar
     async with open_tool_plane([guarded.machine(client_secret="wrong-s3cr3t")], timing=QUICK) as plane:
         await until(plane, "down")
         await failed_attempts(plane, 5)
-        assert last_error(plane) == "its authorization server refuses: invalid_client"
+        assert last_error(plane) == "its authorization server rejects the request: invalid_client"
         assert await guarded.asked("client_credentials") == 1
         await plane.reconnect("peer")
         assert await guarded.asked("client_credentials") == 2
@@ -162,7 +162,8 @@ async def test_a_sign_in_that_is_over_is_said_once_asked_about_and_replaced_by_a
         assert failure_kind(await call(plane, "echo", text="hello"))
         await until(plane, "down")
         await failed_attempts(plane, 5)
-        needed = "needs a sign-in (its authorization server refuses: invalid_grant): run `toolweave servers login peer`"
+        refusal = "its authorization server rejects the request: invalid_grant"
+        needed = f"needs a sign-in ({refusal}): run `toolweave servers login peer`"
         assert last_error(plane) == needed
         assert await guarded.asked("refresh_token") == 1
         await signed_in(guarded.config(), place)
@@ -176,7 +177,7 @@ async def test_an_authorization_server_in_trouble_costs_no_tokens(guarded: Guard
     await guarded.tell(revoke="access", set={"token_status": 503})
     async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
         await until(plane, "down")
-        assert last_error(plane) == "its authorization server has trouble (HTTP 503 Service Unavailable)"
+        assert last_error(plane) == "its authorization server failed (HTTP 503 Service Unavailable)"
         await guarded.tell(set={"token_status": 0})
         await until(plane, "ready")
 
@@ -190,7 +191,7 @@ async def test_a_server_that_refuses_what_it_has_just_been_given_is_left_in_peac
     async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
         await until(plane, "down")
         await failed_attempts(plane, 5)
-        assert last_error(plane) == "it refuses the token that its authorization server has just given"
+        assert last_error(plane) == "it rejects the new token of its authorization server"
         assert await guarded.asked("refresh_token") == 2
         await guarded.tell(set={"refuse_all": False})
         assert (await plane.reconnect("peer"))["state"] == "ready"

@@ -256,7 +256,7 @@ except TokenStoreError as error:
     ("store", "backend", "expected"),
     [
         ("auto", "keyring.backends.fail.Keyring", "FileVault"),
-        ("keyring", "keyring.backends.fail.Keyring", "TOOLWEAVE_TOKEN_STORE is keyring, and this machine has none"),
+        ("keyring", "keyring.backends.fail.Keyring", "TOOLWEAVE_TOKEN_STORE is keyring, and this machine has no"),
         ("auto", "tests.servers.connections.oauth.test_vaults.MemoryKeyring", "KeyringVault"),
         ("file", "tests.servers.connections.oauth.test_vaults.MemoryKeyring", "FileVault"),
     ],
@@ -304,6 +304,6 @@ async def test_a_lock_that_cannot_be_had_is_an_error_of_ours(tmp_path: Path) -> 
             pytest.fail("it was held")
     place = TokenLocation(tmp_path / "good", "file")
     async with lock_grant(place, KEY):
-        with pytest.raises(TokenStoreError, match="another process has held"):
+        with pytest.raises(TokenStoreError, match="another process has locked"):
             async with lock_grant(place, KEY, timeout_s=0.0):
                 pytest.fail("it was held twice")

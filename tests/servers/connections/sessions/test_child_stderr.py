@@ -39,7 +39,7 @@ async def test_a_flood_on_stderr_holds_up_no_call_and_fills_neither_memory_nor_l
     lines = [line for line in said(records) if line.startswith("peer: ")]
     assert len(lines) < 2_000
     if kind == "lines":
-        assert "before it were left out)" in str(lines)
+        assert "earlier lines were skipped)" in str(lines)
 
 
 @pytest.mark.parametrize("cut", range(len(SECRET) + 5))
@@ -90,9 +90,9 @@ def test_a_budget_admits_a_burst_and_then_so_many_a_second() -> None:
     budget = LogRateLimit(burst=3, per_s=2, clock=lambda: now[0])
     assert [budget.admit() for _ in range(5)] == ["", "", "", None, None]
     now[0] = 1.0
-    assert [budget.admit() for _ in range(3)] == [" (2 before it were left out)", "", None]
+    assert [budget.admit() for _ in range(3)] == [" (2 earlier lines were skipped)", "", None]
     now[0] = 1_000.0
-    assert [budget.admit() for _ in range(4)] == [" (1 before it were left out)", "", "", None]
+    assert [budget.admit() for _ in range(4)] == [" (1 earlier lines were skipped)", "", "", None]
 
 
 async def test_pieces_of_a_line_are_logged_as_one() -> None:

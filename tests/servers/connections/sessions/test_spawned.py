@@ -85,7 +85,7 @@ async def test_a_server_that_ends_at_once_is_down_with_its_reason_and_rests(tran
         with log_records() as records:
             await until(plane, "down")
         error = str(plane.health()["peer"]["last_error"])
-        assert error == "its process ended with exit code 1; its last output: no key: set MISBEHAVING_KEY"
+        assert error == "its process exited with code 1; its last output: no key: set MISBEHAVING_KEY"
         assert [r for r in records if r["message"] == "peer: no key: set MISBEHAVING_KEY"]
         connection = plane._connections["peer"]
         async with asyncio.timeout(BOUND_S):
@@ -113,7 +113,7 @@ async def test_a_port_that_somebody_else_serves_is_not_taken_for_our_server() ->
         config = spawned("http", port=other.port)
         async with open_tool_plane([config], timing=QUICK) as plane:
             await until(plane, "down")
-            assert "something else serves on 127.0.0.1:" in str(plane.health()["peer"]["last_error"])
+            assert "another process already listens on 127.0.0.1:" in str(plane.health()["peer"]["last_error"])
             assert child_pids(MISBEHAVING) == [other.pid]
             await other.kill()
             await until(plane, "ready")
