@@ -167,7 +167,7 @@ class StoreIndexEntry(ConfigSection):
 
 
 class StoreTtl(ConfigSection):
-    """Time to live of store items; `default_ttl` None: items without their own never expire."""
+    """Time to live of store items, None: never expire if an item has none; no interval: the server's default."""
 
     default_ttl: Minutes | None = None
     refresh_on_read: bool = True

@@ -1,1 +1,1 @@
-"""Make graph nodes, chat models, prompts and the protocols through which graphs see tools."""
+"""Graph nodes, chat models, prompts, and the tool catalogues that graphs use."""

@@ -269,7 +269,7 @@ MAX_ANSWERS_PER_CALL = 20
 
 
 def tool_with_answers(tool: BaseTool, task: ToolTask, config: RunnableConfig) -> BaseTool:
-    """Return the tool with the answers to its questions so far; in an unattended run the tool declines them."""
+    """Return the tool with the answers to its questions so far; in an unattended run a question fails the call."""
     if isinstance(tool, ElicitingTool) and not is_unattended(config):
         return tool.with_answers(task.get("answers", []))
     return tool

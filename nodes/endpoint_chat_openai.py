@@ -69,11 +69,11 @@ class StreamedGenerationChunk(ChatGenerationChunk):
 def _pop_arguments(chunk: dict[str, Any]) -> list[str]:
     """Remove the arguments from a chunk's tool calls and return them, so that LangChain does not parse them."""
     choices = chunk.get("choices") or chunk.get("chunk", {}).get("choices") or [{}]
-    taken = []
+    arguments = []
     for call in (choices[0].get("delta") or {}).get("tool_calls") or ():
         function = call.get("function")
         text = function.get("arguments") if isinstance(function, dict) else None
-        taken.append(text if isinstance(text, str) else "")
-        if isinstance(function, dict) and taken[-1]:
+        arguments.append(text if isinstance(text, str) else "")
+        if isinstance(function, dict) and arguments[-1]:
             function["arguments"] = ""
-    return taken
+    return arguments

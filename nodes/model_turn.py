@@ -288,8 +288,8 @@ async def _request_function_call(
     """
     hidden = RunnableConfig(tags=[TAG_NOSTREAM])
     try:
-        # All endpoints understand tool_choice "any". with_structured_output would also send parallel_tool_calls, which
-        # not every endpoint accepts.
+        # All chat models of LangChain accept tool_choice "any". with_structured_output would also send
+        # parallel_tool_calls, which not every endpoint accepts.
         bound = model.bind_tools([function.schema], tool_choice="any")
         return await _turn_with_usage(model, bound.with_config(hidden), [SystemMessage(system), *messages], config)
     except NotImplementedError:

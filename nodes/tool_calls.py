@@ -28,7 +28,7 @@ class RequestedCall(TypedDict):
 
 def prompt_messages(system_prompt: str | None, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the system prompt and the messages, with each tool call followed by its result."""
-    results = {found.tool_call_id: found for found in messages if isinstance(found, ToolMessage)}
+    results = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
     prompt: list[AnyMessage] = [SystemMessage(system_prompt)] if system_prompt else []
     for message in messages:
         if isinstance(message, AIMessage):
