@@ -274,7 +274,7 @@ async def test_clients_that_leave_are_forgotten(
 ) -> None:
     thread_id = await new_thread(sdk)
     _, gate = await run_at_gate(sdk, http, thread_id)
-    hub = app_server.app.state.services.engine.runtime.threads
+    hub = app_server.app.state.services.engine.runtime.thread_hub
     async with http.stream("GET", f"/threads/{thread_id}/stream"):
         await http.get("/ok")
         assert hub.has_followers(thread_id)
