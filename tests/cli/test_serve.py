@@ -155,7 +155,7 @@ def test_the_log_says_which_mcp_file_counts_and_what_is_wrong_in_it(tmp_path: Pa
     with serving("--data-dir", "data", cwd=tmp_path, env=mcp_file(tmp_path, servers)) as server:
         ended = server.signalled(signal.SIGTERM)
     log = [json.loads(line) for line in ended.stderr.splitlines()]
-    said = [(line["level"], line["message"]) for line in log if line["logger"].endswith("connections.current")]
+    said = [(line["level"], line["message"]) for line in log if line["logger"].endswith("connections.plane_slot")]
     assert [level for level, _ in said] == ["INFO", "WARNING", "ERROR"]
     counts, ignored, wrong = (message for _, message in said)
     assert counts.startswith(f"2 of 3 MCP servers are enabled in {tmp_path}/mcp.jsonc ")
