@@ -91,16 +91,16 @@ def redact(value: Any, clean: TextFilter | None = None) -> Any:
 
 def redact_text(text: str, clean: TextFilter | None = None) -> str:
     """Return a text, cut to `MAX_CHARS`, without texts in the form of a secret and without values of secret names."""
-    kept_text = text[:MAX_CHARS]
+    result = text[:MAX_CHARS]
     if clean is not None:
-        kept_text = clean(kept_text)
-    lowered = kept_text.lower()
+        result = clean(result)
+    lowered = result.lower()
     for needles, form, replacement in _SECRET_FORMS:
         for needle in needles:  # quicker than any(): most texts have none
             if needle in lowered:
-                kept_text = form.sub(replacement, kept_text)
+                result = form.sub(replacement, result)
                 break
-    return kept_text if len(text) <= MAX_CHARS else kept_text[:-CUT_MARGIN_CHARS] + CUT_MARK
+    return result if len(text) <= MAX_CHARS else result[:-CUT_MARGIN_CHARS] + CUT_MARK
 
 
 class KnownSecrets:

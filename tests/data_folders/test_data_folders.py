@@ -261,7 +261,7 @@ def test_tokens_of_a_remote_server_are_read(data_dir: Path) -> None:
 
 @with_product_graphs
 def test_a_grant_has_its_refresh_token_and_its_end(data_dir: Path) -> None:
-    grant = Grant.read(open_vault(TokenLocation(data_dir / "oauth", "file")).read(REMOTE) or "")
+    grant = Grant.from_json(open_vault(TokenLocation(data_dir / "oauth", "file")).read(REMOTE) or "")
     assert grant is not None
     assert (grant.access_token, grant.tokens.refresh_token) == ("fixture-token", "fixture-renewal")
     assert grant.is_expired(time.time() + 3600 * 24)

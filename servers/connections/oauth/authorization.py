@@ -90,7 +90,7 @@ class StoredGrantSource:
             text = await self._use_vault(lambda vault: vault.read(self._key))
         except TokenStoreError as error:
             raise SignInNeeded(self._key.server, str(error)) from error
-        grant = None if text is None else Grant.read(text)
+        grant = None if text is None else Grant.from_json(text)
         if grant is None or not self._is_for_client(grant):
             raise SignInNeeded(self._key.server, self._refusal)
         self._refusal = ""

@@ -95,7 +95,7 @@ class Destinations:
         self._configured_hosts = {self.resource.host, httpx.URL(issuer or resource).host}
         self._policy = policy or OutboundPolicy()
 
-    async def check(self, url: httpx.URL) -> None:
+    async def check_url(self, url: httpx.URL) -> None:
         """Check a URL as `require_safe` does; also refuse URLs in private networks that a public server names.
 
         Hosts from the configuration are allowed. The connection may use other addresses than the checked ones: a name
@@ -151,7 +151,7 @@ class Grant(BaseModel):
         return self.model_dump_json(exclude_none=True)
 
     @classmethod
-    def read(cls, text: str) -> Self | None:
+    def from_json(cls, text: str) -> Self | None:
         """Parse the JSON of `to_json`; None for any other text."""
         try:
             return cls.model_validate_json(text)
@@ -276,7 +276,7 @@ async def _send(client: httpx.AsyncClient, destinations: Destinations, request: 
     Raises:
         AuthorizationFault: the URL is refused, there is no response, or the response is too large or not valid.
     """
-    await destinations.check(request.url)
+    await destinations.check_url(request.url)
     request.headers["Accept-Encoding"] = "identity"
     origin = f"{request.url.scheme}://{request.url.netloc.decode()}"
     try:

@@ -29,7 +29,7 @@ MAX_REQUEST_BYTES = 32 * 1024
 REQUEST_TIMEOUT_S = 10.0
 MAX_REASON_CHARS = 200
 _DONE_TEXT = "You are signed in. This window can be closed."
-_REFUSED_TEXT = "The sign-in was refused. The terminal says more; this window can be closed."
+_REFUSED_TEXT = "The sign-in was refused. The terminal shows the reason; this window can be closed."
 _UNKNOWN_TEXT = "This request does not belong to the current sign-in."
 LOGIN_TIMEOUT_S = 300.0
 
@@ -46,12 +46,12 @@ class SignInCallback:
         self._issuer: str | None = None
         self._code: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    def expect(self, authorization_url: str, issuer: str | None) -> None:
+    def expect_state(self, authorization_url: str, issuer: str | None) -> None:
         """Store the expected state from the sign-in URL, and the expected issuer if it is known."""
         self._state = _value(parse_qs(urlsplit(authorization_url).query), "state")
         self._issuer = issuer
 
-    async def code(self, timeout_s: float) -> tuple[str, str]:
+    async def wait_for_code(self, timeout_s: float) -> tuple[str, str]:
         """Wait for the code; return it and the state.
 
         Raises:
@@ -152,12 +152,12 @@ async def sign_in(
     async with open_callback(auth.redirect_port) as callback:
 
         async def show_url(address: str) -> None:
-            await destinations.check(httpx.URL(address))
+            await destinations.check_url(httpx.URL(address))
             metadata = flow.context.oauth_metadata
-            callback.expect(address, str(metadata.issuer) if metadata else None)
+            callback.expect_state(address, str(metadata.issuer) if metadata else None)
             await asyncio.to_thread(show, address)
 
-        flow = sign_in_flow(url, auth, callback.redirect_uri, show_url, partial(callback.code, timeout_s))
+        flow = sign_in_flow(url, auth, callback.redirect_uri, show_url, partial(callback.wait_for_code, timeout_s))
         grant = await run_flow(flow, challenge, destinations, timeout_s=timeout_s + EXCHANGE_TIMEOUT_S)
     async with lock_grant(location, key):
         await asyncio.to_thread(vault.write, key, grant.to_json())

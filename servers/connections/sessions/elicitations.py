@@ -24,7 +24,7 @@ from toolweave.servers.connections.redaction import Redaction
 
 MAX_QUESTIONS = 20
 MAX_QUESTION_CHARS = 20_000
-MAX_TRACKED = 100
+MAX_TRACKED_QUESTIONS = 100
 CANCEL = ElicitResult(action="cancel")
 DECLINE = ElicitResult(action="decline")
 
@@ -107,7 +107,7 @@ class Elicitations:
     def record_request(self, elicitation: RequestId, request_id: RequestId) -> None:
         """Record that a question arrived on the stream of the request `request_id`, whose call may have ended."""
         self._request_ids[elicitation] = request_id
-        if len(self._request_ids) > MAX_TRACKED:  # the SDK could not parse these questions
+        if len(self._request_ids) > MAX_TRACKED_QUESTIONS:  # the SDK could not parse these questions
             del self._request_ids[next(iter(self._request_ids))]
 
     async def answer(self, context: RequestContext[ClientSession, Any], params: ElicitRequestParams) -> ElicitResult:

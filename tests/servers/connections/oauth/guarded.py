@@ -139,7 +139,7 @@ def stored_text(place: TokenLocation) -> bytes:
 def kept(config: McpServerConfig, place: TokenLocation, **changes: Any) -> Grant:
     """Read what is kept for a server, and change it."""
     vault, key = open_vault(place), GrantKey(config.name, config.url or "")
-    grant = Grant.read(vault.read(key) or "")
+    grant = Grant.from_json(vault.read(key) or "")
     assert grant is not None
     if changes:
         vault.write(key, grant.model_copy(update=changes).to_json())

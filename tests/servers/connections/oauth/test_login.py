@@ -186,10 +186,10 @@ async def test_a_public_server_sends_us_into_no_private_network(
 ) -> None:
     destinations = Destinations(resource, issuer, OutboundPolicy(resolver=looked_up))
     if allowed:
-        await destinations.check(httpx.URL(url))
+        await destinations.check_url(httpx.URL(url))
         return
     with pytest.raises(AuthorizationFault, match="in a private network"):
-        await destinations.check(httpx.URL(url))
+        await destinations.check_url(httpx.URL(url))
 
 
 async def page(uri: str, request: bytes) -> bytes:
@@ -207,8 +207,8 @@ async def test_only_the_awaited_state_ends_the_waiting() -> None:
     async with open_callback(None) as callback:
         early = await page(callback.redirect_uri, b"GET /callback?code=x&state= HTTP/1.1\r\n\r\n")
         assert early.startswith(b"HTTP/1.1 400")
-        callback.expect("https://login.example/authorize?state=right", None)
-        waiting = asyncio.create_task(callback.code(PATIENCE_S))
+        callback.expect_state("https://login.example/authorize?state=right", None)
+        waiting = asyncio.create_task(callback.wait_for_code(PATIENCE_S))
         for request, status in (
             (b"GET /callback?code=evil&state=wrong HTTP/1.1\r\n\r\n", b"400"),
             (b"GET /callback?code=evil&state=right&state=wrong HTTP/1.1\r\n\r\n", b"400"),
