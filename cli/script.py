@@ -14,7 +14,7 @@ from rich.table import Column
 from toolweave.cli.configuration import read_configuration
 from toolweave.cli.terminal import sanitize, sanitized_json, script_paragraphs, stdout_console
 from toolweave.config.logs import configure_logging
-from toolweave.config.script_job import ScriptJob, env_mcp_config, env_script_settings, load_job_mcp_config
+from toolweave.config.script_job import ScriptJob, env_mcp_config, env_script_settings, load_required_servers
 from toolweave.config.script_settings import load_script_settings
 from toolweave.config.settings import Settings
 from toolweave.errors import ScriptNotSaved
@@ -95,7 +95,7 @@ def _read_job(settings: Settings, config: Path | None, mcp_config: Path | None) 
     """Read the job's files: those of the options, else those that the environment names (A-05)."""
     return ScriptJob(
         settings=load_script_settings(config) if config else env_script_settings(settings),
-        mcp=load_job_mcp_config(mcp_config, settings) if mcp_config else env_mcp_config(settings),
+        mcp=load_required_servers(mcp_config, settings) if mcp_config else env_mcp_config(settings),
     )
 
 

@@ -65,7 +65,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JsoncDocument(ConfigDocument):
-    """A parsed JSON5 text with the members of each object in it, by path."""
+    """A parsed JSON5 text; `members` maps an object's path to the positions of its members, for edits."""
 
     text: str
     members: Mapping[JsonPath, Members]

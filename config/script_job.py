@@ -58,10 +58,10 @@ def env_mcp_config(settings: Settings, environ: Mapping[str, str] = os.environ) 
     if settings.mcp_config_path is None:
         return None
     with _variable_in_errors("mcp_config_path"):
-        return load_job_mcp_config(settings.mcp_config_path.absolute(), settings, environ)
+        return load_required_servers(settings.mcp_config_path.absolute(), settings, environ)
 
 
-def load_job_mcp_config(path: Path, settings: Settings, environ: Mapping[str, str] = os.environ) -> McpConfig:
+def load_required_servers(path: Path, settings: Settings, environ: Mapping[str, str] = os.environ) -> McpConfig:
     """Load the MCP servers of a job; every variable of enabled servers must be set.
 
     Raises:

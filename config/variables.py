@@ -102,8 +102,8 @@ def variable_names(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def env_values(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the values that `fill_references` takes from `environ`, without defaults, which are in the file."""
+def filled_values(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values of `environ` that `fill_references` inserts; defaults stand in the file and are not secret."""
     return tuple(environ[name] for name in variable_names(value) if environ.get(name))
 
 
@@ -208,7 +208,7 @@ class ToolVariables:
     allowed: tuple[AllowedVariable, ...] = (AllowedVariable(DEFAULT_ALLOWED),)
 
     def reference_problems(self, texts: Mapping[str, str], authority: str) -> list[str]:
-        """Return the problems of references in `texts`, which are keyed by location, for a tool at `authority`."""
+        """Describe references that are malformed or not allowed for `authority`; `texts` maps locations to texts."""
         problems = []
         for place, text in texts.items():
             if malformed_references(text) or "${input:" in text:
@@ -233,9 +233,9 @@ class ToolVariables:
             raise MissingVariable(missing)
         return str(fill_references(text, environ))
 
-    def env_values(self, text: str, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-        """Return the values that `resolve` takes from the environment for a text."""
-        return env_values(text, environ)
+    def filled_values(self, text: str, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+        """Return the values of the environment that `resolve` inserts into a text."""
+        return filled_values(text, environ)
 
 
 def _parse_allowed_variable(text: str) -> AllowedVariable:

@@ -151,6 +151,6 @@ def agent_loop_graph(
 def compile_loop(
     graph: AgentBuilder, name: str, max_iterations: int, checkpointer: Checkpointer, store: BaseStore | None
 ) -> AgentGraph:
-    """Compile with a recursion limit so high that the iteration cap is always reached first (D-10)."""
+    """Compile an agent graph; its recursion limit is so high that the iteration cap is always reached first (D-10)."""
     compiled: AgentGraph = graph.compile(checkpointer=checkpointer, store=store, name=name)
     return compiled.with_config(recursion_limit=_STEPS_PER_TURN * max_iterations + _STEPS_TO_FINISH)

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from loguru import logger
 
 from toolweave.config.mcp import McpConfig, mcp_from_dict, mcp_variables
-from toolweave.config.script_job import ScriptJob, load_job_mcp_config
+from toolweave.config.script_job import ScriptJob, load_required_servers
 from toolweave.config.script_settings import ScriptSettings, load_script_settings
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError
@@ -213,7 +213,7 @@ async def _script_settings(config: ScriptConfig | None) -> ScriptSettings:
 def _load_servers(mcp: McpServerSource, settings: Settings) -> McpConfig:
     """Load the servers; raise ConfigError if one is misconfigured or none is enabled."""
     if isinstance(mcp, str | Path):
-        return load_job_mcp_config(Path(mcp).expanduser(), settings)
+        return load_required_servers(Path(mcp).expanduser(), settings)
     config = mcp if isinstance(mcp, McpConfig) else mcp_from_dict(mcp, mcp_variables(settings), settings=settings)
     for server in config.servers:
         if server.enabled and server.misconfigured:

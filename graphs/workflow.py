@@ -14,7 +14,7 @@ from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.tool_catalog import ToolRegistry, as_registry
 from toolweave.nodes.tool_selection import DEFAULT_MAX_TOOLS
 from toolweave.nodes.workflow.failure import failure_handler, record_seconds, report_failure
-from toolweave.nodes.workflow.prompts import WorkflowPrompts
+from toolweave.nodes.workflow.prompts import WorkflowModel
 from toolweave.nodes.workflow.select import select_node
 from toolweave.nodes.workflow.stages import execute_node, format_node, retrieve_node
 from toolweave.nodes.workflow.state import WorkflowInput, WorkflowOutput, WorkflowState
@@ -69,13 +69,13 @@ def build_workflow(
     """
     if max_tools < 1:
         raise ValueError("max_tools must be at least 1")
-    prompts = WorkflowPrompts(as_lazy_chat_model(model))
+    prompts = WorkflowModel(as_lazy_chat_model(model))
     graph = _workflow_graph(as_registry(tools), prompts, api_calls or ApiCalls(), max_tools)
     return graph.compile(checkpointer=checkpointer, store=store, name="workflow")
 
 
 def _workflow_graph(
-    registry: ToolRegistry, prompts: WorkflowPrompts, api_calls: ApiCalls, max_tools: int
+    registry: ToolRegistry, prompts: WorkflowModel, api_calls: ApiCalls, max_tools: int
 ) -> WorkflowBuilder:
     """Return the uncompiled chain of stages, and the node that handles all their failures."""
     graph: WorkflowBuilder = StateGraph(WorkflowState, input_schema=WorkflowInput, output_schema=WorkflowOutput)

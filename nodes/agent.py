@@ -114,7 +114,7 @@ UNANSWERED_TEXT = "Not finished: the user sent a new message instead of an answe
 
 
 def accept_input(state: AgentState) -> AgentUpdate:
-    """Reset the count of model calls, and answer tool calls that the last run left without a decision.
+    """Start a turn: reset the count of model calls, and add results for calls of an interrupt that the user ignored.
 
     Raises:
         InvalidRequest: the thread has no message for the model to answer.
@@ -146,7 +146,7 @@ def _unresolved_call_results(state: AgentState) -> list[AnyMessage]:
 def call_model_node(
     model: LazyChatModel, tool_selector: ToolSelector, system_prompt: SystemPrompt, *, min_remaining_steps: int
 ) -> AgentNode:
-    """Return the node that runs one model turn.
+    """Return the node that runs one model turn; it does nothing while calls wait for a person's answers.
 
     It reads the catalogue at every turn, because tools come and go with their servers (A-02), and binds the relevant
     tools of a large catalogue (D-2). If fewer than `min_remaining_steps` steps are left, requested calls cannot be

@@ -304,7 +304,7 @@ def _require_text(args: Any) -> str:
 
 
 def answer_questions_node() -> RoutingNode:
-    """Return the node that interrupts once for all questions of the turn, and then issues their calls again."""
+    """Return the node that interrupts once for all elicitations of a turn, and then repeats their tool calls."""
 
     async def answer_questions(state: AgentState, config: RunnableConfig) -> Command[Any]:
         waiting = state.get("waiting_calls") or []

@@ -202,7 +202,7 @@ def merge_model_usage(calls: list[ModelUsage], more: list[ModelUsage] | None) ->
 
 
 def model_usage(stage: str, model: BaseChatModel, answer: AIMessage) -> ModelUsage:
-    """Return the usage of one call; the model is named as at its endpoint, or else by its class."""
+    """Return the token usage of one call; the model's name is its `model_name`, the response's, or its class."""
     name = getattr(model, "model_name", None) or answer.response_metadata.get("model_name")
     usage = answer.usage_metadata
     inputs, outputs = (usage["input_tokens"], usage["output_tokens"]) if usage else (0, 0)

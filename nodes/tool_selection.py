@@ -138,7 +138,7 @@ class ToolSelector:
 
     @property
     def internal_tools(self) -> tuple[BaseTool, ...]:
-        """Return our own tools for the tools node; tools of the catalogue with the same name take precedence."""
+        """Return our own tools that the tools node must execute; a catalogue tool of the same name takes precedence."""
         return (self._find_tools, read_tool_result)
 
     async def select(self, tools: Sequence[BaseTool], messages: Sequence[AnyMessage]) -> list[OpenAITool]:

@@ -50,7 +50,7 @@ from toolweave.runtime.crons import run_cron_scheduler
 from toolweave.runtime.models import JsonObject
 
 
-class LifespanErrorReport:
+class LifespanErrorMiddleware:
     """ASGI middleware that reports a failed start or stop of the lifespan with a readable message."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -169,7 +169,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette
     app = Starlette(
         routes=routes,
         middleware=[
-            Middleware(LifespanErrorReport),
+            Middleware(LifespanErrorMiddleware),
             Middleware(HttpGuard, rules=rules),
             Middleware(MeasureRequests, metrics=metrics),
             Middleware(ExceptionMiddleware, handlers=OUTERMOST_HANDLERS),

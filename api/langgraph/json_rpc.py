@@ -71,7 +71,7 @@ def params_of(message: JsonObject) -> JsonObject:
     return params
 
 
-def request_id_of(message: JsonObject) -> RequestId:
+def parse_request_id(message: JsonObject) -> RequestId:
     """Return a message's id, None for a notification. Raises RpcError if it is neither a string nor a number."""
     request_id: Any = message.get("id")
     if isinstance(request_id, bool) or not isinstance(request_id, str | int | float | None):

@@ -28,7 +28,7 @@ MAX_SHOWN_IGNORED = 20
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A checked body: known fields without null ones, names of ignored fields, and the whole JSON `value`."""
+    """A checked body: `fields` are the known fields that are not null, `ignored` the names of unknown fields."""
 
     fields: JsonObject
     ignored: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ def path_uuid(request: Request, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueryParam:
-    """A query parameter or header of an endpoint, with the schema that is published and checked."""
+    """A query parameter or header as the OpenAPI document publishes it; `read` checks a query parameter."""
 
     name: str
     schema: Schema

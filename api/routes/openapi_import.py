@@ -53,8 +53,8 @@ router = APIRouter(
 Filter = Annotated[str, Field(min_length=1, max_length=500)]
 
 
-class ImportQuery(BaseModel):
-    """What to import and how: query parameters, if the body is the document itself."""
+class ImportParams(BaseModel):
+    """The options of an import. If the body is the document itself, they are query parameters."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -73,7 +73,7 @@ class ImportQuery(BaseModel):
     on_conflict: OnConflict = Field(default="error", description="What to do with tools whose ids exist.")
 
 
-class OpenApiImport(ImportQuery):
+class OpenApiImport(ImportParams):
     """The document or its URL, and the credentials of its tools if they differ from the document's."""
 
     document: dict[str, Any] | str | None = Field(default=None, description="The document, or its text.")
@@ -115,7 +115,7 @@ REQUEST_BODY: dict[str, Any] = {
     responses={409: {}, 502: {}},
 )
 async def import_document(
-    request: Request, query: Annotated[ImportQuery, Query()], registry: Registry, variables: Variables
+    request: Request, query: Annotated[ImportParams, Query()], registry: Registry, variables: Variables
 ) -> Response:
     """Store each operation of an OpenAPI document as a tool; the response names those that are skipped.
 
@@ -142,7 +142,7 @@ async def import_document(
 
 
 async def _read_request(
-    body: bytes, query: ImportQuery, settings: Settings
+    body: bytes, query: ImportParams, settings: Settings
 ) -> tuple[OpenApiImport, Document, str | None]:
     envelope = await asyncio.to_thread(_parse_envelope, body)
     options = query.model_dump(exclude_unset=True)

@@ -55,13 +55,13 @@ class EchoedSecrets(KnownSecrets):
         text = str(number)
         return HIDDEN if text in self._secrets else number
 
-    def hide_in(self, value: Any) -> Any:
+    def hide_in_json(self, value: Any) -> Any:
         """Return JSON values without the secrets, also in numbers, and without lone surrogates."""
         if isinstance(value, str):
             return self.hide(_replace_surrogates(value))
         if isinstance(value, int | float) and not isinstance(value, bool):
             return self.hide_number(value)
-        return super().hide_in(value)
+        return super().hide_in_json(value)
 
 
 def _patterns(secrets: Iterable[str]) -> Iterator[str | re.Pattern[str]]:
@@ -149,7 +149,7 @@ def _decode_json(data: bytes, charset: str | None, echoes: EchoedSecrets) -> Any
     value = json.loads(text, parse_int=_parse_integer, parse_float=_parse_float, parse_constant=lambda _name: None)
     _require_storable(value)
     # Without escapes, JSON has texts unchanged.
-    return echoes.hide_in(value) if "\\" in text or echoes.occur_in(text) else value
+    return echoes.hide_in_json(value) if "\\" in text or echoes.occur_in(text) else value
 
 
 def _parse_integer(text: str) -> int | str:

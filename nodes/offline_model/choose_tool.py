@@ -28,11 +28,11 @@ from toolweave.nodes.offline_model.fill_tool import (
     Intent,
     extract_filters,
     fill_afterthought,
+    fill_any_tool,
     fill_change,
     fill_listing,
     fill_new,
-    fill_other,
-    unused_words,
+    unexplained_words,
 )
 from toolweave.nodes.offline_model.titles import stated_topic, states_topic
 from toolweave.nodes.offline_model.tools import ToolSpec, all_nouns
@@ -109,7 +109,7 @@ def _read_clause(
     if cue.manner == "statement":
         found = [intent for intent in found if intent.arguments or intent.tool.action != "update"]
     if ranked[0][1].action not in READ_ACTIONS:
-        unused = tuple(map(literals.restore, unused_words(cue.body or text, found, context.today)))
+        unused = tuple(map(literals.restore, unexplained_words(cue.body or text, found, context.today)))
         found = [one if one.too_long else replace(one, unused=unused) for one in found]
     guessed = cue.manner == "obligation" or (cue.manner in ("statement", "deed") and cue.strength < SURE)
     return [replace(intent, after=clause.after, guessed=guessed) for intent in found] or None
@@ -151,8 +151,8 @@ def _fill_tool(tool: ToolSpec, cue: Cue, text: str, before: str, literals: Liter
     if listing or finding:
         reading = fill_listing(listing, finding, text, cue.body.rstrip("?"), literals, context.today)
         return [reading] if reading else []
-    intent = fill_other(tool, text, literals, context.today)
-    return [fill_other(tool, f"{before} {text}", literals, context.today) if intent.missing and before else intent]
+    intent = fill_any_tool(tool, text, literals, context.today)
+    return [fill_any_tool(tool, f"{before} {text}", literals, context.today) if intent.missing and before else intent]
 
 
 def _resolve_antecedent(intent: Intent, before: str, cue: Cue, literals: Literals, context: Context) -> Intent:

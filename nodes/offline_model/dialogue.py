@@ -244,7 +244,7 @@ _ALL = pattern(r"(?:both|all|everything|all of them|both of them)\W*")
 
 @dataclass(frozen=True)
 class TurnProgress:
-    """The next steps of all intents of a turn, in order.
+    """For each intent of a turn, in order: its next call, its question to the user, or its result.
 
     `withdrawn`: the user took back the open request. `cut`: the message was too long to be read completely.
     `unclaimed`: results of calls that no intent needs, because a call was edited or made by another model.

@@ -39,7 +39,7 @@ class Draft:
     today: date
     arguments: dict[str, Any] = field(default_factory=dict)
 
-    def unfilled_texts(self, *roles: Role) -> list[Parameter]:
+    def unfilled_parameters(self, *roles: Role) -> list[Parameter]:
         """Return the text parameters without a value, of the given roles or of all that accept free text."""
         return [
             one
@@ -201,7 +201,7 @@ _FROM = ("after", "since", "from")
 
 def _extract_dates(draft: Draft) -> None:
     """Extract the dates in order; "overdue" limits a listing to dates before today."""
-    parameters = draft.unfilled_texts("date")
+    parameters = draft.unfilled_parameters("date")
     upper = next((one for one in parameters if one.bound == "upper"), None)
     if upper and draft.cut_match(OVERDUE):
         draft.arguments[upper.name] = date_text(draft.today, upper)
@@ -358,7 +358,7 @@ def _extract_addresses(draft: Draft) -> None:
 
 def _extract_named_literals(draft: Draft) -> None:
     """Extract quoted texts behind a parameter's name: `with subject "Lunch"`."""
-    for parameter in draft.unfilled_texts():
+    for parameter in draft.unfilled_parameters():
         names = parameter_names(parameter)
         if parameter.role == "title":
             names += "|called|named|titled|entitled|saying"
@@ -368,7 +368,7 @@ def _extract_named_literals(draft: Draft) -> None:
 
 def _extract_named_texts(draft: Draft) -> None:
     """Extract texts behind a parameter's name: `priority=high`, `description: check first`, `with description …`."""
-    for parameter in draft.unfilled_texts():
+    for parameter in draft.unfilled_parameters():
         names, assigned = parameter_names(parameter), re.escape(parameter.name)
         forms = [
             rf"(?:\b(?:with|and) )?(?:\bthe )?\b{assigned}\s*=\s*(?P<value>[^,;=]+?)(?=\s*(?:,|;|$| and [\w-]+\s*=))"
@@ -384,7 +384,7 @@ def _extract_named_texts(draft: Draft) -> None:
 
 def _extract_named_ids(draft: Draft) -> None:
     """Extract a word with a digit behind the name of a required identifier: `order A-17`."""
-    for parameter in draft.unfilled_texts("id"):
+    for parameter in draft.unfilled_parameters("id"):
         names = rf"\b(?:{parameter_names(parameter)})(?: (?:id|number|no\.?|is|named|called))*\s*[:=#]?\s+"
         if parameter.required:
             draft.fill_from(parameter, rf"{names}(?P<value>{HIDDEN}|(?=[\w.-]*\d)\w[\w.-]*\b)")
@@ -392,5 +392,5 @@ def _extract_named_ids(draft: Draft) -> None:
 
 def extract_names(draft: Draft) -> None:
     """Extract names by the preposition before them: "in Tokyo", "to French", "by Jules Verne"."""
-    for parameter in sorted(draft.unfilled_texts("other"), key=lambda one: not one.required):
+    for parameter in sorted(draft.unfilled_parameters("other"), key=lambda one: not one.required):
         draft.fill_from(parameter, re.compile(_NAME.replace("{P}", parameter_names(parameter))))

@@ -123,7 +123,7 @@ def fill_change(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: 
     if tool.action == "update":
         intent = _fill_update(tool, cue, text, literals, today)
     else:
-        filled = fill_other(tool, text, literals, today).arguments
+        filled = fill_any_tool(tool, text, literals, today).arguments
         needed = {one.name for one in tool.parameters if one.required and one is not key}
         arguments = {name: value for name, value in filled.items() if name in needed}
         intent = check_intent(Intent(tool, arguments, read_target(cue.body, tool, literals)))
@@ -190,7 +190,7 @@ _REPLACING = pattern(rf"{_CHANGE}(?P<target> {HIDDEN}) (?:to|into|with|by) (?P<v
 
 def _extract_new_texts(draft: Draft) -> None:
     """Extract new titles and descriptions; the target stays in the text."""
-    texts = draft.unfilled_texts("title", "description", "text", "other")
+    texts = draft.unfilled_parameters("title", "description", "text", "other")
     title = next((one for one in texts if one.role == "title"), None)
     renaming = _RENAMING.match(draft.text) or _REPLACING.match(draft.text)
     if title and renaming:
@@ -236,7 +236,7 @@ def fill_listing(
 
     `body` is the text without the verb of the request.
     """
-    found = fill_other(finding, body, literals, today) if finding else None
+    found = fill_any_tool(finding, body, literals, today) if finding else None
     named = any(literal.kind == "quoted" or "*" in literal.value for _, literal in literals.in_text(text))
     topical = named or states_topic(text)
     if listing is None or (found and topical and not found.missing):
@@ -263,8 +263,8 @@ def extract_filters(draft: Draft) -> dict[str, Any]:
 # Any other tool
 
 
-def fill_other(tool: ToolSpec, text: str, literals: Literals, today: date) -> Intent:
-    """Fill any tool with the values in the text."""
+def fill_any_tool(tool: ToolSpec, text: str, literals: Literals, today: date) -> Intent:
+    """Return the intent to call a tool with the arguments found in the text."""
     draft = Draft(tool, strip_courtesy_tail(text), literals, today)
     extract_values(draft, "anywhere")
     extract_names(draft)
@@ -275,7 +275,7 @@ def fill_other(tool: ToolSpec, text: str, literals: Literals, today: date) -> In
 def _extract_main(draft: Draft) -> None:
     """Set the main parameter to the remaining text."""
     main = draft.tool.main
-    if main is None or main not in draft.unfilled_texts() or not (main.required or draft.tool.action == "search"):
+    if main is None or main not in draft.unfilled_parameters() or not (main.required or draft.tool.action == "search"):
         return
     quoted = draft.literals.in_text(draft.text, "quoted")
     value = ""
@@ -309,8 +309,8 @@ note memo entry line job matter whole entire everything moment nice great good r
 _WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
 
 
-def unused_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
-    """Return the words of a request that neither the arguments and targets nor the tool itself explain (U-04)."""
+def unexplained_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
+    """Return the words of a request that are in no argument, target or description of the chosen tools (U-04)."""
     text = strip_container(text, anywhere=True)
     explained = [_REQUEST_WORDS, *CONTAINERS, *VAGUE_NOUNS, str(len(intents))]
     for intent in intents:

@@ -22,7 +22,7 @@ from toolweave.nodes.offline_model.choose_tool import MAX_MESSAGE_CHARS, Context
 from toolweave.nodes.offline_model.clauses import find_cue
 from toolweave.nodes.offline_model.dialogue import MAX_TURNS, next_reply
 from toolweave.nodes.offline_model.english import hide_literals, strip_courtesy
-from toolweave.nodes.offline_model.fill_tool import Intent, fill_other, unused_words
+from toolweave.nodes.offline_model.fill_tool import Intent, fill_any_tool, unexplained_words
 from toolweave.nodes.offline_model.results import NOTICE, Reply, Turn, call_key, content_text, label, read_turns
 from toolweave.nodes.offline_model.script_tasks import fetch_reply, script_or_notes_call
 from toolweave.nodes.offline_model.tools import (
@@ -102,7 +102,7 @@ def _request_problem(intents: Sequence[Intent], text: str, today: date) -> str |
         missing.append(intent.tool.key.name)
     if missing:
         return f"{intent.tool.name} needs a value that is missing: {' and '.join(map(label, sorted(missing)))}."
-    unused = unused_words(text, intents, today)
+    unused = unexplained_words(text, intents, today)
     if unused:
         return f"I could not place {' and '.join(f'‘{word}’' for word in unused[:3])} in {intent.tool.name}."
     return None
@@ -114,7 +114,7 @@ def _forced_call(text: str, offered: tuple[ToolSpec, ...], today: date) -> Named
     hidden, literals = hide_literals(text)
     words = strip_courtesy(hidden)
     tool = rank_tools(offered, find_cue(words, all_nouns(offered)), hidden, literals, today)[0][1]
-    arguments = dict(fill_other(tool, words, literals, today).arguments)
+    arguments = dict(fill_any_tool(tool, words, literals, today).arguments)
     for parameter in tool.parameters:
         if parameter.required and parameter.name not in arguments:
             arguments[parameter.name] = minimal_value(parameter, tool.schema, text, today)

@@ -106,7 +106,7 @@ _MAX_PIECE_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class ArticlePart:
+class SourceSection:
     """Sentences of the article below one of its headings; the heading may be empty."""
 
     heading: str
@@ -130,12 +130,12 @@ def script_or_notes_call(
     return tool.name, _script_arguments(shown["title"] or "", shown["text"], prompt, tool, refused=len(texts) > 1)
 
 
-def split_article(text: str, *, everything: bool) -> list[ArticlePart]:
+def split_article(text: str, *, everything: bool) -> list[SourceSection]:
     """Split an article at its headings; `everything` keeps text without sentences, too, line by line."""
     opening, *rest = _HEADING.split(text if everything else _NO_PROSE.sub("", text))
-    parts = [ArticlePart("", _split_sentences(opening, everything))]
+    parts = [SourceSection("", _split_sentences(opening, everything))]
     for heading, below in zip(rest[::2], rest[1::2], strict=True):
-        parts.append(ArticlePart(heading.strip().removesuffix(_CONTINUED), _split_sentences(below, everything)))
+        parts.append(SourceSection(heading.strip().removesuffix(_CONTINUED), _split_sentences(below, everything)))
     return [part for part in parts if part.sentences]
 
 
@@ -160,7 +160,7 @@ def _script_arguments(title: str, text: str, prompt: str, tool: ToolSpec, *, ref
         parts = split_article(text, everything=True)
     title = title or next((part.heading for part in parts if part.heading), "?")
     most = max(least, min(most, int(seconds / _MIN_SECTION_S)))
-    sections = _excerpt(_divide_parts(parts or [ArticlePart("", [title])], least, most), seconds, opening=1)
+    sections = _excerpt(_divide_parts(parts or [SourceSection("", [title])], least, most), seconds, opening=1)
     speakers = cycle(_speakers(tool.schema) or [None])
     written = []
     for place, section in enumerate(sections):
@@ -174,7 +174,7 @@ def _script_arguments(title: str, text: str, prompt: str, tool: ToolSpec, *, ref
     return {"title": title, "description": f"{sections[0].sentences[0]}{remark}", "sections": written}
 
 
-def _divide_parts(parts: Sequence[ArticlePart], least: int, most: int) -> list[ArticlePart]:
+def _divide_parts(parts: Sequence[SourceSection], least: int, most: int) -> list[SourceSection]:
     """Divide the longest parts until there are `least`; join neighbours if there are more than `most`."""
     divided = list(parts)
     while len(divided) < least:
@@ -183,16 +183,16 @@ def _divide_parts(parts: Sequence[ArticlePart], least: int, most: int) -> list[A
         if not half:
             break
         place = divided.index(longest)
-        halves = ArticlePart(longest.heading, longest.sentences[:half]), ArticlePart("", longest.sentences[half:])
+        halves = SourceSection(longest.heading, longest.sentences[:half]), SourceSection("", longest.sentences[half:])
         divided[place : place + 1] = halves
-    joined: dict[int, ArticlePart] = {}
+    joined: dict[int, SourceSection] = {}
     for place, part in enumerate(divided):
         number = place * most // max(len(divided), most)
-        joined.setdefault(number, ArticlePart(part.heading, [])).sentences.extend(part.sentences)
+        joined.setdefault(number, SourceSection(part.heading, [])).sentences.extend(part.sentences)
     return list(joined.values())
 
 
-def _excerpt(parts: Sequence[ArticlePart], seconds: float, *, opening: int) -> list[ArticlePart]:
+def _excerpt(parts: Sequence[SourceSection], seconds: float, *, opening: int) -> list[SourceSection]:
     """Return the first sentences of each part, at least `opening`, by its share of the time, plus unused time."""
     lengths = [[spoken_seconds([sentence]) for sentence in part.sentences] for part in parts]
     total = sum(map(sum, lengths)) or 1.0
@@ -206,7 +206,7 @@ def _excerpt(parts: Sequence[ArticlePart], seconds: float, *, opening: int) -> l
             if len(sentences) < opening or used + length <= due:
                 sentences.append(sentence)
                 used += length
-        chosen.append(ArticlePart(part.heading, sentences))
+        chosen.append(SourceSection(part.heading, sentences))
     return [part for part in chosen if part.sentences]
 
 
@@ -227,7 +227,7 @@ def _notes_arguments(text: str, prompt: str) -> dict[str, Any]:
     """Return an entry per heading, with its first sentences, within the number of words."""
     found = _NOTES_WORDS.search(prompt)
     seconds = (int(found[1]) if found else _DEFAULT_WORDS) * _SECONDS_PER_WORD_OF_NOTES
-    parts = split_article(text, everything=False) or split_article(text, everything=True) or [ArticlePart("", ["?"])]
+    parts = split_article(text, everything=False) or split_article(text, everything=True) or [SourceSection("", ["?"])]
     return {
         "sections": [{"heading": part.heading, "notes": part.sentences} for part in _excerpt(parts, seconds, opening=0)]
     }

@@ -206,7 +206,7 @@ class ToolSpec:
         return any_of_nouns(self.nouns_and_synonyms)
 
     def shares_noun(self, other: "ToolSpec") -> bool:
-        """Return whether both tools act on the same things."""
+        """Return whether the names of both tools have a noun in common."""
         return bool({stem(noun) for noun in self.nouns} & {stem(noun) for noun in other.nouns})
 
 

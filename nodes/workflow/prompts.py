@@ -54,8 +54,8 @@ _TAG = re.compile(r"<(?=\s*/?\s*api_answer)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class WorkflowPrompts:
-    """The prompts of the workflow, and the model that answers them."""
+class WorkflowModel:
+    """Call the model with the two prompts of the workflow: for the selection and for the formatted response."""
 
     model: LazyChatModel
     today: Callable[[], date] = field(default=local_today)
@@ -67,7 +67,7 @@ class WorkflowPrompts:
         config: RunnableConfig,
         rejected: tuple[AIMessage, Sequence[str]] | None = None,
     ) -> ModelAnswer:
-        """Request the choice of a tool and its arguments, as a call of the one function made from `tools` (W-05).
+        """Request the choice of a tool and its arguments: a call of one function with all schemas of `tools` (W-05).
 
         `rejected` is an unusable answer and its problems. Raises StageFailed as `ask_model` does.
         """

@@ -16,7 +16,7 @@ from toolweave.nodes.http_tools.comparison import differences, infer_arguments
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 from toolweave.nodes.model_turn import ModelUsage, json_object, json_objects
 from toolweave.nodes.tool_catalog import ToolRegistry, registered_tools
-from toolweave.nodes.workflow.prompts import WorkflowPrompts
+from toolweave.nodes.workflow.prompts import WorkflowModel
 from toolweave.nodes.workflow.state import ChosenRequest, WorkflowNode, WorkflowState, WorkflowUpdate
 from toolweave.tool_config import ToolConfig
 
@@ -118,7 +118,7 @@ MAX_ATTEMPTS = 2
 MAX_PROBLEMS_CHARS = 2_000
 
 
-def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> WorkflowNode:
+def select_node(registry: ToolRegistry, prompts: WorkflowModel) -> WorkflowNode:
     """Return the node that writes selection, selected_tool, http_spec (without credentials) and model_usage.
 
     It raises SelectionFailed when the model fails, declines, or makes an invalid choice twice, and UnknownTools when a
@@ -144,7 +144,7 @@ def select_node(registry: ToolRegistry, prompts: WorkflowPrompts) -> WorkflowNod
 
 
 async def _choose_request(
-    prompts: WorkflowPrompts,
+    prompts: WorkflowModel,
     state: WorkflowState,
     tools: Mapping[str, ToolConfig],
     usage: list[ModelUsage],

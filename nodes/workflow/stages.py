@@ -14,7 +14,7 @@ from toolweave.nodes.http_tools.responses import mapped_output
 from toolweave.nodes.model_turn import usage_summary
 from toolweave.nodes.tool_catalog import ToolRegistry, registered_tools
 from toolweave.nodes.tool_selection import ToolIndex
-from toolweave.nodes.workflow.prompts import WorkflowPrompts
+from toolweave.nodes.workflow.prompts import WorkflowModel
 from toolweave.nodes.workflow.state import (
     CheckedWorkflowInput,
     ChosenRequest,
@@ -100,7 +100,7 @@ def _rebuild(tool: ToolConfig | None, chosen: ChosenRequest, checked: dict[str, 
     return request if request and request.model_dump(mode="json") == checked else None
 
 
-def format_node(prompts: WorkflowPrompts) -> WorkflowNode:
+def format_node(prompts: WorkflowModel) -> WorkflowNode:
     """Return the node that formats the response for the user."""
 
     async def format_answer(state: WorkflowState, config: RunnableConfig) -> WorkflowUpdate:

@@ -26,7 +26,7 @@ class WorkflowMetadata(TypedDict):
     usage: dict[str, Any]
 
 
-class Candidate(TypedDict):
+class ToolOption(TypedDict):
     """A tool that the model may choose, as it is described to the model (W-04)."""
 
     tool_id: str
@@ -88,7 +88,7 @@ class WorkflowState(WorkflowInput, WorkflowOutput):
     """The input, the output, and what nodes pass to each other; nothing is formatted if `wanted_format` is None."""
 
     wanted_format: WantedFormat | None
-    candidates: list[Candidate]
+    candidates: list[ToolOption]
     selection: ChosenRequest | None
     model_usage: Annotated[list[ModelUsage], merge_model_usage]
     failure: Failure | None

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, get_args
 
-from toolweave.nodes.workflow.state import Candidate
+from toolweave.nodes.workflow.state import ToolOption
 from toolweave.redact import KnownSecrets, sort_longest_first
 from toolweave.tool_config import Method, ToolConfig
 
@@ -51,10 +51,10 @@ _DEFINITION_REF = re.compile(r"#/(\$defs|definitions)/([^/]+)")
 MAX_ALL_OF_PARTS = 50
 
 
-def tool_candidates(tools: Sequence[ToolConfig]) -> list[Candidate]:
+def tool_candidates(tools: Sequence[ToolConfig]) -> list[ToolOption]:
     """Describe tools for a model; the more tools, the shorter each description."""
     limit = max(MIN_TOOL_CHARS, min(MAX_TOOL_CHARS, MAX_TOTAL_CHARS // max(len(tools), 1)))
-    return [Candidate(tool_id=tool.tool_id, name=tool.name, description=describe_tool(tool, limit)) for tool in tools]
+    return [ToolOption(tool_id=tool.tool_id, name=tool.name, description=describe_tool(tool, limit)) for tool in tools]
 
 
 def describe_tool(tool: ToolConfig, max_chars: int = MAX_TOOL_CHARS) -> str:
@@ -122,7 +122,7 @@ def _bounded_schema(schema: Mapping[str, Any], secrets: KnownSecrets) -> dict[st
             return [cut(item) for item in value[: MAX_TEXT_CHARS // 2]]
         return value[:MAX_TEXT_CHARS] if isinstance(value, str) else value
 
-    found: dict[str, Any] = cut(secrets.hide_in(schema))
+    found: dict[str, Any] = cut(secrets.hide_in_json(schema))
     return found
 
 
@@ -279,7 +279,7 @@ def _tool_arguments_schema(tool: ToolConfig, *, texts: bool) -> dict[str, Any]:
     secrets = tool_secrets(tool)
     about = one_line(secrets.hide(f"{tool.name}: {tool.description}"), MAX_NAME_CHARS)
     return {
-        **plain_schema(secrets.hide_in(tool.input_schema), texts=texts),
+        **plain_schema(secrets.hide_in_json(tool.input_schema), texts=texts),
         "title": tool.tool_id,
         "description": about,
     }

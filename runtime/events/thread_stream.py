@@ -57,7 +57,7 @@ class ThreadSubscription(Subscription):
         super().push(event)
 
     def on_channel_closed(self, channel: Channel) -> None:
-        """Stay open: a run's channel also closes when the server stops or the run is executed again."""
+        """Forget a run's channel and stay open: it also closes when the server stops or the run is executed again."""
         self._channels.discard(channel)
 
     def on_run_ended(self, run: Run) -> None:
@@ -166,7 +166,7 @@ def run_done_event(run: Run) -> StreamEvent:
 async def thread_events(
     subscribe: Callable[[], ThreadSubscription], log: EventLog, persistence: Persistence, after: StreamPosition | None
 ) -> AsyncGenerator[Sequence[StreamEvent]]:
-    """Yield a thread's events from now on, or after a position as far as they are stored; ends with the thread.
+    """Yield a thread's live events until it is deleted; with `after`, first the stored events behind that position.
 
     Only events of resumable runs are stored. Other runs' events and `state_update` reach current listeners only. Ids
     rise with the clock and are unique, also after a reconnection.

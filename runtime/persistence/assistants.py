@@ -13,7 +13,7 @@ from toolweave.runtime.codec import to_micros, utc_now
 from toolweave.runtime.models import Assistant, AssistantPatch, JsonObject
 from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.schema import assistant_versions, assistants, crons, to_record, to_row
-from toolweave.runtime.persistence.search import MAX_OFFSET, select_page, storable_text, where_contains, where_visible
+from toolweave.runtime.persistence.search import MAX_OFFSET, page_query, storable_text, where_contains, where_visible
 
 # The official server derives the ids of its system assistants from this UUID, and clients store them.
 SYSTEM_ID_NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
@@ -174,7 +174,7 @@ class AssistantRepository:
     ) -> list[Assistant]:
         """Return the assistants that contain the metadata, belong to the graph and contain `name` in their name."""
         keys = _apply_filter(select(assistants.c.assistant_id), filters)
-        query = select_page(keys, assistants, sort_by or "created_at", sort_order, limit, offset)
+        query = page_query(keys, assistants, sort_by or "created_at", sort_order, limit, offset)
         return await self._database.read(
             lambda connection: [to_record(Assistant, row) for row in connection.execute(query)]
         )

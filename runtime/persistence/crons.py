@@ -15,7 +15,7 @@ from toolweave.runtime.models import Cron, JsonObject
 from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.run_rows import seal_credentials
 from toolweave.runtime.persistence.schema import assistants, crons, threads, to_record, to_row
-from toolweave.runtime.persistence.search import current_filter, is_visible, select_page, where_contains, where_visible
+from toolweave.runtime.persistence.search import current_filter, is_visible, page_query, where_contains, where_visible
 
 CronSort = Literal["cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at"]
 # Claims a firing in the transaction that creates the run, so that both are stored or neither.
@@ -105,7 +105,7 @@ class CronRepository:
         """Return the crons of this assistant and thread that contain the metadata, newest first."""
         keys = _apply_filter(select(crons.c.cron_id), filters)
         column = "next_run_at" if sort_by == "next_run_date" else sort_by or "created_at"
-        query = select_page(keys, crons, column, sort_order, limit, offset)
+        query = page_query(keys, crons, column, sort_order, limit, offset)
         return await self._database.read(lambda connection: [_cron_from_row(row) for row in connection.execute(query)])
 
     async def count(self, **filters: Unpack[CronFilter]) -> int:
@@ -126,7 +126,7 @@ class CronRepository:
         return None if micros is None else from_micros(micros)
 
     async def skip_firing(self, claim: ClaimFiring) -> None:
-        """Claim a firing without a run; ignore one that was claimed already."""
+        """Mark an unclaimed firing as done without a run, so that the cron waits for its next one."""
 
         def work(connection: Connection) -> None:
             try:

@@ -194,8 +194,8 @@ def run_row(new: NewRun) -> dict[str, Any]:
     return to_row(runs, new, **initial, temporary=int(new.temporary))
 
 
-def pending_run(new: NewRun) -> Run:
-    """Return the Run right after its creation."""
+def run_from_new(new: NewRun) -> Run:
+    """Convert a NewRun that was just inserted to a pending Run, without reading its row."""
     known = {field.name: getattr(new, field.name) for field in fields(Run) if hasattr(new, field.name)}
     return Run(**known, status="pending", updated_at=new.created_at, attempt=0, cancel=None)
 

@@ -29,7 +29,7 @@ from toolweave.runtime.persistence.run_rows import (
     has_started,
     new_thread_row,
     open_credentials,
-    pending_run,
+    run_from_new,
     run_from_row,
     run_row,
     seal_credentials,
@@ -106,7 +106,7 @@ def find_startable_run(connection: Connection, thread_id: str, now: int) -> str 
     return None if row is None else row.run_id
 
 
-def request_run_cancel(connection: Connection, run_id: str, action: CancelAction, now: int) -> None:
+def cancel_unfinished_run(connection: Connection, run_id: str, action: CancelAction, now: int) -> None:
     """Mark a started run as cancelled, or end a pending one at once.
 
     Raises:
@@ -230,7 +230,7 @@ def create_run(
     except sqlite3.IntegrityError as error:
         raise Conflict(f"Run with ID {new.run_id} already exists") from error
     due = not claimed and _is_due(new, active, now)
-    return CreatedRun(run=pending_run(new), is_due=due, superseded_runs=superseded)
+    return CreatedRun(run=run_from_new(new), is_due=due, superseded_runs=superseded)
 
 
 def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> None:
@@ -394,7 +394,7 @@ class RunRepository:
         Raises:
             NotFound: there is no such run, or it has ended.
         """
-        await self._write(request_run_cancel, run_id=run_id, action=action)
+        await self._write(cancel_unfinished_run, run_id=run_id, action=action)
 
     async def delete(self, thread_id: str, run_id: str) -> None:
         """Delete a run and its events, even while it is running (langgraph_api.md 5.9).

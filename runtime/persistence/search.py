@@ -40,7 +40,7 @@ def storable_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def select_page(
+def page_query(
     keys: Select[Any],
     table: Table,
     sort_by: str,
@@ -50,8 +50,8 @@ def select_page(
 ) -> Select[Any]:
     """Return the query for one page of a table's rows, by default in descending order.
 
-    `keys` selects the keys of all matches: sorting only these avoids reading all rows. The key is the last sort
-    criterion, so that pages are stable.
+    `keys` is the query for the keys of all matches. It is sorted and cut first, so that only the rows of the page are
+    read. The key is the last sort criterion, so that pages are stable.
     """
     (key,) = table.primary_key.columns
     # Names are sorted case-insensitively.
@@ -93,25 +93,25 @@ def _parse_pattern(pattern: str) -> Any:
 
 
 FilteredResource = Literal["threads", "assistants", "crons"]
-MetadataFilter = Mapping[str, Any]
+AuthFilter = Mapping[str, Any]
 
 
 class BadFilterError(ToolweaveError):
     """An authorization handler returned an invalid filter; the request is denied."""
 
 
-def check_metadata_filter(metadata_filter: MetadataFilter) -> None:
+def check_auth_filter(metadata_filter: AuthFilter) -> None:
     """Raise BadFilterError for a filter with an unknown operator or a value that is not a JSON scalar."""
     _matches_filter(metadata_filter, {})
 
 
-def is_allowed(metadata_filter: MetadataFilter | None, metadata: JsonObject) -> bool:
+def is_allowed(metadata_filter: AuthFilter | None, metadata: JsonObject) -> bool:
     """Return whether metadata matches a filter; None matches all."""
     return metadata_filter is None or _matches_filter(metadata_filter, metadata)
 
 
 @contextmanager
-def use_filters(filters: Mapping[FilteredResource, MetadataFilter | None]) -> Iterator[None]:
+def use_filters(filters: Mapping[FilteredResource, AuthFilter | None]) -> Iterator[None]:
     """Apply the filters to all searches inside the block."""
     token = _CURRENT_FILTERS.set({**_CURRENT_FILTERS.get(), **filters})
     try:
@@ -120,7 +120,7 @@ def use_filters(filters: Mapping[FilteredResource, MetadataFilter | None]) -> It
         _CURRENT_FILTERS.reset(token)
 
 
-def current_filter(resource: FilteredResource) -> MetadataFilter | None:
+def current_filter(resource: FilteredResource) -> AuthFilter | None:
     """Return the current request's filter for a resource; None allows all."""
     return _CURRENT_FILTERS.get().get(resource)
 
@@ -132,14 +132,14 @@ def is_visible(resource: FilteredResource, column: ColumnElement[str]) -> Column
 
 
 def where_visible(query: Select[Any], resource: FilteredResource, column: ColumnElement[str]) -> Select[Any]:
-    """Select the rows whose metadata match the current filter."""
+    """Restrict a query to the rows that the request's authorization filter allows."""
     return query if current_filter(resource) is None else query.where(is_visible(resource, column))
 
 
-_CURRENT_FILTERS: ContextVar[Mapping[FilteredResource, MetadataFilter | None]] = ContextVar("filters", default={})  # noqa: B039
+_CURRENT_FILTERS: ContextVar[Mapping[FilteredResource, AuthFilter | None]] = ContextVar("filters", default={})  # noqa: B039
 
 
-def _matches_filter(metadata_filter: MetadataFilter, metadata: JsonObject) -> bool:
+def _matches_filter(metadata_filter: AuthFilter, metadata: JsonObject) -> bool:
     # No generator expressions: all parts are validated, also after one that decides.
     found = []
     for key, value in metadata_filter.items():
@@ -151,7 +151,7 @@ def _matches_filter(metadata_filter: MetadataFilter, metadata: JsonObject) -> bo
     return all(found)
 
 
-def _filter_condition(metadata_filter: MetadataFilter, column: ColumnElement[str]) -> ColumnElement[bool]:
+def _filter_condition(metadata_filter: AuthFilter, column: ColumnElement[str]) -> ColumnElement[bool]:
     parts = []
     for key, value in metadata_filter.items():
         if key in ("$or", "$and"):
@@ -162,7 +162,7 @@ def _filter_condition(metadata_filter: MetadataFilter, column: ColumnElement[str
     return and_(true(), *parts)
 
 
-def _nested_filters(key: str, value: Any) -> list[MetadataFilter]:
+def _nested_filters(key: str, value: Any) -> list[AuthFilter]:
     if not isinstance(value, list | tuple) or not all(isinstance(part, Mapping) for part in value):
         raise BadFilterError(f"An authorization filter's {key} must be a list of filters.")
     return list(value)

@@ -69,7 +69,7 @@ class StoreIndex:
         return [self._pack_vector(vector) for vector in await self.embeddings.aembed_documents(list(texts))]
 
     async def embed_query(self, text: str) -> bytes:
-        """Embed a search query. Raises ConfigError for a vector of another length than `dims`."""
+        """Return the packed vector of a search query. Raises ConfigError for a vector of another length than `dims`."""
         return self._pack_vector(await self.embeddings.aembed_query(text))
 
     def _pack_vector(self, vector: Sequence[float]) -> bytes:

@@ -36,7 +36,7 @@ from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.run_rows import new_thread_row, ttl_columns
 from toolweave.runtime.persistence.schema import Statement, runs, threads, to_record
-from toolweave.runtime.persistence.search import current_filter, is_allowed, select_page, where_contains, where_visible
+from toolweave.runtime.persistence.search import current_filter, is_allowed, page_query, where_contains, where_visible
 
 IN_FLIGHT = "Thread {thread_id} has in-flight runs: {run_ids}. Wait for them to end or cancel them."
 # The prefix of the token of a claim for deletion: no run is created on the thread, and it is not changed any more.
@@ -267,7 +267,7 @@ class ThreadRepository:
         thousand threads takes seconds.
         """
         keys = _apply_filter(select(threads.c.thread_id), filters)
-        query = select_page(keys, threads, sort_by or "updated_at", sort_order, limit, offset)
+        query = page_query(keys, threads, sort_by or "updated_at", sort_order, limit, offset)
         parse_values = _raw_json if raw_values else _parse_json
         return await self._database.read(
             lambda connection: [_thread_from_row(row, parse_values) for row in connection.execute(query)]

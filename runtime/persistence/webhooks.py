@@ -89,7 +89,7 @@ class WebhookRepository:
         return None if micros is None else from_micros(micros)
 
     async def delete(self, delivery_id: str) -> None:
-        """Delete an accepted delivery."""
+        """Delete a delivery that its receiver has accepted."""
         statement = delete(webhook_deliveries).where(_DELIVERY_ID_MATCHES)
         await self._database.write(lambda connection: connection.execute(statement, {"of_delivery": delivery_id}))
 

@@ -79,7 +79,7 @@ def run_expiry_sweep(
 
 
 async def delete_orphans(persistence: Persistence) -> int:
-    """Delete checkpoints and stored tool results of threads without a row in app.db; return how many of both.
+    """Delete checkpoints and tool results whose thread has no row in app.db; return the number of these threads.
 
     Call it before any run executes. After a database failure the next start retries.
     """
@@ -92,7 +92,7 @@ async def delete_orphans(persistence: Persistence) -> int:
     except PersistenceError as error:
         logger.warning("the data of deleted threads could not be deleted: {}", error)
         return 0
-    cleared = len(checkpointed) + len(stored)
+    cleared = len(checkpointed | stored)
     if cleared:
         logger.info("deleted the data that a crash had left of {} deleted threads", cleared)
     return cleared

@@ -124,7 +124,7 @@ async def execute_run(runtime: EngineRuntime, run: Run, channel: Channel, progre
                 if isinstance(continued, Execution):
                     return continued
                 call = continued
-            call = replace(call, config=observed_config(graph, call.config, progress.observe))
+            call = replace(call, config=observed_config(graph, call.config, progress.record_event))
             publishes_all = publisher is not None and publisher.publishes_all
             stream = ProtocolStream(graph, call, publisher) if publisher and publishes_all else GraphStream(graph, call)
             async with progress.autosave(partial(_store_progress, runtime, run)), aclosing(stream.parts()) as parts:

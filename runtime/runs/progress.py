@@ -36,8 +36,8 @@ class RunProgress:
         self._is_scheduled = False
         self._write_task: asyncio.Task[None] | None = None
 
-    def observe(self, event: object) -> None:
-        """Record the progress in a custom event, from any thread; never raises or blocks."""
+    def record_event(self, event: object) -> None:
+        """Store the progress that a custom event reports. Any thread may call this; it never raises or blocks."""
         progress = parse_progress(event)
         if progress is None:
             return

@@ -69,7 +69,7 @@ async def execute_call(
     except errors.ToolError as failure:
         _record_failure(record, failure, connection, permit)
         kind = "transport" if record.outcome == "refused" else record.outcome
-        record.result = await loading.failed_result(str(failure), kind)
+        record.result = await loading.error_result(str(failure), kind)
     finally:
         if permit is not None:
             permit.record_outcome("cancelled")

@@ -133,7 +133,7 @@ class ServerConnection:
 
     @property
     def is_active(self) -> bool:
-        """Return whether the server is kept connected: enabled, configured correctly, and not stopped."""
+        """Return whether this connection is started and not stopped; the server may be down. Never true if disabled."""
         return self._supervisor is not None and not self.closing.is_set()
 
     def find_tool(self, tool: str) -> ListedTool | None:
@@ -173,7 +173,7 @@ class ServerConnection:
         self._connect_now.set()
         self._backoff.reset()
         if self._authorization is not None:
-            self._authorization.reset()
+            self._authorization.discard_cached_token()
         self.status.set_state("connecting")
         self._monitor.mark_lost(RECONNECT_REASON)
         await self.status.wait_for_state("ready", "down")

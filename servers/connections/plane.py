@@ -158,12 +158,12 @@ class ToolPlane:
     async def call(self, server: str, tool: str, arguments: dict[str, Any], context: CallContext) -> "CallToolResult":
         """Call a tool by its name in the server's own list; a failed call returns a result with `isError`."""
         if server not in self._connections:
-            return await loading.failed_result(str(server_unusable(server, tool, reason=UNKNOWN_SERVER)), "transport")
+            return await loading.error_result(str(server_unusable(server, tool, reason=UNKNOWN_SERVER)), "transport")
         if not self._loop.is_current and not self._closed:
             with contextlib.suppress(ServerUnavailable):  # the plane was closed meanwhile
                 return await self._loop.run(self.call(server, tool, arguments, context))
         if self._closed:
-            return await loading.failed_result(str(connection_closing(server, tool)), "transport")
+            return await loading.error_result(str(connection_closing(server, tool)), "transport")
         connection, refusal = self._connections[server], None
         with (
             self.metrics.track_in_flight(server),

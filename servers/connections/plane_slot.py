@@ -92,10 +92,10 @@ class PlaneSlot:
         return self._plane is plane
 
     async def get_plane(self, timeout_s: float = 2.0) -> ToolPlane:
-        """Return the process's tool plane; wait at most `timeout_s` until it is open.
+        """Return the process's tool plane; open one on a daemon thread if none is set or expected.
 
         Raises:
-            ServerUnavailable: the plane did not open in time.
+            ServerUnavailable: the plane did not open within `timeout_s`.
             ConfigError: this call opened a plane, and the settings or mcp.jsonc are invalid.
         """
         waiter: Future[ToolPlane] = Future()

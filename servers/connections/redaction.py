@@ -58,7 +58,7 @@ class Redaction:
 
     def redact_credentials(self, value: Any) -> Any:
         """Return JSON values with the server's credentials replaced."""
-        return self._credentials.hide_in(value)
+        return self._credentials.hide_in_json(value)
 
     def redact_message(self, message: Model) -> Model:
         """Return a message from the server with its credentials replaced.

@@ -288,7 +288,7 @@ def _parse_job(body: bytes, job_id: str | None, secrets: KnownSecrets) -> Starte
         ValueError: the response is not a job; the message contains the reason.
     """
     try:
-        answer = secrets.hide_in(parse_json(body))
+        answer = secrets.hide_in_json(parse_json(body))
     except ValueError:
         raise ValueError("its body is not JSON that can be read") from None
     if not isinstance(answer, dict):
@@ -323,6 +323,6 @@ def _error_text(body: bytes, secrets: KnownSecrets) -> str:
     """Return the text of an error response, without the secrets in the request's headers."""
     try:
         # Parsed first, because JSON may contain a secret with escape sequences.
-        return json.dumps(secrets.hide_in(json.loads(body)), ensure_ascii=False)
+        return json.dumps(secrets.hide_in_json(json.loads(body)), ensure_ascii=False)
     except (ValueError, RecursionError):
         return secrets.hide(body.decode(errors="replace"))

@@ -27,9 +27,9 @@ OPEN_TIMEOUT_S = 30.0
 
 
 class RegistrySlot:
-    """The registries of all event loops; thread-safe.
+    """The registries that lifespans have published, each with its event loop; thread-safe.
 
-    On each event loop, at most MAX_OPEN_REGISTRIES are open at a time.
+    If none is published, `open_registry` opens one, at most MAX_OPEN_REGISTRIES for each event loop at a time.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class RegistrySlot:
             self._published.append((registry, asyncio.get_running_loop()))
 
     def unpublish(self, registry: "ToolRepository") -> None:
-        """Remove `registry`, if it is published, before it closes."""
+        """Stop offering `registry`, if it is published; call this before it closes."""
         with self._lock:
             self._published = [entry for entry in self._published if entry[0] is not registry]
 

@@ -358,7 +358,7 @@ class Conflict(RequestError):
 
 
 class ClaimLost(Conflict):
-    """Another claim holds the thread; nothing was written to its checkpoints (R-01)."""
+    """Nothing was written: the claim on the thread has ended, or another writer has changed the thread (R-01)."""
 
     def __init__(self, thread_id: str) -> None:
         super().__init__(

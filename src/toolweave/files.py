@@ -75,8 +75,9 @@ def make_folder(folder: Path) -> None:
 
 
 def make_file(file: Path) -> None:
-    """Create a file with mode 0600 before another library opens it; correct the mode of an existing one.
+    """Create an empty file with mode 0600, or correct the mode of an existing one and of its SQLite side files.
 
+    Call it before another library opens the file.
     An existing SQLite database is not opened: closing it would release this process's locks on it.
 
     Raises:

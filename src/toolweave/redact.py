@@ -123,13 +123,13 @@ class KnownSecrets:
             text = text.replace(form, HIDDEN) if isinstance(form, str) else form.sub(HIDDEN, text)
         return text
 
-    def hide_in(self, value: Any) -> Any:
+    def hide_in_json(self, value: Any) -> Any:
         """Return JSON values without the secrets in texts and keys, otherwise unchanged."""
         if isinstance(value, str):
             return self.hide(value)
         if isinstance(value, dict):
-            return {self.hide_in(key): self.hide_in(item) for key, item in value.items()}
-        return [self.hide_in(item) for item in value] if isinstance(value, list) else value
+            return {self.hide_in_json(key): self.hide_in_json(item) for key, item in value.items()}
+        return [self.hide_in_json(item) for item in value] if isinstance(value, list) else value
 
 
 def sort_longest_first(texts: Iterable[str], min_length: int) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures.logged import logged
-from toolweave.config.script_job import ScriptJob, load_job_mcp_config, read_script_job
+from toolweave.config.script_job import ScriptJob, load_required_servers, read_script_job
 from toolweave.config.script_settings import ScriptSettings
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError, MissingVariable
@@ -227,7 +227,7 @@ def test_servers_that_a_program_names_are_loaded_by_the_same_rules_without_the_v
     wrong = file_of(tmp_path, servers(a={"command": "x", "enabled": False}))
 
     with pytest.raises(ConfigError, match="enables no MCP server") as raised:
-        load_job_mcp_config(wrong, Settings(), {})
+        load_required_servers(wrong, Settings(), {})
 
     assert str(raised.value).startswith(f"{wrong}: ")
     assert "MCP_CONFIG_PATH" not in str(raised.value)

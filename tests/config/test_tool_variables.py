@@ -130,7 +130,7 @@ def test_variables_are_filled_in_wherever_they_stand() -> None:
     assert variables.resolve("{env:TOOL_A}:{env:TOOL_B}", "h.example", environ) == "1:{env:TOOL_A}"
     assert variables.resolve("{env:TOOL_EMPTY:-x} {env:TOOL_A:-y}", "h.example", environ) == "x 1"
     assert variables.resolve("no reference {at} all", "h.example", environ) == "no reference {at} all"
-    assert variables.env_values("{env:TOOL_A} {env:TOOL_EMPTY:-x} {env:TOOL_B}", environ) == ("1", "{env:TOOL_A}")
+    assert variables.filled_values("{env:TOOL_A} {env:TOOL_EMPTY:-x} {env:TOOL_B}", environ) == ("1", "{env:TOOL_A}")
 
 
 def test_what_is_missing_or_not_allowed_is_named_without_any_value() -> None:
@@ -145,4 +145,4 @@ def test_what_is_missing_or_not_allowed_is_named_without_any_value() -> None:
 def test_the_processs_environment_counts_unless_another_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOL_HERE", "found")
     assert ToolVariables().resolve("{env:TOOL_HERE}", "h.example") == "found"
-    assert ToolVariables().env_values("{env:TOOL_HERE}") == ("found",)
+    assert ToolVariables().filled_values("{env:TOOL_HERE}") == ("found",)

@@ -28,7 +28,7 @@ from toolweave.runtime.caller import TRACE_HEADERS, Caller, User, use_caller
 from toolweave.runtime.codec import loads
 from toolweave.runtime.graphs import load_target
 from toolweave.runtime.models import JsonObject
-from toolweave.runtime.persistence.search import MetadataFilter, check_metadata_filter
+from toolweave.runtime.persistence.search import AuthFilter, check_auth_filter
 
 HANDLER_PARAMETERS = ("request", "body", "path", "method", "path_params", "query_params", "headers", "authorization")
 # Headers that no include pattern copies into configurable.
@@ -62,7 +62,7 @@ class AuthHandlers:
             raise HTTPException(error.status_code, error.detail, dict(error.headers or {})) from error
         return _parse_user(found)
 
-    async def permit(self, user: User, resource: str, action: str, value: dict[str, Any]) -> MetadataFilter | None:
+    async def permit(self, user: User, resource: str, action: str, value: dict[str, Any]) -> AuthFilter | None:
         """Call the handler of an action, which may change `value`, and return its filter, if any.
 
         Raises:
@@ -85,7 +85,7 @@ class AuthHandlers:
             return None
         if not isinstance(answer, Mapping):
             raise Forbidden("Forbidden")
-        check_metadata_filter(answer)
+        check_auth_filter(answer)
         return answer or None
 
     def _find_handler(self, resource: str, action: str) -> Callable[..., Any] | None:

@@ -19,7 +19,7 @@ from toolweave.runtime.caller import User, current_caller, use_caller
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.assistants import system_assistant_id
-from toolweave.runtime.persistence.search import FilteredResource, MetadataFilter, is_allowed, use_filters
+from toolweave.runtime.persistence.search import AuthFilter, FilteredResource, is_allowed, use_filters
 
 Resource = Literal["threads", "assistants"]
 
@@ -37,9 +37,9 @@ class AuthRequest:
     user: User
     services: ApiServices
     body: Any = None
-    filters: dict[FilteredResource, MetadataFilter | None] = field(default_factory=dict)
+    filters: dict[FilteredResource, AuthFilter | None] = field(default_factory=dict)
     run_metadata: JsonObject = field(default_factory=dict)
-    run_threads: MetadataFilter | None = None
+    run_threads: AuthFilter | None = None
 
     @property
     def fields(self) -> JsonObject:
@@ -50,11 +50,11 @@ class AuthRequest:
         """Return the id `{what}_id` of the path, None if it is no UUID; the endpoint refuses that."""
         return parse_id(self.request.path_params.get(f"{what}_id"))
 
-    async def permit(self, resource: str, action: str, value: dict[str, Any]) -> MetadataFilter | None:
+    async def permit(self, resource: str, action: str, value: dict[str, Any]) -> AuthFilter | None:
         """Call the auth handler and return its filter. Raises Forbidden or the handler's exception."""
         return await self.handlers.permit(self.user, resource, action, value)
 
-    async def permit_with_changes(self, resource: str, action: str, value: dict[str, Any]) -> MetadataFilter | None:
+    async def permit_with_changes(self, resource: str, action: str, value: dict[str, Any]) -> AuthFilter | None:
         """Call the auth handler, and copy its changes of `value` into the body's fields of the same names."""
         before = deepcopy(value)
         row_filter = await self.permit(resource, action, value)
@@ -71,7 +71,7 @@ class AuthRequest:
         value: dict[str, Any] | None = None,
         *,
         error: Exception | None = None,
-    ) -> MetadataFilter | None:
+    ) -> AuthFilter | None:
         """Authorize one thread or assistant; raise `error`, else NotFound, if it exists but is not visible."""
         arguments = {f"{resource.removesuffix('s')}_id": row_id and UUID(row_id)} if value is None else value
         row_filter = await self.permit(resource, action, arguments)
@@ -79,13 +79,13 @@ class AuthRequest:
         return row_filter
 
     async def require_visible(
-        self, row_filter: MetadataFilter | None, resource: Resource, row_id: str | None, error: Exception | None = None
+        self, row_filter: AuthFilter | None, resource: Resource, row_id: str | None, error: Exception | None = None
     ) -> None:
         """Raise `error`, else NotFound, if a filter excludes a thread or an assistant."""
         if not await self.is_visible(row_filter, resource, row_id):
             raise error or NotFound(f"Thread with ID {row_id} not found" if resource == "threads" else "Not Found")
 
-    async def is_visible(self, row_filter: MetadataFilter | None, resource: Resource, row_id: str | None) -> bool:
+    async def is_visible(self, row_filter: AuthFilter | None, resource: Resource, row_id: str | None) -> bool:
         """Return whether a filter includes a thread or assistant; True if that does not exist."""
         if row_filter is None or row_id is None:
             return True
@@ -95,7 +95,7 @@ class AuthRequest:
         except NotFound:
             return True
 
-    async def may_run_assistant(self, row_filter: MetadataFilter | None, name_or_id: object) -> bool:
+    async def may_run_assistant(self, row_filter: AuthFilter | None, name_or_id: object) -> bool:
         """Return whether a user may run an assistant: a system assistant, or one that the filter includes."""
         if not isinstance(name_or_id, str) or name_or_id in self.services.graphs.graph_ids():
             return True

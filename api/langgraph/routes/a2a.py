@@ -272,7 +272,7 @@ async def handle_message(request: Request) -> ASGIApp:
     request_id: json_rpc.RequestId = None
     try:
         received = await json_rpc.read_message(request)
-        request_id = json_rpc.request_id_of(received)
+        request_id = json_rpc.parse_request_id(received)
         json_rpc.require_version(received)
         if "method" not in received and ("result" in received or "error" in received):
             return Response(None, 202)

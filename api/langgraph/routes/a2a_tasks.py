@@ -123,7 +123,7 @@ def chat_messages(values: Any) -> list[JsonObject]:
 
 
 def message_parts(message: JsonObject) -> list[JsonObject]:
-    """Return a message's content as parts, other blocks than text as data; none if it only calls tools."""
+    """Return a message's content as A2A parts: text as text, other blocks and tool results as data."""
     content = message.get("content")
     if message.get("type") == "tool":
         outcome = {

@@ -182,7 +182,7 @@ async def handle_message(request: Request) -> ASGIApp:
     try:
         received = await json_rpc.read_message(request)
         json_rpc.require_version(received)
-        request_id = json_rpc.request_id_of(received)
+        request_id = json_rpc.parse_request_id(received)
         answers = "result" in received or "error" in received
         if not isinstance(received.get("method"), str) and ("method" in received or not answers):
             raise json_rpc.RpcError(json_rpc.INVALID_REQUEST, "Invalid JSON-RPC message. Missing or invalid method.")

@@ -23,7 +23,7 @@ from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveErro
 from toolweave.runtime.codec import loads
 from toolweave.runtime.events.channel import CHANNELS, PROTOCOL_MODES, EventFilter, is_channel
 from toolweave.runtime.models import TERMINAL_STATUSES, JsonObject, NewRun, Run, StreamEvent
-from toolweave.runtime.persistence.search import MetadataFilter, current_filter, is_allowed
+from toolweave.runtime.persistence.search import AuthFilter, current_filter, is_allowed
 
 COMMANDS, EVENTS = "/threads/{thread_id}/commands", "/threads/{thread_id}/stream/events"
 MALFORMED = "Protocol commands must include an integer id and string method."
@@ -357,7 +357,7 @@ async def stream_events(request: Request) -> EventStream:
 
 
 async def _visible(
-    access: MetadataFilter, services: ApiServices, thread_id: str, batches: AsyncGenerator[list[StreamEvent]]
+    access: AuthFilter, services: ApiServices, thread_id: str, batches: AsyncGenerator[list[StreamEvent]]
 ) -> AsyncGenerator[list[StreamEvent]]:
     """Yield a thread's events if the access filter allows it; the thread may be created after the subscription."""
     async with aclosing(batches):
@@ -369,7 +369,7 @@ async def _visible(
             yield batch
 
 
-async def _is_visible(access: MetadataFilter, services: ApiServices, thread_id: str) -> bool:
+async def _is_visible(access: AuthFilter, services: ApiServices, thread_id: str) -> bool:
     try:
         return is_allowed(access, (await services.persistence.threads.get(thread_id)).metadata)
     except NotFound:
@@ -377,11 +377,8 @@ async def _is_visible(access: MetadataFilter, services: ApiServices, thread_id: 
 
 
 @sockets(f"GET {EVENTS}", rules.read_events, read=False, status=101)
-async def admit_client(_request: Request) -> Response:
-    """Speak the protocol over a WebSocket.
-
-    Authorize the client.
-    """
+async def authorize_websocket(_request: Request) -> Response:
+    """Return 204: the rule of this endpoint has authorized the WebSocket client before."""
     return Response(None, 204)
 
 

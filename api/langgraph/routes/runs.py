@@ -134,7 +134,7 @@ async def create_and_stream_run(request: Request) -> EventStream:
 async def create_runs(request: Request, body: Body) -> Response:
     """Create several runs.
 
-    None is created if one of them is invalid.
+    If one of them is invalid, no run is created.
     """
     services = get_services(request)
     bodies = [await _check_body(checked_body(given, STATELESS_RUN), services, stateless=True) for given in body.value]

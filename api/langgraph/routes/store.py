@@ -34,7 +34,7 @@ class BadLabelError(RequestError):
 @endpoints("PUT /store/items", rules.put_item, "StorePutRequest", status=204, errors=(400, 422))
 async def put_item(request: Request, body: Body) -> Response:
     """Store an item."""
-    namespace = parse_namespace(body.fields["namespace"])
+    namespace = check_namespace(body.fields["namespace"])
     if not namespace:
         raise BadRequest("Namespace cannot be empty.")
     if namespace[0] == RESERVED_ROOT:
@@ -59,7 +59,7 @@ async def get_item(request: Request) -> Response:
 
     Null if there is none.
     """
-    namespace = parse_namespace(request.query_params.get("namespace", "").split("."))
+    namespace = check_namespace(request.query_params.get("namespace", "").split("."))
     key = request.query_params.get("key")
     if not key:
         return json_answer({"error": "Key is required"}, status=400)
@@ -73,7 +73,7 @@ async def delete_item(request: Request, body: Body) -> Response:
 
     Nothing happens if there is none.
     """
-    namespace = parse_namespace(body.get("namespace", ()))
+    namespace = check_namespace(body.get("namespace", ()))
     _refuse_tool_results(namespace)
     await _store(request).adelete(namespace, body.fields["key"])
     return Response(None, 204)
@@ -87,7 +87,7 @@ async def search_items(request: Request, body: Body) -> Response:
 
     Return those below a namespace.
     """
-    prefix, item_filter = parse_namespace(body.get("namespace_prefix", ())), body.get("filter")
+    prefix, item_filter = check_namespace(body.get("namespace_prefix", ())), body.get("filter")
     try:
         check_item_filter(item_filter)
     except ValueError as error:
@@ -111,7 +111,7 @@ async def list_namespaces(request: Request, body: Body) -> Response:
 
     Only those that have items.
     """
-    prefix, suffix = parse_namespace(body.get("prefix", ())), parse_namespace(body.get("suffix", ()))
+    prefix, suffix = check_namespace(body.get("prefix", ())), check_namespace(body.get("suffix", ()))
     found = await _store(request).alist_namespaces(
         prefix=prefix or None,
         suffix=suffix or None,
@@ -131,7 +131,7 @@ def _refuse_tool_results(namespace: tuple[str, ...]) -> None:
         raise BadRequest("This namespace holds tool results of a thread and is deleted with it.")
 
 
-def parse_namespace(labels: Sequence[str]) -> tuple[str, ...]:
+def check_namespace(labels: Sequence[str]) -> tuple[str, ...]:
     """Return the labels as a namespace. Raises BadLabelError for a label that is empty or has a period or a NUL."""
     for label in labels:
         if not label or "." in label or "\0" in label:

@@ -225,13 +225,13 @@ class ServerAuthorization(httpx.Auth):
             self._pause = _Pause(fault, grant, time.monotonic() + RETRY_DELAY_S)
             raise fault
 
-    def reset(self) -> None:
-        """Discard the cached token and the pause: an operator requested a new attempt, for example after a sign-in."""
+    def discard_cached_token(self) -> None:
+        """Discard the cached token and allow requests again, for an operator; stored tokens are loaded next."""
         self._pause = None
         self._grant = None
 
-    async def finish_renewal(self) -> None:
-        """Wait for a running renewal, at most `CLOSE_TIMEOUT_S`."""
+    async def drain_renewal(self) -> None:
+        """Wait at most `CLOSE_TIMEOUT_S` for a running renewal, then cancel it."""
         if self._renewal is not None and not self._renewal.done():
             await asyncio.wait({self._renewal}, timeout=CLOSE_TIMEOUT_S)
             self._renewal.cancel()
@@ -325,7 +325,7 @@ async def open_authorization(
     """Yield the authorization from a server's configuration, None if it has none.
 
     `on_token` is called with each token before it is sent, so that the logs can hide it. At the end it waits for a
-    running renewal, in bounded time.
+    running renewal, in bounded time, and then cancels it.
     """
     if config.auth is None or config.url is None:
         yield None
@@ -334,7 +334,7 @@ async def open_authorization(
     try:
         yield auth
     finally:
-        await auth.finish_renewal()
+        await auth.drain_renewal()
 
 
 def _grant_source(server: str, url: str, auth: OAuth, location: TokenLocation | None) -> GrantSource:

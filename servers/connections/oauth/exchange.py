@@ -162,8 +162,8 @@ class Grant(BaseModel):
 class GrantDraft(TokenStorage):
     """The SDK's token storage during one exchange; its contents become a `Grant` afterwards.
 
-    The SDK would store tokens without their expiry time and authorization server, and would lose a refresh token that a
-    server does not repeat (RFC 6749 section 6).
+    It exists because the SDK's flow would store tokens without their expiry time and authorization server, and would
+    lose a refresh token that a server does not repeat (RFC 6749 section 6).
     """
 
     def __init__(self, client: OAuthClientInformationFull | None = None, tokens: OAuthToken | None = None) -> None:

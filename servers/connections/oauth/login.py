@@ -64,7 +64,7 @@ class SignInCallback:
             raise AuthorizationFault(f"the sign-in in the browser was not completed within {timeout_s:g} s") from None
 
     async def handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Handle one connection and respond with one page."""
+        """Read one HTTP request of the browser, accept its code if the state matches, and respond with a page."""
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")

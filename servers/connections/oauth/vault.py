@@ -34,7 +34,7 @@ class GrantKey:
     url: str
 
     @property
-    def label(self) -> str:
+    def storage_name(self) -> str:
         """Return the key as text without the URL, which may contain credentials."""
         both = f"{self.server} {self.url}"
         digest = hashlib.sha256(both.encode()).hexdigest()
@@ -70,7 +70,7 @@ class KeyringVault:
             TokenStoreError: the text cannot be read.
         """
         with _translate_errors("the keyring cannot be used"):
-            return self._backend.get_password(self._service, key.label)
+            return self._backend.get_password(self._service, key.storage_name)
 
     def write(self, key: GrantKey, text: str) -> None:
         """Replace the text atomically.
@@ -79,7 +79,7 @@ class KeyringVault:
             TokenStoreError: the text cannot be stored.
         """
         with _translate_errors("the keyring cannot be used"):
-            self._backend.set_password(self._service, key.label, text)
+            self._backend.set_password(self._service, key.storage_name, text)
 
     def delete(self, key: GrantKey) -> bool:
         """Delete the text and return whether there was one; a keyring cannot list the server's other entries.
@@ -88,8 +88,8 @@ class KeyringVault:
             TokenStoreError: the text could not be deleted.
         """
         with _translate_errors("the keyring cannot be used"), suppress(PasswordDeleteError):
-            if self._backend.get_password(self._service, key.label) is not None:
-                self._backend.delete_password(self._service, key.label)
+            if self._backend.get_password(self._service, key.storage_name) is not None:
+                self._backend.delete_password(self._service, key.storage_name)
                 return True
         return False
 
@@ -154,7 +154,7 @@ class FileVault:
         return bool(found)
 
     def _path(self, key: GrantKey) -> Path:
-        return self._folder / f"{key.label}.tokens"
+        return self._folder / f"{key.storage_name}.tokens"
 
 
 Vault = KeyringVault | FileVault
@@ -186,7 +186,7 @@ async def lock_grant(location: TokenLocation, key: GrantKey, *, timeout_s: float
     Raises:
         TokenStoreError: the folder is not writable, or another process does not release the lock.
     """
-    path = location.folder / f"{key.label}.lock"
+    path = location.folder / f"{key.storage_name}.lock"
     with _translate_errors(path):
         make_folder(location.folder)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)

@@ -164,7 +164,7 @@ class Oversize:
 
 
 class MessageSplitter:
-    """Split a stream of bytes into messages in bounded memory; a message over `max_bytes` becomes an `Oversize`.
+    """Splits a stream of bytes into messages in bounded memory; a message over `max_bytes` becomes an `Oversize`.
 
     A message over the limit is dropped while it is received. The id of its request is still found, because every JSON
     library writes the id near the start or the end of a response.
@@ -201,7 +201,7 @@ class MessageSplitter:
         return messages
 
     def flush(self) -> bytes | Oversize:
-        """Return the bytes after the last end."""
+        """Return the bytes after the last separator, when the stream has ended."""
         self._append(self._pending)
         self._pending = b""
         return self._pop_message()

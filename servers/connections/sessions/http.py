@@ -370,7 +370,7 @@ class FaultReportingClient(httpx.AsyncClient):
         if self._monitor.requests is None:
             self._monitor.mark_lost(text)
         else:
-            self._monitor.requests.answer(request_id, JSONRPCError.model_validate(error))
+            self._monitor.requests.inject_response(request_id, JSONRPCError.model_validate(error))
         return httpx.Response(httpx.codes.ACCEPTED, request=request)
 
     def _report_fault(self, reason: str) -> None:

@@ -42,10 +42,10 @@ def open_authorization(
     return authorization.open_authorization(config, location, on_token)
 
 
-async def failed_result(text: str, kind: str) -> "CallToolResult":
+async def error_result(text: str, kind: str) -> "CallToolResult":
     """Return the result of a failed call; see `session.failed_result`."""
     if "toolweave.servers.connections.sessions.session" not in sys.modules:
         await asyncio.to_thread(load_mcp)
     from toolweave.servers.connections.sessions import session  # noqa: PLC0415
 
-    return session.failed_result(text, kind)
+    return session.error_result(text, kind)

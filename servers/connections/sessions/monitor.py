@@ -85,7 +85,7 @@ class SessionMonitor:
         self._ping_requested = False
 
     async def wait_for_event(self, quiet_s: float) -> None:
-        """Return when the session is lost, a ping or tool list is requested, or after `quiet_s` without a response."""
+        """Wait until the session is lost, a ping or tool list is requested, or no response arrived for `quiet_s`."""
         while not (self.is_lost or self.tools_changed or self._ping_requested):
             remaining_s = self.last_response_at + quiet_s - self._loop.time()
             if remaining_s <= 0:
@@ -176,7 +176,7 @@ class PendingRequests(dict[Any, Any]):
         stream = super().pop(request_id, None)
         return default if stream is None else _ImmediateSender(stream)
 
-    def answer(self, request_id: Any, response: Any) -> None:
+    def inject_response(self, request_id: Any, response: Any) -> None:
         """Send a response in place of the server, if the request is still pending."""
         if stream := self.pop(request_id):
             stream.send_nowait(response)

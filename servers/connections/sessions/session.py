@@ -230,7 +230,7 @@ _DEFINITIONS = ("$defs", "definitions")
 
 
 class McpSession:
-    """An initialised session; its methods raise only Toolweave's errors."""
+    """A session with one server. After `initialize`, its methods raise only Toolweave's errors."""
 
     def __init__(self, session: ClientSession, monitor: SessionMonitor, elicitations: Elicitations) -> None:
         self.monitor = monitor
@@ -333,7 +333,7 @@ class McpSession:
         except Exception as error:
             if not (isinstance(error, McpError) and error.error.code in REFUSAL_CODES):
                 raise self._tool_error(error, tool) from error
-            result = failed_result(error.error.message[:MAX_REFUSAL_CHARS], "tool")
+            result = error_result(error.error.message[:MAX_REFUSAL_CHARS], "tool")
         if not result.isError and (problems := await self._output_problems(tool, result.structuredContent)):
             mismatch = RuntimeError(f"its structured content does not fit its output schema: {'; '.join(problems)}")
             raise self._tool_error(mismatch, tool) from mismatch
@@ -400,7 +400,7 @@ async def open_session(config: McpServerConfig, monitor: SessionMonitor) -> Asyn
         raise
 
 
-def failed_result(text: str, kind: str) -> types.CallToolResult:
+def error_result(text: str, kind: str) -> types.CallToolResult:
     """Return the result of a failed call; its `_meta` has the kind: tool, transport, timeout or protocol."""
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], isError=True, _meta={FAILURE_KEY: kind}

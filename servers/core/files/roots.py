@@ -222,7 +222,7 @@ class Roots:
             return self.is_hidden((*parents, copy[1]), is_folder=is_folder)
         return ignored is True
 
-    def is_private(self, info: os.stat_result) -> bool:
+    def is_data_folder(self, info: os.stat_result) -> bool:
         """Return whether this is the private folder, whatever name led to it."""
         try:
             private = self._private_folder.stat()
@@ -253,7 +253,7 @@ class Roots:
             info = os.fstat(folder)
             if _is_kernel_file_system(info.st_dev):
                 problem = "is a file system of the kernel"
-            elif self.is_private(info):
+            elif self.is_data_folder(info):
                 problem = "is Toolweave's own data folder"
             else:
                 return folder
@@ -331,7 +331,7 @@ class _PathWalk:
             raise _not_found()
         descriptor, info = open_entry(part, folder.descriptor, folder.info.st_dev)
         self._open_folders.append(entry := Entry(descriptor, folder.root, (*folder.parts, part), info))
-        if self._roots.is_hidden(entry.parts, is_folder=entry.is_folder) or self._roots.is_private(info):
+        if self._roots.is_hidden(entry.parts, is_folder=entry.is_folder) or self._roots.is_data_folder(info):
             raise _not_found()
 
     def _read_link(self, part: str) -> str | None:

@@ -240,7 +240,7 @@ class FileSearch:
             return
         try:
             folder = Entry(descriptor, parent.root, parts, info)
-            if folder.is_folder and not self.roots.is_private(info):
+            if folder.is_folder and not self.roots.is_data_folder(info):
                 yield from self._walk(folder, git)
         finally:
             os.close(descriptor)

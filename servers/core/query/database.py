@@ -186,8 +186,8 @@ async def _execute_settings(connection: AsyncConnection, settings: sa.Select[tup
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """The present description of a table, with the `columns` that may be read.
+class ReadableTable:
+    """A table as the database describes it now, limited to the `columns` that may be read.
 
     `key` contains the columns of its primary key; it is empty unless all of them may be read.
     """
@@ -197,7 +197,7 @@ class Table:
     key: tuple[str, ...]
 
 
-def describe_table(connection: sa.Connection, allowed: AllowedTable, backend: str) -> Table:
+def describe_table(connection: sa.Connection, allowed: AllowedTable, backend: str) -> ReadableTable:
     """Describe an allowed table; raises ToolFailed if the database has no table of that name."""
     inspector = sa.inspect(connection)
     schema = allowed.schema or inspector.default_schema_name
@@ -216,7 +216,7 @@ def describe_table(connection: sa.Connection, allowed: AllowedTable, backend: st
         )
     columns = {name: describe_column(reflected[name], backend) for name in names}
     clause = sa.table(allowed.name, *(sa.column(name, each.type) for name, each in columns.items()), schema=schema)
-    return Table(clause, columns, key if set(key) <= columns.keys() else ())
+    return ReadableTable(clause, columns, key if set(key) <= columns.keys() else ())
 
 
 # By SQLSTATE.

@@ -20,7 +20,7 @@ from loguru import logger
 
 from toolweave.config.settings import AllowedTable, Settings, parse_query_tables
 from toolweave.errors import ConfigError
-from toolweave.servers.core.query.database import Table
+from toolweave.servers.core.query.database import ReadableTable
 from toolweave.servers.core.query.request import TableQuery
 from toolweave.servers.error_codes import GUARDRAIL, ToolFailed
 
@@ -43,7 +43,7 @@ def refusal(rule: str, reason: str, suggestion: str | None = None) -> ToolFailed
 
 
 class Guardrails:
-    """The chain of guardrails from the settings; `forbidden` (a pattern) and `custom` are the operator's."""
+    """Checks a query by the allowed tables, the row limit, and the operator's pattern and `custom` function."""
 
     def __init__(
         self, tables: Mapping[str, AllowedTable], max_rows: int, forbidden: Any = None, custom: Guardrail | None = None
@@ -62,8 +62,8 @@ class Guardrails:
             raise refusal("table_allow_list", message, f"Use {', '.join(self._tables)}.")
         return self._tables[label]
 
-    def check(self, query: TableQuery, table: Table) -> None:
-        """Check a query with our other rules. Raises ToolFailed: a rule refuses it; the message names the rule."""
+    def check(self, query: TableQuery, table: ReadableTable) -> None:
+        """Check a query's columns, operators and row limit. Raises ToolFailed; its message names the rule."""
         _check_columns(query, table)
         _check_operators(query, table)
         if query.limit > self._max_rows:
@@ -100,7 +100,7 @@ def read_guardrails(settings: Settings) -> Guardrails:
     return Guardrails(tables, settings.query_max_rows, forbidden, _load_function(target) if target else None)
 
 
-def _check_columns(query: TableQuery, table: Table) -> None:
+def _check_columns(query: TableQuery, table: ReadableTable) -> None:
     """Refuse a query that names a column that is absent or may not be read."""
     for path, column in query.named_columns():
         if column not in table.columns:
@@ -108,7 +108,7 @@ def _check_columns(query: TableQuery, table: Table) -> None:
             raise refusal("column_allow_list", message, f"Use {', '.join(table.columns)}.")
 
 
-def _check_operators(query: TableQuery, table: Table) -> None:
+def _check_operators(query: TableQuery, table: ReadableTable) -> None:
     """Refuse comparisons and orderings that are not supported for a column's kind."""
     for condition in query.filters.conditions():
         kind = table.columns[condition.column].kind

@@ -22,7 +22,7 @@ from toolweave.config.settings import AllowedTable, Settings
 from toolweave.errors import ConfigError
 from toolweave.servers.core.query import request
 from toolweave.servers.core.query.columns import MAX_CELL_LENGTH, CellFormatter, Column, Expression
-from toolweave.servers.core.query.database import QueryDatabase, Table, describe_table, open_query_database
+from toolweave.servers.core.query.database import QueryDatabase, ReadableTable, describe_table, open_query_database
 from toolweave.servers.core.query.guardrails import Guardrails, read_guardrails
 from toolweave.servers.envelope import failure, success
 from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_CONFIGURED, QUERY_REFUSED, ToolFailed
@@ -86,7 +86,7 @@ class QueryRunner:
     def __init__(self, database: QueryDatabase, guardrails: Guardrails) -> None:
         self._database = database
         self._guardrails = guardrails
-        self._descriptions: dict[str, tuple[float, Table]] = {}
+        self._descriptions: dict[str, tuple[float, ReadableTable]] = {}
 
     async def run(self, query: request.TableQuery) -> ToolResult:
         """Return the first rows, up to the limit; if the table's cached description is outdated, describe it again.
@@ -111,13 +111,13 @@ class QueryRunner:
         self._guardrails.check(query, table)
         return await self._fetch(query, table)
 
-    async def _describe(self, allowed: AllowedTable) -> Table:
+    async def _describe(self, allowed: AllowedTable) -> ReadableTable:
         backend = self._database.backend
         table = await self._database.run(lambda connection: connection.run_sync(describe_table, allowed, backend))
         self._descriptions[allowed.label] = (time.monotonic(), table)
         return table
 
-    async def _fetch(self, query: request.TableQuery, table: Table) -> ToolResult:
+    async def _fetch(self, query: request.TableQuery, table: ReadableTable) -> ToolResult:
         columns = [table.columns[name] for name in query.columns or table.columns]
         max_length = max(1, min(MAX_CELL_LENGTH, _MAX_ROW_LENGTH // len(columns)))
         statement = self._build_select(table, query, columns, max_length)
@@ -134,7 +134,7 @@ class QueryRunner:
         return (await self._database.run(read)).to_result()
 
     def _build_select(
-        self, table: Table, query: request.TableQuery, columns: Sequence[Column], max_length: int
+        self, table: ReadableTable, query: request.TableQuery, columns: Sequence[Column], max_length: int
     ) -> sa.Select[Any]:
         """Build the SELECT, for one row more than the limit to find out whether there are more."""
         clauses = table.clause.c
@@ -156,7 +156,7 @@ class QueryRunner:
         return statement.limit(query.limit + 1)
 
 
-def _group_clause(table: Table, group: request.ConditionGroup) -> Expression:
+def _group_clause(table: ReadableTable, group: request.ConditionGroup) -> Expression:
     members = [
         _group_clause(table, member) if isinstance(member, request.ConditionGroup) else _condition_clause(table, member)
         for member in group.members
@@ -164,7 +164,7 @@ def _group_clause(table: Table, group: request.ConditionGroup) -> Expression:
     return sa.and_(*members) if group.kind == "and" else sa.or_(*members)
 
 
-def _condition_clause(table: Table, condition: request.Condition) -> Expression:
+def _condition_clause(table: ReadableTable, condition: request.Condition) -> Expression:
     column, path = table.columns[condition.column], condition.value_path
     operand = column.operand(table.clause.c[column.name])
     match condition.op, condition.value:

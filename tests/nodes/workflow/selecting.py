@@ -15,7 +15,7 @@ from toolweave.nodes.chat_models import as_lazy_chat_model
 from toolweave.nodes.http_tools.api_calls import ApiCalls, build_api_calls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec
 from toolweave.nodes.tool_catalog import FixedToolConfigs
-from toolweave.nodes.workflow.prompts import WorkflowPrompts
+from toolweave.nodes.workflow.prompts import WorkflowModel
 from toolweave.nodes.workflow.select import select_node
 from toolweave.nodes.workflow.stages import format_node
 from toolweave.nodes.workflow.state import WorkflowUpdate
@@ -32,7 +32,7 @@ def choosing(**written: Any) -> WireTurn:
 
 async def select(model: BaseChatModel, tools: Sequence[ToolConfig], instructions: str) -> WorkflowUpdate:
     """Run the node as the graph does after retrieve."""
-    node = select_node(FixedToolConfigs(tuple(tools)), WorkflowPrompts(as_lazy_chat_model(model)))
+    node = select_node(FixedToolConfigs(tuple(tools)), WorkflowModel(as_lazy_chat_model(model)))
     state: Any = {
         "user_instructions": instructions,
         "tool_ids": [tool.tool_id for tool in tools],
@@ -104,7 +104,7 @@ class Endpoint:
     async def told(self, turn: WireTurn, response: dict[str, Any], **more: Any) -> WorkflowUpdate:
         """Format an API's answer while the endpoint gives the scripted one."""
         self.script(turn)
-        node = format_node(WorkflowPrompts(as_lazy_chat_model(self.model)))
+        node = format_node(WorkflowModel(as_lazy_chat_model(self.model)))
         update: WorkflowUpdate = await node(after_call(response, **more), {})
         return update
 

@@ -16,7 +16,7 @@ from toolweave.config.settings import load_settings
 from toolweave.errors import StageFailed
 from toolweave.invisible_text import visible_text
 from toolweave.nodes.chat_models import LazyChatModel, as_lazy_chat_model, build_chat_model
-from toolweave.nodes.workflow.prompts import WorkflowPrompts
+from toolweave.nodes.workflow.prompts import WorkflowModel
 from toolweave.tool_config import ToolConfig
 
 
@@ -129,7 +129,7 @@ async def test_what_an_unusable_answer_has_used_is_known(endpoint: Endpoint) -> 
 
 async def test_a_model_that_is_not_configured_is_a_failure_that_says_what_to_set() -> None:
     settings = load_settings({"OPENAI_API_KEY": "k"})
-    prompts = WorkflowPrompts(LazyChatModel(lambda: build_chat_model(settings)))
+    prompts = WorkflowModel(LazyChatModel(lambda: build_chat_model(settings)))
 
     with pytest.raises(StageFailed, match="TOOLWEAVE_MODEL"):
         await prompts.format(after_call(answered(1)), {})
@@ -150,7 +150,7 @@ async def test_formatted_text_streams_as_messages_and_selections_do_not(endpoint
         }
     )
     endpoint.script(choosing(tool_id="ping", arguments={}), saying("It is up and running now."))
-    prompts = WorkflowPrompts(as_lazy_chat_model(endpoint.model))
+    prompts = WorkflowModel(as_lazy_chat_model(endpoint.model))
 
     async def choose(state: _State) -> dict[str, Any]:
         await select(endpoint.model, [tool], state["text"])

@@ -15,7 +15,7 @@ from toolweave.errors import UnknownTools
 from toolweave.nodes.chat_models import as_lazy_chat_model
 from toolweave.nodes.offline_model import OfflineChatModel
 from toolweave.nodes.tool_catalog import FixedToolConfigs
-from toolweave.nodes.workflow.prompts import WorkflowPrompts
+from toolweave.nodes.workflow.prompts import WorkflowModel
 from toolweave.nodes.workflow.select import parse_choice, select_node
 from toolweave.nodes.workflow.tool_descriptions import tool_candidates
 from toolweave.tool_config import ToolConfig
@@ -224,7 +224,7 @@ async def test_sixty_four_candidates_are_all_offered(endpoint: Endpoint, shop: S
 
 async def test_a_candidate_that_was_deleted_meanwhile_is_named(shop: ShopApi) -> None:
     tools = shop.tools()
-    node = select_node(FixedToolConfigs(()), WorkflowPrompts(as_lazy_chat_model(OfflineChatModel())))
+    node = select_node(FixedToolConfigs(()), WorkflowModel(as_lazy_chat_model(OfflineChatModel())))
     state: Any = {"user_instructions": "x", "tool_ids": ["get_order"], "candidates": tool_candidates(tools)}
 
     with pytest.raises(UnknownTools, match="get_order"):

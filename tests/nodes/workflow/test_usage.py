@@ -7,7 +7,7 @@ from tests.nodes.workflow.selecting import Endpoint, after_call
 from toolweave.nodes.chat_models import as_lazy_chat_model
 from toolweave.nodes.model_turn import ModelUsage, usage_summary
 from toolweave.nodes.offline_model import OfflineChatModel
-from toolweave.nodes.workflow.prompts import WorkflowPrompts
+from toolweave.nodes.workflow.prompts import WorkflowModel
 
 
 async def used(endpoint: Endpoint, usage: dict[str, Any] | None) -> ModelUsage:
@@ -47,7 +47,7 @@ def test_a_summary_adds_the_calls_up_by_stage() -> None:
 
 
 async def test_the_offline_model_counts_its_tokens() -> None:
-    prompts = WorkflowPrompts(as_lazy_chat_model(OfflineChatModel()))
+    prompts = WorkflowModel(as_lazy_chat_model(OfflineChatModel()))
 
     _, call = await prompts.format(after_call({"status_code": 200, "body": {"a": 1}}), {})
 

@@ -139,7 +139,7 @@ class Queue:
         if row is None:
             return
         try:
-            self.write(run_queue.request_run_cancel, row.run_id, random.choice(["interrupt", "rollback"]))
+            self.write(run_queue.cancel_unfinished_run, row.run_id, random.choice(["interrupt", "rollback"]))
         except NotFound:
             assert row.status not in ACTIVE
             return

@@ -10,7 +10,7 @@ import pytest
 from tests.runtime.persistence.records import new_run
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.persistence.data_folder import open_persistence
-from toolweave.runtime.persistence.search import BadFilterError, check_metadata_filter, is_allowed, use_filters
+from toolweave.runtime.persistence.search import BadFilterError, check_auth_filter, is_allowed, use_filters
 
 Opening = Callable[[Path], AbstractAsyncContextManager[Any]]
 METADATA: list[dict[str, Any]] = [
@@ -85,4 +85,4 @@ async def test_a_thread_that_somebody_else_has_made_meanwhile_is_neither_given_n
 )
 def test_a_filter_that_means_nothing_is_an_error(wanted: dict[str, Any]) -> None:
     with pytest.raises(BadFilterError):
-        check_metadata_filter(wanted)
+        check_auth_filter(wanted)

@@ -83,15 +83,15 @@ def told(percent: float) -> JsonObject:
 async def test_the_first_is_written_at_once_and_of_what_follows_only_the_last() -> None:
     progress, shelf = RunProgress(interval_s=0.01), Shelf()
     async with progress.autosave(shelf.write):
-        progress.observe(telling(1))
+        progress.record_event(telling(1))
         await asyncio.wait_for(shelf.begun.wait(), BOUND_S)
         for percent in range(2, 100):
-            progress.observe(telling(percent))
-        await asyncio.to_thread(progress.observe, telling(7))
+            progress.record_event(telling(percent))
+        await asyncio.to_thread(progress.record_event, telling(7))
         assert not shelf.written, "nobody has waited for the write"
         shelf.free.set()
         await shelf.until(7.0)
-        progress.observe(telling(8))
+        progress.record_event(telling(8))
         await shelf.until(8.0)
     assert shelf.written == [told(1.0), told(7.0), told(8.0)]
 
@@ -100,12 +100,12 @@ async def test_what_is_told_within_the_pause_is_left_for_the_end() -> None:
     progress, shelf = RunProgress(interval_s=600), Shelf()
     shelf.free.set()
     async with progress.autosave(shelf.write):
-        progress.observe(telling(1))
+        progress.record_event(telling(1))
         await shelf.until(1.0)
         for percent in range(2, 1_000):
-            progress.observe(telling(percent / 10))
+            progress.record_event(telling(percent / 10))
             await asyncio.sleep(0)
-    progress.observe(telling(99.95))
+    progress.record_event(telling(99.95))
     assert shelf.written == [told(1.0)]
     assert progress.latest == told(99.95)
 
@@ -115,7 +115,7 @@ async def test_a_write_that_fails_is_made_up_for() -> None:
     shelf.free.set()
     shelf.failures = 3
     async with progress.autosave(shelf.write):
-        progress.observe(telling(1))
+        progress.record_event(telling(1))
         await shelf.until(1.0)
     assert shelf.failures == 0
 
@@ -124,6 +124,6 @@ async def test_the_end_of_a_run_waits_for_no_write() -> None:
     progress, shelf = RunProgress(), Shelf()
     async with asyncio.timeout(BOUND_S):
         async with progress.autosave(shelf.write):
-            progress.observe(telling(1))
+            progress.record_event(telling(1))
             await shelf.begun.wait()
     assert (shelf.written, shelf.inside) == ([], 0)

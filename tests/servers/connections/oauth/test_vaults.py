@@ -158,7 +158,7 @@ def test_a_link_that_somebody_has_put_in_the_way_is_not_written_through(tmp_path
     folder = tmp_path / "tokens"
     vault = FileVault(folder, "key")
     vault.write(KEY, "first")
-    (folder / f"{KEY.label}.new").symlink_to(other)
+    (folder / f"{KEY.storage_name}.new").symlink_to(other)
     with pytest.raises(TokenStoreError):
         vault.write(KEY, "second")
     assert (other.read_text("utf-8"), vault.read(KEY)) == ("theirs", "first")
