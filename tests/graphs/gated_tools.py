@@ -1,4 +1,4 @@
-"""Tools that need approval, for the graphs' tests: they note what they were called with."""
+"""Tools that need approval, for the graphs' tests: they record their calls."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tests.fixtures.scripted_model import ScriptedModel
+from tests.fixtures.scripted_model import ScriptedModel, calling
 from toolweave.graphs import build_agent_loop
 from toolweave.graphs.agent_loop import AgentGraph
 
@@ -44,13 +44,19 @@ class Desk:
         self.model = ScriptedModel(turns=list(turns))
         return build_agent_loop(tools=self.tools, model=self.model, checkpointer=InMemorySaver(), **options)
 
+    async def paused_at(self, *requested: Any) -> AgentGraph:
+        """Run a turn until these calls wait for approval; the model's next answer is "ok"."""
+        graph = self.graph(calling(*requested), "ok")
+        await graph.ainvoke(GO, THREAD)
+        return graph
+
     def _note(self, name: str, **arguments: Any) -> str:
         self.ran.append((name, arguments))
         return f"{name} done"
 
 
 def requests(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what the run asks: the value of its only interrupt."""
+    """Return the approval requests: the value of the run's only interrupt."""
     [interrupted] = result["__interrupt__"]
     assert isinstance(interrupted.value, list)
     return interrupted.value
@@ -65,5 +71,5 @@ def results(result: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 def calls(result: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """List the calls as the dialogue shows them."""
-    asked = [message for message in result["messages"] if isinstance(message, AIMessage)]
-    return [(call["name"], call["args"]) for message in asked for call in message.tool_calls]
+    turns = [message for message in result["messages"] if isinstance(message, AIMessage)]
+    return [(call["name"], call["args"]) for message in turns for call in message.tool_calls]

@@ -10,10 +10,15 @@ from langgraph.types import Command, Send
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from tests.graphs.gated_tools import GO, THREAD, Desk, calls, requests, results
 from toolweave.graphs import build_agent_loop
+from toolweave.graphs.agent_loop import AgentGraph
 
 ERASE = ("erase", {"path": "a"}, "e")
 MOVE = ("move", {"path": "b", "to": "c"}, "m")
 LOOK = ("look", {"path": "d"}, "l")
+
+
+def edit(args: Any) -> list[dict[str, Any]]:
+    return [{"type": "edit", "args": args}]
 
 
 @pytest.mark.requirement("S-07")
@@ -37,61 +42,71 @@ async def test_the_run_stops_before_any_tool_of_the_turn_and_asks_once_for_all_t
     ]
 
 
+async def resumed(desk: Desk, decisions: Any, *requested: Any) -> dict[str, Any]:
+    """Run until these calls wait for approval, and resume the run with these decisions."""
+    graph = await desk.paused_at(*requested)
+    return await graph.ainvoke(Command(resume=decisions), THREAD)
+
+
 @pytest.mark.parametrize("word", ["accept", "approve"])
 @pytest.mark.requirement("S-07")
-async def test_what_is_approved_runs_as_asked_beside_what_needs_no_approval(word: str) -> None:
+async def test_approved_calls_run_as_requested_beside_those_that_need_no_approval(word: str) -> None:
     desk = Desk()
-    graph = desk.graph(calling(LOOK, ERASE, MOVE), "ok")
-    await graph.ainvoke(GO, THREAD)
 
-    result = await graph.ainvoke(Command(resume=[{"type": word}, {"type": word, "args": None}]), THREAD)
+    result = await resumed(desk, [{"type": word}, {"type": word, "args": None}], LOOK, ERASE, MOVE)
 
     assert sorted(desk.ran) == [("erase", ERASE[1]), ("look", LOOK[1]), ("move", MOVE[1])]
-    assert results(result) == {
-        "l": ("success", "look done"),
-        "e": ("success", "erase done"),
-        "m": ("success", "move done"),
-    }
+    assert results(result) == {call_id: ("success", f"{name} done") for name, _, call_id in (LOOK, ERASE, MOVE)}
     assert (result["status"], result["iterations"], result["messages"][-1].text) == ("done", 2, "ok")
 
 
-@pytest.mark.parametrize("args", [{"action": "erase", "args": {"path": "z"}}, {"path": "z"}])
+@pytest.mark.parametrize(
+    ("decision", "ran", "expected"),
+    [
+        ("approve", [ERASE[:2]], ("success", "erase done")),
+        ("accept", [ERASE[:2]], ("success", "erase done")),
+        (["approve"], [ERASE[:2]], ("success", "erase done")),
+        ({"type": "accept"}, [ERASE[:2]], ("success", "erase done")),
+        ([{"type": "approve"}], [ERASE[:2]], ("success", "erase done")),
+        (edit({"path": "z"}), [("erase", {"path": "z"})], ("success", "erase done")),
+        (edit({"action": "erase", "args": {"path": "z"}}), [("erase", {"path": "z"})], ("success", "erase done")),
+        (edit({"action": "look", "args": {"path": "a"}}), [("look", {"path": "a"})], ("success", "look done")),
+        ("reject", [], ("error", "The user rejected this call; it was not executed.")),
+        ([{"type": "response", "args": "I did it myself."}], [], ("success", "I did it myself.")),
+        ([{"type": "respond", "args": "I did it myself."}], [], ("success", "I did it myself.")),
+    ],
+)
 @pytest.mark.requirement("S-07")
-async def test_an_edited_call_runs_with_the_new_arguments_and_the_dialogue_shows_what_really_ran(args: Any) -> None:
+async def test_each_decision_gives_the_call_its_result_and_the_model_goes_on(
+    decision: Any, ran: list[Any], expected: tuple[str, str]
+) -> None:
     desk = Desk()
-    graph = desk.graph(calling(LOOK, ERASE), "ok")
-    await graph.ainvoke(GO, THREAD)
 
-    result = await graph.ainvoke(Command(resume=[{"type": "edit", "args": args}]), THREAD)
+    result = await resumed(desk, decision, ERASE)
 
-    assert ("erase", {"path": "z"}) in desk.ran
+    assert desk.ran == ran
+    assert results(result) == {"e": expected}
+    assert calls(result) == (ran or [ERASE[:2]]), "the messages show the call that ran"
+    assert result["messages"][-1].text == "ok"
+
+
+@pytest.mark.requirement("S-07")
+async def test_the_model_reads_an_edited_call_as_it_ran() -> None:
+    desk = Desk()
+
+    result = await resumed(desk, edit({"path": "z"}), LOOK, ERASE)
+
     assert calls(result) == [("look", LOOK[1]), ("erase", {"path": "z"})]
     assert [call["args"] for call in desk.model.prompts[1][1].tool_calls] == [LOOK[1], {"path": "z"}]  # type: ignore[attr-defined]
 
 
-async def test_an_edit_may_name_another_known_tool() -> None:
-    desk = Desk()
-    graph = desk.graph(calling(ERASE), "ok")
-    await graph.ainvoke(GO, THREAD)
-
-    edited = {"action": "look", "args": {"path": "a"}}
-    result = await graph.ainvoke(Command(resume=[{"type": "edit", "args": edited}]), THREAD)
-
-    assert desk.ran == [("look", {"path": "a"})]
-    assert calls(result) == [("look", {"path": "a"})]
-
-
 async def test_edited_arguments_are_checked_like_the_models() -> None:
     desk = Desk()
-    graph = desk.graph(calling(ERASE), "ok")
-    await graph.ainvoke(GO, THREAD)
 
-    result = await graph.ainvoke(Command(resume=[{"type": "edit", "args": {"pfad": "z"}}]), THREAD)
+    status, text = results(await resumed(desk, edit({"pfad": "z"}), ERASE))["e"]
 
     assert desk.ran == []
-    status, text = results(result)["e"]
-    assert status == "error"
-    assert "path" in text
+    assert (status, "path" in text) == ("error", True)
 
 
 async def test_content_blocks_that_repeat_an_edited_call_are_left_out() -> None:
@@ -102,64 +117,25 @@ async def test_content_blocks_that_repeat_an_edited_call_are_left_out() -> None:
     await graph.aupdate_state(
         THREAD, {"messages": [HumanMessage("go"), turn], "to_approve": {"e": "erase"}}, "call_model"
     )
-    asked = await graph.ainvoke(None, THREAD)
-    assert len(requests(asked)) == 1
+    assert len(requests(await graph.ainvoke(None, THREAD))) == 1
 
-    result = await graph.ainvoke(Command(resume=[{"type": "edit", "args": {"path": "z"}}]), THREAD)
+    result = await graph.ainvoke(Command(resume=edit({"path": "z"})), THREAD)
 
     assert result["messages"][1].content == ["hm"]
-    assert [call["args"] for call in result["messages"][1].tool_calls] == [{"path": "z"}]
+    assert calls(result) == [("erase", {"path": "z"})]
 
 
 @pytest.mark.parametrize("word", ["ignore", "reject"])
 @pytest.mark.requirement("S-07")
 async def test_a_rejected_call_is_an_error_the_model_reads_and_its_siblings_run(word: str) -> None:
     desk = Desk()
-    graph = desk.graph(calling(ERASE, MOVE, LOOK), "ok")
-    await graph.ainvoke(GO, THREAD)
 
-    result = await graph.ainvoke(
-        Command(resume=[{"type": word, "args": "too early"}, {"type": word, "args": None}]), THREAD
-    )
+    result = await resumed(desk, [{"type": word, "args": "too early"}, {"type": word, "args": None}], ERASE, MOVE, LOOK)
 
     assert desk.ran == [("look", LOOK[1])]
     assert results(result)["e"] == ("error", "The user rejected this call; it was not executed. too early")
     assert results(result)["m"] == ("error", "The user rejected this call; it was not executed.")
     assert [message.type for message in desk.model.prompts[1]] == ["human", "ai", "tool", "tool", "tool"]
-
-
-async def test_when_everything_is_rejected_the_model_goes_on_at_once() -> None:
-    desk = Desk()
-    graph = desk.graph(calling(ERASE), "a pity")
-    await graph.ainvoke(GO, THREAD)
-
-    result = await graph.ainvoke(Command(resume="reject"), THREAD)
-
-    assert (desk.ran, result["messages"][-1].text) == ([], "a pity")
-
-
-@pytest.mark.parametrize("word", ["response", "respond"])
-@pytest.mark.requirement("S-07")
-async def test_a_persons_text_takes_the_place_of_the_result(word: str) -> None:
-    desk = Desk()
-    graph = desk.graph(calling(ERASE), "ok")
-    await graph.ainvoke(GO, THREAD)
-
-    result = await graph.ainvoke(Command(resume=[{"type": word, "args": "I did it myself."}]), THREAD)
-
-    assert desk.ran == []
-    assert results(result) == {"e": ("success", "I did it myself.")}
-
-
-@pytest.mark.parametrize("answer", ["approve", "accept", {"type": "accept"}, [{"type": "approve"}], ["approve"]])
-async def test_one_request_takes_a_word_or_an_answer_without_its_list(answer: Any) -> None:
-    desk = Desk()
-    graph = desk.graph(calling(ERASE), "ok")
-    await graph.ainvoke(GO, THREAD)
-
-    await graph.ainvoke(Command(resume=answer), THREAD)
-
-    assert desk.ran == [("erase", {"path": "a"})]
 
 
 @pytest.mark.parametrize(
@@ -222,11 +198,15 @@ class Flickering:
         return self._phases.pop(0) if len(self._phases) > 1 else self._phases[0]
 
 
+def graph_of(catalog: Flickering, *turns: AIMessage) -> AgentGraph:
+    model = ScriptedModel(turns=[*turns, "ok"])
+    return build_agent_loop(tools=catalog, model=model, checkpointer=InMemorySaver())
+
+
 async def test_a_tool_that_was_not_there_when_the_model_asked_does_not_run_unapproved() -> None:
     desk = Desk()
     catalog = Flickering([], desk.tools)
-    model = ScriptedModel(turns=[calling(ERASE), calling(("erase", {"path": "a"}, "again")), "ok"])
-    graph = build_agent_loop(tools=catalog, model=model, checkpointer=InMemorySaver())
+    graph = graph_of(catalog, calling(ERASE), calling(("erase", {"path": "a"}, "again")))
 
     asked = await graph.ainvoke(GO, THREAD)
 
@@ -241,8 +221,7 @@ async def test_a_tool_that_was_not_there_when_the_model_asked_does_not_run_unapp
 async def test_what_is_asked_stays_the_same_when_tools_vanish_meanwhile() -> None:
     desk = Desk()
     catalog = Flickering(desk.tools, desk.tools, [])
-    model = ScriptedModel(turns=[calling(ERASE, MOVE), "ok"])
-    graph = build_agent_loop(tools=catalog, model=model, checkpointer=InMemorySaver())
+    graph = graph_of(catalog, calling(ERASE, MOVE))
     asked = await graph.ainvoke(GO, THREAD)
     assert len(requests(asked)) == 2
 
@@ -257,8 +236,7 @@ async def test_an_approval_is_for_the_tool_that_was_meant_and_for_no_other_that_
     meant = desk.tools[1].model_copy(update={"name": "erase.it"})
     taking_its_name = other.tools[1].model_copy(update={"name": "erase it"})
     catalog = Flickering([meant], [meant], [taking_its_name])
-    model = ScriptedModel(turns=[calling(("erase_it", {"path": "a"}, "e")), "ok"])
-    graph = build_agent_loop(tools=catalog, model=model, checkpointer=InMemorySaver())
+    graph = graph_of(catalog, calling(("erase_it", {"path": "a"}, "e")))
 
     assert len(requests(await graph.ainvoke(GO, THREAD))) == 1
     result = await graph.ainvoke(Command(resume="approve"), THREAD)

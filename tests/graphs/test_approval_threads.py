@@ -1,10 +1,9 @@
 """Approvals on threads, in other graphs, at the cap, and where nobody can be asked (S-07, D-10)."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -121,31 +120,20 @@ async def test_inside_another_graph_the_persons_answer_comes_through_that_graphs
 
 async def test_a_new_message_instead_of_an_answer_leaves_the_call_behind_unexecuted() -> None:
     desk = Desk()
-    graph = desk.graph(calling(ERASE), "never mind")
-    await graph.ainvoke(GO, THREAD)
+    graph = await desk.paused_at(ERASE)
 
     result = await graph.ainvoke({"messages": [HumanMessage("forget it")]}, THREAD)
 
-    assert (desk.ran, result["messages"][-1].text) == ([], "never mind")
+    assert (desk.ran, result["messages"][-1].text) == ([], "ok")
     assert "__interrupt__" not in result
     state = await graph.aget_state(THREAD)
     assert (state.next, state.values["to_approve"]) == ((), {})
-    assert "instead of a decision" in told_about(desk.model.prompts[-1], "e")
-
-
-async def test_a_thread_that_never_needs_a_person_has_nothing_of_it_in_its_state() -> None:
-    desk = Desk()
-    graph = desk.graph(calling(LOOK), "ok")
-
-    await graph.ainvoke(GO, THREAD)
-
-    assert (await graph.aget_state(THREAD)).values.keys() == {"messages", "iterations", "status"}
+    assert "instead of a decision" in results({"messages": desk.model.prompts[-1]})["e"][1]
 
 
 async def test_arguments_edited_in_the_state_are_the_ones_asked_about_and_run() -> None:
     desk = Desk()
-    graph = desk.graph(calling(ERASE), "ok")
-    await graph.ainvoke(GO, THREAD)
+    graph = await desk.paused_at(ERASE)
     pending = (await graph.aget_state(THREAD)).values["messages"][-1]
     changed = pending.model_copy(update={"tool_calls": calling(("erase", {"path": "z"}, "e")).tool_calls})
 
@@ -159,8 +147,7 @@ async def test_arguments_edited_in_the_state_are_the_ones_asked_about_and_run() 
 
 async def test_going_back_to_before_the_approval_asks_again() -> None:
     desk = Desk()
-    graph = desk.graph(calling(ERASE), "ok")
-    await graph.ainvoke(GO, THREAD)
+    graph = await desk.paused_at(ERASE)
     waiting = (await graph.aget_state(THREAD)).config
     await graph.ainvoke(Command(resume="approve"), THREAD)
     assert len(desk.ran) == 1
@@ -171,20 +158,20 @@ async def test_going_back_to_before_the_approval_asks_again() -> None:
     assert len(desk.ran) == 1, "an old approval is not used again"
 
 
-async def test_a_turn_that_needs_nobody_takes_no_step_more_than_its_nodes() -> None:
+async def test_a_turn_without_approval_adds_neither_steps_nor_keys_of_the_state() -> None:
     desk = Desk()
     graph = desk.graph(calling(LOOK), "ok")
 
     steps = [update async for update in graph.astream(GO, THREAD, stream_mode="updates")]
 
     assert [list(step) for step in steps] == [["accept_input"], ["call_model"], ["tools"], ["call_model"]]
+    assert (await graph.aget_state(THREAD)).values.keys() == {"messages", "iterations", "status"}
 
 
 @pytest.mark.requirement("S-07")
 async def test_a_finished_call_is_not_repeated_when_the_turn_is_cut_off_after_its_approval() -> None:
     desk = Desk()
-    graph = desk.graph(calling(ERASE, LOOK), "ok")
-    await graph.ainvoke(GO, THREAD)
+    graph = await desk.paused_at(ERASE, LOOK)
 
     await graph.ainvoke(Command(resume="approve"), THREAD, interrupt_after=["tools"])
     assert sorted(desk.ran) == [("erase", ERASE[1]), ("look", LOOK[1])]
@@ -192,8 +179,3 @@ async def test_a_finished_call_is_not_repeated_when_the_turn_is_cut_off_after_it
 
     assert len(desk.ran) == 2
     assert result["status"] == "done"
-
-
-def told_about(prompt: Sequence[BaseMessage], call_id: str) -> str:
-    """Return what the model reads as a call's result."""
-    return next(message.text for message in prompt if getattr(message, "tool_call_id", None) == call_id)

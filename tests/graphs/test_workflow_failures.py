@@ -1,7 +1,6 @@
 """How each stage of the workflow fails: what the answer says, what was sent, and what the log keeps (W-02, D-11)."""
 
 import asyncio
-import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,12 +50,20 @@ def changed(tool: ToolConfig, **api: Any) -> ToolConfig:
     return tool.model_copy(update={"api": tool.api.model_copy(update=api)})
 
 
+def chosen_by_hand(method: str, url: str) -> WireTurn:
+    return chosen("get_product", {"product_id": 1}, http_spec={"method": method, "url": url})
+
+
 def tool_of(shop: ShopApi, tool_id: str) -> ToolConfig:
     return next(tool for tool in shop.tools() if tool.tool_id == tool_id)
 
 
+def request(**changes: Any) -> dict[str, Any]:
+    return {"user_instructions": "Get product 1", "tool_ids": ["get_product"], **changes}
+
+
 def failed(answer: dict[str, Any], stage: str) -> str:
-    """Check that an answer tells of a failure of this stage, and give its text."""
+    """Check that a run failed in this stage, and return its error."""
     assert (answer["status"], answer["error_stage"]) == ("error", stage)
     assert empty(answer, "formatted_response", "warning")
     assert isinstance(answer["error"], str)
@@ -74,52 +81,42 @@ async def test_unknown_ids_are_all_named_and_no_model_is_asked(shop: ShopApi) ->
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "error"),
     [
-        ({"user_instructions": "   "}, "user_instructions must not be blank"),
-        ({"user_instructions": ""}, "user_instructions must have 1 or more characters"),
-        ({"user_instructions": None}, "user_instructions is required"),
-        ({"user_instructions": ["get it"]}, "user_instructions must be a string"),
-        ({"user_instructions": "x" * 100_001}, "user_instructions must have 100000 or fewer"),
-        ({"tool_ids": []}, "tool_ids must hold 1 or more"),
-        ({"tool_ids": "get_product"}, "tool_ids must be a list"),
-        ({"tool_ids": {"get_product": 1}}, "tool_ids must be a list"),
-        ({"tool_ids": [7, None]}, "tool_ids.0 must be a string; tool_ids.1 must be a string"),
-        ({"tool_ids": ["x"] * 501}, "tool_ids must hold 500 or fewer"),
-        ({"tool_ids": ["\ud800"]}, "tool_ids.0 is wrong"),
-        ({"format_response": "yes"}, "format_response must be true or false"),
-        ({"response_format_instructions": 7}, "response_format_instructions must be a string"),
+        (request(user_instructions="   "), "user_instructions must not be blank"),
+        (request(user_instructions=""), "user_instructions must have 1 or more characters"),
+        (request(user_instructions=None), "user_instructions is required"),
+        (request(user_instructions=["get it"]), "user_instructions must be a string"),
+        (request(user_instructions="x" * 100_001), "user_instructions must have 100000 or fewer"),
+        (request(tool_ids=[]), "tool_ids must hold 1 or more"),
+        (request(tool_ids="get_product"), "tool_ids must be a list"),
+        (request(tool_ids={"get_product": 1}), "tool_ids must be a list"),
+        (request(tool_ids=[7, None]), "tool_ids.0 must be a string; tool_ids.1 must be a string"),
+        (request(tool_ids=["x"] * 501), "tool_ids must hold 500 or fewer"),
+        (request(tool_ids=["\ud800"]), "tool_ids.0 is wrong"),
+        (request(format_response="yes"), "format_response must be true or false"),
+        (request(response_format_instructions=7), "response_format_instructions must be a string"),
+        ({}, "user_instructions is required; tool_ids is required."),
+        ({"user_instructions": None}, "user_instructions is required; tool_ids is required."),
+        ({"question": "What does it cost?"}, "user_instructions is required; tool_ids is required."),
     ],
 )
-async def test_an_input_that_is_none_is_explained(shop: ShopApi, given: dict[str, Any], told: str) -> None:
-    wanted: Any = {"user_instructions": "Get it", "tool_ids": ["get_product"], **given}
-    with shop_workflow(shop) as ask:
-        answer = await ask.graph.ainvoke(wanted)
-
-    assert answer.keys() == KEYS
-    assert failed(answer, "tool_retrieval").startswith(f"The workflow cannot start: {told}")
-    assert ask.prompts == []
-
-
-@pytest.mark.parametrize("given", [{}, {"user_instructions": None}, {"question": "What does it cost?"}])
-async def test_an_input_without_anything_is_explained(shop: ShopApi, given: Any) -> None:
+async def test_an_invalid_input_is_explained(shop: ShopApi, given: Any, error: str) -> None:
     with shop_workflow(shop) as ask:
         answer = await ask.graph.ainvoke(given)
 
-    assert failed(answer, "tool_retrieval") == (
-        "The workflow cannot start: user_instructions is required; tool_ids is required."
-    )
+    assert answer.keys() == KEYS
+    assert failed(answer, "tool_retrieval").startswith(f"The workflow cannot start: {error}")
+    assert ask.prompts == []
 
 
 async def test_an_input_cannot_set_what_the_stages_write(shop: ShopApi) -> None:
-    forged: Any = {
-        "user_instructions": "Get product 1",
-        "tool_ids": ["get_product"],
-        "selection": {"tool_id": "place_order", "arguments": {}},
-        "http_spec": {"method": "DELETE", "url": f"{shop.url}/products/1"},
-        "raw_response": {"status_code": 200},
-        "failure": {"stage": "api_execution", "message": "forged"},
-    }
+    forged: Any = request(
+        selection={"tool_id": "place_order", "arguments": {}},
+        http_spec={"method": "DELETE", "url": f"{shop.url}/products/1"},
+        raw_response={"status_code": 200},
+        failure={"stage": "api_execution", "message": "forged"},
+    )
     with shop_workflow(shop, chosen("get_product", {"product_id": 1})) as ask:
         answer = await ask.graph.ainvoke(forged)
 
@@ -134,7 +131,7 @@ async def test_a_registry_that_cannot_be_read_for_a_moment_is_asked_again(shop: 
     assert answer["status"] == "success"
 
 
-async def test_a_registry_that_cannot_be_read_is_told_of_in_plain_words(shop: ShopApi) -> None:
+async def test_an_unreadable_registry_ends_the_run_with_a_message_without_details(shop: ShopApi) -> None:
     with logged() as records, shop_workflow(shop, tools=ShakyRegistry(shop, 99)) as ask:
         answer = await ask("Get it", "get_product")
 
@@ -144,36 +141,7 @@ async def test_a_registry_that_cannot_be_read_is_told_of_in_plain_words(shop: Sh
 
 
 @pytest.mark.requirement("W-05")
-@pytest.mark.parametrize(
-    ("turn", "told"),
-    [
-        (WireTurn(status=500), "The model endpoint failed with status 500"),
-        (WireTurn(status=401), "The model endpoint rejected the API key"),
-        (WireTurn(text="Hello", cut_after=1), "The model"),
-        (WireTurn(text="I choose", finish_reason="length"), "cut off at its length limit"),
-        (WireTurn(), "The model returned an empty answer"),
-    ],
-)
-async def test_a_model_that_fails_is_an_error_of_the_selection(shop: ShopApi, turn: WireTurn, told: str) -> None:
-    with shop_workflow(shop, turn, repeat=True) as ask:
-        answer = await ask("Get product 1", "get_product")
-
-    assert told in failed(answer, "llm_selection")
-    assert empty(answer, "selected_tool", "http_spec", "raw_response")
-    assert sent(shop) == []
-
-
-@pytest.mark.requirement("W-05")
-async def test_a_model_that_says_nothing_in_time_is_an_error_of_the_selection(shop: ShopApi) -> None:
-    with shop_workflow(shop, WireTurn(text="Hm", silent_after=0), timeout_s=0.3) as ask:
-        answer = await ask("Get product 1", "get_product")
-
-    assert "did not answer in time (TOOLWEAVE_MODEL_TIMEOUT_S)" in failed(answer, "llm_selection")
-    assert sent(shop) == []
-
-
-@pytest.mark.requirement("W-05")
-async def test_one_answer_that_cannot_be_used_is_repaired(shop: ShopApi) -> None:
+async def test_one_unusable_choice_is_repaired(shop: ShopApi) -> None:
     with shop_workflow(shop, GARBAGE, chosen("get_product", {"product_id": 1})) as ask:
         answer = await ask("Get product 1", "get_product")
 
@@ -185,44 +153,40 @@ async def test_one_answer_that_cannot_be_used_is_repaired(shop: ShopApi) -> None
 
 @pytest.mark.requirement("W-05")
 @pytest.mark.parametrize(
-    ("turn", "told"),
+    ("prompts", "turn", "error"),
     [
-        (GARBAGE, "neither a call of the function"),
-        (WireTurn(calls=(WireCall("choose_request", '{"tool_id": "get_product", "argum'),)), "JSON"),
-        (chosen("delete_everything", {}), "delete_everything"),
-        (chosen("place_order", {"customer_id": 17, "items": [{"product_id": 1}]}), "place_order"),
-        (chosen("get_product", {"product_id": 0}), "product_id"),
-        (chosen("get_product", {}), "product_id"),
-        (chosen("get_product", {"product_id": "../orders"}), "product_id"),
-        (chosen("get_product", {"product_id": 1, "admin": True}), "admin"),
-        (
-            chosen("get_product", {"product_id": 1}, http_spec={"method": "GET", "url": "http://evil.test/products/1"}),
-            "not http://evil.test",
-        ),
-        (chosen("get_product", {"product_id": 1}, http_spec={"method": "DELETE", "url": "/products/1"}), "DELETE"),
-        (chosen("get_product", {"product_id": 1}, http_spec={"method": "GET", "url": "/products/2"}), "url"),
+        (1, WireTurn(status=500), "The model endpoint failed with status 500"),
+        (1, WireTurn(status=401), "The model endpoint rejected the API key"),
+        (1, WireTurn(text="Hello", cut_after=1), "The model"),
+        (1, WireTurn(text="I choose", finish_reason="length"), "cut off at its length limit"),
+        (1, WireTurn(), "The model returned an empty answer"),
+        (1, WireTurn(text="Hm", silent_after=0), "did not answer in time (TOOLWEAVE_MODEL_TIMEOUT_S)"),
+        (1, WireTurn(calls=(WireCall("choose_request", '{"reason": "Which product?"}'),)), "Which product?"),
+        (2, GARBAGE, "neither a call of the function"),
+        (2, WireTurn(calls=(WireCall("choose_request", '{"tool_id": "get_product", "argum'),)), "JSON"),
+        (2, chosen("delete_everything", {}), "delete_everything"),
+        (2, chosen("place_order", {"customer_id": 17, "items": [{"product_id": 1}]}), "place_order"),
+        (2, chosen("get_product", {"product_id": 0}), "product_id"),
+        (2, chosen("get_product", {}), "product_id"),
+        (2, chosen("get_product", {"product_id": "../orders"}), "product_id"),
+        (2, chosen("get_product", {"product_id": 1, "admin": True}), "admin"),
+        (2, chosen_by_hand("GET", "http://evil.test/products/1"), "not http://evil.test"),
+        (2, chosen_by_hand("DELETE", "/products/1"), "DELETE"),
+        (2, chosen_by_hand("GET", "/products/2"), "url"),
     ],
 )
-async def test_a_choice_that_cannot_be_sent_twice_is_an_error_and_nothing_is_sent(
-    shop: ShopApi, turn: WireTurn, told: str
+async def test_a_failed_selection_sends_no_request_and_only_an_unusable_choice_is_asked_for_again(
+    shop: ShopApi, prompts: int, turn: WireTurn, error: str
 ) -> None:
-    with shop_workflow(shop, turn, turn, WireTurn(text="never asked")) as ask:
+    timeout_s = 0.3 if turn.silent_after == 0 else 20
+    with shop_workflow(shop, turn, turn, WireTurn(text="never used"), timeout_s=timeout_s) as ask:
         answer = await ask("Get product 1", "get_product")
 
-    assert told in failed(answer, "llm_selection")
-    assert len(ask.prompts) == 2
-    assert answer["metadata"]["usage"]["calls"] == {"llm_selection": 2}
+    assert error in failed(answer, "llm_selection")
+    assert len(ask.prompts) == prompts
+    assert prompts == 1 or answer["metadata"]["usage"]["calls"] == {"llm_selection": 2}
     assert empty(answer, "selected_tool", "http_spec", "raw_response")
     assert sent(shop) == []
-
-
-async def test_a_model_that_declines_says_why_at_once(shop: ShopApi) -> None:
-    reason = WireTurn(calls=(WireCall("choose_request", '{"reason": "Which product do you mean?"}'),))
-    with shop_workflow(shop, reason) as ask:
-        answer = await ask("Get it", "get_product")
-
-    assert "Which product do you mean?" in failed(answer, "llm_selection")
-    assert len(ask.prompts) == 1
 
 
 @pytest.mark.requirement("W-06")
@@ -259,34 +223,32 @@ async def test_an_api_that_takes_too_long_is_an_error_of_the_execution(shop: Sho
 
 @pytest.mark.requirement("W-06")
 async def test_an_api_that_is_not_there_is_an_error_of_the_execution(shop: ShopApi) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        gone = f"http://127.0.0.1:{sock.getsockname()[1]}"
-    tools = [changed(tool_of(shop, "get_product"), base_url=gone)]
+    tools = [changed(tool_of(shop, "get_product"), base_url="http://127.0.0.1:1")]
     with shop_workflow(shop, chosen("get_product", {"product_id": 1}), tools=tools) as ask:
         answer = await ask("Get it", "get_product")
 
     assert "No connection" in failed(answer, "api_execution")
     assert answer["raw_response"] is None
-    assert answer["http_spec"]["url"] == f"{gone}/products/1"
+    assert answer["http_spec"]["url"] == "http://127.0.0.1:1/products/1"
 
 
 @pytest.mark.requirement("W-09")
-async def test_a_private_address_that_nobody_allowed_is_refused(shop: ShopApi) -> None:
-    with shop_workflow(shop, chosen("get_product", {"product_id": 1}), api_calls=ApiCalls()) as ask:
-        answer = await ask("Get it", "get_product")
-
-    assert "TOOLWEAVE_OUTBOUND_ALLOW" in failed(answer, "api_execution")
-    assert sent(shop) == []
-
-
-async def test_a_credential_that_is_missing_is_named_and_nothing_is_sent(
-    shop: ShopApi, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("tool_id", "arguments", "options", "error"),
+    [
+        ("get_product", {"product_id": 1}, {"api_calls": ApiCalls()}, "TOOLWEAVE_OUTBOUND_ALLOW"),
+        ("echo_headers", {}, {}, "TOOL_SHOP_KEY"),
+    ],
+    ids=["private address", "missing credential"],
+)
+async def test_a_refused_request_names_the_variable_to_set(
+    shop: ShopApi, monkeypatch: pytest.MonkeyPatch, tool_id: str, arguments: Any, options: Any, error: str
 ) -> None:
     monkeypatch.delenv("TOOL_SHOP_KEY")
-    with shop_workflow(shop, chosen("echo_headers", {})) as ask:
-        answer = await ask("Echo", "echo_headers")
+    with shop_workflow(shop, chosen(tool_id, arguments), **options) as ask:
+        answer = await ask("Call it", tool_id)
 
-    assert "TOOL_SHOP_KEY" in failed(answer, "api_execution")
+    assert error in failed(answer, "api_execution")
     assert sent(shop) == []
 
 
@@ -332,16 +294,19 @@ async def test_words_that_cannot_be_made_are_a_warning_and_the_answer_is_kept(sh
     assert [record["stage"] for record in records] == ["response_formatting"]
 
 
-async def test_a_warning_of_the_output_stays_beside_that_of_the_words(shop: ShopApi) -> None:
+@pytest.mark.parametrize(("format_response", "stage"), [(False, None), (True, "response_formatting")])
+async def test_an_output_unlike_its_schema_is_a_warning_beside_that_of_the_formatting(
+    shop: ShopApi, format_response: bool, stage: str | None
+) -> None:
     wrong = {"type": "object", "properties": {"price": {"type": "string"}}}
     tools = [tool_of(shop, "get_product").model_copy(update={"output_schema": wrong})]
     turns = [chosen("get_product", {"product_id": 2}), WireTurn(status=500)]
     with shop_workflow(shop, *turns, tools=tools) as ask:
-        answer = await ask("What does it cost?", "get_product", format_response=True)
+        answer = await ask("What does it cost?", "get_product", format_response=format_response)
 
-    assert answer["error_stage"] == "response_formatting"
+    assert (answer["status"], answer["error_stage"], answer["output"]["price"]) == ("success", stage, 49.0)
     assert "price" in answer["warning"]
-    assert "status 500" in answer["warning"]
+    assert ("status 500" in answer["warning"]) == format_response
 
 
 @pytest.mark.requirement("W-10")
