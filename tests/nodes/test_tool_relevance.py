@@ -1,6 +1,7 @@
 """The right tool is among the best ranked for what people say, in any script, quickly and always in the same way."""
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 from langchain_core.tools import StructuredTool
@@ -12,58 +13,11 @@ from toolweave.nodes.tool_selection import ToolIndex
 TOOLS = many_tools()
 TOP = 20
 
-# Written as people speak, before the index was tried on them.
+# One a line: tool | request. They were written as people speak, before the index was tried on them.
 REQUESTS = {
-    "What's the weather going to be like in Lisbon this weekend?": "weather_get_forecast",
-    "Please email Anna that I will be late tomorrow": "gmail_send_message",
-    "Set up a meeting with Tom on Friday at 3": "calendar_create_event",
-    "When are Tom, Ana and I all free next week?": "calendar_find_free_time",
-    "Remind me to buy milk": "todo_create_todo",
-    "Which of my tasks are still open?": "todo_list_todos",
-    "I finished the dentist task, tick it off": "todo_update_todo",
-    "There's a crash when I log in, can you file a bug on the acme/web repository?": "github_create_issue",
-    "Merge PR 42 please": "github_merge_pull_request",
-    "Did the last CI workflow run pass?": "github_list_workflow_runs",
-    "commit my staged changes with the message 'fix typo'": "git_commit",
-    "What did I change but not stage yet?": "git_diff_unstaged",
-    "switch to the develop branch": "git_checkout",
-    "rename report.txt to report-2026.txt": "filesystem_move_file",
-    "how large is the file backup.tar?": "filesystem_get_file_info",
-    "show me everything in the downloads folder": "filesystem_list_directory",
-    "Tell the #general channel that lunch is ready": "slack_post_message",
-    "What was said in #support lately?": "slack_get_channel_history",
-    "How many users signed up? Run select count(*) from users": "supabase_execute_sql",
-    "Scrape https://example.com/pricing": "firecrawl_scrape",
-    "Look up news about the elections": "brave_news_search",
-    "Find a good pizza place nearby": "brave_local_search",
-    "What time is it in Tokyo?": "time_get_current_time",
-    "Convert 200 dollars to euros": "currency_convert",
-    "How do I get from the station to the museum on foot?": "maps_directions",
-    "I need a flight from Berlin to Rome on May 4": "flights_search",
-    "Book me a room in that hotel for two nights": "hotels_book",
-    "Give customer 77 their money back for the last payment": "stripe_refund_payment",
-    "Restart the api deployment": "k8s_rollout_restart",
-    "We need five replicas of the worker": "k8s_scale_deployment",
-    "show the logs of the nginx container": "docker_container_logs",
-    "clean up unused docker data, the disk is full": "docker_prune",
-    "How much did AWS cost us last month?": "aws_get_cost_report",
-    "Translate 'good morning' into Japanese": "translate_text",
-    "What does this scanned letter say? Recognise its text": "image_ocr",
-    "Join the three PDFs into one document": "pdf_merge",
-    "play some jazz on the kitchen speaker": "spotify_play",
-    "make it 21 degrees warm in the bedroom": "home_set_thermostat",
-    "turn the lights off in the living room": "home_turn_off_light",
-    "who is on call for payments?": "pagerduty_who_is_on_call",
-    "What's Maria's phone number?": "contacts_search",
-    "text Peter that I'm on my way": "sms_send",
-    "What is Apple's share price right now?": "stocks_get_quote",
-    "Find papers about diffusion models": "arxiv_search",
-    "assign PROJ-12 to Lea": "jira_assign_ticket",
-    "what is 17% of 2450?": "math_calculate",
-    "take a screenshot of the whole page": "browser_take_screenshot",
-    "Transcribe the interview recording": "audio_transcribe",
-    "remove the entity 'old office' from the knowledge graph": "memory_delete_entities",
-    "undo the rollout, go back to the former version": "k8s_rollback_deployment",
+    request: tool
+    for line in Path(__file__).with_name("tool_requests.txt").read_text(encoding="utf-8").splitlines()
+    for tool, request in [line.split(" | ")]
 }
 
 

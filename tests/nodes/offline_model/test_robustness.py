@@ -18,79 +18,19 @@ from toolweave.nodes.offline_model.tools import invalid_parameters
 
 TOOLS = [*seeded_backend().tools(), *OTHER_TOOLS]
 
-_WORDS = [
-    "add",
-    "create",
-    "delete",
-    "mark",
-    "set",
-    "change",
-    "find",
-    "show",
-    "task",
-    "todo",
-    "it",
-    "that",
-    "done",
-    "3",
-    "#5",
-    "urgent",
-    "tomorrow",
-    "2026-03-09",
-    "and",
-    "then",
-    "to",
-    "the",
-    "as",
-    '"milk"',
-    "'x",
-    "y'",
-    "https://a.example/b",
-    "notes.txt",
-    "a@b.example",
-    ",",
-    ".",
-    "?",
-    "!",
-    ":",
-    "-",
-    "high",
-    "priority",
-    "title",
-    "rename",
-    "tagged",
-    "home",
-    ",",
-    "all",
-]
+VERBS = "add create delete mark set change find show rename tagged"
+NOUNS = (
+    'task todo it that 3 #5 tomorrow 2026-03-09 home priority title "milk" https://a.example/b notes.txt a@b.example'
+)
+OTHERS = "done urgent high all and then to the as 'x y' , . ? ! : - ,"
+_WORDS = f"{VERBS} {NOUNS} {OTHERS}".split()
 texts = st.one_of(
     st.text(max_size=200),
     st.lists(st.sampled_from(_WORDS), max_size=25).map(" ".join),
     st.lists(st.one_of(st.sampled_from(_WORDS), st.text(max_size=5)), max_size=15).map(" ".join),
 )
-names = st.sampled_from(
-    [
-        "id",
-        "title",
-        "query",
-        "due_date",
-        "before",
-        "tags",
-        "status",
-        "limit",
-        "url",
-        "path",
-        "email",
-        "city",
-        "count",
-        "text",
-        "description",
-        "done",
-        "flag",
-        "value",
-        "x",
-    ]
-)
+NAMES = "id title query due_date before tags status limit url path email city count text description done flag value x"
+names = st.sampled_from(NAMES.split())
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.text(max_size=5))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from fastmcp import Client
 
-from tests.nodes.offline_model.todo_backend import SCHEMAS
+from tests.nodes.offline_model.todo_backend import TOOLS
 from toolweave.servers.todo.server import open_todo_server
 
 _CHECKED = ("type", "enum", "minimum", "maximum", "minLength", "maxLength", "maxItems", "default")
@@ -19,11 +19,11 @@ async def test_the_judged_tools_have_the_schemas_of_the_todo_server(tmp_path: Pa
     async with open_todo_server(f"sqlite+aiosqlite:///{tmp_path}/todo.db") as server, Client(server) as client:
         offered = {tool.name: tool for tool in await client.list_tools()}
 
-    assert set(offered) == set(SCHEMAS)
-    for name, (description, properties, required) in SCHEMAS.items():
+    assert set(offered) == set(TOOLS)
+    for name, judged in TOOLS.items():
         schema = offered[name].inputSchema
-        assert offered[name].description == description
-        assert schema.get("required", []) == required
+        assert offered[name].description == judged["description"]
+        assert schema.get("required", []) == judged["required"]
         assert {key: _shape(value) for key, value in schema["properties"].items()} == {
-            key: _shape(value) for key, value in properties.items()
+            key: _shape(value) for key, value in judged["properties"].items()
         }

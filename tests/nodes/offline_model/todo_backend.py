@@ -5,85 +5,12 @@
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 
-PRIORITY = {"enum": ["low", "medium", "high"], "type": "string"}
-TITLE = {"maxLength": 200, "minLength": 1, "type": "string"}
-DESCRIPTION = {"maxLength": 4000, "type": "string"}
-DATE = {"maxLength": 40, "type": "string"}
-TAG = {"maxLength": 50, "minLength": 1, "type": "string"}
-TAGS = {"items": TAG, "maxItems": 20, "type": "array"}
-ID = {"maximum": 9007199254740991, "minimum": 1, "type": "integer"}
-
-SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
-    "create_todo": (
-        (
-            "Add a new todo (task) to the list and return it with its id.\n\n"
-            "Use it whenever something is to be remembered, planned or noted."
-        ),
-        {
-            "title": TITLE,
-            "description": DESCRIPTION,
-            "priority": {**PRIORITY, "default": "medium"},
-            "due_date": DATE,
-            "tags": TAGS,
-        },
-        ["title"],
-    ),
-    "list_todos": (
-        (
-            "Show the todos (tasks), all or those with a status, priority, tag or due date, oldest first.\n\n"
-            "Use it for an overview; find a certain one with search_todos."
-        ),
-        {
-            "status": {"default": "all", "enum": ["active", "completed", "all"], "type": "string"},
-            "priority": PRIORITY,
-            "tag": TAG,
-            "due_before": DATE,
-            "limit": {"default": 50, "maximum": 100, "minimum": 1, "type": "integer"},
-            "cursor": {"type": "string", "maxLength": 16},
-        },
-        [],
-    ),
-    "update_todo": (
-        (
-            "Change a todo (task), or mark it completed; omitted fields stay as they are.\n\n"
-            "An empty description or due_date, or an empty list of tags, removes the previous value."
-        ),
-        {
-            "id": ID,
-            "title": TITLE,
-            "description": DESCRIPTION,
-            "priority": PRIORITY,
-            "due_date": DATE,
-            "tags": TAGS,
-            "status": {"enum": ["active", "completed"], "type": "string"},
-        },
-        ["id"],
-    ),
-    "search_todos": (
-        (
-            "Find todos (tasks) by words in their title, description or tags, best match first.\n\n"
-            "Use it when you know a part of its wording, also to get the id that update_todo "
-            "and delete_todo need."
-        ),
-        {
-            "query": {"maxLength": 200, "minLength": 1, "type": "string"},
-            "limit": {"default": 20, "maximum": 100, "minimum": 1, "type": "integer"},
-        },
-        ["query"],
-    ),
-    "delete_todo": (
-        (
-            "Remove a todo (task) for good and return it.\n\n"
-            "Use it for a todo that is not wanted any more; it cannot be restored."
-        ),
-        {"id": ID},
-        ["id"],
-    ),
-}
+TOOLS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("todo_tools.json").read_bytes())
 
 SEED: tuple[dict[str, Any], ...] = (
     {"title": "Buy milk", "due_date": "2026-03-05", "tags": ["groceries"]},
@@ -111,13 +38,7 @@ class TodoBackend:
     down: bool = False
 
     def create_todo(self, title: str, **fields: Any) -> dict[str, Any]:
-        empty: dict[str, Any] = {
-            "description": None,
-            "status": "active",
-            "priority": "medium",
-            "due_date": None,
-            "tags": [],
-        }
+        empty = {"description": None, "status": "active", "priority": "medium", "due_date": None, "tags": []}
         todo = {"id": self.next_id, "title": title, **empty, **fields}
         self.todos[self.next_id] = todo
         self.next_id += 1
@@ -148,7 +69,7 @@ class TodoBackend:
         return _success(self.todos.pop(id)) if id in self.todos else _no_such_todo(id)
 
     def tools(self) -> list[BaseTool]:
-        return [self._tool(name, *parts) for name, parts in SCHEMAS.items()]
+        return [self._tool(name, **parts) for name, parts in TOOLS.items()]
 
     def _tool(self, name: str, description: str, properties: dict[str, Any], required: list[str]) -> BaseTool:
         def call(**arguments: Any) -> str:
@@ -160,13 +81,7 @@ class TodoBackend:
             return json.dumps(answer)
 
         schema = {"additionalProperties": False, "properties": properties, "required": required, "type": "object"}
-        return StructuredTool(
-            name=name,
-            description=description,
-            args_schema=schema,
-            func=call,
-            handle_tool_error=str,
-        )
+        return StructuredTool(name=name, description=description, args_schema=schema, func=call, handle_tool_error=str)
 
 
 def seeded_backend() -> TodoBackend:

@@ -52,7 +52,7 @@ async def test_an_article_of_any_shape_gets_a_script_at_the_first_try(text: str,
 
 
 async def test_an_article_that_says_nothing_gets_none() -> None:
-    with pytest.raises(ScriptFailed, match="says nothing"):
+    with pytest.raises(ScriptFailed, match="no words to speak"):
         await written_of(page(("", "..."), title="—"))
 
 
