@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from tests.nodes.http_tools.hostile_api import json_answer, serving_operation
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec
 from toolweave.nodes.http_tools.responses import MAX_DEPTH, MAX_VALUES, EchoedSecrets, decode_body
 
@@ -89,7 +88,7 @@ def test_what_no_store_takes_becomes_what_it_takes(written: str, value: Any) -> 
     assert read(f"[{written}]".encode()) == [value]
 
 
-@pytest.mark.parametrize("item", ["1", "[]", '{"a":[]}', "[[[[[]]]]]"])
+@pytest.mark.parametrize("item", ["1", '{"a":[]}'])
 def test_json_of_too_many_values_stays_text(item: str) -> None:
     each = 1 + sum(map(item.count, "[{")) - (item[0] in "[{")
     few, many = (f"[{','.join([item] * (count // each))}]" for count in (MAX_VALUES - 1, MAX_VALUES + 5))
@@ -164,9 +163,3 @@ _VALUES = st.recursive(
 @given(value=_VALUES)
 def test_no_json_makes_a_value_that_cannot_be_kept(value: Any) -> None:
     kept(decode_body(json.dumps(value).encode(), JSON, NO_SECRETS).value)
-
-
-async def test_a_large_answer_arrives_whole() -> None:
-    rows = [{"id": number, "name": f"Zoë {number}"} for number in range(20_000)]
-    async with serving_operation(json_answer(rows)) as api:
-        assert (await api.call()).body == rows

@@ -1,7 +1,7 @@
 """A request arrives as its specification says, and its answer becomes what the workflow keeps (W-06)."""
 
 import asyncio
-import socket
+import json
 import time
 import zlib
 from pathlib import Path
@@ -24,7 +24,7 @@ HERE = [["127.0.0.1"]]
 
 
 @pytest.mark.requirement("W-06")
-async def test_the_shop_is_asked_and_answers(shop: ShopApi) -> None:
+async def test_a_call_returns_the_response_of_the_shop(shop: ShopApi) -> None:
     began = time.perf_counter()
     answer = await build_api_calls(Settings(outbound_allow="127.0.0.1")).call(
         operation(shop.url), HTTPRequestSpec(method="GET", url=f"{shop.url}/products", query={"category": "books"})
@@ -35,14 +35,6 @@ async def test_the_shop_is_asked_and_answers(shop: ShopApi) -> None:
     assert answer.headers["content-type"] == "application/json"
     assert 0 < answer.execution_time_ms <= took
     assert shop.requests[-1].query == [("category", "books")]
-
-
-async def test_a_loopback_api_is_refused_unless_the_setting_allows_it(shop: ShopApi) -> None:
-    shop.clear()
-    tool = operation(shop.url)
-    with pytest.raises(ApiCallFailed, match=r"is a loopback address.*TOOLWEAVE_OUTBOUND_ALLOW") as raised:
-        await build_api_calls(Settings()).call(tool, HTTPRequestSpec(method="GET", url=f"{shop.url}/products"))
-    assert (raised.value.executed, raised.value.response, shop.requests) == (False, None, [])
 
 
 async def test_query_headers_and_body_go_over_the_wire_as_they_are_meant() -> None:
@@ -73,9 +65,7 @@ async def test_a_request_without_a_body_has_neither_content_nor_its_type() -> No
 async def test_every_json_value_but_null_is_a_body(body: Any) -> None:
     async with serving_operation(json_answer({}), method="PUT") as api:
         await api.call(body=body)
-    assert api.peer.requests[0].body.decode() == {"": '""', "text": '"text"'}.get(
-        str(body), str(body).lower().replace("none", "null")
-    )
+    assert api.peer.requests[0].body == json.dumps(body).encode()
 
 
 async def test_a_body_that_json_cannot_hold_is_not_sent() -> None:
@@ -126,13 +116,8 @@ async def test_another_status_is_an_answer(status: str) -> None:
 
 async def test_headers_are_in_lower_case_joined_and_without_credentials() -> None:
     headers = (
-        *("X-Thing: 1", "x-thing: 2", "Set-Cookie: session=hunter2", "Set-Cookie: b=hunter3"),
-        *(
-            "Authorization: Bearer hunter2hunter2",
-            "X-Auth-Token: hunter2",
-            "X-Info: Bearer hunter2hunter2",
-            "X-Ok: Zoë",
-        ),
+        *("X-Thing: 1", "x-thing: 2", "Set-Cookie: session=hunter2", "Set-Cookie: b=hunter3", "X-Ok: Zoë"),
+        *("Authorization: Bearer hunter2hunter2", "X-Auth-Token: hunter2", "X-Info: Bearer hunter2hunter2"),
     )
     async with serving_operation(json_answer({}, "200 OK", *headers)) as api:
         answer = await api.call()
@@ -142,27 +127,50 @@ async def test_headers_are_in_lower_case_joined_and_without_credentials() -> Non
     assert "hunter" not in str(answer.headers)
 
 
-async def test_nobody_listening_was_surely_not_sent() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port = sock.getsockname()[1]
-    tool = operation(f"http://127.0.0.1:{port}", "POST")
-    with pytest.raises(ApiCallFailed, match=f"^POST http://127.0.0.1:{port}/x failed: No connection") as raised:
-        await calls().call(tool, HTTPRequestSpec(method="POST", url=f"http://127.0.0.1:{port}/x"))
+PRIVATE = (
+    *("http://10.0.0.1", "http://169.254.169.254", "http://[::1]", "http://[::ffff:127.0.0.1]", "http://[fd00::1]"),
+    *("http://localhost", "https://0.0.0.0", "http://[64:ff9b::7f00:1]", "http://127.0.0.1"),
+)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "allow", "problem"),
+    [
+        ("http://127.0.0.1:1", "127.0.0.1", "^POST http://127.0.0.1:1/thing failed: No connection"),
+        ("https://api.example", "127.0.0.1", r"api\.example cannot be resolved"),
+        *((url, "", r"are refused: .*TOOLWEAVE_OUTBOUND_ALLOW") for url in PRIVATE),
+    ],
+)
+async def test_a_call_that_reaches_no_server_was_not_executed(base_url: str, allow: str, problem: str) -> None:
+    tool = operation(base_url, "POST")
+    with pytest.raises(ApiCallFailed, match=problem) as raised:
+        await calls(allow, resolver=Names(localhost=HERE)).call(
+            tool, HTTPRequestSpec(method="POST", url=f"{base_url}/thing")
+        )
     assert (raised.value.executed, raised.value.response) == (False, None)
 
 
-async def test_a_name_without_address_was_surely_not_sent() -> None:
-    with pytest.raises(ApiCallFailed, match=r"api\.example cannot be resolved") as raised:
-        await calls(resolver=Names()).call(
-            operation("https://api.example"), HTTPRequestSpec(method="GET", url="https://api.example/thing")
-        )
-    assert not raised.value.executed
+def compressed(coding: str, body: bytes) -> bytes:
+    return text("500 Oops", body, f"Content-Encoding: {coding}")
 
 
-@pytest.mark.parametrize("answer", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"])
-async def test_an_exchange_that_breaks_off_may_have_been_carried_out(answer: bytes) -> None:
+UNREADABLE = {
+    "no answer": (b"", "broke off"),
+    "no HTTP": (b"nonsense\r\n\r\n", "broke off"),
+    "cut": (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", "broke off"),
+    "gzip twice": (compressed("gzip, gzip", gzipped(gzipped(b"\0" * 6_000_000))), "was not requested"),
+    "deflate": (compressed("deflate", zlib.compress(b"\0" * 6_000_000)), "was not requested"),
+    "br": (compressed("br", b"\x1b\xff"), "compressed in a way that was not requested"),
+    "zstd": (compressed("zstd", b"\x28\xb5\x2f\xfd"), "was not requested"),
+    "gzip bomb": (compressed("gzip", gzipped(b"\0" * 6_000_000)), "larger than 5242880 bytes"),
+    "cut gzip": (compressed("gzip", gzipped(b"x")[:-3]), "answer is incomplete"),
+}
+
+
+@pytest.mark.parametrize(("answer", "problem"), UNREADABLE.values(), ids=UNREADABLE)
+async def test_a_call_whose_answer_cannot_be_read_may_have_been_executed(answer: bytes, problem: str) -> None:
     async with serving_operation(answer, method="POST") as api:
-        with pytest.raises(ApiCallFailed, match="broke off") as raised:
+        with pytest.raises(ApiCallFailed, match=problem) as raised:
             await api.call()
     assert (raised.value.executed, raised.value.response) == (True, None)
 
@@ -183,11 +191,10 @@ async def test_the_tools_timeout_is_for_the_whole_call() -> None:
     assert raised.value.executed
 
 
-async def test_an_answer_of_more_than_five_mebibytes_is_not_taken_packed_or_not() -> None:
-    for body, headers in ((b"x" * 5_242_881, ()), (gzipped(b"x" * 5_242_881), ("Content-Encoding: gzip",))):
-        async with serving_operation(text("200 OK", body, *headers)) as api:
-            with pytest.raises(ApiCallFailed, match="larger than 5242880 bytes"):
-                await api.call()
+async def test_an_answer_may_have_five_mebibytes_and_not_more() -> None:
+    async with serving_operation(text("200 OK", b"x" * 5_242_881)) as api:
+        with pytest.raises(ApiCallFailed, match="larger than 5242880 bytes"):
+            await api.call()
     async with serving_operation(text("200 OK", gzipped(b"x" * 5_242_880), "Content-Encoding: gzip")) as api:
         assert len((await api.call()).body) == 5_242_880
 
@@ -266,7 +273,7 @@ async def test_hundreds_of_calls_at_once_all_get_their_own_answer() -> None:
         arrived += 1
         if arrived == count:
             gathered.set()
-        # Nobody is answered before everybody has asked.
+        # No request is answered before all have arrived.
         await asyncio.wait_for(gathered.wait(), 60)
         writer.write(json_answer({"line": request.line}))
 
@@ -319,38 +326,6 @@ async def test_certificates_are_read_once_and_only_for_https(monkeypatch: pytest
         assert [each.body for each in await asyncio.gather(*(api.call(sending) for _ in range(5)))] == [[2]] * 5
         bundle.unlink()
         assert (await api.call(sending)).body == [2]
-
-
-@pytest.mark.parametrize(
-    ("body", "coding", "told"),
-    [
-        (gzipped(gzipped(b"\0" * 6_000_000)), "gzip, gzip", "compressed in a way that was not requested"),
-        (zlib.compress(b"\0" * 6_000_000), "deflate", "compressed in a way that was not requested"),
-        (b"\x1b\xff", "br", "compressed in a way that was not requested"),
-        (b"\x28\xb5\x2f\xfd", "zstd", "compressed in a way that was not requested"),
-        (gzipped(b"\0" * 6_000_000), "gzip", "larger than 5242880 bytes"),
-        (gzipped(b"x")[:-3], "gzip", "answer is incomplete"),
-    ],
-)
-async def test_no_packed_answer_explodes(body: bytes, coding: str, told: str) -> None:
-    async with serving_operation(text("500 Oops", body, f"Content-Encoding: {coding}")) as api:
-        with pytest.raises(ApiCallFailed, match=told) as raised:
-            await api.call()
-    assert (raised.value.executed, raised.value.response) == (True, None)
-
-
-@pytest.mark.parametrize(
-    "base_url",
-    [
-        *("http://10.0.0.1", "http://169.254.169.254", "http://[::1]", "http://[::ffff:127.0.0.1]", "http://[fd00::1]"),
-        *("http://localhost", "https://0.0.0.0", "http://[64:ff9b::7f00:1]", "http://127.0.0.1"),
-    ],
-)
-async def test_a_tool_for_a_private_address_is_not_called(base_url: str) -> None:
-    tool = operation(base_url)
-    with pytest.raises(ApiCallFailed, match=r"are refused: .*TOOLWEAVE_OUTBOUND_ALLOW") as raised:
-        await calls("").call(tool, HTTPRequestSpec(method="GET", url=f"{tool.api.base_url}/thing"))
-    assert not raised.value.executed
 
 
 @pytest.mark.parametrize(

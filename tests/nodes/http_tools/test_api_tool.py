@@ -11,7 +11,7 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from tests.fixtures.shop_api import SHOP_KEY, ShopApi
-from tests.nodes.http_tools.hostile_api import calls, json_answer, serving_operation
+from tests.nodes.http_tools.hostile_api import calls, json_answer, operation, serving_operation
 from tests.outbound.peers import text
 from toolweave.graphs import build_agent_loop, http_tools
 from toolweave.nodes.http_tools.api_calls import MAY_HAVE_RUN_HINT, ApiTool
@@ -137,9 +137,8 @@ async def test_a_long_answer_is_cut_with_a_notice_unless_somebody_keeps_it() -> 
             return f"Read on from {shown}."
 
         read_on = await invoke(tool.with_result_store(keep))
-    assert cut.text.startswith(
-        "x" * 1_000 + "\n[The answer was cut: 1000 of its 1001 characters are shown. Ask for less"
-    )
+    notice = "\n[The answer was cut: 1000 of its 1001 characters are shown. Ask for less"
+    assert cut.text.startswith("x" * 1_000 + notice)
     assert cut.artifact is None
     assert read_on.text.endswith("Read on from 1000.]")
     assert (kept, read_on.artifact) == (["x" * 1_001], {"kept_result": {"characters": 1_001}})
@@ -169,13 +168,6 @@ async def test_there_is_no_synchronous_call(shop: ShopApi) -> None:
         tools_of(shop)["get_product"].invoke({"product_id": 2})
 
 
-async def test_a_tool_shows_no_secret_when_it_is_printed(shop: ShopApi) -> None:
-    config = shop.tools()[0]
-    secret = config.model_copy(
-        update={
-            "api": config.api.model_copy(
-                update={"auth": config.api.auth.model_copy(update={"type": "bearer", "value": "literal-secret"})}
-            )
-        }
-    )
-    assert "literal-secret" not in repr(http_tools([secret]))
+def test_a_tool_shows_no_secret_when_it_is_printed() -> None:
+    config = operation("https://api.example", auth={"type": "bearer", "value": "literal-secret"})
+    assert "literal-secret" not in repr(http_tools([config]))

@@ -66,9 +66,8 @@ async def test_a_key_in_the_query_is_encoded_and_stands_once() -> None:
 
 async def test_headers_that_are_credentials_are_added_and_win_over_others() -> None:
     headers = {"X-Token": "{env:TOOL_KEY}", "authorization": "static", "X-Plain": "in the specification already"}
-    async with serving_operation(
-        json_answer({}), auth={"type": "bearer", "value": "b3arer-token"}, headers=headers
-    ) as api:
+    bearer = {"type": "bearer", "value": "b3arer-token"}
+    async with serving_operation(json_answer({}), auth=bearer, headers=headers) as api:
         await api.call(headers={"x-token": "chosen by a model", "Authorization": "chosen too"})
     (request,) = api.peer.requests
     assert [value for name, value in request.headers if name.lower() == "x-token"] == [PLAIN]
@@ -112,12 +111,8 @@ def spellings(secret: str) -> list[str]:
     in_html = escape(secret)
     return [
         *(secret, once, once.lower(), quote(secret), quote_plus(secret), quote(once, safe="")),
-        *(
-            in_json,
-            json.dumps(secret, ensure_ascii=False)[1:-1],
-            in_json.replace("/", "\\/"),
-            json.dumps(in_json)[1:-1],
-        ),
+        *(in_json, json.dumps(secret, ensure_ascii=False)[1:-1], in_json.replace("/", "\\/")),
+        json.dumps(in_json)[1:-1],
         *(re.sub(r"\\u....", lambda found: found.group().upper().replace("U", "u"), in_json), in_html),
         # What httpx, JavaScript, MarkupSafe and Go make of it.
         *(quote(secret, safe="*"), quote(secret, safe="!'()*"), in_html.replace("&#x27;", "&#39;")),
@@ -216,33 +211,29 @@ async def test_an_api_that_repeats_credentials_tells_them_nobody(api: dict[str, 
 
 
 async def test_a_number_that_is_a_credential_is_hidden_in_json() -> None:
-    async with serving_operation(
-        json_answer({"pin": 4217, "n": 42170, "t": "4217"}), auth=key(value="{env:TOOL_NUMBER}")
-    ) as api:
+    answer = json_answer({"pin": 4217, "n": 42170, "t": "4217"})
+    async with serving_operation(answer, auth=key(value="{env:TOOL_NUMBER}")) as api:
         assert (await api.call()).body == {"pin": "***", "n": 42170, "t": "***"}
 
 
-async def test_a_broken_answer_does_not_tell_credentials_either() -> None:
+@pytest.mark.parametrize(
+    ("head", "problem"),
+    [
+        ("200 OK\r\n{} no header", "broke off"),
+        # A host's name is written in lower case.
+        ("302 Found\r\nLocation: http://{}.example/", "host is not the host"),
+    ],
+)
+async def test_an_error_does_not_show_a_credential_in_the_head_of_the_answer(head: str, problem: str) -> None:
     async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
-        writer.write(f"HTTP/1.1 200 OK\r\n{request.header('x-api-key')} no header\r\n\r\n".encode())
+        writer.write(f"HTTP/1.1 {head.format(request.header('x-api-key'))}\r\nContent-Length: 0\r\n\r\n".encode())
 
-    async with serving_operation(answer, auth=key()) as api:
-        with pytest.raises(ApiCallFailed, match="broke off") as raised:
-            await api.call()
-    assert PLAIN not in str(raised.value)
-    assert raised.value.__cause__ is None
-    assert raised.value.__suppress_context__
-
-
-async def test_a_redirect_that_repeats_credentials_does_not_tell_them() -> None:
-    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
-        writer.write(text("302 Found", b"", f"Location: http://{request.header('x-api-key')}.example/"))
-
-    # A host's name is in lower case whatever was sent.
     async with serving_operation(answer, auth=key(value="Secret-as-a-Host")) as api:
-        with pytest.raises(ApiCallFailed, match="host is not the host") as raised:
+        with pytest.raises(ApiCallFailed, match=problem) as raised:
             await api.call()
     assert "secret-as-a-host" not in str(raised.value).lower()
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__
 
 
 async def test_a_header_whose_name_is_made_of_a_credential_does_not_tell_it() -> None:
@@ -277,15 +268,6 @@ async def test_an_api_that_repeats_a_credential_in_base64_does_not_tell_it(codin
     before, after = coding(wrapped.format(secret).encode("latin-1")).decode(), body.split("***")
     assert [before.startswith(after[0]), before.endswith(after[1])] == [True, True]
     assert len(before) - len(after[0]) - len(after[1]) >= len(secret) * 8 // 6 - 1
-
-
-async def test_another_origin_never_gets_credentials() -> None:
-    async with serving_operation(json_answer({})) as other:
-        location = f"Location: http://127.0.0.1:{other.peer.port}/"
-        async with serving_operation(text("307 Go", b"", location), auth=key()) as api:
-            with pytest.raises(ApiCallFailed, match="is not the host"):
-                await api.call()
-    assert other.peer.requests == []
 
 
 @pytest.mark.requirement("W-08")
