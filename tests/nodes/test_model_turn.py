@@ -138,9 +138,13 @@ async def test_a_cancelled_turn_leaves_the_endpoint() -> None:
         assert await asyncio.to_thread(server.left.wait, 60)
 
 
-async def test_a_model_that_fails_in_its_own_way_is_explained_too() -> None:
-    with pytest.raises(ModelError, match="KeyError: 'choices'"):
-        await model_turn(ScriptedModel(turns=[KeyError("choices")]), [HumanMessage("hi")], {})
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [(KeyError("choices"), "KeyError: 'choices'"), (ModelError("quite specific"), "^quite specific$")],
+)
+async def test_an_exception_of_a_model_becomes_a_model_error_unless_it_is_one(error: Exception, problem: str) -> None:
+    with pytest.raises(ModelError, match=problem):
+        await model_turn(ScriptedModel(turns=[error]), [HumanMessage("hi")], {})
 
 
 async def test_a_model_that_cannot_stream_is_asked_all_the_same() -> None:
@@ -149,11 +153,6 @@ async def test_a_model_that_cannot_stream_is_asked_all_the_same() -> None:
     answer = await model_turn(ScriptedModel(turns=[asking], disable_streaming=True), [HumanMessage("hi")], {})
 
     assert (type(answer), answer.tool_calls) == (AIMessage, asking.tool_calls)
-
-
-async def test_a_model_error_is_passed_on_as_it_is() -> None:
-    with pytest.raises(ModelError, match=r"^quite specific$"):
-        await model_turn(ScriptedModel(turns=[ModelError("quite specific")]), [HumanMessage("hi")], {})
 
 
 class Losing(ScriptedModel):

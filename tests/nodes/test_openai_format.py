@@ -46,37 +46,46 @@ def test_a_list_of_three_becomes_a_list_of_three_functions() -> None:
 
     assert [entry["function"]["name"] for entry in converted] == ["a", "b", "c"]
     assert {entry["type"] for entry in converted} == {"function"}
-
-
-def test_an_empty_list_stays_a_list() -> None:
     assert convert_mcp_tools_to_openai([]) == []
 
 
-def test_keywords_of_the_schema_pass_through_unchanged() -> None:
-    schema = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "properties": {
-            "kind": {"anyOf": [{"const": "a"}, {"type": "string", "pattern": "^b+$"}]},
-            "since": {"type": "string", "format": "date-time"},
-            "count": {"type": "integer", "exclusiveMinimum": 0, "default": 1},
-        },
-        "required": ["kind"],
-        "additionalProperties": False,
-    }
-
-    assert convert_mcp_tools_to_openai({"name": "t", "inputSchema": schema})["function"]["parameters"] == schema
+WHOLE_SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "properties": {
+        "kind": {"anyOf": [{"const": "a"}, {"type": "string", "pattern": "^b+$"}]},
+        "count": {"type": "integer", "exclusiveMinimum": 0, "default": 1},
+    },
+    "required": ["kind"],
+    "additionalProperties": False,
+}
+NO_OBJECTS: tuple[Any, ...] = (
+    None,
+    {},
+    "object",
+    [],
+    True,
+    {"type": "string"},
+    {"type": "array", "items": {}},
+    {"anyOf": []},
+)
 
 
 @pytest.mark.parametrize(
-    "schema",
-    [None, {}, "object", [], True, {"type": "string"}, {"type": "array", "items": {}}, {"anyOf": []}],
-    ids=repr,
+    ("schema", "parameters"),
+    [
+        (WHOLE_SCHEMA, WHOLE_SCHEMA),
+        ({"type": "object", "title": "T"}, {"type": "object", "title": "T", "properties": {}}),
+        *((schema, EMPTY_OBJECT) for schema in NO_OBJECTS),
+    ],
+    ids=str,
 )
-def test_a_missing_or_non_object_schema_becomes_an_empty_object(schema: Any) -> None:
+def test_the_schema_of_an_object_stays_and_any_other_becomes_an_empty_one(
+    schema: Any, parameters: dict[str, Any]
+) -> None:
     converted = convert_mcp_tools_to_openai({"name": "t", "inputSchema": schema})
 
-    assert converted["function"]["parameters"] == EMPTY_OBJECT
+    assert converted["function"]["parameters"] == parameters
 
 
 def test_a_tool_without_schema_and_description_is_still_whole() -> None:
@@ -91,12 +100,6 @@ def test_a_missing_description_becomes_a_non_empty_one(description: str | None) 
     function = convert_mcp_tools_to_openai(Tool(name="t", description=description, inputSchema={}))["function"]
 
     assert function["description"].strip()
-
-
-def test_an_object_schema_without_properties_gets_them() -> None:
-    converted = convert_mcp_tools_to_openai({"name": "t", "inputSchema": {"type": "object", "title": "T"}})
-
-    assert converted["function"]["parameters"] == {"type": "object", "title": "T", "properties": {}}
 
 
 def test_names_that_openai_refuses_are_rewritten_and_lead_back() -> None:

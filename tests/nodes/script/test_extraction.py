@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import defaultdict
 
 import pytest
 
@@ -16,14 +15,6 @@ SHARE_KEPT = 0.95
 PARAGRAPHS = "".join(f"<p>The keeper of lamp {number} trimmed it at dusk and slept well.</p>" for number in range(8))
 
 
-def said_of(body: bytes) -> str:
-    """Give a page's text, or why there is none."""
-    try:
-        return html_page(body, "text/html")["text"]
-    except NoArticle as refused:
-        return str(refused)
-
-
 @pytest.mark.requirement("A-04")
 @pytest.mark.parametrize("name", articles())
 def test_an_article_keeps_its_sentences_and_nothing_else(name: str) -> None:
@@ -32,20 +23,6 @@ def test_an_article_keeps_its_sentences_and_nothing_else(name: str) -> None:
     missing = left_out(page, name)
     assert len(missing) <= (1 - SHARE_KEPT) * len(truth_of(name)["article"]), missing
     assert standing_around(page, name) == []
-
-
-def test_of_every_language_nineteen_sentences_in_twenty_are_kept_and_no_navigation() -> None:
-    kept: dict[str, list[bool]] = defaultdict(list)
-    for name in articles():
-        page = page_of(name)
-        missing = left_out(page, name)
-        kept[page["language"].partition("-")[0]] += [text not in missing for text in truth_of(name)["article"]]
-
-    assert len(articles()) >= 12
-    assert set(kept) >= {"en", "de", "fr", "ru", "ar", "ja"}
-    assert {
-        language: sum(found) / len(found) for language, found in kept.items() if sum(found) < SHARE_KEPT * len(found)
-    } == {}
 
 
 @pytest.mark.parametrize("name", articles())
@@ -66,12 +43,6 @@ def test_sentences_stand_in_the_section_of_their_heading() -> None:
     assert "The first pupils crossed a gangway" in sections[""]
     assert "The city first put the cost at $9 million." in sections["A price that doubled"]
     assert "On Friday afternoons, everybody learns to swim." in sections["What comes next"]
-
-
-def test_a_page_goes_through_json_unchanged() -> None:
-    page = page_of("tables.html")
-
-    assert json.loads(json.dumps(page)) == page
 
 
 @pytest.mark.parametrize(
@@ -219,20 +190,15 @@ async def test_an_article_of_five_megabytes_is_kept_while_the_loop_goes_on() -> 
         b"<html><body><table>" + b"<tr><td><h1>" * 250,
         b"<a " * 50_000,
     ],
-    ids=[
-        "deep blocks",
-        "deep inline",
-        "entities",
-        "comments",
-        "deep data",
-        "deep tables",
-        "open tags",
-    ],
+    ids=["deep blocks", "deep inline", "entities", "comments", "deep data", "deep tables", "open tags"],
 )
 def test_a_hostile_page_is_read_or_refused_in_words(hostile: bytes) -> None:
-    told = said_of(hostile)
+    try:
+        text = html_page(hostile, "text/html")["text"]
+    except NoArticle as refused:
+        text = str(refused)
 
-    assert "Deep down." in told or "Use the URL" in told or "MCP_CONFIG_PATH" in told
+    assert "Deep down." in text or "Use the URL" in text or "MCP_CONFIG_PATH" in text
 
 
 def test_a_row_of_comments_before_a_text_can_be_read_in_one_way_only() -> None:

@@ -154,9 +154,17 @@ async def test_each_site_on_the_way_is_asked_for_its_own_rules(site: WebPages) -
         assert other.requests == ["/robots.txt", "/robots.txt", "/status/404"]
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 410])
-async def test_a_site_whose_rules_are_not_there_has_none(site: WebPages, status: int) -> None:
-    site.answers["/robots.txt"] = Answer(b"User-agent: *\nDisallow: /", TEXT, status=status)
+@pytest.mark.parametrize(
+    "rules",
+    [
+        *(Answer(b"User-agent: *\nDisallow: /", TEXT, status=status) for status in (401, 403, 404, 410)),
+        Answer(headers={"location": "/robots.txt"}, status=302),
+        Answer(b"<html><body>Welcome! Disallow nothing: /", HTML),
+    ],
+    ids=["401", "403", "404", "410", "endless redirect", "web page"],
+)
+async def test_a_robots_txt_that_is_absent_or_no_list_of_rules_forbids_nothing(site: WebPages, rules: Answer) -> None:
+    site.answers["/robots.txt"] = rules
 
     await is_asked_for(f"{site.url}/status/404")
 
@@ -166,18 +174,6 @@ async def test_a_site_whose_rules_cannot_be_read_now_is_left_alone(site: WebPage
 
     assert "robots.txt" in await refusal(site.page("letter.txt"))
     assert site.requests == ["/robots.txt"]
-
-
-async def test_rules_that_redirect_for_ever_are_none(site: WebPages) -> None:
-    site.answers["/robots.txt"] = Answer(headers={"location": "/robots.txt"}, status=302)
-
-    await is_asked_for(f"{site.url}/status/404")
-
-
-async def test_rules_that_are_a_web_page_forbid_nothing(site: WebPages) -> None:
-    site.answers["/robots.txt"] = Answer(b"<html><body>Welcome! Disallow nothing: /", HTML)
-
-    await is_asked_for(f"{site.url}/status/404")
 
 
 @pytest.mark.requirement("W-09")
