@@ -77,13 +77,6 @@ def test_a_failure_is_relayed_and_never_told_as_done(text: str) -> None:
     assert sum(len(message.tool_calls) for message in messages if isinstance(message, AIMessage)) == 1
 
 
-def test_an_unknown_id_is_explained_in_the_words_of_the_tool() -> None:
-    assert _answer("Delete task 99") == (
-        "I could not delete the todo: There is no todo with the id 99. "
-        "Find the right id with list_todos or search_todos."
-    )
-
-
 def test_a_call_without_a_result_is_not_told_as_done() -> None:
     messages = [
         HumanMessage("Add a task to buy milk"),

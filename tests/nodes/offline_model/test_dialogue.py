@@ -1,7 +1,5 @@
 """Conversations: following up, answering questions, several requests in one message."""
 
-from typing import Any
-
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
@@ -10,7 +8,7 @@ from tests.nodes.offline_model.judging import calls_after_last_request, converse
 from tests.nodes.offline_model.requests import Call
 from tests.nodes.offline_model.todo_backend import seeded_backend
 
-SEARCH_BUY = ("search_todos", {"query": "buy"})
+WHOLE_LIST = ("list_todos", {"status": "all", "limit": 100})
 
 
 def _calls(*texts: str) -> tuple[Call, ...]:
@@ -21,37 +19,15 @@ def _answer(*texts: str) -> str:
     return converse(texts, seeded_backend().tools())[-1].text
 
 
-def test_a_thing_named_by_its_title_is_searched_before_it_is_deleted() -> None:
-    assert _calls("Delete the passport task") == (
-        ("search_todos", {"query": "passport"}),
-        ("delete_todo", {"id": 7}),
-    )
-
-
-def test_a_bare_number_goes_straight_to_the_tool() -> None:
-    assert _calls("delete task 7") == (("delete_todo", {"id": 7}),)
-
-
-def test_another_wording_of_a_title_is_found_in_the_whole_list() -> None:
-    assert _calls("I wrote the quarterly report summary, mark the quarterly report as done")[-1] == (
-        "update_todo",
-        {"id": 3, "status": "completed"},
-    )
-    assert _calls("delete the kitchn sink task")[-2:] == (
-        ("list_todos", {"status": "all", "limit": 100}),
-        ("delete_todo", {"id": 9}),
-    )
-
-
 def test_an_ambiguous_title_is_asked_about_and_nothing_is_changed() -> None:
     messages = converse(["Delete the buy task"], seeded_backend().tools())
 
-    assert calls_after_last_request(messages) == (SEARCH_BUY,)
+    assert calls_after_last_request(messages) == (("search_todos", {"query": "buy"}),)
     assert messages[-1].text.startswith("Which todo do you mean?\n- Buy milk (id 1)\n")
 
 
 @pytest.mark.parametrize(
-    ("reply", "wanted"),
+    ("reply", "ids"),
     [
         ("the milk one", [1]),
         ("Buy bread", [13]),
@@ -59,28 +35,17 @@ def test_an_ambiguous_title_is_asked_about_and_nothing_is_changed() -> None:
         ("the first one", [1]),
         ("the last", [13]),
         ("number 10", [10]),
+        ("all of them", [1, 10, 13]),
     ],
 )
-def test_a_reply_to_the_question_completes_the_request(reply: str, wanted: list[int]) -> None:
-    assert [call for call in _calls("Delete the buy task", reply) if call[0] == "delete_todo"] == [
-        ("delete_todo", {"id": number}) for number in wanted
-    ]
-
-
-def test_a_reply_may_name_all_candidates() -> None:
-    assert _calls("Delete the buy task", "all of them") == tuple(
-        ("delete_todo", {"id": number}) for number in (1, 10, 13)
-    )
+def test_a_reply_to_the_question_completes_the_request(reply: str, ids: list[int]) -> None:
+    assert _calls("Delete the buy task", reply) == tuple(("delete_todo", {"id": number}) for number in ids)
 
 
 @pytest.mark.parametrize("reply", ["no", "never mind", "cancel", "forget it"])
 def test_a_withdrawn_request_changes_nothing(reply: str) -> None:
     assert _calls("Delete the buy task", reply) == ()
     assert "leave everything" in _answer("Delete the buy task", reply)
-
-
-def test_a_new_request_takes_the_place_of_an_open_question() -> None:
-    assert _calls("Delete the buy task", "Add a task to buy butter") == (("create_todo", {"title": "Buy butter"}),)
 
 
 def test_half_of_the_words_are_not_enough_to_delete() -> None:
@@ -92,31 +57,51 @@ def test_half_of_the_words_are_not_enough_to_delete() -> None:
 
 
 def test_deleting_everything_needs_a_yes() -> None:
-    assert _calls("Delete all my tasks") == (("list_todos", {"status": "all", "limit": 100}),)
+    assert _calls("Delete all my tasks") == (WHOLE_LIST,)
     assert _answer("Delete all my tasks").startswith("Shall I delete all of these 13 todos?")
     assert _calls("Delete all my tasks", "yes") == tuple(("delete_todo", {"id": number}) for number in range(1, 14))
     assert _calls("Delete all my tasks", "no") == ()
 
 
-@pytest.mark.parametrize(
-    ("history", "text", "call"),
-    [
-        ("Add a task to buy eggs", "delete it", ("delete_todo", {"id": 14})),
-        ("Add a task to buy eggs", "make it high priority", ("update_todo", {"id": 14, "priority": "high"})),
-        ("Show my tasks", "mark the second one as done", ("update_todo", {"id": 2, "status": "completed"})),
-        ("Search for sink", "it's done", ("update_todo", {"id": 9, "status": "completed"})),
-        ("Show my active tasks", "and the completed ones?", ("list_todos", {"status": "completed"})),
-        ("Add a task to buy jam", "and one to buy butter", ("create_todo", {"title": "Buy butter"})),
-        ("Change the priority of task 4", "high", ("update_todo", {"id": 4, "priority": "high"})),
-        (
-            "Add a task",
-            "water the roses tomorrow",
-            ("create_todo", {"title": "Water the roses", "due_date": "2026-03-05"}),
-        ),
-    ],
-)
-def test_a_follow_up_means_what_was_spoken_of(history: str, text: str, call: tuple[str, dict[str, Any]]) -> None:
-    assert _calls(history, text) == (call,)
+DIALOGUES: list[tuple[list[str], list[Call]]] = [
+    (["Add a task to buy eggs", "delete it"], [("delete_todo", {"id": 14})]),
+    (["Add a task to buy eggs", "make it high priority"], [("update_todo", {"id": 14, "priority": "high"})]),
+    (["Show my tasks", "mark the second one as done"], [("update_todo", {"id": 2, "status": "completed"})]),
+    (["Search for sink", "it's done"], [("update_todo", {"id": 9, "status": "completed"})]),
+    (["Show my active tasks", "and the completed ones?"], [("list_todos", {"status": "completed"})]),
+    (["Add a task to buy jam", "and one to buy butter"], [("create_todo", {"title": "Buy butter"})]),
+    (["Change the priority of task 4", "high"], [("update_todo", {"id": 4, "priority": "high"})]),
+    (["Add a task", "water the roses"], [("create_todo", {"title": "Water the roses"})]),
+    (["Delete the buy task", "Add a task to buy butter"], [("create_todo", {"title": "Buy butter"})]),
+    (["Show my tasks", *["hello"] * 30, "Add a task to buy eggs", "delete it"], [("delete_todo", {"id": 14})]),
+    (["Delete the passport task"], [("search_todos", {"query": "passport"}), ("delete_todo", {"id": 7})]),
+    (
+        ["I wrote the quarterly report summary, mark the quarterly report as done"],
+        [("search_todos", {"query": "quarterly report"}), ("update_todo", {"id": 3, "status": "completed"})],
+    ),
+    (
+        ["delete the kitchn sink task"],
+        [("search_todos", {"query": "kitchn sink"}), WHOLE_LIST, ("delete_todo", {"id": 9})],
+    ),
+    (["Add the tag finance to task 5"], [WHOLE_LIST, ("update_todo", {"id": 5, "tags": ["home", "finance"]})]),
+    (
+        ["Add a task to call Ben and then mark it as done"],
+        [("create_todo", {"title": "Call Ben"}), ("update_todo", {"id": 14, "status": "completed"})],
+    ),
+    (
+        ["Mark the passport task as done and then show my active tasks"],
+        [
+            ("search_todos", {"query": "passport"}),
+            ("update_todo", {"id": 7, "status": "completed"}),
+            ("list_todos", {"status": "active"}),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("texts", "calls"), DIALOGUES, ids=[texts[-1] for texts, _ in DIALOGUES])
+def test_the_last_message_of_a_conversation_leads_to_these_calls(texts: list[str], calls: list[Call]) -> None:
+    assert _calls(*texts) == tuple(calls)
 
 
 def test_what_was_deleted_is_not_meant_by_it() -> None:
@@ -145,37 +130,12 @@ def test_a_listing_waits_for_the_change_before_it() -> None:
     assert "“Buy cheese” (id 14" in messages[-1].text.split("I found")[1]
 
 
-def test_a_later_clause_may_mean_what_an_earlier_one_made() -> None:
-    assert _calls("Add a task to call Ben and then mark it as done")[-1] == (
-        "update_todo",
-        {"id": 14, "status": "completed"},
-    )
-
-
 def test_many_requests_of_one_message_are_all_made() -> None:
     titles = [f"Buy part {number}" for number in range(1, 31)]
 
     messages = converse(["Add these tasks: " + ", ".join(titles)], seeded_backend().tools())
 
     assert [arguments["title"] for _, arguments in calls_after_last_request(messages)] == titles
-
-
-def test_tags_are_added_to_those_a_todo_has() -> None:
-    assert _calls("Add the tag finance to task 5")[-1] == ("update_todo", {"id": 5, "tags": ["home", "finance"]})
-
-
-def test_a_long_conversation_is_read_from_its_end() -> None:
-    texts = ["Show my tasks", *["hello"] * 30, "Add a task to buy eggs", "delete it"]
-
-    assert _calls(*texts) == (("delete_todo", {"id": 14}),)
-
-
-def test_a_listing_waits_for_a_change_whose_thing_must_be_found_first() -> None:
-    assert [name for name, _ in _calls("Mark the passport task as done and then show my active tasks")] == [
-        "search_todos",
-        "update_todo",
-        "list_todos",
-    ]
 
 
 def test_a_call_that_somebody_edited_is_not_asked_for_again() -> None:

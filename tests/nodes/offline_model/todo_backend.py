@@ -38,8 +38,8 @@ class TodoBackend:
     down: bool = False
 
     def create_todo(self, title: str, **fields: Any) -> dict[str, Any]:
-        empty = {"description": None, "status": "active", "priority": "medium", "due_date": None, "tags": []}
-        todo = {"id": self.next_id, "title": title, **empty, **fields}
+        todo: dict[str, Any] = {"id": self.next_id, "title": title, "description": None, "status": "active"}
+        todo |= {"priority": "medium", "due_date": None, "tags": [], **fields}
         self.todos[self.next_id] = todo
         self.next_id += 1
         return _success(todo)

@@ -11,7 +11,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", EncodingWarning)
     from toolweave.nodes.script.page_reader import NoArticle, read_article
 
-__all__ = ["NoArticle", "articles", "html_page", "left_out", "page_of", "read_article", "standing_around"]
+__all__ = ["NoArticle", "articles", "html_page", "left_out", "page_of", "plain", "read_article", "standing_around"]
 
 _MARKS = re.compile(r"[*`]")
 
@@ -36,23 +36,20 @@ def html_page(html: str | bytes, content_type: str = "text/html; charset=utf-8")
 
 def left_out(page: ArticlePage, name: str) -> list[str]:
     """List the sentences of the article that are not in the page; those of several lines are code, which is exact."""
-    said = _plain(page["text"])
+    whole = plain(page["text"])
     return [
         text
         for text in truth_of(name)["article"]
-        if (text not in page["text"] if "\n" in text else _plain(text) not in said)
+        if (text not in page["text"] if "\n" in text else plain(text) not in whole)
     ]
 
 
 def standing_around(page: ArticlePage, name: str) -> list[str]:
     """List what is in the page and belongs to the navigation, to advertisements or to other articles."""
-    return _held(page, truth_of(name)["navigation"])
+    text = f"{page['title']} {plain(page['text'])}"
+    return [link for link in truth_of(name)["navigation"] if plain(link) in text]
 
 
-def _held(page: ArticlePage, texts: list[str]) -> list[str]:
-    said = f"{page['title']} {_plain(page['text'])}"
-    return [text for text in texts if _plain(text) in said]
-
-
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return a text without marks, on one line."""
     return " ".join(_MARKS.sub("", text).split())

@@ -1,14 +1,11 @@
 """Have the offline model write scripts of pages through the write and validate nodes, and look at what it wrote."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from tests.nodes.script.writing import writing_graph
 from toolweave.nodes.offline_model.model import OfflineChatModel
 from toolweave.nodes.script.page import ArticlePage
-
-_MARKS = re.compile(r"[*`]")
 
 
 @dataclass
@@ -32,11 +29,6 @@ async def written_of(page: ArticlePage, settings: dict[str, Any] | None = None) 
     """Write a script of a page."""
     state = await writing_graph(OfflineChatModel()).ainvoke({"page": page, "settings": settings})
     return Written(state["script"], state["metadata"]["usage"]["calls"])
-
-
-def plain(text: str) -> str:
-    """Give a text without marks, on one line."""
-    return " ".join(_MARKS.sub("", text).split())
 
 
 def in_order(said: list[str], article: list[str]) -> bool:

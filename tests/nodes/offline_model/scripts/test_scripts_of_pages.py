@@ -3,8 +3,8 @@
 import pytest
 
 from tests.fixtures.web_pages import WebPages, truth_of
-from tests.nodes.offline_model.scripts.asking import Written, in_order, plain, written_of
-from tests.nodes.script.reading import articles, page_of
+from tests.nodes.offline_model.scripts.asking import Written, in_order, written_of
+from tests.nodes.script.reading import articles, page_of, plain
 from toolweave.config.script_job import ScriptJob
 from toolweave.config.settings import load_settings
 from toolweave.graphs.script_writer import build_script_writer
