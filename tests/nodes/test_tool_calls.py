@@ -1,17 +1,10 @@
 """The dialogue as the model gets it, and the calls read out of it."""
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call
 
 from tests.fixtures.scripted_model import calling
 from toolweave.nodes.tool_calls import UNKNOWN_OUTCOME, prompt_messages, requested_calls, with_unique_call_ids
-
-
-def test_the_system_prompt_comes_first_and_only_when_there_is_one() -> None:
-    messages: list[AnyMessage] = [HumanMessage("hi")]
-
-    assert prompt_messages("be brief", messages) == [SystemMessage("be brief"), HumanMessage("hi")]
-    assert prompt_messages(None, messages) == messages
 
 
 def test_a_call_left_without_a_result_is_answered_with_unknown_outcome() -> None:

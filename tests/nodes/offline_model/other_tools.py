@@ -53,30 +53,6 @@ def send_email(to: str, subject: str, body: str) -> str:
     return f"sent to {to}"
 
 
-@tool
-def search_files(pattern: str, directory: str, content: bool = False) -> list[str]:
-    """Search for files whose names (or contents) match a pattern below a directory."""
-    return [f"{directory}/a.py"]
-
-
-@tool
-def set_lights(room: str, on: bool) -> str:
-    """Switch the lights of a room on or off."""
-    return f"{room}: {'on' if on else 'off'}"
-
-
-@tool
-def translate_text(text: str, target_language: str) -> str:
-    """Translate a text into another language."""
-    return f"{text} in {target_language}"
-
-
-@tool
-def roll_dice(count: int = 1) -> str:
-    """Roll dice and return what they show."""
-    return " ".join("3" for _ in range(count))
-
-
 OTHER_TOOLS: list[BaseTool] = [
     get_current_time,
     read_file,
@@ -86,8 +62,4 @@ OTHER_TOOLS: list[BaseTool] = [
     get_weather,
     add_numbers,
     send_email,
-    search_files,
-    set_lights,
-    translate_text,
-    roll_dice,
 ]

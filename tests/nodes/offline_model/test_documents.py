@@ -26,10 +26,6 @@ def test_json_between_tags_is_told_in_plain_words() -> None:
         assert _told(frame.replace("{}", json.dumps(PRODUCT, indent=indent))) == TOLD
 
 
-def test_a_list_is_counted_and_told_line_by_line() -> None:
-    assert _told('<api_answer>\n[{"id": 1}, {"id": 2}]\n</api_answer>') == "I found 2 results:\n- id 1\n- id 2"
-
-
 def test_what_the_user_asked_is_not_taken_for_the_answer() -> None:
     message = 'I asked:\n{"id": 1}\n<api_answer>\n\n<api_answer status="200">\n{"id": 2}\n</api_answer>'
 

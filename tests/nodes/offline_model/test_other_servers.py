@@ -1,4 +1,4 @@
-"""Tools as other MCP servers name and describe them: notes, calendars, files, repositories, shops."""
+"""Tools as other MCP servers name and describe them: notes, calendars, files, shops."""
 
 from typing import Any
 
@@ -11,7 +11,6 @@ WHOLE = {"type": "integer"}
 DAY = {"type": "string", "format": "date"}
 MOMENT = {"type": "string", "format": "date-time"}
 TEXTS = {"type": "array", "items": TEXT}
-STATE = {"type": "string", "enum": ["open", "closed", "all"]}
 
 
 def _tool(
@@ -36,12 +35,6 @@ SERVERS = {
         _tool("list_events", "List events in a time range.", {}, {"from_date": DAY, "to_date": DAY}),
         _tool("delete_event", "Delete an event.", {"event_id": WHOLE}),
     ],
-    "repositories": [
-        _tool("create_issue", "Create an issue in a repository.", {"owner": TEXT, "repo": TEXT, "title": TEXT}),
-        _tool("list_issues", "List the issues of a repository.", {"owner": TEXT, "repo": TEXT}, {"state": STATE}),
-        _tool("get_file_contents", "Get the contents of a file.", {"owner": TEXT, "repo": TEXT, "path": TEXT}),
-        _tool("search_repositories", "Search for repositories.", {"query": TEXT}, {"page": WHOLE}),
-    ],
     "files": [
         _tool("filesystem_read_text_file", "Read a text file.", {"path": TEXT}, {"head": WHOLE}),
         _tool("filesystem_write_file", "Create a new file or overwrite one.", {"path": TEXT, "content": TEXT}),
@@ -49,14 +42,6 @@ SERVERS = {
         _tool("filesystem_create_directory", "Create a directory.", {"path": TEXT}),
         _tool("filesystem_move_file", "Move or rename files.", {"source": TEXT, "destination": TEXT}),
         _tool("filesystem_search_files", "Search for files.", {"path": TEXT, "pattern": TEXT}),
-    ],
-    "memory": [
-        _tool("memory_search_nodes", "Search for nodes in the knowledge graph.", {"query": TEXT}),
-        _tool("memory_read_graph", "Read the entire knowledge graph.", {}),
-    ],
-    "git": [
-        _tool("git_log", "Shows the commit logs.", {"repo_path": TEXT}, {"max_count": WHOLE}),
-        _tool("git_status", "Shows the working tree status.", {"repo_path": TEXT}),
     ],
     "core": [
         _tool("execute_job", "Start a job at an endpoint.", {"endpoint": TEXT}, {"params": {"type": "object"}}),
@@ -109,7 +94,6 @@ SERVERS = {
             {"from_date": "2026-03-01", "to_date": "2026-03-10"},
         ),
         ("calendar", "delete event 5", "delete_event", {"event_id": 5}),
-        ("repositories", "search repositories for langgraph", "search_repositories", {"query": "langgraph"}),
         ("files", "read /srv/a.txt", "filesystem_read_text_file", {"path": "/srv/a.txt"}),
         (
             "files",
@@ -126,11 +110,6 @@ SERVERS = {
             {"source": "/srv/a.txt", "destination": "/srv/b.txt"},
         ),
         ("files", "find *.py files in /srv", "filesystem_search_files", {"path": "/srv", "pattern": "*.py"}),
-        ("memory", "show the knowledge graph", "memory_read_graph", {}),
-        ("memory", "search the knowledge graph for Alice", "memory_search_nodes", {"query": "Alice"}),
-        ("git", "git log of /srv/repo", "git_log", {"repo_path": "/srv/repo"}),
-        ("git", "what is the status of the repository at /srv/repo?", "git_status", {"repo_path": "/srv/repo"}),
-        ("git", "show the last 5 commits in /srv/repo", "git_log", {"repo_path": "/srv/repo", "max_count": 5}),
         ("core", "run the job at https://x.example/jobs", "execute_job", {"endpoint": "https://x.example/jobs"}),
         (
             "core",

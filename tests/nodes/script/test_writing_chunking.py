@@ -91,17 +91,6 @@ def test_a_long_paragraph_is_divided_between_sentences_in_any_script() -> None:
         assert all(block.text.endswith(sentence) for part in parts for block in part)
 
 
-@pytest.mark.parametrize("character", ["x", "字", "🙂", "é"])
-def test_a_text_with_no_place_to_cut_is_cut_all_the_same(character: str) -> None:
-    text = character * 9_000
-
-    parts = split_into_parts([Block("Heading", text)], 500)
-
-    assert len(parts) > 1
-    assert all(estimate_tokens(part) <= 500 for part in parts)
-    assert _joined([block for part in parts for block in part]) == [("Heading", text)]
-
-
 def test_a_heading_that_is_none_is_told_whole_in_the_text() -> None:
     block = make_block("word " * 1_000, "Text.")
 

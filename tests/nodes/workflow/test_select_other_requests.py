@@ -31,14 +31,10 @@ async def test_a_request_that_the_model_writes_along_is_compared_and_ours_is_tak
 DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
     "method": ({"method": "DELETE"}, "method must be GET, not DELETE"),
     "host": ({"url": "http://evil.example/orders/A-1001"}, "not http://evil.example"),
-    "port": ({"url": "http://127.0.0.1:1/orders/A-1001"}, "not http://127.0.0.1:1"),
-    "user in the url": ({"url": "http://me:pw@127.0.0.1/orders/A-1001"}, "url cannot be used"),
     "path": ({"url": "/orders/A-1002"}, "url must be"),
-    "dot segments": ({"url": "/orders/../products/1"}, "url"),
     "encoded dots": ({"url": "/orders/%2e%2e/products/1"}, "url"),
     "line break": ({"url": "/orders/A-1001\r\nX-Evil: 1"}, "url cannot be used"),
     "query": ({"query": {"all": "1"}}, "all"),
-    "query in the url": ({"url": "/orders/A-1001?all=1"}, "all"),
     "body": ({"body": {"status": "paid"}}, "body"),
 }
 
