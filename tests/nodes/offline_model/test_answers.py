@@ -14,7 +14,7 @@ from tests.nodes.offline_model.todo_backend import TodoBackend, seeded_backend
 SMALL_TALK = ("hello", "thanks!", "how are you?", "what can you do?", "Why is the sky blue?", "", "👍", "Wie geht's?")
 
 
-def _told(
+def _answer_to_result(
     name: str, arguments: dict[str, Any], content: str | list[str | dict[str, Any]], *, failed: bool = False
 ) -> str:
     """Let the model tell one result of a call, without any tool bound."""
@@ -90,7 +90,7 @@ def test_a_call_without_a_result_is_not_told_as_done() -> None:
     assert "I do not know whether it was done" in answer.text
 
 
-def test_one_good_and_one_bad_result_are_both_told() -> None:
+def test_the_answer_reports_a_good_and_a_bad_result() -> None:
     assert _answer("Delete task 3 and delete task 99").split("\n\n") == [
         "Deleted the todo “Write quarterly report” (id 3).",
         (
@@ -101,7 +101,7 @@ def test_one_good_and_one_bad_result_are_both_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "answer"),
     [
         ("plain words", "plain words"),
         ([{"type": "text", "text": "first"}, {"type": "text", "text": "second"}], "first\nsecond"),
@@ -114,8 +114,8 @@ def test_one_good_and_one_bad_result_are_both_told() -> None:
         (json.dumps({"status": "success", "data": {"ok": True}}), "yes"),
     ],
 )
-def test_any_form_of_a_result_is_told_in_plain_words(content: str | list[str | dict[str, Any]], told: str) -> None:
-    assert _told("measure", {}, content) == told
+def test_any_form_of_a_result_is_told_in_plain_words(content: str | list[str | dict[str, Any]], answer: str) -> None:
+    assert _answer_to_result("measure", {}, content) == answer
 
 
 @pytest.mark.parametrize(
@@ -126,13 +126,13 @@ def test_any_form_of_a_result_is_told_in_plain_words(content: str | list[str | d
     ],
 )
 def test_an_error_is_recognised(content: str, failed: bool) -> None:
-    assert _told("read_file", {"path": "x"}, content, failed=failed) == (
+    assert _answer_to_result("read_file", {"path": "x"}, content, failed=failed) == (
         "I could not get an answer from read_file: No such file."
     )
 
 
-def test_a_huge_result_is_cut_and_its_length_told() -> None:
-    answer = _told("fetch", {"url": "https://example.com"}, "word " * 200_000)
+def test_a_huge_result_is_cut_and_its_length_reported() -> None:
+    answer = _answer_to_result("fetch", {"url": "https://example.com"}, "word " * 200_000)
 
     assert len(answer) < 5000
     assert answer.endswith(("(1000000 characters in all)", "(999999 characters in all)"))
@@ -141,7 +141,7 @@ def test_a_huge_result_is_cut_and_its_length_told() -> None:
 def test_a_long_list_is_cut_and_the_rest_counted() -> None:
     data = [{"id": number, "title": f"Todo {number}"} for number in range(80)]
 
-    answer = _told("list_todos", {}, json.dumps({"status": "success", "data": data}))
+    answer = _answer_to_result("list_todos", {}, json.dumps({"status": "success", "data": data}))
 
     assert answer.startswith("I found 80 todos:\n- “Todo 0” (id 0)\n")
     assert answer.endswith("- “Todo 49” (id 49)\n… and 30 more.")

@@ -1,23 +1,18 @@
-"""Putting an API's answer into words: the answer is data, whatever it says (W-07, W-10)."""
+"""Putting an API's answer into words: the answer is data, whatever it says (W-07)."""
 
 import re
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessageChunk
-from langchain_core.runnables import RunnableConfig
-from langgraph.graph import END, START, StateGraph
-from typing_extensions import TypedDict
 
 from tests.fixtures.openai_wire import WireTurn
 from tests.nodes.model_at import USAGE, saying
-from tests.nodes.workflow.selecting import Endpoint, after_call, brief, choosing, select
+from tests.nodes.workflow.selecting import Endpoint, after_call, brief, choosing
 from toolweave.config.settings import load_settings
 from toolweave.errors import StageFailed
 from toolweave.invisible_text import visible_text
-from toolweave.nodes.chat_models import LazyChatModel, as_lazy_chat_model, build_chat_model
+from toolweave.nodes.chat_models import LazyChatModel, build_chat_model
 from toolweave.nodes.workflow.prompts import WorkflowModel
-from toolweave.tool_config import ToolConfig
 
 
 def answered(body: Any, **more: Any) -> dict[str, Any]:
@@ -136,41 +131,3 @@ async def test_a_model_that_is_not_configured_is_a_failure_that_says_what_to_set
 
     with pytest.raises(StageFailed, match="TOOLWEAVE_MODEL"):
         await prompts.format(after_call(answered(1)), {})
-
-
-class _State(TypedDict):
-    text: str
-
-
-@pytest.mark.requirement("W-10")
-async def test_formatted_text_streams_as_messages_and_selections_do_not(endpoint: Endpoint) -> None:
-    tool = ToolConfig.model_validate(
-        {
-            "tool_id": "ping",
-            "name": "Ping",
-            "description": "Pings.",
-            "api": {"base_url": "https://api.example", "path": "/ping", "method": "GET"},
-        }
-    )
-    endpoint.script(choosing(tool_id="ping", arguments={}), saying("It is up and running now."))
-    prompts = WorkflowModel(as_lazy_chat_model(endpoint.model))
-
-    async def choose(state: _State) -> dict[str, Any]:
-        await select(endpoint.model, [tool], state["text"])
-        return {}
-
-    async def write(state: _State, config: RunnableConfig) -> dict[str, Any]:
-        formatted = await prompts.format(after_call(answered(1)), config)
-        return {"text": formatted.message.text}
-
-    graph = StateGraph(_State)
-    graph.add_node("choose", choose)
-    graph.add_node("write", write)
-    graph.add_edge(START, "choose")
-    graph.add_edge("choose", "write")
-    graph.add_edge("write", END)
-    parts: list[Any] = [part async for part in graph.compile().astream({"text": "Up?"}, stream_mode="messages")]
-
-    pieces = [piece for piece, _ in parts]
-    assert all(isinstance(piece, AIMessageChunk) and not piece.tool_call_chunks for piece in pieces)
-    assert "".join(piece.text for piece in pieces) == "It is up and running now."
