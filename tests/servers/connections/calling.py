@@ -1,28 +1,18 @@
 """Set up what the tests of callers share: who calls, as whom, and what the server saw."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 from mcp.types import CallToolResult
 
 from tests.fixtures.caller_recorder import seen_in
-from tests.servers.connections.peers import BOUND_S, QUICK, text_of
-from toolweave.config.mcp import McpServerConfig
+from tests.servers.connections.peers import BOUND_S, text_of
 from toolweave.servers.connections.callers import CallerSessions
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
-from toolweave.servers.connections.status import Timing
+from toolweave.servers.connections.plane import ToolPlane
 
 TOKEN = {"Authorization": "Bearer {user:github_token}"}
-
-
-@asynccontextmanager
-async def plane_of(*configs: McpServerConfig, timing: Timing = QUICK, **options: Any) -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane(configs, timing=timing, **options) as plane:
-        await plane.wait_for_servers()
-        yield plane
 
 
 def user(name: str, **members: Any) -> dict[str, Any]:

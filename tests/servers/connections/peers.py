@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -17,7 +17,9 @@ from tests.fixtures.mcp_server import HttpMcpServer, http_mcp_server
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.plane import ToolPlane
+from toolweave.servers.connections.observability import CallRecord, Outcome
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.status import ServerState, Timing
 
 T = TypeVar("T")
@@ -65,6 +67,14 @@ async def misbehaving_http(
     args = (MISBEHAVING, "--transport", transport, "--port", "{port}", *(["--behave", *behave] if behave else []))
     async with http_mcp_server(*args, name=name, transport=transport) as server:
         yield server
+
+
+@asynccontextmanager
+async def plane_of(*configs: McpServerConfig, timing: Timing = QUICK, **options: Any) -> AsyncIterator[ToolPlane]:
+    """Open a plane, and wait until each of its servers is ready or has failed to connect."""
+    async with open_tool_plane(configs, timing=timing, **options) as plane:
+        await plane.wait_for_servers()
+        yield plane
 
 
 def connection(plane: ToolPlane, name: str = "peer") -> ServerConnection:
@@ -140,6 +150,15 @@ async def ended(pid: int) -> None:
 
 def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  one call sees one moment
+
+
+def call_record(
+    tool: str = "echo", outcome: Outcome = "ok", *, content: Sequence[dict[str, Any]] = (), **facts: Any
+) -> CallRecord:
+    """Build what an observer gets for a call whose result has this content."""
+    result = CallToolResult.model_validate({"content": content})
+    given: dict[str, Any] = {"arguments": {}, "context": CallContext(), "redaction": Redaction(misbehaving()), **facts}
+    return CallRecord(server="peer", tool=tool, outcome=outcome, result=result, **given)
 
 
 @contextmanager

@@ -16,25 +16,32 @@ from typing import Any
 import pytest
 from loguru import logger
 
-from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, log_records, misbehaving, overdue, until
+from tests.servers.connections.peers import (
+    BOUND_S,
+    LIMIT_S,
+    call_record,
+    log_records,
+    misbehaving,
+    overdue,
+    plane_of,
+    until,
+)
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings
 from toolweave.servers.connections import observability
 from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.observability import MAX_CONTENT_BYTES, LogMode, open_call_log
-from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.plane import ToolPlane
 
-WHO = CallContext(
-    thread_id="thread-1", run_id="run-1", user_id="user-1", tool_call_id="call-1", correlation_id="correlation-1"
-)
-IDS = {
+IDS: dict[str, Any] = {
     "thread_id": "thread-1",
     "run_id": "run-1",
     "user_id": "user-1",
     "tool_call_id": "call-1",
     "correlation_id": "correlation-1",
 }
+WHO = CallContext(**IDS)
 
 
 @asynccontextmanager
@@ -42,9 +49,8 @@ async def logged(folder: Path, *servers: McpServerConfig, mode: LogMode = "full"
     """Open a plane that writes its log below `folder`; its servers are ready."""
     async with (
         open_call_log(folder, mode) as observers,
-        open_tool_plane(servers or [misbehaving()], timing=QUICK, observers=observers) as plane,
+        plane_of(*(servers or [misbehaving()]), observers=observers) as plane,
     ):
-        await plane.wait_for_servers()
         yield plane
 
 
@@ -62,6 +68,13 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line)["record"]["extra"] for line in log_file(folder).read_text(encoding="utf-8").splitlines()]
 
 
+async def calls_until_logged(folder: Path, plane: ToolPlane) -> None:
+    """Call until a line is in the file, bounded: the plane checks from time to time whether it can write."""
+    async with asyncio.timeout(BOUND_S):
+        while not log_file(folder).is_file() or not lines(folder):
+            await called(plane, "echo")
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "outcome", "said"),
     [
@@ -71,6 +84,8 @@ def lines(folder: Path) -> list[dict[str, Any]]:
         ("garbage", {}, "timeout", "took longer than"),
         ("wrong_shape", {}, "protocol", "could not be understood"),
         ("crash", {}, "transport", "broke before it answered"),
+        ("image", {}, "ok", "[image]\nand text"),
+        ("structured", {}, "ok", '{"total": 3}'),
     ],
 )
 @pytest.mark.requirement("T-03")
@@ -154,7 +169,7 @@ async def test_arguments_and_answers_are_cut_at_two_kilobytes_with_a_sign(tmp_pa
 
 async def test_an_answer_of_twenty_megabytes_does_not_hold_up_the_log(tmp_path: Path) -> None:
     block = [{"type": "text", "text": "password: hunter2 " * 1_200_000}]
-    record = _record_of(block)
+    record = call_record(content=block)
     async with open_call_log(tmp_path, "full") as (observe,):
         for _ in range(100):
             observe(record)
@@ -165,18 +180,13 @@ async def test_an_answer_of_twenty_megabytes_does_not_hold_up_the_log(tmp_path: 
 
 async def test_text_that_is_no_unicode_and_control_characters_make_no_line_unreadable(tmp_path: Path) -> None:
     async with open_call_log(tmp_path, "full") as (observe,):
-        observe(_record_of([{"type": "text", "text": "a\ud800b\n\x00\x1b[1m\u2028{}"}], note="\udfff"))
-        observe(_record_of([]))
+        observe(
+            call_record(
+                content=[{"type": "text", "text": "a\ud800b\n\x00\x1b[1m\u2028{}"}], arguments={"note": "\udfff"}
+            )
+        )
+        observe(call_record(content=[]))
     assert len(lines(tmp_path)) == 2
-
-
-async def test_images_and_files_are_named_and_not_written(tmp_path: Path) -> None:
-    async with logged(tmp_path) as plane:
-        await called(plane, "image")
-        await called(plane, "structured")
-    image, structured = lines(tmp_path)
-    assert image["response"] == "[image]\nand text"
-    assert structured["response"] == '{"total": 3}'
 
 
 async def test_the_mode_ids_leaves_contents_out_and_the_mode_off_everything(tmp_path: Path) -> None:
@@ -201,58 +211,43 @@ async def test_no_other_sink_shows_the_lines_and_setting_up_the_log_anew_does_no
     assert [record["message"] for record in others if record["message"].startswith("MCP call")] != []
 
 
-async def test_two_planes_write_their_own_calls_into_one_file(tmp_path: Path) -> None:
-    async with logged(tmp_path) as first, logged(tmp_path) as second:
+async def test_two_planes_write_their_own_calls_into_one_file_that_only_its_owner_reads(tmp_path: Path) -> None:
+    folder = tmp_path / "{data}"
+    async with logged(folder) as first, logged(folder) as second:
         await called(first, "echo")
         await called(second, "echo")
-    written = lines(tmp_path)
-    assert len(written) == 2
-    assert written[0]["plane"] != written[1]["plane"]
-
-
-async def test_folder_and_file_are_for_their_owner_alone(tmp_path: Path) -> None:
-    async with logged(tmp_path / "{data}") as plane:
-        await called(plane, "echo")
-    path = log_file(tmp_path / "{data}")
+    [one, other] = lines(folder)
+    assert one["plane"] != other["plane"]
+    path = log_file(folder)
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def has_lines(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
-
-
-async def calls_until(path: Path, plane: ToolPlane) -> None:
-    """Call until a line is in the file, bounded: whether it can be written is looked at from time to time."""
-    async with asyncio.timeout(BOUND_S):
-        while not has_lines(path):
-            await called(plane, "echo")
-
-
-async def test_a_folder_that_cannot_be_made_is_warned_about_once_and_calls_go_on(tmp_path: Path) -> None:
-    (tmp_path / "logs").write_text("a file is in the way", encoding="utf-8")
+@pytest.mark.parametrize(
+    ("obstacle", "reason"),
+    [
+        pytest.param("file", "Not a directory", id="the-folder-cannot-be-made"),
+        pytest.param("full-disk", "No space left", id="the-disk-is-full"),
+    ],
+)
+async def test_a_log_that_cannot_be_written_is_warned_about_once_and_calls_go_on(
+    tmp_path: Path, obstacle: str, reason: str
+) -> None:
+    blocked = tmp_path / "logs" if obstacle == "file" else log_file(tmp_path)
+    if obstacle == "file":
+        blocked.write_text("a file is in the way", encoding="utf-8")
+    else:
+        blocked.parent.mkdir()
+        blocked.symlink_to("/dev/full")
     with log_records() as records:
         async with logged(tmp_path) as plane:
             await called(plane, "echo")
             await called(plane, "echo")
             assert plane.metrics.for_server("peer").tools["echo"].outcomes["ok"] == 2
-            (tmp_path / "logs").unlink()
-            await calls_until(log_file(tmp_path), plane)
-    assert len([record for record in records if "cannot be written" in record["message"]]) == 1
+            blocked.unlink()
+            await calls_until_logged(tmp_path, plane)
+    [warning] = [record["message"] for record in records if "cannot be written" in record["message"]]
+    assert reason in warning
     assert len(lines(tmp_path)) == 1
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
-async def test_a_full_disk_is_warned_about_once_and_calls_go_on(tmp_path: Path) -> None:
-    log_file(tmp_path).parent.mkdir()
-    log_file(tmp_path).symlink_to("/dev/full")
-    with log_records() as records:
-        async with logged(tmp_path) as plane:
-            await called(plane, "echo")
-            await called(plane, "echo")
-            log_file(tmp_path).unlink()
-            await calls_until(log_file(tmp_path), plane)
-    (warning,) = [record["message"] for record in records if "cannot be written" in record["message"]]
-    assert "No space left" in warning
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes have one size here")
@@ -276,7 +271,7 @@ async def test_a_file_that_somebody_moved_away_is_made_again(tmp_path: Path) -> 
     async with logged(tmp_path) as plane:
         await called(plane, "echo", n=1)
         log_file(tmp_path).rename(tmp_path / "moved")
-        await calls_until(log_file(tmp_path), plane)
+        await calls_until_logged(tmp_path, plane)
     assert lines(tmp_path)[0]["arguments"] == "{}"
     assert '{\\"n\\": 1}' in (tmp_path / "moved").read_text(encoding="utf-8")
 
@@ -297,11 +292,11 @@ async def test_the_file_is_rotated_and_only_the_newest_are_kept(
     async with open_call_log(tmp_path, "full") as (observe,), asyncio.timeout(BOUND_S):
         while len(files) <= observability.MAX_ROTATED_FILES:
             for _ in range(6):
-                observe(_record_of([{"type": "text", "text": "x" * 1_000}]))
+                observe(call_record(content=[{"type": "text", "text": "x" * 1_000}]))
             await asyncio.sleep(0)
             files = list(log_file(tmp_path).parent.iterdir())
         for _ in range(600):
-            observe(_record_of([{"type": "text", "text": "x" * 1_000}]))
+            observe(call_record(content=[{"type": "text", "text": "x" * 1_000}]))
             await asyncio.sleep(0)
     names = {"mcp.jsonl", *(f"mcp.jsonl.{number}" for number in range(1, observability.MAX_ROTATED_FILES + 1))}
     assert {path.name for path in log_file(tmp_path).parent.iterdir()} == names
@@ -334,20 +329,3 @@ asyncio.run(main())
     )
     assert ended.returncode == -9, ended.stderr
     assert [json.loads(line["arguments"])["n"] for line in lines(tmp_path)] == list(range(20))
-
-
-def _record_of(content: list[dict[str, Any]], **arguments: Any) -> Any:
-    from mcp.types import CallToolResult
-
-    from toolweave.servers.connections.observability import CallRecord
-    from toolweave.servers.connections.redaction import Redaction
-
-    return CallRecord(
-        server="peer",
-        tool="echo",
-        arguments=arguments,
-        context=CallContext(),
-        redaction=Redaction(misbehaving()),
-        outcome="ok",
-        result=CallToolResult.model_validate({"content": content}),
-    )

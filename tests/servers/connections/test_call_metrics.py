@@ -2,11 +2,18 @@
 
 import asyncio
 import threading
-from typing import Any
 
 from tests.fixtures.loop_clock import pass_time
-from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, call, compile_checks, misbehaving, text_of
-from toolweave.servers.connections.context import CallContext
+from tests.servers.connections.peers import (
+    BOUND_S,
+    LIMIT_S,
+    QUICK,
+    call,
+    call_record,
+    compile_checks,
+    misbehaving,
+    text_of,
+)
 from toolweave.servers.connections.observability import (
     LATENCY_BUCKETS_S,
     MAX_ERRORS,
@@ -17,25 +24,8 @@ from toolweave.servers.connections.observability import (
     CallMetrics,
     CallRecord,
     LatencyMs,
-    Outcome,
 )
 from toolweave.servers.connections.plane import open_tool_plane
-from toolweave.servers.connections.redaction import Redaction
-
-REDACTION = Redaction(misbehaving())
-
-
-def record(tool: str = "echo", outcome: Outcome = "ok", **given: Any) -> CallRecord:
-    facts: dict[str, Any] = {"duration_ms": 1.0, "attempts": 1, **given}
-    return CallRecord(
-        server="peer",
-        tool=tool,
-        outcome=outcome,
-        arguments={},
-        context=CallContext(),
-        redaction=REDACTION,
-        **facts,
-    )
 
 
 def counted(*records: CallRecord) -> CallMetrics:
@@ -76,25 +66,24 @@ async def test_calls_are_counted_by_tool_and_outcome_while_and_after_they_run() 
     ]
 
 
-def test_a_call_its_caller_gave_up_is_no_failure() -> None:
-    peer = counted(record(outcome="cancelled")).for_server("peer")
+def test_a_cancelled_call_is_no_failure_and_only_attempts_after_the_first_are_retries() -> None:
+    peer = counted(call_record(outcome="cancelled", attempts=0)).for_server("peer")
     assert (peer.tools["echo"].calls, peer.tools["echo"].failures, len(peer.errors)) == (1, 0, 0)
-
-
-def test_attempts_after_the_first_are_retries_and_a_call_that_never_left_has_none() -> None:
-    metrics = counted(
-        record(attempts=4, outcome="transport"), record(attempts=2), record(attempts=0, outcome="refused")
+    calls = (
+        call_record(attempts=4, outcome="transport"),
+        call_record(attempts=2),
+        call_record(attempts=0, outcome="refused"),
     )
-    assert metrics.for_server("peer").tools["echo"].retries == 4
+    assert counted(*calls).for_server("peer").tools["echo"].retries == 4
 
 
 def test_the_latency_is_that_of_the_newest_successful_calls() -> None:
-    assert counted(record(outcome="tool_error")).latency("peer") is None
-    metrics = counted(*(record(duration_ms=9_999.0) for _ in range(MAX_LATENCIES)))
+    assert counted(call_record(outcome="tool_error")).latency("peer") is None
+    metrics = counted(*(call_record(duration_ms=9_999.0) for _ in range(MAX_LATENCIES)))
     assert metrics.latency("peer") == LatencyMs(p50=9_999.0, p99=9_999.0)
     for number in range(MAX_LATENCIES):
-        metrics(record(duration_ms=float(number)))
-        metrics(record(duration_ms=70_000.0, outcome="timeout"))
+        metrics(call_record(duration_ms=float(number)))
+        metrics(call_record(duration_ms=70_000.0, outcome="timeout"))
     assert metrics.latency("peer") == LatencyMs(p50=255.0, p99=506.0)
     assert metrics.latency("other") is None
 
@@ -102,21 +91,25 @@ def test_the_latency_is_that_of_the_newest_successful_calls() -> None:
 def test_answered_calls_fall_into_the_bucket_of_their_time() -> None:
     times = {0.5: 0, 1.0: 0, 1.1: 1, 60_000.0: len(LATENCY_BUCKETS_S) - 1, 60_001.0: len(LATENCY_BUCKETS_S)}
     for duration_ms, bucket in times.items():
-        metrics = counted(record(duration_ms=duration_ms), record(duration_ms=1.0, outcome="timeout"))
+        metrics = counted(call_record(duration_ms=duration_ms), call_record(duration_ms=1.0, outcome="timeout"))
         tool = metrics.for_server("peer").tools["echo"]
         assert (tool.buckets.index(1), sum(tool.buckets), tool.seconds) == (bucket, 1, duration_ms / 1000)
 
 
 def test_names_without_end_are_counted_together_and_long_ones_cut() -> None:
-    metrics = counted(*(record(f"tool-{number}") for number in range(MAX_TOOL_NAMES + 5)), record("x" * 1_000_000))
+    metrics = counted(
+        *(call_record(f"tool-{number}") for number in range(MAX_TOOL_NAMES + 5)), call_record("x" * 1_000_000)
+    )
     tools = metrics.for_server("peer").tools
     assert len(tools) == MAX_TOOL_NAMES + 1
     assert tools[OTHER_TOOLS].calls == 6
-    assert max(len(name) for name in counted(record("x" * 1_000_000)).for_server("peer").tools) == MAX_TOOL_NAME_CHARS
+    assert (
+        max(len(name) for name in counted(call_record("x" * 1_000_000)).for_server("peer").tools) == MAX_TOOL_NAME_CHARS
+    )
 
 
 def test_only_the_newest_errors_are_kept() -> None:
-    metrics = counted(*(record(outcome="timeout", reason=str(n)) for n in range(MAX_ERRORS + 3)))
+    metrics = counted(*(call_record(outcome="timeout", reason=str(n)) for n in range(MAX_ERRORS + 3)))
     errors = metrics.for_server("peer").errors
     assert [error["reason"] for error in errors] == [str(n) for n in range(3, MAX_ERRORS + 3)]
 
@@ -135,7 +128,7 @@ def test_figures_are_read_from_another_thread_while_calls_are_counted() -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     for number in range(5_000):
-        metrics(record(f"tool-{number % 300}", duration_ms=float(number)))
+        metrics(call_record(f"tool-{number % 300}", duration_ms=float(number)))
     done.set()
     watcher.join()
     assert read == sorted(read)

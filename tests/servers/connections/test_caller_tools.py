@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from tests.fixtures.caller_recorder import Recorder, caller_recorder, seen_in
-from tests.servers.connections.calling import TOKEN, call_as, plane_of, user
-from tests.servers.connections.peers import failure_kind, log_records
+from tests.servers.connections.calling import TOKEN, call_as, user
+from tests.servers.connections.peers import failure_kind, log_records, plane_of
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from tests.fixtures.caller_recorder import Recorder, caller_recorder
 from tests.fixtures.loop_clock import pass_time
 from tests.fixtures.mcp_server import http_mcp_server
-from tests.servers.connections.calling import TOKEN, call_as, eventually, plane_of, seen_as, sessions, user
+from tests.servers.connections.calling import TOKEN, call_as, eventually, seen_as, sessions, user
 from tests.servers.connections.peers import (
     BOUND_S,
     LIMIT_S,
@@ -21,6 +21,7 @@ from tests.servers.connections.peers import (
     connection,
     failure_kind,
     log_records,
+    plane_of,
     text_of,
     until,
 )
@@ -38,24 +39,12 @@ def recorder() -> Iterator[Recorder]:
         yield server
 
 
-async def test_each_user_is_called_for_with_their_own_token_over_their_own_session(recorder: Recorder) -> None:
-    async with plane_of(recorder.config(headers={**TOKEN, "X-Team": "blue"})) as plane:
-        seen = [await seen_as(plane, user(name)) for name in ("ada", "bob", "ada", "bob")]
-    assert [each["authorization"] for each in seen] == [
-        "Bearer token-of-ada",
-        "Bearer token-of-bob",
-        "Bearer token-of-ada",
-        "Bearer token-of-bob",
-    ]
-    assert seen[0]["session"] == seen[2]["session"] != seen[1]["session"] == seen[3]["session"]
-    assert {request.headers["x-team"] for request in recorder.requests} == {"blue"}
-
-
-async def test_fifty_users_at_once_never_share_a_session(recorder: Recorder) -> None:
+async def test_fifty_users_at_once_each_have_one_session_with_their_own_token(recorder: Recorder) -> None:
     names = [f"user-{number}" for number in range(50)]
     # Fifty sessions that open at once keep this machine too busy for quick pings.
     timing = replace(QUICK, remote_ping_interval_s=BOUND_S)
-    async with plane_of(recorder.config(headers=TOKEN, timeout_s=BOUND_S), timing=timing) as plane:
+    config = recorder.config(headers={**TOKEN, "X-Team": "blue"}, timeout_s=BOUND_S)
+    async with plane_of(config, timing=timing) as plane:
         await asyncio.gather(*(seen_as(plane, user(name)) for name in names for _ in range(3)))
         assert recorder.opened == 51, "one for each user, and one to look what the server has"
         owners: dict[str, set[str]] = {}
@@ -64,6 +53,7 @@ async def test_fifty_users_at_once_never_share_a_session(recorder: Recorder) -> 
         assert sorted(owner for (owner,) in owners.values()) == sorted(f"Bearer token-of-{name}" for name in names)
         assert all(recorder.sessions[session] in owner for session, owner in owners.items())
     assert recorder.sessions == {}, "the plane has closed them all"
+    assert {request.headers["x-team"] for request in recorder.requests} == {"blue"}
 
 
 async def test_a_default_is_used_for_callers_without_a_value_over_the_shared_session(recorder: Recorder) -> None:
@@ -84,19 +74,34 @@ async def test_a_server_without_templates_has_one_session_for_everybody(recorder
     assert seen[0] == seen[1] == {"authorization": "Bearer fixed", "tenant": None, "session": seen[0]["session"]}
 
 
-async def test_what_a_template_names_is_found_in_the_user_or_the_runs_configuration(recorder: Recorder) -> None:
-    headers = {"Authorization": "{user:accounts.github.token}", "X-Tenant": "{configurable:x-tenant}-{user:level:-0}"}
+OBJECT = SimpleNamespace(identity="ada", github_token="of-an-object", _secret="x")
+
+
+@pytest.mark.parametrize(
+    ("headers", "configurable", "expected"),
+    [
+        pytest.param(
+            {"Authorization": "{user:accounts.github.token}", "X-Tenant": "{configurable:x-tenant}-{user:level:-0}"},
+            user("ada", accounts={"github": {"token": "deep"}}, level=3) | {"x-tenant": "blue"},
+            ("deep", "blue-3"),
+            id="the-user-and-the-configuration-of-the-run",
+        ),
+        pytest.param(TOKEN, {"langgraph_auth_user": OBJECT}, ("Bearer of-an-object", None), id="an-object-as-the-user"),
+        pytest.param(
+            {"Authorization": "{user:github_token}", "X-Tenant": "{configurable:x-tenant:-}"},
+            user("ada", github_token=" clé \t"),
+            ("clé", None),
+            id="latin-letters-blanks-and-empty-values",
+        ),
+    ],
+)
+async def test_a_template_takes_its_values_from_the_caller(
+    recorder: Recorder, headers: dict[str, str], configurable: dict[str, Any], expected: tuple[str, str | None]
+) -> None:
     async with plane_of(recorder.config(headers=headers)) as plane:
-        known = user("ada", accounts={"github": {"token": "deep"}}, level=3) | {"x-tenant": "blue"}
-        seen = await seen_as(plane, known)
-    assert (seen["authorization"], seen["tenant"]) == ("deep", "blue-3")
-
-
-async def test_a_user_may_be_an_object_with_attributes_as_other_servers_have_it(recorder: Recorder) -> None:
-    async with plane_of(recorder.config(headers=TOKEN)) as plane:
-        ada = SimpleNamespace(identity="ada", github_token="of-an-object", _secret="x")
-        assert (await seen_as(plane, {"langgraph_auth_user": ada}))["authorization"] == "Bearer of-an-object"
-        assert recorder.calls[-1].meta["user_id"] == "ada"
+        seen = await seen_as(plane, configurable)
+    assert (seen["authorization"], seen["tenant"]) == expected
+    assert recorder.calls[-1].meta["user_id"] == "ada"
 
 
 @pytest.mark.parametrize("value", ["", None, True, ["a"], {"a": "b"}])
@@ -131,20 +136,6 @@ async def test_a_value_that_no_header_can_hold_is_refused_and_not_shown(recorder
         assert not (await call_as(plane, user("ada"))).isError
     assert "value for the header 'Authorization' of the server" in text_of(result)
     assert value not in text_of(result) + json.dumps([record["message"] for record in records])
-
-
-async def test_latin_letters_blanks_and_empty_values_are_sent_as_http_has_them(recorder: Recorder) -> None:
-    headers = {"Authorization": "{user:github_token}", "X-Tenant": "{configurable:x-tenant:-}"}
-    async with plane_of(recorder.config(headers=headers)) as plane:
-        seen = await seen_as(plane, user("ada", github_token=" clé \t"))
-    assert (seen["authorization"], seen["tenant"]) == ("clé", None)
-
-
-async def test_concurrent_first_calls_of_a_user_open_one_session(recorder: Recorder) -> None:
-    async with plane_of(recorder.config(headers=TOKEN)) as plane:
-        seen = await asyncio.gather(*(seen_as(plane, user("ada")) for _ in range(20)))
-        assert recorder.opened == 2
-    assert len({each["session"] for each in seen}) == 1
 
 
 async def test_a_refused_token_hurts_nobody_else_and_opens_no_breaker(recorder: Recorder) -> None:

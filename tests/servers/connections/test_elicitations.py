@@ -3,6 +3,8 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from mcp.shared.context import RequestContext
 from mcp.types import CallToolResult, ElicitRequestFormParams
 
 from tests.fixtures.mcp_server import http_mcp_server
-from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, log_records, overdue, talkative, text_of
+from tests.servers.connections.faulty import TRANSPORTS
+from tests.servers.connections.peers import BOUND_S, LIMIT_S, QUICK, log_records, overdue, plane_of, talkative, text_of
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.context import QUESTIONS_KEY, UNCLEAR_KEY, CallContext, ElicitedAnswer, questions_in
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
@@ -31,37 +34,18 @@ def asking(*command: str, **config: Any) -> McpServerConfig:
     return McpServerConfig(name="asking", transport="stdio", command=sys.executable, args=command, **settings)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stdio() -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane([asking(ASKING)], timing=QUICK) as plane:
-        await plane.wait_for_servers(timeout_s=BOUND_S)
-        yield plane
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=TRANSPORTS)
+async def plane(request: pytest.FixtureRequest) -> AsyncIterator[ToolPlane]:
+    async with AsyncExitStack() as stack:
+        config, transport = asking(ASKING), request.param
+        if transport != "stdio":
+            args = (ASKING, "--transport", transport, "--port", "{port}")
+            server = await stack.enter_async_context(http_mcp_server(*args, transport=transport, name="asking"))
+            config = replace(server.config, prefix="", timeout_s=BOUND_S)
+        yield await stack.enter_async_context(plane_of(config))
 
 
-async def remote(transport: Any) -> AsyncIterator[ToolPlane]:
-    async with http_mcp_server(ASKING, "--transport", transport, "--port", "{port}", transport=transport) as server:
-        config = McpServerConfig(name="asking", transport=transport, url=server.url, prefix="", timeout_s=BOUND_S)
-        async with open_tool_plane([config], timing=QUICK) as plane:
-            await plane.wait_for_servers(timeout_s=BOUND_S)
-            yield plane
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def http() -> AsyncIterator[ToolPlane]:
-    async for plane in remote("http"):
-        yield plane
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def sse() -> AsyncIterator[ToolPlane]:
-    async for plane in remote("sse"):
-        yield plane
-
-
-@pytest.fixture(params=["stdio", "http", "sse"])
-def plane(request: pytest.FixtureRequest) -> ToolPlane:
-    found: ToolPlane = request.getfixturevalue(request.param)
-    return found
+over_stdio = pytest.mark.parametrize("plane", ["stdio"], indirect=True)
 
 
 async def call(plane: ToolPlane, tool: str, *answers: ElicitedAnswer, **arguments: Any) -> CallToolResult:
@@ -87,18 +71,12 @@ async def test_a_question_comes_with_the_result_and_its_kept_answer_is_given_the
     assert questions_in(second) == []
 
 
-async def test_questions_in_sequence_are_answered_one_call_at_a_time(plane: ToolPlane) -> None:
+async def test_questions_in_sequence_are_answered_one_call_at_a_time_each_with_its_own_answer(plane: ToolPlane) -> None:
     days = accepted(await call(plane, "trip", to="Rome"), value=2)
     hotel = accepted(await call(plane, "trip", days, to="Rome"), value="Inn")
 
     assert text_of(await call(plane, "trip", days, hotel, to="Rome")) == "2 days in Rome, Inn"
-
-
-async def test_an_answer_is_given_to_its_own_question_only(plane: ToolPlane) -> None:
-    rome = accepted(await call(plane, "trip", to="Rome"), value=2)
-
-    paris = await call(plane, "trip", rome, to="Paris")
-
+    paris = await call(plane, "trip", days, to="Paris")
     assert [question["message"] for question in questions_in(paris)] == ["How many days in Paris?"]
 
 
@@ -123,29 +101,30 @@ async def test_a_declined_question_is_declined(plane: ToolPlane) -> None:
     assert text_of(result) == "Hello decline"
 
 
+@over_stdio
 @pytest.mark.parametrize("content", [{"value": "\ud800"}, {"value": {"deep": 1}}, "no object", [1]])
 async def test_an_answer_that_cannot_be_sent_counts_as_declined_and_harms_no_session(
-    stdio: ToolPlane, content: Any
+    plane: ToolPlane, content: Any
 ) -> None:
-    [question] = questions_in(await call(stdio, "greet"))
+    [question] = questions_in(await call(plane, "greet"))
 
-    result = await call(stdio, "greet", {**question, "action": "accept", "content": content})
+    result = await call(plane, "greet", {**question, "action": "accept", "content": content})
 
     assert text_of(result) == "Hello decline"
-    assert text_of(await call(stdio, "plain", text="still here")) == "still here"
+    assert text_of(await call(plane, "plain", text="still here")) == "still here"
 
 
-async def test_over_http_questions_find_their_calls_however_many_run(http: ToolPlane) -> None:
+@pytest.mark.parametrize("plane", ["http"], indirect=True)
+async def test_over_http_questions_find_their_calls_however_many_run(plane: ToolPlane) -> None:
     who = [f"caller {number}" for number in range(5)]
 
-    results = await asyncio.gather(*(call(http, "together", who=name, others=4) for name in who))
+    results = await asyncio.gather(*(call(plane, "together", who=name, others=4) for name in who))
 
     assert [questions_in(result)[0]["message"] for result in results] == [f"{name}, are you there?" for name in who]
 
 
 async def test_over_stdio_calls_whose_questions_are_in_doubt_are_repeated_one_at_a_time_with_a_warning() -> None:
-    async with open_tool_plane([asking(SLIM)], timing=QUICK) as plane:
-        await plane.wait_for_servers(timeout_s=BOUND_S)
+    async with plane_of(asking(SLIM)) as plane:
         with log_records() as records:
             results = await asyncio.gather(*(call(plane, "together", who=name, others=1) for name in "ab"))
 
@@ -160,8 +139,7 @@ async def test_over_stdio_calls_whose_questions_are_in_doubt_are_repeated_one_at
 
 async def test_a_call_in_doubt_that_may_not_be_repeated_is_made_once(tmp_path: Path) -> None:
     log = tmp_path / "calls.jsonl"
-    async with open_tool_plane([asking(SLIM, "--log", str(log))], timing=QUICK) as plane:
-        await plane.wait_for_servers(timeout_s=BOUND_S)
+    async with plane_of(asking(SLIM, "--log", str(log))) as plane:
         results = await asyncio.gather(*(call(plane, "wipe_together", others=1) for _ in "ab"))
 
     assert any(text_of(result) == "wiped: cancel" for result in results)
@@ -169,8 +147,7 @@ async def test_a_call_in_doubt_that_may_not_be_repeated_is_made_once(tmp_path: P
 
 
 async def test_a_server_that_is_known_to_ask_runs_one_call_at_a_time_from_the_start() -> None:
-    async with open_tool_plane([asking(SLIM, elicit=True, timeout_s=LIMIT_S)], timing=QUICK) as plane:
-        await plane.wait_for_servers(timeout_s=BOUND_S)
+    async with plane_of(asking(SLIM, elicit=True, timeout_s=LIMIT_S)) as plane:
         [first, second] = await overdue(plane, *(call(plane, "together", who=name, others=1) for name in "ab"))
 
     kinds = [(result.meta or {}).get("toolweave/failure") for result in (first, second)]
@@ -192,15 +169,17 @@ async def message_of(plane: ToolPlane, name: str) -> ToolMessage:
     return message
 
 
-async def test_without_a_graph_a_question_ends_the_call_with_an_explanation(stdio: ToolPlane) -> None:
-    message = await message_of(stdio, "greet")
+@over_stdio
+async def test_without_a_graph_a_question_ends_the_call_with_an_explanation(plane: ToolPlane) -> None:
+    message = await message_of(plane, "greet")
     assert message.status == "error"
     assert "What is your name?" in message.text
     assert "No user can answer here" in message.text
 
 
-async def test_a_tool_that_may_not_be_called_twice_says_what_would_allow_it(stdio: ToolPlane) -> None:
-    message = await message_of(stdio, "wipe")
+@over_stdio
+async def test_a_tool_that_may_not_be_called_twice_says_what_would_allow_it(plane: ToolPlane) -> None:
+    message = await message_of(plane, "wipe")
     assert message.status == "error"
     assert "Really?" in message.text
     assert '"elicit": true' in message.text

@@ -12,6 +12,7 @@ from tests.servers.connections.faulty import TRANSPORTS, Faulty, faulty
 from tests.servers.connections.peers import BOUND_S, LIMIT_S, compile_checks, failure_kind, pid_of, text_of
 from toolweave.config.mcp_entry import Transport
 from toolweave.servers.connections.context import CallContext
+from toolweave.servers.connections.sessions.faults import MAX_MESSAGE_VALUES
 
 Case = tuple[str, dict[str, Any], dict[Transport, str]]
 TOO_MUCH = 34_000_000
@@ -37,6 +38,7 @@ AT_ONCE: list[Case] = [
     ("huge", {"size": TOO_MUCH}, everywhere("protocol")),
     ("huge_id_last", {"size": TOO_MUCH}, everywhere("protocol")),
     ("huge_unknown", {"size": TOO_MUCH}, {"http": "protocol"}),
+    ("intricate", {"values": 1_000}, everywhere("")),
     ("squeezed", {"size": 1_000}, {"http": ""}),
     ("squeezed", {"size": TOO_MUCH}, {"http": "protocol"}),
     *[("status", {"code": code}, REMOTE_TRANSPORT) for code in (400, 401, 403, 404, 429, 500, 502, 503)],
@@ -96,11 +98,15 @@ async def test_an_answer_that_nobody_can_match_to_its_call_costs_no_more_than_th
 
 async def test_a_message_that_is_too_large_is_named_to_the_caller_and_other_calls_go_on(patient: Faulty) -> None:
     assert "too large" in text_of(await patient.call("huge", size=TOO_MUCH))
+    refused = await patient.call("intricate", values=MAX_MESSAGE_VALUES + 50_000)
+    assert "too large to be read" in text_of(refused)
+    assert failure_kind(refused) == "protocol"
     assert patient.plane.health()["peer"]["state"] == "ready"
 
 
 async def test_a_refused_call_leaves_the_session_to_the_call_that_is_open_in_it(patient: Faulty) -> None:
-    refusals: list[Case] = [("status", {"code": 500}, REMOTE_TRANSPORT), ("html_error", {}, REMOTE_TRANSPORT)]
+    refusals: list[Case] = [("html_error", {}, REMOTE_TRANSPORT)]
+    refusals += [("status", {"code": code}, REMOTE_TRANSPORT) for code in (400, 429, 500, 503)]
     open_call = asyncio.create_task(patient.plane.call("peer", "wait", {}, CallContext()))
     for tool, arguments, kind in over(patient.transport, refusals):
         assert failure_kind(await patient.call(tool, **arguments)) == kind

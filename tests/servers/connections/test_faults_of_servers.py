@@ -34,8 +34,9 @@ over_http = pytest.mark.parametrize("transport", ["http", "sse"])
 
 
 @over_all
-async def test_a_server_killed_in_calls_fails_them_all_and_is_used_again_when_it_is_back(transport: Transport) -> None:
+async def test_a_server_that_dies_fails_its_open_calls_and_is_used_again_when_it_is_back(transport: Transport) -> None:
     async with faulty(transport) as peer:
+        echo = next(tool for tool in await peer.plane.tools(["peer"]) if tool.name == "peer_echo")
         waiting = [asyncio.create_task(peer.call("wait")) for _ in range(5)]
         await peer.call("entered", calls=5)
         await peer.kill()
@@ -44,23 +45,17 @@ async def test_a_server_killed_in_calls_fails_them_all_and_is_used_again_when_it
         assert {failure_kind(result) for result in results} == {"transport"}
         assert all("may or may not have been carried out" in text_of(result) for result in results)
         await peer.bring_back()
-
-
-@over_all
-async def test_a_server_killed_while_nobody_calls_is_used_again_when_it_is_back(transport: Transport) -> None:
-    async with faulty(transport) as peer:
+        # While no call is open.
         await peer.kill()
         await until(peer.plane, "down")
         await peer.bring_back()
-
-
-@over_all
-async def test_a_server_that_exits_in_a_call_is_used_again_when_it_is_back(transport: Transport) -> None:
-    async with faulty(transport) as peer:
+        # By itself, in a call.
         assert failure_kind(await peer.call("crash")) == "transport"
         if peer.remote is not None:
             await peer.kill()
         await peer.bring_back()
+        # A tool of the first session stays valid.
+        assert await echo.ainvoke({}) == "{}"
 
 
 @over_all

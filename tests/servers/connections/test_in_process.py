@@ -3,20 +3,19 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from langchain_core.messages import AIMessage
 
 from tests.fixtures.scripted_model import ScriptedModel
-from tests.servers.connections.peers import BOUND_S, QUICK, call, connection, until
+from tests.servers.connections.peers import BOUND_S, QUICK, call, connection, plane_of, until
 from toolweave.config.mcp import McpServerConfig, load_mcp_config, served_mcp_config
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.graphs import AgentLoop
-from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.redaction import Redaction
 
@@ -30,55 +29,44 @@ def core(**settings: Any) -> McpServerConfig:
     return McpServerConfig(name="core", transport="in_process", builtin="core", settings=here, timeout_s=BOUND_S)
 
 
-@asynccontextmanager
-async def opened(config: McpServerConfig) -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane([config], timing=QUICK) as plane:
-        await until(plane, "ready", name="core")
-        yield plane
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def plane() -> AsyncIterator[ToolPlane]:
+    async with plane_of(core()) as opened:
+        yield opened
 
 
-async def test_its_tools_are_called_as_those_of_any_server() -> None:
-    async with opened(core()) as plane:
-        assert len(await plane.tools()) == 5
-        read = await call(plane, "read_file", server="core", path=str(HERE))
-        assert read.structuredContent is not None
-        assert read.structuredContent["data"]["content"].startswith('"""The core server')
-        refused = await call(plane, "read_file", server="core", path="/etc/passwd")
-        assert refused.isError
-        assert "root:" not in str(refused)
-        summary = plane.summaries()[0]
-        assert (summary["transport"], summary["state"]) == ("in_process", "ready")
-        details = plane.details("core")
-        assert details is not None
-        assert details["target"] == "core, in this process"
+async def test_its_tools_are_called_as_those_of_any_server_from_any_event_loop(plane: ToolPlane) -> None:
+    assert len(await plane.tools()) == 5
+    read = await call(plane, "read_file", server="core", path=str(HERE))
+    assert read.structuredContent is not None
+    assert read.structuredContent["data"]["content"].startswith('"""The core server')
+    elsewhere = await asyncio.to_thread(asyncio.run, call(plane, "read_file", server="core", path=str(HERE)))
+    assert elsewhere.structuredContent == read.structuredContent
+    refused = await call(plane, "read_file", server="core", path="/etc/passwd")
+    assert refused.isError
+    assert "root:" not in str(refused)
+    summary = plane.summaries()[0]
+    assert (summary["transport"], summary["state"]) == ("in_process", "ready")
+    details = plane.details("core")
+    assert details is not None
+    assert details["target"] == "core, in this process"
 
 
-async def test_calls_of_many_at_once_get_their_own_answers() -> None:
-    async with opened(core()) as plane:
-        asked = [{"path": str(HERE), "start_line": 1 + number, "max_lines": 1} for number in range(40)]
-        answers = await asyncio.gather(*(call(plane, "read_file", server="core", **one) for one in asked))
+async def test_calls_of_many_at_once_get_their_own_answers(plane: ToolPlane) -> None:
+    asked = [{"path": str(HERE), "start_line": 1 + number, "max_lines": 1} for number in range(40)]
+    answers = await asyncio.gather(*(call(plane, "read_file", server="core", **one) for one in asked))
     found = [answer.structuredContent["data"]["content"].rstrip("\n") for answer in answers if answer.structuredContent]
     assert found == LINES[:40]
 
 
-async def test_the_plane_may_be_used_from_another_event_loop() -> None:
-    async with opened(core()) as plane:
-
-        def elsewhere() -> Any:
-            return asyncio.run(plane.call("core", "read_file", {"path": str(HERE)}, CallContext()))
-
-        assert not (await asyncio.to_thread(elsewhere)).isError
-
-
-async def test_a_session_that_is_lost_is_opened_again_and_the_next_call_is_answered() -> None:
-    async with opened(core()) as plane:
-        connection(plane, "core")._monitor.mark_lost("the server inside has failed")
-        await until(plane, "down", name="core")
-        assert plane.health()["core"]["last_error"] == "the server inside has failed"
-        await until(plane, "ready", name="core")
-        assert not (await call(plane, "read_file", server="core", path=str(HERE))).isError
-        health = await plane.reconnect("core")
-        assert health["state"] == "ready"
+async def test_a_session_that_is_lost_is_opened_again_and_the_next_call_is_answered(plane: ToolPlane) -> None:
+    connection(plane, "core")._monitor.mark_lost("the server inside has failed")
+    await until(plane, "down", name="core")
+    assert plane.health()["core"]["last_error"] == "the server inside has failed"
+    await until(plane, "ready", name="core")
+    assert not (await call(plane, "read_file", server="core", path=str(HERE))).isError
+    health = await plane.reconnect("core")
+    assert health["state"] == "ready"
 
 
 async def test_a_server_that_cannot_be_opened_is_down_with_the_reason_and_nothing_else_suffers() -> None:
@@ -90,34 +78,21 @@ async def test_a_server_that_cannot_be_opened_is_down_with_the_reason_and_nothin
         assert "TOOLWEAVE_FILE_IGNORE" in (health["last_error"] or "")
 
 
-async def test_a_call_that_is_cancelled_leaves_the_session_to_the_others() -> None:
-    async with opened(core()) as plane:
-        waiting = asyncio.create_task(
-            call(plane, "search_files", server="core", pattern="*", directory=str(HERE.parent))
+async def test_a_caller_who_leaves_in_whatever_moment_costs_nobody_the_session(plane: ToolPlane) -> None:
+    session, outcomes = connection(plane, "core")._session, set()
+    for turns in range(160):
+        # It is refused at once: nothing but the turns of the event loop decides how far it gets.
+        asking = asyncio.create_task(
+            call(plane, "check_job_status", server="core", endpoint="http://a.example.org", job_id="1")
         )
-        await asyncio.sleep(0)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert not (await call(plane, "read_file", server="core", path=str(HERE))).isError
-
-
-async def test_a_caller_who_leaves_in_whatever_moment_costs_nobody_the_session() -> None:
-    async with opened(core()) as plane:
-        session, outcomes = connection(plane, "core")._session, set()
-        for turns in range(160):
-            # It is refused at once: nothing but the turns of the event loop decides how far it gets.
-            asking = asyncio.create_task(
-                call(plane, "check_job_status", server="core", endpoint="http://a.example.org", job_id="1")
-            )
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            outcomes.add("answered" if asking.done() else "left")
-            asking.cancel()
-            await asyncio.wait({asking})
-        assert outcomes == {"answered", "left"}
-        assert not (await call(plane, "read_file", server="core", path=str(HERE))).isError
-        assert connection(plane, "core")._session is session
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        outcomes.add("answered" if asking.done() else "left")
+        asking.cancel()
+        await asyncio.wait({asking})
+    assert outcomes == {"answered", "left"}
+    assert not (await call(plane, "read_file", server="core", path=str(HERE))).isError
+    assert connection(plane, "core")._session is session
 
 
 async def test_an_agent_of_ones_own_uses_it() -> None:

@@ -10,10 +10,12 @@ from tests.servers.connections.peers import (
     failure_kind,
     log_records,
     misbehaving,
+    plane_of,
     text_of,
     until,
 )
 from toolweave.config.mcp import McpServerConfig
+from toolweave.config.mcp_entry import BreakerRules
 from toolweave.errors import ServerUnavailable
 from toolweave.servers.connections.observability import CallRecord
 from toolweave.servers.connections.plane import open_tool_plane
@@ -35,8 +37,7 @@ async def test_tools_of_all_servers_are_offered_in_configuration_order_then_by_n
 async def test_a_tool_that_the_filters_leave_out_is_not_called_whoever_asks_for_it() -> None:
     servers = [misbehaving(name="some", include=("e*",)), misbehaving(name="rest", exclude=("pid",))]
     records: list[CallRecord] = []
-    async with open_tool_plane(servers, timing=QUICK, observers=[records.append]) as plane:
-        await plane.wait_for_servers()
+    async with plane_of(*servers, observers=[records.append]) as plane:
         refused = [await call(plane, "pid", server=server) for server in ("some", "rest")]
         assert text_of(await call(plane, "echo", server="some")) == "{}"
     assert [failure_kind(result) for result in refused] == ["transport"] * 2
@@ -66,11 +67,13 @@ async def test_tools_of_a_server_that_connects_late_appear_without_a_restart() -
 
 
 async def test_health_shows_disabled_and_misconfigured_servers_which_are_left_alone() -> None:
-    servers = [misbehaving(name="off", enabled=False), misbehaving(name="bad", misconfigured="KEY is not set.")]
-    async with open_tool_plane(servers, timing=QUICK) as plane:
+    rules, records = BreakerRules(failures=1), list[CallRecord]()
+    off = misbehaving(name="off", enabled=False, breaker=rules)
+    bad = misbehaving(name="bad", misconfigured="KEY is not set.", breaker=rules)
+    async with plane_of(off, bad, observers=[records.append]) as plane:
         assert await plane.tools() == []
-        health = plane.health()
         refused = [await call(plane, "echo", server=server) for server in ("off", "bad", "nobody")]
+        health = plane.health()
     assert health["off"] | {"since": ""} == {
         "state": "disabled",
         "breaker": "CLOSED",
@@ -78,8 +81,10 @@ async def test_health_shows_disabled_and_misconfigured_servers_which_are_left_al
         "last_error": None,
         "since": "",
     }
-    assert health["bad"]["state"] == "misconfigured"
-    assert health["bad"]["last_error"] == "KEY is not set."
+    bad_health = health["bad"]
+    assert (bad_health["state"], bad_health["last_error"]) == ("misconfigured", "KEY is not set.")
+    assert bad_health["breaker"] == "CLOSED"
+    assert {(record.outcome, record.attempts) for record in records} == {("refused", 0)}
     assert [failure_kind(result) for result in refused] == ["transport"] * 3
     assert ["disabled" in text_of(refused[0]), "misconfigured" in text_of(refused[1])] == [True, True]
 
@@ -106,16 +111,6 @@ async def test_a_name_collision_makes_the_later_server_misconfigured_whichever_c
     assert [record["level"]["name"] for record in records if "misconfigured" in record["message"]] == ["ERROR"]
 
 
-async def test_a_server_without_tools_is_ready_with_none() -> None:
-    servers = [misbehaving("no-tools", name="none"), misbehaving("no-tools-method", name="never")]
-    async with open_tool_plane(servers, timing=QUICK) as plane:
-        assert await plane.tools() == []
-        assert {name: (entry["state"], entry["tools"]) for name, entry in plane.health().items()} == {
-            "none": ("ready", 0),
-            "never": ("ready", 0),
-        }
-
-
 async def test_a_tool_listed_twice_is_offered_once_and_one_without_description_gets_one() -> None:
     with log_records() as records:
         async with open_tool_plane([misbehaving("duplicate-tools")], timing=QUICK) as plane:
@@ -126,8 +121,7 @@ async def test_a_tool_listed_twice_is_offered_once_and_one_without_description_g
 
 
 async def test_a_tool_list_in_pages_is_read_to_its_end() -> None:
-    async with open_tool_plane([misbehaving(name="whole"), misbehaving("paged", name="paged")], timing=QUICK) as plane:
-        await plane.wait_for_servers()
+    async with plane_of(misbehaving(name="whole"), misbehaving("paged", name="paged")) as plane:
         health = plane.health()
     assert health["paged"]["tools"] == health["whole"]["tools"] > 5
 
@@ -148,8 +142,7 @@ async def test_the_discovered_tools_are_logged() -> None:
 
 
 async def test_reconnect_opens_a_new_session_and_says_how_that_went() -> None:
-    async with open_tool_plane([misbehaving(), MISSING], timing=QUICK) as plane:
-        await plane.wait_for_servers()
+    async with plane_of(misbehaving(), MISSING) as plane:
         before = text_of(await call(plane, "pid"))
         async with asyncio.timeout(BOUND_S):
             assert (await plane.reconnect("peer"))["state"] == "ready"

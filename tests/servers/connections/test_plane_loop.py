@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.servers.connections.peers import BOUND_S, QUICK, call, failure_kind, misbehaving
+from tests.servers.connections.peers import BOUND_S, call, failure_kind, log_records, misbehaving, plane_of
 from toolweave.errors import ServerUnavailable
-from toolweave.servers.connections.plane import PlaneLoop, open_tool_plane
+from toolweave.servers.connections.plane import PlaneLoop
 
 
 async def elsewhere(work: Callable[[], Awaitable[object]]) -> object:
@@ -92,19 +92,20 @@ async def test_draining_ends_at_its_limit() -> None:
             await stuck
 
 
-async def test_callers_on_other_loops_are_answered_while_the_plane_closes_under_them() -> None:
+async def test_callers_on_other_loops_are_answered_while_the_plane_closes_and_the_breaker_does_not_open() -> None:
     are_open = threading.Event()
-    async with open_tool_plane([misbehaving(timeout_s=600)], timing=QUICK) as plane:
-        await plane.wait_for_servers()
+    with log_records() as records:
+        async with plane_of(misbehaving(timeout_s=600)) as plane:
 
-        async def many() -> list[str | None]:
-            calling = [asyncio.create_task(call(plane, "sleep", seconds=600)) for _ in range(20)]
-            await call(plane, "echo")
-            are_open.set()
-            results = await asyncio.gather(*calling)
-            late = [await call(plane, "echo") for _ in range(20)]
-            return [failure_kind(result) for result in (*results, *late)]
+            async def many() -> list[str | None]:
+                calling = [asyncio.create_task(call(plane, "sleep", seconds=600)) for _ in range(20)]
+                await call(plane, "echo")
+                are_open.set()
+                results = await asyncio.gather(*calling)
+                late = [await call(plane, "echo") for _ in range(20)]
+                return [failure_kind(result) for result in (*results, *late)]
 
-        many_callers = asyncio.create_task(elsewhere(many))
-        await asyncio.to_thread(are_open.wait, BOUND_S)
-    assert await many_callers == ["transport"] * 40
+            many_callers = asyncio.create_task(elsewhere(many))
+            await asyncio.to_thread(are_open.wait, BOUND_S)
+        assert await many_callers == ["transport"] * 40
+    assert not [record for record in records if "breaker" in record["extra"]]

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers.connections.peers import QUICK, call, failure_kind, log_records, talkative, text_of
-from toolweave.servers.connections.plane import open_tool_plane
+from tests.servers.connections.peers import call, failure_kind, log_records, plane_of, talkative, text_of
 from toolweave.servers.connections.registry import ListedTool
 
 COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
@@ -35,8 +34,7 @@ async def test_an_expression_that_could_run_for_ever_does_not() -> None:
 
 
 async def test_a_server_that_breaks_its_own_schema_is_answered_in_general_words_and_named_in_the_log() -> None:
-    async with open_tool_plane([talkative()], timing=QUICK) as plane:
-        await plane.wait_for_servers()
+    async with plane_of(talkative()) as plane:
         with log_records() as lines:
             fits = await call(plane, "only_structure", server="talk", rows=2)
             broken = await call(plane, "only_structure", server="talk", rows=2, row=7)

@@ -34,45 +34,34 @@ async def invoke(tool: BaseTool, configurable: dict[str, object] | None = None, 
     return message
 
 
-async def test_a_text_result_is_a_plain_string_with_the_id_of_its_call(tools: Tools) -> None:
-    message = await invoke(tools["echo"], a=1)
-    assert (message.content, message.tool_call_id, message.status) == ('{"a": 1}', "call-1", "success")
-
-
 @pytest.mark.parametrize("name", ["config", "runtime", "run_manager", "callbacks", "self", "tool_input", "type"])
 async def test_an_argument_reaches_the_server_whatever_its_name(tools: Tools, name: str) -> None:
     message = await invoke(tools["echo"], **{name: "value"})
     assert json.loads(str(message.content)) == {name: "value"}
 
 
-async def test_a_tools_error_is_an_error_message_with_the_tools_words(tools: Tools) -> None:
-    message = await invoke(tools["fail"])
-    assert (message.content, message.status) == ("the disk is full", "error")
+NOT_UNDERSTOOD = "The tool server 'peer' gave an answer that could not be understood."
+IMAGE = [{"type": "image", "base64": "AAAA", "mime_type": "image/x"}, {"type": "text", "text": "and text"}]
+TOTAL = {"structured_content": {"total": 3}}
 
 
-async def test_a_failed_call_is_an_error_message_with_friendly_words(tools: Tools) -> None:
-    message = await invoke(tools["wrong_shape"])
-    assert message.status == "error"
-    assert "could not be understood" in str(message.content)
-
-
-async def test_audio_becomes_a_notice_beside_the_text(tools: Tools) -> None:
-    message = await invoke(tools["audio"])
-    assert message.content == "[audio of type audio/x, 3 bytes, not shown]\nand text"
-
-
-async def test_an_image_becomes_a_content_block_beside_the_text(tools: Tools) -> None:
-    message = await invoke(tools["image"])
-    assert message.content == [
-        {"type": "image", "base64": "AAAA", "mime_type": "image/x"},
-        {"type": "text", "text": "and text"},
-    ]
-
-
-async def test_structured_content_is_the_artifact_and_the_text_where_there_is_none(tools: Tools) -> None:
-    message = await invoke(tools["structured"])
-    assert message.content == '{"total": 3}'
-    assert message.artifact == {"structured_content": {"total": 3}}
+@pytest.mark.parametrize(
+    ("tool", "content", "status", "artifact"),
+    [
+        ("echo", "{}", "success", None),
+        ("fail", "the disk is full", "error", None),
+        ("wrong_shape", NOT_UNDERSTOOD, "error", None),
+        ("audio", "[audio of type audio/x, 3 bytes, not shown]\nand text", "success", None),
+        ("image", IMAGE, "success", None),
+        ("structured", '{"total": 3}', "success", TOTAL),
+    ],
+)
+async def test_a_result_of_any_kind_becomes_a_message(
+    tools: Tools, tool: str, content: object, status: str, artifact: object
+) -> None:
+    message = await invoke(tools[tool])
+    assert (message.content, message.status, message.tool_call_id) == (content, status, "call-1")
+    assert message.artifact == artifact
 
 
 SEEN = "red\n👩\u200d💻 שלום"

@@ -12,9 +12,9 @@ import pytest_asyncio
 from opentelemetry import baggage, context, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
-from tests.servers.connections.peers import BOUND_S, MISBEHAVING, QUICK, misbehaving, text_of
+from tests.servers.connections.peers import BOUND_S, MISBEHAVING, misbehaving, plane_of, text_of
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.plane import ToolPlane
 
 TRACE_ID, SPAN_ID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 TRACEPARENT = f"00-{TRACE_ID}-{SPAN_ID}-01"
@@ -22,8 +22,7 @@ TRACEPARENT = f"00-{TRACE_ID}-{SPAN_ID}-01"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane() -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane([misbehaving()], timing=QUICK) as opened:
-        await opened.wait_for_servers()
+    async with plane_of(misbehaving()) as opened:
         yield opened
 
 

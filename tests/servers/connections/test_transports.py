@@ -1,56 +1,22 @@
 """The same server over stdio, SSE and streamable HTTP: only the configuration differs."""
 
-import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from langchain_core.messages import ToolCall
 
-from tests.fixtures.mcp_server import HttpMcpServer, free_port, todo_environment, todo_over
+from tests.fixtures.mcp_server import free_port, todo_environment
 from tests.servers.connections.faulty import TRANSPORTS
-from tests.servers.connections.peers import BOUND_S, QUICK, call, failure_kind, until
+from tests.servers.connections.peers import QUICK, call
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import Transport
-from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.plane import open_tool_plane
 
 TODO_TOOLS = ["todo_create_todo", "todo_delete_todo", "todo_list_todos", "todo_search_todos", "todo_update_todo"]
-
-
-@asynccontextmanager
-async def todo_plane(transport: Literal["http", "sse"], folder: Path) -> AsyncIterator[tuple[ToolPlane, HttpMcpServer]]:
-    async with todo_over(transport, folder) as server, open_tool_plane([server.config], timing=QUICK) as plane:
-        await plane.wait_for_servers()
-        yield plane, server
-
-
-@pytest.mark.parametrize("transport", ["http", "sse"])
-async def test_a_remote_server_serves_tools_and_is_used_again_after_it_died_and_came_back(
-    transport: Literal["http", "sse"], tmp_path: Path
-) -> None:
-    async with todo_plane(transport, tmp_path) as (plane, server):
-        tools = {tool.name: tool for tool in await plane.tools()}
-        assert list(tools) == TODO_TOOLS
-        created = json.loads(await tools["todo_create_todo"].ainvoke({"title": "Buy milk"}))
-        assert created["data"]["title"] == "Buy milk"
-
-        open_calls = [asyncio.create_task(call(plane, "list_todos", server="todo")) for _ in range(20)]
-        await asyncio.sleep(0)
-        await server.kill()
-        async with asyncio.timeout(BOUND_S):
-            results = await asyncio.gather(*open_calls)
-        assert {failure_kind(result) for result in results if result.isError} <= {"transport"}
-        await until(plane, "down", name="todo")
-        assert failure_kind(await call(plane, "list_todos", server="todo")) == "transport"
-        await server.start()
-        await until(plane, "ready", name="todo")
-        # The tools of before are valid still.
-        assert "Buy milk" in await tools["todo_list_todos"].ainvoke({})
 
 
 def todo_config(transport: Transport, folder: Path) -> McpServerConfig:

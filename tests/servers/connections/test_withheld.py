@@ -8,9 +8,9 @@ import pytest
 import pytest_asyncio
 from langchain_core.messages import ToolMessage
 
-from tests.servers.connections.peers import BOUND_S, QUICK, call, talkative, text_of
+from tests.servers.connections.peers import call, plane_of, talkative, text_of
 from toolweave.servers.connections.context import CallContext
-from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.plane import ToolPlane
 
 KEY = 'op-key-"ü/1234567890'
 ECHO = {"type": "text", "text": f"the key is {KEY}"}
@@ -18,8 +18,7 @@ ECHO = {"type": "text", "text": f"the key is {KEY}"}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def plane() -> AsyncIterator[ToolPlane]:
-    async with open_tool_plane([talkative("--repeat", prefix="", env={"API_KEY": KEY})], timing=QUICK) as opened:
-        await opened.wait_for_servers(timeout_s=BOUND_S)
+    async with plane_of(talkative("--repeat", prefix="", env={"API_KEY": KEY})) as opened:
         yield opened
 
 

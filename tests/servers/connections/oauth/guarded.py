@@ -15,14 +15,15 @@ import pytest_asyncio
 
 from tests.fixtures.mcp_server import HttpMcpServer, free_port, http_mcp_server
 from tests.fixtures.oauth_server import MACHINE
-from tests.servers.connections.peers import BOUND_S, connection
+from tests.servers.connections.peers import BOUND_S, QUICK, connection, until
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
 from toolweave.servers.connections.oauth import TokenLocation
 from toolweave.servers.connections.oauth.exchange import Grant
 from toolweave.servers.connections.oauth.login import sign_in
 from toolweave.servers.connections.oauth.vault import GrantKey, open_vault
-from toolweave.servers.connections.plane import ToolPlane
+from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.status import ServerState
 
 SCRIPT = str(Path(__file__).parents[3] / "fixtures" / "oauth_server.py")
 ROOT = str(Path(__file__).parents[4])
@@ -125,6 +126,24 @@ def open_browser(url: str) -> None:
 
 async def signed_in(config: McpServerConfig, place: TokenLocation) -> None:
     await sign_in(config, place, open_browser, timeout_s=PATIENCE_S)
+
+
+@asynccontextmanager
+async def plane_for(
+    config: McpServerConfig, place: TokenLocation | None = None, *, state: ServerState = "ready"
+) -> AsyncIterator[ToolPlane]:
+    """Open a plane with one server, and wait until it is in `state`."""
+    async with open_tool_plane([config], timing=QUICK, token_place=place) as plane:
+        await until(plane, state)
+        yield plane
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def tokens(guarded: Guarded, tmp_path: Path) -> TokenLocation:
+    """Sign in to the guarded server, and return where the tokens are."""
+    place = file_place(tmp_path)
+    await signed_in(guarded.config(), place)
+    return place
 
 
 def file_place(folder: Path, key: str | None = None) -> TokenLocation:

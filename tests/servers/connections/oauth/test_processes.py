@@ -15,10 +15,12 @@ from tests.servers.connections.oauth.guarded import (
     failed_attempts,
     file_place,
     kept,
+    plane_for,
     signed_in,
     stored_text,
 )
 from tests.servers.connections.peers import QUICK, call, connection, failure_kind, log_records, text_of, until
+from toolweave.servers.connections.oauth import TokenLocation
 from toolweave.servers.connections.plane import open_tool_plane
 
 CALLER = """
@@ -85,8 +87,7 @@ async def test_a_wrong_key_is_warned_of_once_and_mended_by_a_sign_in(guarded: Gu
     await signed_in(guarded.config(), file_place(tmp_path, "the old key"))
     place = file_place(tmp_path, "the new key")
     with log_records() as records:
-        async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
-            await until(plane, "down")
+        async with plane_for(guarded.config(), place, state="down") as plane:
             await failed_attempts(plane, 5)
             told = plane.health()["peer"]["last_error"] or ""
             assert told.startswith("needs a sign-in (the stored tokens cannot be decrypted: ")
@@ -98,13 +99,12 @@ async def test_a_wrong_key_is_warned_of_once_and_mended_by_a_sign_in(guarded: Gu
             await until(plane, "ready")
 
 
-async def test_tokens_that_cannot_be_kept_serve_as_long_as_the_process_lives(guarded: Guarded, tmp_path: Path) -> None:
-    place = file_place(tmp_path)
-    await signed_in(guarded.config(), place)
-    (stored,) = place.folder.glob("*.tokens")
+async def test_tokens_that_cannot_be_kept_serve_as_long_as_the_process_lives(
+    guarded: Guarded, tokens: TokenLocation
+) -> None:
+    (stored,) = tokens.folder.glob("*.tokens")
     with log_records() as records:
-        async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
-            await until(plane, "ready")
+        async with plane_for(guarded.config(), tokens) as plane:
             # A folder in the way of the draft: a full disk fails in the same place.
             stored.with_suffix(".new").mkdir()
             for _ in range(2):
@@ -116,8 +116,7 @@ async def test_tokens_that_cannot_be_kept_serve_as_long_as_the_process_lives(gua
 
 async def test_a_scope_that_is_missing_is_said_once(guarded: Guarded) -> None:
     with log_records() as records:
-        async with open_tool_plane([guarded.machine()], timing=QUICK) as plane:
-            await until(plane, "ready")
+        async with plane_for(guarded.machine()) as plane:
             await guarded.tell(set={"scope_wanted": "admin write"})
             for _ in range(2):
                 assert failure_kind(await call(plane, "echo", text="hello"))
@@ -126,8 +125,7 @@ async def test_a_scope_that_is_missing_is_said_once(guarded: Guarded) -> None:
 
 
 async def test_what_a_server_repeats_of_its_token_is_not_shown(guarded: Guarded) -> None:
-    async with open_tool_plane([guarded.machine()], timing=QUICK) as plane:
-        await until(plane, "ready")
+    async with plane_for(guarded.machine()) as plane:
         (token,) = (await guarded.told())["access"]
         assert connection(plane).redaction.sanitize(f"bad token {token}!") == "bad token ***!"
 

@@ -11,44 +11,38 @@ from tests.servers.connections.oauth.guarded import (
     file_place,
     guarded_server,
     kept,
+    plane_for,
     signed_in,
 )
-from tests.servers.connections.peers import BOUND_S, QUICK, call, failure_kind, text_of, until
+from tests.servers.connections.peers import BOUND_S, call, failure_kind, text_of, until
+from toolweave.servers.connections.oauth import TokenLocation
 from toolweave.servers.connections.oauth.login import sign_out
-from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
+from toolweave.servers.connections.plane import ToolPlane
 
 
 def last_error(plane: ToolPlane) -> str:
     return plane.health()["peer"]["last_error"] or ""
 
 
-async def test_client_credentials_open_a_session_by_themselves(guarded: Guarded) -> None:
-    async with open_tool_plane([guarded.machine()], timing=QUICK) as plane:
-        await until(plane, "ready")
+async def test_client_credentials_open_a_session_and_replace_a_token_that_is_refused(guarded: Guarded) -> None:
+    async with plane_for(guarded.machine()) as plane:
         assert text_of(await call(plane, "echo", text="hello")) == "hello"
-    assert await guarded.asked("client_credentials") == 1
-    assert await guarded.asked("register") == 0
-
-
-async def test_a_token_of_client_credentials_that_is_refused_is_replaced_unnoticed(guarded: Guarded) -> None:
-    async with open_tool_plane([guarded.machine()], timing=QUICK) as plane:
-        await until(plane, "ready")
+        assert await guarded.asked("client_credentials") == 1
         await guarded.tell(revoke="access")
         assert text_of(await call(plane, "echo", text="hello")) == "hello"
         assert plane.health()["peer"]["state"] == "ready"
-    assert await guarded.asked("client_credentials") == 2
+    assert (await guarded.asked("client_credentials"), await guarded.asked("register")) == (2, 0)
 
 
 async def test_the_scope_of_the_configuration_is_asked_for_and_no_other(guarded: Guarded) -> None:
     for scope, expected in (("more", "more"), (None, "tools more")):
-        async with open_tool_plane([guarded.machine(scope=scope)], timing=QUICK) as plane:
-            await until(plane, "ready")
+        async with plane_for(guarded.machine(scope=scope)):
+            pass
         assert (await guarded.told())["forms"][-1]["scope"] == expected
 
 
 async def test_a_secret_that_is_refused_is_said_and_not_tried_again_at_once(guarded: Guarded) -> None:
-    async with open_tool_plane([guarded.machine(client_secret="wrong-s3cr3t")], timing=QUICK) as plane:
-        await until(plane, "down")
+    async with plane_for(guarded.machine(client_secret="wrong-s3cr3t"), state="down") as plane:
         await failed_attempts(plane, 5)
         assert last_error(plane) == "its authorization server rejects the request: invalid_client"
         assert await guarded.asked("client_credentials") == 1
@@ -58,8 +52,7 @@ async def test_a_secret_that_is_refused_is_said_and_not_tried_again_at_once(guar
 
 async def test_a_secret_goes_to_no_authorization_server_but_the_configured_one(guarded: Guarded) -> None:
     # Without an issuer, the server's own origin is meant; this one names another.
-    async with open_tool_plane([guarded.machine(issuer=None)], timing=QUICK) as plane:
-        await until(plane, "down")
+    async with plane_for(guarded.machine(issuer=None), state="down") as plane:
         assert f"the server names {guarded.login}/ as its authorization server" in last_error(plane)
         assert "set auth.issuer" in last_error(plane)
     assert (await guarded.told())["forms"] == []
@@ -68,26 +61,23 @@ async def test_a_secret_goes_to_no_authorization_server_but_the_configured_one(g
 async def test_an_authorization_server_that_is_gone_is_named(guarded: Guarded) -> None:
     gone = f"http://127.0.0.1:{free_port()}"
     await guarded.tell(set={"authorization_server": gone})
-    async with open_tool_plane([guarded.machine(issuer=gone)], timing=QUICK) as plane:
-        await until(plane, "down")
+    async with plane_for(guarded.machine(issuer=gone), state="down") as plane:
         assert last_error(plane) == f"{gone} cannot be reached for its authorization (ConnectError)"
         await guarded.tell(set={"authorization_server": ""})
 
 
-async def test_a_person_signs_in_once_and_the_tokens_outlive_the_process(guarded: Guarded, tmp_path: Path) -> None:
-    place = file_place(tmp_path)
-    await signed_in(guarded.config(), place)
+async def test_a_person_signs_in_once_and_the_tokens_outlive_the_process(
+    guarded: Guarded, tokens: TokenLocation
+) -> None:
     for _ in range(2):
-        async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
-            await until(plane, "ready")
+        async with plane_for(guarded.config(), tokens) as plane:
             assert text_of(await call(plane, "echo", text="hello")) == "hello"
     assert (await guarded.asked("register"), await guarded.asked("refresh_token")) == (1, 0)
 
 
 async def test_without_a_sign_in_nobody_is_asked_and_a_later_one_is_taken_up(guarded: Guarded, tmp_path: Path) -> None:
     place = file_place(tmp_path)
-    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
-        await until(plane, "down")
+    async with plane_for(guarded.config(), place, state="down") as plane:
         await failed_attempts(plane, 5)
         assert last_error(plane) == "needs a sign-in: run `toolweave servers login peer`"
         told = await guarded.told()
@@ -97,24 +87,12 @@ async def test_without_a_sign_in_nobody_is_asked_and_a_later_one_is_taken_up(gua
         assert text_of(await call(plane, "echo", text="hello")) == "hello"
 
 
-async def test_a_plane_without_a_place_for_tokens_leaves_signed_in_servers_down(guarded: Guarded) -> None:
-    async with open_tool_plane([guarded.config()], timing=QUICK) as plane:
-        await until(plane, "down")
-        assert "needs a sign-in" in last_error(plane)
-        result = await call(plane, "echo", text="hello")
-        assert failure_kind(result)
-        assert "unavailable" in text_of(result)
-
-
 async def test_a_refused_token_is_renewed_once_for_all_calls_and_those_in_flight_go_on(
-    guarded: Guarded, tmp_path: Path
+    guarded: Guarded, tokens: TokenLocation
 ) -> None:
-    place = file_place(tmp_path)
-    await signed_in(guarded.config(), place)
-    first = kept(guarded.config(), place)
+    first = kept(guarded.config(), tokens)
     config = guarded.config(timeout_s=BOUND_S)
-    async with open_tool_plane([config], timing=QUICK, token_place=place) as plane:
-        await until(plane, "ready")
+    async with plane_for(config, tokens) as plane:
         held = asyncio.create_task(call(plane, "hold"))
         await guarded.until_asked("hold")
         await guarded.tell(revoke="access")
@@ -123,28 +101,23 @@ async def test_a_refused_token_is_renewed_once_for_all_calls_and_those_in_flight
         await guarded.tell(release=True)
         assert text_of(await held) == "held"
     assert (await guarded.asked("refresh_token"), await guarded.asked("reuse")) == (1, 0)
-    renewed = kept(config, place)
+    renewed = kept(config, tokens)
     assert renewed.tokens.refresh_token != first.tokens.refresh_token
     assert (await guarded.told())["access"] == [renewed.access_token]
 
 
-async def test_a_token_whose_time_is_over_is_renewed_before_it_is_sent(guarded: Guarded, tmp_path: Path) -> None:
-    place = file_place(tmp_path)
-    await signed_in(guarded.config(), place)
-    old = kept(guarded.config(), place, expires_at=1.0)
-    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
-        await until(plane, "ready")
+async def test_a_token_whose_time_is_over_is_renewed_before_it_is_sent(guarded: Guarded, tokens: TokenLocation) -> None:
+    old = kept(guarded.config(), tokens, expires_at=1.0)
+    async with plane_for(guarded.config(), tokens):
+        pass
     seen = (await guarded.told())["seen"]
     assert await guarded.asked("refresh_token") == 1
     assert f"Bearer {old.access_token}" not in seen
 
 
-async def test_a_refresh_token_that_is_not_repeated_stays_in_use(guarded: Guarded, tmp_path: Path) -> None:
-    place = file_place(tmp_path)
-    await signed_in(guarded.config(), place)
+async def test_a_refresh_token_that_is_not_repeated_stays_in_use(guarded: Guarded, tokens: TokenLocation) -> None:
     await guarded.tell(set={"rotate": False, "repeat_refresh": False, "expires_in": None})
-    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
-        await until(plane, "ready")
+    async with plane_for(guarded.config(), tokens) as plane:
         for _ in range(3):
             await guarded.tell(revoke="access")
             assert text_of(await call(plane, "echo", text="hello")) == "hello"
@@ -152,12 +125,9 @@ async def test_a_refresh_token_that_is_not_repeated_stays_in_use(guarded: Guarde
 
 
 async def test_a_sign_in_that_is_over_is_said_once_asked_about_and_replaced_by_a_new_one(
-    guarded: Guarded, tmp_path: Path
+    guarded: Guarded, tokens: TokenLocation
 ) -> None:
-    place = file_place(tmp_path)
-    await signed_in(guarded.config(), place)
-    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
-        await until(plane, "ready")
+    async with plane_for(guarded.config(), tokens) as plane:
         await guarded.tell(revoke="all")
         assert failure_kind(await call(plane, "echo", text="hello"))
         await until(plane, "down")
@@ -166,30 +136,24 @@ async def test_a_sign_in_that_is_over_is_said_once_asked_about_and_replaced_by_a
         needed = f"needs a sign-in ({refusal}): run `toolweave servers login peer`"
         assert last_error(plane) == needed
         assert await guarded.asked("refresh_token") == 1
-        await signed_in(guarded.config(), place)
+        await signed_in(guarded.config(), tokens)
         await until(plane, "ready")
         assert text_of(await call(plane, "echo", text="hello")) == "hello"
 
 
-async def test_an_authorization_server_in_trouble_costs_no_tokens(guarded: Guarded, tmp_path: Path) -> None:
-    place = file_place(tmp_path)
-    await signed_in(guarded.config(), place)
+async def test_an_authorization_server_in_trouble_costs_no_tokens(guarded: Guarded, tokens: TokenLocation) -> None:
     await guarded.tell(revoke="access", set={"token_status": 503})
-    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
-        await until(plane, "down")
+    async with plane_for(guarded.config(), tokens, state="down") as plane:
         assert last_error(plane) == "its authorization server failed (HTTP 503 Service Unavailable)"
         await guarded.tell(set={"token_status": 0})
         await until(plane, "ready")
 
 
 async def test_a_server_that_refuses_what_it_has_just_been_given_is_left_in_peace(
-    guarded: Guarded, tmp_path: Path
+    guarded: Guarded, tokens: TokenLocation
 ) -> None:
-    place = file_place(tmp_path)
-    await signed_in(guarded.config(), place)
     await guarded.tell(set={"refuse_all": True})
-    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
-        await until(plane, "down")
+    async with plane_for(guarded.config(), tokens, state="down") as plane:
         await failed_attempts(plane, 5)
         assert last_error(plane) == "it rejects the new token of its authorization server"
         assert await guarded.asked("refresh_token") == 2
@@ -197,11 +161,8 @@ async def test_a_server_that_refuses_what_it_has_just_been_given_is_left_in_peac
         assert (await plane.reconnect("peer"))["state"] == "ready"
 
 
-async def test_a_caller_who_leaves_does_not_cut_off_a_renewal(guarded: Guarded, tmp_path: Path) -> None:
-    place = file_place(tmp_path)
-    await signed_in(guarded.config(), place)
-    async with open_tool_plane([guarded.config(timeout_s=BOUND_S)], timing=QUICK, token_place=place) as plane:
-        await until(plane, "ready")
+async def test_a_caller_who_leaves_does_not_cut_off_a_renewal(guarded: Guarded, tokens: TokenLocation) -> None:
+    async with plane_for(guarded.config(timeout_s=BOUND_S), tokens) as plane:
         await guarded.tell(revoke="access", set={"hold_token": True})
         leaving = asyncio.create_task(call(plane, "echo", text="hello"))
         await guarded.until_asked("refresh_token")
@@ -214,13 +175,10 @@ async def test_a_caller_who_leaves_does_not_cut_off_a_renewal(guarded: Guarded, 
 
 
 async def test_closing_the_plane_lets_a_renewal_end_so_that_its_tokens_are_kept(
-    guarded: Guarded, tmp_path: Path
+    guarded: Guarded, tokens: TokenLocation
 ) -> None:
-    place = file_place(tmp_path)
-    await signed_in(guarded.config(), place)
-    first = kept(guarded.config(), place)
-    async with open_tool_plane([guarded.config(timeout_s=BOUND_S)], timing=QUICK, token_place=place) as plane:
-        await until(plane, "ready")
+    first = kept(guarded.config(), tokens)
+    async with plane_for(guarded.config(timeout_s=BOUND_S), tokens) as plane:
         await guarded.tell(revoke="access", set={"hold_token": True})
         late = asyncio.create_task(call(plane, "echo", text="hello"))
         await guarded.until_asked("refresh_token")
@@ -228,41 +186,33 @@ async def test_closing_the_plane_lets_a_renewal_end_so_that_its_tokens_are_kept(
         assert failure_kind(await late)
         await guarded.tell(set={"hold_token": False}, release=True)
         await closing
-    assert kept(guarded.config(), place).access_token != first.access_token
+    assert kept(guarded.config(), tokens).access_token != first.access_token
 
 
-async def test_after_a_sign_out_a_reconnect_finds_nothing(guarded: Guarded, tmp_path: Path) -> None:
-    place = file_place(tmp_path)
-    await signed_in(guarded.config(), place)
-    async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
-        await until(plane, "ready")
-        assert await sign_out(guarded.config(), place)
-        assert not await sign_out(guarded.config(), place)
+async def test_after_a_sign_out_a_reconnect_finds_nothing(guarded: Guarded, tokens: TokenLocation) -> None:
+    async with plane_for(guarded.config(), tokens) as plane:
+        assert await sign_out(guarded.config(), tokens)
+        assert not await sign_out(guarded.config(), tokens)
         assert (await plane.reconnect("peer"))["state"] == "down"
         assert last_error(plane) == "needs a sign-in: run `toolweave servers login peer`"
 
 
-async def test_tokens_are_not_sent_to_another_url_or_by_another_client(guarded: Guarded, tmp_path: Path) -> None:
-    place = file_place(tmp_path)
-    await signed_in(guarded.config(), place)
+async def test_tokens_are_not_sent_to_another_url_or_by_another_client(guarded: Guarded, tokens: TokenLocation) -> None:
     async with eavesdropper() as (origin, heard):
         moved = guarded.config(url=f"{origin}/mcp")
-        async with open_tool_plane([moved], timing=QUICK, token_place=place) as plane:
-            await until(plane, "down")
+        async with plane_for(moved, tokens, state="down") as plane:
             await failed_attempts(plane, 2)
             assert "needs a sign-in" in last_error(plane)
         assert heard == []
     other_client = guarded.config(guarded.config().auth.model_copy(update={"client_id": "fixed-client"}))  # type: ignore[union-attr]
-    async with open_tool_plane([other_client], timing=QUICK, token_place=place) as plane:
-        await until(plane, "down")
+    async with plane_for(other_client, tokens, state="down") as plane:
         assert "needs a sign-in" in last_error(plane)
 
 
 async def test_answers_without_a_stream_hold_up_no_other_call() -> None:
     async with guarded_server("http", "--json") as guarded:
         config = guarded.machine()
-        async with open_tool_plane([config], timing=QUICK) as plane:
-            await until(plane, "ready")
+        async with plane_for(config) as plane:
             held = asyncio.create_task(call(plane, "hold"))
             await guarded.until_asked("hold")
             assert text_of(await call(plane, "echo", text="meanwhile")) == "meanwhile"
@@ -274,8 +224,7 @@ async def test_it_is_the_same_over_sse(tmp_path: Path) -> None:
     place = file_place(tmp_path)
     async with guarded_server("sse") as guarded:
         await signed_in(guarded.config(), place)
-        async with open_tool_plane([guarded.config()], timing=QUICK, token_place=place) as plane:
-            await until(plane, "ready")
+        async with plane_for(guarded.config(), place) as plane:
             await guarded.tell(revoke="access")
             assert text_of(await call(plane, "echo", text="hello")) == "hello"
             assert await guarded.asked("refresh_token") == 1

@@ -22,6 +22,7 @@ from tests.servers.connections.peers import (
     log_records,
     misbehaving_http,
     pid_of,
+    plane_of,
     text_of,
     until,
 )
@@ -49,8 +50,7 @@ def spawned(transport: Transport, *behave: str, port: int | None = None, **confi
 @over_both
 @pytest.mark.requirement("T-07")
 async def test_a_server_is_started_used_and_ended_with_the_plane(transport: Transport) -> None:
-    async with open_tool_plane([spawned(transport, command=REAL_PYTHON)], timing=QUICK) as plane:
-        await plane.wait_for_servers()
+    async with plane_of(spawned(transport, command=REAL_PYTHON)) as plane:
         [pid] = child_pids(MISBEHAVING)
         assert await pid_of(plane) == pid
     assert not is_running(pid)
@@ -144,8 +144,8 @@ async def test_a_stubborn_server_is_killed(transport: Transport) -> None:
 
 @pytest.mark.parametrize(("processes", "rounds"), [(0, 0), (0, 10), (1, 0), (1, 100)])
 async def test_a_plane_that_closes_while_its_server_starts_leaves_nothing_behind(processes: int, rounds: int) -> None:
-    async with open_tool_plane([spawned("http")], timing=QUICK) as plane:
-        await plane.wait_for_servers()
+    async with plane_of(spawned("http")):
+        pass
     async with nothing_left(), open_tool_plane([spawned("http"), spawned("sse")], timing=QUICK):
         await moment(processes, rounds)
     assert child_pids(MISBEHAVING) == []
