@@ -1,13 +1,14 @@
-"""Who calls is found out by the application's own handler, for everything but what is open to all."""
+"""The application's own handler authenticates every request but those to the open endpoints."""
 
+import asyncio
 import re
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
 
-from tests.fixtures.app_server import AppServer
 from toolweave.api.langgraph.app import ENDPOINTS
 from toolweave.api.langgraph.endpoints import Endpoint
 from toolweave.api.langgraph.routes.protocol import sockets
@@ -16,6 +17,16 @@ from toolweave.runtime.graphs import load_target
 
 LANGGRAPH_JSON = Path(__file__).parent / "apps" / "guarded" / "langgraph.json"
 ADA = {"authorization": "Bearer ada"}
+BOB = {"authorization": "Bearer bob"}
+SEEN_OF_ADA = {
+    "identity": "ada",
+    "team": "team of ada",
+    "permissions": ["talk"],
+    "id": "ada",
+    "listed": ["talk"],
+    "user_id": "ada",
+}
+BOUND_S = 60
 
 
 def filled(endpoint: Endpoint) -> str:
@@ -36,23 +47,28 @@ def test_every_endpoint_but_the_open_ones_has_a_rule() -> None:
 
 
 @pytest.mark.parametrize("endpoint", GUARDED)
-async def test_no_endpoint_answers_somebody_unknown(endpoint: Endpoint, http: httpx.AsyncClient) -> None:
+async def test_no_endpoint_answers_an_unknown_user(endpoint: Endpoint, http: httpx.AsyncClient) -> None:
     for headers in ({}, {"x-api-key": "key"}, {"x-auth-scheme": "langsmith"}, {"authorization": ""}):
         answer = await http.request(endpoint.method, filled(endpoint), json={}, headers=headers)
         assert (answer.status_code, answer.json()) == (401, {"detail": "Say who you are."})
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
-async def test_unknown_paths_methods_and_slashes_tell_strangers_nothing(http: httpx.AsyncClient) -> None:
+async def test_unknown_paths_methods_and_slashes_are_401_without_credentials(http: httpx.AsyncClient) -> None:
     for method, path in (("GET", "/nope"), ("PUT", "/threads"), ("POST", "/threads/")):
         assert (await http.request(method, path)).status_code == 401
     assert (await http.get("/nope", headers=ADA)).status_code == 404
     assert (await http.put("/threads", headers=ADA)).status_code == 405
 
 
-async def test_what_is_open_to_all_is_open(http: httpx.AsyncClient) -> None:
-    for path in sorted(OPEN):
+async def test_open_endpoints_routes_of_the_application_and_preflights_need_no_credentials(
+    http: httpx.AsyncClient,
+) -> None:
+    for path in (*sorted(OPEN), "/hello"):
         assert (await http.get(path)).status_code == 200
+    assert (await http.get("/hello", headers=ADA)).json()["user"] is None
+    preflight = {"origin": "http://localhost:3000", "access-control-request-method": "POST"}
+    assert (await http.options("/threads", headers=preflight)).status_code == 200
 
 
 async def test_the_published_document_says_how_to_authenticate(http: httpx.AsyncClient) -> None:
@@ -63,23 +79,37 @@ async def test_the_published_document_says_how_to_authenticate(http: httpx.Async
 
 
 async def test_a_handlers_refusal_is_sent_as_it_is_and_a_broken_handler_lets_nobody_in(http: httpx.AsyncClient) -> None:
-    answer = await http.post("/threads/search", json={}, headers={"authorization": "Bearer teapot"})
-    assert (answer.status_code, answer.json()) == (418, {"detail": "POST /threads/search"})
-    answer = await http.post("/threads/search", json={}, headers={"authorization": "Bearer crash"})
-    assert (answer.status_code, answer.json()) == (500, {"detail": "Internal Server Error"})
+    refusals = {"teapot": (418, "POST /threads/search"), "crash": (500, "Internal Server Error")}
+    for name, (status, detail) in refusals.items():
+        answer = await http.post("/threads/search", json={}, headers={"authorization": f"Bearer {name}"})
+        assert (answer.status_code, answer.json()) == (status, {"detail": detail})
 
 
-async def test_a_run_knows_its_user(http: httpx.AsyncClient) -> None:
-    body = {"assistant_id": "keep", "input": {"said": "x"}}
-    seen = (await http.post("/runs/wait", json=body, headers=ADA)).json()["seen"]
-    assert seen == {
-        "identity": "ada",
-        "team": "team of ada",
-        "permissions": ["talk"],
-        "id": "ada",
-        "listed": ["talk"],
-        "user_id": "ada",
-    }
+async def test_a_run_knows_its_user_and_the_configured_headers_but_no_credentials(http: httpx.AsyncClient) -> None:
+    headers = {**ADA, "X-Tenant": "red", "x-extra-one": "1", "x-extra-secret": "2", "x-other": "3"}
+    answer = await http.post("/runs/wait", json={"assistant_id": "keep", "input": {}}, headers=headers)
+    assert answer.json()["seen"] == {**SEEN_OF_ADA, "x-tenant": "red", "x-extra-one": "1"}
+
+
+@pytest.mark.api("POST /runs/crons", "200 starts runs on behalf of the user who created the cron")
+async def test_a_run_of_a_cron_knows_the_user_who_created_it(http: httpx.AsyncClient) -> None:
+    thread_id = (await http.post("/threads", json={}, headers=ADA)).json()["thread_id"]
+    body = {"assistant_id": "keep", "schedule": "* * * * * *", "input": {"said": "now"}}
+    async with (
+        asyncio.timeout(BOUND_S),
+        http.stream("GET", f"/threads/{thread_id}/stream?stream_modes=lifecycle", headers=ADA) as stream,
+    ):
+        cron = (await http.post(f"/threads/{thread_id}/runs/crons", json=body, headers=ADA)).json()
+        async for line in stream.aiter_lines():
+            if "run_done" in line:
+                break
+    assert cron["user_id"] == "ada"
+    assert (await http.get(f"/runs/crons/{cron['cron_id']}", headers=BOB)).status_code == 404
+    await http.delete(f"/runs/crons/{cron['cron_id']}", headers=ADA)
+    thread: Any = (await http.get(f"/threads/{thread_id}", headers=ADA)).json()
+    assert thread["values"]["seen"] == SEEN_OF_ADA
+    (run, *_) = (await http.get(f"/threads/{thread_id}/runs", headers=ADA)).json()
+    assert run["metadata"]["owner"] == "ada"
 
 
 async def test_a_runs_json_shows_who_its_user_is_and_nothing_that_only_the_run_needs(http: httpx.AsyncClient) -> None:
@@ -90,19 +120,17 @@ async def test_a_runs_json_shows_who_its_user_is_and_nothing_that_only_the_run_n
     assert "team of ada" not in made.text
 
 
-async def test_nobody_configures_to_be_somebody_else(http: httpx.AsyncClient) -> None:
+async def test_a_request_cannot_configure_another_user(http: httpx.AsyncClient) -> None:
     false = {"langgraph_auth_user": {"identity": "bob"}, "langgraph_auth_user_id": "bob", "user_id": "bob"}
-    for body in ({"config": {"configurable": false}}, {"context": false}):
-        wanted = {"assistant_id": "keep", "input": {}, **body}
-        seen = (await http.post("/runs/wait", json=wanted, headers=ADA)).json()["seen"]
+    assistant = {"graph_id": "keep", "config": {"configurable": false}}
+    assistant_id = (await http.post("/assistants", json=assistant, headers=ADA)).json()["assistant_id"]
+    for fields in ({"config": {"configurable": false}}, {"context": false}, {"assistant_id": assistant_id}):
+        body = {"assistant_id": "keep", "input": {}, **fields}
+        seen = (await http.post("/runs/wait", json=body, headers=ADA)).json()["seen"]
         assert (seen["identity"], seen["id"], seen["user_id"]) == ("ada", "ada", "ada")
-    made = {"graph_id": "keep", "config": {"configurable": false}}
-    assistant = (await http.post("/assistants", json=made, headers=ADA)).json()["assistant_id"]
-    seen = (await http.post("/runs/wait", json={"assistant_id": assistant, "input": {}}, headers=ADA)).json()["seen"]
-    assert (seen["identity"], seen["user_id"]) == ("ada", "ada")
 
 
-async def test_a_graph_factory_is_told_the_user_in_every_context(http: httpx.AsyncClient) -> None:
+async def test_a_graph_factory_gets_the_user_in_every_context(http: httpx.AsyncClient) -> None:
     thread = (await http.post("/threads", json={}, headers=ADA)).json()["thread_id"]
     run = await http.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "who", "input": {}}, headers=ADA)
     assert run.json() == {"said": "threads.create_run for ada"}
@@ -117,25 +145,3 @@ async def test_a_graph_factory_is_told_the_user_in_every_context(http: httpx.Asy
         "threads.update for ada",
         "assistants.read for admin",
     ]
-
-
-async def test_chosen_headers_reach_the_run_and_credentials_never_do(http: httpx.AsyncClient) -> None:
-    headers = {**ADA, "X-Tenant": "red", "x-extra-one": "1", "x-extra-secret": "2", "x-other": "3"}
-    answer = await http.post("/runs/wait", json={"assistant_id": "keep", "input": {}}, headers=headers)
-    seen = answer.json()["seen"]
-    assert {name: item for name, item in seen.items() if name.startswith(("x-", "auth"))} == {
-        "x-tenant": "red",
-        "x-extra-one": "1",
-    }
-
-
-async def test_routes_of_the_application_are_open_unless_it_wants_otherwise(
-    http: httpx.AsyncClient, app_server: AppServer
-) -> None:
-    assert (await http.get("/hello")).json()["user"] is None
-    assert (await http.get("/hello", headers=ADA)).json()["user"] is None
-
-
-async def test_preflights_need_no_credentials(http: httpx.AsyncClient) -> None:
-    headers = {"origin": "http://localhost:3000", "access-control-request-method": "POST"}
-    assert (await http.options("/threads", headers=headers)).status_code == 200

@@ -1,10 +1,10 @@
-"""What one user owns, no other user reads, finds, counts, changes, streams or deletes, through any endpoint."""
+"""No other user reads, finds, counts, changes, streams or deletes what one user owns, through any endpoint."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -35,31 +35,31 @@ ADA, BOB, ADMIN = as_user("ada"), as_user("bob"), as_user("admin")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def ids(http: httpx.AsyncClient) -> AsyncIterator[Ids]:
-    """Let ada have one of everything, with her secret in it."""
+    """Create one of everything for ada, with her secret in it."""
 
-    async def made(method: str, path: str, body: Any) -> Any:
-        answer = await http.request(method, path, json=body, headers=ADA)
-        assert answer.status_code < 300, answer.text
-        return answer.json() if answer.content else None
+    async def created(method: str, path: str, body: Any) -> Any:
+        response = await http.request(method, path, json=body, headers=ADA)
+        assert response.status_code < 300, response.text
+        return response.json() if response.content else None
 
     metadata = {"secret": SECRET}
-    thread = (await made("POST", "/threads", {"metadata": metadata}))["thread_id"]
+    thread = (await created("POST", "/threads", {"metadata": metadata}))["thread_id"]
     said = {"assistant_id": "keep", "input": {"said": SECRET}}
-    await made("POST", f"/threads/{thread}/runs/wait", {**said, "stream_resumable": True})
-    run = (await made("GET", f"/threads/{thread}/runs", None))[0]["run_id"]
+    await created("POST", f"/threads/{thread}/runs/wait", {**said, "stream_resumable": True})
+    run = (await created("GET", f"/threads/{thread}/runs", None))[0]["run_id"]
     later = {**said, "after_seconds": YEAR, "stream_resumable": True}
-    waiting = (await made("POST", f"/threads/{thread}/runs", later))["run_id"]
-    alone = (await made("POST", "/runs", {**later, "on_completion": "keep"}))["run_id"]
-    assistant = await made(
+    waiting = (await created("POST", f"/threads/{thread}/runs", later))["run_id"]
+    alone = (await created("POST", "/runs", {**later, "on_completion": "keep"}))["run_id"]
+    assistant = await created(
         "POST",
         "/assistants",
         {"graph_id": "talk", "name": SECRET, "config": {"configurable": {"key": SECRET}}, "metadata": metadata},
     )
     schedule = {**said, "schedule": "0 0 1 1 *", "metadata": metadata}
-    cron = (await made("POST", "/runs/crons", schedule))["cron_id"]
-    await made("POST", f"/threads/{thread}/runs/crons", schedule)
-    await made("PUT", "/store/items", {"namespace": ["notes"], "key": "k", "value": {"secret": SECRET}})
-    history = await made("POST", f"/threads/{thread}/history", {"limit": 10})
+    cron = (await created("POST", "/runs/crons", schedule))["cron_id"]
+    await created("POST", f"/threads/{thread}/runs/crons", schedule)
+    await created("PUT", "/store/items", {"namespace": ["notes"], "key": "k", "value": {"secret": SECRET}})
+    history = await created("POST", f"/threads/{thread}/history", {"limit": 10})
     yield {
         "thread_id": thread,
         "run_id": run,
@@ -152,33 +152,31 @@ HIS_OWN = (
 )
 
 
+def socket_url(server: AppServer, thread_id: str) -> str:
+    return f"{server.url.replace('http', 'ws')}/threads/{thread_id}/stream/events"
+
+
 def paths(endpoint: str, ids: Ids) -> list[str]:
     path = endpoint.partition(" ")[2]
     runs = [ids["run_id"], ids["waiting"], ids["alone"]] if "{run_id}" in path else [ids["run_id"]]
     return [path.format(**{**ids, "run_id": run}) for run in runs]
 
 
-async def asked(http: httpx.AsyncClient, endpoint: str, ids: Ids, headers: Mapping[str, str]) -> list[httpx.Response]:
-    """Send everything there is to send to an endpoint; streams are read to their end."""
+async def responses(http: httpx.AsyncClient, endpoint: str, ids: Ids, user: Mapping[str, str]) -> list[httpx.Response]:
+    """Send each body to each path of an endpoint; streams are read to their end."""
+    method = endpoint.partition(" ")[0]
     query = {name: value.format(**ids) for name, value in QUERIES.get(endpoint, {}).items()}
-    answers = []
+    headers = {**user, **ACCEPT, "last-event-id": "-1"}
+    received = []
     for path in paths(endpoint, ids):
         for body in bodies(ids).get(endpoint, [None]):
-            sent = {} if body is None else {"content": json.dumps(body)}
-            answers.append(
-                await http.request(
-                    endpoint.partition(" ")[0],
-                    path,
-                    params=query,
-                    headers={**headers, **ACCEPT, "last-event-id": "-1"},
-                    **sent,  # type: ignore[arg-type]
-                )
-            )
-    return answers
+            content = None if body is None else json.dumps(body)
+            received.append(await http.request(method, path, params=query, headers=headers, content=content))
+    return received
 
 
-async def hers(http: httpx.AsyncClient, ids: Ids) -> list[Any]:
-    """Give everything ada has, as she sees it."""
+async def data_of_ada(http: httpx.AsyncClient, ids: Ids) -> list[Any]:
+    """Return everything that ada has, as the API shows it to her."""
     thread = ids["thread_id"]
     looks: list[tuple[str, str, Any]] = [
         ("GET", f"/threads/{thread}", None),
@@ -196,29 +194,31 @@ async def hers(http: httpx.AsyncClient, ids: Ids) -> list[Any]:
 
 
 @pytest.mark.parametrize("endpoint", GUARDED)
-async def test_an_endpoint_keeps_others_away(endpoint: str, http: httpx.AsyncClient, ids: Ids) -> None:
-    before = await hers(http, ids)
+async def test_an_endpoint_does_not_show_or_change_what_another_user_owns(
+    endpoint: str, http: httpx.AsyncClient, ids: Ids
+) -> None:
+    before = await data_of_ada(http, ids)
     assert SECRET in json.dumps(before)
-    for answer in await asked(http, endpoint, ids, BOB):
-        assert answer.status_code < 500, answer.text
-        told = answer.text.replace(f"Unknown tool: {SECRET}", "")
-        assert SECRET not in told
-        if endpoint not in HIS_OWN and "error" not in told:
-            assert answer.status_code in (404, 409), (answer.status_code, told)
+    for response in await responses(http, endpoint, ids, BOB):
+        assert response.status_code < 500, response.text
+        text = response.text.replace(f"Unknown tool: {SECRET}", "")
+        assert SECRET not in text
+        if endpoint not in HIS_OWN and "error" not in text:
+            assert response.status_code in (404, 409), (response.status_code, text)
         if endpoint.endswith("/count"):
-            assert answer.json() == 0
-    assert await hers(http, ids) == before
+            assert response.json() == 0
+    assert await data_of_ada(http, ids) == before
 
 
 @pytest.mark.parametrize("endpoint", GUARDED)
 async def test_a_user_without_permission_is_forbidden_everything_but_reading(
     endpoint: str, http: httpx.AsyncClient, ids: Ids
 ) -> None:
-    for answer in await asked(http, endpoint, ids, as_user("stranger")):
+    for response in await responses(http, endpoint, ids, as_user("stranger")):
         # Store and crons have handlers of their own, which know no strangers.
         if "/store/" not in endpoint and endpoint not in ("DELETE /runs/crons/{cron_id}", "DELETE /mcp"):
-            assert (answer.status_code, answer.json()) == (403, {"detail": "Forbidden"})
-        assert SECRET not in answer.text
+            assert (response.status_code, response.json()) == (403, {"detail": "Forbidden"})
+        assert SECRET not in response.text
 
 
 LOOKING = [
@@ -245,31 +245,34 @@ LOOKING = [
 
 
 @pytest.mark.parametrize("endpoint", LOOKING)
-async def test_the_owner_and_whoever_may_see_all_are_let_through(
-    endpoint: str, http: httpx.AsyncClient, ids: Ids
-) -> None:
+async def test_the_owner_and_an_admin_are_let_through(endpoint: str, http: httpx.AsyncClient, ids: Ids) -> None:
     one_run = {**ids, "waiting": ids["run_id"], "alone": ids["run_id"]}
-    for headers in (ADA, ADMIN):
-        assert {answer.status_code for answer in await asked(http, endpoint, one_run, headers)} == {200}
+    for user in (ADA, ADMIN):
+        assert {each.status_code for each in await responses(http, endpoint, one_run, user)} == {200}
 
 
-async def test_a_reader_may_read_threads_and_nothing_else(http: httpx.AsyncClient, ids: Ids) -> None:
+async def test_a_reader_may_read_threads_and_listen_on_them_but_change_and_start_nothing(
+    app_server: AppServer, http: httpx.AsyncClient, ids: Ids
+) -> None:
     thread, reader = f"/threads/{ids['thread_id']}", as_user("reader")
     assert (await http.get(f"{thread}/state", headers=reader)).status_code == 200
     assert (await http.patch(thread, json={"metadata": {}}, headers=reader)).status_code == 403
     assert (await http.delete(thread, headers=reader)).status_code == 403
+    async with connect(socket_url(app_server, ids["thread_id"]), additional_headers=reader) as socket:
+        start = {"id": 1, "method": "run.start", "params": {"assistant_id": "keep", "input": {}}}
+        await socket.send(json.dumps(start))
+        answer = json.loads(await socket.recv())
+    assert (answer["type"], answer["id"]) == ("error", 1)
 
 
 async def test_the_metadata_that_a_handler_writes_is_stored(http: httpx.AsyncClient, ids: Ids) -> None:
     thread = (await http.post("/threads", json={"metadata": {"a": 1, "owner": "bob"}}, headers=ADA)).json()
     assert thread["metadata"] == {"a": 1, "owner": "ada"}
-    run = {"assistant_id": "keep", "input": {}, "metadata": {"owner": "bob"}, "on_completion": "keep"}
-    made = (await http.post("/runs", json=run, headers=ADA)).json()
-    assert made["metadata"]["owner"] == "ada"
-    kept = (await http.get(f"/threads/{made['thread_id']}", headers=ADA)).json()
-    assert kept["metadata"]["owner"] == "ada"
+    body = {"assistant_id": "keep", "input": {}, "metadata": {"owner": "bob"}, "on_completion": "keep"}
+    run = (await http.post("/runs", json=body, headers=ADA)).json()
+    thread_of_run = (await http.get(f"/threads/{run['thread_id']}", headers=ADA)).json()
     assistant = (await http.post("/assistants", json={"graph_id": "keep"}, headers=ADA)).json()
-    assert assistant["metadata"]["owner"] == "ada"
+    assert [each["metadata"]["owner"] for each in (run, thread_of_run, assistant)] == ["ada"] * 3
 
 
 async def test_searches_count_and_page_over_what_may_be_seen(http: httpx.AsyncClient, ids: Ids) -> None:
@@ -305,7 +308,7 @@ async def test_everybody_may_run_a_graphs_own_assistant_but_see_only_their_own(
     assert (await http.get(f"/assistants/{system_assistant_id('keep')}", headers=ADMIN)).status_code == 200
 
 
-async def test_an_mcp_and_an_a2a_run_belong_to_who_asked(http: httpx.AsyncClient, ids: Ids) -> None:
+async def test_an_mcp_and_an_a2a_run_belong_to_their_caller(http: httpx.AsyncClient, ids: Ids) -> None:
     call = {**RPC, "method": "tools/call", "params": {"name": SECRET, "arguments": {"messages": "hi"}}}
     answer = (await http.post("/mcp", json=call, headers={**ADA, **ACCEPT})).json()
     assert "heard" in answer["result"]["content"][0]["text"]
@@ -319,7 +322,7 @@ async def test_an_mcp_and_an_a2a_run_belong_to_who_asked(http: httpx.AsyncClient
 
 
 async def test_a_websocket_is_guarded_as_the_endpoints_are(app_server: AppServer, ids: Ids) -> None:
-    url = f"{app_server.url.replace('http', 'ws')}/threads/{ids['thread_id']}/stream/events"
+    url = socket_url(app_server, ids["thread_id"])
     with pytest.raises(InvalidStatus) as refused:
         async with connect(url):
             pass
@@ -334,20 +337,108 @@ async def test_a_websocket_is_guarded_as_the_endpoints_are(app_server: AppServer
         assert json.loads(await socket.recv())["id"] == 1
 
 
-async def test_a_reader_may_listen_on_a_websocket_but_start_nothing(app_server: AppServer, ids: Ids) -> None:
-    url = f"{app_server.url.replace('http', 'ws')}/threads/{ids['thread_id']}/stream/events"
-    async with connect(url, additional_headers=as_user("reader")) as socket:
-        start = {"id": 1, "method": "run.start", "params": {"assistant_id": "keep", "input": {}}}
-        await socket.send(json.dumps(start))
-        answer = json.loads(await socket.recv())
-    assert (answer["type"], answer["id"]) == ("error", 1)
-
-
-async def test_an_id_that_nobody_has_is_told_as_one_that_is_somebody_elses(http: httpx.AsyncClient, ids: Ids) -> None:
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        *((f"/threads/{{}}{part}", "thread_id") for part in ("", "/state", "/history")),
+        *(("/assistants/{}", "assistant_id"), ("/runs/crons/{}", "cron_id")),
+    ],
+)
+async def test_an_id_of_another_user_is_answered_like_an_id_that_nobody_has(
+    path: str, name: str, http: httpx.AsyncClient, ids: Ids
+) -> None:
     unknown = str(UUID(int=7))
-    for path in ("/threads/{}", "/threads/{}/state", "/threads/{}/history", "/assistants/{}", "/runs/crons/{}"):
-        kind = path.split("/")[1].removesuffix("s") if "crons" not in path else "cron"
-        theirs = await http.get(path.format(ids[f"{kind}_id"]), headers=BOB)
-        nobodys = await http.get(path.format(unknown), headers=BOB)
-        assert theirs.status_code == nobodys.status_code == 404
-        assert theirs.text.replace(ids[f"{kind}_id"], unknown) == nobodys.text
+    foreign = await http.get(path.format(ids[name]), headers=BOB)
+    absent = await http.get(path.format(unknown), headers=BOB)
+    assert foreign.status_code == absent.status_code == 404
+    assert foreign.text.replace(ids[name], unknown) == absent.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/threads", {"metadata": "x"}),
+        ("POST", "/assistants/search", {"metadata": [1]}),
+        ("POST", "/runs/batch", [{"assistant_id": "keep", "metadata": 5}]),
+        ("POST", "/runs/crons/search", {"metadata": "x"}),
+        ("PATCH", "/runs/crons/{cron_id}", {"metadata": "x"}),
+        ("POST", "/store/items/search", {"namespace_prefix": 5}),
+        ("POST", "/threads/{thread_id}/commands", {"id": 1, "method": "run.start", "params": {"metadata": "x"}}),
+    ],
+)
+async def test_a_body_of_the_wrong_form_is_refused_before_a_handler_stumbles_over_it(
+    method: str, path: str, body: Any, http: httpx.AsyncClient, ids: Ids
+) -> None:
+    answer = await http.request(method, path.format(**ids), json=body, headers=ADA)
+    assert (answer.status_code, "object" in answer.text or "array" in answer.text) == (422, True)
+
+
+async def test_a_handlers_failed_assertion_is_a_refusal(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/assistants/search", json={}, headers=as_user("nosy"))
+    assert (answer.status_code, answer.json()) == (403, {"detail": "not you"})
+
+
+async def test_metadata_that_a_handler_takes_away_is_gone(http: httpx.AsyncClient) -> None:
+    cron = {"assistant_id": "keep", "schedule": "0 0 1 1 *", "metadata": {"owner": "ada"}}
+    made = await http.post("/runs/crons", json=cron, headers=as_user("plain"))
+    assert (made.status_code, made.json()["metadata"]) == (200, {})
+
+
+async def test_a_user_who_may_only_read_a_thread_sends_no_a2a_message_to_it(http: httpx.AsyncClient, ids: Ids) -> None:
+    guest = as_user("guest")
+    assistant = (await http.post("/assistants", json={"graph_id": "talk"}, headers=guest)).json()["assistant_id"]
+    theirs = ids["thread_id"]
+    assert (await http.get(f"/threads/{theirs}", headers=guest)).status_code == 200
+    before = (await http.get(f"/threads/{theirs}/runs", headers=ADA)).json()
+    talk = {"role": "user", "messageId": str(UUID(int=9)), "parts": [{"kind": "text", "text": "x"}]}
+
+    async def send(**fields: str) -> httpx.Response:
+        body = {**RPC, "method": "message/send", "params": {"message": {**talk, **fields}}}
+        return await http.post(f"/a2a/{assistant}", json=body, headers={**guest, **ACCEPT})
+
+    assert (await send(contextId=theirs)).status_code == 404
+    assert (await send(taskId=f"{theirs}:{ids['run_id']}")).status_code == 404
+    assert (await http.get(f"/threads/{theirs}/runs", headers=ADA)).json() == before
+    assert (await send()).json()["result"]["status"]["state"] == "completed"
+
+
+async def test_the_stream_of_a_run_that_is_gone_with_its_thread_stays_its_owners(http: httpx.AsyncClient) -> None:
+    run = {"assistant_id": "keep", "input": {"said": SECRET}, "stream_resumable": True}
+    location = (await http.post("/runs/stream", json=run, headers=ADA)).headers["location"]
+    again = {"last-event-id": "-1"}
+    assert SECRET in (await http.get(location, headers={**ADA, **again})).text
+    others = await http.get(location, headers={**BOB, **again})
+    assert (others.status_code, SECRET in others.text) == (404, False)
+
+
+async def test_a_listener_from_before_a_thread_exists_receives_nothing_of_another_users_thread(
+    app_server: AppServer, http: httpx.AsyncClient
+) -> None:
+    thread, wanted = str(uuid4()), {"channels": ["values", "lifecycle"]}
+    path = f"/threads/{thread}/stream/events"
+    async with (
+        http.stream("POST", path, json=wanted, headers=BOB) as his,
+        http.stream("POST", path, json=wanted, headers=ADA) as hers,
+        connect(socket_url(app_server, thread), additional_headers=BOB) as socket,
+    ):
+        await socket.send(json.dumps({"id": 1, "method": "subscription.subscribe", "params": wanted}))
+        assert json.loads(await socket.recv())["type"] == "success"
+        run = {"assistant_id": "keep", "input": {"said": SECRET}, "if_not_exists": "create"}
+        await http.post(f"/threads/{thread}/runs/wait", json=run, headers=ADA)
+        received = ""
+        async for text in hers.aiter_text():
+            received += text
+            if SECRET in received:
+                break
+        assert SECRET not in (await his.aread()).decode()
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 4404
+
+
+async def test_a_namespace_label_with_a_period_is_never_read_as_two(http: httpx.AsyncClient) -> None:
+    item = {"namespace": ["x", "n"], "key": "k", "value": {"secret": SECRET}}
+    assert (await http.put("/store/items", json=item, headers=as_user("hal"))).status_code == 204
+    answer = await http.get("/store/items", params={"namespace": "n", "key": "k"}, headers=as_user("hal.x"))
+    assert (answer.status_code, SECRET in answer.text) == (422, False)
