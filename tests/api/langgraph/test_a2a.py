@@ -30,12 +30,19 @@ def data(**fields: Any) -> dict[str, Any]:
     return {"kind": "data", "data": fields}
 
 
+def rpc(method: str, params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": "1", "method": method, "params": params}
+
+
 async def ask(http: httpx.AsyncClient, graph_id: str, method: str, params: Any, **headers: str) -> Any:
-    body = {"jsonrpc": "2.0", "id": "1", "method": method, "params": params}
-    answer = await http.post(await agent(http, graph_id), json=body, headers=headers)
+    answer = await http.post(await agent(http, graph_id), json=rpc(method, params), headers=headers)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     assert (answer.json()["jsonrpc"], answer.json()["id"]) == ("2.0", "1")
     return answer.json()
+
+
+async def error_code(http: httpx.AsyncClient, graph_id: str, method: str, params: Any, **headers: str) -> int:
+    return int((await ask(http, graph_id, method, params, **headers))["error"]["code"])
 
 
 async def send(http: httpx.AsyncClient, graph_id: str, params: Any, method: str = "message/send") -> Any:
@@ -43,9 +50,8 @@ async def send(http: httpx.AsyncClient, graph_id: str, params: Any, method: str 
 
 
 async def stream(http: httpx.AsyncClient, graph_id: str, params: Any, method: str = "message/stream") -> list[Any]:
-    body = {"jsonrpc": "2.0", "id": "1", "method": method, "params": params}
     headers = {"accept": "text/event-stream"}
-    answer = await http.post(await agent(http, graph_id), json=body, headers=headers)
+    answer = await http.post(await agent(http, graph_id), json=rpc(method, params), headers=headers)
     assert answer.headers["content-type"].startswith("text/event-stream")
     frames = answer.text.replace("\r\n", "\n").strip().split("\n\n")
     assert all(frame.startswith("event: message\n") for frame in frames)
@@ -77,7 +83,7 @@ async def test_a_message_is_a_run_and_its_context_a_thread(http: httpx.AsyncClie
     assert again["id"] != task["id"]
 
 
-async def test_the_later_revision_has_other_words_for_the_same(http: httpx.AsyncClient) -> None:
+async def test_the_later_revision_has_its_own_names_for_methods_states_and_roles(http: httpx.AsyncClient) -> None:
     asked = {"message": {"role": "ROLE_USER", "parts": [{"text": "you"}], "messageId": "m1"}}
     task = (await send(http, "talk", asked, "SendMessage"))["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -86,7 +92,9 @@ async def test_the_later_revision_has_other_words_for_the_same(http: httpx.Async
     assert (found["status"]["state"], said(found)) == ("TASK_STATE_COMPLETED", said(task))
 
 
-async def test_the_history_is_of_the_context_or_of_the_task_and_as_long_as_wanted(http: httpx.AsyncClient) -> None:
+async def test_the_history_is_of_the_context_or_of_the_task_and_has_the_requested_length(
+    http: httpx.AsyncClient,
+) -> None:
     first = await send(http, "talk", message(HI))
     context = first["contextId"]
     scope = {"LangGraph-A2A-History-Scope": "task"}
@@ -99,8 +107,8 @@ async def test_the_history_is_of_the_context_or_of_the_task_and_as_long_as_wante
     assert len((await send(http, "talk", {"id": first["id"]}, "tasks/get"))["history"]) == 2
     found = (await ask(http, "talk", "tasks/get", {"id": second["id"]}, **scope))["result"]
     assert found["history"] == second["history"]
-    refused = await ask(http, "talk", "tasks/get", {"id": first["id"]}, **{"LangGraph-A2A-History-Scope": "all"})
-    assert refused["error"]["code"] == -32602
+    unknown_scope = {"LangGraph-A2A-History-Scope": "all"}
+    assert await error_code(http, "talk", "tasks/get", {"id": first["id"]}, **unknown_scope) == -32602
 
 
 async def test_texts_are_one_message_and_data_is_the_graphs_input(http: httpx.AsyncClient) -> None:
@@ -112,7 +120,7 @@ async def test_texts_are_one_message_and_data_is_the_graphs_input(http: httpx.As
 
 
 @pytest.mark.api("POST /a2a/{assistant_id}", "200 streams a task, what is said meanwhile and how it ended")
-async def test_a_stream_tells_how_the_task_goes(http: httpx.AsyncClient) -> None:
+async def test_a_stream_has_the_states_and_texts_of_the_task(http: httpx.AsyncClient) -> None:
     events = await stream(http, "talk", message(HI))
     assert [event["kind"] for event in events] == ["task", *["status-update"] * 3, "artifact-update", "status-update"]
     assert events[0]["status"]["state"] == "submitted"
@@ -144,10 +152,7 @@ async def test_a_question_waits_for_its_answer(answer: dict[str, Any], taken: An
     assert task["status"]["state"] == "input-required"
     assert task["artifacts"][0]["parts"][0]["data"]["value"] == {"question": 1}
     found = await send(http, "ask", {"id": task["id"], "contextId": task["contextId"]}, "tasks/get")
-    assert (found["status"]["state"], found["artifacts"][0]["parts"]) == (
-        "input-required",
-        task["artifacts"][0]["parts"],
-    )
+    assert (found["status"]["state"], found["artifacts"]) == ("input-required", task["artifacts"])
     done = await send(http, "ask", message(answer, taskId=task["id"]))
     assert (done["id"], done["status"]["state"]) == (task["id"], "completed")
     assert json.loads(artifact_text(done)) == {"n": 2, "log": [taken, "add"]}
@@ -167,11 +172,11 @@ async def test_a_task_is_canceled(http: httpx.AsyncClient) -> None:
     await http.get(f"/gates/{gate}/reached")
     assert (await send(http, "gated", {"id": started["id"]}, "tasks/get"))["status"]["state"] == "working"
     assert (await send(http, "gated", {"id": started["id"]}, "tasks/cancel"))["status"]["state"] == "canceled"
-    for method, code in (("tasks/cancel", -32002), ("CancelTask", -32002)):
-        assert (await ask(http, "gated", method, {"id": started["id"]}))["error"]["code"] == code
+    for method in ("tasks/cancel", "CancelTask"):
+        assert await error_code(http, "gated", method, {"id": started["id"]}) == -32002
 
 
-async def test_who_waits_for_a_task_hears_that_it_was_canceled(http: httpx.AsyncClient) -> None:
+async def test_a_caller_that_waits_for_a_task_gets_its_cancellation(http: httpx.AsyncClient) -> None:
     gate, context = str(uuid4()), str(uuid4())
     waiting = asyncio.create_task(send(http, "gated", message(data(n=1, gate=gate), contextId=context)))
     streaming = asyncio.create_task(stream(http, "gated", message(data(n=1, gate=gate))))
@@ -237,8 +242,8 @@ async def test_tasks_are_listed(http: httpx.AsyncClient) -> None:
         ("tasks/resubscribe", {}, -32601),
     ],
 )
-async def test_what_is_asked_wrongly_is_an_error(method: str, params: Any, code: int, http: httpx.AsyncClient) -> None:
-    assert (await ask(http, "talk", method, params))["error"]["code"] == code
+async def test_a_wrong_request_is_an_error(method: str, params: Any, code: int, http: httpx.AsyncClient) -> None:
+    assert await error_code(http, "talk", method, params) == code
 
 
 async def test_a_graph_without_messages_takes_no_text(http: httpx.AsyncClient) -> None:
@@ -249,12 +254,12 @@ async def test_a_graph_without_messages_takes_no_text(http: httpx.AsyncClient) -
 
 async def test_a_task_belongs_to_its_assistant_and_its_context(http: httpx.AsyncClient) -> None:
     task = await send(http, "talk", message(HI))
-    assert (await ask(http, "steps", "tasks/get", {"id": task["id"]}))["error"]["code"] == -32001
+    assert await error_code(http, "steps", "tasks/get", {"id": task["id"]}) == -32001
     elsewhere = {"id": task["id"], "contextId": str(uuid4())}
-    assert (await ask(http, "talk", "tasks/get", elsewhere))["error"]["code"] == -32001
+    assert await error_code(http, "talk", "tasks/get", elsewhere) == -32001
     waiting = await send(http, "ask", message(data(n=1)))
     wrong = message(data(x=1), taskId=waiting["id"], contextId=str(uuid4()))
-    assert (await ask(http, "ask", "message/send", wrong))["error"]["code"] == -32602
+    assert await error_code(http, "ask", "message/send", wrong) == -32602
 
 
 @pytest.mark.parametrize(
@@ -271,16 +276,17 @@ async def test_a_task_belongs_to_its_assistant_and_its_context(http: httpx.Async
         (b'{"jsonrpc":"2.0","id":1,"method":5}', -32601),
     ],
 )
-async def test_what_is_no_request_is_an_error(body: bytes, code: int, http: httpx.AsyncClient) -> None:
+async def test_a_body_that_is_not_a_request_is_an_error(body: bytes, code: int, http: httpx.AsyncClient) -> None:
     answer = await http.post(await agent(http, "talk"), content=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (200, code)
 
 
-@pytest.mark.parametrize("assistant_id", ["talk", NOBODY])
-async def test_an_unknown_assistant_is_an_error(assistant_id: str, http: httpx.AsyncClient) -> None:
-    body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": message(HI)}
-    answer = await http.post(f"/a2a/{assistant_id}", json=body)
-    text = f"Assistant '{NOBODY}' not found" if assistant_id == NOBODY else "Invalid assistant ID: must be a UUID"
+@pytest.mark.parametrize(
+    ("assistant_id", "text"),
+    [("talk", "Invalid assistant ID: must be a UUID"), (NOBODY, f"Assistant '{NOBODY}' not found")],
+)
+async def test_an_unknown_assistant_is_an_error(assistant_id: str, text: str, http: httpx.AsyncClient) -> None:
+    answer = await http.post(f"/a2a/{assistant_id}", json=rpc("message/send", message(HI)))
     assert (answer.status_code, answer.json()["error"]) == (200, {"code": -32602, "message": text})
 
 
@@ -289,7 +295,7 @@ async def test_an_unknown_assistant_is_an_error(assistant_id: str, http: httpx.A
 async def test_answers_are_taken_and_streams_must_be_accepted(http: httpx.AsyncClient) -> None:
     path = await agent(http, "talk")
     assert (await http.post(path, json={"jsonrpc": "2.0", "id": 1, "result": {}})).status_code == 202
-    body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": message(HI)}
+    body = rpc("message/stream", message(HI))
     answer = await http.post(path, json=body, headers={"accept": "application/json"})
     assert (answer.status_code, set(answer.json())) == (400, {"error"})
 
@@ -299,25 +305,15 @@ async def test_answers_are_taken_and_streams_must_be_accepted(http: httpx.AsyncC
 @pytest.mark.api("GET /a2a/{assistant_id}/.well-known/agent-card.json", "200 describes the assistant")
 async def test_a_card_describes_the_assistant(http: httpx.AsyncClient) -> None:
     path = await agent(http, "talk")
-    assistant_id = path.rpartition("/")[2]
-    cards = [
-        (await http.get(place)).json()
-        for place in (
-            f"/.well-known/agent-card.json?assistant_id={assistant_id}",
-            path,
-            f"{path}/.well-known/agent-card.json",
-        )
-    ]
-    assert cards[0] == cards[1] == cards[2]
-    card = cards[0]
+    well_known = "/.well-known/agent-card.json"
+    card = (await http.get(path)).json()
+    assert (await http.get(f"{path}{well_known}")).json() == card
+    assert (await http.get(well_known, params={"assistant_id": path.rpartition("/")[2]})).json() == card
     assert (card["name"], card["description"]) == ("talk", "talk assistant")
     assert card["url"] == card["supportedInterfaces"][0]["url"] == str(http.base_url.join(path))
     assert card["capabilities"]["streaming"] is True
-    assert card["skills"][0]["metadata"]["inputSchema"] == {
-        "required": ["messages"],
-        "properties": ["messages"],
-        "supportsA2A": True,
-    }
+    accepted = {"required": ["messages"], "properties": ["messages"], "supportsA2A": True}
+    assert card["skills"][0]["metadata"]["inputSchema"] == accepted
     steps = (await http.get(await agent(http, "steps"))).json()
     assert steps["skills"][0]["metadata"]["inputSchema"]["supportsA2A"] is False
 

@@ -1,5 +1,6 @@
 """Assistants can be found and say what their graphs look like (langgraph_api.md 2.1)."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid5
@@ -9,9 +10,10 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
 
+from tests.api.langgraph.steering import NOBODY
+
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 NAMES = ["steps", "talk", "ask", "gated", "broken", "nested", "made"]
-NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
 def id_of(graph_id: str) -> str:
@@ -30,20 +32,18 @@ async def test_every_graph_has_a_system_assistant_with_the_reference_servers_id(
 async def test_an_assistant_has_the_fields_of_the_api(http: httpx.AsyncClient) -> None:
     answer = await http.get(f"/assistants/{id_of('steps')}")
     shown = answer.json()
-    assert list(shown) == [
-        "assistant_id",
-        "graph_id",
-        "config",
-        "context",
-        "metadata",
-        "name",
-        "created_at",
-        "updated_at",
-        "version",
-        "description",
-    ]
-    assert shown["metadata"] == {"created_by": "system"}
-    assert (shown["name"], shown["version"], shown["description"]) == ("steps", 1, "Adds one, then doubles")
+    assert shown == {
+        "assistant_id": id_of("steps"),
+        "graph_id": "steps",
+        "config": {},
+        "context": {},
+        "metadata": {"created_by": "system"},
+        "name": "steps",
+        "created_at": shown["created_at"],
+        "updated_at": shown["updated_at"],
+        "version": 1,
+        "description": "Adds one, then doubles",
+    }
     assert shown["created_at"].endswith("+00:00")
 
 
@@ -97,26 +97,17 @@ async def test_an_assistant_is_got_by_uuid_only(sdk: LangGraphClient) -> None:
 async def test_a_graph_is_drawn_without_python_classes(http: httpx.AsyncClient) -> None:
     by_id = (await http.get(f"/assistants/{id_of('nested')}/graph")).json()
     assert by_id == (await http.get("/assistants/nested/graph")).json()
-    assert by_id == {
-        "nodes": [
-            {"id": "__start__", "type": "runnable", "data": {"name": "__start__"}},
-            {"id": "add", "type": "runnable", "data": {"name": "add"}},
-            {"id": "inner", "type": "runnable", "data": {"name": "inner"}},
-            {"id": "__end__"},
-        ],
-        "edges": [
-            {"source": "__start__", "target": "add"},
-            {"source": "add", "target": "inner"},
-            {"source": "inner", "target": "__end__"},
-        ],
-    }
+    names = ("__start__", "add", "inner", "__end__")
+    nodes = [{"id": name, "type": "runnable", "data": {"name": name}} for name in names[:-1]]
+    edges = [{"source": source, "target": target} for source, target in pairwise(names)]
+    assert by_id == {"nodes": [*nodes, {"id": "__end__"}], "edges": edges}
 
 
 @pytest.mark.api("GET /assistants/{assistant_id}/graph", "200 opens subgraphs with xray")
-@pytest.mark.parametrize("xray", ["True", "01", "3"])
-async def test_xray_opens_subgraphs(http: httpx.AsyncClient, xray: str) -> None:
-    drawn = (await http.get("/assistants/nested/graph", params={"xray": xray})).json()
-    assert "inner:double" in [node["id"] for node in drawn["nodes"]]
+async def test_xray_opens_subgraphs(http: httpx.AsyncClient) -> None:
+    for xray in ("True", "01", "3"):
+        drawn = (await http.get("/assistants/nested/graph", params={"xray": xray})).json()
+        assert "inner:double" in [node["id"] for node in drawn["nodes"]], xray
 
 
 @pytest.mark.api("GET /assistants/{assistant_id}/graph", "422 refuses a bad xray")

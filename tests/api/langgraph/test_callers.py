@@ -1,9 +1,10 @@
-"""What MCP servers are told of whoever a run is for, from the public way in: a REST run of somebody signed in."""
+"""What MCP servers receive about the user of a run: REST runs with and without a signed-in user."""
 
 import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from tests.fixtures.app_server import AppServer, serve_in_thread
+from tests.fixtures.app_server import serve_in_thread
 from tests.fixtures.caller_recorder import Recorder, caller_recorder, seen_in
 from tests.servers.connections.peers import log_records
 
@@ -22,6 +23,7 @@ MCP = """{ mcpServers: {
     Authorization: "Bearer {user:mcp_token}", "X-Tenant": "{configurable:x-tenant:-nowhere}" } },
   open: { url: "{env:PEER_URL}" } } }"""
 TED = {"authorization": "Bearer ted"}
+WITHOUT_TOKEN = {"authorization": "Bearer nobody"}
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
@@ -36,25 +38,33 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("callers")
 
 
-@pytest.fixture(scope="module")
-def served(recorder: Recorder, data_dir: Path) -> Iterator[AppServer]:
-    """The application with an auth handler, and one MCP server under two names."""
-    (data_dir / "mcp.jsonc").write_text(MCP, encoding="utf-8")
-    env = {"TOOLWEAVE_MCP_CONFIG": str(data_dir / "mcp.jsonc"), "PEER_URL": recorder.url, "TOOLWEAVE_MODEL": "offline"}
-    with serve_in_thread(APP, data_dir / "data", env) as server:
-        yield server
+@contextmanager
+def serving(app: Path, folder: Path, recorder: Recorder) -> Iterator[httpx.Client]:
+    """Serve an application with one MCP server under two names."""
+    (folder / "mcp.jsonc").write_text(MCP, encoding="utf-8")
+    env = {"TOOLWEAVE_MCP_CONFIG": str(folder / "mcp.jsonc"), "PEER_URL": recorder.url, "TOOLWEAVE_MODEL": "offline"}
+    with (
+        serve_in_thread(app, folder / "data", env) as server,
+        httpx.Client(base_url=server.url, timeout=60) as client,
+    ):
+        yield client
 
 
 @pytest.fixture(scope="module")
-def client(served: AppServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served.url, timeout=60) as opened:
+def client(recorder: Recorder, data_dir: Path) -> Iterator[httpx.Client]:
+    """Give a client of the application with an auth handler."""
+    with serving(APP, data_dir, recorder) as opened:
         yield opened
 
 
-def ask(client: httpx.Client, tool: str, headers: dict[str, str], **body: Any) -> dict[str, Any]:
-    """Run the agent without a thread; gives its last state."""
-    wanted = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": tool}]}, **body}
-    answer = client.post("/runs/wait", json=wanted, headers=headers)
+def calling(tool: str) -> dict[str, Any]:
+    """Return the body of a run of the agent that calls this tool."""
+    return {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": tool}]}}
+
+
+def ask(client: httpx.Client, tool: str, headers: dict[str, str], **fields: Any) -> dict[str, Any]:
+    """Run the agent without a thread; returns its last state."""
+    answer = client.post("/runs/wait", json={**calling(tool), **fields}, headers=headers)
     assert answer.status_code == 200, answer.text
     state: dict[str, Any] = answer.json()
     return state
@@ -69,7 +79,7 @@ def said(state: dict[str, Any]) -> str:
 def test_fifty_users_at_once_each_reach_the_server_as_themselves(client: httpx.Client) -> None:
     def seen_by(number: int) -> dict[str, Any]:
         headers = {"authorization": f"Bearer t{number}", "x-tenant": f"tenant-{number}"}
-        # A session that a busy machine opens or keeps too slowly is lost; nobody may ever get another's instead.
+        # A busy machine may lose a session that it opens or serves too slowly; no user may get another user's.
         while (state := ask(client, "peer_whoami", headers))["messages"][-2]["status"] == "error":
             pass
         return seen_in(said(state))
@@ -82,15 +92,15 @@ def test_fifty_users_at_once_each_reach_the_server_as_themselves(client: httpx.C
     assert len({each["session"] for each in answers}) == 50
 
 
-def test_somebody_without_a_token_is_told_what_is_needed_and_the_run_goes_on(
+def test_a_user_without_a_token_gets_an_error_that_names_it_and_the_run_continues(
     client: httpx.Client, recorder: Recorder
 ) -> None:
     before = len(recorder.calls)
-    state = ask(client, "peer_whoami", {"authorization": "Bearer nobody"})
+    state = ask(client, "peer_whoami", WITHOUT_TOKEN)
     assert state["messages"][-2]["status"] == "error"
     assert "needs mcp_token of the signed-in user" in said(state)
     assert len(recorder.calls) == before
-    assert seen_in(said(ask(client, "open_whoami", {"authorization": "Bearer nobody"})))["authorization"] is None
+    assert seen_in(said(ask(client, "open_whoami", WITHOUT_TOKEN)))["authorization"] is None
 
 
 FORGED = {
@@ -101,36 +111,54 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("where", ["configurable", "context", "assistant", "metadata"])
-def test_no_client_can_say_what_only_the_auth_handler_knows(
-    client: httpx.Client, recorder: Recorder, where: str
-) -> None:
-    nobody = {"authorization": "Bearer nobody"}
-    ways: dict[str, dict[str, Any]] = {
-        "configurable": {"config": {"configurable": FORGED}},
-        "context": {"context": FORGED},
-        "metadata": {"metadata": FORGED, "config": {"metadata": FORGED}},
-        "assistant": {},
-    }
-    body = ways[where]
-    if where == "assistant":
-        made = {"graph_id": "agent", "config": {"configurable": FORGED}, "metadata": FORGED}
-        body = {"assistant_id": client.post("/assistants", json=made, headers=nobody).json()["assistant_id"]}
+def check_forged(client: httpx.Client, recorder: Recorder, **fields: Any) -> None:
     before = len(recorder.calls)
-    assert "needs mcp_token of the signed-in user" in said(ask(client, "peer_whoami", nobody, **body))
+    assert "needs mcp_token of the signed-in user" in said(ask(client, "peer_whoami", WITHOUT_TOKEN, **fields))
     assert len(recorder.calls) == before
-    seen = seen_in(said(ask(client, "peer_whoami", TED, **body)))
+    seen = seen_in(said(ask(client, "peer_whoami", TED, **fields)))
     assert seen["authorization"] == "Bearer mcp-token-of-ted"
     assert recorder.calls[-1].meta["user_id"] == "ted"
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"config": {"configurable": FORGED}}, id="configurable"),
+        pytest.param({"context": FORGED}, id="context"),
+        pytest.param({"metadata": FORGED, "config": {"metadata": FORGED}}, id="metadata"),
+    ],
+)
+def test_no_field_of_a_run_forges_a_user(client: httpx.Client, recorder: Recorder, fields: dict[str, Any]) -> None:
+    check_forged(client, recorder, **fields)
+
+
+def test_no_field_of_an_assistant_forges_a_user(client: httpx.Client, recorder: Recorder) -> None:
+    body = {"graph_id": "agent", "config": {"configurable": FORGED}, "metadata": FORGED}
+    assistant = client.post("/assistants", json=body, headers=WITHOUT_TOKEN).json()
+    check_forged(client, recorder, assistant_id=assistant["assistant_id"])
+
+
+def test_without_an_auth_handler_no_user_is_signed_in_whatever_a_request_contains(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    config = json.loads(APP.read_text(encoding="utf-8"))
+    del config["auth"]
+    for file in APP.parent.glob("*.py"):
+        (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")
+    with serving(tmp_path / "langgraph.json", tmp_path, recorder) as client:
+        forged = {"config": {"configurable": {**FORGED, "user_id": "eve"}}}
+        assert "needs mcp_token of the signed-in user" in said(ask(client, "peer_whoami", TED, **forged))
+        ask(client, "open_whoami", {}, **forged)
+        assert recorder.calls[-1].meta["user_id"] == "eve"
+
+
 @pytest.mark.requirement("T-03")
-def test_the_meta_of_a_call_says_which_run_of_whom_it_belongs_to(client: httpx.Client, recorder: Recorder) -> None:
+def test_the_meta_of_a_call_names_its_run_and_its_user(client: httpx.Client, recorder: Recorder) -> None:
     thread = client.post("/threads", json={}, headers=TED).json()["thread_id"]
-    wanted = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "peer_whoami"}]}}
     began = datetime.now(UTC)
     with log_records() as records:
-        client.post(f"/threads/{thread}/runs/wait", json=wanted, headers=TED)
+        client.post(f"/threads/{thread}/runs/wait", json=calling("peer_whoami"), headers=TED)
     (run,) = client.get(f"/threads/{thread}/runs", headers=TED).json()
     meta = recorder.calls[-1].meta
     ours = {"thread_id", "run_id", "user_id", "timestamp", "correlation_id", "idempotency_key"}
@@ -172,10 +200,9 @@ def test_the_trace_of_a_request_goes_on_to_the_servers_of_its_run(client: httpx.
 @pytest.mark.requirement("T-03")
 def test_tokens_are_in_no_answer_of_the_api_and_in_no_log(client: httpx.Client, data_dir: Path) -> None:
     thread = str(uuid4())
-    wanted = {"assistant_id": "agent", "if_not_exists": "create"}
-    question = {"input": {"messages": [{"role": "user", "content": "peer_hold_nothing"}]}}
+    body = {**calling("peer_hold_nothing"), "if_not_exists": "create"}
     with log_records() as records:
-        client.post(f"/threads/{thread}/runs/wait", json={**wanted, **question}, headers=TED)
+        client.post(f"/threads/{thread}/runs/wait", json=body, headers=TED)
         ask(client, "peer_whoami", TED)
     paths = (f"/threads/{thread}", f"/threads/{thread}/state", f"/threads/{thread}/history", f"/threads/{thread}/runs")
     shown = "".join(client.get(path, headers=TED).text for path in (*paths, "/health"))

@@ -1,4 +1,4 @@
-"""A run that is cancelled over the API takes its tool calls along: each server is told of every one (T-05)."""
+"""A run that is cancelled over the API cancels its tool calls: each server gets a cancellation per call (T-05)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A run has its caller's tokens; no file of the data folder has: they are encrypted, and removed when the run ends."""
+"""A run has its caller's tokens. Files of the data folder have them only encrypted, and only until the run ends."""
 
 import hashlib
 import sqlite3
@@ -21,6 +21,7 @@ KNOWN = {name: hashlib.sha256(value.encode()).hexdigest() for name, value in SEC
 OF_USER = {name: KNOWN[name] for name in ("token", "key")}
 SIGNED_IN = {"authorization": f"Bearer {SECRETS['token']}", "x-api-key": SECRETS["key"], "x-session": SECRETS["header"]}
 EVERY_MODE = ["values", "updates", "messages-tuple", "custom", "tasks", "checkpoints", "debug", "events"]
+SHOW: dict[str, Any] = {"assistant_id": "show", "input": {}}
 # Nobody listens there: the webhook waits in the database to be sent again.
 WEBHOOK = "https://127.0.0.1:9/hook"
 ENV = {"TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1"}
@@ -77,7 +78,7 @@ def held_run(http: httpx.Client, thread_id: str, **fields: Any) -> tuple[str, st
 def test_no_way_of_running_leaves_a_token_in_a_file(process: AppProcess, data_dir: Path) -> None:
     with client(process) as http:
         thread = new_thread(http)
-        wanted = {"assistant_id": "show", "input": {}, "webhook": WEBHOOK}
+        wanted = {**SHOW, "webhook": WEBHOOK}
         answer = http.post(f"/threads/{thread}/runs/wait", json=wanted)
         assert answer.json() == {"known": KNOWN}
         assert http.post("/runs/wait", json=wanted).json()["known"] == KNOWN
@@ -88,7 +89,7 @@ def test_no_way_of_running_leaves_a_token_in_a_file(process: AppProcess, data_di
             assert KNOWN["header"] in http.post("/runs/stream", json={**body, "on_completion": "keep"}).text
         run = http.post(f"/threads/{thread}/runs", json=wanted).json()
         assert http.get(f"/threads/{thread}/runs/{run['run_id']}/join").json()["known"] == KNOWN
-        command = {"id": 1, "method": "run.start", "params": {"assistant_id": "show", "input": {}}}
+        command = {"id": 1, "method": "run.start", "params": SHOW}
         assert http.post(f"/threads/{thread}/commands", json=command).status_code == 200
         asking = new_thread(http)
         http.post(f"/threads/{asking}/runs/wait", json={**wanted, "assistant_id": "ask"})
@@ -110,25 +111,24 @@ def test_no_way_of_running_leaves_a_token_in_a_file(process: AppProcess, data_di
 
 
 @pytest.mark.parametrize("action", ["interrupt", "rollback"])
-def test_a_cancelled_run_has_no_credentials_left(process: AppProcess, data_dir: Path, action: str) -> None:
+def test_a_cancelled_and_a_superseded_run_have_no_credentials_left(
+    process: AppProcess, data_dir: Path, action: str
+) -> None:
     with client(process) as http:
         thread = new_thread(http)
-        running, _ = held_run(http, thread)
-        pending = http.post(f"/threads/{thread}/runs", json={"assistant_id": "show", "input": {}}).json()["run_id"]
-        assert sealed_runs(data_dir) == {running: "running", pending: "pending"}
-        for run_id in (pending, running):
+
+        def running_and_pending() -> list[str]:
+            running, _ = held_run(http, thread)
+            pending = http.post(f"/threads/{thread}/runs", json=SHOW).json()["run_id"]
+            assert sealed_runs(data_dir) == {running: "running", pending: "pending"}
+            return [running, pending]
+
+        for run_id in reversed(running_and_pending()):
             http.post(f"/threads/{thread}/runs/{run_id}/cancel", params={"wait": "true", "action": action})
         assert sealed_runs(data_dir) == {}
-
-
-@pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
-def test_a_superseded_run_has_no_credentials_left(process: AppProcess, data_dir: Path, strategy: str) -> None:
-    with client(process) as http:
-        thread = new_thread(http)
-        held_run(http, thread)
-        http.post(f"/threads/{thread}/runs", json={"assistant_id": "show", "input": {}})
-        body = {"assistant_id": "show", "input": {}, "multitask_strategy": strategy}
-        assert http.post(f"/threads/{thread}/runs/wait", json=body).json()["known"] == KNOWN
+        running_and_pending()
+        superseding = http.post(f"/threads/{thread}/runs/wait", json={**SHOW, "multitask_strategy": action})
+        assert superseding.json()["known"] == KNOWN
         assert sealed_runs(data_dir) == {}
 
 
@@ -149,46 +149,36 @@ def test_a_run_goes_on_after_a_kill_with_the_tokens_of_its_caller(process: AppPr
 
 
 @pytest.mark.parametrize(
-    ("key", "problem"), [(None, "the file key has changed"), ("one key", "TOOLWEAVE_TOKEN_KEY has changed")]
+    ("key", "problem"),
+    [
+        pytest.param({}, "the file key has changed", id="the key in a file"),
+        pytest.param({"TOOLWEAVE_TOKEN_KEY": "one key"}, "TOOLWEAVE_TOKEN_KEY has changed", id="the configured key"),
+    ],
 )
-def test_a_run_whose_tokens_cannot_be_read_any_more_fails_and_says_why(
-    data_dir: Path, key: str | None, problem: str
+def test_a_run_whose_tokens_cannot_be_decrypted_fails_and_names_the_reason(
+    data_dir: Path, key: dict[str, str], problem: str
 ) -> None:
-    given = {} if key is None else {"TOOLWEAVE_TOKEN_KEY": key}
-    first = AppProcess(LANGGRAPH_JSON, data_dir, {**ENV, **given})
-    second = AppProcess(
-        LANGGRAPH_JSON, data_dir, {**ENV, **({} if key is None else {"TOOLWEAVE_TOKEN_KEY": "another"})}
-    )
-    try:
-        first.start()
-        with client(first) as http:
-            thread = new_thread(http)
-            run_id, _ = held_run(http, thread)
-        first.kill()
-        (data_dir / "oauth" / "key").unlink(missing_ok=True)
-        second.start()
-        with client(second) as http:
-            error = http.get(f"/threads/{thread}/runs/{run_id}/join").json()["__error__"]
-            assert error["error"] == "CredentialsUnreadable"
-            assert problem in error["message"]
-            assert "Create the run again" in error["message"]
-            assert http.get(f"/threads/{thread}/runs/{run_id}").json()["status"] == "error"
-            assert (
-                http.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "show", "input": {}}).json()["known"]
-                == KNOWN
-            )
-            assert sealed_runs(data_dir) == {}
-    finally:
-        first.close()
-        second.close()
-
-
-@pytest.mark.parametrize("key", [None, "a key that several processes share"])
-def test_a_cron_fires_with_its_users_tokens_and_stores_them_encrypted_only(data_dir: Path, key: str | None) -> None:
-    env = {**ENV, **({} if key is None else {"TOOLWEAVE_TOKEN_KEY": key})}
-    with AppProcess(LANGGRAPH_JSON, data_dir, env) as process, client(process) as http:
+    with AppProcess(LANGGRAPH_JSON, data_dir, {**ENV, **key}) as first, client(first) as http:
         thread = new_thread(http)
-        body = {"assistant_id": "show", "schedule": "* * * * * *", "input": {}}
+        run_id, _ = held_run(http, thread)
+        first.kill()
+    (data_dir / "oauth" / "key").unlink(missing_ok=True)
+    changed = dict.fromkeys(key, "another")
+    with AppProcess(LANGGRAPH_JSON, data_dir, {**ENV, **changed}) as second, client(second) as http:
+        error = http.get(f"/threads/{thread}/runs/{run_id}/join").json()["__error__"]
+        assert error["error"] == "CredentialsUnreadable"
+        assert problem in error["message"]
+        assert "Create the run again" in error["message"]
+        assert http.get(f"/threads/{thread}/runs/{run_id}").json()["status"] == "error"
+        assert http.post(f"/threads/{thread}/runs/wait", json=SHOW).json()["known"] == KNOWN
+        assert sealed_runs(data_dir) == {}
+
+
+@pytest.mark.parametrize("key", [{}, {"TOOLWEAVE_TOKEN_KEY": "a key that several processes share"}])
+def test_a_cron_fires_with_its_users_tokens_and_stores_them_encrypted_only(data_dir: Path, key: dict[str, str]) -> None:
+    with AppProcess(LANGGRAPH_JSON, data_dir, {**ENV, **key}) as process, client(process) as http:
+        thread = new_thread(http)
+        body = {**SHOW, "schedule": "* * * * * *"}
         with http.stream("GET", f"/threads/{thread}/stream?stream_modes=lifecycle") as stream:
             cron = http.post(f"/threads/{thread}/runs/crons", json=body).json()
             assert any("run_done" in line for line in stream.iter_lines())
@@ -203,7 +193,7 @@ def test_a_cron_fires_with_its_users_tokens_and_stores_them_encrypted_only(data_
 def test_what_the_api_shows_of_a_run_has_neither_the_tokens_nor_the_headers(process: AppProcess) -> None:
     with client(process) as http:
         thread = new_thread(http)
-        body = {"assistant_id": "show", "input": {}, "after_seconds": 3600}
+        body = {**SHOW, "after_seconds": 3600}
         run = http.post(f"/threads/{thread}/runs", json=body).json()
         shown = [http.get(f"/threads/{thread}/runs").text, str(run)]
         assert not [name for name in SECRETS if any(SECRETS[name] in text for text in shown)]

@@ -1,4 +1,4 @@
-"""The application that langgraph.json names: its routes win, a mount at "/" comes last, mistakes are explained."""
+"""The application that langgraph.json names: its routes win, a mount at "/" comes last, errors name the cause."""
 
 import json
 from pathlib import Path
@@ -19,50 +19,53 @@ from toolweave.errors import ConfigError
 pytestmark = pytest.mark.requirement("S-02")
 
 
-def said(text: str) -> Any:
-    async def answer(_request: Any) -> PlainTextResponse:
-        return PlainTextResponse(text)
+def text(content: str) -> Any:
+    async def respond(_request: Any) -> PlainTextResponse:
+        return PlainTextResponse(content)
 
-    return answer
+    return respond
 
 
 def merged(custom: Starlette) -> httpx.AsyncClient:
-    ours: list[BaseRoute] = [Route("/threads", said("ours"), methods=["POST"]), Route("/docs", said("ours"))]
+    ours: list[BaseRoute] = [Route("/threads", text("ours"), methods=["POST"]), Route("/docs", text("ours"))]
     routes = [CustomRoutes(custom, last=False), *ours, CustomRoutes(custom, last=True)]
     return httpx.AsyncClient(transport=StreamingAsgiTransport(Starlette(routes=routes)), base_url="http://127.0.0.1")
 
 
-async def test_a_route_of_the_application_wins_over_ours() -> None:
-    async with merged(Starlette(routes=[Route("/threads", said("theirs"), methods=["POST"])])) as http:
-        assert (await http.post("/threads")).text == "theirs"
+PAGES = Starlette(routes=[Route("/{path:path}", text("a page"))])
 
 
-async def test_a_mount_at_the_root_does_not_swallow_the_api() -> None:
-    page = Starlette(routes=[Route("/{path:path}", said("a page"))])
-    async with merged(Starlette(routes=[Mount("/", app=page)])) as http:
-        assert (await http.post("/threads")).text == "ours"
-        assert (await http.get("/index.html")).text == "a page"
-
-
-async def test_a_mount_below_the_root_wins_as_any_route() -> None:
-    page = Starlette(routes=[Route("/x", said("mounted"))])
-    async with merged(Starlette(routes=[Mount("/sub", app=page)])) as http:
-        assert (await http.get("/sub/x")).text == "mounted"
-
-
-async def test_the_same_path_with_another_method_stays_ours() -> None:
-    async with merged(Starlette(routes=[Route("/threads", said("theirs"), methods=["PUT"])])) as http:
-        assert [(await http.request(method, "/threads")).text for method in ("PUT", "POST")] == ["theirs", "ours"]
+@pytest.mark.parametrize(
+    ("routes", "requests"),
+    [
+        pytest.param(
+            [Route("/threads", text("theirs"), methods=["PUT"])],
+            {"PUT /threads": "theirs", "POST /threads": "ours"},
+            id="a route wins over ours, another method of its path is ours",
+        ),
+        pytest.param(
+            [Mount("/", app=PAGES)],
+            {"POST /threads": "ours", "GET /index.html": "a page"},
+            id="a mount at the root does not hide the API",
+        ),
+        pytest.param([Mount("/sub", app=PAGES)], {"GET /sub/x": "a page"}, id="a mount below the root wins"),
+    ],
+)
+async def test_a_route_of_the_application_wins_over_ours(routes: list[BaseRoute], requests: dict[str, str]) -> None:
+    async with merged(Starlette(routes=routes)) as http:
+        for request, content in requests.items():
+            method, path = request.split()
+            assert (await http.request(method, path)).text == content
 
 
 async def test_generated_documentation_is_ours_but_a_written_page_wins() -> None:
     generated, written = FastAPI(), FastAPI(docs_url=None)
-    written.add_route("/docs", said("theirs"), include_in_schema=True)
-    for app, text in ((generated, "ours"), (written, "theirs")):
-        async with merged(app) as http:
-            assert (await http.get("/docs")).text == text
+    written.add_route("/docs", text("theirs"), include_in_schema=True)
     async with merged(generated) as http:
+        assert (await http.get("/docs")).text == "ours"
         assert (await http.get("/redoc")).status_code == 404
+    async with merged(written) as http:
+        assert (await http.get("/docs")).text == "theirs"
 
 
 async def test_a_websocket_of_the_application_is_reached() -> None:
@@ -82,14 +85,7 @@ async def test_a_websocket_of_the_application_is_reached() -> None:
     async def send(message: Any) -> None:
         sent.append(message["type"])
 
-    scope = {
-        "type": "websocket",
-        "path": "/live",
-        "headers": [],
-        "query_string": b"",
-        "root_path": "",
-        "server": ("127.0.0.1", 80),
-    }
+    scope = {"type": "websocket", "path": "/live", "headers": [], "query_string": b"", "root_path": ""}
     await Starlette(routes=[CustomRoutes(custom, last=False)])(scope, receive, send)
     assert (seen, sent) == (["/live"], ["websocket.accept", "websocket.close"])
 
@@ -100,7 +96,7 @@ def test_only_a_fastapi_application_describes_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "says"),
+    ("target", "message"),
     [
         ("./web.py:nothing", "has no 'nothing'"),
         ("./web.py:value", "is a int, not an application"),
@@ -108,9 +104,9 @@ def test_only_a_fastapi_application_describes_itself() -> None:
         ("./web.py:broken_name", "has no 'broken_name'"),
     ],
 )
-def test_an_application_that_cannot_be_served_is_named(tmp_path: Path, target: str, says: str) -> None:
+def test_an_application_that_cannot_be_served_is_named(tmp_path: Path, target: str, message: str) -> None:
     (tmp_path / "web.py").write_text("value = 3\n", encoding="utf-8")
     written = {"graphs": {"g": "./web.py:g"}, "http": {"app": target}}
     (tmp_path / "langgraph.json").write_text(json.dumps(written), encoding="utf-8")
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=message):
         load_custom_app(load_langgraph_json(tmp_path / "langgraph.json"))

@@ -15,86 +15,69 @@ def problem(name: str, value: Any) -> str:
     return str(raised.value)
 
 
-def wording(problem: str, rule: str, where: str, place: str, value: str) -> str:
-    return f'{problem}\n\nFailed validating "{rule}" in schema{where}\n\nOn instance{place}:\n    {value}'
-
-
 @pytest.mark.parametrize(
-    ("name", "value", "text"),
+    ("name", "value", "text", "rule", "where", "place", "shown"),
     [
         (
             "RunCreateStateful",
             {"input": {}},
-            wording('"assistant_id" is a required property', "required", "", "", '{"input":{}}'),
+            '"assistant_id" is a required property',
+            "required",
+            "",
+            "",
+            '{"input":{}}',
         ),
         (
-            "AssistantSearchRequest",
-            {"limit": 0},
-            wording("0 is less than the minimum of 1", "minimum", '["properties"]["limit"]', '["limit"]', "0"),
+            *("AssistantSearchRequest", {"limit": 0}, "0 is less than the minimum of 1"),
+            *("minimum", '["properties"]["limit"]', '["limit"]', "0"),
         ),
         (
-            "AssistantSearchRequest",
-            {"select": ["nope"]},
-            wording(
-                '"nope" is not one of "assistant_id", "graph_id" or 8 other candidates',
-                "enum",
-                '["properties"]["select"]["items"]',
-                '["select"][0]',
-                '"nope"',
+            *(
+                "AssistantSearchRequest",
+                {"select": ["x"]},
+                '"x" is not one of "assistant_id", "graph_id" or 8 other candidates',
             ),
+            *("enum", '["properties"]["select"]["items"]', '["select"][0]', '"x"'),
         ),
         (
-            "ThreadStateCheckpointRequest",
-            {"checkpoint": "an id"},
-            wording(
-                '"an id" is not of type "object"',
-                "type",
-                '["components"]["schemas"]["CheckpointConfig"]',
-                '["checkpoint"]',
-                '"an id"',
-            ),
+            *("ThreadStateCheckpointRequest", {"checkpoint": "an id"}, '"an id" is not of type "object"'),
+            *("type", '["components"]["schemas"]["CheckpointConfig"]', '["checkpoint"]', '"an id"'),
         ),
     ],
 )
-def test_a_problem_names_the_rule_and_the_place(name: str, value: Any, text: str) -> None:
-    assert problem(name, value) == text
+def test_a_problem_names_the_rule_and_the_place(
+    name: str, value: Any, text: str, rule: str, where: str, place: str, shown: str
+) -> None:
+    expected = f'{text}\n\nFailed validating "{rule}" in schema{where}\n\nOn instance{place}:\n    {shown}'
+    assert problem(name, value) == expected
 
 
 @pytest.mark.parametrize(
-    ("value", "says"),
+    ("value", "text"),
     [
-        ({"limit": 1001}, "1001 is greater than the maximum of 1000"),
         ({"limit": 2.5}, '2.5 is not of type "integer"'),
         ({"limit": True}, 'true is not of type "integer"'),
         ({"offset": 2**64 - 1}, "is greater than the maximum of"),
-        ({"metadata": []}, '[] is not of type "object"'),
         ({"extract": {"a": 1}}, '1 is not of type "string"'),
         ({"extract": {str(i): "values" for i in range(11)}}, "has more than 10 properties"),
-        ([], '[] is not of type "object"'),
         (None, 'null is not of type "object"'),
     ],
 )
-def test_a_wrong_value_is_named(value: Any, says: str) -> None:
-    assert problem("ThreadSearchRequest", value).startswith(says) or says in problem("ThreadSearchRequest", value)
+def test_a_wrong_value_is_named(value: Any, text: str) -> None:
+    assert text in problem("ThreadSearchRequest", value)
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        {"stream_mode": "loud"},
         {"stream_mode": ["values", "loud"]},
         {"interrupt_before": 3},
         {"interrupt_after": "some"},
         {"command": {"goto": [{"input": 1}]}},
         {"command": {"update": "text"}},
-        {"config": {"tags": [1]}},
-        {"config": {"recursion_limit": "many"}},
         {"webhook": ""},
         {"after_seconds": 1e12},
-        {"multitask_strategy": "wait"},
-        {"durability": "never"},
         {"if_not_exists": "maybe"},
-        {"on_disconnect": "shrug"},
         {"feedback_keys": "k"},
         *({name: None} for name in ("metadata", "config", "stream_mode", "assistant_id")),
         {"checkpoint": []},
@@ -116,7 +99,7 @@ def test_every_run_field_is_checked(value: dict[str, Any]) -> None:
         {"no_such_field": 1},
     ],
 )
-def test_what_clients_send_passes(value: dict[str, Any]) -> None:
+def test_bodies_that_clients_send_are_accepted(value: dict[str, Any]) -> None:
     body_schema("RunCreateStateful").check({"assistant_id": "a", **value})
 
 

@@ -22,9 +22,8 @@ pytestmark = pytest.mark.requirement("R-03")
 
 
 async def thread_with(http: httpx.AsyncClient, log: list[Any], times: int = 1) -> str:
-    thread: str = (await http.post("/threads", json={"metadata": {"graph_id": "steps", "mark": "large"}})).json()[
-        "thread_id"
-    ]
+    metadata = {"graph_id": "steps", "mark": "large"}
+    thread = str((await http.post("/threads", json={"metadata": metadata})).json()["thread_id"])
     for _ in range(times):
         body = {"values": {"log": log}, "as_node": "double"}
         (await http.post(f"/threads/{thread}/state", json=body)).raise_for_status()
@@ -46,16 +45,12 @@ async def test_large_states_and_searches_are_whole_and_have_their_length(http: h
     assert found.headers["x-pagination-total"] == "3"
 
 
-async def test_what_a_search_extracts_of_values_and_selects_is_as_it_was(http: httpx.AsyncClient) -> None:
+async def test_a_search_extracts_from_and_selects_the_stored_values(http: httpx.AsyncClient) -> None:
     thread = await thread_with(http, RECORDS[:2])
-    wanted = {"ids": [thread], "select": ["values"], "extract": {"last": "values.log[-1].id"}}
-    assert (await http.post("/threads/search", json=wanted)).json() == [
-        {"values": {"log": RECORDS[:2]}, "extracted": {"last": 1}}
-    ]
-    wanted["extract"] = {"mark": "metadata.mark"}
-    assert (await http.post("/threads/search", json=wanted)).json() == [
-        {"values": {"log": RECORDS[:2]}, "extracted": {"mark": "large"}}
-    ]
+    for extracted, path in (({"last": 1}, "values.log[-1].id"), ({"mark": "large"}, "metadata.mark")):
+        body = {"ids": [thread], "select": ["values"], "extract": dict.fromkeys(extracted, path)}
+        (found,) = (await http.post("/threads/search", json=body)).json()
+        assert found == {"values": {"log": RECORDS[:2]}, "extracted": extracted}
 
 
 async def test_a_large_item_of_the_store_is_found_whole(http: httpx.AsyncClient) -> None:

@@ -27,7 +27,7 @@ class QuickJson(KeepAliveJson):
 
 
 class Client:
-    """The other end of a response: keeps what is sent, and leaves when told."""
+    """The other end of a response: collects what is sent, and leaves when the test sets `leaves`."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []
@@ -52,29 +52,6 @@ class Client:
             await answer({"type": "http"}, self.receive, self.send)
 
 
-async def events(*names: str, ids: bool = False) -> AsyncGenerator[Sequence[StreamEvent]]:
-    for seq, name in enumerate(names, 1):
-        yield [StreamEvent(seq, name, b'{"n":%d}' % seq, f"7-{seq}" if ids else None)]
-
-
-async def test_each_event_is_one_frame_and_the_end_is_plain() -> None:
-    client = Client()
-    await client.read(EventStream(events("metadata", "values", ids=True), {"location": "/runs/r/stream"}))
-    start, *rest = client.messages
-    assert start["status"] == 200
-    assert dict(start["headers"])[b"content-type"] == b"text/event-stream; charset=utf-8"
-    assert dict(start["headers"])[b"location"] == b"/runs/r/stream"
-    assert rest == [
-        {
-            "type": "http.response.body",
-            "body": b'event: metadata\r\ndata: {"n":1}\r\nid: 7-1\r\n\r\n',
-            "more_body": True,
-        },
-        {"type": "http.response.body", "body": b'event: values\r\ndata: {"n":2}\r\nid: 7-2\r\n\r\n', "more_body": True},
-        {"type": "http.response.body", "body": b"", "more_body": False},
-    ]
-
-
 async def test_a_large_backlog_goes_out_in_pieces_that_a_slow_client_can_hold_up() -> None:
     client = Client()
     one = StreamEvent(1, "values", b"1" * 1000, None)
@@ -85,17 +62,7 @@ async def test_a_large_backlog_goes_out_in_pieces_that_a_slow_client_can_hold_up
     await client.read(EventStream(backlog(), {}))
     assert b"".join(client.bodies) == sse_frame(one.event, one.data) * 1000
     assert max(map(len, client.bodies)) <= CHUNK_BYTES + len(sse_frame(one.event, one.data))
-
-
-async def test_events_that_are_there_together_go_out_together() -> None:
-    client = Client()
-
-    async def burst() -> AsyncGenerator[Sequence[StreamEvent]]:
-        yield [StreamEvent(1, "a", b"1", None), StreamEvent(2, "b", b"2", None)]
-        yield []
-
-    await client.read(EventStream(burst(), {}))
-    assert client.bodies == [b"event: a\r\ndata: 1\r\n\r\nevent: b\r\ndata: 2\r\n\r\n", b""]
+    assert len(client.bodies) < 100
 
 
 @pytest.mark.parametrize(
@@ -107,10 +74,14 @@ async def test_events_that_are_there_together_go_out_together() -> None:
         ({"updates", "custom"}, ["updates"]),
     ],
 )
-async def test_a_stream_shows_the_modes_asked_for(modes: set[str], shown: list[str]) -> None:
+async def test_a_stream_shows_the_requested_modes(modes: set[str], shown: list[str]) -> None:
     client = Client()
-    names = ("metadata", "values", "updates", "values|inner:1", "messages", "messages/partial")
-    await client.read(EventStream(events(*names), {}, only=run_filter(modes)))
+
+    async def events() -> AsyncGenerator[Sequence[StreamEvent]]:
+        for name in ("metadata", "values", "updates", "values|inner:1", "messages", "messages/partial"):
+            yield [StreamEvent(1, name, b"{}", None)]
+
+    await client.read(EventStream(events(), {}, only=run_filter(modes)))
     assert [body.split(b"\r\n")[0].decode() for body in client.bodies[:-1]] == [f"event: {name}" for name in shown]
 
 
@@ -143,7 +114,7 @@ async def test_a_slow_answer_is_kept_alive_with_line_breaks() -> None:
 
 async def test_a_client_that_leaves_ends_the_stream_and_is_reported() -> None:
     client = Client()
-    told: list[str] = []
+    disconnects: list[str] = []
     closed = asyncio.Event()
 
     async def endless() -> AsyncGenerator[Sequence[StreamEvent]]:
@@ -155,10 +126,10 @@ async def test_a_client_that_leaves_ends_the_stream_and_is_reported() -> None:
             closed.set()
 
     async def gone() -> None:
-        told.append("gone")
+        disconnects.append("gone")
 
     await client.read(EventStream(endless(), {}, on_disconnect=gone))
-    assert told == ["gone"]
+    assert disconnects == ["gone"]
     assert closed.is_set()
     assert client.bodies == [b"event: metadata\r\ndata: {}\r\n\r\n"]
 
