@@ -150,9 +150,10 @@ async def test_a_run_that_fails_is_a_failed_task(http: httpx.AsyncClient) -> Non
 async def test_a_question_waits_for_its_answer(answer: dict[str, Any], taken: Any, http: httpx.AsyncClient) -> None:
     task = await send(http, "ask", message(data(n=1)))
     assert task["status"]["state"] == "input-required"
-    assert task["artifacts"][0]["parts"][0]["data"]["value"] == {"question": 1}
+    question = task["artifacts"][0]["parts"]
+    assert question[0]["data"]["value"] == {"question": 1}
     found = await send(http, "ask", {"id": task["id"], "contextId": task["contextId"]}, "tasks/get")
-    assert (found["status"]["state"], found["artifacts"]) == ("input-required", task["artifacts"])
+    assert (found["status"]["state"], found["artifacts"][0]["parts"]) == ("input-required", question)
     done = await send(http, "ask", message(answer, taskId=task["id"]))
     assert (done["id"], done["status"]["state"]) == (task["id"], "completed")
     assert json.loads(artifact_text(done)) == {"n": 2, "log": [taken, "add"]}

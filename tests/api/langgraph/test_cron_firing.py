@@ -1,4 +1,4 @@
-"""Crons fire for real: their runs are ordinary ones, and whatever becomes of one, the cron goes on."""
+"""Crons start ordinary runs, and continue whatever the result of one run is."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,9 +21,9 @@ BOUND_S = 60
 
 @asynccontextmanager
 async def cron_at_gate(http: httpx.AsyncClient, path: str, **fields: Any) -> AsyncIterator[tuple[Any, str]]:
-    """Have a cron fire every second until its first run waits at a gate; gives the cron, by then deleted, and the gate.
+    """Let a cron fire every second until its first run waits at a gate; gives the deleted cron and the gate.
 
-    The gate is open afterwards, so that later firings end, too.
+    The gate is opened at the end, so that later runs end, too.
     """
     gate = str(uuid4())
     body = {"assistant_id": "gated", "schedule": EVERY_SECOND, "input": {"n": 1, "gate": gate}, **fields}
@@ -51,18 +51,11 @@ async def test_a_cron_starts_runs_whose_threads_are_deleted(sdk: LangGraphClient
         run = (await runs_of(sdk, cron))[0]
         await http.post(f"/gates/{gate}/open")
         await sdk.runs.join(run["thread_id"], run["run_id"])
-    assert run["metadata"] == {
-        "created_by": "system",
-        "assistant_id": cron["assistant_id"],
-        "c": 1,
-        "cron_id": cron["cron_id"],
-    }
+    ids = {"assistant_id": cron["assistant_id"], "cron_id": cron["cron_id"]}
+    assert run["metadata"] == {**ids, "created_by": "system", "c": 1}
     kwargs = run["kwargs"]
-    assert (kwargs["input"], kwargs["stream_mode"], kwargs["durability"]) == (
-        {"n": 1, "gate": gate},
-        ["updates"],
-        "sync",
-    )
+    assert kwargs["input"] == {"n": 1, "gate": gate}
+    assert (kwargs["stream_mode"], kwargs["durability"]) == (["updates"], "sync")
     assert (kwargs["temporary"], kwargs["config"]["tags"]) == (True, ["t"])
     assert kwargs["config"]["configurable"]["cron_id"] == cron["cron_id"]
     with pytest.raises(NotFoundError):
@@ -94,7 +87,7 @@ async def test_a_cron_starts_runs_on_its_thread(sdk: LangGraphClient, http: http
     assert thread["values"]["log"] == ["add", "passed", "double"] * len(await sdk.runs.list(thread_id))
 
 
-async def test_a_cron_whose_run_is_refused_goes_on(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
+async def test_a_cron_whose_run_is_refused_fires_again(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id = await new_thread(sdk)
     busy, gate = await run_at_gate(sdk, http, thread_id)
     body = {"assistant_id": "gated", "schedule": EVERY_SECOND, "multitask_strategy": "reject"}

@@ -10,6 +10,8 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocket
 
 from toolweave.api.langgraph.custom_app import CustomRoutes, custom_openapi, load_custom_app
 from toolweave.api.langgraph_client import StreamingAsgiTransport
@@ -68,26 +70,16 @@ async def test_generated_documentation_is_ours_but_a_written_page_wins() -> None
         assert (await http.get("/docs")).text == "theirs"
 
 
-async def test_a_websocket_of_the_application_is_reached() -> None:
-    seen: list[str] = []
-
-    async def socket(websocket: Any) -> None:
-        seen.append(websocket.url.path)
+def test_a_websocket_of_the_application_is_reached() -> None:
+    async def send_path(websocket: WebSocket) -> None:
         await websocket.accept()
+        await websocket.send_text(websocket.url.path)
         await websocket.close()
 
-    custom = Starlette(routes=[WebSocketRoute("/live", socket)])
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return {"type": "websocket.connect"}
-
-    async def send(message: Any) -> None:
-        sent.append(message["type"])
-
-    scope = {"type": "websocket", "path": "/live", "headers": [], "query_string": b"", "root_path": ""}
-    await Starlette(routes=[CustomRoutes(custom, last=False)])(scope, receive, send)
-    assert (seen, sent) == (["/live"], ["websocket.accept", "websocket.close"])
+    custom = Starlette(routes=[WebSocketRoute("/live", send_path)])
+    served = Starlette(routes=[CustomRoutes(custom, last=False)])
+    with TestClient(served).websocket_connect("/live") as socket:
+        assert socket.receive_text() == "/live"
 
 
 def test_only_a_fastapi_application_describes_itself() -> None:

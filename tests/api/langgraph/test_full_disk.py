@@ -1,4 +1,4 @@
-"""A server whose disk is full says so where its health is asked for, and is well again when there is room (S-05)."""
+"""The health check of a server whose disk is full names the cause, and succeeds again when there is space (S-05)."""
 
 import resource
 import shutil
@@ -15,6 +15,7 @@ from tests.fixtures.app_server import AppProcess
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 UP = (200, {"ok": True, "services": {}})
+CHECKED = "/ok?check_db=1"
 BLOCK = 4_096
 
 pytestmark = [
@@ -30,12 +31,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk = tmp_path / "disk"
     disk.mkdir()
     try:
-        mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)],
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
+        mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)]
+        mounted = subprocess.run(mount, capture_output=True, encoding="utf-8", check=False)
     except FileNotFoundError:
         pytest.skip("there is no mount")
     if mounted.returncode != 0:
@@ -54,32 +51,32 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-def asked(process: AppProcess, path: str) -> tuple[int, object]:
+def get(process: AppProcess, path: str) -> tuple[int, object]:
     answer = httpx.get(f"{process.url}{path}", timeout=30)
     return answer.status_code, answer.json()
 
 
 def test_a_full_disk_shows_in_the_check_of_the_database_only(small_disk: Path) -> None:
     with AppProcess(LANGGRAPH_JSON, small_disk / "data", {}) as process:
-        assert asked(process, "/ok?check_db=1") == UP
+        assert get(process, CHECKED) == UP
         filler = fill(small_disk)
         for path in ("/ok", "/"):
-            status, body = asked(process, f"{path}?check_db=1")
+            status, body = get(process, f"{path}?check_db=1")
             assert (status, "Free space on that disk" in str(body), "app.db" in str(body)) == (503, True, True)
-            assert asked(process, path) == UP
+            assert get(process, path) == UP
         filler.unlink()
-        assert asked(process, "/ok?check_db=1") == UP
+        assert get(process, CHECKED) == UP
         assert [file.name for file in (small_disk / "data").glob(".*.space")] == []
 
 
 def test_a_database_that_may_grow_no_more_shows_too(app_process: AppProcess) -> None:
     app_process.start()
-    assert asked(app_process, "/ok?check_db=1") == UP
+    assert get(app_process, CHECKED) == UP
     _, most = resource.prlimit(app_process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(app_process.pid, resource.RLIMIT_FSIZE, (0, most))
     for path in ("/ok", "/"):
-        status, body = asked(app_process, f"{path}?check_db=1")
+        status, body = get(app_process, f"{path}?check_db=1")
         assert (status, "app.db" in str(body), "disk" in str(body)) == (503, True, True)
-        assert asked(app_process, path) == UP
+        assert get(app_process, path) == UP
     resource.prlimit(app_process.pid, resource.RLIMIT_FSIZE, (most, most))
-    assert asked(app_process, "/ok?check_db=1") == UP
+    assert get(app_process, CHECKED) == UP

@@ -1,4 +1,4 @@
-"""What the store keeps of a thread's tool results is there as long as the thread is, and no longer (D-7)."""
+"""The store keeps the tool results of a thread exactly as long as the thread exists (D-7)."""
 
 import asyncio
 import sqlite3
@@ -23,8 +23,6 @@ SERVER_ENV = TALKING_ENV
 
 Sdk = LangGraphClient
 Keys = Callable[[str], list[str]]
-
-
 LONG = told(("long_text", {"lines": 500}, "long"))
 
 
@@ -87,24 +85,15 @@ async def test_clients_of_the_store_neither_see_nor_change_what_is_kept(sdk: Sdk
     assert keys(thread_id) == ["long"]
 
 
-async def test_deleting_a_thread_deletes_what_is_kept_and_nothing_else(sdk: Sdk, keys: Keys) -> None:
-    doomed, staying = await new_thread(sdk), await new_thread(sdk)
-    await asyncio.gather(long_result(sdk, doomed), long_result(sdk, staying))
-    await sdk.store.put_item(["threads", doomed, "notes"], "mine", {"text": "the application's own"})
-
-    await sdk.threads.delete(doomed)
-
-    assert keys(doomed) == []
-    assert keys(staying) == ["long"]
-    assert await sdk.store.get_item(["threads", doomed, "notes"], "mine")
-
-
-async def test_pruning_deletes_it_and_keeping_the_latest_keeps_it(sdk: Sdk, keys: Keys) -> None:
-    doomed, shortened = await new_thread(sdk), await new_thread(sdk)
-    await asyncio.gather(long_result(sdk, doomed), long_result(sdk, shortened))
-    await sdk.threads.prune([doomed])
+async def test_deleting_and_pruning_a_thread_deletes_its_results_and_nothing_else(sdk: Sdk, keys: Keys) -> None:
+    deleted, pruned, shortened, _ = threads = [await new_thread(sdk) for _ in range(4)]
+    await asyncio.gather(*(long_result(sdk, thread_id) for thread_id in threads))
+    await sdk.store.put_item(["threads", deleted, "notes"], "mine", {"text": "the application's own"})
+    await sdk.threads.delete(deleted)
+    await sdk.threads.prune([pruned])
     await sdk.threads.prune([shortened], strategy="keep_latest")
-    assert (keys(doomed), keys(shortened)) == ([], ["long"])
+    assert [keys(thread_id) for thread_id in threads] == [[], [], ["long"], ["long"]]
+    assert await sdk.store.get_item(["threads", deleted, "notes"], "mine")
 
 
 async def test_a_copied_thread_has_its_own_copy(sdk: Sdk, keys: Keys) -> None:

@@ -88,12 +88,9 @@ async def test_runs_are_counted_while_they_wait_run_and_end(sdk: LangGraphClient
     await sdk.runs.join(first, running)
     await sdk.runs.wait(first, "broken", input={"n": 1}, raise_error=False)
     after = await samples(http)
-    statuses = ("success", "interrupted", "error")
-    ended = [
-        figure(after, "lg_api_runs_total", status=status) - figure(before, "lg_api_runs_total", status=status)
-        for status in statuses
-    ]
-    assert ended == [4, 1, 1]
+    for status, ended in (("success", 4), ("interrupted", 1), ("error", 1)):
+        name = "lg_api_runs_total"
+        assert figure(after, name, status=status) - figure(before, name, status=status) == ended
     rested: Any = (await http.get("/metrics?format=json")).json()
     assert (rested["queue"]["n_pending"], rested["queue"]["n_running"]) == (0, 0)
     assert rested["queue"]["pending_runs_wait_time_max_secs"] is None
@@ -116,7 +113,7 @@ async def test_another_format_is_refused(http: httpx.AsyncClient) -> None:
     assert (await http.get("/metrics?format=xml")).status_code == 422
 
 
-def test_what_the_application_registers_itself_is_shown_and_what_is_in_every_registry_only_once() -> None:
+def test_metrics_of_the_application_are_shown_and_those_of_every_registry_only_once() -> None:
     metrics = ServerMetrics(workers=1)
     counter = Counter("answers_of_the_application", "Answers.")
     counter.inc(42)
