@@ -1,10 +1,13 @@
 """Give each test a todo database of its own, on SQLite and on PostgreSQL, and a todo server in this process."""
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
+import sqlalchemy as sa
 
 from tests.fixtures.mcp_server import held
 from tests.fixtures.postgres import PostgresServer
@@ -27,6 +30,32 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     postgres: PostgresServer = request.getfixturevalue("postgres")
     with postgres.fresh_database() as url:
         yield url
+
+
+class OtherProgram:
+    """Another program that uses the same todo database."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = sa.create_engine(url, poolclass=sa.NullPool)
+        self.is_sqlite = self._engine.dialect.name == "sqlite"
+
+    def execute(self, statement: str) -> list[Any]:
+        with self._engine.begin() as connection:
+            result = connection.execute(sa.text(statement))
+            return [tuple(row) for row in result] if result.returns_rows else []
+
+    @contextmanager
+    def write_lock(self) -> Iterator[None]:
+        lock = "BEGIN IMMEDIATE" if self.is_sqlite else "LOCK TABLE todos IN EXCLUSIVE MODE"
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql(lock)
+            yield
+            connection.rollback()
+
+
+@pytest.fixture
+def other(database_url: str) -> OtherProgram:
+    return OtherProgram(database_url)
 
 
 @pytest.fixture

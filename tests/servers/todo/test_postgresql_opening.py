@@ -1,6 +1,5 @@
 """A PostgreSQL is opened, shared and refused in words that name it and the fix, never its password (T-13)."""
 
-import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import sqlalchemy as sa
 from tests.fixtures.mcp_server import free_port
 from tests.fixtures.postgres import PostgresServer
 from tests.servers.todo.in_memory import todo_client
-from toolweave.errors import ConfigError, NewerSchema, PersistenceError
+from toolweave.errors import ConfigError, PersistenceError
 from toolweave.servers.todo.database import open_todo_database
 
 pytestmark = pytest.mark.requirement("T-13")
@@ -47,39 +46,6 @@ async def refusal_of(url: str) -> str:
     assert "Check that its server runs and accepts your user" in said
     assert not any(word in said for word in ("FATAL", "psycopg.", "Error", "sqlalche"))
     return said
-
-
-async def test_many_servers_open_a_new_database_at_once_and_write_side_by_side(
-    postgres: PostgresServer, url: str
-) -> None:
-    everyone_is_open = asyncio.Barrier(8)
-
-    async def write(number: int) -> None:
-        async with open_todo_database(url):
-            await everyone_is_open.wait()
-        async with todo_client(url) as client:
-            await asyncio.gather(*(client.data("create_todo", {"title": f"{number}"}) for _ in range(5)))
-
-    await asyncio.gather(*(write(number) for number in range(8)))
-    assert postgres.execute("SELECT count(*), count(DISTINCT id) FROM todos", url=url) == [(40, 40)]
-    assert postgres.execute("SELECT count(*) FROM todo_schema_version", url=url) == [(1,)]
-
-
-async def test_todos_outlive_the_server(url: str) -> None:
-    async with todo_client(url) as client:
-        todo = await client.data("create_todo", {"title": "x"})
-    async with todo_client(url) as client:
-        assert await client.data("list_todos", {}) == [todo]
-
-
-async def test_a_newer_schema_is_refused_and_left_alone(postgres: PostgresServer, url: str) -> None:
-    async with open_todo_database(url):
-        pass
-    postgres.execute("UPDATE todo_schema_version SET version = 7", url=url)
-    with pytest.raises(NewerSchema, match=f"has schema 7.* Upgrade Toolweave.*{SETTING}"):
-        async with open_todo_database(url):
-            pass
-    assert postgres.execute("SELECT version FROM todo_schema_version", url=url) == [(7,)]
 
 
 @pytest.mark.parametrize(
