@@ -68,84 +68,40 @@ def test_ids_servers_and_credentials_are_those_of_the_document(tools: dict[str, 
     assert list(tools["report"].input_fields) == ["year"]
 
 
+PATIENT = {
+    "name": "A",
+    "born": "2000-01-01",
+    "insured": True,
+    "address": None,
+    "password": "x",
+    "doctor": {"name": "B", "role": "nurse", "boss": {"name": "C", "role": "desk"}},
+}
+SEARCH = {"all": [{"field": "a", "equals": 1}, {"not": {"field": "b", "equals": None}}]}
+VISITS = [{"patient_id": 1, "at": "2024-01-01T00:00:00Z"}]
+
+
 @pytest.mark.requirement("W-01")
 @pytest.mark.parametrize(
     ("tool_id", "arguments", "url", "query", "body"),
     [
         (
             "listPatients",
-            {
-                "limit": 5,
-                "sort": "name,born",
-                "filter_city": "Ulm",
-                "filter_insured": True,
-                "born_before": "2000-01-01",
-            },
+            {"limit": 5, "sort": "name,born", "filter_city": "Ulm", "filter_insured": True},
             "/patients",
-            {
-                "limit": 5,
-                "sort": "name,born",
-                "filter[city]": "Ulm",
-                "filter[insured]": True,
-                "born_before": "2000-01-01",
-            },
+            {"limit": 5, "sort": "name,born", "filter[city]": "Ulm", "filter[insured]": True},
             None,
         ),
-        (
-            "registerPatient",
-            {
-                "name": "A",
-                "born": "2000-01-01",
-                "insured": True,
-                "address": None,
-                "password": "x",
-                "doctor": {"name": "B", "role": "nurse", "boss": {"name": "C", "role": "desk"}},
-            },
-            "/patients",
-            {},
-            {
-                "name": "A",
-                "born": "2000-01-01",
-                "insured": True,
-                "address": None,
-                "password": "x",
-                "doctor": {"name": "B", "role": "nurse", "boss": {"name": "C", "role": "desk"}},
-            },
-        ),
-        ("getPatient", {"patientId": 7}, "/patients/7", {}, None),
-        ("changePatient", {"patientId": 7, "insured": False}, "/patients/7", {}, {"insured": False}),
+        ("registerPatient", PATIENT, "/patients", {}, PATIENT),
         ("cancelVisit", {"visit-id": "v", "reason": "ill"}, "/visits/v", {"reason": "ill"}, None),
-        ("listVisits", {"status": ["booked", "done"]}, "/visits", {"status": ["booked", "done"]}, None),
-        (
-            "searchVisits",
-            {"limit": 3, "body": {"all": [{"field": "a", "equals": 1}, {"not": {"field": "b", "equals": None}}]}},
-            "/visits/search",
-            {"limit": 3},
-            {"all": [{"field": "a", "equals": 1}, {"not": {"field": "b", "equals": None}}]},
-        ),
-        (
-            "addNote",
-            {"visit-id": "1", "text": "a", "replies": [{"text": "b"}]},
-            "/visits/1/notes",
-            {},
-            {"text": "a", "replies": [{"text": "b"}]},
-        ),
-        ("setStock", {"body": {"masks": 5}}, "/stock", {}, {"masks": 5}),
+        ("searchVisits", {"limit": 3, "body": SEARCH}, "/visits/search", {"limit": 3}, SEARCH),
         (
             "orderItem",
-            {"item": "gloves", "item_body": "gloves", "amount": 2},
+            {"item": "gloves", "item_body": "masks", "amount": 2},
             "/stock/gloves/orders",
             {},
-            {"item": "gloves", "amount": 2},
+            {"item": "masks", "amount": 2},
         ),
-        ("listStock", {"unit": "no", "below": 3}, "/stock", {"unit": "no", "below": 3}, None),
-        (
-            "import_post",
-            {"body": [{"patient_id": 1, "at": "2024-01-01T00:00:00Z"}]},
-            "/visits/import",
-            {},
-            [{"patient_id": 1, "at": "2024-01-01T00:00:00Z"}],
-        ),
+        ("import_post", {"body": VISITS}, "/visits/import", {}, VISITS),
     ],
 )
 def test_arguments_become_the_request_that_the_document_describes(
@@ -159,15 +115,6 @@ def test_arguments_become_the_request_that_the_document_describes(
     ("tool_id", "arguments"),
     [
         ("registerPatient", {"name": "A", "born": "2000-01-01"}),
-        (
-            "registerPatient",
-            {
-                "name": "A",
-                "born": "2000-01-01",
-                "insured": True,
-                "doctor": {"name": "B", "role": "nurse", "boss": {"name": 1}},
-            },
-        ),
         ("orderItem", {"item": "a", "item_body": "a", "amount": 0}),
         ("searchVisits", {"body": {"all": [{"neither": 1}]}}),
         ("listStock", {"unit": False}),

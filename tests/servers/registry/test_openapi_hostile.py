@@ -105,29 +105,27 @@ def test_no_path_leads_away_from_its_server(path: str) -> None:
         assert ".." not in tool.api.path
 
 
+NO_WEB_ADDRESS = [
+    *("javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "file:///etc/passwd", "gopher://a.example"),
+    *("https://u:p@a.example", "https://api.example.com@evil.example", "https://evil.example\\@api.example.com"),
+    *("https://a.example/../../x", "https://a.example/../b", "https://a.example/x?y=1", "https://{host}", "https://"),
+    *("https:///x", "//", "x:y", "http://0x7f.1", "http://2130706433/", "http://[::1%25eth0]", "http://[::1"),
+    *("ftp://a.example", "https://a.example\r\nHost: b.example"),
+]
+
+
 @pytest.mark.requirement("W-09")
-@pytest.mark.parametrize(
-    "url",
-    [
-        *("javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "file:///etc/passwd", "gopher://a.example"),
-        *(
-            "https://api.example.com@evil.example",
-            "https://evil.example\\@api.example.com",
-            "https://a.example/../../x",
-        ),
-        *(
-            "https://a.example\r\nHost: b.example",
-            "http://0x7f.1",
-            "http://[::1%25eth0]",
-            "https://",
-            "https:///x",
-            "//",
-        ),
-    ],
-)
+@pytest.mark.parametrize("url", NO_WEB_ADDRESS)
 @pytest.mark.parametrize("document_url", [None, "https://docs.example/openapi.json"])
-def test_no_server_is_anything_but_a_plain_web_address(url: str, document_url: str | None) -> None:
+def test_a_server_that_is_not_a_plain_web_address_skips_its_operations(url: str, document_url: str | None) -> None:
     found = imported({**document({"/t": {"get": operation()}}), "servers": [{"url": url}]}, document_url=document_url)
+    assert found.tools == []
+    assert "URL" in found.skipped[0]["reason"] or "base_url" in found.skipped[0]["reason"]
+
+
+@pytest.mark.parametrize("url", ["/api", ""])
+def test_a_relative_server_of_a_document_without_url_skips_its_operations(url: str) -> None:
+    found = imported({**document({"/t": {"get": operation()}}), "servers": [{"url": url}]})
     assert (found.tools, len(found.skipped)) == ([], 1)
 
 

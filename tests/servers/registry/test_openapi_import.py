@@ -47,17 +47,6 @@ def test_the_shops_tools_are_as_flat_as_its_operations_allow(shop: dict[str, Any
     }
     assert order.output_schema["properties"]["status"]["enum"] == ["pending", "shipped", "delivered", "cancelled"]
 
-    search = tools["search_products"]
-    assert search.field_mappings.request == {}
-    assert search.input_fields["category"]["type"] == "string"
-    assert search.input_fields["min_price"] == {
-        "type": "number",
-        "minimum": 0,
-        "description": "Lowest price in euros.",
-        "title": "Min Price",
-    }
-    assert search.api.auth == ApiAuth()
-
     price = tools["update_product_price"]
     assert (price.api.method, price.api.path, set(price.required_fields)) == (
         "PUT",
@@ -251,26 +240,6 @@ def test_servers_of_a_path_and_of_an_operation_win() -> None:
     )
     urls = {tool.tool_id: tool.api.base_url for tool in imported(whole).tools}
     assert urls == {"a": "https://path.example", "b": "https://operation.example", "c": API}
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        *("/api", "", "javascript:alert(1)", "file:///etc/passwd", "ftp://a.example", "https://u:p@a.example"),
-        *(
-            "https://{host}",
-            "https://a.example/../b",
-            "http://2130706433/",
-            "https://a.example/x?y=1",
-            "http://[::1",
-            "x:y",
-        ),
-    ],
-)
-def test_a_server_that_cannot_be_called_skips_its_operations(url: str) -> None:
-    found = imported({**document({"/things": {"get": operation()}}), "servers": [{"url": url}]})
-    assert found.tools == []
-    assert "URL" in found.skipped[0]["reason"] or "base_url" in found.skipped[0]["reason"]
 
 
 def test_a_get_operation_whose_body_must_be_given_is_skipped() -> None:

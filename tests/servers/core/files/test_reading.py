@@ -52,21 +52,20 @@ async def test_a_long_file_is_read_in_parts_that_together_are_the_file(root: Pat
     assert len(parts) == 15
 
 
-@pytest.mark.parametrize(("start", "lines", "content", "next_line"), [
-    (100, 1, "line 100\n", None),
-    (99, None, "line 99\nline 100\n", None),
-    (1, 1, "line 1\n", 2),
-    (1, 100, LINES, None),
-    (1, 1_000_000, LINES, None),
-])  # fmt: skip
-async def test_lines_are_counted_from_one(
-    root: Path, files: FileClient, start: int, lines: int | None, content: str, next_line: int | None
+@pytest.mark.parametrize(
+    ("arguments", "content"),
+    [
+        ({"start_line": 99}, "line 99\nline 100\n"),
+        ({"start_line": 1, "max_lines": 100}, LINES),
+        ({"start_line": 1, "max_lines": 1_000_000}, LINES),
+    ],
+)
+async def test_a_read_up_to_the_end_has_no_next_line(
+    root: Path, files: FileClient, arguments: dict[str, int], content: str
 ) -> None:
     tree(root, {"long.txt": LINES})
-    arguments = {"start_line": start} | ({"max_lines": lines} if lines else {})
     answer = await files.call("read_file", path="long.txt", **arguments)
-    assert answer["data"]["content"] == content
-    assert answer["metadata"]["next_line"] == next_line
+    assert (answer["data"]["content"], answer["metadata"]["next_line"]) == (content, None)
 
 
 async def test_a_line_behind_the_end_is_refused_with_the_number_of_lines(root: Path, files: FileClient) -> None:
@@ -100,12 +99,12 @@ async def test_a_file_over_the_limit_is_refused_whole_and_given_in_parts(root: P
 async def test_a_part_far_into_a_large_file_is_found_without_holding_the_file(root: Path) -> None:
     with (root / "large.log").open("wb") as file:
         for number in range(30):
-            file.write(b"x" * 99 + b"\n" + b"%d filler\n" % number * 50_000)
+            file.write(b"x" * 99 + b"\n" + b"%d filler\n" % number * 5_000)
     async with file_client(root, file_max_bytes=1000) as files:
-        answer = await files.call("read_file", path="large.log", start_line=29 * 50_001 + 1, max_lines=2)
+        answer = await files.call("read_file", path="large.log", start_line=29 * 5_001 + 1, max_lines=2)
         assert answer["data"]["content"] == "x" * 99 + "\n29 filler\n"
         assert answer["metadata"]["total_lines"] is None
-        assert answer["metadata"]["next_line"] == 29 * 50_001 + 3
+        assert answer["metadata"]["next_line"] == 29 * 5_001 + 3
 
 
 @pytest.mark.parametrize(
@@ -233,31 +232,6 @@ async def test_what_does_not_exist_is_not_found_however_long(files: FileClient, 
     error = await files.refusal("read_file", path=path)
     assert (error["type"], error["code"]) == ("not_found", "not_found")
     assert "search_files" in error["suggestion"]
-
-
-@pytest.mark.requirement("C-07")
-@pytest.mark.parametrize(
-    ("arguments", "names", "expects"),
-    [
-        ({}, "'path'", "required"),
-        ({"path": ""}, "'path'", "1 or more characters"),
-        ({"path": "x" * 4097}, "'path'", "4096 or fewer characters"),
-        ({"path": "a\0b"}, "'path'", "without NUL"),
-        ({"path": 1}, "'path'", "a string"),
-        ({"path": "a", "start_line": 0}, "'start_line'", "at least 1"),
-        ({"path": "a", "start_line": "1"}, "'start_line'", "whole number"),
-        ({"path": "a", "max_lines": 0}, "'max_lines'", "at least 1"),
-        ({"path": "a", "max_lines": True}, "'max_lines'", "whole number"),
-        ({"path": "a", "root": "/"}, "'root'", "path, start_line, max_lines"),
-    ],
-)
-async def test_a_wrong_parameter_is_named_with_what_it_must_be(
-    files: FileClient, arguments: dict[str, Any], names: str, expects: str
-) -> None:
-    error = await files.refusal("read_file", **arguments)
-    assert error["type"] == "validation"
-    assert names in error["message"]
-    assert expects in error["message"]
 
 
 async def test_no_descriptor_stays_open_after_any_answer(root: Path, files: FileClient) -> None:

@@ -182,30 +182,35 @@ async def test_a_directory_that_is_a_file_or_absent_is_refused(files: FileClient
     assert error["code"] == "forbidden_path"
 
 
+@pytest.mark.requirement("C-07")
 @pytest.mark.parametrize(
-    ("arguments", "names", "expects"),
+    ("tool", "arguments", "expected"),
     [
-        ({}, "'pattern'", "required"),
-        ({"pattern": ""}, "'pattern'", "1 or more characters"),
-        ({"pattern": "x" * 501}, "'pattern'", "500 or fewer characters"),
-        ({"pattern": "a\nb", "content": True}, "'pattern'", "single line"),
-        ({"pattern": "a\0b"}, "'pattern'", "single line"),
-        ({"pattern": "a", "directory": ""}, "'directory'", "1 or more"),
-        ({"pattern": "a", "directory": "\0"}, "'directory'", "without NUL"),
-        ({"pattern": "a", "content": "true"}, "'content'", "true or false"),
-        ({"pattern": "a", "files": "*.py"}, "'files'", "left out unless content is true"),
-        ({"pattern": "a", "limit": 0}, "'limit'", "at least 1"),
-        ({"pattern": "a", "limit": 1001}, "'limit'", "at most 1000"),
-        ({"pattern": "a", "ignore_case": 1}, "'ignore_case'", "true or false"),
+        ("read_file", {"path": ""}, "'path' must have 1 or more characters"),
+        ("read_file", {"path": "x" * 4097}, "'path' must have 4096 or fewer characters"),
+        ("read_file", {"path": "a", "start_line": 0}, "'start_line' must be at least 1"),
+        ("read_file", {"path": "a", "start_line": "1"}, "'start_line' must be a whole number"),
+        ("read_file", {"path": "a", "max_lines": 0}, "'max_lines' must be at least 1"),
+        ("read_file", {"path": "a", "max_lines": True}, "'max_lines' must be a whole number"),
+        ("search_files", {}, "'pattern' is required"),
+        ("search_files", {"pattern": ""}, "'pattern' must have 1 or more characters"),
+        ("search_files", {"pattern": "x" * 501}, "'pattern' must have 500 or fewer characters"),
+        ("search_files", {"pattern": "a\nb", "content": True}, "'pattern' must be a single line"),
+        ("search_files", {"pattern": "a\0b"}, "'pattern' must be a single line"),
+        ("search_files", {"pattern": "a", "directory": ""}, "'directory' must have 1 or more"),
+        ("search_files", {"pattern": "a", "directory": "\0"}, "without NUL"),
+        ("search_files", {"pattern": "a", "content": "true"}, "'content' must be true or false"),
+        ("search_files", {"pattern": "a", "files": "*.py"}, "'files' must be left out unless content is true"),
+        ("search_files", {"pattern": "a", "limit": 1001}, "'limit' must be at most 1000"),
+        ("search_files", {"pattern": "a", "ignore_case": 1}, "'ignore_case' must be true or false"),
     ],
 )
-async def test_a_wrong_parameter_is_named_with_what_it_must_be(
-    files: FileClient, arguments: dict[str, Any], names: str, expects: str
+async def test_an_error_names_the_invalid_parameter_and_what_it_must_be(
+    files: FileClient, tool: str, arguments: dict[str, Any], expected: str
 ) -> None:
-    error = await files.refusal("search_files", **arguments)
+    error = await files.refusal(tool, **arguments)
     assert error["type"] == "validation"
-    assert names in error["message"]
-    assert expects in error["message"]
+    assert expected in error["message"]
 
 
 def search(root: Path, budget: CallBudget, pattern: str = "*", *, content: bool = False) -> list[dict[str, Any]]:
