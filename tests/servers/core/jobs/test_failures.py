@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures.loop_clock import pass_time
-from tests.outbound.peers import Received, always, certificates, serving, text
+from tests.outbound.peers import Answer, Received, always, certificates, serving, text
 from tests.servers.core.jobs.job_client import at, job_client
 
 TIMEOUT_S = 3.5
@@ -50,49 +50,30 @@ async def test_a_host_without_an_address_is_unreachable() -> None:
 
 
 @pytest.mark.requirement("C-04")
-async def test_a_service_that_does_not_answer_a_post_may_have_begun_and_is_asked_once() -> None:
-    async with serving(never) as peer, job_client(job_endpoints=at(peer), job_timeout_s=TIMEOUT_S) as jobs:
-        error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
-        assert (error["type"], error["code"]) == ("timeout", "endpoint_timeout")
-        assert f"POST {at(peer)} failed after" in error["message"]
-        assert "No complete answer came within 3.5 s." in error["message"]
-        assert "may have started" in error["suggestion"]
-        assert len(peer.requests) == 1
-
-
-async def test_a_service_that_does_not_answer_a_question_may_be_asked_again() -> None:
-    async with serving(never) as peer, job_client(job_endpoints=at(peer), job_timeout_s=TIMEOUT_S) as jobs:
-        error = await jobs.error("check_job_status", {"endpoint": at(peer), "job_id": "1"})
-        assert error["code"] == "endpoint_timeout"
-        assert "it only reads the status" in error["suggestion"]
-
-
-async def test_a_connection_that_breaks_after_a_post_leaves_open_whether_the_job_began() -> None:
-    async with serving(hangs_up) as peer, job_client(job_endpoints=at(peer)) as jobs:
-        error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
-        assert error["code"] == "endpoint_unreachable"
-        assert "broke off" in error["message"]
-        assert "may have started" in error["suggestion"]
-        assert len(peer.requests) == 1
-
-
 @pytest.mark.parametrize(
-    ("status", "suggestion"),
+    ("tool", "reply", "code", "message", "suggestion"),
     [
-        ("400 Bad Request", "Correct the params"),
-        ("403 Forbidden", "TOOLWEAVE_JOB_HEADERS"),
-        ("404 Not Found", "Correct the params or the endpoint"),
-        ("429 Too Many Requests", "again later"),
-        ("500 Internal Server Error", "may have started"),
+        ("execute_job", never, "endpoint_timeout", "No complete answer came within 3.5 s.", "may have started"),
+        ("check_job_status", never, "endpoint_timeout", "No complete answer came", "it only reads the status"),
+        ("execute_job", hangs_up, "endpoint_unreachable", "broke off", "may have started"),
+        ("execute_job", always(answer({}, "400 Bad Request")), "endpoint_error", "400", "Correct the params"),
+        ("execute_job", always(answer({}, "403 Forbidden")), "endpoint_error", "403", "TOOLWEAVE_JOB_HEADERS"),
+        ("execute_job", always(answer({}, "404 Not Found")), "endpoint_error", "404", "params or the endpoint"),
+        ("execute_job", always(answer({}, "429 Too Many Requests")), "endpoint_error", "429", "again later"),
+        ("execute_job", always(answer({}, "500 No")), "endpoint_error", "500", "may have started"),
     ],
 )
-async def test_an_error_status_says_what_to_do(status: str, suggestion: str) -> None:
-    async with serving(always(answer({"detail": "no"}, status))) as peer, job_client(job_endpoints=at(peer)) as jobs:
-        error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
-    assert (error["type"], error["code"]) == ("upstream", "endpoint_error")
-    assert status[:3] in error["message"]
-    assert at(peer) in error["message"]
-    assert suggestion in error["suggestion"]
+async def test_a_failed_request_is_sent_once_and_the_error_says_what_to_do(
+    tool: str, reply: Answer, code: str, message: str, suggestion: str
+) -> None:
+    arguments = {"job_id": "1"} if tool == "check_job_status" else {"params": {}}
+    async with serving(reply) as peer, job_client(job_endpoints=at(peer), job_timeout_s=TIMEOUT_S) as jobs:
+        error = await jobs.error(tool, {"endpoint": at(peer), **arguments})
+        assert error["code"] == code
+        assert message in error["message"]
+        assert at(peer) in error["message"]
+        assert suggestion in error["suggestion"]
+        assert len(peer.requests) == 1
 
 
 async def test_what_a_service_says_of_an_error_is_shortened_and_without_secrets() -> None:

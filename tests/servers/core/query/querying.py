@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import sqlalchemy as sa
 from fastmcp import Client
 
 from tests.servers.todo.in_memory import TodoClient
@@ -39,3 +40,13 @@ async def query_client(url: str, tables: str, **settings: Any) -> AsyncIterator[
     served = Settings(query_database_url=url, query_tables=tables, **named)
     async with open_core_server(served) as server, Client(server) as client:
         yield QueryClient(client)
+
+
+def run_sql(url: str, *statements: str, values: Any = None) -> None:
+    """Run statements on a database as another program would; `values` are the parameters of the last one."""
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        for statement in statements[:-1]:
+            connection.execute(sa.text(statement))
+        connection.execute(sa.text(statements[-1]), values)
+    engine.dispose()

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.fixtures.postgres import PostgresServer
-from tests.servers.core.query.querying import QueryClient, query_client
+from tests.servers.core.query.querying import QueryClient, query_client, run_sql
 from toolweave.config.settings import Settings
 from toolweave.servers.core.query.tools import open_query_tools
 
@@ -39,11 +39,7 @@ async def test_a_query_sees_what_is_committed_while_somebody_writes(empty_url: s
 
 @pytest.fixture
 def endless_url(empty_url: str) -> str:
-    engine = sa.create_engine(empty_url)
-    with engine.begin() as connection:
-        connection.execute(sa.text(f"CREATE VIEW endless AS {_ENDLESS}"))
-        connection.execute(sa.text("CREATE TABLE t (id INTEGER PRIMARY KEY)"))
-    engine.dispose()
+    run_sql(empty_url, f"CREATE VIEW endless AS {_ENDLESS}", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
     return empty_url
 
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from tests.fixtures.mcp_server import free_port
 from tests.fixtures.postgres import PostgresServer, postgres_server
-from tests.servers.core.query.querying import QueryClient, query_client
+from tests.servers.core.query.querying import QueryClient, query_client, run_sql
 from tests.servers.core.query.shop import make_shop
 
 
@@ -20,14 +20,6 @@ def own_postgres() -> Iterator[PostgresServer]:
     """A server that tests may stop."""
     with postgres_server() as server:
         yield server
-
-
-def _run(url: str, *statements: str) -> None:
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
-        for statement in statements:
-            connection.execute(sa.text(statement))
-    engine.dispose()
 
 
 async def test_a_database_that_was_restarted_is_found_again(own_postgres: PostgresServer) -> None:
@@ -88,7 +80,7 @@ async def test_a_server_that_says_nothing_is_not_waited_for() -> None:
 @pytest.mark.requirement("C-03")
 async def test_a_query_that_takes_too_long_is_stopped(empty_url: str, caplog: pytest.LogCaptureFixture) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n WHERE i < 0"
-    _run(empty_url, f"CREATE VIEW endless AS {endless}", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    run_sql(empty_url, f"CREATE VIEW endless AS {endless}", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
     async with query_client(empty_url, "endless, t", timeout_s=0.2) as client:
         error = await client.refused("endless")
         assert (error["type"], error["code"]) == ("timeout", "query_timeout")
@@ -137,29 +129,29 @@ async def test_a_sqlite_file_that_another_program_holds_is_busy(tmp_path: Path) 
 async def test_tables_that_change_under_the_server_are_read_as_they_are(empty_url: str) -> None:
     async with query_client(empty_url, "t") as client:
         if empty_url.startswith("sqlite"):
-            _run(empty_url, "CREATE TABLE other (id INTEGER)")
+            run_sql(empty_url, "CREATE TABLE other (id INTEGER)")
         error = await client.refused("t")
         assert error["code"] == "not_found"
         assert "'t' may be read, but the database has no table of that name" in error["message"]
-        _run(empty_url, "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)", "INSERT INTO t VALUES (1, 5)")
+        run_sql(empty_url, "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)", "INSERT INTO t VALUES (1, 5)")
         assert await client.rows("t") == [{"id": 1, "a": 5}]
-        _run(empty_url, "ALTER TABLE t ADD COLUMN b TEXT")
+        run_sql(empty_url, "ALTER TABLE t ADD COLUMN b TEXT")
         assert await client.rows("t", columns=["b"]) == [{"b": None}]
-        _run(empty_url, "ALTER TABLE t DROP COLUMN a")
+        run_sql(empty_url, "ALTER TABLE t DROP COLUMN a")
         assert await client.rows("t") == [{"id": 1, "b": None}]
         assert (await client.refused("t", columns=["a"]))["code"] == "guardrail"
-        _run(empty_url, "DROP TABLE t")
+        run_sql(empty_url, "DROP TABLE t")
         assert (await client.refused("t"))["code"] == "not_found"
-        _run(empty_url, "CREATE TABLE t (id INTEGER PRIMARY KEY, b INTEGER)", "INSERT INTO t VALUES (2, 3)")
+        run_sql(empty_url, "CREATE TABLE t (id INTEGER PRIMARY KEY, b INTEGER)", "INSERT INTO t VALUES (2, 3)")
         assert await client.found("t", {"b": 3}) == [2]
 
 
 async def test_a_column_of_another_type_than_was_seen_is_looked_at_again(postgres: PostgresServer) -> None:
     with postgres.fresh_database() as url:
-        _run(url, "CREATE TABLE t (id integer PRIMARY KEY, a integer)", "INSERT INTO t VALUES (1, 5)")
+        run_sql(url, "CREATE TABLE t (id integer PRIMARY KEY, a integer)", "INSERT INTO t VALUES (1, 5)")
         async with query_client(url, "t") as client:
             assert await client.found("t", {"a": 5}) == [1]
-            _run(url, "ALTER TABLE t ALTER COLUMN a TYPE text")
+            run_sql(url, "ALTER TABLE t ALTER COLUMN a TYPE text")
             error = await client.refused("t", filters={"a": 5})
             assert error["message"] == "Parameter 'filters.a' must be text."
             assert await client.found("t", {"a": "5"}) == [1]

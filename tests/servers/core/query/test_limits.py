@@ -9,7 +9,7 @@ import pytest_asyncio
 import sqlalchemy as sa
 
 from tests.fixtures.mcp_server import held
-from tests.servers.core.query.querying import QueryClient, query_client
+from tests.servers.core.query.querying import QueryClient, query_client, run_sql
 
 
 @pytest.fixture(scope="module")
@@ -103,12 +103,9 @@ async def test_a_key_that_may_not_be_read_orders_nothing_and_is_not_shown(shop_u
 
 async def test_texts_that_only_sqlite_takes_for_texts_are_ordered_and_whole(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'data.db'}"
-    engine = sa.create_engine(url)
     names = ("a", "a\0b", "a\0c", "", "\0", "b\ufffd", "c")
-    with engine.begin() as connection:
-        connection.execute(sa.text("CREATE TABLE t (name TEXT PRIMARY KEY)"))
-        connection.execute(sa.text("INSERT INTO t VALUES (:name)"), [{"name": name} for name in names])
-    engine.dispose()
+    rows = [{"name": name} for name in names]
+    run_sql(url, "CREATE TABLE t (name TEXT PRIMARY KEY)", "INSERT INTO t VALUES (:name)", values=rows)
     async with query_client(url, "t") as client:
         for order in ("name", "-name"):
             found = [row["name"] for row in await client.rows("t", order_by=order)]
@@ -116,12 +113,9 @@ async def test_texts_that_only_sqlite_takes_for_texts_are_ordered_and_whole(tmp_
 
 
 async def test_an_answer_that_is_large_enough_ends_early_and_says_so(empty_url: str) -> None:
-    engine = sa.create_engine(empty_url)
-    with engine.begin() as connection:
-        connection.execute(sa.text("CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT)"))
-        rows = [{"id": number, "body": "x" * 9_000} for number in range(120)]
-        connection.execute(sa.text("INSERT INTO t VALUES (:id, :body)"), rows)
-    engine.dispose()
+    rows = [{"id": number, "body": "x" * 9_000} for number in range(120)]
+    create = "CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT)"
+    run_sql(empty_url, create, "INSERT INTO t VALUES (:id, :body)", values=rows)
     async with query_client(empty_url, "t") as client:
         answer = await client.query("t", limit=1000)
         assert "maximum size" in answer["metadata"]["note"]

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.fixtures.postgres import PostgresServer
-from tests.servers.core.query.querying import QueryClient, query_client
+from tests.servers.core.query.querying import QueryClient, query_client, run_sql
 from tests.servers.core.query.shop import price
 
 
@@ -76,35 +76,25 @@ async def test_sqlite_values_are_answered_by_what_they_are(
     tmp_path: Path, declared: str, stored: Any, answered: Any
 ) -> None:
     url = f"sqlite:///{tmp_path / 'data.db'}"
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(sa.text(f"CREATE TABLE t (id INTEGER PRIMARY KEY, value {declared})"))
-        connection.execute(sa.text("INSERT INTO t VALUES (1, :value)"), {"value": stored})
-    engine.dispose()
+    create = f"CREATE TABLE t (id INTEGER PRIMARY KEY, value {declared})"
+    run_sql(url, create, "INSERT INTO t VALUES (1, :value)", values={"value": stored})
     async with query_client(url, "t") as client:
         assert await client.rows("t") == [{"id": 1, "value": answered}]
 
 
 async def test_sqlite_text_that_is_no_utf8_is_answered_readably(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'data.db'}"
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(sa.text("CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)"))
-        connection.execute(sa.text("INSERT INTO t VALUES (1, CAST(X'61FF62' AS TEXT))"))
-    engine.dispose()
+    run_sql(url, "CREATE TABLE t (id INTEGER, value TEXT)", "INSERT INTO t VALUES (1, CAST(X'61FF62' AS TEXT))")
     async with query_client(url, "t") as client:
         assert await client.rows("t") == [{"id": 1, "value": "a\ufffdb"}]
 
 
 async def test_sqlite_dates_written_in_several_ways_are_compared_as_what_they_mean(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'data.db'}"
-    engine = sa.create_engine(url)
     moments = ["2026-01-01 10:00:00.000000", "2026-01-01T10:00:00Z", "2026-01-01T12:00:00+02:00", "no date", None]
-    with engine.begin() as connection:
-        connection.execute(sa.text("CREATE TABLE t (id INTEGER PRIMARY KEY, at DATETIME)"))
-        rows = [{"id": number, "at": moment} for number, moment in enumerate(moments)]
-        connection.execute(sa.text("INSERT INTO t VALUES (:id, :at)"), rows)
-    engine.dispose()
+    rows = [{"id": number, "at": moment} for number, moment in enumerate(moments)]
+    create = "CREATE TABLE t (id INTEGER PRIMARY KEY, at DATETIME)"
+    run_sql(url, create, "INSERT INTO t VALUES (:id, :at)", values=rows)
     async with query_client(url, "t") as client:
         assert await client.found("t", {"at": "2026-01-01T10:00"}) == [0, 1, 2]
         assert await client.found("t", [{"column": "at", "op": "gt", "value": "2026-01-01T09:59:59.999"}]) == [
@@ -163,14 +153,10 @@ async def test_postgresql_values_of_every_type_are_answered_and_found(postgres: 
 
 
 async def test_long_cells_are_cut_with_a_mark_and_counted(empty_url: str) -> None:
-    engine = sa.create_engine(empty_url)
-    binary = "BYTEA" if engine.dialect.name == "postgresql" else "BLOB"
-    with engine.begin() as connection:
-        connection.execute(sa.text(f"CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT, raw {binary}, doc JSON)"))
-        values = {"body": "\N{SNOWMAN}" * 10_001, "raw": b"x" * 10_001, "doc": json.dumps(["x" * 10_000])}
-        doc = "CAST(:doc AS JSON)" if engine.dialect.name == "postgresql" else ":doc"
-        connection.execute(sa.text(f"INSERT INTO t VALUES (1, :body, :raw, {doc})"), values)  # noqa: S608
-    engine.dispose()
+    binary, doc = ("BLOB", ":doc") if empty_url.startswith("sqlite") else ("BYTEA", "CAST(:doc AS JSON)")
+    create = f"CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT, raw {binary}, doc JSON)"
+    values = {"body": "\N{SNOWMAN}" * 10_001, "raw": b"x" * 10_001, "doc": json.dumps(["x" * 10_000])}
+    run_sql(empty_url, create, f"INSERT INTO t VALUES (1, :body, :raw, {doc})", values=values)  # noqa: S608
     async with query_client(empty_url, "t") as client:
         answer = await client.query("t")
     (row,) = answer["data"]
@@ -184,15 +170,10 @@ async def test_long_cells_are_cut_with_a_mark_and_counted(empty_url: str) -> Non
 
 
 async def test_a_row_of_many_long_cells_is_answered_within_the_limit(empty_url: str) -> None:
-    engine = sa.create_engine(empty_url)
-    names = [f"c{number}" for number in range(300)]
-    with engine.begin() as connection:
-        connection.execute(
-            sa.text(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {', '.join(f'{name} TEXT' for name in names)})")
-        )
-        values = ", ".join(":long" for _ in names)
-        connection.execute(sa.text(f"INSERT INTO t VALUES (1, {values}), (2, {values})"), {"long": "\x01" * 2_000})  # noqa: S608
-    engine.dispose()
+    columns = ", ".join(f"c{number} TEXT" for number in range(300))
+    cells = ", ".join([":long"] * 300)
+    insert = f"INSERT INTO t VALUES (1, {cells}), (2, {cells})"  # noqa: S608
+    run_sql(empty_url, f"CREATE TABLE t (id INTEGER PRIMARY KEY, {columns})", insert, values={"long": "\x01" * 2_000})
     async with query_client(empty_url, "t") as client:
         assert [row["id"] for row in await client.rows("t")] == [1]
         assert [row["id"] for row in await client.rows("t", filters=[{"column": "id", "op": "gt", "value": 1}])] == [2]
