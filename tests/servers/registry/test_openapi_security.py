@@ -87,7 +87,10 @@ UNUSABLE = ("cookieKey", "hostKey", "crlfKey", "namelessKey", "digest", "mutual"
     ("security", "expected"),
     [
         *(([{scheme: []}], "none of its security requirements can be fulfilled") for scheme in UNUSABLE),
-        *((malformed, "") for malformed in ("text", {"bearer": []}, ["bearer"], [5])),
+        ("text", ""),
+        ({"bearer": []}, ""),
+        (["bearer"], ""),
+        ([5], ""),
         ([{"queryKey": ["x"], "otherQueryKey": ["x"]}], ""),
         ([{"basic": ["x"], "queryKey": ["x"]}], ""),
         ([{"basic": ["x"], "bearer": ["x"]}], ""),
