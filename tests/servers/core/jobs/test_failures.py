@@ -66,7 +66,7 @@ async def test_a_host_without_an_address_is_unreachable() -> None:
 async def test_a_failed_request_is_sent_once_and_the_error_says_what_to_do(
     tool: str, reply: Answer, code: str, message: str, suggestion: str
 ) -> None:
-    arguments = {"job_id": "1"} if tool == "check_job_status" else {"params": {}}
+    arguments: dict[str, Any] = {"job_id": "1"} if tool == "check_job_status" else {"params": {}}
     async with serving(reply) as peer, job_client(job_endpoints=at(peer), job_timeout_s=TIMEOUT_S) as jobs:
         error = await jobs.error(tool, {"endpoint": at(peer), **arguments})
         assert error["code"] == code
