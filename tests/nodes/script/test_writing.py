@@ -15,7 +15,7 @@ from toolweave.nodes.script.script_file import VideoScript
 PERSONAS = [{"id": "host", "name": "Mika", "character": "Curious"}, {"id": "guest", "name": "Dr Ito", "character": ""}]
 
 
-async def test_a_script_is_written_checked_and_accounted_for(endpoint: Endpoint) -> None:
+async def test_a_script_of_the_whole_article_is_written_with_progress_and_usage(endpoint: Endpoint) -> None:
     made = await endpoint.write(calling(script()))
 
     assert VideoScript.model_validate(made.script).title == "Bees"
@@ -31,22 +31,9 @@ async def test_a_script_is_written_checked_and_accounted_for(endpoint: Endpoint)
     }
     assert made.state["model_usage"] == [{"stage": "write", "model": "m", "input_tokens": 100, "output_tokens": 20}]
     assert len(made.requests) == 1
-
-
-async def test_progress_rises_to_a_hundred_and_tells_what_is_ready(endpoint: Endpoint) -> None:
-    made = await endpoint.write(calling(script()))
-
     percents = [event["progress"] for event in made.events]
-    assert {event["type"] for event in made.events} == {"progress"}
-    assert percents == sorted(percents)
-    assert percents[-1] == 100
+    assert (percents, percents[-1]) == (sorted(percents), 100)
     assert "3 sections" in made.events[-1]["message"]
-    assert all(event["message"] for event in made.events)
-
-
-async def test_the_model_is_shown_the_whole_article_in_a_frame_with_its_headings(endpoint: Endpoint) -> None:
-    made = await endpoint.write(calling(script()))
-
     shown = framed(made.prompt())
     assert shown.startswith("# Bees\n\nBees are small.")
     assert headings([made.prompt()]) == ["What they eat", "Where they live"]
