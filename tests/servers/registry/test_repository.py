@@ -80,26 +80,6 @@ async def test_a_taken_id_is_refused_in_any_case_and_the_tool_there_stays(regist
     assert (await registry.search(limit=9)).tools == [created]
 
 
-async def test_of_many_who_register_one_id_exactly_one_does(url: str) -> None:
-    async with open_registry_at(url) as one, open_registry_at(url) as other:
-        async with asyncio.TaskGroup() as group:
-            calls = [
-                group.create_task(_name_or_conflict(registry, f"By {n}"))
-                for n, registry in enumerate([one, other] * 10)
-            ]
-        winners = [name for call in calls if (name := call.result())]
-        stored = await one.get("get_user")
-        assert stored
-        assert winners == [stored.config.name]
-
-
-async def _name_or_conflict(registry: ToolRepository, name: str) -> str | None:
-    try:
-        return (await registry.create(tool("get_user", name=name))).config.name
-    except Conflict:
-        return None
-
-
 async def test_tools_that_may_be_renamed_all_get_ids_of_their_own(url: str) -> None:
     async with open_registry_at(url) as one, open_registry_at(url) as other:
         made = await asyncio.gather(*(registry.create(tool("get_user"), rename=True) for registry in [one, other] * 5))
@@ -170,18 +150,20 @@ async def test_a_revision_is_never_given_twice_even_to_a_tool_that_was_deleted(r
         await registry.delete("get_user", revision=first.revision)
 
 
-async def test_of_many_who_replace_one_revision_exactly_one_does(url: str) -> None:
+@pytest.mark.parametrize("operation", ["create", "replace"])
+async def test_of_many_concurrent_writes_of_one_id_exactly_one_succeeds(url: str, operation: str) -> None:
     async with open_registry_at(url) as one, open_registry_at(url) as other:
-        created = await one.create(tool("get_user"))
+        revision = (await one.create(tool("get_user"))).revision if operation == "replace" else None
 
-        async def replace(registry: ToolRepository, name: str) -> str | None:
+        async def write(registry: ToolRepository, name: str) -> str | None:
+            config = tool("get_user", name=name)
             try:
-                await registry.replace(tool("get_user", name=name), revision=created.revision)
-            except StaleRevision:
+                await (registry.create(config) if revision is None else registry.replace(config, revision=revision))
+            except (Conflict, StaleRevision):
                 return None
             return name
 
-        outcomes = await asyncio.gather(*(replace(r, f"By {n}") for n, r in enumerate([one, other] * 10)))
+        outcomes = await asyncio.gather(*(write(r, f"By {n}") for n, r in enumerate([one, other] * 10)))
         stored = await one.get("get_user")
         assert stored
         assert [name for name in outcomes if name] == [stored.config.name]

@@ -20,6 +20,7 @@ CATALOG = [
     tool("wide", name="ＦＵＬＬ width", description="ﬁnd", path="/w/{id}"),
     tool("orders", name="List orders", description="All of them.", path="/v2/Bestellungen/{id}", method="POST"),
 ]
+ALL_IDS = sorted(config.tool_id for config in CATALOG)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=DATABASES)
@@ -33,12 +34,6 @@ async def catalog(
         registry = await stack.enter_async_context(open_registry_at(url))
         await registry.import_all(CATALOG)
         yield registry
-
-
-async def found(registry: ToolRepository, query: str | None) -> list[str]:
-    page = await registry.search(query, limit=100)
-    assert page.total == len(page.tools)
-    return [registered.config.tool_id for registered in page.tools]
 
 
 @pytest.mark.parametrize(
@@ -59,17 +54,8 @@ async def found(registry: ToolRepository, query: str | None) -> list[str]:
         ("delete", ["delete_account"]),
         ("nothing like it", []),
         ("user orders", []),
-    ],
-)
-async def test_every_word_must_occur_whatever_its_case(
-    catalog: ToolRepository, query: str, expected: list[str]
-) -> None:
-    assert await found(catalog, query) == expected
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
+        ("get_userget", []),  # across two fields
+        # No character has a meaning of its own.
         ("%", ["discount"]),
         ("50%", ["discount"]),
         ("f_p", ["discount"]),
@@ -83,23 +69,21 @@ async def test_every_word_must_occur_whatever_its_case(
         ("' OR 1=1 --", []),
         ("user\0nothing", []),
         ("\ud800", []),
-        ("x" * 100_000, []),
-        ("% " * 40_000, ["discount"]),
+        pytest.param("x" * 100_000, [], id="one long word"),
+        pytest.param("% " * 40_000, ["discount"], id="many words"),
+        # A query without words lists every tool.
+        (None, ALL_IDS),
+        ("", ALL_IDS),
+        (" \t", ALL_IDS),
+        ("\0", ALL_IDS),
     ],
 )
-async def test_no_character_of_a_query_has_a_meaning_of_its_own(
-    catalog: ToolRepository, query: str, expected: list[str]
+async def test_a_tool_is_found_when_it_has_every_word_in_any_case(
+    catalog: ToolRepository, query: str | None, expected: list[str]
 ) -> None:
-    assert await found(catalog, query) == expected
-
-
-@pytest.mark.parametrize("query", [None, "", " \t", "\0"])
-async def test_a_query_without_words_lists_everything_by_id(catalog: ToolRepository, query: str | None) -> None:
-    assert await found(catalog, query) == sorted(config.tool_id for config in CATALOG)
-
-
-async def test_no_word_is_found_across_two_fields(catalog: ToolRepository) -> None:
-    assert await found(catalog, "get_userget") == []
+    page = await catalog.search(query, limit=100)
+    assert page.total == len(page.tools)
+    assert [registered.config.tool_id for registered in page.tools] == expected
 
 
 async def test_five_thousand_tools_are_paged_through_without_gap_or_repetition(registry: ToolRepository) -> None:
