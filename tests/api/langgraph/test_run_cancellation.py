@@ -14,8 +14,9 @@ LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 queues behind what runs on the thread")
-async def test_a_busy_thread_refuses_or_queues_the_next_run(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_busy_thread_refuses_or_queues_the_next_run(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     _, gate = await run_at_gate(sdk, http, thread_id)
     assert (await sdk.threads.get(thread_id))["status"] == "busy"
     with pytest.raises(ConflictError, match="Thread is already running a task"):
@@ -29,8 +30,9 @@ async def test_a_busy_thread_refuses_or_queues_the_next_run(sdk: LangGraphClient
 @pytest.mark.api(
     "POST /threads/{thread_id}/runs/{run_id}/cancel", "200 keeps what the run has done, when it is waited for"
 )
-async def test_a_cancelled_run_keeps_what_it_has_done(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_cancelled_run_keeps_what_it_has_done(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     run_id, _ = await run_at_gate(sdk, http, thread_id)
     path = f"/threads/{thread_id}/runs/{run_id}"
     answer = await http.post(f"{path}/cancel?wait=1")
@@ -45,8 +47,7 @@ async def test_a_cancelled_run_keeps_what_it_has_done(sdk: LangGraphClient, http
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "200 rolls the run back when asked to")
-async def test_a_run_rolled_back_was_never_there(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_run_rolled_back_was_never_there(sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str) -> None:
     run_id, _ = await run_at_gate(sdk, http, thread_id)
     answer = await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?wait=true&action=rollback")
     assert (answer.status_code, answer.json()) == (200, {})
@@ -57,8 +58,9 @@ async def test_a_run_rolled_back_was_never_there(sdk: LangGraphClient, http: htt
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "202 at once, when it is not waited for")
-async def test_cancelling_without_waiting_is_accepted_at_once(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_cancelling_without_waiting_is_accepted_at_once(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     run_id, _ = await run_at_gate(sdk, http, thread_id)
     answer = await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?wait=false")
     assert (answer.status_code, answer.content) == (202, b"")
@@ -70,9 +72,8 @@ async def test_cancelling_without_waiting_is_accepted_at_once(sdk: LangGraphClie
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "404 for a run that has ended or is unknown")
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "422 for an action or a flag that does not exist")
 async def test_there_is_nothing_to_cancel_in_ended_or_unknown_runs(
-    sdk: LangGraphClient, http: httpx.AsyncClient
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     run = await sdk.runs.create(thread_id, "steps", input={"n": 1})
     await sdk.runs.join(thread_id, run["run_id"])
     for run_id in (run["run_id"], NOBODY):
@@ -85,8 +86,9 @@ async def test_there_is_nothing_to_cancel_in_ended_or_unknown_runs(
 @pytest.mark.api(
     "DELETE /threads/{thread_id}/runs/{run_id}", "204 deletes the run with its checkpoints, stopping it first"
 )
-async def test_a_deleted_run_takes_its_checkpoints_along(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_deleted_run_takes_its_checkpoints_along(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     run = await sdk.runs.create(thread_id, "steps", input={"n": 1})
     await sdk.runs.join(thread_id, run["run_id"])
     await sdk.runs.delete(thread_id, run["run_id"])
@@ -98,8 +100,9 @@ async def test_a_deleted_run_takes_its_checkpoints_along(sdk: LangGraphClient, h
         await sdk.runs.delete(thread_id, running)
 
 
-async def test_deleting_a_busy_thread_stops_its_run(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_deleting_a_busy_thread_stops_its_run(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     run_id, _ = await run_at_gate(sdk, http, thread_id)
     waiting = asyncio.create_task(http.get(f"/threads/{thread_id}/runs/{run_id}/join"))
     async with asyncio.timeout(60):
@@ -117,8 +120,9 @@ async def statuses(sdk: LangGraphClient, thread_id: str) -> list[str]:
 @pytest.mark.api(
     "POST /runs/cancel", "204 cancels the runs of a thread that are named, passing over those that are not there"
 )
-async def test_named_runs_of_a_thread_are_cancelled(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_named_runs_of_a_thread_are_cancelled(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     first, _ = await run_at_gate(sdk, http, thread_id)
     second = (await sdk.runs.create(thread_id, "steps", input={"n": 1}))["run_id"]
     third = (await sdk.runs.create(thread_id, "steps", input={"n": 1}))["run_id"]
@@ -157,8 +161,7 @@ async def test_all_runs_of_a_status_are_cancelled(
 
 
 @pytest.mark.api("POST /runs/cancel", "204 rolls back when asked to")
-async def test_runs_are_rolled_back_together(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_runs_are_rolled_back_together(sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str) -> None:
     runs = [(await run_at_gate(sdk, http, thread_id))[0]]
     runs.append((await sdk.runs.create(thread_id, "steps", input={"n": 1}))["run_id"])
     await sdk.runs.cancel_many(thread_id=thread_id, run_ids=runs, action="rollback")
@@ -209,8 +212,9 @@ async def test_what_to_cancel_must_be_clear(http: httpx.AsyncClient, body: objec
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "202 whatever reason the client gives")
-async def test_a_reason_is_taken_and_changes_nothing(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_reason_is_taken_and_changes_nothing(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     run_id, _ = await run_at_gate(sdk, http, thread_id)
     assert (await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?wait=0&reason=taken")).status_code == 202
     async with asyncio.timeout(60):
@@ -224,9 +228,8 @@ async def test_a_reason_is_taken_and_changes_nothing(sdk: LangGraphClient, http:
 )
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 interrupts or rolls back the run before it when asked to")
 async def test_a_run_may_take_the_place_of_the_one_before(
-    sdk: LangGraphClient, http: httpx.AsyncClient, strategy: str, left: list[str], log: list[str]
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str, strategy: str, left: list[str], log: list[str]
 ) -> None:
-    thread_id = await new_thread(sdk)
     await run_at_gate(sdk, http, thread_id)
     body = {"assistant_id": "steps", "input": {"n": 1}, "multitask_strategy": strategy}
     run = (await http.post(f"/threads/{thread_id}/runs", json=body)).json()

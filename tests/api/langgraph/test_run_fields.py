@@ -27,7 +27,7 @@ async def events(http: httpx.AsyncClient, assistant_id: str, **fields: Any) -> l
     return [line.removeprefix("event: ") for line in answer.text.splitlines() if line.startswith("event: ")]
 
 
-async def test_config_and_metadata_reach_the_node(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+async def test_config_and_metadata_reach_the_node(http: httpx.AsyncClient, thread_id: str) -> None:
     config = {
         "tags": ["t"],
         "recursion_limit": 7,
@@ -37,7 +37,7 @@ async def test_config_and_metadata_reach_the_node(http: httpx.AsyncClient, sdk: 
     }
     given = [1, {"deep": None}]
     fields = {"config": config, "metadata": {"who": "me"}, "input": {"given": given}}
-    answer = await values(http, await new_thread(sdk), "shown", **fields)
+    answer = await values(http, thread_id, "shown", **fields)
     assert answer["seen"] == {
         "tags": ["t"],
         "recursion_limit": 7,
@@ -48,8 +48,7 @@ async def test_config_and_metadata_reach_the_node(http: httpx.AsyncClient, sdk: 
     }
 
 
-async def test_a_recursion_limit_ends_the_run(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_recursion_limit_ends_the_run(http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str) -> None:
     answer = await values(http, thread_id, "letters", input={}, config={"recursion_limit": 2})
     assert answer["__error__"]["error"] == "GraphRecursionError"
     assert (await sdk.threads.get(thread_id))["status"] == "error"
@@ -66,9 +65,13 @@ async def test_a_recursion_limit_ends_the_run(http: httpx.AsyncClient, sdk: Lang
     ],
 )
 async def test_breakpoints_stop_where_they_say(
-    http: httpx.AsyncClient, sdk: LangGraphClient, fields: Any, stopped: list[str], next_nodes: list[str]
+    http: httpx.AsyncClient,
+    sdk: LangGraphClient,
+    thread_id: str,
+    fields: Any,
+    stopped: list[str],
+    next_nodes: list[str],
 ) -> None:
-    thread_id = await new_thread(sdk)
     assert (await values(http, thread_id, "letters", input={"log": []}, **fields))["log"] == stopped
     assert (await sdk.threads.get_state(thread_id))["next"] == next_nodes
     (run,) = await sdk.runs.list(thread_id)
@@ -86,9 +89,8 @@ async def test_a_command_updates_and_goes_where_it_says(http: httpx.AsyncClient,
 
 
 async def test_a_checkpoint_is_gone_on_from_with_or_without_input(
-    http: httpx.AsyncClient, sdk: LangGraphClient
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     await values(http, thread_id, "letters", input={})
     history = await sdk.threads.get_history(thread_id)
     after_a = next(state for state in history if state["next"] == ["b"])["checkpoint"]
@@ -99,9 +101,8 @@ async def test_a_checkpoint_is_gone_on_from_with_or_without_input(
 
 
 async def test_a_fork_is_named_in_its_checkpoints_and_nowhere_in_its_stream(
-    http: httpx.AsyncClient, sdk: LangGraphClient
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     await values(http, thread_id, "letters", input={})
     origin = (await sdk.threads.get_history(thread_id))[1]["checkpoint"]["checkpoint_id"]
     body = {
@@ -149,8 +150,7 @@ async def test_a_stream_shows_the_namespaces_asked_for(http: httpx.AsyncClient, 
     assert text.startswith("event: metadata")
 
 
-async def test_one_subgraph_of_a_stream_can_be_joined(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_one_subgraph_of_a_stream_can_be_joined(http: httpx.AsyncClient, thread_id: str) -> None:
     body = {"assistant_id": "outer", "input": {}, "stream_mode": "updates"}
     answer = await http.post(
         f"/threads/{thread_id}/runs/stream", json={**body, "stream_subgraphs": True, "stream_resumable": True}
@@ -163,9 +163,8 @@ async def test_one_subgraph_of_a_stream_can_be_joined(http: httpx.AsyncClient, s
 
 @pytest.mark.parametrize("durability", ["sync", "async"])
 async def test_durability_keeps_a_checkpoint_per_step(
-    http: httpx.AsyncClient, sdk: LangGraphClient, durability: str
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, durability: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     await values(http, thread_id, "letters", input={}, durability=durability)
     (run,) = await sdk.runs.list(thread_id)
     kwargs: Any = run
@@ -179,9 +178,8 @@ async def test_durability_keeps_a_checkpoint_per_step(
 )
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 with an error for an answer nobody waits for, when strict")
 async def test_a_strict_resume_refuses_an_answer_nobody_waits_for(
-    http: httpx.AsyncClient, sdk: LangGraphClient, resume: Any, reason: str
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, resume: Any, reason: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     (question,) = (await values(http, thread_id, "asking", input={}))["__interrupt__"]
     answer = await values(http, thread_id, "asking", command={"resume": resume}, strict_resume=True)
     assert answer["__error__"]["error"] == "UnknownInterruptError"
@@ -194,10 +192,7 @@ async def test_a_strict_resume_refuses_an_answer_nobody_waits_for(
     assert [asked["value"] for asked in right["__interrupt__"]] == ["second?"]
 
 
-async def test_without_strict_resume_such_an_answer_changes_nothing(
-    http: httpx.AsyncClient, sdk: LangGraphClient
-) -> None:
-    thread_id = await new_thread(sdk)
+async def test_without_strict_resume_such_an_answer_changes_nothing(http: httpx.AsyncClient, thread_id: str) -> None:
     asked = await values(http, thread_id, "asking", input={})
     again = await values(http, thread_id, "asking", command={"resume": {UNKNOWN: "yes"}}, strict_resume=False)
     assert again["__interrupt__"] == asked["__interrupt__"]
@@ -209,8 +204,8 @@ async def test_an_answer_needs_the_thread_that_asked(http: httpx.AsyncClient, en
     assert (answer.status_code, answer.json()) == (400, {"detail": "You must provide a thread_id when resuming."})
 
 
-async def test_a_delay_that_is_over_is_none(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    assert (await values(http, await new_thread(sdk), "letters", input={}, after_seconds=-5))["log"] == ["a", "b", "c"]
+async def test_a_delay_that_is_over_is_none(http: httpx.AsyncClient, thread_id: str) -> None:
+    assert (await values(http, thread_id, "letters", input={}, after_seconds=-5))["log"] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(("on_completion", "shown"), [("keep", 5), ("delete", 0)])
@@ -224,9 +219,8 @@ async def test_checkpoints_of_a_temporary_thread_are_not_shown(
 
 
 async def test_what_a_task_beside_the_asking_one_writes_is_not_yet_the_result(
-    http: httpx.AsyncClient, sdk: LangGraphClient
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     command = {"goto": {"node": "a", "input": {}}}
     answer = await values(http, thread_id, "asking_at_once", command=command)
     assert (answer["log"], [asked["value"] for asked in answer["__interrupt__"]]) == ([], ["first?"])
@@ -240,9 +234,8 @@ async def test_what_belongs_to_langsmith_is_named_as_ignored(http: httpx.AsyncCl
 
 
 async def test_a_run_that_goes_on_from_a_forks_checkpoint_shows_its_origin_as_the_state_does(
-    http: httpx.AsyncClient, sdk: LangGraphClient
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     await values(http, thread_id, "letters", input={})
     origin = (await sdk.threads.get_history(thread_id))[2]["checkpoint"]["checkpoint_id"]
     await values(http, thread_id, "letters", checkpoint_id=origin, interrupt_before=["c"])
@@ -273,9 +266,9 @@ async def test_the_run_shows_what_it_was_configured_with(http: httpx.AsyncClient
     await sdk.runs.join(thread_id, run["run_id"])
 
 
-async def test_a_checkpoint_id_that_is_none_is_refused(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+async def test_a_checkpoint_id_that_is_none_is_refused(http: httpx.AsyncClient, thread_id: str) -> None:
     body = {"assistant_id": "shown", "checkpoint_id": "zz"}
-    answer = await http.post(f"/threads/{await new_thread(sdk)}/runs", json=body)
+    answer = await http.post(f"/threads/{thread_id}/runs", json=body)
     assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid checkpoint ID: must be a UUID"})
 
 

@@ -40,8 +40,9 @@ async def refused(http: httpx.AsyncClient, path: str, body: object, status: int)
 @pytest.mark.api("POST /runs", "400 for context beside config.configurable")
 @pytest.mark.api("POST /runs/stream", "400 for context beside config.configurable")
 @pytest.mark.api("POST /runs/wait", "400 for context beside config.configurable")
-async def test_context_and_configurable_exclude_each_other(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_context_and_configurable_exclude_each_other(
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
+) -> None:
     await refused(http, "/runs", BOTH, 400)
     await refused(http, f"/threads/{thread_id}/runs", BOTH, 400)
     assert await sdk.runs.list(thread_id) == []
@@ -73,8 +74,7 @@ async def test_a_field_that_is_wrong_by_itself_is_refused_before_anything_is_loo
 @pytest.mark.api("POST /runs", "404 for an unknown assistant")
 @pytest.mark.api("POST /runs/stream", "404 for an unknown assistant")
 @pytest.mark.api("POST /runs/wait", "404 for an unknown assistant")
-async def test_what_is_not_there_is_not_found(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_what_is_not_there_is_not_found(http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str) -> None:
     await refused(http, "/runs", {"assistant_id": NOBODY}, 404)
     await refused(http, f"/threads/{thread_id}/runs", {"assistant_id": NOBODY}, 404)
     await refused(http, f"/threads/{thread_id}/runs", {"assistant_id": "letters", "checkpoint_id": NOBODY}, 404)
@@ -85,8 +85,9 @@ async def test_what_is_not_there_is_not_found(http: httpx.AsyncClient, sdk: Lang
 @pytest.mark.api("POST /threads/{thread_id}/runs", "409 on a busy thread, when it is not to be waited for")
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "409 on a busy thread, when it is not to be waited for")
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "409 on a busy thread, when it is not to be waited for")
-async def test_a_busy_thread_is_a_conflict_when_asked_for(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_busy_thread_is_a_conflict_when_asked_for(
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
+) -> None:
     late = {"assistant_id": "letters", "input": {}, "after_seconds": 3600}
     run = (await http.post(f"/threads/{thread_id}/runs", json=late)).json()
     body = {"assistant_id": "letters", "input": {}, "multitask_strategy": "reject"}
@@ -102,8 +103,9 @@ async def test_a_busy_thread_is_a_conflict_when_asked_for(http: httpx.AsyncClien
 @pytest.mark.api("POST /runs/stream", "422 for a body or an assistant that is not valid")
 @pytest.mark.api("POST /runs/wait", "422 for a body or an assistant that is not valid")
 @pytest.mark.parametrize("body", BAD_BODIES)
-async def test_what_is_not_valid_is_refused(http: httpx.AsyncClient, sdk: LangGraphClient, body: Any) -> None:
-    thread_id = await new_thread(sdk)
+async def test_what_is_not_valid_is_refused(
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, body: Any
+) -> None:
     await refused(http, "/runs", body, 422)
     await refused(http, f"/threads/{thread_id}/runs", body, 422)
     assert await sdk.runs.list(thread_id) == []

@@ -16,9 +16,8 @@ LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 begins with metadata and simply ends")
-async def test_a_stream_begins_with_metadata_and_simply_ends(sdk: LangGraphClient) -> None:
+async def test_a_stream_begins_with_metadata_and_simply_ends(sdk: LangGraphClient, thread_id: str) -> None:
     created: list[Any] = []
-    thread_id = await new_thread(sdk)
     stream = sdk.runs.stream(
         thread_id, "steps", input={"n": 1}, stream_mode=["values", "custom"], on_run_created=created.append
     )
@@ -35,10 +34,10 @@ async def test_a_stream_begins_with_metadata_and_simply_ends(sdk: LangGraphClien
     ]
 
 
-async def test_tokens_arrive_as_message_chunks(sdk: LangGraphClient) -> None:
+async def test_tokens_arrive_as_message_chunks(sdk: LangGraphClient, thread_id: str) -> None:
     hello: Any = {"messages": [{"role": "user", "content": "dear world"}]}
     stream = sdk.runs.stream(
-        await new_thread(sdk),
+        thread_id,
         "talk",
         input=hello,
         stream_mode="messages-tuple",
@@ -62,8 +61,9 @@ async def test_joining_an_unknown_run_tells_so_in_the_body(sdk: LangGraphClient)
 
 
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 goes on from where a run is")
-async def test_a_joined_stream_goes_on_from_where_the_run_is(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_joined_stream_goes_on_from_where_the_run_is(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     run_id, gate = await run_at_gate(sdk, http, thread_id, stream_mode=["values", "updates"])
     parts: list[str] = []
     async with asyncio.timeout(60), http.stream("GET", f"/threads/{thread_id}/runs/{run_id}/stream") as answer:
@@ -75,8 +75,7 @@ async def test_a_joined_stream_goes_on_from_where_the_run_is(sdk: LangGraphClien
 @pytest.mark.api(
     "GET /threads/{thread_id}/runs/{run_id}/stream", "200 replays a resumable run from any id, ended or not"
 )
-async def test_a_resumable_run_is_replayed_from_any_id(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_resumable_run_is_replayed_from_any_id(sdk: LangGraphClient, thread_id: str) -> None:
     stream = sdk.runs.stream(thread_id, "steps", input={"n": 1}, stream_mode=["values"], stream_resumable=True)
     parts = [(part.event, part.data, part.id) async for part in stream]
     ids = [part[2] or "" for part in parts]
@@ -99,8 +98,7 @@ async def test_a_resumable_run_is_replayed_from_any_id(sdk: LangGraphClient) -> 
 @pytest.mark.api(
     "GET /threads/{thread_id}/runs/{run_id}/stream", "200 has nothing of an ended run that was not resumable"
 )
-async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient, thread_id: str) -> None:
     run = await sdk.runs.create(thread_id, "steps", input={"n": 1})
     await sdk.runs.join(thread_id, run["run_id"])
     assert [part async for part in sdk.runs.join_stream(thread_id, run["run_id"], last_event_id="-1")] == []
@@ -110,9 +108,9 @@ async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient) -
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 cancels the run when its client leaves, if asked to")
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 cancels the run when its client leaves, if asked to")
 async def test_a_client_that_leaves_can_take_its_run_along(
-    sdk: LangGraphClient, http: httpx.AsyncClient, end: str
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str, end: str
 ) -> None:
-    thread_id, gate = await new_thread(sdk), str(uuid4())
+    gate = str(uuid4())
     body = {"assistant_id": "gated", "input": {"gate": gate}, "on_disconnect": "cancel"}
     async with asyncio.timeout(60):
         async with http.stream("POST", f"/threads/{thread_id}/runs/{end}", json=body):
@@ -122,8 +120,8 @@ async def test_a_client_that_leaves_can_take_its_run_along(
     assert (await sdk.runs.get(thread_id, run["run_id"]))["status"] == "interrupted"
 
 
-async def test_a_run_goes_on_without_its_client(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id, gate = await new_thread(sdk), str(uuid4())
+async def test_a_run_goes_on_without_its_client(sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str) -> None:
+    gate = str(uuid4())
     body = {"assistant_id": "gated", "input": {"n": 1, "gate": gate}}
     async with asyncio.timeout(60):
         async with http.stream("POST", f"/threads/{thread_id}/runs/stream", json=body):
@@ -141,9 +139,8 @@ async def test_a_run_goes_on_without_its_client(sdk: LangGraphClient, http: http
 )
 @pytest.mark.parametrize("end", ["stream", "join"])
 async def test_leaving_a_joined_run_cancels_it_only_when_asked(
-    sdk: LangGraphClient, http: httpx.AsyncClient, end: str
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str, end: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     run_id, _ = await run_at_gate(sdk, http, thread_id)
     path = f"/threads/{thread_id}/runs/{run_id}/{end}"
     async with http.stream("GET", path):

@@ -59,8 +59,9 @@ async def test_a_created_run_shows_what_was_asked_for(sdk: LangGraphClient, http
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 gives the values and says where to come back")
-async def test_wait_gives_the_values_and_says_where_to_come_back(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_wait_gives_the_values_and_says_where_to_come_back(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     answer = await http.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "steps", "input": {"n": 1}})
     assert answer.json() == {"n": 4, "log": ["add", "double"]}
     (run,) = await sdk.runs.list(thread_id)
@@ -69,8 +70,7 @@ async def test_wait_gives_the_values_and_says_where_to_come_back(sdk: LangGraphC
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 with the error of a failed run")
-async def test_wait_gives_an_error_in_the_body(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_wait_gives_an_error_in_the_body(sdk: LangGraphClient, thread_id: str) -> None:
     answer: Any = await sdk.runs.wait(thread_id, "broken", input={"n": 1}, raise_error=False)
     assert answer == {"__error__": {"error": "ValueError", "message": "cannot go on from 2"}}
     thread: Any = await sdk.threads.get(thread_id)
@@ -80,8 +80,7 @@ async def test_wait_gives_an_error_in_the_body(sdk: LangGraphClient) -> None:
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 with the question of an interrupted run")
-async def test_an_interrupt_is_answered_by_a_command(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_an_interrupt_is_answered_by_a_command(sdk: LangGraphClient, thread_id: str) -> None:
     asked: Any = await sdk.runs.wait(thread_id, "ask", input={"n": 5})
     (interrupt,) = asked.pop("__interrupt__")
     assert (asked, interrupt["value"]) == ({"n": 5, "log": []}, {"question": 5})
@@ -90,16 +89,14 @@ async def test_an_interrupt_is_answered_by_a_command(sdk: LangGraphClient) -> No
     assert resumed == {"n": 6, "log": ["yes", "add"]}
 
 
-async def test_a_breakpoint_stops_the_run_and_null_input_goes_on(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_breakpoint_stops_the_run_and_null_input_goes_on(sdk: LangGraphClient, thread_id: str) -> None:
     stopped = await sdk.runs.wait(thread_id, "steps", input={"n": 1}, interrupt_before=["double"])
     assert stopped == {"n": 2, "log": ["add"]}
     assert (await sdk.threads.get_state(thread_id))["next"] == ["double"]
     assert await sdk.runs.wait(thread_id, "steps", input=None) == {"n": 4, "log": ["add", "double"]}
 
 
-async def test_a_run_goes_on_from_an_earlier_checkpoint(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_run_goes_on_from_an_earlier_checkpoint(sdk: LangGraphClient, thread_id: str) -> None:
     await sdk.runs.wait(thread_id, "steps", input={"n": 1})
     history: Any = await sdk.threads.get_history(thread_id)
     base = history[1]["checkpoint_id"]
@@ -118,9 +115,8 @@ async def test_a_run_goes_on_from_an_earlier_checkpoint(sdk: LangGraphClient) ->
     ],
 )
 async def test_a_run_from_an_unknown_checkpoint_is_refused_and_the_state_kept(
-    sdk: LangGraphClient, http: httpx.AsyncClient, start: dict[str, Any]
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str, start: dict[str, Any]
 ) -> None:
-    thread_id = await new_thread(sdk)
     values = await sdk.runs.wait(thread_id, "steps", input={"n": 1})
     for path in ("runs", "runs/wait", "runs/stream"):
         answer = await http.post(f"/threads/{thread_id}/{path}", json={"assistant_id": "steps", "input": {}, **start})
@@ -157,17 +153,16 @@ async def test_a_client_cannot_reach_langgraphs_inner_parts_or_another_thread(
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 names fields without effect in a header")
-async def test_typing_errors_are_found_in_a_header(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+async def test_typing_errors_are_found_in_a_header(http: httpx.AsyncClient, thread_id: str) -> None:
     body = {"assistant_id": "steps", "input": {"n": 1}, "interrupt_befor": ["add"], "feedback_keys": ["k"]}
-    answer = await http.post(f"/threads/{await new_thread(sdk)}/runs/wait", json=body)
+    answer = await http.post(f"/threads/{thread_id}/runs/wait", json=body)
     assert answer.headers["x-ignored-fields"] == "interrupt_befor, feedback_keys"
     assert answer.json()["n"] == 4
 
 
 async def test_unknown_threads_and_assistants_are_told_apart_from_bad_ones(
-    http: httpx.AsyncClient, sdk: LangGraphClient
+    http: httpx.AsyncClient, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     missing = "Thread or assistant not found."
     for end in ("", "/wait", "/stream"):
         for thread, assistant in ((NOBODY, "steps"), (thread_id, NOBODY)):
@@ -197,8 +192,9 @@ async def test_a_missing_thread_is_made_when_asked_for(sdk: LangGraphClient) -> 
 
 @pytest.mark.api("GET /threads/{thread_id}/runs", "200 newest first, by status, page and selected fields")
 @pytest.mark.api("GET /threads/{thread_id}/runs", "422 for a filter, page or field that does not exist")
-async def test_runs_are_listed_newest_first_and_filtered(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_runs_are_listed_newest_first_and_filtered(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     await sdk.runs.wait(thread_id, "steps", input={"n": 1})
     await sdk.runs.wait(thread_id, "broken", input={"n": 1}, raise_error=False)
     assert [run["status"] for run in await sdk.runs.list(thread_id)] == ["error", "success"]
@@ -212,8 +208,9 @@ async def test_runs_are_listed_newest_first_and_filtered(sdk: LangGraphClient, h
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 starts later when asked to")
-async def test_a_delayed_run_is_pending_until_it_is_due(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_delayed_run_is_pending_until_it_is_due(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     body = {"assistant_id": "steps", "input": {"n": 1}, "after_seconds": 3600}
     later = (await http.post(f"/threads/{thread_id}/runs", json=body)).json()
     assert later["status"] == "pending"
@@ -233,5 +230,5 @@ async def test_exit_durability_keeps_one_checkpoint(sdk: LangGraphClient, http: 
         assert len(await sdk.threads.get_history(thread_id)) == 1
 
 
-async def test_a_graph_made_per_run_is_served_like_any_other(sdk: LangGraphClient) -> None:
-    assert await sdk.runs.wait(await new_thread(sdk), "made", input={"n": 1}) == {"n": 2, "log": ["add"]}
+async def test_a_graph_made_per_run_is_served_like_any_other(sdk: LangGraphClient, thread_id: str) -> None:
+    assert await sdk.runs.wait(thread_id, "made", input={"n": 1}) == {"n": 2, "log": ["add"]}

@@ -7,8 +7,6 @@ import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from tests.api.langgraph.steering import new_thread
-
 LANGGRAPH_JSON = Path(__file__).parent / "runs_app" / "langgraph.json"
 
 
@@ -19,9 +17,8 @@ async def wait(http: httpx.AsyncClient, thread_id: str, assistant_id: str, **fie
 
 
 async def test_a_run_gives_and_streams_the_output_schema_and_its_thread_keeps_all(
-    http: httpx.AsyncClient, sdk: LangGraphClient
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     assert await wait(http, thread_id, "narrow", input={"question": "why"}) == {"answer": "why, hm!"}
     whole = {"question": "why", "draft": "why, hm", "answer": "why, hm!"}
     assert (await sdk.threads.get(thread_id))["values"] == whole
@@ -36,9 +33,8 @@ async def test_a_run_gives_and_streams_the_output_schema_and_its_thread_keeps_al
 
 
 async def test_a_run_that_stops_before_any_output_gives_the_state_it_left(
-    http: httpx.AsyncClient, sdk: LangGraphClient
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     stopped = await wait(http, thread_id, "narrow", input={"question": "why"}, interrupt_after=["draft"])
     assert stopped == {"question": "why", "draft": "why, hm"}
     assert (await sdk.threads.get(thread_id))["status"] == "interrupted"
@@ -57,15 +53,14 @@ async def test_a_run_that_stops_before_any_output_gives_the_state_it_left(
     ],
 )
 async def test_a_node_gets_the_context_that_its_graph_declares(
-    http: httpx.AsyncClient, sdk: LangGraphClient, graph_id: str, fields: dict[str, Any], shown: str
+    http: httpx.AsyncClient, thread_id: str, graph_id: str, fields: dict[str, Any], shown: str
 ) -> None:
-    assert (await wait(http, await new_thread(sdk), graph_id, input={}, **fields))["shown"] == shown
+    assert (await wait(http, thread_id, graph_id, input={}, **fields))["shown"] == shown
 
 
 async def test_a_function_that_asks_before_it_has_given_anything_shows_its_question(
-    http: httpx.AsyncClient, sdk: LangGraphClient
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     asked = await wait(http, thread_id, "asking_function", input="tea")
     assert [question["value"] for question in asked["__interrupt__"]] == [{"about": "tea"}]
     (run,) = await sdk.runs.list(thread_id)
@@ -76,9 +71,8 @@ async def test_a_function_that_asks_before_it_has_given_anything_shows_its_quest
 
 
 async def test_a_question_beside_a_failing_node_stays_on_the_thread(
-    http: httpx.AsyncClient, sdk: LangGraphClient
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     answer = await wait(http, thread_id, "half_failing", input={}, config={"max_concurrency": 1})
     assert answer["__error__"]["message"] == "this half fails"
     thread = await sdk.threads.get(thread_id)
@@ -99,14 +93,14 @@ async def test_an_assistant_shows_the_graph_that_its_configuration_makes(sdk: La
     assert [node["id"] for node in drawing["nodes"]] == ["__start__", "special", "__end__"]
 
 
-async def test_a_send_without_an_input_is_refused(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_send_without_an_input_is_refused(http: httpx.AsyncClient, thread_id: str) -> None:
     body = {"assistant_id": "letters", "command": {"goto": {"node": "b"}}}
     assert (await http.post(f"/threads/{thread_id}/runs/wait", json=body)).status_code == 422
 
 
-async def test_a_subgraphs_states_name_the_task_they_belong_to(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_subgraphs_states_name_the_task_they_belong_to(
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
+) -> None:
     await wait(http, thread_id, "outer", input={})
     history = await sdk.threads.get_history(thread_id)
     task = next(task for state in history for task in state["tasks"] if task["name"] == "inner")

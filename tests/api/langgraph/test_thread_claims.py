@@ -11,8 +11,6 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 
-from tests.api.langgraph.steering import new_thread
-
 LANGGRAPH_JSON = Path(__file__).parent / "claims_app" / "langgraph.json"
 pytestmark = pytest.mark.requirement("R-01")
 
@@ -73,8 +71,7 @@ async def test_updates_at_the_same_time_are_all_in_the_final_state(sdk: LangGrap
 
 
 @pytest.mark.api("POST /threads/{thread_id}/state", "409 a run is pending, delayed ones included")
-async def test_an_update_is_refused_while_a_run_is_delayed(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_an_update_is_refused_while_a_run_is_delayed(sdk: LangGraphClient, thread_id: str) -> None:
     run = await sdk.runs.create(thread_id, "logging", input=logged(), after_seconds=3600)
     with pytest.raises(ConflictError, match=f"has in-flight runs: {run['run_id']}. Wait for them to end"):
         await sdk.threads.update_state(thread_id, {"log": ["update"]}, as_node="two")
@@ -86,8 +83,9 @@ async def test_an_update_is_refused_while_a_run_is_delayed(sdk: LangGraphClient)
 @pytest.mark.api(
     "DELETE /threads/{thread_id}/runs/{run_id}", "409 the run has ended and another one is pending or running"
 )
-async def test_an_ended_run_is_not_deleted_while_another_one_is_to_go_on_from_it(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_an_ended_run_is_not_deleted_while_another_one_is_to_go_on_from_it(
+    sdk: LangGraphClient, thread_id: str
+) -> None:
     ended = await sdk.runs.create(thread_id, "logging", input=logged("ended"))
     await sdk.runs.join(thread_id, ended["run_id"])
     delayed = await sdk.runs.create(thread_id, "logging", input=logged(), after_seconds=3600)

@@ -20,8 +20,7 @@ async def thread_after_steps(sdk: LangGraphClient, n: int = 1) -> str:
 
 @pytest.mark.api("GET /threads/{thread_id}/state", "200 gives an empty state for a new thread")
 @pytest.mark.api("POST /threads/{thread_id}/history", "200 gives nothing for a new thread")
-async def test_a_new_thread_has_an_empty_state(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    thread_id = (await sdk.threads.create())["thread_id"]
+async def test_a_new_thread_has_an_empty_state(http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str) -> None:
     assert (await http.get(f"/threads/{thread_id}/state")).json() == {
         "values": {},
         "next": [],
@@ -54,8 +53,7 @@ async def test_a_state_names_its_checkpoint_and_its_run(sdk: LangGraphClient) ->
 
 
 @pytest.mark.api("GET /threads/{thread_id}/state", "200 shows tasks with their interrupts")
-async def test_a_waiting_task_shows_its_interrupt(sdk: LangGraphClient) -> None:
-    thread_id = (await sdk.threads.create())["thread_id"]
+async def test_a_waiting_task_shows_its_interrupt(sdk: LangGraphClient, thread_id: str) -> None:
     await sdk.runs.wait(thread_id, "ask", input={"n": 5})
     state: Any = await sdk.threads.get_state(thread_id)
     (task,) = state["tasks"]
@@ -76,16 +74,16 @@ async def test_a_waiting_task_shows_its_interrupt(sdk: LangGraphClient) -> None:
 
 
 @pytest.mark.api("GET /threads/{thread_id}/state", "200 shows tasks with their errors")
-async def test_a_failed_task_shows_its_error(sdk: LangGraphClient) -> None:
-    thread_id = (await sdk.threads.create())["thread_id"]
+async def test_a_failed_task_shows_its_error(sdk: LangGraphClient, thread_id: str) -> None:
     await sdk.runs.wait(thread_id, "broken", input={"n": 1}, raise_error=False)
     state: Any = await sdk.threads.get_state(thread_id)
     assert [task["error"] for task in state["tasks"]] == ["ValueError('cannot go on from 2')"]
 
 
 @pytest.mark.api("GET /threads/{thread_id}/state", "200 shows the states of subgraphs when asked to")
-async def test_a_subgraph_shows_where_it_keeps_its_state_or_the_state_itself(sdk: LangGraphClient) -> None:
-    thread_id = (await sdk.threads.create())["thread_id"]
+async def test_a_subgraph_shows_where_it_keeps_its_state_or_the_state_itself(
+    sdk: LangGraphClient, thread_id: str
+) -> None:
     await sdk.runs.wait(thread_id, "nested", input={"n": 1}, interrupt_before=["inner"])
     flat: Any = await sdk.threads.get_state(thread_id)
     deep: Any = await sdk.threads.get_state(thread_id, subgraphs=True)
@@ -237,9 +235,8 @@ async def test_an_update_that_the_graph_does_not_take_is_refused(
 
 @pytest.mark.api("POST /threads/{thread_id}/state", "409 a run is executing")
 async def test_an_update_waits_for_nobody_but_refuses_a_running_thread(
-    sdk: LangGraphClient, http: httpx.AsyncClient
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
 ) -> None:
-    thread_id = (await sdk.threads.create())["thread_id"]
     run = await sdk.runs.create(thread_id, "gated", input={"gate": "update"})
     await http.get("/gates/update/reached")
     with pytest.raises(ConflictError, match="has in-flight runs"):
@@ -282,9 +279,8 @@ async def test_only_what_is_selected_is_shown(sdk: LangGraphClient, http: httpx.
 
 @pytest.mark.api("POST /threads/{thread_id}/history", "200 gives the states of a subgraph's namespace")
 async def test_the_history_of_a_subgraph_is_found_by_its_namespace(
-    sdk: LangGraphClient, http: httpx.AsyncClient
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
 ) -> None:
-    thread_id = (await sdk.threads.create())["thread_id"]
     await sdk.runs.wait(thread_id, "nested", input={"n": 1})
     history: Any = await sdk.threads.get_history(thread_id)
     tasks = [task for state in history for task in state["tasks"] if task["name"] == "inner"]

@@ -49,8 +49,9 @@ async def test_keep_latest_keeps_the_newest_state(sdk: LangGraphClient, http: ht
 
 
 @pytest.mark.api("POST /threads/prune", "200 ends the runs of a busy thread that it deletes")
-async def test_a_busy_thread_is_pruned_away_as_it_is_deleted(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_busy_thread_is_pruned_away_as_it_is_deleted(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     await run_at_gate(sdk, http, thread_id)
     assert await sdk.threads.prune([thread_id]) == {"pruned_count": 1}
     assert (await http.get(f"/threads/{thread_id}")).status_code == 404
@@ -67,8 +68,7 @@ async def test_bad_prunes_are_refused(http: httpx.AsyncClient, body: dict[str, A
 
 
 @pytest.mark.api("GET /threads/{thread_id}/storage", "200 counts checkpoints, channel values and pending writes")
-async def test_a_thread_is_measured(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_thread_is_measured(sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str) -> None:
     nothing = {"count": 0, "bytes": 0}
     assert (await http.get(f"/threads/{thread_id}/storage")).json() == {
         "thread_id": thread_id,
@@ -127,16 +127,16 @@ async def test_a_time_to_live_is_kept_and_shown(
     assert (await http.get(path, params={"include": "x"})).json() == thread
 
 
-async def test_threads_without_a_time_to_live_show_none(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_threads_without_a_time_to_live_show_none(
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+) -> None:
     assert "ttl" not in await sdk.threads.get(thread_id, include=["ttl"])
     only_strategy = await http.post("/threads", json={"ttl": {"strategy": "delete"}})
     assert (only_strategy.status_code, only_strategy.headers["x-ignored-fields"]) == (200, "ttl")
 
 
 @pytest.mark.api("PATCH /threads/{thread_id}", "200 sets a time to live that counts from now")
-async def test_a_time_to_live_can_be_set_later(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_time_to_live_can_be_set_later(sdk: LangGraphClient, thread_id: str) -> None:
     before = datetime.now(UTC)
     await sdk.threads.update(thread_id, metadata={}, ttl={"ttl": 7, "strategy": "keep_latest"})
     shown: Any = await sdk.threads.get(thread_id, include=["ttl"])
@@ -146,10 +146,7 @@ async def test_a_time_to_live_can_be_set_later(sdk: LangGraphClient, http: httpx
 
 
 @pytest.mark.parametrize("ttl", [-1, "x", True, 1e300, {"ttl": -1}, {"ttl": "5"}, {"ttl": 5, "strategy": "zz"}, [5]])
-async def test_a_time_to_live_that_cannot_be_is_refused(
-    sdk: LangGraphClient, http: httpx.AsyncClient, ttl: object
-) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_time_to_live_that_cannot_be_is_refused(http: httpx.AsyncClient, thread_id: str, ttl: object) -> None:
     assert (await http.post("/threads", json={"ttl": ttl})).status_code == 422
     assert (await http.patch(f"/threads/{thread_id}", json={"ttl": ttl})).status_code == 422
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from tests.api.langgraph.steering import NOBODY, new_thread, run_at_gate
+from tests.api.langgraph.steering import NOBODY, run_at_gate
 from tests.fixtures.app_server import AppServer
 from toolweave.runtime.codec import loads
 
@@ -93,8 +93,9 @@ def names(heard: list[Heard]) -> list[str]:
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 streams run after run, each from its metadata to run_done")
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 gives every event an id of its own, rising over all runs")
-async def test_runs_follow_each_other_in_one_stream_with_rising_ids(sdk: LangGraphClient, followers: Followers) -> None:
-    thread_id = await new_thread(sdk)
+async def test_runs_follow_each_other_in_one_stream_with_rising_ids(
+    sdk: LangGraphClient, followers: Followers, thread_id: str
+) -> None:
     follower = await followers.follow(thread_id)
     assert follower.response.headers["content-type"] == "text/event-stream; charset=utf-8"
     for n in (1, 5):
@@ -112,10 +113,7 @@ async def test_runs_follow_each_other_in_one_stream_with_rising_ids(sdk: LangGra
 
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 says run_done when the run has ended")
-async def test_a_run_is_done_when_it_says_so(
-    sdk: LangGraphClient, http: httpx.AsyncClient, followers: Followers
-) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_run_is_done_when_it_says_so(sdk: LangGraphClient, followers: Followers, thread_id: str) -> None:
     follower = await followers.follow(thread_id)
     await sdk.runs.create(thread_id, "broken", input={"n": 1})
     heard = await follower.until_done()
@@ -128,9 +126,8 @@ async def test_a_run_is_done_when_it_says_so(
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 shows a run that is under way from now on")
 async def test_who_comes_late_hears_the_rest(
-    sdk: LangGraphClient, http: httpx.AsyncClient, followers: Followers
+    sdk: LangGraphClient, http: httpx.AsyncClient, followers: Followers, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     _, gate = await run_at_gate(sdk, http, thread_id)
     follower = await followers.follow(thread_id)
     await http.post(f"/gates/{gate}/open")
@@ -140,9 +137,8 @@ async def test_who_comes_late_hears_the_rest(
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 shows nothing of a run that never began")
 async def test_cancelled_runs_end_and_those_that_never_began_are_not_there(
-    sdk: LangGraphClient, http: httpx.AsyncClient, followers: Followers
+    sdk: LangGraphClient, http: httpx.AsyncClient, followers: Followers, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     follower = await followers.follow(thread_id, stream_modes="lifecycle")
     running, _ = await run_at_gate(sdk, http, thread_id)
     queued = await sdk.runs.create(thread_id, "steps", input={"n": 1})
@@ -166,9 +162,8 @@ async def test_cancelled_runs_end_and_those_that_never_began_are_not_there(
     ],
 )
 async def test_the_modes_say_what_is_shown(
-    sdk: LangGraphClient, followers: Followers, params: dict[str, Any], shown: list[str]
+    sdk: LangGraphClient, followers: Followers, thread_id: str, params: dict[str, Any], shown: list[str]
 ) -> None:
-    thread_id = await new_thread(sdk)
     follower = await followers.follow(thread_id, **params)
     run = await sdk.runs.create(thread_id, "made", input={"n": 1}, stream_mode=["updates"])
     await sdk.runs.join(thread_id, run["run_id"])
@@ -190,9 +185,8 @@ async def test_a_state_written_by_hand_is_shown_whole(sdk: LangGraphClient, foll
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 goes on after Last-Event-ID with the events of resumable runs")
 async def test_who_comes_back_has_missed_nothing_of_resumable_runs(
-    sdk: LangGraphClient, http: httpx.AsyncClient, followers: Followers
+    sdk: LangGraphClient, http: httpx.AsyncClient, followers: Followers, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     follower = await followers.follow(thread_id)
     await run_resumable(sdk, thread_id, n=1)
     await run_resumable(sdk, thread_id, n=2)
@@ -211,8 +205,9 @@ async def test_who_comes_back_has_missed_nothing_of_resumable_runs(
 
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 keeps nothing of runs that are not resumable")
-async def test_runs_that_are_not_resumable_are_only_live(sdk: LangGraphClient, followers: Followers) -> None:
-    thread_id = await new_thread(sdk)
+async def test_runs_that_are_not_resumable_are_only_live(
+    sdk: LangGraphClient, followers: Followers, thread_id: str
+) -> None:
     await sdk.runs.wait(thread_id, "steps", input={"n": 1})
     resumed = await followers.follow(thread_id, last_id="-1")
     await sdk.runs.wait(thread_id, "steps", input={"n": 2})
@@ -220,9 +215,8 @@ async def test_runs_that_are_not_resumable_are_only_live(sdk: LangGraphClient, f
 
 
 async def test_who_comes_back_to_a_run_that_was_taken_back_goes_on_after_it(
-    sdk: LangGraphClient, http: httpx.AsyncClient, followers: Followers
+    sdk: LangGraphClient, http: httpx.AsyncClient, followers: Followers, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     follower = await followers.follow(thread_id)
     gone, _ = await run_at_gate(sdk, http, thread_id, stream_resumable=True)
     last = await follower.next()
@@ -236,9 +230,8 @@ async def test_who_comes_back_to_a_run_that_was_taken_back_goes_on_after_it(
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 ends when the thread is deleted")
 async def test_the_stream_of_a_deleted_thread_ends(
-    sdk: LangGraphClient, http: httpx.AsyncClient, followers: Followers
+    sdk: LangGraphClient, http: httpx.AsyncClient, followers: Followers, thread_id: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     follower = await followers.follow(thread_id, stream_mode="state_update")
     await run_at_gate(sdk, http, thread_id)
     await sdk.threads.delete(thread_id)
@@ -270,9 +263,8 @@ async def test_what_cannot_be_followed_is_refused(
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 forgets clients that leave")
 async def test_clients_that_leave_are_forgotten(
-    sdk: LangGraphClient, http: httpx.AsyncClient, app_server: AppServer
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str, app_server: AppServer
 ) -> None:
-    thread_id = await new_thread(sdk)
     _, gate = await run_at_gate(sdk, http, thread_id)
     hub = app_server.app.state.services.engine.runtime.thread_hub
     async with http.stream("GET", f"/threads/{thread_id}/stream"):

@@ -247,8 +247,7 @@ async def test_an_unknown_thread_is_not_changed(http: httpx.AsyncClient) -> None
 
 
 @pytest.mark.api("DELETE /threads/{thread_id}", "204 deletes a busy thread, whose run ends")
-async def test_a_busy_thread_is_deleted(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    thread_id = (await sdk.threads.create())["thread_id"]
+async def test_a_busy_thread_is_deleted(http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str) -> None:
     await run_at_gate(sdk, http, thread_id)
     await sdk.threads.delete(thread_id)
     assert (await http.get(f"/threads/{thread_id}/runs")).status_code == 404

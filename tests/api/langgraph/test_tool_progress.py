@@ -77,8 +77,7 @@ async def test_what_is_reported_after_the_answer_is_dropped(sdk: LangGraphClient
     assert await custom(sdk, "talking", told(("late_progress", {}, "c1"))) == []
 
 
-async def test_a_client_that_asks_for_no_custom_events_gets_none(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_client_that_asks_for_no_custom_events_gets_none(sdk: LangGraphClient, thread_id: str) -> None:
     asked = told(("progress", {"reports": [{"progress": 1}]}, "c1"))
     parts = [part async for part in sdk.runs.stream(thread_id, "talking", input=asked, stream_mode=["values"])]
     assert {part.event for part in parts} == {"metadata", "values"}

@@ -30,50 +30,33 @@ def new_hook() -> tuple[str, str]:
     return key, f"/hook?k={key}"
 
 
-async def told(http: httpx.AsyncClient, key: str) -> Any:
+async def first_webhook(http: httpx.AsyncClient, key: str) -> Any:
     """Wait for the first webhook under a key and give its body."""
     return json.loads((await http.get("/heard/first", params={"k": key})).json()["body"])
 
 
-async def told_nothing(http: httpx.AsyncClient, sdk: LangGraphClient, key: str) -> bool:
+async def no_webhook(http: httpx.AsyncClient, sdk: LangGraphClient, key: str) -> bool:
     """Say that nothing was heard under a key even when a later run's webhook has come."""
     later, hook = new_hook()
     await http.post("/runs/wait", json={"assistant_id": "steps", "input": INPUT, "webhook": hook})
-    await told(http, later)
+    await first_webhook(http, later)
     return bool((await http.get("/heard", params={"k": key})).json() == [])
 
 
-def run_of(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: told[name] for name in KEYS[:10]}
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        pytest.param(
-            "", marks=pytest.mark.api("POST /threads/{thread_id}/runs", "200 posts the ended run to the webhook")
-        ),
-        pytest.param(
-            "/wait",
-            marks=pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 posts the ended run to the webhook"),
-        ),
-        pytest.param(
-            "/stream",
-            marks=pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 posts the ended run to the webhook"),
-        ),
-    ],
-)
+@pytest.mark.parametrize("end", ["", "/wait", "/stream"])
+@pytest.mark.api("POST /threads/{thread_id}/runs", "200 posts the ended run to the webhook")
+@pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 posts the ended run to the webhook")
+@pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 posts the ended run to the webhook")
 async def test_a_webhook_gets_the_run_as_it_ended_with_values_and_times(
-    http: httpx.AsyncClient, sdk: LangGraphClient, end: str
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, end: str
 ) -> None:
     key, hook = new_hook()
-    thread_id = await new_thread(sdk)
     body = {"assistant_id": "steps", "input": INPUT, "webhook": hook, "metadata": {"mine": 1}}
     await http.post(f"/threads/{thread_id}/runs{end}", json=body)
-    heard = await told(http, key)
+    heard = await first_webhook(http, key)
     assert list(heard) == KEYS
     stored: Any = await sdk.runs.get(thread_id, heard["run_id"])
-    shown = run_of(heard)
+    shown = {name: heard[name] for name in KEYS[:10]}
     assert shown["kwargs"]["config"]["configurable"].pop("__pregel_node_finished") is None
     assert {**shown, "updated_at": None} == {**stored, "updated_at": None}
     assert (heard["status"], heard["values"]) == ("success", {"n": 4, "log": ["add", "double"]})
@@ -86,10 +69,10 @@ async def test_a_webhook_gets_the_run_as_it_ended_with_values_and_times(
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 signs the webhook and sends the configured headers")
 async def test_a_webhook_is_signed_and_carries_the_configured_headers(
-    http: httpx.AsyncClient, sdk: LangGraphClient
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
 ) -> None:
     key, hook = new_hook()
-    await sdk.runs.create(await new_thread(sdk), "steps", input={"n": 1, "gate": "ä\U0001f600"}, webhook=hook)
+    await sdk.runs.create(thread_id, "steps", input={"n": 1, "gate": "ä\U0001f600"}, webhook=hook)
     heard = (await http.get("/heard/first", params={"k": key})).json()
     headers = heard["headers"]
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.{heard['body']}".encode()
@@ -103,40 +86,13 @@ async def test_a_webhook_is_signed_and_carries_the_configured_headers(
 @pytest.mark.api(
     "POST /threads/{thread_id}/runs", "200 tells the webhook of a run that failed, waits for a human or was cancelled"
 )
-async def test_failures_questions_and_cancellations_are_told_as_what_they_are(
-    http: httpx.AsyncClient, sdk: LangGraphClient
+async def test_the_webhook_of_a_failed_run_has_its_error_and_the_metadata_of_the_run(
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
 ) -> None:
     key, hook = new_hook()
-    await sdk.runs.create(await new_thread(sdk), "broken", input=INPUT, webhook=hook)
-    failed = await told(http, key)
-    assert (failed["status"], failed["values"]) == ("error", {"n": 2, "log": ["add"]})
-    assert failed["error"] == {"error": "ValueError", "message": "cannot go on from 2"}
-    key, hook = new_hook()
-    await sdk.runs.create(await new_thread(sdk), "ask", input=INPUT, webhook=hook)
-    asking = await told(http, key)
-    assert (asking["status"], asking["values"]) == ("success", {"n": 1, "log": []})
-    assert "error" not in asking
-    for action, status, values in (("interrupt", "interrupted", ["add"]), ("rollback", "rollback", None)):
-        key, hook = new_hook()
-        thread_id = await new_thread(sdk)
-        run_id, _ = await run_at_gate(sdk, http, thread_id, webhook=hook)
-        await sdk.runs.cancel(thread_id, run_id, wait=True, action=action)  # type: ignore[arg-type]
-        cancelled = await told(http, key)
-        assert cancelled["status"] == status
-        assert (cancelled["values"] and cancelled["values"]["log"]) == values
-        assert cancelled["error"] == {
-            "error": {"interrupt": "UserInterrupt", "rollback": "UserRollback"}[action],
-            "message": f"{action} requested via POST /threads/{{thread_id}}/runs/{{run_id}}/cancel",
-        }
-
-
-async def test_a_failed_run_has_its_error_beside_the_metadata_of_webhook_thread_and_run(
-    http: httpx.AsyncClient, sdk: LangGraphClient
-) -> None:
-    key, hook = new_hook()
-    thread_id = await new_thread(sdk)
     run = await sdk.runs.create(thread_id, "broken", input=INPUT, webhook=hook, metadata={"mine": 1})
-    failed = await told(http, key)
+    failed = await first_webhook(http, key)
+    assert (failed["status"], failed["values"]) == ("error", {"n": 2, "log": ["add"]})
     thread: Any = await sdk.threads.get(thread_id)
     stored: Any = await sdk.runs.get(thread_id, run["run_id"])
     assert failed["error"] == thread["error"] == {"error": "ValueError", "message": "cannot go on from 2"}
@@ -144,28 +100,54 @@ async def test_a_failed_run_has_its_error_beside_the_metadata_of_webhook_thread_
     assert "error" not in thread["metadata"]
 
 
+async def test_the_webhook_of_an_interrupted_run_has_its_values_and_no_error(
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
+) -> None:
+    key, hook = new_hook()
+    await sdk.runs.create(thread_id, "ask", input=INPUT, webhook=hook)
+    interrupted = await first_webhook(http, key)
+    assert (interrupted["status"], interrupted["values"]) == ("success", {"n": 1, "log": []})
+    assert "error" not in interrupted
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "log", "error"),
+    [("interrupt", "interrupted", ["add"], "UserInterrupt"), ("rollback", "rollback", None, "UserRollback")],
+)
+async def test_the_webhook_of_a_cancelled_run_names_the_request(
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, action: Any, status: str, log: Any, error: str
+) -> None:
+    key, hook = new_hook()
+    run_id, _ = await run_at_gate(sdk, http, thread_id, webhook=hook)
+    await sdk.runs.cancel(thread_id, run_id, wait=True, action=action)
+    cancelled = await first_webhook(http, key)
+    assert cancelled["status"] == status
+    assert (cancelled["values"] and cancelled["values"]["log"]) == log
+    message = f"{action} requested via POST /threads/{{thread_id}}/runs/{{run_id}}/cancel"
+    assert cancelled["error"] == {"error": error, "message": message}
+
+
 @pytest.mark.parametrize(("strategy", "status"), [("interrupt", "interrupted"), ("rollback", "rollback")])
-async def test_a_run_that_another_one_replaces_is_told_with_the_reason(
-    http: httpx.AsyncClient, sdk: LangGraphClient, strategy: Any, status: str
+async def test_the_webhook_of_a_replaced_run_names_the_reason(
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, strategy: Any, status: str
 ) -> None:
     key, hook = new_hook()
     later, later_hook = new_hook()
-    thread_id = await new_thread(sdk)
     await run_at_gate(sdk, http, thread_id, webhook=hook)
     second = await sdk.runs.create(thread_id, "steps", input=INPUT, multitask_strategy=strategy, webhook=later_hook)
-    first = await told(http, key)
+    first = await first_webhook(http, key)
     assert first["status"] == status
     assert first["error"]["message"] == f"superseded by run {second['run_id']} (multitask_strategy={strategy})"
-    assert (await told(http, later))["status"] == "success"
+    assert (await first_webhook(http, later))["status"] == "success"
 
 
-async def test_a_run_whose_client_has_left_is_told_with_the_reason(http: httpx.AsyncClient) -> None:
+async def test_the_webhook_of_a_run_whose_client_has_left_names_the_reason(http: httpx.AsyncClient) -> None:
     key, hook = new_hook()
     gate = str(uuid4())
     body = {"assistant_id": "gated", "input": {"gate": gate}, "webhook": hook, "on_disconnect": "cancel"}
     async with http.stream("POST", "/runs/stream", json=body):
         await http.get(f"/gates/{gate}/reached")
-    left = await told(http, key)
+    left = await first_webhook(http, key)
     assert (left["status"], left["values"]) == ("interrupted", None)
     assert left["error"]["message"].startswith("client disconnected")
 
@@ -173,82 +155,69 @@ async def test_a_run_whose_client_has_left_is_told_with_the_reason(http: httpx.A
 @pytest.mark.api(
     "POST /threads/{thread_id}/runs", "200 tells the webhook nothing of a run that never ran or was deleted"
 )
-async def test_nothing_is_told_of_runs_that_never_ran_or_were_deleted(
+async def test_no_webhook_is_sent_for_runs_that_never_ran_or_were_deleted(
     http: httpx.AsyncClient, sdk: LangGraphClient
 ) -> None:
-    keys = []
-    for action in ("interrupt", "rollback"):
-        key, hook = new_hook()
+    keys, hooks = zip(*(new_hook() for _ in range(4)), strict=True)
+    for action, hook in zip(("interrupt", "rollback"), hooks[:2], strict=True):
         thread_id = await new_thread(sdk)
         run = await sdk.runs.create(thread_id, "steps", input=INPUT, webhook=hook, after_seconds=3600)
         await sdk.runs.cancel(thread_id, run["run_id"], wait=True, action=action)
-        keys.append(key)
-    key, hook = new_hook()
-    thread_id = await new_thread(sdk)
-    run_id, _ = await run_at_gate(sdk, http, thread_id, webhook=hook)
+    run_id, _ = await run_at_gate(sdk, http, thread_id, webhook=hooks[2])
     await sdk.runs.delete(thread_id, run_id)
-    keys.append(key)
-    key, hook = new_hook()
-    thread_id = await new_thread(sdk)
-    await run_at_gate(sdk, http, thread_id, webhook=hook)
+    await run_at_gate(sdk, http, thread_id, webhook=hooks[3])
     await sdk.threads.delete(thread_id)
-    keys.append(key)
     for key in keys:
-        assert await told_nothing(http, sdk, key)
+        assert await no_webhook(http, sdk, key)
 
 
+@pytest.mark.parametrize("path", ["/runs", "/runs/stream"])
 @pytest.mark.api("POST /runs", "200 posts the ended run to the webhook")
-async def test_a_background_run_without_a_thread_is_told(http: httpx.AsyncClient) -> None:
+@pytest.mark.api("POST /runs/stream", "200 posts the ended run to the webhook")
+async def test_a_stateless_run_is_posted_to_its_webhook(http: httpx.AsyncClient, path: str) -> None:
     key, hook = new_hook()
-    created = await http.post("/runs", json={"assistant_id": "steps", "input": INPUT, "webhook": hook})
-    heard = await told(http, key)
-    assert (heard["run_id"], heard["status"], heard["values"]) == (created.json()["run_id"], "success", None)
+    created = await http.post(path, json={"assistant_id": "steps", "input": INPUT, "webhook": hook})
+    heard = await first_webhook(http, key)
+    assert (heard["status"], heard["values"]) == ("success", None)
+    assert created.headers["content-location"].endswith(heard["run_id"])
 
 
 @pytest.mark.api("POST /runs/wait", "200 posts the ended run without values to the webhook though its thread is gone")
-async def test_a_run_whose_thread_goes_with_it_is_told_without_values(
+async def test_the_webhook_of_a_run_without_a_thread_has_no_values(
     http: httpx.AsyncClient, sdk: LangGraphClient
 ) -> None:
     key, hook = new_hook()
     body = {"assistant_id": "broken", "input": INPUT, "webhook": hook}
     await http.post("/runs/wait", json=body)
-    heard = await told(http, key)
+    heard = await first_webhook(http, key)
     assert (heard["status"], heard["values"], heard["error"]["error"]) == ("error", None, "ValueError")
     assert (await http.get(f"/threads/{heard['thread_id']}")).status_code == 404
     key, hook = new_hook()
     await http.post("/runs/wait", json={**body, "assistant_id": "steps", "webhook": hook, "on_completion": "keep"})
-    assert (await told(http, key))["values"] == {"n": 4, "log": ["add", "double"]}
-
-
-@pytest.mark.api("POST /runs/stream", "200 posts the ended run to the webhook")
-async def test_a_streamed_run_without_a_thread_is_told(http: httpx.AsyncClient) -> None:
-    key, hook = new_hook()
-    await http.post("/runs/stream", json={"assistant_id": "steps", "input": INPUT, "webhook": hook})
-    assert (await told(http, key))["status"] == "success"
+    assert (await first_webhook(http, key))["values"] == {"n": 4, "log": ["add", "double"]}
 
 
 @pytest.mark.api("POST /runs/batch", "200 posts each ended run to its webhook")
-async def test_each_run_of_a_batch_is_told_to_its_own_webhook(http: httpx.AsyncClient) -> None:
+async def test_each_run_of_a_batch_is_posted_to_its_own_webhook(http: httpx.AsyncClient) -> None:
     hooks = [new_hook() for _ in range(3)]
     bodies = [{"assistant_id": "steps", "input": {"n": n}, "webhook": hook} for n, (_, hook) in enumerate(hooks)]
     runs = (await http.post("/runs/batch", json=bodies)).json()
     for run, (key, _) in zip(runs, hooks, strict=True):
-        assert (await told(http, key))["run_id"] == run["run_id"]
+        assert (await first_webhook(http, key))["run_id"] == run["run_id"]
 
 
 async def test_a_webhook_to_where_nobody_listens_is_given_up_and_harms_no_run(
-    http: httpx.AsyncClient, sdk: LangGraphClient, app_server: Any
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, app_server: Any
 ) -> None:
     query = "SELECT count(given_up_at) FROM webhook_deliveries"
     database = app_server.app.state.services.persistence.app
     before = await database.read(lambda connection: connection.exec_driver_sql(query).scalar())
-    thread_id = await new_thread(sdk)
     key, hook = new_hook()
     for nowhere in ("/nowhere", f"{hook}&status=410"):
         body = {"assistant_id": "steps", "input": INPUT, "webhook": nowhere}
         assert (await http.post(f"/threads/{thread_id}/runs/wait", json=body)).status_code == 200
-    await told(http, key)
-    assert await told_nothing(http, sdk, "nowhere")
+    await first_webhook(http, key)
+    assert await no_webhook(http, sdk, "nowhere")
     assert await database.read(lambda connection: connection.exec_driver_sql(query).scalar()) == before + 2
 
 
@@ -287,69 +256,40 @@ INVALID: tuple[Any, ...] = (
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(
-            "/threads/{t}/runs",
-            marks=pytest.mark.api(
-                "POST /threads/{thread_id}/runs",
-                "422 for a webhook that is empty, not a string, not https or not allowed",
-            ),
-        ),
-        pytest.param(
-            "/threads/{t}/runs/wait",
-            marks=pytest.mark.api(
-                "POST /threads/{thread_id}/runs/wait",
-                "422 for a webhook that is empty, not a string, not https or not allowed",
-            ),
-        ),
-        pytest.param(
-            "/threads/{t}/runs/stream",
-            marks=pytest.mark.api(
-                "POST /threads/{thread_id}/runs/stream",
-                "422 for a webhook that is empty, not a string, not https or not allowed",
-            ),
-        ),
-        pytest.param(
-            "/runs",
-            marks=pytest.mark.api(
-                "POST /runs", "422 for a webhook that is empty, not a string, not https or not allowed"
-            ),
-        ),
-        pytest.param(
-            "/runs/wait",
-            marks=pytest.mark.api(
-                "POST /runs/wait", "422 for a webhook that is empty, not a string, not https or not allowed"
-            ),
-        ),
-        pytest.param(
-            "/runs/stream",
-            marks=pytest.mark.api(
-                "POST /runs/stream", "422 for a webhook that is empty, not a string, not https or not allowed"
-            ),
-        ),
-        pytest.param(
-            "/runs/crons",
-            marks=pytest.mark.api(
-                "POST /runs/crons", "422 for a webhook that is empty, not a string, not https or not allowed"
-            ),
-        ),
-        pytest.param(
-            "/threads/{t}/runs/crons",
-            marks=pytest.mark.api(
-                "POST /threads/{thread_id}/runs/crons",
-                "422 for a webhook that is empty, not a string, not https or not allowed",
-            ),
-        ),
+        "/threads/{thread_id}/runs",
+        "/threads/{thread_id}/runs/wait",
+        "/threads/{thread_id}/runs/stream",
+        "/runs",
+        "/runs/wait",
+        "/runs/stream",
+        "/runs/crons",
+        "/threads/{thread_id}/runs/crons",
     ],
 )
+@pytest.mark.api(
+    "POST /threads/{thread_id}/runs", "422 for a webhook that is empty, not a string, not https or not allowed"
+)
+@pytest.mark.api(
+    "POST /threads/{thread_id}/runs/wait", "422 for a webhook that is empty, not a string, not https or not allowed"
+)
+@pytest.mark.api(
+    "POST /threads/{thread_id}/runs/stream", "422 for a webhook that is empty, not a string, not https or not allowed"
+)
+@pytest.mark.api("POST /runs", "422 for a webhook that is empty, not a string, not https or not allowed")
+@pytest.mark.api("POST /runs/wait", "422 for a webhook that is empty, not a string, not https or not allowed")
+@pytest.mark.api("POST /runs/stream", "422 for a webhook that is empty, not a string, not https or not allowed")
+@pytest.mark.api("POST /runs/crons", "422 for a webhook that is empty, not a string, not https or not allowed")
+@pytest.mark.api(
+    "POST /threads/{thread_id}/runs/crons", "422 for a webhook that is empty, not a string, not https or not allowed"
+)
 async def test_a_webhook_that_may_not_be_is_refused_and_no_run_is_created(
-    http: httpx.AsyncClient, sdk: LangGraphClient, path: str
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, path: str
 ) -> None:
-    thread_id = await new_thread(sdk)
     for webhook in INVALID:
         body = {"assistant_id": "steps", "input": INPUT, "webhook": webhook}
         if path.endswith("crons"):
             body["schedule"] = "0 0 1 1 *"
-        answer = await http.post(path.format(t=thread_id), json=body)
+        answer = await http.post(path.format(thread_id=thread_id), json=body)
         assert answer.status_code == 422, (webhook, answer.text)
         assert isinstance(answer.json()["detail"], str)
         assert "secret" not in answer.text
@@ -362,7 +302,7 @@ async def test_one_wrong_webhook_refuses_a_whole_batch(http: httpx.AsyncClient, 
     key, hook = new_hook()
     bodies = [{"assistant_id": "steps", "input": INPUT, "webhook": url} for url in (hook, "https://10.0.0.1/")]
     assert (await http.post("/runs/batch", json=bodies)).status_code == 422
-    assert await told_nothing(http, sdk, key)
+    assert await no_webhook(http, sdk, key)
 
 
 @pytest.mark.api(
@@ -384,9 +324,9 @@ async def test_a_cron_does_not_change_to_a_webhook_that_may_not_be(
     "webhook", ["/", "/hook?k=a%20b", "https://127.0.0.1:9/x", "https://localhost/", "https://[::1]/"]
 )
 async def test_this_machine_is_reached_where_langgraph_json_says_so(
-    http: httpx.AsyncClient, sdk: LangGraphClient, webhook: str
+    http: httpx.AsyncClient, thread_id: str, webhook: str
 ) -> None:
     body = {"assistant_id": "steps", "input": INPUT, "webhook": webhook, "after_seconds": 3600}
-    answer = await http.post(f"/threads/{await new_thread(sdk)}/runs", json=body)
+    answer = await http.post(f"/threads/{thread_id}/runs", json=body)
     assert answer.status_code == 200, answer.text
     assert answer.json()["kwargs"]["webhook"] == webhook

@@ -154,8 +154,8 @@ async def test_a_thread_id_that_is_no_uuid_is_refused(http: httpx.AsyncClient) -
 
 @pytest.mark.api("POST /threads/{thread_id}/commands", "200 applies a multitask strategy under both of its names")
 @pytest.mark.parametrize("name", ["multitask_strategy", "multitaskStrategy"])
-async def test_a_multitask_strategy_has_its_effect(http: httpx.AsyncClient, name: str) -> None:
-    thread_id, gate = await new_thread(http), str(uuid4())
+async def test_a_multitask_strategy_has_its_effect(http: httpx.AsyncClient, thread_id: str, name: str) -> None:
+    gate = str(uuid4())
     async with listening(http, thread_id) as heard:
         first = await start(http, thread_id, "gated", {"n": 1, "gate": gate})
         await http.get(f"/gates/{gate}/reached")
@@ -302,8 +302,8 @@ async def test_an_input_that_comes_with_the_question_is_the_answer(http: httpx.A
         assert (await values(http, thread_id))["log"] == ["asked: so", "add"]
 
 
-async def test_an_input_after_a_cancelled_run_is_an_input(http: httpx.AsyncClient) -> None:
-    thread_id, gate = await new_thread(http), str(uuid4())
+async def test_an_input_after_a_cancelled_run_is_an_input(http: httpx.AsyncClient, thread_id: str) -> None:
+    gate = str(uuid4())
     run_id = await start(http, thread_id, "gated", {"n": 1, "gate": gate})
     await http.get(f"/gates/{gate}/reached")
     await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?wait=1")
@@ -329,8 +329,8 @@ async def test_the_tree_shows_the_graphs_of_the_newest_run_or_a_named_one(http: 
     ]
 
 
-async def test_there_is_no_tree_where_nothing_was_told(http: httpx.AsyncClient) -> None:
-    refused = await send(http, await new_thread(http), "agent.getTree", run_id=5)
+async def test_there_is_no_tree_where_nothing_was_told(http: httpx.AsyncClient, thread_id: str) -> None:
+    refused = await send(http, thread_id, "agent.getTree", run_id=5)
     assert (refused["error"], refused["message"]) == ("no_such_run", "No active run is bound to this thread.")
 
 

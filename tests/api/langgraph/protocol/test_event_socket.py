@@ -18,7 +18,6 @@ from tests.api.langgraph.protocol.listening import (
     as_command,
     ended,
     ends_run,
-    new_thread,
     on,
     run_whole,
     socket,
@@ -93,8 +92,7 @@ async def test_a_subscription_is_sent_what_is_kept_before_its_answer(http: httpx
         assert (answer["result"]["restored"], answer["result"]["missed_events"]) == (True, len(events))
 
 
-async def test_an_event_that_two_subscriptions_ask_for_is_sent_once(http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(http)
+async def test_an_event_that_two_subscriptions_ask_for_is_sent_once(http: httpx.AsyncClient, thread_id: str) -> None:
     async with socket(http, thread_id) as client:
         _, first = await exchange(client, as_command("subscription.subscribe", 1, channels=["values", "lifecycle"]))
         await exchange(client, as_command("subscription.subscribe", 2, channels=["values"], namespaces=[[]], depth=0))

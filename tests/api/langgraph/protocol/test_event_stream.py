@@ -73,8 +73,9 @@ async def test_namespaces_and_depth_limit_what_is_sent(
     "POST /threads/{thread_id}/stream/events",
     "200 replays what is kept to late listeners, from since on, and goes on live without a gap",
 )
-async def test_a_late_listener_hears_the_same_and_then_the_next_run_without_a_gap(http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(http)
+async def test_a_late_listener_hears_the_same_and_then_the_next_run_without_a_gap(
+    http: httpx.AsyncClient, thread_id: str
+) -> None:
     async with listening(http, thread_id) as live:
         await start(http, thread_id, "count", {"n": 1})
         first = await live.run()
@@ -116,8 +117,10 @@ async def test_a_listener_may_come_before_the_thread_and_is_ended_with_it(http: 
     assert (await http.get(f"/threads/{thread_id}")).status_code == 404
 
 
-async def test_a_cancelled_run_is_told_as_interrupted_and_leaves_its_thread_idle(http: httpx.AsyncClient) -> None:
-    thread_id, gate = await new_thread(http), str(uuid4())
+async def test_a_cancelled_run_is_told_as_interrupted_and_leaves_its_thread_idle(
+    http: httpx.AsyncClient, thread_id: str
+) -> None:
+    gate = str(uuid4())
     async with listening(http, thread_id) as heard:
         run_id = await start(http, thread_id, "gated", {"n": 1, "gate": gate})
         await http.get(f"/gates/{gate}/reached")
@@ -129,8 +132,8 @@ async def test_a_cancelled_run_is_told_as_interrupted_and_leaves_its_thread_idle
     assert (await http.get(f"/threads/{thread_id}/state")).json()["next"] == ["wait"]
 
 
-async def test_a_rolled_back_run_is_told_live_and_then_forgotten(http: httpx.AsyncClient) -> None:
-    thread_id, gate = await new_thread(http), str(uuid4())
+async def test_a_rolled_back_run_is_told_live_and_then_forgotten(http: httpx.AsyncClient, thread_id: str) -> None:
+    gate = str(uuid4())
     async with listening(http, thread_id) as heard:
         run_id = await start(http, thread_id, "gated", {"n": 1, "gate": gate})
         await http.get(f"/gates/{gate}/reached")
@@ -154,8 +157,9 @@ async def test_whoever_hears_of_the_end_finds_the_run_ended(http: httpx.AsyncCli
             assert (await http.get(f"/threads/{thread_id}")).json()["status"] == "idle"
 
 
-async def test_a_run_of_the_older_endpoints_is_told_to_who_listens_already(http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(http)
+async def test_a_run_of_the_older_endpoints_is_told_to_who_listens_already(
+    http: httpx.AsyncClient, thread_id: str
+) -> None:
     older = {"assistant_id": "ask", "input": {"n": 1}}
     await http.post(f"/threads/{thread_id}/runs/wait", json=older)
     assert await kept(http, thread_id) == []
@@ -169,8 +173,10 @@ async def test_a_run_of_the_older_endpoints_is_told_to_who_listens_already(http:
     assert await kept(http, thread_id) == events
 
 
-async def test_a_run_of_the_protocol_can_be_joined_by_the_older_endpoints(http: httpx.AsyncClient) -> None:
-    thread_id, gate = await new_thread(http), str(uuid4())
+async def test_a_run_of_the_protocol_can_be_joined_by_the_older_endpoints(
+    http: httpx.AsyncClient, thread_id: str
+) -> None:
+    gate = str(uuid4())
     run_id = await start(http, thread_id, "gated", {"n": 1, "gate": gate})
     await http.get(f"/gates/{gate}/reached")
     async with http.stream("GET", f"/threads/{thread_id}/runs/{run_id}/stream") as answer:
@@ -216,8 +222,7 @@ async def test_a_thread_id_that_is_no_uuid_has_no_events(http: httpx.AsyncClient
     assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid thread ID: must be a UUID"})
 
 
-async def test_many_listeners_hear_the_same(http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(http)
+async def test_many_listeners_hear_the_same(http: httpx.AsyncClient, thread_id: str) -> None:
 
     async def hear() -> list[Event]:
         async with listening(http, thread_id, OFFICIAL) as heard:
