@@ -58,15 +58,17 @@ async def test_a_run_rolled_back_was_never_there(sdk: LangGraphClient, http: htt
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "202 at once, when it is not waited for")
+@pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "202 whatever reason the client gives")
+@pytest.mark.parametrize("query", ["wait=false", "wait=0&reason=taken"])
 async def test_cancelling_without_waiting_is_accepted_at_once(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str, query: str
 ) -> None:
     run_id, _ = await run_at_gate(sdk, http, thread_id)
-    answer = await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?wait=false")
+    answer = await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?{query}")
     assert (answer.status_code, answer.content) == (202, b"")
     async with asyncio.timeout(60):
         await sdk.runs.join(thread_id, run_id)
-    assert (await sdk.runs.get(thread_id, run_id))["status"] == "interrupted"
+    assert await statuses(sdk, thread_id) == ["interrupted"]
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "404 for a run that has ended or is unknown")
@@ -100,6 +102,7 @@ async def test_a_deleted_run_takes_its_checkpoints_along(
         await sdk.runs.delete(thread_id, running)
 
 
+@pytest.mark.api("DELETE /threads/{thread_id}", "204 deletes a busy thread, whose run ends")
 async def test_deleting_a_busy_thread_stops_its_run(
     sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
 ) -> None:
@@ -209,17 +212,6 @@ async def test_what_to_cancel_must_be_clear(http: httpx.AsyncClient, body: objec
     answer = await http.post(f"/runs/cancel{query}", json=body)
     assert answer.status_code == 422
     assert isinstance(answer.json()["detail"], str)
-
-
-@pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "202 whatever reason the client gives")
-async def test_a_reason_is_taken_and_changes_nothing(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
-) -> None:
-    run_id, _ = await run_at_gate(sdk, http, thread_id)
-    assert (await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?wait=0&reason=taken")).status_code == 202
-    async with asyncio.timeout(60):
-        await sdk.runs.join(thread_id, run_id)
-    assert await statuses(sdk, thread_id) == ["interrupted"]
 
 
 @pytest.mark.parametrize(

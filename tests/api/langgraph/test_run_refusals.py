@@ -27,11 +27,11 @@ BAD_BODIES: tuple[Any, ...] = (
 )
 
 
-async def refused(http: httpx.AsyncClient, path: str, body: object, status: int) -> None:
+async def refused(http: httpx.AsyncClient, path: str, body: object, status: int, detail: str = "") -> None:
     for end in ENDS:
         answer = await http.post(f"{path}{end}", json=body)
         assert answer.status_code == status, (end, answer.text)
-        assert isinstance(answer.json()["detail"], str)
+        assert answer.json()["detail"].startswith(detail)
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "400 for context beside config.configurable")
@@ -49,21 +49,25 @@ async def test_context_and_configurable_exclude_each_other(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "status"),
+    ("wrong", "status", "detail"),
     [
-        ({"webhook": "ftp://hooks.example/x"}, 422),
-        ({"webhook": "/loopback"}, 422),
-        ({"checkpoint_id": "zz"}, 422),
-        ({"context": {"a": 1}, "config": {"configurable": {"b": 2}}}, 400),
+        ({"webhook": "ftp://hooks.example/x"}, 422, ""),
+        ({"webhook": "/loopback"}, 422, ""),
+        ({"checkpoint_id": "zz"}, 422, "Invalid checkpoint ID: must be a UUID"),
+        (
+            {"context": {"a": 1}, "config": {"configurable": {"b": 2}}},
+            400,
+            "Cannot specify both configurable and context",
+        ),
     ],
 )
 async def test_a_field_that_is_wrong_by_itself_is_refused_before_anything_is_looked_up(
-    http: httpx.AsyncClient, wrong: dict[str, Any], status: int
+    http: httpx.AsyncClient, wrong: dict[str, Any], status: int, detail: str
 ) -> None:
     body = {"assistant_id": NOBODY, **wrong}
-    await refused(http, f"/threads/{NOBODY}/runs", body, status)
+    await refused(http, f"/threads/{NOBODY}/runs", body, status, detail)
     if "checkpoint_id" not in wrong:
-        await refused(http, "/runs", body, status)
+        await refused(http, "/runs", body, status, detail)
         answer = await http.post("/runs/batch", json=[{"assistant_id": NOBODY}, body])
         assert answer.status_code == status, answer.text
 
@@ -75,10 +79,11 @@ async def test_a_field_that_is_wrong_by_itself_is_refused_before_anything_is_loo
 @pytest.mark.api("POST /runs/stream", "404 for an unknown assistant")
 @pytest.mark.api("POST /runs/wait", "404 for an unknown assistant")
 async def test_what_is_not_there_is_not_found(http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str) -> None:
-    await refused(http, "/runs", {"assistant_id": NOBODY}, 404)
-    await refused(http, f"/threads/{thread_id}/runs", {"assistant_id": NOBODY}, 404)
+    missing = "Thread or assistant not found."
+    await refused(http, "/runs", {"assistant_id": NOBODY}, 404, missing)
+    await refused(http, f"/threads/{thread_id}/runs", {"assistant_id": NOBODY}, 404, missing)
     await refused(http, f"/threads/{thread_id}/runs", {"assistant_id": "letters", "checkpoint_id": NOBODY}, 404)
-    await refused(http, f"/threads/{NOBODY}/runs", {"assistant_id": "letters"}, 404)
+    await refused(http, f"/threads/{NOBODY}/runs", {"assistant_id": "letters"}, 404, missing)
     assert await sdk.runs.list(thread_id) == []
 
 

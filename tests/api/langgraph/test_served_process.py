@@ -54,13 +54,8 @@ def test_what_was_there_before_a_stop_is_there_after_it(app_process: AppProcess,
         thread = sdk.threads.create(metadata={"kept": True})
         sdk.runs.wait(thread["thread_id"], "ask", input={"n": 5})
     assert app_process.stop() == 0
-    assert {path.suffix for path in data_dir.iterdir() if path.is_file()} <= {
-        ".db",
-        ".db-wal",
-        ".db-shm",
-        ".lock",
-        "",
-    }
+    suffixes = {path.suffix for path in data_dir.iterdir() if path.is_file()}
+    assert suffixes <= {".db", ".db-wal", ".db-shm", ".lock", ""}
     app_process.start()
     with get_sync_client(url=app_process.url, api_key=None) as sdk:
         kept: Any = sdk.threads.get(thread["thread_id"])

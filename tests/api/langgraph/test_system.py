@@ -22,28 +22,30 @@ async def test_the_server_is_up_and_so_is_its_database(http: httpx.AsyncClient) 
     assert (await http.head("/ok")).status_code == 200
 
 
-async def test_the_applications_routes_win(http: httpx.AsyncClient) -> None:
-    assert (await http.get("/info")).json() == {"version": "the application's own"}
-
-
-async def test_the_applications_lifespan_state_and_environment_reach_its_routes(http: httpx.AsyncClient) -> None:
-    answer = await http.get("/greeting")
-    assert answer.json() == {"lifespan": "from the lifespan", "environment": "from langgraph.json"}
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("/info", {"version": "the application's own"}),
+        ("/greeting", {"lifespan": "from the lifespan", "environment": "from langgraph.json"}),
+        # This route calls the API without a socket.
+        ("/steps/4", {"n": 10, "log": ["add", "double"]}),
+    ],
+)
+async def test_the_applications_routes_win_and_use_its_lifespan_and_the_api(
+    http: httpx.AsyncClient, path: str, answer: Any
+) -> None:
+    assert (await http.get(path)).json() == answer
 
 
 async def test_the_applications_middleware_goes_around_every_route(http: httpx.AsyncClient) -> None:
-    assert (await http.get("/greeting")).headers["x-signed"] == "by the application"
-    assert (await http.get("/ok")).headers["x-signed"] == "by the application"
-    assert (await http.get("/nope")).headers["x-signed"] == "by the application"
-
-
-async def test_the_application_calls_the_api_without_a_socket(http: httpx.AsyncClient) -> None:
-    assert (await http.get("/steps/4")).json() == {"n": 10, "log": ["add", "double"]}
-
-
-async def test_a_wrong_method_on_an_applications_route_is_405(http: httpx.AsyncClient) -> None:
-    answer = await http.post("/greeting")
-    assert (answer.status_code, answer.headers["x-signed"]) == (405, "by the application")
+    for method, path, status in (
+        ("GET", "/greeting", 200),
+        ("POST", "/greeting", 405),
+        ("GET", "/ok", 200),
+        ("GET", "/nope", 404),
+    ):
+        answer = await http.request(method, path)
+        assert (answer.status_code, answer.headers["x-signed"]) == (status, "by the application")
 
 
 @pytest.mark.api("GET /openapi.json", "200 describes the API and the application beside it")

@@ -93,6 +93,7 @@ async def test_a_subgraph_shows_where_it_keeps_its_state_or_the_state_itself(
 
 
 @pytest.mark.api("GET /threads/{thread_id}/state/{checkpoint_id}", "200 gives the state at a checkpoint")
+@pytest.mark.api("GET /threads/{thread_id}/state/{checkpoint_id}", "200 gives an empty state for an unknown checkpoint")
 @pytest.mark.api("POST /threads/{thread_id}/state/checkpoint", "200 gives the state at a checkpoint, or the newest")
 async def test_a_state_is_read_at_any_checkpoint(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id = await thread_after_steps(sdk)
@@ -104,20 +105,16 @@ async def test_a_state_is_read_at_any_checkpoint(sdk: LangGraphClient, http: htt
     assert by_checkpoint == earlier
     newest = await http.post(f"/threads/{thread_id}/state/checkpoint", json={"checkpoint": {"thread_id": NOBODY}})
     assert newest.json() == history[0]
-
-
-@pytest.mark.api("GET /threads/{thread_id}/state/{checkpoint_id}", "200 gives an empty state for an unknown checkpoint")
-async def test_an_unknown_checkpoint_is_an_empty_state(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    thread_id = await thread_after_steps(sdk)
-    answer = await http.get(f"/threads/{thread_id}/state/{NOBODY}")
-    assert answer.status_code == 200
-    assert (answer.json()["values"], answer.json()["metadata"]) == ({}, None)
-    assert answer.json()["checkpoint"] == {"checkpoint_id": NOBODY, "thread_id": thread_id}
+    unknown: Any = await sdk.threads.get_state(thread_id, checkpoint_id=NOBODY)
+    assert (unknown["values"], unknown["metadata"]) == ({}, None)
+    assert unknown["checkpoint"] == {"checkpoint_id": NOBODY, "thread_id": thread_id}
 
 
 @pytest.mark.api("POST /threads/{thread_id}/history", "200 gives the states newest first, one by default")
 @pytest.mark.api("GET /threads/{thread_id}/history", "200 gives the states newest first, one by default")
-async def test_the_history_is_newest_first_and_one_state_by_default(
+@pytest.mark.api("POST /threads/{thread_id}/history", "200 filters by checkpoint metadata")
+@pytest.mark.api("POST /threads/{thread_id}/history", "422 bad thread id, limit or filter")
+async def test_the_history_is_newest_first_and_limited_and_filtered(
     sdk: LangGraphClient, http: httpx.AsyncClient
 ) -> None:
     thread_id = await thread_after_steps(sdk)
@@ -126,6 +123,12 @@ async def test_the_history_is_newest_first_and_one_state_by_default(
     path = f"/threads/{thread_id}/history"
     assert (await http.post(path, json={})).json() == (await http.get(path)).json() == history[:1]
     assert (await http.get(path, params={"limit": 2})).json() == history[:2]
+    found = (await http.post(path, json={"limit": 10, "metadata": {"source": "loop", "step": 1}})).json()
+    assert [state["values"] for state in found] == [{"n": 2, "log": ["add"]}]
+    for metadata in ({"a'b": 1}, {"": 1}, {"step') OR 1=1 --": 1}):
+        refused = await http.post(path, json={"metadata": metadata})
+        assert refused.status_code == 422
+        assert refused.json()["detail"].startswith("Invalid history filter")
 
 
 @pytest.mark.api("POST /threads/{thread_id}/history", "200 understands before as an id, a checkpoint and a config")
@@ -141,25 +144,6 @@ async def test_before_is_understood_in_every_form_that_clients_send(
         assert (await http.post(path, json={"limit": 10, "before": before})).json() == history[2:]
     by_query = await http.get(path, params={"limit": 10, "before": checkpoint["checkpoint_id"]})
     assert by_query.json() == history[2:]
-
-
-@pytest.mark.api("POST /threads/{thread_id}/history", "200 filters by checkpoint metadata")
-async def test_the_history_is_filtered_by_metadata(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    thread_id = await thread_after_steps(sdk)
-    path = f"/threads/{thread_id}/history"
-    found = (await http.post(path, json={"limit": 10, "metadata": {"source": "loop", "step": 1}})).json()
-    assert [state["values"] for state in found] == [{"n": 2, "log": ["add"]}]
-
-
-@pytest.mark.api("POST /threads/{thread_id}/history", "422 bad thread id, limit or filter")
-@pytest.mark.parametrize("metadata", [{"a'b": 1}, {"": 1}, {"step') OR 1=1 --": 1}])
-async def test_a_filter_that_cannot_be_is_refused(
-    http: httpx.AsyncClient, sdk: LangGraphClient, metadata: dict[str, Any]
-) -> None:
-    thread_id = await thread_after_steps(sdk)
-    answer = await http.post(f"/threads/{thread_id}/history", json={"metadata": metadata})
-    assert answer.status_code == 422
-    assert answer.json()["detail"].startswith("Invalid history filter")
 
 
 @pytest.mark.api("POST /threads/{thread_id}/state", "200 writes on top of the newest state")
@@ -185,9 +169,13 @@ async def test_an_update_as_a_node_decides_what_comes_next(sdk: LangGraphClient)
 
 
 @pytest.mark.api("POST /threads/{thread_id}/state", "200 forks from an earlier checkpoint")
-async def test_an_update_forks_from_an_earlier_checkpoint(sdk: LangGraphClient) -> None:
+@pytest.mark.api("POST /threads/{thread_id}/state", "404 unknown thread or checkpoint")
+async def test_an_update_forks_from_an_earlier_checkpoint_and_not_from_an_unknown_one(sdk: LangGraphClient) -> None:
     thread_id = await thread_after_steps(sdk)
     history: Any = await sdk.threads.get_history(thread_id)
+    with pytest.raises(NotFoundError, match=f"Checkpoint {NOBODY} not found"):
+        await sdk.threads.update_state(thread_id, {"n": 1}, checkpoint_id=NOBODY)
+    assert await sdk.threads.get_state(thread_id) == history[0]
     base = history[1]["checkpoint_id"]
     await sdk.threads.update_state(thread_id, {"n": 55}, checkpoint_id=base)
     state: Any = await sdk.threads.get_state(thread_id)
@@ -195,42 +183,32 @@ async def test_an_update_forks_from_an_earlier_checkpoint(sdk: LangGraphClient) 
     assert state["metadata"]["checkpoint_id"] == base
 
 
-@pytest.mark.api("POST /threads/{thread_id}/state", "404 unknown thread or checkpoint")
-async def test_an_update_on_top_of_a_checkpoint_that_is_not_there_loses_nothing(sdk: LangGraphClient) -> None:
-    thread_id = await thread_after_steps(sdk)
-    before = await sdk.threads.get_state(thread_id)
-    with pytest.raises(NotFoundError, match=f"Checkpoint {NOBODY} not found"):
-        await sdk.threads.update_state(thread_id, {"n": 1}, checkpoint_id=NOBODY)
-    assert await sdk.threads.get_state(thread_id) == before
-
-
 @pytest.mark.api("POST /threads/{thread_id}/state", "400 the thread has no graph")
-async def test_an_update_needs_a_graph(sdk: LangGraphClient) -> None:
-    bare = (await sdk.threads.create())["thread_id"]
+async def test_an_update_needs_a_graph(sdk: LangGraphClient, thread_id: str) -> None:
     with pytest.raises(BadRequestError, match="has no assigned graph ID"):
-        await sdk.threads.update_state(bare, {"n": 1})
+        await sdk.threads.update_state(thread_id, {"n": 1})
     named = (await sdk.threads.create(graph_id="steps"))["thread_id"]
     await sdk.threads.update_state(named, {"n": 1}, as_node="add")
     assert (await sdk.threads.get_state(named))["next"] == ["double"]
+    retired = (await sdk.threads.create(graph_id="retired"))["thread_id"]
+    with pytest.raises(NotFoundError, match="Graph 'retired' not found"):
+        await sdk.threads.get_state(retired)
 
 
 @pytest.mark.api("POST /threads/{thread_id}/state", "400 the graph does not take the update")
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
+async def test_an_update_that_the_graph_does_not_take_is_refused_with_the_reason(
+    http: httpx.AsyncClient, sdk: LangGraphClient
+) -> None:
+    thread_id = await thread_after_steps(sdk)
+    for body, reason in (
         ({"values": {"n": 1}, "as_node": "zzz"}, "Node zzz does not exist"),
         ({"values": {"log": 5}}, "can only concatenate list"),
         ({"values": [1]}, "Expected dict, got [1]"),
         ({"values": {"n": 1}, "checkpoint": {"checkpoint_ns": "nope:1"}}, "Subgraph nope not found"),
-    ],
-)
-async def test_an_update_that_the_graph_does_not_take_is_refused(
-    http: httpx.AsyncClient, sdk: LangGraphClient, body: dict[str, Any], says: str
-) -> None:
-    thread_id = await thread_after_steps(sdk)
-    answer = await http.post(f"/threads/{thread_id}/state", json=body)
-    assert answer.status_code == 400
-    assert says in answer.json()["detail"]
+    ):
+        refused = await http.post(f"/threads/{thread_id}/state", json=body)
+        assert refused.status_code == 400
+        assert reason in refused.json()["detail"]
 
 
 @pytest.mark.api("POST /threads/{thread_id}/state", "409 a run is executing")
@@ -243,12 +221,6 @@ async def test_an_update_waits_for_nobody_but_refuses_a_running_thread(
         await sdk.threads.update_state(thread_id, {"n": 1}, as_node="add")
     await http.post("/gates/update/open")
     await sdk.runs.join(thread_id, run["run_id"])
-
-
-async def test_a_graph_that_is_gone_is_named(sdk: LangGraphClient) -> None:
-    thread_id = (await sdk.threads.create(graph_id="retired"))["thread_id"]
-    with pytest.raises(NotFoundError, match="Graph 'retired' not found"):
-        await sdk.threads.get_state(thread_id)
 
 
 @pytest.mark.api("GET /threads/{thread_id}/state", "200 shows only the fields that are selected")
@@ -310,6 +282,8 @@ async def test_the_history_of_a_subgraph_is_found_by_its_namespace(
 @pytest.mark.parametrize(
     ("method", "path", "body", "status"),
     [
+        # The reference server has this method.
+        ("PATCH", f"{NOBODY}/state", {"metadata": {"a": 1}}, 405),
         ("GET", f"{NOBODY}/state", None, 404),
         ("GET", "zz/state", None, 422),
         ("GET", "{thread}/state?select=zz", None, 422),
@@ -331,15 +305,10 @@ async def test_the_history_of_a_subgraph_is_found_by_its_namespace(
         ("POST", "{thread}/history", {"select": ["zz"]}, 422),
     ],
 )
-async def test_what_is_not_there_or_cannot_be_is_refused(
+async def test_a_request_for_an_unknown_thread_or_with_a_bad_value_is_refused(
     http: httpx.AsyncClient, sdk: LangGraphClient, method: str, path: str, body: Any, status: int
 ) -> None:
     thread_id = await thread_after_steps(sdk) if "{thread}" in path else ""
     answer = await http.request(method, f"/threads/{path.replace('{thread}', thread_id)}", json=body)
     assert answer.status_code == status
     assert isinstance(answer.json()["detail"], str)
-
-
-async def test_a_state_is_not_patched_as_in_the_reference_server(http: httpx.AsyncClient) -> None:
-    answer = await http.patch(f"/threads/{NOBODY}/state", json={"metadata": {"a": 1}})
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")

@@ -51,14 +51,9 @@ async def asked(http: httpx.AsyncClient, graph: str, count: int = 1) -> tuple[st
 )
 async def test_a_run_is_started_on_a_thread_that_it_creates(http: httpx.AsyncClient) -> None:
     thread_id = str(uuid4())
-    given: dict[str, Any] = {
-        "assistant_id": "count",
-        "input": {"n": 1},
-        "metadata": {"m": 1},
-        "config": {"tags": ["t"]},
-    }
+    given: dict[str, Any] = {"input": {"n": 1}, "metadata": {"m": 1}, "config": {"tags": ["t"]}}
     given |= {"multitask_strategy": None, "multitaskStrategy": None, "context": None, "unheard": "of"}
-    told_back = await send(http, thread_id, "run.start", **given)
+    told_back = await send(http, thread_id, "run.start", assistant_id="count", **given)
     run_id = told_back["result"]["run_id"]
     expected = {"type": "success", "id": 7, "result": {"run_id": run_id}, "meta": {"applied_through_seq": 0}}
     assert told_back == expected
@@ -68,16 +63,8 @@ async def test_a_run_is_started_on_a_thread_that_it_creates(http: httpx.AsyncCli
     assert (run["status"], run["multitask_strategy"]) == ("success", "enqueue")
     assert run["metadata"]["m"] == 1
     kwargs = run["kwargs"]
-    assert kwargs["stream_mode"] == [
-        "values",
-        "updates",
-        "messages",
-        "tools",
-        "lifecycle",
-        "custom",
-        "tasks",
-        "checkpoints",
-    ]
+    modes = ["values", "updates", "messages", "tools", "lifecycle", "custom", "tasks", "checkpoints"]
+    assert kwargs["stream_mode"] == modes
     assert (kwargs["subgraphs"], kwargs["resumable"], kwargs["config"]["tags"]) == (True, True, ["t"])
     thread = (await http.get(f"/threads/{thread_id}")).json()
     assert thread["metadata"]["graph_id"] == "count"
@@ -135,16 +122,32 @@ async def test_what_is_no_json_is_refused(http: httpx.AsyncClient, body: bytes) 
 
 
 @pytest.mark.api("POST /threads/{thread_id}/commands", "200 refuses unknown commands and threads that can never be")
-@pytest.mark.parametrize("method", ["zzz", "", "run.cancel", "input.inject", "state.get", "state.fork"])
-async def test_an_unknown_command_is_refused_by_name(http: httpx.AsyncClient, method: str) -> None:
-    refused = await send(http, str(uuid4()), method)
-    expected = {
-        "type": "error",
-        "id": 7,
-        "error": "unknown_command",
-        "message": f"Unknown protocol command: {method}",
-    }
-    assert refused == expected
+@pytest.mark.api("POST /threads/{thread_id}/commands", "200 checks subscriptions that have no connection to send to")
+@pytest.mark.parametrize(
+    ("method", "params", "error", "message"),
+    [
+        ("zzz", {}, "unknown_command", "Unknown protocol command: zzz"),
+        ("", {}, "unknown_command", "Unknown protocol command: "),
+        ("run.cancel", {}, "unknown_command", "Unknown protocol command: run.cancel"),
+        ("input.inject", {}, "unknown_command", "Unknown protocol command: input.inject"),
+        ("state.get", {}, "unknown_command", "Unknown protocol command: state.get"),
+        ("state.fork", {}, "unknown_command", "Unknown protocol command: state.fork"),
+        ("input.respond", {"interrupt_id": "x"}, "no_such_run", "No interrupted run is bound to this thread."),
+        ("agent.getTree", {"run_id": 5}, "no_such_run", "No active run is bound to this thread."),
+        ("subscription.subscribe", {}, "invalid_argument", ""),
+        ("subscription.subscribe", {"channels": ["nope"]}, "invalid_argument", ""),
+        ("subscription.unsubscribe", {}, "invalid_argument", ""),
+        ("subscription.unsubscribe", {"subscription_id": "x"}, "no_such_subscription", ""),
+        ("subscription.reconnect", {}, "no_such_run", ""),
+    ],
+)
+async def test_a_command_that_fits_no_thread_run_or_subscription_is_refused(
+    http: httpx.AsyncClient, thread_id: str, method: str, params: dict[str, Any], error: str, message: str
+) -> None:
+    for thread in (thread_id, str(uuid4())):
+        refused = await send(http, thread, method, **params)
+        assert (refused["type"], refused["error"]) == ("error", error)
+        assert refused["message"].startswith(message)
 
 
 async def test_a_thread_id_that_is_no_uuid_is_refused(http: httpx.AsyncClient) -> None:
@@ -250,12 +253,6 @@ async def test_an_answer_that_fits_no_question_is_refused(
     assert (await send(http, thread_id, "input.respond", **params))["error"] == code
 
 
-async def test_a_thread_without_runs_has_no_question(http: httpx.AsyncClient) -> None:
-    for thread_id in (str(uuid4()), await new_thread(http)):
-        refused = await send(http, thread_id, "input.respond", interrupt_id="x", response=1)
-        assert (refused["error"], refused["message"]) == ("no_such_run", "No interrupted run is bound to this thread.")
-
-
 async def test_of_many_answers_at_once_one_is_taken(http: httpx.AsyncClient) -> None:
     thread_id, (question,) = await asked(http, "ask")
     told_back = await asyncio.gather(
@@ -327,28 +324,6 @@ async def test_the_tree_shows_the_graphs_of_the_newest_run_or_a_named_one(http: 
         ("middle", "completed", 1),
         ("inner", "completed", 2),
     ]
-
-
-async def test_there_is_no_tree_where_nothing_was_told(http: httpx.AsyncClient, thread_id: str) -> None:
-    refused = await send(http, thread_id, "agent.getTree", run_id=5)
-    assert (refused["error"], refused["message"]) == ("no_such_run", "No active run is bound to this thread.")
-
-
-@pytest.mark.api("POST /threads/{thread_id}/commands", "200 checks subscriptions that have no connection to send to")
-@pytest.mark.parametrize(
-    ("method", "params", "error"),
-    [
-        ("subscription.subscribe", {}, "invalid_argument"),
-        ("subscription.subscribe", {"channels": ["nope"]}, "invalid_argument"),
-        ("subscription.unsubscribe", {}, "invalid_argument"),
-        ("subscription.unsubscribe", {"subscription_id": "x"}, "no_such_subscription"),
-        ("subscription.reconnect", {}, "no_such_run"),
-    ],
-)
-async def test_a_bad_subscription_is_refused(
-    http: httpx.AsyncClient, method: str, params: dict[str, Any], error: str
-) -> None:
-    assert (await send(http, str(uuid4()), method, **params))["error"] == error
 
 
 async def test_a_subscription_without_a_connection_is_accepted(http: httpx.AsyncClient) -> None:

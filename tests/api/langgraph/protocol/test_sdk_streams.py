@@ -20,18 +20,11 @@ both_transports = pytest.mark.parametrize("transport", ["sse", "websocket"])
 
 
 @both_transports
-async def test_the_output_is_the_final_state(sdk: LangGraphClient, transport: Transport) -> None:
-    async with sdk.threads.stream(assistant_id="count", transport=transport) as thread:
-        await thread.run.start(input={"n": 1})
-        assert await thread.output.with_timeout(BOUND_S) == {"n": 3, "log": ["add", "add"]}
-
-
-@both_transports
-async def test_values_are_streamed_to_the_end(sdk: LangGraphClient, transport: Transport) -> None:
+async def test_values_are_streamed_to_the_output(sdk: LangGraphClient, transport: Transport) -> None:
     async with sdk.threads.stream(assistant_id="count", transport=transport) as thread, asyncio.timeout(BOUND_S):
         await thread.run.start(input={"n": 1})
         seen = [values async for values in thread.values]
-    assert seen[-1] == {"n": 3, "log": ["add", "add"]}
+        assert seen[-1] == await thread.output == {"n": 3, "log": ["add", "add"]}
 
 
 @both_transports

@@ -111,13 +111,11 @@ async def test_a_question_comes_before_the_run_stands_still_and_the_values_after
 
 async def test_two_questions_at_once_stop_the_run_once(http: httpx.AsyncClient) -> None:
     thread_id, events = await run_whole(http, "ask_both", {"n": 1})
-    payloads = [asked["payload"] for asked in on(events, "input.requested")]
-    assert payloads[0] == "first"
-    assert payloads[1]["about"]["content"] == "second"
+    first, second = (asked["payload"] for asked in on(events, "input.requested"))
+    assert (first, second["about"]["content"]) == ("first", "second")
     assert [data["event"] for data in on(events, "lifecycle")] == ["running", "interrupted"]
     thread = (await http.get(f"/threads/{thread_id}")).json()
-    assert thread["status"] == "interrupted"
-    assert len(thread["interrupts"]) == 2
+    assert (thread["status"], len(thread["interrupts"])) == ("interrupted", 2)
 
 
 async def test_a_question_of_a_subgraph_is_told_once_in_its_namespace(http: httpx.AsyncClient) -> None:
@@ -140,22 +138,12 @@ async def test_a_breakpoint_ends_a_run_that_asks_nothing(http: httpx.AsyncClient
 async def test_tool_calls_are_told_from_start_to_end(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "tooled", {"messages": [{"role": "user", "content": "go"}]}, ["tools"])
     calls = sorted((data["tool_call_id"], data["event"]) for data in on(events, "tools"))
-    assert calls == [
-        ("call-1", "tool-finished"),
-        ("call-1", "tool-started"),
-        ("call-2", "tool-error"),
-        ("call-2", "tool-started"),
-    ]
+    starts_and_ends = [("call-1", "tool-finished"), ("call-1", "tool-started")]
+    starts_and_ends += [("call-2", "tool-error"), ("call-2", "tool-started")]
+    assert calls == starts_and_ends
     done = next(data for data in on(events, "tools") if data["event"] == "tool-finished")
-    assert done["output"] == {
-        "type": "tool",
-        "content": "3",
-        "id": None,
-        "name": "add_up",
-        "tool_call_id": "call-1",
-        "status": "success",
-        "artifact": None,
-    }
+    message = {"type": "tool", "id": None, "name": "add_up", "tool_call_id": "call-1", "artifact": None}
+    assert done["output"] == {**message, "content": "3", "status": "success"}
 
 
 @pytest.mark.parametrize(
@@ -193,12 +181,8 @@ async def test_each_checkpoint_comes_right_before_the_values_that_it_holds(http:
     thread_id, events = await run_whole(http, "count", {"n": 1}, ["values", "checkpoints"])
     assert [event["method"] for event in events] == ["checkpoints", *["checkpoints", "values"] * 3]
     saved = on(events, "checkpoints")
-    assert [(envelope["step"], envelope["source"]) for envelope in saved] == [
-        (-1, "input"),
-        (0, "loop"),
-        (1, "loop"),
-        (2, "loop"),
-    ]
+    assert [envelope["step"] for envelope in saved] == [-1, 0, 1, 2]
+    assert [envelope["source"] for envelope in saved] == ["input", "loop", "loop", "loop"]
     assert [envelope["parent_id"] for envelope in saved[1:]] == [envelope["id"] for envelope in saved[:-1]]
     history = (await http.post(f"/threads/{thread_id}/history", json={"limit": 10})).json()
     assert [state["checkpoint"]["checkpoint_id"] for state in reversed(history)] == [save["id"] for save in saved]
