@@ -6,6 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.api.langgraph.steering import Thread
+
 LANGGRAPH_JSON = Path(__file__).parent / "apps" / "refusing" / "langgraph.json"
 MALFORMED = [{"role": "zzz", "content": 5}]
 BAD_CALL = {"role": "ai", "content": "", "tool_calls": [{"name": 5}]}
@@ -31,58 +33,22 @@ REFUSED_RUNS = {
 refused_runs = pytest.mark.parametrize(("graph", "taken", "refused"), REFUSED_RUNS.values(), ids=REFUSED_RUNS.keys())
 
 
-class Thread:
-    """One thread of one graph."""
-
-    def __init__(self, http: httpx.AsyncClient, graph: str) -> None:
-        self._http, self._graph = http, graph
-        self.thread_id = ""
-
-    async def create(self) -> "Thread":
-        answer = await self._http.post("/threads", json={"metadata": {"graph_id": self._graph}})
-        self.thread_id = answer.json()["thread_id"]
-        return self
-
-    async def wait(self, **run: Any) -> Any:
-        body = {"assistant_id": self._graph, **run}
-        return (await self._ok(self._http.post(f"{self._path}/runs/wait", json=body))).json()
-
-    async def state(self, **query: Any) -> Any:
-        return (await self._ok(self._http.get(f"{self._path}/state", params=query))).json()
-
-    async def history(self) -> Any:
-        return (await self._ok(self._http.post(f"{self._path}/history", json={"limit": 100}))).json()
-
-    async def update(self, **body: Any) -> httpx.Response:
-        return await self._http.post(f"{self._path}/state", json=body)
-
-    @property
-    def _path(self) -> str:
-        return f"/threads/{self.thread_id}"
-
-    async def _ok(self, sending: Any) -> httpx.Response:
-        answer: httpx.Response = await sending
-        assert answer.status_code == 200, answer.text
-        return answer
-
-
 @pytest.mark.requirement("R-04")
 @pytest.mark.parametrize("begun", [True, False], ids=["on a used thread", "on a new thread"])
 @refused_runs
 async def test_a_refused_run_leaves_a_thread_that_can_be_read_and_run(
-    http: httpx.AsyncClient, graph: str, taken: Any, refused: Any, begun: bool
+    thread: Thread, graph: str, taken: Any, refused: Any, begun: bool
 ) -> None:
-    thread = await Thread(http, graph).create()
     if begun:
-        await thread.wait(input=taken)
-    failed = await thread.wait(**refused)
+        await thread.wait(graph, input=taken)
+    failed = await thread.wait(graph, **refused)
     assert failed["__error__"]["error"]
     assert failed["__error__"]["message"]
-    assert (await http.get(f"/threads/{thread.thread_id}")).json()["status"] == "error"
+    assert (await thread.show())["status"] == "error"
     await thread.state()
-    await thread.state(subgraphs="true")
+    await thread.state(subgraphs=True)
     await thread.history()
-    assert "__error__" not in await thread.wait(input=taken)
+    assert "__error__" not in await thread.wait(graph, input=taken)
     await thread.state()
     await thread.history()
 
@@ -90,23 +56,21 @@ async def test_a_refused_run_leaves_a_thread_that_can_be_read_and_run(
 @pytest.mark.requirement("R-04")
 @refused_runs
 async def test_a_refused_run_leaves_a_thread_that_can_be_updated(
-    http: httpx.AsyncClient, graph: str, taken: Any, refused: Any
+    thread: Thread, graph: str, taken: Any, refused: Any
 ) -> None:
-    thread = await Thread(http, graph).create()
-    await thread.wait(input=taken)
+    await thread.wait(graph, input=taken)
     before = (await thread.state())["values"]
-    await thread.wait(**refused)
+    await thread.wait(graph, **refused)
     node = {"talk": "answer", "ask": "answer", "outer": "inner", "log": "note", "clash": "set_number"}
-    answer = await thread.update(values=taken, as_node=node.get(graph, "count"))
+    answer = await thread.post("/state", json={"values": taken, "as_node": node.get(graph, "count")})
     assert answer.status_code == 200, answer.text
     after = (await thread.state())["values"]
     assert set(after) == set(before)
-    assert "__error__" not in await thread.wait(input=taken)
+    assert "__error__" not in await thread.wait(graph, input=taken)
 
 
-async def test_a_refused_task_shows_its_error_and_runs_again(http: httpx.AsyncClient) -> None:
-    thread = await Thread(http, "talk").create()
-    await thread.wait(input={"messages": "malformed"})
+async def test_a_refused_task_shows_its_error_and_runs_again(thread: Thread) -> None:
+    await thread.wait("talk", input={"messages": "malformed"})
     state = await thread.state()
     errors = {task["name"]: task["error"] for task in state["tasks"]}
     assert "Unexpected message type" in errors["answer"]
@@ -115,32 +79,29 @@ async def test_a_refused_task_shows_its_error_and_runs_again(http: httpx.AsyncCl
     assert state["next"] == ["answer"]
 
 
-async def test_a_refused_command_leaves_the_thread_as_it_was(http: httpx.AsyncClient) -> None:
-    thread = await Thread(http, "ask").create()
-    await thread.wait(input=HELLO)
+async def test_a_refused_command_leaves_the_thread_as_it_was(thread: Thread) -> None:
+    await thread.wait("ask", input=HELLO)
     before = await thread.state()
-    await thread.wait(command={"resume": "x", "update": {"messages": MALFORMED}})
+    await thread.wait("ask", command={"resume": "x", "update": {"messages": MALFORMED}})
     assert await thread.state() == before
-    answered = await thread.wait(command={"resume": "x"})
+    answered = await thread.wait("ask", command={"resume": "x"})
     assert [message["content"] for message in answered["messages"]] == ["you", "x", "hello x"]
 
 
-async def test_what_another_task_did_with_its_answer_stays_when_a_resumed_run_is_refused(
-    http: httpx.AsyncClient,
-) -> None:
-    thread = await Thread(http, "shop").create()
-    await thread.wait(input={"log": []})
+async def test_what_another_task_did_with_its_answer_stays_when_a_resumed_run_is_refused(thread: Thread) -> None:
+    await thread.wait("shop", input={"log": []})
     asked = {task["name"]: task["interrupts"][0]["id"] for task in (await thread.state())["tasks"]}
-    await thread.wait(command={"resume": {asked["pay"]: ["paid"], asked["book"]: 5}})
+    await thread.wait("shop", command={"resume": {asked["pay"]: ["paid"], asked["book"]: 5}})
     state = await thread.state()
     assert (state["values"], state["next"]) == ({"log": ["paid"]}, ["book"])
 
 
 @pytest.mark.requirement("R-04")
-async def test_a_cancelled_run_with_a_refused_task_leaves_a_thread_that_can_be_read(http: httpx.AsyncClient) -> None:
-    thread = await Thread(http, "talk").create()
+async def test_a_cancelled_run_with_a_refused_task_leaves_a_thread_that_can_be_read(
+    http: httpx.AsyncClient, thread: Thread
+) -> None:
     run = {"assistant_id": "talk", "input": {"messages": "malformed, and never done"}, "stream_mode": "updates"}
-    async with http.stream("POST", f"/threads/{thread.thread_id}/runs/stream", json=run) as streamed:
+    async with http.stream("POST", f"/threads/{thread.id}/runs/stream", json=run) as streamed:
         async for line in streamed.aiter_lines():
             if "answer" in line:
                 await http.post(f"{streamed.headers['content-location']}/cancel", params={"wait": True})
@@ -162,24 +123,21 @@ REFUSED_UPDATES = {
 @pytest.mark.requirement("R-04")
 @pytest.mark.api("POST /threads/{thread_id}/state", "400 the graph does not take the update")
 @pytest.mark.parametrize(("graph", "update"), REFUSED_UPDATES.values(), ids=REFUSED_UPDATES.keys())
-async def test_a_refused_update_is_400_and_leaves_the_thread_as_it_was(
-    http: httpx.AsyncClient, graph: str, update: Any
-) -> None:
-    thread = await Thread(http, graph).create()
+async def test_a_refused_update_is_400_and_leaves_the_thread_as_it_was(thread: Thread, graph: str, update: Any) -> None:
     taken = {"n": 1} if graph in ("log", "typed", "edges") else HELLO
-    await thread.wait(input=taken)
+    await thread.wait(graph, input=taken)
     state, history = await thread.state(), await thread.history()
     for _ in range(2):
-        answer = await thread.update(**update)
+        answer = await thread.post("/state", json=update)
         assert answer.status_code == 400
         assert answer.json()["detail"]
         assert (await thread.state(), await thread.history()) == (state, history)
-    assert "__error__" not in await thread.wait(input=taken)
+    assert "__error__" not in await thread.wait(graph, input=taken)
 
 
-async def test_an_error_of_a_graph_is_named_in_the_refusal(http: httpx.AsyncClient) -> None:
-    thread = await Thread(http, "edges").create()
-    answer = await thread.update(values={"n": 13}, as_node="note")
+async def test_an_error_of_a_graph_is_named_in_the_refusal(thread: Thread) -> None:
+    await thread.sdk.threads.update(thread.id, metadata={"graph_id": "edges"})
+    answer = await thread.post("/state", json={"values": {"n": 13}, "as_node": "note"})
     assert answer.json()["detail"] == "The graph refused the state update: OddError: thirteen is refused"
 
 
@@ -203,13 +161,12 @@ async def test_a_refused_superstep_leaves_what_the_earlier_ones_wrote(http: http
     ],
 )
 async def test_a_refused_command_of_the_newer_protocol_leaves_a_readable_thread(
-    http: httpx.AsyncClient, graph: str, method: str, params: dict[str, Any]
+    http: httpx.AsyncClient, thread: Thread, graph: str, method: str, params: dict[str, Any]
 ) -> None:
-    thread = await Thread(http, graph).create()
-    await thread.wait(input=HELLO)
+    await thread.wait(graph, input=HELLO)
     for waiting in (await thread.state())["interrupts"]:
         params = {**params, "interrupt_id": waiting["id"]}
-    path = f"/threads/{thread.thread_id}"
+    path = f"/threads/{thread.id}"
     answer = (await http.post(f"{path}/commands", json={"id": 1, "method": method, "params": params})).json()
     assert answer["type"] == "success"
     newest = (await http.get(f"{path}/runs")).json()[0]["run_id"]
@@ -217,4 +174,4 @@ async def test_a_refused_command_of_the_newer_protocol_leaves_a_readable_thread(
     assert (await http.get(f"{path}/runs/{newest}")).json()["status"] == "error"
     await thread.state()
     await thread.history()
-    assert "__error__" not in await thread.wait(input=HELLO)
+    assert "__error__" not in await thread.wait(graph, input=HELLO)

@@ -8,111 +8,99 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 
-from tests.api.langgraph.steering import NOBODY, new_thread, run_at_gate
+from tests.api.langgraph.steering import NOBODY, Thread, new_thread, run_at_gate
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 queues behind what runs on the thread")
-async def test_a_busy_thread_refuses_or_queues_the_next_run(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
-) -> None:
-    _, gate = await run_at_gate(sdk, http, thread_id)
-    assert (await sdk.threads.get(thread_id))["status"] == "busy"
+async def test_a_busy_thread_refuses_or_queues_the_next_run(http: httpx.AsyncClient, thread: Thread) -> None:
+    _, gate = await thread.run_at_gate()
+    assert (await thread.show())["status"] == "busy"
     with pytest.raises(ConflictError, match="Thread is already running a task"):
-        await sdk.runs.create(thread_id, "steps", input={"n": 1}, multitask_strategy="reject")
-    second = await sdk.runs.create(thread_id, "steps", input={"n": 9})
+        await thread.create_run("steps", input={"n": 1}, multitask_strategy="reject")
+    second = await thread.create_run("steps", input={"n": 9})
     await http.post(f"/gates/{gate}/open")
-    assert (await sdk.runs.join(thread_id, second["run_id"]))["n"] == 20
-    assert [run["status"] for run in await sdk.runs.list(thread_id)] == ["success", "success"]
+    assert (await thread.join(second["run_id"]))["n"] == 20
+    assert [run["status"] for run in await thread.runs()] == ["success", "success"]
 
 
 @pytest.mark.api(
     "POST /threads/{thread_id}/runs/{run_id}/cancel", "200 keeps what the run has done, when it is waited for"
 )
-async def test_a_cancelled_run_keeps_what_it_has_done(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
-) -> None:
-    run_id, _ = await run_at_gate(sdk, http, thread_id)
-    path = f"/threads/{thread_id}/runs/{run_id}"
+async def test_a_cancelled_run_keeps_what_it_has_done(http: httpx.AsyncClient, thread: Thread) -> None:
+    run_id, _ = await thread.run_at_gate()
+    path = f"/threads/{thread.id}/runs/{run_id}"
     answer = await http.post(f"{path}/cancel?wait=1")
     assert (answer.status_code, answer.json()) == (200, {})
     assert (answer.headers["content-location"], answer.headers["location"]) == (path, f"{path}/join")
-    assert (await sdk.runs.get(thread_id, run_id))["status"] == "interrupted"
-    thread = (await http.get(f"/threads/{thread_id}")).json()
-    assert (thread["status"], thread["values"]["log"]) == ("interrupted", ["add"])
+    assert (await thread.run(run_id))["status"] == "interrupted"
+    shown = (await thread.get("")).json()
+    assert (shown["status"], shown["values"]["log"]) == ("interrupted", ["add"])
     requested = "interrupt requested via POST /threads/{thread_id}/runs/{run_id}/cancel"
-    assert thread["error"] == {"error": "UserInterrupt", "message": requested}
-    assert (await sdk.threads.get_state(thread_id))["next"] == ["hold"]
+    assert shown["error"] == {"error": "UserInterrupt", "message": requested}
+    assert (await thread.state())["next"] == ["hold"]
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "200 rolls the run back when asked to")
-async def test_a_run_rolled_back_was_never_there(sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str) -> None:
-    run_id, _ = await run_at_gate(sdk, http, thread_id)
-    answer = await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?wait=true&action=rollback")
+async def test_a_run_rolled_back_was_never_there(thread: Thread) -> None:
+    run_id, _ = await thread.run_at_gate()
+    answer = await thread.post(f"/runs/{run_id}/cancel?wait=true&action=rollback")
     assert (answer.status_code, answer.json()) == (200, {})
     with pytest.raises(NotFoundError):
-        await sdk.runs.get(thread_id, run_id)
-    assert (await sdk.threads.get(thread_id))["status"] == "idle"
-    assert await sdk.threads.get_history(thread_id) == []
+        await thread.run(run_id)
+    assert (await thread.show())["status"] == "idle"
+    assert await thread.history() == []
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "202 at once, when it is not waited for")
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "202 whatever reason the client gives")
 @pytest.mark.parametrize("query", ["wait=false", "wait=0&reason=taken"])
-async def test_cancelling_without_waiting_is_accepted_at_once(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str, query: str
-) -> None:
-    run_id, _ = await run_at_gate(sdk, http, thread_id)
-    answer = await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?{query}")
+async def test_cancelling_without_waiting_is_accepted_at_once(thread: Thread, query: str) -> None:
+    run_id, _ = await thread.run_at_gate()
+    answer = await thread.post(f"/runs/{run_id}/cancel?{query}")
     assert (answer.status_code, answer.content) == (202, b"")
     async with asyncio.timeout(60):
-        await sdk.runs.join(thread_id, run_id)
-    assert await statuses(sdk, thread_id) == ["interrupted"]
+        await thread.join(run_id)
+    assert await thread.statuses() == ["interrupted"]
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "404 for a run that has ended or is unknown")
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "422 for an action or a flag that does not exist")
-async def test_there_is_nothing_to_cancel_in_ended_or_unknown_runs(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
-) -> None:
-    run = await sdk.runs.create(thread_id, "steps", input={"n": 1})
-    await sdk.runs.join(thread_id, run["run_id"])
+async def test_there_is_nothing_to_cancel_in_ended_or_unknown_runs(thread: Thread) -> None:
+    run = await thread.create_run("steps", input={"n": 1})
+    await thread.join(run["run_id"])
     for run_id in (run["run_id"], NOBODY):
         with pytest.raises(NotFoundError, match="No runs found to cancel"):
-            await sdk.runs.cancel(thread_id, run_id)
-    assert (await http.post(f"/threads/{thread_id}/runs/{NOBODY}/cancel?action=zz")).status_code == 422
-    assert (await http.post(f"/threads/{thread_id}/runs/{NOBODY}/cancel?wait=perhaps")).status_code == 422
+            await thread.cancel(run_id)
+    assert (await thread.post(f"/runs/{NOBODY}/cancel?action=zz")).status_code == 422
+    assert (await thread.post(f"/runs/{NOBODY}/cancel?wait=perhaps")).status_code == 422
 
 
 @pytest.mark.api(
     "DELETE /threads/{thread_id}/runs/{run_id}", "204 deletes the run with its checkpoints, stopping it first"
 )
-async def test_a_deleted_run_takes_its_checkpoints_along(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
-) -> None:
-    run = await sdk.runs.create(thread_id, "steps", input={"n": 1})
-    await sdk.runs.join(thread_id, run["run_id"])
-    await sdk.runs.delete(thread_id, run["run_id"])
-    assert (await sdk.threads.get_state(thread_id))["values"] == {}
-    running, _ = await run_at_gate(sdk, http, thread_id)
-    await sdk.runs.delete(thread_id, running)
-    assert await sdk.runs.list(thread_id) == []
+async def test_a_deleted_run_takes_its_checkpoints_along(sdk: LangGraphClient, thread: Thread) -> None:
+    run = await thread.create_run("steps", input={"n": 1})
+    await thread.join(run["run_id"])
+    await sdk.runs.delete(thread.id, run["run_id"])
+    assert (await thread.state())["values"] == {}
+    running, _ = await thread.run_at_gate()
+    await sdk.runs.delete(thread.id, running)
+    assert await thread.runs() == []
     with pytest.raises(NotFoundError):
-        await sdk.runs.delete(thread_id, running)
+        await sdk.runs.delete(thread.id, running)
 
 
 @pytest.mark.api("DELETE /threads/{thread_id}", "204 deletes a busy thread, whose run ends")
-async def test_deleting_a_busy_thread_stops_its_run(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
-) -> None:
-    run_id, _ = await run_at_gate(sdk, http, thread_id)
-    waiting = asyncio.create_task(http.get(f"/threads/{thread_id}/runs/{run_id}/join"))
+async def test_deleting_a_busy_thread_stops_its_run(thread: Thread) -> None:
+    run_id, _ = await thread.run_at_gate()
+    waiting = asyncio.create_task(thread.get(f"/runs/{run_id}/join"))
     async with asyncio.timeout(60):
-        await sdk.threads.delete(thread_id)
+        await thread.delete()
         await waiting
     with pytest.raises(NotFoundError):
-        await sdk.threads.get(thread_id)
+        await thread.show()
 
 
 async def statuses(sdk: LangGraphClient, thread_id: str) -> list[str]:
@@ -123,18 +111,16 @@ async def statuses(sdk: LangGraphClient, thread_id: str) -> list[str]:
 @pytest.mark.api(
     "POST /runs/cancel", "204 cancels the runs of a thread that are named, passing over those that are not there"
 )
-async def test_named_runs_of_a_thread_are_cancelled(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
-) -> None:
-    first, _ = await run_at_gate(sdk, http, thread_id)
-    second = (await sdk.runs.create(thread_id, "steps", input={"n": 1}))["run_id"]
-    third = (await sdk.runs.create(thread_id, "steps", input={"n": 1}))["run_id"]
-    answer = await http.post("/runs/cancel", json={"thread_id": thread_id, "run_ids": [first, second, second, NOBODY]})
+async def test_named_runs_of_a_thread_are_cancelled(http: httpx.AsyncClient, thread: Thread) -> None:
+    first, _ = await thread.run_at_gate()
+    second = (await thread.create_run("steps", input={"n": 1}))["run_id"]
+    third = (await thread.create_run("steps", input={"n": 1}))["run_id"]
+    answer = await http.post("/runs/cancel", json={"thread_id": thread.id, "run_ids": [first, second, second, NOBODY]})
     assert (answer.status_code, answer.content) == (204, b"")
     async with asyncio.timeout(60):
-        await sdk.runs.join(thread_id, third)
-    assert await statuses(sdk, thread_id) == ["success", "interrupted", "interrupted"]
-    assert (await sdk.threads.get(thread_id))["status"] == "idle"
+        await thread.join(third)
+    assert await thread.statuses() == ["success", "interrupted", "interrupted"]
+    assert (await thread.show())["status"] == "idle"
 
 
 @pytest.mark.api("POST /runs/cancel", "204 cancels all runs of a status, of every thread")
@@ -164,15 +150,15 @@ async def test_all_runs_of_a_status_are_cancelled(
 
 
 @pytest.mark.api("POST /runs/cancel", "204 rolls back when asked to")
-async def test_runs_are_rolled_back_together(sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str) -> None:
-    runs = [(await run_at_gate(sdk, http, thread_id))[0]]
-    runs.append((await sdk.runs.create(thread_id, "steps", input={"n": 1}))["run_id"])
-    await sdk.runs.cancel_many(thread_id=thread_id, run_ids=runs, action="rollback")
+async def test_runs_are_rolled_back_together(sdk: LangGraphClient, thread: Thread) -> None:
+    runs = [(await thread.run_at_gate())[0]]
+    runs.append((await thread.create_run("steps", input={"n": 1}))["run_id"])
+    await sdk.runs.cancel_many(thread_id=thread.id, run_ids=runs, action="rollback")
     async with asyncio.timeout(60):
-        while await sdk.runs.list(thread_id):
-            await sdk.runs.join(thread_id, runs[0])
-    assert (await sdk.threads.get(thread_id))["status"] == "idle"
-    assert await sdk.threads.get_history(thread_id) == []
+        while await thread.runs():
+            await thread.join(runs[0])
+    assert (await thread.show())["status"] == "idle"
+    assert await thread.history() == []
 
 
 @pytest.mark.api("POST /runs/cancel", "404 when there is nothing to cancel")
@@ -220,11 +206,11 @@ async def test_what_to_cancel_must_be_clear(http: httpx.AsyncClient, body: objec
 )
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 interrupts or rolls back the run before it when asked to")
 async def test_a_run_may_take_the_place_of_the_one_before(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str, strategy: str, left: list[str], log: list[str]
+    thread: Thread, strategy: str, left: list[str], log: list[str]
 ) -> None:
-    await run_at_gate(sdk, http, thread_id)
+    await thread.run_at_gate()
     body = {"assistant_id": "steps", "input": {"n": 1}, "multitask_strategy": strategy}
-    run = (await http.post(f"/threads/{thread_id}/runs", json=body)).json()
+    run = (await thread.post("/runs", json=body)).json()
     async with asyncio.timeout(60):
-        assert (await http.get(f"/threads/{thread_id}/runs/{run['run_id']}/join")).json()["log"] == log
-    assert await statuses(sdk, thread_id) == left
+        assert (await thread.get(f"/runs/{run['run_id']}/join")).json()["log"] == log
+    assert await thread.statuses() == left

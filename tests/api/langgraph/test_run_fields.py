@@ -7,17 +7,10 @@ import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from tests.api.langgraph.steering import new_thread
+from tests.api.langgraph.steering import Thread
 
 LANGGRAPH_JSON = Path(__file__).parent / "runs_app" / "langgraph.json"
 UNKNOWN = "0" * 32
-
-
-async def values(http: httpx.AsyncClient, thread_id: str, assistant_id: str, **fields: Any) -> Any:
-    body = {"assistant_id": assistant_id, **fields}
-    answer = await http.post(f"/threads/{thread_id}/runs/wait", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
 
 
 async def events(http: httpx.AsyncClient, assistant_id: str, **fields: Any) -> list[str]:
@@ -26,7 +19,7 @@ async def events(http: httpx.AsyncClient, assistant_id: str, **fields: Any) -> l
     return [line.removeprefix("event: ") for line in answer.text.splitlines() if line.startswith("event: ")]
 
 
-async def test_config_and_metadata_reach_the_node(http: httpx.AsyncClient, thread_id: str) -> None:
+async def test_config_and_metadata_reach_the_node(thread: Thread) -> None:
     config = {
         "tags": ["t"],
         "recursion_limit": 7,
@@ -36,7 +29,7 @@ async def test_config_and_metadata_reach_the_node(http: httpx.AsyncClient, threa
     }
     given = [1, {"deep": None}]
     fields = {"config": config, "metadata": {"who": "me"}, "input": {"given": given}}
-    answer = await values(http, thread_id, "shown", **fields)
+    answer = await thread.wait("shown", **fields)
     assert answer["seen"] == {
         "tags": ["t"],
         "recursion_limit": 7,
@@ -47,10 +40,10 @@ async def test_config_and_metadata_reach_the_node(http: httpx.AsyncClient, threa
     }
 
 
-async def test_a_recursion_limit_ends_the_run(http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str) -> None:
-    answer = await values(http, thread_id, "letters", input={}, config={"recursion_limit": 2})
+async def test_a_recursion_limit_ends_the_run(thread: Thread) -> None:
+    answer = await thread.wait("letters", input={}, config={"recursion_limit": 2})
     assert answer["__error__"]["error"] == "GraphRecursionError"
-    assert (await sdk.threads.get(thread_id))["status"] == "error"
+    assert (await thread.show())["status"] == "error"
 
 
 @pytest.mark.parametrize(
@@ -64,55 +57,48 @@ async def test_a_recursion_limit_ends_the_run(http: httpx.AsyncClient, sdk: Lang
     ],
 )
 async def test_breakpoints_stop_where_they_say(
-    http: httpx.AsyncClient,
-    sdk: LangGraphClient,
-    thread_id: str,
-    fields: Any,
-    stopped: list[str],
-    next_nodes: list[str],
+    thread: Thread, fields: Any, stopped: list[str], next_nodes: list[str]
 ) -> None:
-    assert (await values(http, thread_id, "letters", input={"log": []}, **fields))["log"] == stopped
-    assert (await sdk.threads.get_state(thread_id))["next"] == next_nodes
-    (run,) = await sdk.runs.list(thread_id)
+    assert (await thread.wait("letters", input={"log": []}, **fields))["log"] == stopped
+    assert (await thread.state())["next"] == next_nodes
+    (run,) = await thread.runs()
     assert run["status"] == "success"
 
 
-async def test_a_command_updates_and_goes_where_it_says(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
-    await values(http, thread_id, "letters", input={}, interrupt_before=["b"])
-    answer = await values(http, thread_id, "letters", command={"update": {"log": ["x"]}, "goto": "c"})
+async def test_a_command_updates_and_goes_where_it_says(thread: Thread) -> None:
+    await thread.wait("letters", input={}, interrupt_before=["b"])
+    answer = await thread.wait("letters", command={"update": {"log": ["x"]}, "goto": "c"})
     assert answer["log"] == ["a", "x", "b", "c", "c"]
+
+
+async def test_a_command_sends_an_input_to_a_node(thread: Thread) -> None:
     sent = {"goto": [{"node": "c", "input": {"log": []}}]}
-    answer = await values(http, await new_thread(sdk), "letters", input={"log": ["ignored"]}, command=sent)
+    answer = await thread.wait("letters", input={"log": ["ignored"]}, command=sent)
     assert answer["log"][:2] == ["a", "c"]
 
 
-async def test_a_checkpoint_is_gone_on_from_with_or_without_input(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
-) -> None:
-    await values(http, thread_id, "letters", input={})
-    history = await sdk.threads.get_history(thread_id)
+async def test_a_checkpoint_is_gone_on_from_with_or_without_input(thread: Thread) -> None:
+    await thread.wait("letters", input={})
+    history = await thread.history()
     after_a = next(state for state in history if state["next"] == ["b"])["checkpoint"]
     start = {"checkpoint_id": after_a["checkpoint_id"], "checkpoint_ns": ""}
-    assert (await values(http, thread_id, "letters", checkpoint=start))["log"] == ["a", "b", "c"]
-    answer = await values(http, thread_id, "letters", checkpoint=start, input={"log": ["x"]})
+    assert (await thread.wait("letters", checkpoint=start))["log"] == ["a", "b", "c"]
+    answer = await thread.wait("letters", checkpoint=start, input={"log": ["x"]})
     assert answer["log"] == ["a", "x", "a", "b", "c"]
 
 
-async def test_a_fork_is_named_in_its_checkpoints_and_nowhere_in_its_stream(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
-) -> None:
-    await values(http, thread_id, "letters", input={})
-    origin = (await sdk.threads.get_history(thread_id))[1]["checkpoint"]["checkpoint_id"]
+async def test_a_fork_is_named_in_its_checkpoints_and_nowhere_in_its_stream(thread: Thread) -> None:
+    await thread.wait("letters", input={})
+    origin = (await thread.history())[1]["checkpoint"]["checkpoint_id"]
     body = {
         "assistant_id": "letters",
         "checkpoint_id": origin,
         "stream_mode": ["debug", "tasks", "checkpoints", "events"],
     }
-    answer = await http.post(f"/threads/{thread_id}/runs/stream", json=body)
+    answer = await thread.post("/runs/stream", json=body)
     assert "event: checkpoints" in answer.text
     assert "forked_from" not in answer.text
-    state: Any = await sdk.threads.get_state(thread_id)
+    state: Any = await thread.state()
     assert state["metadata"]["checkpoint_id"] == origin
     assert "forked_from" not in state["metadata"]
 
@@ -149,11 +135,9 @@ async def test_a_stream_shows_the_namespaces_asked_for(http: httpx.AsyncClient, 
     assert text.startswith("event: metadata")
 
 
-async def test_one_subgraph_of_a_stream_can_be_joined(http: httpx.AsyncClient, thread_id: str) -> None:
+async def test_one_subgraph_of_a_stream_can_be_joined(http: httpx.AsyncClient, thread: Thread) -> None:
     body = {"assistant_id": "outer", "input": {}, "stream_mode": "updates"}
-    answer = await http.post(
-        f"/threads/{thread_id}/runs/stream", json={**body, "stream_subgraphs": True, "stream_resumable": True}
-    )
+    answer = await thread.post("/runs/stream", json={**body, "stream_subgraphs": True, "stream_resumable": True})
     path = answer.headers["location"]
     inner = next(line for line in answer.text.splitlines() if "|inner:" in line).partition("|")[2]
     joined = await http.get(path, params={"namespace": inner}, headers={"last-event-id": "-1"})
@@ -170,13 +154,13 @@ async def test_one_subgraph_of_a_stream_can_be_joined(http: httpx.AsyncClient, t
     ],
 )
 async def test_the_durability_decides_how_many_checkpoints_are_stored(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, given: Any, durability: str, checkpoints: int
+    thread: Thread, given: Any, durability: str, checkpoints: int
 ) -> None:
-    await values(http, thread_id, "letters", input={}, **given)
-    (run,) = await sdk.runs.list(thread_id)
+    await thread.wait("letters", input={}, **given)
+    (run,) = await thread.runs()
     kwargs: Any = run
     assert kwargs["kwargs"]["durability"] == durability
-    assert len(await sdk.threads.get_history(thread_id)) == checkpoints
+    assert len(await thread.history()) == checkpoints
 
 
 @pytest.mark.parametrize(
@@ -184,20 +168,18 @@ async def test_the_durability_decides_how_many_checkpoints_are_stored(
     [({UNKNOWN: "yes"}, "Unknown or already-consumed interrupt"), ({}, "The resume map names no interrupt")],
 )
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 with an error for an answer nobody waits for, when strict")
-async def test_only_a_strict_resume_refuses_an_unknown_interrupt(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, resume: Any, reason: str
-) -> None:
-    (question,) = (await values(http, thread_id, "asking", input={}))["__interrupt__"]
-    answer = await values(http, thread_id, "asking", command={"resume": resume}, strict_resume=True)
+async def test_only_a_strict_resume_refuses_an_unknown_interrupt(thread: Thread, resume: Any, reason: str) -> None:
+    (question,) = (await thread.wait("asking", input={}))["__interrupt__"]
+    answer = await thread.wait("asking", command={"resume": resume}, strict_resume=True)
     assert answer["__error__"]["error"] == "UnknownInterruptError"
     assert reason in answer["__error__"]["message"]
-    thread: Any = await sdk.threads.get(thread_id)
-    assert (thread["status"], thread["values"]) == ("interrupted", {"log": ["a"]})
-    ((waiting,),) = thread["interrupts"].values()
+    shown: Any = await thread.show()
+    assert (shown["status"], shown["values"]) == ("interrupted", {"log": ["a"]})
+    ((waiting,),) = shown["interrupts"].values()
     assert (waiting["id"], waiting["value"]) == (question["id"], "first?")
-    plain = await values(http, thread_id, "asking", command={"resume": {UNKNOWN: "yes"}}, strict_resume=False)
+    plain = await thread.wait("asking", command={"resume": {UNKNOWN: "yes"}}, strict_resume=False)
     assert plain["__interrupt__"] == [question]
-    right = await values(http, thread_id, "asking", command={"resume": {question["id"]: "yes"}}, strict_resume=True)
+    right = await thread.wait("asking", command={"resume": {question["id"]: "yes"}}, strict_resume=True)
     assert [asked["value"] for asked in right["__interrupt__"]] == ["second?"]
 
 
@@ -207,8 +189,8 @@ async def test_an_answer_needs_the_thread_that_asked(http: httpx.AsyncClient, en
     assert (answer.status_code, answer.json()) == (400, {"detail": "You must provide a thread_id when resuming."})
 
 
-async def test_a_delay_that_is_over_is_none(http: httpx.AsyncClient, thread_id: str) -> None:
-    assert (await values(http, thread_id, "letters", input={}, after_seconds=-5))["log"] == ["a", "b", "c"]
+async def test_a_delay_that_is_over_is_none(thread: Thread) -> None:
+    assert (await thread.wait("letters", input={}, after_seconds=-5))["log"] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(("on_completion", "shown"), [("keep", 5), ("delete", 0)])
@@ -221,30 +203,28 @@ async def test_checkpoints_of_a_temporary_thread_are_not_shown(
     assert text.count('"type":"task_result"') == 3
 
 
-async def test_what_a_task_beside_the_asking_one_writes_is_not_yet_the_result(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
-) -> None:
+async def test_what_a_task_beside_the_asking_one_writes_is_not_yet_the_result(thread: Thread) -> None:
     command = {"goto": {"node": "a", "input": {}}}
-    answer = await values(http, thread_id, "asking_at_once", command=command)
+    answer = await thread.wait("asking_at_once", command=command)
     assert (answer["log"], [asked["value"] for asked in answer["__interrupt__"]]) == ([], ["first?"])
-    assert (await sdk.threads.get_state(thread_id))["values"] == {"log": ["a"]}
+    assert (await thread.state())["values"] == {"log": ["a"]}
 
 
 async def test_a_run_that_goes_on_from_a_forks_checkpoint_shows_its_origin_as_the_state_does(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
+    sdk: LangGraphClient, thread: Thread
 ) -> None:
-    await values(http, thread_id, "letters", input={})
-    origin = (await sdk.threads.get_history(thread_id))[2]["checkpoint"]["checkpoint_id"]
-    await values(http, thread_id, "letters", checkpoint_id=origin, interrupt_before=["c"])
-    state: Any = await sdk.threads.get_state(thread_id)
+    await thread.wait("letters", input={})
+    origin = (await thread.history())[2]["checkpoint"]["checkpoint_id"]
+    await thread.wait("letters", checkpoint_id=origin, interrupt_before=["c"])
+    state: Any = await thread.state()
     parts = [
         part.data
-        async for part in sdk.runs.stream(thread_id, "letters", input=None, stream_mode=["checkpoints", "debug"])
+        async for part in sdk.runs.stream(thread.id, "letters", input=None, stream_mode=["checkpoints", "debug"])
         if part.event in ("checkpoints", "debug")
     ]
     first, twin = parts[0], parts[1]["payload"]
     for shown in (first["metadata"], twin["metadata"]):
-        assert (shown["checkpoint_id"], shown["thread_id"]) == (origin, thread_id)
+        assert (shown["checkpoint_id"], shown["thread_id"]) == (origin, thread.id)
         assert shown == {**state["metadata"], **{name: shown[name] for name in ("run_id", "run_attempt")}}
         assert "forked_from" not in shown
 

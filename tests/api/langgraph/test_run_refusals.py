@@ -7,7 +7,7 @@ import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from tests.api.langgraph.steering import NOBODY, new_thread
+from tests.api.langgraph.steering import NOBODY, Thread, new_thread
 
 LANGGRAPH_JSON = Path(__file__).parent / "runs_app" / "langgraph.json"
 ENDS = ("", "/stream", "/wait")
@@ -40,12 +40,10 @@ async def refused(http: httpx.AsyncClient, path: str, body: object, status: int,
 @pytest.mark.api("POST /runs", "400 for context beside config.configurable")
 @pytest.mark.api("POST /runs/stream", "400 for context beside config.configurable")
 @pytest.mark.api("POST /runs/wait", "400 for context beside config.configurable")
-async def test_context_and_configurable_exclude_each_other(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
-) -> None:
+async def test_context_and_configurable_exclude_each_other(http: httpx.AsyncClient, thread: Thread) -> None:
     await refused(http, "/runs", BOTH, 400)
-    await refused(http, f"/threads/{thread_id}/runs", BOTH, 400)
-    assert await sdk.runs.list(thread_id) == []
+    await refused(http, f"/threads/{thread.id}/runs", BOTH, 400)
+    assert await thread.runs() == []
 
 
 @pytest.mark.parametrize(
@@ -78,27 +76,25 @@ async def test_a_field_that_is_wrong_by_itself_is_refused_before_anything_is_loo
 @pytest.mark.api("POST /runs", "404 for an unknown assistant")
 @pytest.mark.api("POST /runs/stream", "404 for an unknown assistant")
 @pytest.mark.api("POST /runs/wait", "404 for an unknown assistant")
-async def test_what_is_not_there_is_not_found(http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str) -> None:
+async def test_what_is_not_there_is_not_found(http: httpx.AsyncClient, thread: Thread) -> None:
     missing = "Thread or assistant not found."
     await refused(http, "/runs", {"assistant_id": NOBODY}, 404, missing)
-    await refused(http, f"/threads/{thread_id}/runs", {"assistant_id": NOBODY}, 404, missing)
-    await refused(http, f"/threads/{thread_id}/runs", {"assistant_id": "letters", "checkpoint_id": NOBODY}, 404)
+    await refused(http, f"/threads/{thread.id}/runs", {"assistant_id": NOBODY}, 404, missing)
+    await refused(http, f"/threads/{thread.id}/runs", {"assistant_id": "letters", "checkpoint_id": NOBODY}, 404)
     await refused(http, f"/threads/{NOBODY}/runs", {"assistant_id": "letters"}, 404, missing)
-    assert await sdk.runs.list(thread_id) == []
+    assert await thread.runs() == []
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "409 on a busy thread, when it is not to be waited for")
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "409 on a busy thread, when it is not to be waited for")
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "409 on a busy thread, when it is not to be waited for")
-async def test_a_busy_thread_is_a_conflict_when_asked_for(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
-) -> None:
+async def test_a_busy_thread_is_a_conflict_when_asked_for(http: httpx.AsyncClient, thread: Thread) -> None:
     late = {"assistant_id": "letters", "input": {}, "after_seconds": 3600}
-    run = (await http.post(f"/threads/{thread_id}/runs", json=late)).json()
+    run = (await thread.post("/runs", json=late)).json()
     body = {"assistant_id": "letters", "input": {}, "multitask_strategy": "reject"}
-    await refused(http, f"/threads/{thread_id}/runs", body, 409)
-    assert [found["run_id"] for found in await sdk.runs.list(thread_id)] == [run["run_id"]]
-    await sdk.runs.cancel(thread_id, run["run_id"])
+    await refused(http, f"/threads/{thread.id}/runs", body, 409)
+    assert [found["run_id"] for found in await thread.runs()] == [run["run_id"]]
+    await thread.cancel(run["run_id"])
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "422 for a body or an assistant that is not valid")
@@ -108,12 +104,10 @@ async def test_a_busy_thread_is_a_conflict_when_asked_for(
 @pytest.mark.api("POST /runs/stream", "422 for a body or an assistant that is not valid")
 @pytest.mark.api("POST /runs/wait", "422 for a body or an assistant that is not valid")
 @pytest.mark.parametrize("body", BAD_BODIES)
-async def test_what_is_not_valid_is_refused(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, body: Any
-) -> None:
+async def test_what_is_not_valid_is_refused(http: httpx.AsyncClient, thread: Thread, body: Any) -> None:
     await refused(http, "/runs", body, 422)
-    await refused(http, f"/threads/{thread_id}/runs", body, 422)
-    assert await sdk.runs.list(thread_id) == []
+    await refused(http, f"/threads/{thread.id}/runs", body, 422)
+    assert await thread.runs() == []
 
 
 @pytest.mark.api("GET /threads/{thread_id}/runs", "404 for an unknown thread")

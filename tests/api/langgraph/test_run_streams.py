@@ -10,20 +10,20 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import UnprocessableEntityError
 
-from tests.api.langgraph.steering import NOBODY, new_thread, run_at_gate
+from tests.api.langgraph.steering import NOBODY, Thread
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 begins with metadata and simply ends")
-async def test_a_stream_begins_with_metadata_and_simply_ends(sdk: LangGraphClient, thread_id: str) -> None:
+async def test_a_stream_begins_with_metadata_and_simply_ends(sdk: LangGraphClient, thread: Thread) -> None:
     created: list[Any] = []
     stream = sdk.runs.stream(
-        thread_id, "steps", input={"n": 1}, stream_mode=["values", "custom"], on_run_created=created.append
+        thread.id, "steps", input={"n": 1}, stream_mode=["values", "custom"], on_run_created=created.append
     )
     parts = [(part.event, part.data, part.id) async for part in stream]
-    (run,) = await sdk.runs.list(thread_id)
-    assert created == [{"run_id": run["run_id"], "thread_id": thread_id}]
+    (run,) = await thread.runs()
+    assert created == [{"run_id": run["run_id"], "thread_id": thread.id}]
     assert run["status"] == "success"
     assert parts == [
         ("metadata", {"run_id": run["run_id"], "attempt": 1}, None),
@@ -34,10 +34,10 @@ async def test_a_stream_begins_with_metadata_and_simply_ends(sdk: LangGraphClien
     ]
 
 
-async def test_tokens_arrive_as_message_chunks(sdk: LangGraphClient, thread_id: str) -> None:
+async def test_tokens_arrive_as_message_chunks(sdk: LangGraphClient, thread: Thread) -> None:
     hello: Any = {"messages": [{"role": "user", "content": "dear world"}]}
     stream = sdk.runs.stream(
-        thread_id,
+        thread.id,
         "talk",
         input=hello,
         stream_mode="messages-tuple",
@@ -50,23 +50,20 @@ async def test_tokens_arrive_as_message_chunks(sdk: LangGraphClient, thread_id: 
 
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/join", "200 with an error for an unknown run")
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 with an error event for an unknown run")
-async def test_joining_an_unknown_run_tells_so_in_the_body(sdk: LangGraphClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_joining_an_unknown_run_tells_so_in_the_body(sdk: LangGraphClient, thread: Thread) -> None:
     error = {"error": "HTTPException", "message": "404: Run not found"}
-    assert await sdk.runs.join(thread_id, NOBODY) == {"__error__": error}
-    parts = [(part.event, part.data) async for part in sdk.runs.join_stream(thread_id, NOBODY)]
+    assert await thread.join(NOBODY) == {"__error__": error}
+    parts = [(part.event, part.data) async for part in sdk.runs.join_stream(thread.id, NOBODY)]
     assert parts == [("error", error)]
     with pytest.raises(UnprocessableEntityError, match="Invalid run ID: must be a UUID"):
-        await sdk.runs.get(thread_id, "zz")
+        await thread.run("zz")
 
 
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 goes on from where a run is")
-async def test_a_joined_stream_goes_on_from_where_the_run_is(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
-) -> None:
-    run_id, gate = await run_at_gate(sdk, http, thread_id, stream_mode=["values", "updates"])
+async def test_a_joined_stream_goes_on_from_where_the_run_is(http: httpx.AsyncClient, thread: Thread) -> None:
+    run_id, gate = await thread.run_at_gate(stream_mode=["values", "updates"])
     parts: list[str] = []
-    async with asyncio.timeout(60), http.stream("GET", f"/threads/{thread_id}/runs/{run_id}/stream") as answer:
+    async with asyncio.timeout(60), http.stream("GET", f"/threads/{thread.id}/runs/{run_id}/stream") as answer:
         await http.post(f"/gates/{gate}/open")
         parts = [line async for line in answer.aiter_lines() if line.startswith("event: ")]
     assert parts == [f"event: {name}" for name in ("updates", "values", "updates", "values")]
@@ -75,15 +72,15 @@ async def test_a_joined_stream_goes_on_from_where_the_run_is(
 @pytest.mark.api(
     "GET /threads/{thread_id}/runs/{run_id}/stream", "200 replays a resumable run from any id, ended or not"
 )
-async def test_a_resumable_run_is_replayed_from_any_id(sdk: LangGraphClient, thread_id: str) -> None:
-    stream = sdk.runs.stream(thread_id, "steps", input={"n": 1}, stream_mode=["values"], stream_resumable=True)
+async def test_a_resumable_run_is_replayed_from_any_id(sdk: LangGraphClient, thread: Thread) -> None:
+    stream = sdk.runs.stream(thread.id, "steps", input={"n": 1}, stream_mode=["values"], stream_resumable=True)
     parts = [(part.event, part.data, part.id) async for part in stream]
     ids = [part[2] or "" for part in parts]
     assert ids == sorted(set(ids))
     run_id = parts[0][1]["run_id"]
 
     async def joined(last: str | None, **query: Any) -> list[Any]:
-        found = sdk.runs.join_stream(thread_id, run_id, last_event_id=last, **query)
+        found = sdk.runs.join_stream(thread.id, run_id, last_event_id=last, **query)
         return [(part.event, part.data, part.id) async for part in found]
 
     assert await joined("-1") == parts
@@ -98,10 +95,10 @@ async def test_a_resumable_run_is_replayed_from_any_id(sdk: LangGraphClient, thr
 @pytest.mark.api(
     "GET /threads/{thread_id}/runs/{run_id}/stream", "200 has nothing of an ended run that was not resumable"
 )
-async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient, thread_id: str) -> None:
-    run = await sdk.runs.create(thread_id, "steps", input={"n": 1})
-    await sdk.runs.join(thread_id, run["run_id"])
-    assert [part async for part in sdk.runs.join_stream(thread_id, run["run_id"], last_event_id="-1")] == []
+async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient, thread: Thread) -> None:
+    run = await thread.create_run("steps", input={"n": 1})
+    await thread.join(run["run_id"])
+    assert [part async for part in sdk.runs.join_stream(thread.id, run["run_id"], last_event_id="-1")] == []
 
 
 @pytest.mark.parametrize("end", ["stream", "wait"])
@@ -109,18 +106,18 @@ async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient, t
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 cancels the run when its client leaves, if asked to")
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 cancels the run when its client leaves, if asked to")
 async def test_a_run_is_cancelled_when_its_client_leaves_only_if_the_request_says_so(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str, end: str, on_disconnect: str, status: str
+    http: httpx.AsyncClient, thread: Thread, end: str, on_disconnect: str, status: str
 ) -> None:
     gate = str(uuid4())
     body = {"assistant_id": "gated", "input": {"n": 1, "gate": gate}, "on_disconnect": on_disconnect}
     async with asyncio.timeout(60):
-        async with http.stream("POST", f"/threads/{thread_id}/runs/{end}", json=body):
+        async with http.stream("POST", f"/threads/{thread.id}/runs/{end}", json=body):
             await http.get(f"/gates/{gate}/reached")
-        (run,) = await sdk.runs.list(thread_id)
+        (run,) = await thread.runs()
         if on_disconnect == "continue":
             await http.post(f"/gates/{gate}/open")
-        await sdk.runs.join(thread_id, run["run_id"])
-    assert (await sdk.runs.get(thread_id, run["run_id"]))["status"] == status
+        await thread.join(run["run_id"])
+    assert (await thread.run(run["run_id"]))["status"] == status
 
 
 @pytest.mark.api(
@@ -131,15 +128,15 @@ async def test_a_run_is_cancelled_when_its_client_leaves_only_if_the_request_say
 )
 @pytest.mark.parametrize("end", ["stream", "join"])
 async def test_leaving_a_joined_run_cancels_it_only_when_asked(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str, end: str
+    http: httpx.AsyncClient, thread: Thread, end: str
 ) -> None:
-    run_id, _ = await run_at_gate(sdk, http, thread_id)
-    path = f"/threads/{thread_id}/runs/{run_id}/{end}"
+    run_id, _ = await thread.run_at_gate()
+    path = f"/threads/{thread.id}/runs/{run_id}/{end}"
     async with http.stream("GET", path):
         pass
-    assert (await sdk.runs.get(thread_id, run_id))["status"] == "running"
+    assert (await thread.run(run_id))["status"] == "running"
     async with asyncio.timeout(60):
         async with http.stream("GET", path, params={"cancel_on_disconnect": "true"}):
             pass
-        await sdk.runs.join(thread_id, run_id)
-    assert (await sdk.runs.get(thread_id, run_id))["status"] == "interrupted"
+        await thread.join(run_id)
+    assert (await thread.run(run_id))["status"] == "interrupted"

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from tests.api.langgraph.steering import NOBODY, new_thread
+from tests.api.langgraph.steering import NOBODY, Thread, new_thread
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 
@@ -17,19 +17,18 @@ LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 creates a pending run and shows what was asked for")
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}", "200 gives a run")
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/join", "200 gives the result when the run has ended")
-async def test_a_created_run_shows_what_was_asked_for(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
-    thread_id = await new_thread(sdk)
+async def test_a_created_run_shows_what_was_asked_for(thread: Thread) -> None:
     body = {"assistant_id": "steps", "input": {"n": 1}, "metadata": {"who": "me"}, "config": {"tags": ["t"]}}
-    answer = await http.post(f"/threads/{thread_id}/runs", json=body)
+    answer = await thread.post("/runs", json=body)
     run = answer.json()
     run_id, assistant_id = run["run_id"], run["assistant_id"]
-    assert answer.headers["content-location"] == f"/threads/{thread_id}/runs/{run_id}"
+    assert answer.headers["content-location"] == f"/threads/{thread.id}/runs/{run_id}"
     assert UUID(run_id).version == 7
     metadata = {"created_by": "system", "graph_id": "steps", "assistant_id": assistant_id, "who": "me"}
-    identity = {"run_id": run_id, "thread_id": thread_id, "graph_id": "steps", "assistant_id": assistant_id}
+    identity = {"run_id": run_id, "thread_id": thread.id, "graph_id": "steps", "assistant_id": assistant_id}
     assert run == {
         "run_id": run_id,
-        "thread_id": thread_id,
+        "thread_id": thread.id,
         "assistant_id": assistant_id,
         "metadata": metadata,
         "status": "pending",
@@ -54,38 +53,36 @@ async def test_a_created_run_shows_what_was_asked_for(sdk: LangGraphClient, http
         "updated_at": run["updated_at"],
         "langsmith_session_name": None,
     }
-    assert await sdk.runs.join(thread_id, run_id) == {"n": 4, "log": ["add", "double"]}
-    assert (await sdk.runs.get(thread_id, run_id))["status"] == "success"
+    assert await thread.join(run_id) == {"n": 4, "log": ["add", "double"]}
+    assert (await thread.run(run_id))["status"] == "success"
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 gives the values and says where to come back")
-async def test_wait_gives_the_values_and_says_where_to_come_back(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
-) -> None:
-    answer = await http.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": "steps", "input": {"n": 1}})
+async def test_wait_gives_the_values_and_says_where_to_come_back(thread: Thread) -> None:
+    answer = await thread.post("/runs/wait", json={"assistant_id": "steps", "input": {"n": 1}})
     assert answer.json() == {"n": 4, "log": ["add", "double"]}
-    (run,) = await sdk.runs.list(thread_id)
-    path = f"/threads/{thread_id}/runs/{run['run_id']}"
+    (run,) = await thread.runs()
+    path = f"/threads/{thread.id}/runs/{run['run_id']}"
     assert (answer.headers["content-location"], answer.headers["location"]) == (path, f"{path}/join")
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 with the error of a failed run")
-async def test_wait_gives_an_error_in_the_body(sdk: LangGraphClient, thread_id: str) -> None:
-    answer: Any = await sdk.runs.wait(thread_id, "broken", input={"n": 1}, raise_error=False)
+async def test_wait_gives_an_error_in_the_body(thread: Thread) -> None:
+    answer: Any = await thread.wait("broken", input={"n": 1})
     assert answer == {"__error__": {"error": "ValueError", "message": "cannot go on from 2"}}
-    thread: Any = await sdk.threads.get(thread_id)
-    assert (thread["status"], thread["error"]) == ("error", answer["__error__"])
-    (run,) = await sdk.runs.list(thread_id, status="error")
-    assert await sdk.runs.join(thread_id, run["run_id"]) == answer
+    shown: Any = await thread.show()
+    assert (shown["status"], shown["error"]) == ("error", answer["__error__"])
+    (run,) = await thread.runs(status="error")
+    assert await thread.join(run["run_id"]) == answer
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 with the question of an interrupted run")
-async def test_an_interrupt_is_answered_by_a_command(sdk: LangGraphClient, thread_id: str) -> None:
-    asked: Any = await sdk.runs.wait(thread_id, "ask", input={"n": 5})
+async def test_an_interrupt_is_answered_by_a_command(thread: Thread) -> None:
+    asked: Any = await thread.wait("ask", input={"n": 5})
     (interrupt,) = asked.pop("__interrupt__")
     assert (asked, interrupt["value"]) == ({"n": 5, "log": []}, {"question": 5})
-    assert (await sdk.threads.get(thread_id))["status"] == "interrupted"
-    resumed = await sdk.runs.wait(thread_id, "ask", command={"resume": {interrupt["id"]: "yes"}})
+    assert (await thread.show())["status"] == "interrupted"
+    resumed = await thread.wait("ask", command={"resume": {interrupt["id"]: "yes"}})
     assert resumed == {"n": 6, "log": ["yes", "add"]}
 
 
@@ -98,20 +95,20 @@ async def test_an_interrupt_is_answered_by_a_command(sdk: LangGraphClient, threa
     ],
 )
 async def test_a_run_from_an_unknown_checkpoint_is_refused_and_the_state_kept(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str, start: dict[str, Any]
+    thread: Thread, start: dict[str, Any]
 ) -> None:
-    values = await sdk.runs.wait(thread_id, "steps", input={"n": 1})
+    values = await thread.wait("steps", input={"n": 1})
     for path in ("runs", "runs/wait", "runs/stream"):
-        answer = await http.post(f"/threads/{thread_id}/{path}", json={"assistant_id": "steps", "input": {}, **start})
+        answer = await thread.post(f"/{path}", json={"assistant_id": "steps", "input": {}, **start})
         assert answer.status_code == 404
         assert answer.json()["detail"].startswith("Checkpoint ")
-    assert (await sdk.threads.get_state(thread_id))["values"] == values
+    assert (await thread.state())["values"] == values
 
 
 @pytest.mark.parametrize("given", [{"context": {"greeting": "hi"}}, {"config": {"configurable": {"greeting": "hi"}}}])
-async def test_context_and_configurable_reach_the_node(sdk: LangGraphClient, thread_id: str, given: Any) -> None:
+async def test_context_and_configurable_reach_the_node(thread: Thread, given: Any) -> None:
     hello: Any = {"messages": [{"role": "user", "content": "x"}]}
-    values: Any = await sdk.runs.wait(thread_id, "talk", input=hello, **given)
+    values: Any = await thread.wait("talk", input=hello, **given)
     assert values["messages"][-1]["content"] == "hi x"
 
 
@@ -130,10 +127,10 @@ async def test_a_client_cannot_reach_langgraphs_inner_parts_or_another_thread(
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 names fields without effect in a header")
-async def test_fields_without_effect_are_named_in_a_header(http: httpx.AsyncClient, thread_id: str) -> None:
+async def test_fields_without_effect_are_named_in_a_header(thread: Thread) -> None:
     body = {"assistant_id": "steps", "input": {"n": 1}, "interrupt_befor": ["add"], "feedback_keys": ["k"]}
     body["langsmith_tracer"] = {"project_name": "p"}
-    answer = await http.post(f"/threads/{thread_id}/runs/wait", json=body)
+    answer = await thread.post("/runs/wait", json=body)
     assert answer.headers["x-ignored-fields"] == "interrupt_befor, feedback_keys, langsmith_tracer"
     assert answer.json()["n"] == 4
 
@@ -158,35 +155,31 @@ async def test_a_run_creates_a_missing_thread_with_its_metadata(sdk: LangGraphCl
 
 @pytest.mark.api("GET /threads/{thread_id}/runs", "200 newest first, by status, page and selected fields")
 @pytest.mark.api("GET /threads/{thread_id}/runs", "422 for a filter, page or field that does not exist")
-async def test_runs_are_listed_newest_first_and_filtered(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
-) -> None:
-    await sdk.runs.wait(thread_id, "steps", input={"n": 1})
-    await sdk.runs.wait(thread_id, "broken", input={"n": 1}, raise_error=False)
-    assert [run["status"] for run in await sdk.runs.list(thread_id)] == ["error", "success"]
-    assert [run["status"] for run in await sdk.runs.list(thread_id, status="success")] == ["success"]
-    assert [run["status"] for run in await sdk.runs.list(thread_id, limit=1, offset=1)] == ["success"]
+async def test_runs_are_listed_newest_first_and_filtered(thread: Thread) -> None:
+    await thread.wait("steps", input={"n": 1})
+    await thread.wait("broken", input={"n": 1})
+    assert [run["status"] for run in await thread.runs()] == ["error", "success"]
+    assert [run["status"] for run in await thread.runs(status="success")] == ["success"]
+    assert [run["status"] for run in await thread.runs(limit=1, offset=1)] == ["success"]
     for select in ("select=run_id&select=status", 'select=["run_id","status"]'):
-        rows = (await http.get(f"/threads/{thread_id}/runs?{select}")).json()
+        rows = (await thread.get(f"/runs?{select}")).json()
         assert [list(row) for row in rows] == [["run_id", "status"]] * 2
     for wrong in ("select=zz", "status=zz", "limit=0", "limit=x", "offset=-1", "limit=99999999999999999999"):
-        assert (await http.get(f"/threads/{thread_id}/runs?{wrong}")).status_code == 422
+        assert (await thread.get(f"/runs?{wrong}")).status_code == 422
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 starts later when asked to")
-async def test_a_delayed_run_is_pending_until_it_is_due(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
-) -> None:
+async def test_a_delayed_run_is_pending_until_it_is_due(thread: Thread) -> None:
     body = {"assistant_id": "steps", "input": {"n": 1}, "after_seconds": 3600}
-    later = (await http.post(f"/threads/{thread_id}/runs", json=body)).json()
+    later = (await thread.post("/runs", json=body)).json()
     assert later["status"] == "pending"
-    assert (await sdk.threads.get(thread_id))["status"] == "busy"
-    await sdk.runs.cancel(thread_id, later["run_id"], wait=True)
-    run = (await http.post(f"/threads/{thread_id}/runs", json={**body, "after_seconds": 0.3})).json()
+    assert (await thread.show())["status"] == "busy"
+    await thread.cancel(later["run_id"], wait=True)
+    run = (await thread.post("/runs", json={**body, "after_seconds": 0.3})).json()
     assert run["status"] == "pending"
     async with asyncio.timeout(60):
-        assert await sdk.runs.join(thread_id, run["run_id"]) == {"n": 4, "log": ["add", "double"]}
+        assert await thread.join(run["run_id"]) == {"n": 4, "log": ["add", "double"]}
 
 
-async def test_a_graph_made_per_run_is_served_like_any_other(sdk: LangGraphClient, thread_id: str) -> None:
-    assert await sdk.runs.wait(thread_id, "made", input={"n": 1}) == {"n": 2, "log": ["add"]}
+async def test_a_graph_made_per_run_is_served_like_any_other(thread: Thread) -> None:
+    assert await thread.wait("made", input={"n": 1}) == {"n": 2, "log": ["add"]}

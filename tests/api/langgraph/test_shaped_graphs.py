@@ -3,26 +3,21 @@
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
+
+from tests.api.langgraph.steering import Thread
 
 LANGGRAPH_JSON = Path(__file__).parent / "runs_app" / "langgraph.json"
 
 
-async def wait(http: httpx.AsyncClient, thread_id: str, assistant_id: str, **fields: Any) -> Any:
-    answer = await http.post(f"/threads/{thread_id}/runs/wait", json={"assistant_id": assistant_id, **fields})
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
 async def test_a_run_gives_and_streams_the_output_schema_and_its_thread_keeps_all(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
+    sdk: LangGraphClient, thread: Thread
 ) -> None:
-    assert await wait(http, thread_id, "narrow", input={"question": "why"}) == {"answer": "why, hm!"}
+    assert await thread.wait("narrow", input={"question": "why"}) == {"answer": "why, hm!"}
     whole = {"question": "why", "draft": "why, hm", "answer": "why, hm!"}
-    assert (await sdk.threads.get(thread_id))["values"] == whole
-    assert (await sdk.threads.get_state(thread_id))["values"] == whole
+    assert (await thread.show())["values"] == whole
+    assert (await thread.state())["values"] == whole
     stream = sdk.runs.stream(None, "narrow", input={"question": "why"}, stream_mode=["values", "updates"])
     parts = [(part.event, part.data) async for part in stream]
     assert parts[1:] == [
@@ -32,13 +27,11 @@ async def test_a_run_gives_and_streams_the_output_schema_and_its_thread_keeps_al
     ]
 
 
-async def test_a_run_that_stops_before_any_output_gives_the_state_it_left(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
-) -> None:
-    stopped = await wait(http, thread_id, "narrow", input={"question": "why"}, interrupt_after=["draft"])
+async def test_a_run_that_stops_before_any_output_gives_the_state_it_left(thread: Thread) -> None:
+    stopped = await thread.wait("narrow", input={"question": "why"}, interrupt_after=["draft"])
     assert stopped == {"question": "why", "draft": "why, hm"}
-    assert (await sdk.threads.get(thread_id))["status"] == "interrupted"
-    assert await wait(http, thread_id, "narrow", input=None) == {"answer": "why, hm!"}
+    assert (await thread.show())["status"] == "interrupted"
+    assert await thread.wait("narrow", input=None) == {"answer": "why, hm!"}
 
 
 @pytest.mark.parametrize(
@@ -53,31 +46,27 @@ async def test_a_run_that_stops_before_any_output_gives_the_state_it_left(
     ],
 )
 async def test_a_node_gets_the_context_that_its_graph_declares(
-    http: httpx.AsyncClient, thread_id: str, graph_id: str, fields: dict[str, Any], shown: str
+    thread: Thread, graph_id: str, fields: dict[str, Any], shown: str
 ) -> None:
-    assert (await wait(http, thread_id, graph_id, input={}, **fields))["shown"] == shown
+    assert (await thread.wait(graph_id, input={}, **fields))["shown"] == shown
 
 
-async def test_a_function_that_asks_before_it_has_given_anything_shows_its_question(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
-) -> None:
-    asked = await wait(http, thread_id, "asking_function", input="tea")
+async def test_a_function_that_asks_before_it_has_given_anything_shows_its_question(thread: Thread) -> None:
+    asked = await thread.wait("asking_function", input="tea")
     assert [question["value"] for question in asked["__interrupt__"]] == [{"about": "tea"}]
-    (run,) = await sdk.runs.list(thread_id)
-    joined = (await http.get(f"/threads/{thread_id}/runs/{run['run_id']}/join")).json()
+    (run,) = await thread.runs()
+    joined = (await thread.get(f"/runs/{run['run_id']}/join")).json()
     assert joined == asked
-    answered = await wait(http, thread_id, "asking_function", command={"resume": "green"})
+    answered = await thread.wait("asking_function", command={"resume": "green"})
     assert answered == {"topic": "tea", "answer": "green"}
 
 
-async def test_a_question_beside_a_failing_node_stays_on_the_thread(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
-) -> None:
-    answer = await wait(http, thread_id, "half_failing", input={}, config={"max_concurrency": 1})
+async def test_a_question_beside_a_failing_node_stays_on_the_thread(thread: Thread) -> None:
+    answer = await thread.wait("half_failing", input={}, config={"max_concurrency": 1})
     assert answer["__error__"]["message"] == "this half fails"
-    thread = await sdk.threads.get(thread_id)
-    assert thread["status"] == "error"
-    assert [question["value"] for asked in thread["interrupts"].values() for question in asked] == ["still there?"]
+    shown = await thread.show()
+    assert shown["status"] == "error"
+    assert [question["value"] for asked in shown["interrupts"].values() for question in asked] == ["still there?"]
 
 
 async def test_a_graph_lends_its_assistant_the_name_it_was_compiled_with(sdk: LangGraphClient) -> None:
@@ -93,20 +82,18 @@ async def test_an_assistant_shows_the_graph_that_its_configuration_makes(sdk: La
     assert [node["id"] for node in drawing["nodes"]] == ["__start__", "special", "__end__"]
 
 
-async def test_a_send_without_an_input_is_refused(http: httpx.AsyncClient, thread_id: str) -> None:
+async def test_a_send_without_an_input_is_refused(thread: Thread) -> None:
     body = {"assistant_id": "letters", "command": {"goto": {"node": "b"}}}
-    assert (await http.post(f"/threads/{thread_id}/runs/wait", json=body)).status_code == 422
+    assert (await thread.post("/runs/wait", json=body)).status_code == 422
 
 
-async def test_a_subgraphs_states_name_the_task_they_belong_to(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
-) -> None:
-    await wait(http, thread_id, "outer", input={})
-    history = await sdk.threads.get_history(thread_id)
+async def test_a_subgraphs_states_name_the_task_they_belong_to(thread: Thread) -> None:
+    await thread.wait("outer", input={})
+    history = await thread.history()
     task = next(task for state in history for task in state["tasks"] if task["name"] == "inner")
     namespace = f"inner:{task['id']}"
     body = {"checkpoint": {"checkpoint_ns": namespace}, "limit": 10}
-    states = (await http.post(f"/threads/{thread_id}/history", json=body)).json()
+    states = (await thread.post("/history", json=body)).json()
     assert states
     for state in states:
         place = {key: value for key, value in state["metadata"].items() if key.startswith("langgraph_")}

@@ -11,6 +11,8 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 
+from tests.api.langgraph.steering import Thread
+
 LANGGRAPH_JSON = Path(__file__).parent / "claims_app" / "langgraph.json"
 pytestmark = pytest.mark.requirement("R-01")
 
@@ -71,29 +73,29 @@ async def test_updates_at_the_same_time_are_all_in_the_final_state(sdk: LangGrap
 
 
 @pytest.mark.api("POST /threads/{thread_id}/state", "409 a run is pending, delayed ones included")
-async def test_an_update_is_refused_while_a_run_is_delayed(sdk: LangGraphClient, thread_id: str) -> None:
-    run = await sdk.runs.create(thread_id, "logging", input=logged(), after_seconds=3600)
+async def test_an_update_is_refused_while_a_run_is_delayed(sdk: LangGraphClient, thread: Thread) -> None:
+    run = await thread.create_run("logging", input=logged(), after_seconds=3600)
     with pytest.raises(ConflictError, match=f"has in-flight runs: {run['run_id']}. Wait for them to end"):
-        await sdk.threads.update_state(thread_id, {"log": ["update"]}, as_node="two")
-    await sdk.runs.cancel(thread_id, run["run_id"])
-    assert await updated(sdk, thread_id, "update")
-    assert await log_of(sdk, thread_id) == ["update"]
+        await thread.update_state({"log": ["update"]}, as_node="two")
+    await thread.cancel(run["run_id"])
+    assert await updated(sdk, thread.id, "update")
+    assert await log_of(sdk, thread.id) == ["update"]
 
 
 @pytest.mark.api(
     "DELETE /threads/{thread_id}/runs/{run_id}", "409 the run has ended and another one is pending or running"
 )
 async def test_an_ended_run_is_not_deleted_while_another_one_is_to_go_on_from_it(
-    sdk: LangGraphClient, thread_id: str
+    sdk: LangGraphClient, thread: Thread
 ) -> None:
-    ended = await sdk.runs.create(thread_id, "logging", input=logged("ended"))
-    await sdk.runs.join(thread_id, ended["run_id"])
-    delayed = await sdk.runs.create(thread_id, "logging", input=logged(), after_seconds=3600)
+    ended = await thread.create_run("logging", input=logged("ended"))
+    await thread.join(ended["run_id"])
+    delayed = await thread.create_run("logging", input=logged(), after_seconds=3600)
     with pytest.raises(ConflictError, match=f"has in-flight runs: {delayed['run_id']}"):
-        await sdk.runs.delete(thread_id, ended["run_id"])
-    await sdk.runs.delete(thread_id, delayed["run_id"])
-    await sdk.runs.delete(thread_id, ended["run_id"])
-    assert await log_of(sdk, thread_id) == []
+        await sdk.runs.delete(thread.id, ended["run_id"])
+    await sdk.runs.delete(thread.id, delayed["run_id"])
+    await sdk.runs.delete(thread.id, ended["run_id"])
+    assert await log_of(sdk, thread.id) == []
 
 
 class Writers:

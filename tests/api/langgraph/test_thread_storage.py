@@ -13,7 +13,7 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 
-from tests.api.langgraph.steering import NOBODY, new_thread, run_at_gate
+from tests.api.langgraph.steering import NOBODY, Thread, new_thread, run_at_gate
 from tests.fixtures.app_server import serve_in_thread
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
@@ -50,30 +50,20 @@ async def test_keep_latest_keeps_the_newest_state(sdk: LangGraphClient, http: ht
     assert len(await sdk.threads.get_history(busy)) > 4
 
 
-@pytest.mark.api("POST /threads/prune", "422 missing or bad ids, unknown strategy")
-@pytest.mark.parametrize(
-    "body", [{}, {"thread_ids": ["zz"]}, {"thread_ids": [], "strategy": "zz"}, {"thread_ids": "x"}]
-)
-async def test_bad_prunes_are_refused(http: httpx.AsyncClient, body: dict[str, Any]) -> None:
-    answer = await http.post("/threads/prune", json=body)
-    assert answer.status_code == 422
-    assert isinstance(answer.json()["detail"], str)
-
-
 @pytest.mark.api("GET /threads/{thread_id}/storage", "200 counts checkpoints, channel values and pending writes")
-async def test_a_thread_is_measured(sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str) -> None:
+async def test_a_thread_is_measured(sdk: LangGraphClient, thread: Thread) -> None:
     nothing = {"count": 0, "bytes": 0}
-    assert (await http.get(f"/threads/{thread_id}/storage")).json() == {
-        "thread_id": thread_id,
+    assert (await thread.get("/storage")).json() == {
+        "thread_id": thread.id,
         "total_bytes": 0,
         "checkpoints": nothing,
         "channel_values": {**nothing, "by_channel": {}},
         "pending_writes": nothing,
     }
-    await sdk.threads.update(thread_id, metadata={"graph_id": "steps"})
-    await sdk.threads.update_state(thread_id, {"n": 1, "log": ["x" * 5000]}, as_node="add")
-    await sdk.threads.update_state(thread_id, {"log": ["y" * 5000]}, as_node="add")
-    taken = (await http.get(f"/threads/{thread_id}/storage")).json()
+    await sdk.threads.update(thread.id, metadata={"graph_id": "steps"})
+    await thread.update_state({"n": 1, "log": ["x" * 5000]}, as_node="add")
+    await thread.update_state({"log": ["y" * 5000]}, as_node="add")
+    taken = (await thread.get("/storage")).json()
     parts = [taken[part]["bytes"] for part in ("checkpoints", "channel_values", "pending_writes")]
     assert taken["total_bytes"] == sum(parts) > 15_000
     assert taken["checkpoints"]["count"] == 2
@@ -82,13 +72,6 @@ async def test_a_thread_is_measured(sdk: LangGraphClient, http: httpx.AsyncClien
     assert 15_000 < by_channel["log"]["bytes"] < 15_100
     assert taken["channel_values"]["count"] == sum(channel["versions"] for channel in by_channel.values())
     assert taken["channel_values"]["bytes"] == sum(channel["bytes"] for channel in by_channel.values())
-
-
-@pytest.mark.api("GET /threads/{thread_id}/storage", "404 unknown thread")
-@pytest.mark.api("GET /threads/{thread_id}/storage", "422 bad thread id")
-async def test_only_threads_are_measured(http: httpx.AsyncClient) -> None:
-    assert (await http.get(f"/threads/{NOBODY}/storage")).status_code == 404
-    assert (await http.get("/threads/zz/storage")).status_code == 422
 
 
 @pytest.mark.api("POST /threads", "200 takes a time to live, in minutes or with a strategy")
@@ -118,27 +101,27 @@ async def test_a_time_to_live_is_kept_and_shown(
 
 
 async def test_threads_without_a_time_to_live_show_none(
-    sdk: LangGraphClient, http: httpx.AsyncClient, thread_id: str
+    sdk: LangGraphClient, http: httpx.AsyncClient, thread: Thread
 ) -> None:
-    assert "ttl" not in await sdk.threads.get(thread_id, include=["ttl"])
+    assert "ttl" not in await sdk.threads.get(thread.id, include=["ttl"])
     only_strategy = await http.post("/threads", json={"ttl": {"strategy": "delete"}})
     assert (only_strategy.status_code, only_strategy.headers["x-ignored-fields"]) == (200, "ttl")
 
 
 @pytest.mark.api("PATCH /threads/{thread_id}", "200 sets a time to live that counts from now")
-async def test_a_time_to_live_can_be_set_later(sdk: LangGraphClient, thread_id: str) -> None:
+async def test_a_time_to_live_can_be_set_later(sdk: LangGraphClient, thread: Thread) -> None:
     before = datetime.now(UTC)
-    await sdk.threads.update(thread_id, metadata={}, ttl={"ttl": 7, "strategy": "keep_latest"})
-    shown: Any = await sdk.threads.get(thread_id, include=["ttl"])
+    await sdk.threads.update(thread.id, metadata={}, ttl={"ttl": 7, "strategy": "keep_latest"})
+    shown: Any = await sdk.threads.get(thread.id, include=["ttl"])
     assert (shown["ttl"]["strategy"], shown["ttl"]["ttl_minutes"]) == ("keep_latest", 7.0)
     expires_at = datetime.fromisoformat(shown["ttl"]["expires_at"])
     assert before <= expires_at - timedelta(minutes=7) <= datetime.now(UTC)
 
 
 @pytest.mark.parametrize("ttl", [-1, "x", True, 1e300, {"ttl": -1}, {"ttl": "5"}, {"ttl": 5, "strategy": "zz"}, [5]])
-async def test_a_time_to_live_that_cannot_be_is_refused(http: httpx.AsyncClient, thread_id: str, ttl: object) -> None:
+async def test_a_time_to_live_that_cannot_be_is_refused(http: httpx.AsyncClient, thread: Thread, ttl: object) -> None:
     assert (await http.post("/threads", json={"ttl": ttl})).status_code == 422
-    assert (await http.patch(f"/threads/{thread_id}", json={"ttl": ttl})).status_code == 422
+    assert (await http.patch(f"/threads/{thread.id}", json={"ttl": ttl})).status_code == 422
 
 
 @pytest.mark.requirement("S-05")

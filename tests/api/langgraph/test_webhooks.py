@@ -12,7 +12,7 @@ import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from tests.api.langgraph.steering import new_thread, run_at_gate
+from tests.api.langgraph.steering import Thread, new_thread, run_at_gate
 
 LANGGRAPH_JSON = Path(__file__).parent / "webhook_app" / "langgraph.json"
 KEY = b"0123456789abcdef01234567"
@@ -48,14 +48,14 @@ async def no_webhook(http: httpx.AsyncClient, sdk: LangGraphClient, key: str) ->
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 posts the ended run to the webhook")
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 posts the ended run to the webhook")
 async def test_a_webhook_gets_the_run_as_it_ended_with_values_and_times(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, end: str
+    http: httpx.AsyncClient, thread: Thread, end: str
 ) -> None:
     key, hook = new_hook()
     body = {"assistant_id": "steps", "input": INPUT, "webhook": hook, "metadata": {"mine": 1}}
-    await http.post(f"/threads/{thread_id}/runs{end}", json=body)
+    await thread.post(f"/runs{end}", json=body)
     heard = await first_webhook(http, key)
     assert list(heard) == KEYS
-    stored: Any = await sdk.runs.get(thread_id, heard["run_id"])
+    stored: Any = await thread.run(heard["run_id"])
     shown = {name: heard[name] for name in KEYS[:10]}
     assert shown["kwargs"]["config"]["configurable"].pop("__pregel_node_finished") is None
     assert {**shown, "updated_at": None} == {**stored, "updated_at": None}
@@ -68,11 +68,9 @@ async def test_a_webhook_gets_the_run_as_it_ended_with_values_and_times(
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 signs the webhook and sends the configured headers")
-async def test_a_webhook_is_signed_and_carries_the_configured_headers(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
-) -> None:
+async def test_a_webhook_is_signed_and_carries_the_configured_headers(http: httpx.AsyncClient, thread: Thread) -> None:
     key, hook = new_hook()
-    await sdk.runs.create(thread_id, "steps", input={"n": 1, "gate": "ä\U0001f600"}, webhook=hook)
+    await thread.create_run("steps", input={"n": 1, "gate": "ä\U0001f600"}, webhook=hook)
     heard = (await http.get("/heard/first", params={"k": key})).json()
     headers = heard["headers"]
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.{heard['body']}".encode()
@@ -87,24 +85,24 @@ async def test_a_webhook_is_signed_and_carries_the_configured_headers(
     "POST /threads/{thread_id}/runs", "200 tells the webhook of a run that failed, waits for a human or was cancelled"
 )
 async def test_the_webhook_of_a_failed_run_has_its_error_and_the_metadata_of_the_run(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
+    http: httpx.AsyncClient, thread: Thread
 ) -> None:
     key, hook = new_hook()
-    run = await sdk.runs.create(thread_id, "broken", input=INPUT, webhook=hook, metadata={"mine": 1})
+    run = await thread.create_run("broken", input=INPUT, webhook=hook, metadata={"mine": 1})
     failed = await first_webhook(http, key)
     assert (failed["status"], failed["values"]) == ("error", {"n": 2, "log": ["add"]})
-    thread: Any = await sdk.threads.get(thread_id)
-    stored: Any = await sdk.runs.get(thread_id, run["run_id"])
-    assert failed["error"] == thread["error"] == {"error": "ValueError", "message": "cannot go on from 2"}
+    shown: Any = await thread.show()
+    stored: Any = await thread.run(run["run_id"])
+    assert failed["error"] == shown["error"] == {"error": "ValueError", "message": "cannot go on from 2"}
     assert failed["metadata"] == stored["metadata"] == run["metadata"]
-    assert "error" not in thread["metadata"]
+    assert "error" not in shown["metadata"]
 
 
 async def test_the_webhook_of_an_interrupted_run_has_its_values_and_no_error(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str
+    http: httpx.AsyncClient, thread: Thread
 ) -> None:
     key, hook = new_hook()
-    await sdk.runs.create(thread_id, "ask", input=INPUT, webhook=hook)
+    await thread.create_run("ask", input=INPUT, webhook=hook)
     interrupted = await first_webhook(http, key)
     assert (interrupted["status"], interrupted["values"]) == ("success", {"n": 1, "log": []})
     assert "error" not in interrupted
@@ -115,11 +113,11 @@ async def test_the_webhook_of_an_interrupted_run_has_its_values_and_no_error(
     [("interrupt", "interrupted", ["add"], "UserInterrupt"), ("rollback", "rollback", None, "UserRollback")],
 )
 async def test_the_webhook_of_a_cancelled_run_names_the_request(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, action: Any, status: str, log: Any, error: str
+    http: httpx.AsyncClient, thread: Thread, action: Any, status: str, log: Any, error: str
 ) -> None:
     key, hook = new_hook()
-    run_id, _ = await run_at_gate(sdk, http, thread_id, webhook=hook)
-    await sdk.runs.cancel(thread_id, run_id, wait=True, action=action)
+    run_id, _ = await thread.run_at_gate(webhook=hook)
+    await thread.cancel(run_id, wait=True, action=action)
     cancelled = await first_webhook(http, key)
     assert cancelled["status"] == status
     assert (cancelled["values"] and cancelled["values"]["log"]) == log
@@ -129,12 +127,12 @@ async def test_the_webhook_of_a_cancelled_run_names_the_request(
 
 @pytest.mark.parametrize(("strategy", "status"), [("interrupt", "interrupted"), ("rollback", "rollback")])
 async def test_the_webhook_of_a_replaced_run_names_the_reason(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, strategy: Any, status: str
+    http: httpx.AsyncClient, thread: Thread, strategy: Any, status: str
 ) -> None:
     key, hook = new_hook()
     later, later_hook = new_hook()
-    await run_at_gate(sdk, http, thread_id, webhook=hook)
-    second = await sdk.runs.create(thread_id, "steps", input=INPUT, multitask_strategy=strategy, webhook=later_hook)
+    await thread.run_at_gate(webhook=hook)
+    second = await thread.create_run("steps", input=INPUT, multitask_strategy=strategy, webhook=later_hook)
     first = await first_webhook(http, key)
     assert first["status"] == status
     assert first["error"]["message"] == f"superseded by run {second['run_id']} (multitask_strategy={strategy})"
@@ -183,9 +181,7 @@ async def test_a_stateless_run_is_posted_to_its_webhook(http: httpx.AsyncClient,
 
 
 @pytest.mark.api("POST /runs/wait", "200 posts the ended run without values to the webhook though its thread is gone")
-async def test_the_webhook_of_a_run_without_a_thread_has_no_values(
-    http: httpx.AsyncClient, sdk: LangGraphClient
-) -> None:
+async def test_the_webhook_of_a_run_without_a_thread_has_no_values(http: httpx.AsyncClient) -> None:
     key, hook = new_hook()
     body = {"assistant_id": "broken", "input": INPUT, "webhook": hook}
     await http.post("/runs/wait", json=body)
@@ -207,7 +203,7 @@ async def test_each_run_of_a_batch_is_posted_to_its_own_webhook(http: httpx.Asyn
 
 
 async def test_a_webhook_to_where_nobody_listens_is_given_up_and_harms_no_run(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, app_server: Any
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread: Thread, app_server: Any
 ) -> None:
     query = "SELECT count(given_up_at) FROM webhook_deliveries"
     database = app_server.app.state.services.persistence.app
@@ -215,7 +211,7 @@ async def test_a_webhook_to_where_nobody_listens_is_given_up_and_harms_no_run(
     key, hook = new_hook()
     for nowhere in ("/nowhere", f"{hook}&status=410"):
         body = {"assistant_id": "steps", "input": INPUT, "webhook": nowhere}
-        assert (await http.post(f"/threads/{thread_id}/runs/wait", json=body)).status_code == 200
+        assert (await thread.post("/runs/wait", json=body)).status_code == 200
     await first_webhook(http, key)
     assert await no_webhook(http, sdk, "nowhere")
     assert await database.read(lambda connection: connection.exec_driver_sql(query).scalar()) == before + 2
@@ -283,18 +279,18 @@ INVALID: tuple[Any, ...] = (
     "POST /threads/{thread_id}/runs/crons", "422 for a webhook that is empty, not a string, not https or not allowed"
 )
 async def test_a_webhook_that_may_not_be_is_refused_and_no_run_is_created(
-    http: httpx.AsyncClient, sdk: LangGraphClient, thread_id: str, path: str
+    http: httpx.AsyncClient, sdk: LangGraphClient, thread: Thread, path: str
 ) -> None:
     for webhook in INVALID:
         body = {"assistant_id": "steps", "input": INPUT, "webhook": webhook}
         if path.endswith("crons"):
             body["schedule"] = "0 0 1 1 *"
-        answer = await http.post(path.format(thread_id=thread_id), json=body)
+        answer = await http.post(path.format(thread_id=thread.id), json=body)
         assert answer.status_code == 422, (webhook, answer.text)
         assert isinstance(answer.json()["detail"], str)
         assert "secret" not in answer.text
-    assert await sdk.runs.list(thread_id) == []
-    assert await sdk.crons.count(thread_id=thread_id) == 0
+    assert await thread.runs() == []
+    assert await sdk.crons.count(thread_id=thread.id) == 0
 
 
 @pytest.mark.api("POST /runs/batch", "422 for a webhook that is empty, not a string, not https or not allowed")
@@ -323,10 +319,8 @@ async def test_a_cron_does_not_change_to_a_webhook_that_may_not_be(
 @pytest.mark.parametrize(
     "webhook", ["/", "/hook?k=a%20b", "https://127.0.0.1:9/x", "https://localhost/", "https://[::1]/"]
 )
-async def test_this_machine_is_reached_where_langgraph_json_says_so(
-    http: httpx.AsyncClient, thread_id: str, webhook: str
-) -> None:
+async def test_this_machine_is_reached_where_langgraph_json_says_so(thread: Thread, webhook: str) -> None:
     body = {"assistant_id": "steps", "input": INPUT, "webhook": webhook, "after_seconds": 3600}
-    answer = await http.post(f"/threads/{thread_id}/runs", json=body)
+    answer = await thread.post("/runs", json=body)
     assert answer.status_code == 200, answer.text
     assert answer.json()["kwargs"]["webhook"] == webhook
