@@ -157,7 +157,8 @@ async def test_no_webhook_is_sent_for_runs_that_never_ran_or_were_deleted(
     http: httpx.AsyncClient, sdk: LangGraphClient
 ) -> None:
     keys, hooks = zip(*(new_hook() for _ in range(4)), strict=True)
-    for action, hook in zip(("interrupt", "rollback"), hooks[:2], strict=True):
+    actions: tuple[Any, ...] = ("interrupt", "rollback")
+    for action, hook in zip(actions, hooks[:2], strict=True):
         thread_id = await new_thread(sdk)
         run = await sdk.runs.create(thread_id, "steps", input=INPUT, webhook=hook, after_seconds=3600)
         await sdk.runs.cancel(thread_id, run["run_id"], wait=True, action=action)
