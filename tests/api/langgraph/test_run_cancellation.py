@@ -25,9 +25,7 @@ async def test_a_busy_thread_refuses_or_queues_the_next_run(http: httpx.AsyncCli
     assert [run["status"] for run in await thread.runs()] == ["success", "success"]
 
 
-@pytest.mark.api(
-    "POST /threads/{thread_id}/runs/{run_id}/cancel", "200 keeps what the run has done, when it is waited for"
-)
+@pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "200 with wait, keeps the run's checkpoints")
 async def test_a_cancelled_run_keeps_what_it_has_done(http: httpx.AsyncClient, thread: Thread) -> None:
     run_id, _ = await thread.run_at_gate()
     path = f"/threads/{thread.id}/runs/{run_id}"
@@ -77,9 +75,7 @@ async def test_there_is_nothing_to_cancel_in_ended_or_unknown_runs(thread: Threa
     assert (await thread.post(f"/runs/{NOBODY}/cancel?wait=perhaps")).status_code == 422
 
 
-@pytest.mark.api(
-    "DELETE /threads/{thread_id}/runs/{run_id}", "204 deletes the run with its checkpoints, stopping it first"
-)
+@pytest.mark.api("DELETE /threads/{thread_id}/runs/{run_id}", "204 stops the run and deletes it and its checkpoints")
 async def test_a_deleted_run_takes_its_checkpoints_along(sdk: LangGraphClient, thread: Thread) -> None:
     run = await thread.create_run("steps", input={"n": 1})
     await thread.join(run["run_id"])
@@ -108,9 +104,7 @@ async def statuses(sdk: LangGraphClient, thread_id: str) -> list[str]:
     return [run["status"] for run in await sdk.runs.list(thread_id)]
 
 
-@pytest.mark.api(
-    "POST /runs/cancel", "204 cancels the runs of a thread that are named, passing over those that are not there"
-)
+@pytest.mark.api("POST /runs/cancel", "204 cancels the named runs of a thread and ignores unknown ones")
 async def test_named_runs_of_a_thread_are_cancelled(http: httpx.AsyncClient, thread: Thread) -> None:
     first, _ = await thread.run_at_gate()
     second = (await thread.create_run("steps", input={"n": 1}))["run_id"]

@@ -69,9 +69,7 @@ async def test_a_joined_stream_goes_on_from_where_the_run_is(http: httpx.AsyncCl
     assert parts == [f"event: {name}" for name in ("updates", "values", "updates", "values")]
 
 
-@pytest.mark.api(
-    "GET /threads/{thread_id}/runs/{run_id}/stream", "200 replays a resumable run from any id, ended or not"
-)
+@pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 replays a resumable run from any id")
 async def test_a_resumable_run_is_replayed_from_any_id(sdk: LangGraphClient, thread: Thread) -> None:
     stream = sdk.runs.stream(thread.id, "steps", input={"n": 1}, stream_mode=["values"], stream_resumable=True)
     parts = [(part.event, part.data, part.id) async for part in stream]
@@ -92,9 +90,7 @@ async def test_a_resumable_run_is_replayed_from_any_id(sdk: LangGraphClient, thr
     assert await joined("-1", stream_mode=["updates", "values"]) == parts[1:]
 
 
-@pytest.mark.api(
-    "GET /threads/{thread_id}/runs/{run_id}/stream", "200 has nothing of an ended run that was not resumable"
-)
+@pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 is empty for an ended run that is not resumable")
 async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient, thread: Thread) -> None:
     run = await thread.create_run("steps", input={"n": 1})
     await thread.join(run["run_id"])
@@ -103,8 +99,8 @@ async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient, t
 
 @pytest.mark.parametrize("end", ["stream", "wait"])
 @pytest.mark.parametrize(("on_disconnect", "status"), [("cancel", "interrupted"), ("continue", "success")])
-@pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 cancels the run when its client leaves, if asked to")
-@pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 cancels the run when its client leaves, if asked to")
+@pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 can cancel the run when its client leaves")
+@pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 can cancel the run when its client leaves")
 async def test_a_run_is_cancelled_when_its_client_leaves_only_if_the_request_says_so(
     http: httpx.AsyncClient, thread: Thread, end: str, on_disconnect: str, status: str
 ) -> None:
@@ -120,12 +116,8 @@ async def test_a_run_is_cancelled_when_its_client_leaves_only_if_the_request_say
     assert (await thread.run(run["run_id"]))["status"] == status
 
 
-@pytest.mark.api(
-    "GET /threads/{thread_id}/runs/{run_id}/stream", "200 cancels the run when its client leaves, if asked to"
-)
-@pytest.mark.api(
-    "GET /threads/{thread_id}/runs/{run_id}/join", "200 cancels the run when its client leaves, if asked to"
-)
+@pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 can cancel the run when its client leaves")
+@pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/join", "200 can cancel the run when its client leaves")
 @pytest.mark.parametrize("end", ["stream", "join"])
 async def test_leaving_a_joined_run_cancels_it_only_when_asked(
     http: httpx.AsyncClient, thread: Thread, end: str

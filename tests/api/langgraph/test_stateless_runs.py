@@ -131,7 +131,7 @@ async def test_a_batch_is_a_list_of_one_to_a_thousand(http: httpx.AsyncClient, b
     assert (await http.post("/runs/batch", json=bodies)).status_code == 422
 
 
-@pytest.mark.api("GET /runs/{run_id}/stream", "200 replays a resumable run from any id, ended or not")
+@pytest.mark.api("GET /runs/{run_id}/stream", "200 replays a resumable run from any id")
 @pytest.mark.parametrize("on_completion", ["keep", "delete"])
 async def test_a_resumable_stream_is_replayed_after_its_end(http: httpx.AsyncClient, on_completion: str) -> None:
     body = {**STEPS, "stream_mode": ["values", "updates"], "stream_resumable": True, "on_completion": on_completion}

@@ -82,9 +82,7 @@ async def test_an_update_is_refused_while_a_run_is_delayed(sdk: LangGraphClient,
     assert await log_of(sdk, thread.id) == ["update"]
 
 
-@pytest.mark.api(
-    "DELETE /threads/{thread_id}/runs/{run_id}", "409 the run has ended and another one is pending or running"
-)
+@pytest.mark.api("DELETE /threads/{thread_id}/runs/{run_id}", "409 the run has ended and another one is in flight")
 async def test_an_ended_run_is_not_deleted_while_another_one_is_to_go_on_from_it(
     sdk: LangGraphClient, thread: Thread
 ) -> None:

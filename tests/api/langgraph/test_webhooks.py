@@ -81,9 +81,7 @@ async def test_a_webhook_is_signed_and_carries_the_configured_headers(http: http
     assert headers["user-agent"].startswith("Toolweave/")
 
 
-@pytest.mark.api(
-    "POST /threads/{thread_id}/runs", "200 tells the webhook of a run that failed, waits for a human or was cancelled"
-)
+@pytest.mark.api("POST /threads/{thread_id}/runs", "200 posts failed, interrupted and cancelled runs to the webhook")
 async def test_the_webhook_of_a_failed_run_has_its_error_and_the_metadata_of_the_run(
     http: httpx.AsyncClient, thread: Thread
 ) -> None:
@@ -150,9 +148,7 @@ async def test_the_webhook_of_a_run_whose_client_has_left_names_the_reason(http:
     assert left["error"]["message"].startswith("client disconnected")
 
 
-@pytest.mark.api(
-    "POST /threads/{thread_id}/runs", "200 tells the webhook nothing of a run that never ran or was deleted"
-)
+@pytest.mark.api("POST /threads/{thread_id}/runs", "200 posts no run that never ran or was deleted to the webhook")
 async def test_no_webhook_is_sent_for_runs_that_never_ran_or_were_deleted(
     http: httpx.AsyncClient, sdk: LangGraphClient
 ) -> None:
@@ -263,22 +259,14 @@ INVALID: tuple[Any, ...] = (
         "/threads/{thread_id}/runs/crons",
     ],
 )
-@pytest.mark.api(
-    "POST /threads/{thread_id}/runs", "422 for a webhook that is empty, not a string, not https or not allowed"
-)
-@pytest.mark.api(
-    "POST /threads/{thread_id}/runs/wait", "422 for a webhook that is empty, not a string, not https or not allowed"
-)
-@pytest.mark.api(
-    "POST /threads/{thread_id}/runs/stream", "422 for a webhook that is empty, not a string, not https or not allowed"
-)
-@pytest.mark.api("POST /runs", "422 for a webhook that is empty, not a string, not https or not allowed")
-@pytest.mark.api("POST /runs/wait", "422 for a webhook that is empty, not a string, not https or not allowed")
-@pytest.mark.api("POST /runs/stream", "422 for a webhook that is empty, not a string, not https or not allowed")
-@pytest.mark.api("POST /runs/crons", "422 for a webhook that is empty, not a string, not https or not allowed")
-@pytest.mark.api(
-    "POST /threads/{thread_id}/runs/crons", "422 for a webhook that is empty, not a string, not https or not allowed"
-)
+@pytest.mark.api("POST /threads/{thread_id}/runs", "422 for a webhook that is invalid or not allowed")
+@pytest.mark.api("POST /threads/{thread_id}/runs/wait", "422 for a webhook that is invalid or not allowed")
+@pytest.mark.api("POST /threads/{thread_id}/runs/stream", "422 for a webhook that is invalid or not allowed")
+@pytest.mark.api("POST /runs", "422 for a webhook that is invalid or not allowed")
+@pytest.mark.api("POST /runs/wait", "422 for a webhook that is invalid or not allowed")
+@pytest.mark.api("POST /runs/stream", "422 for a webhook that is invalid or not allowed")
+@pytest.mark.api("POST /runs/crons", "422 for a webhook that is invalid or not allowed")
+@pytest.mark.api("POST /threads/{thread_id}/runs/crons", "422 for a webhook that is invalid or not allowed")
 async def test_a_webhook_that_may_not_be_is_refused_and_no_run_is_created(
     http: httpx.AsyncClient, sdk: LangGraphClient, thread: Thread, path: str
 ) -> None:
@@ -294,7 +282,7 @@ async def test_a_webhook_that_may_not_be_is_refused_and_no_run_is_created(
     assert await sdk.crons.count(thread_id=thread.id) == 0
 
 
-@pytest.mark.api("POST /runs/batch", "422 for a webhook that is empty, not a string, not https or not allowed")
+@pytest.mark.api("POST /runs/batch", "422 for a webhook that is invalid or not allowed")
 async def test_one_wrong_webhook_refuses_a_whole_batch(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
     key, hook = new_hook()
     bodies = [{"assistant_id": "steps", "input": INPUT, "webhook": url} for url in (hook, "https://10.0.0.1/")]
@@ -302,9 +290,7 @@ async def test_one_wrong_webhook_refuses_a_whole_batch(http: httpx.AsyncClient, 
     assert await no_webhook(http, sdk, key)
 
 
-@pytest.mark.api(
-    "PATCH /runs/crons/{cron_id}", "422 for a webhook that is empty, not a string, not https or not allowed"
-)
+@pytest.mark.api("PATCH /runs/crons/{cron_id}", "422 for a webhook that is invalid or not allowed")
 async def test_a_cron_does_not_change_to_a_webhook_that_may_not_be(
     http: httpx.AsyncClient, sdk: LangGraphClient
 ) -> None:

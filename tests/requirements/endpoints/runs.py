@@ -6,7 +6,7 @@ BUSY = "409 on a busy thread, when it is not to be waited for"
 BAD_BODY = "422 for a body or an assistant that is not valid"
 BAD_ID = "422 for an id that is not a UUID"
 NO_RUN = "404 for an unknown thread or run"
-LEAVES = "200 cancels the run when its client leaves, if asked to"
+LEAVES = "200 can cancel the run when its client leaves"
 
 BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "POST /threads/{thread_id}/runs": (
@@ -51,8 +51,8 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     ),
     "GET /threads/{thread_id}/runs/{run_id}": ("200 gives a run", NO_RUN, BAD_ID),
     "DELETE /threads/{thread_id}/runs/{run_id}": (
-        "204 deletes the run with its checkpoints, stopping it first",
-        "409 the run has ended and another one is pending or running",
+        "204 stops the run and deletes it and its checkpoints",
+        "409 the run has ended and another one is in flight",
         NO_RUN,
         BAD_ID,
     ),
@@ -64,8 +64,8 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     ),
     "GET /threads/{thread_id}/runs/{run_id}/stream": (
         "200 goes on from where a run is",
-        "200 replays a resumable run from any id, ended or not",
-        "200 has nothing of an ended run that was not resumable",
+        "200 replays a resumable run from any id",
+        "200 is empty for an ended run that is not resumable",
         "200 with an error event for an unknown run",
         "200 loses and repeats nothing over cut connections",
         "200 goes on without a gap after the server was killed",
@@ -74,7 +74,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         BAD_ID,
     ),
     "POST /threads/{thread_id}/runs/{run_id}/cancel": (
-        "200 keeps what the run has done, when it is waited for",
+        "200 with wait, keeps the run's checkpoints",
         "200 rolls the run back when asked to",
         "202 at once, when it is not waited for",
         "202 whatever reason the client gives",
@@ -82,7 +82,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         "422 for an action or a flag that does not exist",
     ),
     "POST /runs/cancel": (
-        "204 cancels the runs of a thread that are named, passing over those that are not there",
+        "204 cancels the named runs of a thread and ignores unknown ones",
         "204 cancels all runs of a status, of every thread",
         "204 rolls back when asked to",
         "404 when there is nothing to cancel",

@@ -36,7 +36,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         "422 for one that is not valid, for none and for too many",
     ),
     "GET /runs/{run_id}/stream": (
-        "200 replays a resumable run from any id, ended or not",
+        "200 replays a resumable run from any id",
         "404 for an unknown run, and for one that is gone and was not resumable",
         "422 for an id that is not a UUID",
     ),

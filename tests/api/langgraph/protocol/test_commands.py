@@ -45,10 +45,7 @@ async def asked(http: httpx.AsyncClient, graph: str, count: int = 1) -> tuple[st
     return thread_id, questions
 
 
-@pytest.mark.api(
-    "POST /threads/{thread_id}/commands",
-    "200 starts a run, creating the thread, and shows it with all of the protocol's modes",
-)
+@pytest.mark.api("POST /threads/{thread_id}/commands", "200 starts a run with all modes and creates its thread")
 async def test_a_run_is_started_on_a_thread_that_it_creates(http: httpx.AsyncClient) -> None:
     thread_id = str(uuid4())
     given: dict[str, Any] = {"input": {"n": 1}, "metadata": {"m": 1}, "config": {"tags": ["t"]}}
@@ -190,9 +187,7 @@ async def test_a_run_forks_from_a_checkpoint(http: httpx.AsyncClient) -> None:
     assert refused["error"] == "no_such_checkpoint"
 
 
-@pytest.mark.api(
-    "POST /threads/{thread_id}/commands", "200 answers a question, with an update, a goto, a config and metadata"
-)
+@pytest.mark.api("POST /threads/{thread_id}/commands", "200 answers an interrupt, with update, goto, config, metadata")
 async def test_an_answer_lets_the_run_go_on(http: httpx.AsyncClient) -> None:
     thread_id, (question,) = await asked(http, "ask")
     assert await send(http, thread_id, "input.respond", interrupt_id=question, namespace=[], response="yes") == {
@@ -279,9 +274,7 @@ async def test_a_question_can_be_answered_as_soon_as_it_is_heard(http: httpx.Asy
         assert (await values(http, thread_id))["log"] == ["asked: at once", "add"]
 
 
-@pytest.mark.api(
-    "POST /threads/{thread_id}/commands", "200 takes the input of a run on a thread that asks for the answer"
-)
+@pytest.mark.api("POST /threads/{thread_id}/commands", "200 takes the input for an interrupted thread as the answer")
 async def test_an_input_to_a_thread_that_asks_is_the_answer(http: httpx.AsyncClient) -> None:
     thread_id, _ = await asked(http, "ask")
     await ended(http, thread_id, await start(http, thread_id, "ask", {"said": "so"}))

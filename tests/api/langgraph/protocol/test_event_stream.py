@@ -65,10 +65,7 @@ async def test_namespaces_and_depth_limit_what_is_sent(http: httpx.AsyncClient) 
         assert {tuple(names) for _, names, _ in told(events)} == namespaces, limit
 
 
-@pytest.mark.api(
-    "POST /threads/{thread_id}/stream/events",
-    "200 replays what is kept to late listeners, from since on, and goes on live without a gap",
-)
+@pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 replays stored events from since on, then live ones")
 async def test_a_late_listener_hears_the_same_and_then_the_next_run_without_a_gap(
     http: httpx.AsyncClient, thread_id: str
 ) -> None:
@@ -96,10 +93,7 @@ async def test_since_limits_what_is_sent_if_it_is_a_number(http: httpx.AsyncClie
         assert await kept(http, thread_id, since=later) == [], later
 
 
-@pytest.mark.api(
-    "POST /threads/{thread_id}/stream/events",
-    "200 waits for a thread that does not exist yet, and ends with the thread",
-)
+@pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 waits for a missing thread, and ends with the thread")
 async def test_a_listener_may_come_before_the_thread_and_is_ended_with_it(http: httpx.AsyncClient) -> None:
     thread_id = str(uuid4())
     async with listening(http, thread_id) as heard:
@@ -179,10 +173,7 @@ async def test_a_run_of_the_protocol_can_be_joined_by_the_older_endpoints(
     assert (await http.get(f"/threads/{thread_id}/runs/{run_id}/join")).json()["log"] == ["add", "passed", "add"]
 
 
-@pytest.mark.api(
-    "POST /threads/{thread_id}/stream/events",
-    "400 refuses bodies that are no JSON, and channels that are missing or unknown",
-)
+@pytest.mark.api("POST /threads/{thread_id}/stream/events", "400 for no JSON, and for missing or unknown channels")
 @pytest.mark.parametrize(
     ("body", "detail"),
     [

@@ -19,9 +19,7 @@ def completed(graph: str) -> tuple[str, list[str], Any]:
     return ("lifecycle", [], {"event": "completed", "graph_name": graph})
 
 
-@pytest.mark.api(
-    "POST /threads/{thread_id}/stream/events", "200 tells a run's life, values and questions in the protocol's order"
-)
+@pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 sends lifecycle, values and interrupts in order")
 async def test_a_run_is_told_from_running_to_completed(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "count", {"n": 1})
     assert told(events) == [
@@ -131,10 +129,7 @@ async def test_a_breakpoint_ends_a_run_that_asks_nothing(http: httpx.AsyncClient
     assert (await http.get(f"/threads/{thread_id}")).json()["status"] == "interrupted"
 
 
-@pytest.mark.api(
-    "POST /threads/{thread_id}/stream/events",
-    "200 tells tool calls, tasks, updates, checkpoints and custom events to whoever asks for them",
-)
+@pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 sends the other channels to clients that request them")
 async def test_tool_calls_are_told_from_start_to_end(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "tooled", {"messages": [{"role": "user", "content": "go"}]}, ["tools"])
     calls = sorted((data["tool_call_id"], data["event"]) for data in on(events, "tools"))
