@@ -1,11 +1,12 @@
 """The cron clock fires what is due, once, and goes on whatever a firing does."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -23,197 +24,153 @@ START = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC)
 BOUND_S = 60.0
 
 
-class Firings:
-    """Takes the firings of crons, as starting a run would; `refuse` may raise instead."""
+class World:
+    """Crons in a data folder, the clock of their scheduler, and their firings; `refuse` may raise instead."""
 
-    def __init__(self, persistence: Persistence) -> None:
-        self._persistence = persistence
-        self._seen: asyncio.Queue[tuple[str, datetime | None]] = asyncio.Queue()
-        self.refuse: Callable[[Cron], Awaitable[None]] | None = None
+    def __init__(self, persistence: Persistence, clock: HandClock | None = None) -> None:
+        self.persistence = persistence
+        self.crons = persistence.crons
+        self.clock = clock or HandClock(START)
+        self.refuse: Callable[[Cron], None] = lambda _cron: None
+        self._firings: asyncio.Queue[tuple[str, datetime | None]] = asyncio.Queue()
 
-    async def fire(self, cron: Cron, claim: ClaimFiring) -> None:
-        if self.refuse is not None:
-            await self.refuse(cron)
-        await self._persistence.app.write(claim)
-        self._seen.put_nowait((cron.schedule, cron.next_run_at))
+    async def add(self, schedule: str, **fields: Any) -> Cron:
+        (assistant,) = await self.persistence.assistants.search()
+        cron = Cron(
+            cron_id=str(uuid4()),
+            assistant_id=assistant.assistant_id,
+            thread_id=None,
+            user_id="",
+            schedule=schedule,
+            timezone=None,
+            end_time=fields.get("end_time"),
+            payload={},
+            metadata={},
+            on_run_completed="delete",
+            enabled=fields.get("enabled", True),
+            next_run_at=next_firing(schedule, None, START, fields.get("end_time")),
+            created_at=START,
+            updated_at=START,
+        )
+        return await self.crons.create(cron)
+
+    def scheduling(self) -> AbstractAsyncContextManager[None]:
+        return run_cron_scheduler(self.crons, self._fire, self.clock)
 
     async def next(self) -> tuple[str, str]:
         """Wait for the next firing: its schedule and the time it was due."""
-        schedule, due = await asyncio.wait_for(self._seen.get(), BOUND_S)
+        schedule, due = await asyncio.wait_for(self._firings.get(), BOUND_S)
         assert due is not None
         return schedule, due.strftime("%H:%M:%S")
 
+    async def _fire(self, cron: Cron, claim: ClaimFiring) -> None:
+        self.refuse(cron)
+        await self.persistence.app.write(claim)
+        self._firings.put_nowait((cron.schedule, cron.next_run_at))
+
 
 @asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[Persistence]:
+async def open_world(folder: Path, clock: HandClock | None = None) -> AsyncIterator[World]:
     async with open_persistence(folder) as persistence:
         await persistence.assistants.sync_system({"graph": None})
-        yield persistence
+        yield World(persistence, clock)
 
 
 @pytest.fixture
-async def persistence(tmp_path: Path) -> AsyncIterator[Persistence]:
-    async with opened(tmp_path) as here:
-        yield here
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(tmp_path) as opened:
+        yield opened
 
 
-@pytest.fixture
-def hands() -> HandClock:
-    return HandClock(START)
+def at(minute: int, **fields: int) -> datetime:
+    return START.replace(minute=minute, second=0, **fields)
 
 
-@pytest.fixture
-def firings(persistence: Persistence) -> Firings:
-    return Firings(persistence)
-
-
-async def add(
-    persistence: Persistence, schedule: str, *, end_time: datetime | None = None, enabled: bool = True
-) -> Cron:
-    (assistant,) = await persistence.assistants.search()
-    cron = Cron(
-        cron_id=str(uuid4()),
-        assistant_id=assistant.assistant_id,
-        thread_id=None,
-        user_id="",
-        schedule=schedule,
-        timezone=None,
-        end_time=end_time,
-        payload={},
-        metadata={},
-        on_run_completed="delete",
-        enabled=enabled,
-        next_run_at=next_firing(schedule, None, START, end_time),
-        created_at=START,
-        updated_at=START,
-    )
-    return await persistence.crons.create(cron)
-
-
-async def test_a_cron_fires_whenever_its_time_comes(
-    persistence: Persistence, hands: HandClock, firings: Firings
-) -> None:
-    await add(persistence, "*/2 * * * *")
-    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
+async def test_a_cron_fires_each_time_it_is_due_also_when_it_is_added_later(world: World) -> None:
+    await world.add("0 13 * * *")
+    async with world.scheduling():
+        await world.add("*/2 * * * *")
         for minute in (2, 4, 6):
-            await hands.move_to(START.replace(minute=minute, second=0))
-            assert await firings.next() == ("*/2 * * * *", f"12:0{minute}:00")
+            await world.clock.move_to(at(minute))
+            assert await world.next() == ("*/2 * * * *", f"12:0{minute}:00")
 
 
-async def test_a_cron_added_meanwhile_fires_before_those_that_are_due_later(
-    persistence: Persistence, hands: HandClock, firings: Firings
-) -> None:
-    await add(persistence, "0 13 * * *")
-    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
-        await add(persistence, "1 12 * * *")
-        await hands.move_to(START.replace(minute=1, second=0))
-        assert await firings.next() == ("1 12 * * *", "12:01:00")
+async def test_a_changed_deleted_or_disabled_cron_does_not_fire_at_its_old_time(world: World) -> None:
+    changed, deleted, disabled = [await world.add("1 12 * * *") for _ in range(3)]
+    await world.add("2 12 * * *", enabled=False)
+    async with world.scheduling():
+        later = at(5)
+        await world.crons.update(changed.cron_id, lambda cron: replace(cron, schedule="5 12 * * *", next_run_at=later))
+        await world.crons.delete(deleted.cron_id)
+        await world.crons.update(disabled.cron_id, lambda cron: replace(cron, enabled=False))
+        await world.clock.move_to(later)
+        assert await world.next() == ("5 12 * * *", "12:05:00")
+        assert await world.crons.next_due() == later + timedelta(days=1)
 
 
-async def test_a_changed_deleted_or_switched_off_cron_does_not_fire_at_its_old_time(
-    persistence: Persistence, hands: HandClock, firings: Firings
-) -> None:
-    changed, deleted, off = [await add(persistence, "1 12 * * *") for _ in range(3)]
-    await add(persistence, "2 12 * * *", enabled=False)
-    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
-        later = START.replace(minute=5, second=0)
-        await persistence.crons.update(
-            changed.cron_id, lambda cron: replace(cron, schedule="5 12 * * *", next_run_at=later)
-        )
-        await persistence.crons.delete(deleted.cron_id)
-        await persistence.crons.update(off.cron_id, lambda cron: replace(cron, enabled=False))
-        await hands.move_to(later)
-        assert await firings.next() == ("5 12 * * *", "12:05:00")
-        assert await persistence.crons.next_due() == later + timedelta(days=1)
+async def test_firings_missed_while_no_server_ran_are_made_up_for_once(tmp_path: Path) -> None:
+    async with open_world(tmp_path) as before:
+        await before.add("* * * * *")
+    async with open_world(tmp_path, HandClock(START + timedelta(days=3))) as after, after.scheduling():
+        assert await after.next() == ("* * * * *", "12:01:00")
+        await after.clock.move_to(START + timedelta(days=3, minutes=1))
+        assert await after.next() == ("* * * * *", "12:01:00")
+        assert await after.crons.next_due() == START + timedelta(days=3, seconds=90)
 
 
-async def test_firings_missed_while_no_server_ran_are_made_up_for_once(tmp_path: Path, hands: HandClock) -> None:
-    async with opened(tmp_path) as before:
-        await add(before, "* * * * *")
-    await hands.move_to(START + timedelta(days=3))
-    async with opened(tmp_path) as after:
-        firings = Firings(after)
-        async with run_cron_scheduler(after.crons, firings.fire, hands):
-            assert await firings.next() == ("* * * * *", "12:01:00")
-            await hands.move_to(START + timedelta(days=3, minutes=1))
-            assert await firings.next() == ("* * * * *", "12:01:00")
-            assert await after.crons.next_due() == START + timedelta(days=3, seconds=90)
-
-
-async def test_a_cron_fires_up_to_its_end_and_then_no_more(
-    persistence: Persistence, hands: HandClock, firings: Firings
-) -> None:
-    end = START.replace(minute=2, second=0)
-    cron = await add(persistence, "* * * * *", end_time=end)
-    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
-        await hands.move_to(START.replace(minute=1, second=0))
-        await firings.next()
-        await hands.move_to(end)
-        assert await firings.next() == ("* * * * *", "12:02:00")
-    assert (await persistence.crons.get(cron.cron_id)).next_run_at is None
+async def test_a_cron_fires_up_to_its_end_and_then_no_more(world: World) -> None:
+    cron = await world.add("* * * * *", end_time=at(2))
+    async with world.scheduling():
+        for minute in (1, 2):
+            await world.clock.move_to(at(minute))
+            assert await world.next() == ("* * * * *", f"12:0{minute}:00")
+    assert (await world.crons.get(cron.cron_id)).next_run_at is None
 
 
 @pytest.mark.parametrize("error", [NotFound("the thread is gone"), RuntimeError("a bug")])
-async def test_a_firing_that_fails_is_skipped_and_the_crons_go_on(
-    persistence: Persistence, hands: HandClock, firings: Firings, error: Exception
-) -> None:
-    async def refuse(cron: Cron) -> None:
-        if cron.schedule == "* * * * *" and hands.now() < START + timedelta(minutes=1):
+async def test_a_firing_that_fails_is_skipped_and_the_crons_go_on(world: World, error: Exception) -> None:
+    def refuse(cron: Cron) -> None:
+        if cron.schedule == "* * * * *" and world.clock.now() < START + timedelta(minutes=1):
             raise error
 
-    firings.refuse = refuse
-    await add(persistence, "* * * * *")
-    await add(persistence, "1 * * * *")
-    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
-        await hands.move_to(START.replace(minute=1, second=0))
-        assert await firings.next() == ("1 * * * *", "12:01:00")
-        await hands.move_to(START.replace(minute=2, second=0))
-        assert await firings.next() == ("* * * * *", "12:02:00")
+    world.refuse = refuse
+    await world.add("* * * * *")
+    await world.add("1 * * * *")
+    async with world.scheduling():
+        await world.clock.move_to(at(1))
+        assert await world.next() == ("1 * * * *", "12:01:00")
+        await world.clock.move_to(at(2))
+        assert await world.next() == ("* * * * *", "12:02:00")
 
 
-async def test_a_firing_that_cannot_be_stored_is_tried_again(
-    persistence: Persistence, hands: HandClock, firings: Firings
-) -> None:
+async def test_a_firing_that_cannot_be_stored_is_tried_again(world: World) -> None:
     full = asyncio.Event()
 
-    async def refuse(_cron: Cron) -> None:
+    def refuse(_cron: Cron) -> None:
         if not full.is_set():
             full.set()
             raise PersistenceError("the disk is full")
 
-    firings.refuse = refuse
-    await add(persistence, "1 12 * * *")
-    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
-        due = START.replace(minute=1, second=0)
-        await hands.move_to(due)
+    world.refuse = refuse
+    await world.add("1 12 * * *")
+    async with world.scheduling():
+        await world.clock.move_to(at(1))
         await asyncio.wait_for(full.wait(), BOUND_S)
-        await hands.move_to(due + RETRY_DELAY)
-        assert await firings.next() == ("1 12 * * *", "12:01:00")
+        await world.clock.move_to(at(1) + RETRY_DELAY)
+        assert await world.next() == ("1 12 * * *", "12:01:00")
 
 
-async def test_all_of_many_crons_that_are_due_at_once_fire(
-    persistence: Persistence, hands: HandClock, firings: Firings
-) -> None:
+async def test_all_of_many_crons_that_are_due_at_once_fire(world: World) -> None:
     for _ in range(130):
-        await add(persistence, "1 12 * * *")
-    async with run_cron_scheduler(persistence.crons, firings.fire, hands):
-        await hands.move_to(START.replace(minute=1, second=0))
-        assert {await firings.next() for _ in range(130)} == {("1 12 * * *", "12:01:00")}
-    assert await persistence.crons.next_due() == START.replace(day=22, minute=1, second=0)
+        await world.add("1 12 * * *")
+    async with world.scheduling():
+        await world.clock.move_to(at(1))
+        assert {await world.next() for _ in range(130)} == {("1 12 * * *", "12:01:00")}
+    assert await world.crons.next_due() == at(1, day=22)
 
 
 NOON = datetime(2026, 11, 21, 12, 0, 30, 250, tzinfo=UTC)
 BERLIN = "Europe/Berlin"
-
-
-def moments_of(schedule: str, zone: str | None, after: datetime, times: int) -> list[str]:
-    found = []
-    for _ in range(times):
-        moment = next_firing(schedule, zone, after)
-        assert moment is not None
-        after = moment
-        found.append(moment.strftime("%d %H:%M:%S"))
-    return found
 
 
 @pytest.mark.parametrize(
@@ -241,30 +198,33 @@ def test_a_schedule_is_read_in_its_time_zone() -> None:
     assert moment == datetime(2026, 11, 21, 14, 0, tzinfo=UTC)
 
 
-def test_what_falls_into_the_hour_that_spring_takes_fires_right_after_it() -> None:
-    eve = datetime(2027, 3, 27, 12, 0, tzinfo=UTC)
-    assert moments_of("30 2 * * *", BERLIN, eve, 2) == ["28 01:00:00", "29 00:30:00"]
+SPRING_EVE = datetime(2027, 3, 27, 12, 0, tzinfo=UTC)
+AUTUMN_EVE = datetime(2027, 10, 30, 12, 0, tzinfo=UTC)
+BEFORE_AUTUMN = datetime(2027, 10, 30, 23, 45, tzinfo=UTC)
+HALF_HOURS = ["31 00:00:00", "31 00:30:00", "31 01:00:00", "31 01:30:00", "31 02:00:00"]
 
 
-def test_a_daily_schedule_fires_once_in_the_hour_that_autumn_repeats() -> None:
-    eve = datetime(2027, 10, 30, 12, 0, tzinfo=UTC)
-    assert moments_of("30 2 * * *", BERLIN, eve, 2) == ["31 00:30:00", "01 01:30:00"]
-    assert moments_of("@daily", "America/Havana", datetime(2027, 11, 6, 12, 0, tzinfo=UTC), 2) == [
-        "07 04:00:00",
-        "08 05:00:00",
-    ]
-
-
-def test_a_schedule_for_every_hour_goes_on_through_the_hour_that_autumn_repeats() -> None:
-    before = datetime(2027, 10, 30, 23, 45, tzinfo=UTC)
-    assert moments_of("*/30 * * * *", BERLIN, before, 5) == [
-        "31 00:00:00",
-        "31 00:30:00",
-        "31 01:00:00",
-        "31 01:30:00",
-        "31 02:00:00",
-    ]
-    assert moments_of("@hourly", BERLIN, before, 3) == ["31 00:00:00", "31 01:00:00", "31 02:00:00"]
+@pytest.mark.parametrize(
+    ("schedule", "zone", "after", "following"),
+    [
+        ("30 2 * * *", BERLIN, SPRING_EVE, ["28 01:00:00", "29 00:30:00"]),
+        ("30 2 * * *", BERLIN, AUTUMN_EVE, ["31 00:30:00", "01 01:30:00"]),
+        ("@daily", "America/Havana", datetime(2027, 11, 6, 12, 0, tzinfo=UTC), ["07 04:00:00", "08 05:00:00"]),
+        ("*/30 * * * *", BERLIN, BEFORE_AUTUMN, HALF_HOURS),
+        ("@hourly", BERLIN, BEFORE_AUTUMN, HALF_HOURS[::2]),
+    ],
+    ids=["in-the-skipped-hour", "in-the-repeated-hour", "at-a-repeated-midnight", "half-hourly", "hourly"],
+)
+def test_a_daily_schedule_fires_once_a_day_and_an_hourly_one_each_hour_when_clocks_change(
+    schedule: str, zone: str, after: datetime, following: list[str]
+) -> None:
+    found = []
+    for _ in following:
+        moment = next_firing(schedule, zone, after)
+        assert moment is not None
+        after = moment
+        found.append(moment.strftime("%d %H:%M:%S"))
+    assert found == following
 
 
 def test_nothing_fires_after_the_end() -> None:
@@ -274,18 +234,18 @@ def test_nothing_fires_after_the_end() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["0 0 30 2 *", "0 0 1 1 * 0 1999"])
-def test_a_day_that_never_comes_fires_never(schedule: str) -> None:
+def test_a_schedule_of_a_day_that_does_not_exist_never_fires(schedule: str) -> None:
     assert next_firing(schedule, None, NOON) is None
 
 
-NO_SCHEDULES = (
+INVALID_SCHEDULES = (
     *("", "not a cron", "61 * * * *", "* * * *", "* * * * * * * *", "@reboot", "*/0 * * * *", "* * * * *\n"),
     *("H H * * *", "R R * * *", "1,r * * * *", "\ud800 * * * *", "٣ * * * *", "a" * 10_000, "1," * 5_000 + "1 * * * *"),
 )
 
 
-@pytest.mark.parametrize("schedule", NO_SCHEDULES)
-def test_what_is_no_schedule_is_refused(schedule: str) -> None:
+@pytest.mark.parametrize("schedule", INVALID_SCHEDULES)
+def test_an_invalid_schedule_is_refused(schedule: str) -> None:
     with pytest.raises(InvalidRequest, match="Invalid cron schedule"):
         next_firing(schedule, None, NOON)
 
@@ -293,7 +253,7 @@ def test_what_is_no_schedule_is_refused(schedule: str) -> None:
 @pytest.mark.parametrize(
     "zone", ["Mars/X", "", "../etc/passwd", "/etc/localtime", "Europe", "utc\0", "\ud800", "x" * 500]
 )
-def test_what_is_no_time_zone_is_refused(zone: str) -> None:
+def test_an_unknown_time_zone_is_refused(zone: str) -> None:
     with pytest.raises(InvalidRequest, match="Invalid timezone"):
         next_firing("* * * * *", zone, NOON)
 

@@ -2,13 +2,11 @@
 
 import asyncio
 import base64
-import hashlib
-import hmac
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,8 +19,8 @@ from tests.fixtures.hand_clock import NOON, HandClock
 from tests.runtime.persistence.records import SUCCESS, new_run
 from toolweave.errors import Conflict, OutboundFailed, OutboundRefused
 from toolweave.runtime.codec import loads, utc_now
-from toolweave.runtime.models import Outcome, Run, cancellation_error
-from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
+from toolweave.runtime.models import Run
+from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.webhooks import (
     FAILED_RETENTION,
     WebhookDelivery,
@@ -47,18 +45,18 @@ Answer = Callable[[str, dict[str, str], bytes], Awaitable[int]]
 
 
 class Receiver:
-    """Stands for the other servers: hears webhooks and answers as it is told."""
+    """Stands for the other servers: records the requests and returns a status."""
 
     def __init__(self, answer: Answer | int = 200) -> None:
         self.answer = answer
-        self.heard: asyncio.Queue[tuple[str, dict[str, str], bytes]] = asyncio.Queue()
+        self.requests: asyncio.Queue[tuple[str, dict[str, str], bytes]] = asyncio.Queue()
 
     async def send(self, url: str, headers: dict[str, str], body: bytes) -> int:
-        self.heard.put_nowait((url, headers, body))
+        self.requests.put_nowait((url, headers, body))
         return self.answer if isinstance(self.answer, int) else await self.answer(url, headers, body)
 
     async def next(self) -> tuple[str, dict[str, str], Any]:
-        url, headers, body = await asyncio.wait_for(self.heard.get(), BOUND_S)
+        url, headers, body = await asyncio.wait_for(self.requests.get(), BOUND_S)
         return url, headers, loads(body)
 
 
@@ -91,9 +89,8 @@ class Post:
 
 
 @pytest.fixture
-async def post(tmp_path: Path) -> AsyncIterator[Post]:
-    async with open_persistence(tmp_path) as persistence:
-        yield Post(persistence)
+def post(persistence: Persistence) -> Post:
+    return Post(persistence)
 
 
 def gone(row: Any) -> bool:
@@ -113,33 +110,17 @@ async def due_again(post: Post) -> Any:
     return due
 
 
-async def test_a_webhook_is_sent_as_soon_as_it_is_written_and_then_forgotten(post: Post) -> None:
+async def test_a_webhook_is_sent_as_soon_as_it_is_stored_signed_with_each_key_and_then_deleted(post: Post) -> None:
     receiver = Receiver(204)
-    async with post.delivering(receiver):
+    async with post.delivering(receiver, keys=(b"k" * 24, b"l" * 24)):
         await post.put("one")
         url, headers, body = await receiver.next()
         await post.settled("one", gone)
     assert url == URL
     assert body == {"name": "one", "webhook_sent_at": "2026-11-21T12:00:00.000000+00:00"}
+    first, second = headers.pop("webhook-signature").split(" ")
     assert headers == {"webhook-id": "one", "webhook-timestamp": str(int(NOON.timestamp()))}
-
-
-async def test_what_an_earlier_process_left_is_sent_first(post: Post) -> None:
-    await post.put("one")
-    receiver = Receiver()
-    async with post.delivering(receiver):
-        assert (await receiver.next())[2]["name"] == "one"
-        await post.settled("one", gone)
-
-
-async def test_webhooks_are_signed_over_what_is_sent(post: Post) -> None:
-    receiver = Receiver()
-    async with post.delivering(receiver, keys=(b"k" * 24, b"l" * 24)):
-        await post.put("one")
-        _, headers, _ = await receiver.next()
-    first, second = headers["webhook-signature"].split(" ")
-    assert first.startswith("v1,")
-    assert second.startswith("v1,")
+    assert (first[:3], second[:3]) == ("v1,", "v1,")
     assert first != second
 
 
@@ -203,33 +184,18 @@ async def test_what_the_policy_refuses_is_given_up_and_what_failed_is_tried_agai
     assert (failed.last_error, failed.given_up_at) == ("nobody is there", None)
 
 
-async def test_a_receiver_that_hangs_keeps_only_its_own_waiting(post: Post) -> None:
-    async def answer(url: str, _headers: dict[str, str], _body: bytes) -> int:
-        if "slow" in url:
-            await asyncio.Event().wait()
-        return 200
-
-    receiver = Receiver(answer)
-    async with post.delivering(receiver):
-        for number in range(40):
-            await post.put(f"slow-{number}", "https://slow.example/hook")
-        await post.put("quick")
-        heard = []
-        while "quick" not in heard:
-            heard.append((await receiver.next())[2]["name"])
-        await post.settled("quick", gone)
-        assert len(heard) == MAX_CONCURRENT_PER_HOST + 1
-
-
-async def test_a_quick_receiver_is_sent_to_however_many_wait_for_a_slow_one(post: Post) -> None:
+async def test_a_receiver_that_hangs_delays_only_its_own_deliveries(post: Post) -> None:
     moment = post.clock.now()
+    hanging = 0
 
     def fill(connection: Connection) -> None:
         for number in range(1001):
             insert_delivery(connection, WebhookDelivery(f"slow-{number}", "run", URL, b"{}"), moment)
 
     async def answer(url: str, _headers: dict[str, str], _body: bytes) -> int:
+        nonlocal hanging
         if url == URL:
+            hanging += 1
             await asyncio.Event().wait()
         return 200
 
@@ -240,6 +206,7 @@ async def test_a_quick_receiver_is_sent_to_however_many_wait_for_a_slow_one(post
     async with post.delivering(Receiver(answer)):
         for number in range(3):
             await post.settled(f"quick-{number}", gone)
+    assert hanging == MAX_CONCURRENT_PER_HOST
 
 
 async def test_waiting_ones_follow_as_soon_as_there_is_room(post: Post) -> None:
@@ -277,7 +244,7 @@ async def test_one_that_takes_the_process_down_each_time_is_given_up(post: Post)
     async with post.delivering(receiver):
         row = await post.settled("one", given_up)
     assert row.last_error == "the server stopped during each of its attempts"
-    assert receiver.heard.empty()
+    assert receiver.requests.empty()
 
 
 async def test_a_sender_that_breaks_stops_nobody_and_is_asked_again(
@@ -327,12 +294,6 @@ def test_pauses_are_spread() -> None:
     assert all(timedelta(seconds=64) <= pause <= timedelta(seconds=96) for pause in pauses)
 
 
-@pytest.fixture
-async def persistence(tmp_path: Path) -> AsyncIterator[Persistence]:
-    async with open_persistence(tmp_path) as opened:
-        yield opened
-
-
 async def running(persistence: Persistence, **fields: Any) -> Run:
     kwargs = {"input": {"n": 1}, "webhook": URL, "temporary": fields.get("temporary", False)}
     new = new_run(str(uuid4()), kwargs=kwargs, **fields)
@@ -344,16 +305,6 @@ async def running(persistence: Persistence, **fields: Any) -> Run:
 
 async def waiting(persistence: Persistence) -> WebhookDelivery | None:
     return await persistence.webhooks.start_next(utc_now() + timedelta(seconds=1))
-
-
-async def test_the_end_of_a_run_and_its_webhook_are_one_write(persistence: Persistence) -> None:
-    run = await running(persistence)
-    await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, webhook_write(run, SUCCESS))
-    delivery = await waiting(persistence)
-    assert delivery is not None
-    assert (delivery.url, delivery.run_id) == (URL, run.run_id)
-    told = loads(delivery.body)
-    assert (told["status"], told["values"]) == ("success", {"n": 1})
 
 
 async def test_an_end_that_cannot_be_written_tells_nobody(persistence: Persistence) -> None:
@@ -383,21 +334,6 @@ async def test_an_attempt_that_was_taken_over_tells_nobody(persistence: Persiste
     assert await waiting(persistence) is not None
 
 
-async def test_a_webhook_outlives_the_thread_that_goes_with_its_run(persistence: Persistence) -> None:
-    run = await running(persistence, temporary=True)
-    await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, webhook_write(run, SUCCESS))
-    assert await persistence.runs.find(run.run_id) is None
-    assert await waiting(persistence) is not None
-
-
-STARTED = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-ENDED = STARTED + timedelta(milliseconds=12)
-KEYS = (
-    *("run_id", "thread_id", "assistant_id", "metadata", "status", "kwargs", "multitask_strategy", "created_at"),
-    *("updated_at", "langsmith_session_name", "run_started_at", "run_ended_at", "values"),
-)
-
-
 def run(**kwargs: Any) -> Run:
     return Run(
         run_id="r",
@@ -408,52 +344,22 @@ def run(**kwargs: Any) -> Run:
         metadata={"m": 1},
         kwargs={"webhook": "https://a.example/", "temporary": False, **kwargs},
         multitask_strategy="enqueue",
-        created_at=STARTED - timedelta(seconds=1),
-        updated_at=STARTED,
+        created_at=NOON,
+        updated_at=NOON,
         not_before=None,
         attempt=1,
         cancel=None,
     )
 
 
-def said(outcome: Outcome, **kwargs: Any) -> Any:
-    return loads(webhook_payload(run(**kwargs), outcome, ENDED))
-
-
-def test_a_run_that_succeeded_is_told_with_its_values_and_times() -> None:
-    told = said(Outcome("success", "idle", b'{"n":1}'))
-    assert tuple(told) == KEYS
-    assert (told["status"], told["values"]) == ("success", {"n": 1})
-    assert told["run_started_at"] == "2026-11-21T12:00:00.000000+00:00"
-    assert told["run_ended_at"] == told["updated_at"] == "2026-11-21T12:00:00.012000+00:00"
-    assert told["created_at"] == "2026-11-21T11:59:59.000000+00:00"
-
-
-def test_a_run_that_failed_is_told_with_its_error() -> None:
-    told = said(Outcome("error", "error", b'{"n":1}', error={"error": "ValueError", "message": "x"}))
-    assert (told["status"], told["error"]) == ("error", {"error": "ValueError", "message": "x"})
-
-
-def test_a_run_without_a_thread_of_its_own_has_no_values() -> None:
-    assert said(Outcome("success", "idle", b'{"n":1}'), temporary=True)["values"] is None
-    assert said(Outcome("error", "error"))["values"] is None
-
-
-def test_cancelled_runs_say_how_and_why() -> None:
-    told = said(Outcome("interrupted", "interrupted", b'{"n":1}', error=cancellation_error("interrupt", None)))
-    assert (told["status"], told["values"]) == ("interrupted", {"n": 1})
-    assert told["error"] == {"error": "UserInterrupt", "message": "The run was cancelled."}
-    error = cancellation_error("rollback", "Superseded.")
-    told = said(Outcome("interrupted", "idle", b'{"n":1}', rolled_back=True, error=error))
-    assert (told["status"], told["values"]) == ("rollback", None)
-    assert told["error"] == {"error": "UserRollback", "message": "Superseded."}
-
-
 def test_input_that_is_hard_to_write_as_json_does_not_keep_a_run_from_ending() -> None:
     hostile = {"half": "\ud800", "huge": 2**70, "nan": float("nan"), "text": 'quote " and } brace'}
-    told = loads(add_sent_time(webhook_payload(run(input=hostile), Outcome("success", "idle", b"null"), ENDED), ENDED))
-    assert told["kwargs"]["input"]["text"] == 'quote " and } brace'
-    assert told["webhook_sent_at"] == "2026-11-21T12:00:00.012000+00:00"
+    payload = webhook_payload(run(input=hostile), SUCCESS, NOON + timedelta(milliseconds=12))
+    body = loads(add_sent_time(payload, NOON + timedelta(seconds=1)))
+    assert body["kwargs"]["input"]["text"] == 'quote " and } brace'
+    assert body["run_started_at"] == "2026-11-21T12:00:00.000000+00:00"
+    assert body["run_ended_at"] == body["updated_at"] == "2026-11-21T12:00:00.012000+00:00"
+    assert body["webhook_sent_at"] == "2026-11-21T12:00:01.000000+00:00"
 
 
 @pytest.mark.parametrize("url", [None, "", 3])
@@ -470,15 +376,7 @@ def test_the_signature_is_the_one_of_the_standard() -> None:
         "webhook-timestamp": "1614265330",
         "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
     }
-
-
-def test_a_receiver_can_check_the_signature_by_hand() -> None:
-    key, body = b"0123456789abcdef01234567", b'{"a":1}'
-    headers = webhook_headers([key], "whd_1", 1700000000, body)
-    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
-    expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
-    assert headers["webhook-signature"] == f"v1,{expected}"
-    assert "webhook-signature" not in webhook_headers([], "whd_1", 1700000000, body)
+    assert "webhook-signature" not in webhook_headers([], "msg", 1614265330, b"{}")
 
 
 def test_the_check_in_the_documentation_knows_ours_from_others() -> None:

@@ -60,14 +60,6 @@ async def test_a_cron_comes_back_as_it_was_given(persistence: Persistence, made:
         assert await persistence.crons.get(cron.cron_id) == cron
 
 
-async def test_a_cron_needs_its_assistant_and_its_thread(persistence: Persistence, made: Callable[..., Cron]) -> None:
-    with pytest.raises(NotFound, match="Assistant 'nobody' not found"):
-        await persistence.crons.create(made(assistant_id="nobody"))
-    with pytest.raises(NotFound, match="Thread with ID 'nowhere' not found"):
-        await persistence.crons.create(made(thread_id="nowhere"))
-    assert await persistence.crons.count() == 0
-
-
 async def test_crons_go_with_their_assistant_and_their_thread(
     persistence: Persistence, made: Callable[..., Cron]
 ) -> None:
@@ -79,34 +71,6 @@ async def test_crons_go_with_their_assistant_and_their_thread(
     await persistence.assistants.delete(own.assistant_id)
     with pytest.raises(NotFound):
         await persistence.crons.get(own.cron_id)
-
-
-async def test_search_filters_sorts_and_pages(persistence: Persistence, made: Callable[..., Cron]) -> None:
-    await persistence.threads.create("a")
-    later = MOMENT + timedelta(minutes=1)
-    first = await persistence.crons.create(made(metadata={"team": {"name": "x"}}, next_run_at=later))
-    second = await persistence.crons.create(made(thread_id="a", enabled=False, created_at=later))
-
-    async def found(**query: Any) -> list[str]:
-        return [cron.cron_id for cron in await persistence.crons.search(**query)]
-
-    assert await found() == [second.cron_id, first.cron_id]
-    assert await found(limit=1, offset=1) == [first.cron_id]
-    assert await found(sort_by="next_run_date", sort_order="desc") == [first.cron_id, second.cron_id]
-    assert await found(metadata={"team": {"name": "x"}}) == [first.cron_id]
-    assert await found(thread_id="a") == await found(enabled=False) == [second.cron_id]
-    assert await found(assistant_id=str(uuid4())) == []
-    assert await persistence.crons.count(enabled=True, assistant_id=first.assistant_id) == 1
-
-
-async def test_only_what_is_switched_on_falls_due(persistence: Persistence, made: Callable[..., Cron]) -> None:
-    await persistence.crons.create(made(enabled=False))
-    await persistence.crons.create(made(next_run_at=None))
-    assert await persistence.crons.next_due() is None
-    late = await persistence.crons.create(made(next_run_at=FOLLOWING))
-    assert await persistence.crons.next_due() == FOLLOWING
-    assert await persistence.crons.list_due(MOMENT) == []
-    assert await persistence.crons.list_due(FOLLOWING) == [late]
 
 
 async def next_of(persistence: Persistence, cron: Cron) -> datetime | None:

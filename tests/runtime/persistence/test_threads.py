@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
-from toolweave.errors import Conflict, NotFound
-from toolweave.runtime.models import Thread, ThreadTtl
+from toolweave.errors import NotFound
+from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.search import contains
 from toolweave.runtime.persistence.threads import ThreadRepository
@@ -20,42 +20,12 @@ def threads(persistence: Persistence) -> ThreadRepository:
     return persistence.threads
 
 
-async def test_a_new_thread_is_idle_and_has_neither_values_nor_interrupts(threads: ThreadRepository) -> None:
-    created = await threads.create("t", {"user": "u"}, created_at=MOMENT)
-
-    assert created == Thread("t", MOMENT, MOMENT, MOMENT, {"user": "u"}, "idle", {}, None, None, None)
-    assert await threads.get("t") == created
-
-
-async def test_a_second_thread_of_the_same_id_is_refused(threads: ThreadRepository) -> None:
-    await threads.create("t")
-
-    with pytest.raises(Conflict, match=r"^Thread with ID t already exists$"):
-        await threads.create("t")
-
-
-async def test_do_nothing_gives_the_thread_that_exists_unchanged(threads: ThreadRepository) -> None:
-    first = await threads.create("t", {"user": "u"})
-
-    assert await threads.create("t", {"z": 1}, if_exists="do_nothing") == first
-
-
 async def test_an_unknown_thread_is_named_in_the_error(threads: ThreadRepository) -> None:
     for call in (threads.get("nobody"), threads.delete("nobody"), threads.set_state("nobody", b"{}", "idle", {})):
         with pytest.raises(NotFound, match=r"^Thread with ID nobody not found$"):
             await call
     with pytest.raises(NotFound, match=r"^Not Found$"):
         await threads.patch("nobody", {})
-
-
-async def test_patching_merges_metadata_at_the_top_level_only(threads: ThreadRepository) -> None:
-    created = await threads.create("t", {"user": "u1", "n": {"a": 1}})
-
-    patched = await threads.patch("t", {"user": "u2", "n": {"b": 2}})
-
-    assert patched.metadata == {"user": "u2", "n": {"b": 2}}
-    assert patched.updated_at > created.updated_at
-    assert patched.state_updated_at == created.state_updated_at
 
 
 @pytest.mark.requirement("T-14")
@@ -165,14 +135,6 @@ async def test_search_gives_the_last_updated_thread_first(persistence: Persisten
     assert (await persistence.threads.search(limit=1))[0].thread_id == "t0"
 
 
-async def test_count_counts_what_search_finds(persistence: Persistence) -> None:
-    await populate(persistence)
-
-    assert await persistence.threads.count() == 5
-    assert await persistence.threads.count(status="idle", metadata={"nested": {"even": True}}) == 2
-    assert await persistence.threads.count(values={"n": 1}) == 1
-
-
 async def test_pages_of_threads_made_at_the_same_moment_repeat_nothing(threads: ThreadRepository) -> None:
     names = {str(uuid4()) for _ in range(30)}
     for name in names:
@@ -193,11 +155,3 @@ async def test_every_new_thread_has_the_servers_time_to_live_unless_it_asks_for_
     assert made.expires_at == made.created_at + timedelta(minutes=5)
     assert by_run.expires_at == MOMENT + timedelta(minutes=5)
     assert (asked.ttl, asked.expires_at) == (ThreadTtl(0.5), asked.created_at + timedelta(seconds=30))
-
-
-async def test_a_new_time_to_live_counts_from_now(persistence: Persistence) -> None:
-    made = await persistence.threads.create("t", created_at=MOMENT, ttl=ThreadTtl(1))
-    changed = await persistence.threads.patch("t", {}, ThreadTtl(2, "keep_latest"))
-    assert made.expires_at == MOMENT + timedelta(minutes=1)
-    assert changed.ttl == ThreadTtl(2, "keep_latest")
-    assert changed.expires_at == changed.updated_at + timedelta(minutes=2)

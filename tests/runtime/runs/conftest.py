@@ -1,5 +1,6 @@
 """Open a real runtime, SQLite files included, around graphs that tests steer."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,10 +17,12 @@ from toolweave.runtime.codec import loads
 from toolweave.runtime.events.log import EventLog, ThreadLog
 from toolweave.runtime.events.run_publisher import Publishers
 from toolweave.runtime.graphs import GraphRegistry
-from toolweave.runtime.models import NewRun, StreamEvent
+from toolweave.runtime.models import NewRun, Run, StreamEvent
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import EngineRuntime
+
+BOUND_S = 60.0
 
 
 def telling(percent: Any, message: Any = "", **more: Any) -> dict[str, Any]:
@@ -59,6 +62,12 @@ class Bench:
         """Start a run, wait for its end and give the waiters' JSON."""
         started = await self.engine.start_run(new)
         return loads(await self.engine.wait_for_run(started.run))
+
+    async def run_at_gate(self, gate: str = "gated", **fields: Any) -> Run:
+        """Start a run of a `gated` graph and wait until its node is at the gate."""
+        started = await self.engine.start_run(self.run(gate, **fields))
+        await asyncio.wait_for(self.gates[gate].reached.wait(), BOUND_S)
+        return started.run
 
     async def events(self, new: NewRun) -> list[StreamEvent]:
         """Start a run and give all its events."""

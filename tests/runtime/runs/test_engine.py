@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from sqlalchemy import text
 
 from tests.runtime.runs.conftest import Bench
-from toolweave.errors import Conflict, NotFound, PersistenceError
+from toolweave.errors import NotFound, PersistenceError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.models import Run
 
@@ -29,16 +29,6 @@ async def stored(bench: Bench, run: Run) -> Run:
     return await bench.persistence.runs.get(run.thread_id, run.run_id)
 
 
-async def test_a_run_ends_with_its_threads_values_and_both_rows_final(shared_bench: Bench) -> None:
-    bench = shared_bench
-    started = await bench.engine.start_run(bench.run("counter"))
-    body = await bounded(bench.engine.wait_for_run(started.run))
-    assert body == b'{"n":4,"log":["first","second"]}'
-    thread = await bench.persistence.threads.get(started.run.thread_id)
-    assert ((await stored(bench, started.run)).status, thread.status) == ("success", "idle")
-    assert thread.values == {"n": 4, "log": ["first", "second"]}
-
-
 async def test_waiting_for_a_run_that_has_ended_gives_the_same_answer(shared_bench: Bench) -> None:
     for graph_id in ("counter", "failing", "asking"):
         started = await shared_bench.engine.start_run(shared_bench.run(graph_id))
@@ -47,54 +37,19 @@ async def test_waiting_for_a_run_that_has_ended_gives_the_same_answer(shared_ben
             assert loads(await shared_bench.engine.wait_for_run(read_before_or_after)) == loads(live)
 
 
-async def test_a_failing_graph_gives_its_error_and_keeps_the_state_before_it(shared_bench: Bench) -> None:
-    new = shared_bench.run("failing", input={"n": 1, "text": "kaboom"})
-    assert await bounded(shared_bench.result(new)) == {"__error__": {"error": "ValueError", "message": "kaboom"}}
-    thread = await shared_bench.persistence.threads.get(new.thread_id)
-    assert (thread.status, thread.error) == ("error", {"error": "ValueError", "message": "kaboom"})
-    assert thread.values == {"n": 2, "log": ["first"], "text": "kaboom"}
-
-
-async def test_an_interrupted_run_is_a_success_on_an_interrupted_thread_and_resumes(shared_bench: Bench) -> None:
-    new = shared_bench.run("asking", input={"text": "ok?"})
-    answer = await bounded(shared_bench.result(new))
-    assert [interrupt["value"] for interrupt in answer["__interrupt__"]] == [{"question": "ok?"}]
-    thread = await shared_bench.persistence.threads.get(new.thread_id)
-    assert thread.status == "interrupted"
-    assert [interrupts[0]["value"] for interrupts in (thread.interrupts or {}).values()] == [{"question": "ok?"}]
-    resumed = shared_bench.run("asking", new.thread_id, input=None, command={"resume": "yes"})
-    assert (await bounded(shared_bench.result(resumed)))["answer"] == "yes"
-    thread = await shared_bench.persistence.threads.get(new.thread_id)
-    assert (thread.status, thread.interrupts) == ("idle", {})
-
-
-async def test_a_breakpoint_leaves_the_thread_interrupted_without_a_question(shared_bench: Bench) -> None:
-    new = shared_bench.run("counter", interrupt_before=["second"])
-    assert await bounded(shared_bench.result(new)) == {"n": 2, "log": ["first"]}
-    assert (await shared_bench.persistence.threads.get(new.thread_id)).status == "interrupted"
-    on = shared_bench.run("counter", new.thread_id, input=None)
-    assert (await bounded(shared_bench.result(on)))["n"] == 4
-
-
-async def test_no_input_on_a_fresh_thread_is_the_runs_error(shared_bench: Bench) -> None:
-    answer = await bounded(shared_bench.result(shared_bench.run("counter", input=None)))
-    assert answer["__error__"]["error"] == "EmptyInputError"
-
-
 async def test_uncompiled_graphs_and_factories_are_served(shared_bench: Bench) -> None:
     for graph_id in ("uncompiled", "factory"):
         assert (await bounded(shared_bench.result(shared_bench.run(graph_id))))["n"] == 4
 
 
-async def test_an_unknown_graph_is_the_runs_error(shared_bench: Bench) -> None:
-    answer = await bounded(shared_bench.result(shared_bench.run("gone")))
-    assert answer["__error__"]["error"] == "NotFound"
-
-
-async def test_the_context_reaches_the_node(shared_bench: Bench) -> None:
-    turn = {"messages": [{"role": "user", "content": "x"}]}
-    answer = await bounded(shared_bench.result(shared_bench.run("echo", input=turn, context={"prefix": "A:"})))
-    assert answer["messages"][-1]["content"] == "A: x"
+@pytest.mark.parametrize(
+    ("graph_id", "fields", "error"), [("counter", {"input": None}, "EmptyInputError"), ("gone", {}, "NotFound")]
+)
+async def test_a_run_that_cannot_start_ends_with_an_error(
+    shared_bench: Bench, graph_id: str, fields: dict[str, Any], error: str
+) -> None:
+    body = await bounded(shared_bench.result(shared_bench.run(graph_id, **fields)))
+    assert body["__error__"]["error"] == error
 
 
 async def test_a_temporary_thread_is_gone_with_its_checkpoints(shared_bench: Bench) -> None:
@@ -122,36 +77,10 @@ async def test_enqueued_runs_of_a_thread_execute_one_at_a_time_in_order(bench: B
 
 
 async def test_runs_of_different_threads_execute_side_by_side(bench: Bench) -> None:
-    slow = await bench.engine.start_run(bench.run("gated"))
-    await bounded(bench.gates["gated"].reached.wait())
+    slow = await bench.run_at_gate()
     assert (await bounded(bench.result(bench.run("counter"))))["n"] == 4
     bench.gates["gated"].opened.set()
-    await bounded(bench.engine.wait_for_run(slow.run))
-
-
-async def test_reject_refuses_a_second_run_on_a_busy_thread(bench: Bench) -> None:
-    first = await bench.engine.start_run(bench.run("gated"))
-    with pytest.raises(Conflict, match="already running"):
-        await bench.engine.start_run(bench.run("counter", first.run.thread_id, multitask_strategy="reject"))
-    bench.gates["gated"].opened.set()
-    await bounded(bench.engine.wait_for_run(first.run))
-
-
-async def test_interrupt_stops_the_first_run_keeps_its_state_and_runs_the_second(bench: Bench) -> None:
-    first = await bench.engine.start_run(bench.run("gated"))
-    await bounded(bench.gates["gated"].reached.wait())
-    second = bench.run("counter", first.run.thread_id, multitask_strategy="interrupt")
-    assert (await bounded(bench.result(second)))["log"] == ["first", "first", "second"]
-    assert (await stored(bench, first.run)).status == "interrupted"
-
-
-async def test_rollback_removes_the_first_run_with_its_checkpoints_and_runs_the_second(bench: Bench) -> None:
-    first = await bench.engine.start_run(bench.run("gated"))
-    await bounded(bench.gates["gated"].reached.wait())
-    second = bench.run("counter", first.run.thread_id, multitask_strategy="rollback")
-    assert (await bounded(bench.result(second)))["log"] == ["first", "second"]
-    with pytest.raises(NotFound):
-        await stored(bench, first.run)
+    await bounded(bench.engine.wait_for_run(slow))
 
 
 async def test_cancelling_keeps_the_state_up_to_the_last_checkpoint(bench: Bench) -> None:
@@ -165,16 +94,6 @@ async def test_cancelling_keeps_the_state_up_to_the_last_checkpoint(bench: Bench
     assert {event.event async for batch in started.events.batches() for event in batch} == {"metadata", "values"}
     with pytest.raises(NotFound):
         await bench.engine.cancel_run(started.run.thread_id, started.run.run_id, "interrupt", wait=True)
-
-
-async def test_rolling_back_the_only_run_leaves_an_idle_thread_without_values(bench: Bench) -> None:
-    started = await bench.engine.start_run(bench.run("gated"))
-    await bounded(bench.gates["gated"].reached.wait())
-    await bounded(bench.engine.cancel_run(started.run.thread_id, started.run.run_id, "rollback", wait=True))
-    thread = await bench.persistence.threads.get(started.run.thread_id)
-    assert (thread.status, thread.values) == ("idle", None)
-    with pytest.raises(NotFound):
-        await stored(bench, started.run)
 
 
 @pytest.mark.parametrize("action", ["interrupt", "rollback"])
@@ -202,17 +121,6 @@ async def test_a_delayed_run_waits_without_holding_up_the_others(bench: Bench) -
     assert (await bounded(bench.result(soon)))["n"] == 4
 
 
-async def test_deleting_a_run_removes_its_state(shared_bench: Bench) -> None:
-    bench = shared_bench
-    started = await bench.engine.start_run(bench.run("counter"))
-    await bounded(bench.engine.wait_for_run(started.run))
-    await bench.engine.delete_run(started.run.thread_id, started.run.run_id)
-    with pytest.raises(NotFound):
-        await stored(bench, started.run)
-    assert await checkpoints(bench, started.run.thread_id) == 0
-    assert (await bench.persistence.threads.get(started.run.thread_id)).values is None
-
-
 async def test_deleting_the_last_run_shows_the_state_before_it(shared_bench: Bench) -> None:
     bench = shared_bench
     first = bench.run("asking", input={"text": "ok?"})
@@ -225,18 +133,6 @@ async def test_deleting_the_last_run_shows_the_state_before_it(shared_bench: Ben
     assert len(thread.interrupts or {}) == 1
 
 
-async def test_deleting_a_busy_thread_stops_its_runs_first(bench: Bench) -> None:
-    first = await bench.engine.start_run(bench.run("gated"))
-    second = await bench.engine.start_run(bench.run("counter", first.run.thread_id))
-    await bounded(bench.gates["gated"].reached.wait())
-    await bounded(bench.engine.delete_thread(first.run.thread_id))
-    assert bench.gates["gated"].inside == 0
-    for run in (first.run, second.run):
-        with pytest.raises(NotFound):
-            await bench.engine.wait_for_run(run)
-    assert bench.engine.live_runs == {}
-
-
 async def test_many_threads_at_once_all_end(shared_bench: Bench) -> None:
     results = await bounded(asyncio.gather(*[shared_bench.result(shared_bench.run("counter")) for _ in range(60)]))
     assert [result["n"] for result in results] == [4] * 60
@@ -244,8 +140,7 @@ async def test_many_threads_at_once_all_end(shared_bench: Bench) -> None:
 
 
 async def test_deleting_a_thread_ends_its_queued_and_delayed_runs_for_those_who_wait(bench: Bench) -> None:
-    running = (await bench.engine.start_run(bench.run("gated"))).run
-    await bounded(bench.gates["gated"].reached.wait())
+    running = await bench.run_at_gate()
     queued = await bench.engine.start_run(bench.run("counter", running.thread_id))
     later = bench.run("counter", running.thread_id, not_before=datetime.now(UTC) + timedelta(hours=1))
     delayed = await bench.engine.start_run(later)
@@ -254,7 +149,7 @@ async def test_deleting_a_thread_ends_its_queued_and_delayed_runs_for_those_who_
         for started in (queued, delayed):
             with pytest.raises(NotFound):
                 await started.result()
-    assert bench.engine.live_runs == {}
+    assert (bench.gates["gated"].inside, bench.engine.live_runs) == (0, {})
 
 
 async def test_what_starts_on_a_thread_while_it_is_deleted_goes_with_it(bench: Bench) -> None:
@@ -322,8 +217,7 @@ async def test_a_rollback_promised_while_the_run_finishes_is_kept(bench: Bench) 
 
 
 async def test_a_later_interrupt_does_not_take_a_rollback_back(bench: Bench) -> None:
-    run = (await bench.engine.start_run(bench.run("gated"))).run
-    await bounded(bench.gates["gated"].reached.wait())
+    run = await bench.run_at_gate()
     cancels = [
         bench.engine.cancel_run(run.thread_id, run.run_id, action, wait=True) for action in ("rollback", "interrupt")
     ]

@@ -6,13 +6,12 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import text
 
 from tests.fixtures.logged import logged
 from tests.runtime.runs.conftest import Bench
 from toolweave.errors import Conflict, NotFound, PersistenceError
 from toolweave.runtime.models import Thread, ThreadTtl
-from toolweave.runtime.runs.cleanup import SweepOptions, prune_threads, prune_to_latest, run_expiry_sweep, sweep_expired
+from toolweave.runtime.runs.cleanup import SweepOptions, prune_to_latest, run_expiry_sweep, sweep_expired
 
 BOUND_S = 60.0
 LIMIT = 100
@@ -128,26 +127,6 @@ async def test_a_sweep_stops_at_its_limit(bench: Bench) -> None:
     assert [await sweep_expired(bench.engine, later(1), 2) for _ in range(4)] == [2, 2, 1, 0]
 
 
-async def test_crons_of_an_expired_thread_go_with_it(bench: Bench) -> None:
-    thread_id = str(uuid4())
-    await bench.persistence.threads.create(thread_id, ttl=ThreadTtl(0))
-    await bench.persistence.assistants.sync_system({"counter": None})
-    (assistant,) = await bench.persistence.assistants.search(limit=1)
-    row = {"thread_id": thread_id, "assistant_id": assistant.assistant_id}
-    await bench.persistence.app.write(
-        lambda connection: connection.execute(
-            text(
-                "INSERT INTO crons (cron_id, assistant_id, thread_id, schedule, payload, metadata, enabled, created_at,"
-                " updated_at) VALUES ('c', :assistant_id, :thread_id, '* * * * *', '{}', '{}', 1, 0, 0)"
-            ),
-            row,
-        )
-    )
-    assert await sweep_expired(bench.engine, later(1), LIMIT) == 1
-    count = text("SELECT COUNT(*) FROM crons")
-    assert await bench.persistence.app.read(lambda connection: connection.execute(count).scalar_one()) == 0
-
-
 async def test_the_sweeper_goes_on_after_a_failure_and_tells_followers(bench: Bench) -> None:
     thread_id = str(uuid4())
     await bench.persistence.threads.create(thread_id, ttl=ThreadTtl(0))
@@ -168,31 +147,3 @@ async def test_the_sweeper_goes_on_after_a_failure_and_tells_followers(bench: Be
                 assert [batch async for batch in newer.batches()] == []
     assert "expired threads could not be cleared: the disk is full" in said
     assert await thread(bench, thread_id) is None
-
-
-@pytest.mark.parametrize("strategy", ["delete", "keep_latest"])
-async def test_pruning_counts_the_threads_there_are(shared_bench: Bench, strategy: str) -> None:
-    ids = [await used_thread(shared_bench) for _ in range(2)]
-    wanted = [*ids, ids[0], str(uuid4())]
-    assert await prune_threads(shared_bench.engine, wanted, strategy) == 2  # type: ignore[arg-type]
-    left = 0 if strategy == "delete" else 1
-    assert [await checkpoints(shared_bench, thread_id) for thread_id in ids] == [left, left]
-    assert [await thread(shared_bench, thread_id) is None for thread_id in ids] == [strategy == "delete"] * 2
-
-
-async def test_pruning_a_busy_threads_history_waits_for_its_run(bench: Bench) -> None:
-    thread_id = await used_thread(bench)
-    started = await bench.engine.start_run(bench.run("gated", thread_id))
-    await bench.gates["gated"].reached.wait()
-    assert await prune_threads(bench.engine, [thread_id], "keep_latest") == 0
-    await bench.engine.cancel_run(thread_id, started.run.run_id, "rollback", wait=True)
-    assert (await bench.persistence.threads.get(thread_id)).values == {"n": 4, "log": ["first", "second"]}
-
-
-async def test_pruning_a_busy_thread_away_ends_its_run(bench: Bench) -> None:
-    thread_id = str(uuid4())
-    started = await bench.engine.start_run(bench.run("gated", thread_id))
-    await bench.gates["gated"].reached.wait()
-    assert await prune_threads(bench.engine, [thread_id], "delete") == 1
-    with pytest.raises(NotFound):
-        await started.result()

@@ -154,12 +154,22 @@ async def test_only_clients_that_asked_are_streamed_the_events(
 
 
 @pytest.mark.requirement("A-05")
-async def test_a_failed_run_says_why_and_how_far_it_was(jobs: Bench) -> None:
-    run = await ended(jobs, jobs.run("failing_job", input={"text": "The page is empty."}))
+@pytest.mark.parametrize(
+    ("graph_id", "message", "added"),
+    [
+        ("failing_job", "The page is empty.", {"progress": DONE, "error": "The page is empty."}),
+        ("failing_job", "x" * 100_000, {"progress": DONE, "error": "x" * (MAX_ERROR_CHARS - 1) + "…"}),
+        ("failing", "boom", {}),
+    ],
+    ids=["with-progress", "with-a-long-error", "without-progress"],
+)
+async def test_a_failed_run_has_its_error_in_its_metadata_if_it_has_progress(
+    jobs: Bench, graph_id: str, message: str, added: dict[str, Any]
+) -> None:
+    run = await ended(jobs, jobs.run(graph_id, input={"text": message}, metadata={"mine": 1}))
     thread = await jobs.persistence.threads.get(run.thread_id)
-    assert run.status == "error"
-    assert run.metadata == {"graph_id": "failing_job", "progress": DONE, "error": "The page is empty."}
-    assert thread.error == {"error": "ValueError", "message": "The page is empty."}
+    assert (run.status, run.metadata) == ("error", {"graph_id": graph_id, "mine": 1, **added})
+    assert thread.error == {"error": "ValueError", "message": message}
     assert "error" not in thread.metadata
 
 
@@ -169,14 +179,6 @@ async def test_the_next_run_of_the_thread_inherits_neither(jobs: Bench) -> None:
         "graph_id",
         "assistant_id",
     }
-
-
-async def test_a_long_failure_is_cut_in_the_metadata_only(jobs: Bench) -> None:
-    run = await ended(jobs, jobs.run("failing_job", input={"text": "x" * 100_000}))
-    thread = await jobs.persistence.threads.get(run.thread_id)
-    assert len(run.metadata["error"]) == MAX_ERROR_CHARS
-    assert run.metadata["error"].endswith("x…")
-    assert thread.error == {"error": "ValueError", "message": "x" * 100_000}
 
 
 @pytest.mark.parametrize("action", ["interrupt", "rollback"])
@@ -265,13 +267,6 @@ async def test_no_event_fails_its_run(tmp_path: Path, message: Any) -> None:
     async with open_bench(tmp_path, {}, more={"odd": two_nodes(tell).compile()}) as bench:
         run = await ended(bench, bench.run("odd"))
     assert (run.status, run.metadata["progress"]["percent"]) == ("success", 12.0)
-
-
-async def test_a_run_that_fails_without_having_told_progress_has_its_error_on_the_thread_only(jobs: Bench) -> None:
-    run = await ended(jobs, jobs.run("failing", input={"text": "boom"}, metadata={"asked": "for"}))
-    thread = await jobs.persistence.threads.get(run.thread_id)
-    assert (run.status, run.metadata) == ("error", {"graph_id": "failing", "asked": "for"})
-    assert thread.error == {"error": "ValueError", "message": "boom"}
 
 
 async def test_a_job_that_an_earlier_attempt_began_says_why_the_last_one_failed(tmp_path: Path) -> None:

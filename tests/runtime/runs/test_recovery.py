@@ -16,7 +16,7 @@ from tests.fixtures.graphs import Gate, Log, first
 from tests.runtime.runs.conftest import Bench, open_bench
 from toolweave.runtime.codec import loads
 from toolweave.runtime.events.channel import SEQS_PER_ATTEMPT
-from toolweave.runtime.models import Run
+from toolweave.runtime.models import NewRun, Run
 from toolweave.runtime.persistence.schema import runs
 from toolweave.runtime.runs.execution import MAX_RUN_ATTEMPTS
 
@@ -31,36 +31,17 @@ async def test_a_run_goes_on_after_the_node_it_had_finished(tmp_path: Path) -> N
     before, after = Gate(), Gate()
     after.opened.set()
     async with open_bench(tmp_path, {"gated": before}) as bench:
-        run = (await bench.engine.start_run(bench.run("gated", input={"n": 1, "text": "x"}))).run
-        await asyncio.wait_for(before.reached.wait(), 60)
+        run = await bench.run_at_gate(input={"n": 1, "text": "x"})
     async with open_bench(tmp_path, {"gated": after}) as bench:
         assert await ended(bench, run) == {"n": 4, "log": ["first", "waited:x", "second"], "text": "x"}
         assert (await bench.persistence.runs.get(run.thread_id, run.run_id)).attempt == 2
 
 
-async def test_the_runs_queued_behind_it_follow(tmp_path: Path) -> None:
-    before, after = Gate(), Gate()
-    after.opened.set()
-    async with open_bench(tmp_path, {"gated": before}) as bench:
-        first = (await bench.engine.start_run(bench.run("gated"))).run
-        second = (await bench.engine.start_run(bench.run("counter", first.thread_id))).run
-        await asyncio.wait_for(before.reached.wait(), 60)
-    async with open_bench(tmp_path, {"gated": after}) as bench:
-        await ended(bench, first)
-        async with asyncio.timeout(60):
-            while (await bench.persistence.runs.get(second.thread_id, second.run_id)).status != "success":
-                live = bench.engine.live_runs.get(second.run_id)
-                await (live.result_future if live is not None else asyncio.sleep(0))
-        thread = await bench.persistence.threads.get(first.thread_id)
-        assert (thread.values or {})["log"] == ["first", "waited:", "second", "first", "second"]
-
-
 async def test_joining_a_run_that_is_still_queued_waits_for_its_end(tmp_path: Path) -> None:
     before, after = Gate(), Gate()
     async with open_bench(tmp_path, {"gated": before}) as bench:
-        first = (await bench.engine.start_run(bench.run("gated"))).run
+        first = await bench.run_at_gate()
         second = (await bench.engine.start_run(bench.run("counter", first.thread_id))).run
-        await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         joined = asyncio.create_task(ended(bench, second))
         await asyncio.wait_for(after.reached.wait(), 60)
@@ -71,9 +52,7 @@ async def test_joining_a_run_that_is_still_queued_waits_for_its_end(tmp_path: Pa
 @pytest.mark.parametrize("stops", [{"interrupt_before": ["second"]}, {"interrupt_after": ["first"]}])
 async def test_a_breakpoint_holds_although_the_process_died_there(tmp_path: Path, stops: dict[str, Any]) -> None:
     async with open_bench(tmp_path) as bench:
-        run = (await bench.engine.start_run(bench.run("counter", input={"n": 1}, **stops))).run
-        await bench.engine.wait_for_run(run)
-        await mark_running(bench, run)
+        run = await end_unrecorded(bench, bench.run("counter", input={"n": 1}, **stops))
     async with open_bench(tmp_path) as bench:
         assert await ended(bench, run) == {"n": 2, "log": ["first"]}
         assert (await bench.persistence.threads.get(run.thread_id)).status == "interrupted"
@@ -112,9 +91,7 @@ async def test_a_forked_run_goes_on_from_its_own_checkpoint_and_not_from_the_for
 
 async def test_a_run_whose_last_results_were_not_yet_in_a_checkpoint_goes_on_with_the_next_node(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench:
-        run = (await bench.engine.start_run(bench.run("counter", input={"n": 1}))).run
-        await bench.engine.wait_for_run(run)
-        await mark_running(bench, run)
+        run = await end_unrecorded(bench, bench.run("counter", input={"n": 1}))
     # The process died after the first node's writes were stored, before the checkpoint that takes them up.
     with closing(sqlite3.connect(tmp_path / "checkpoints.db", isolation_level=None)) as database:
         database.execute("DELETE FROM checkpoints WHERE json_extract(CAST(metadata AS TEXT), '$.step') > 0")
@@ -123,48 +100,39 @@ async def test_a_run_whose_last_results_were_not_yet_in_a_checkpoint_goes_on_wit
         assert (await bench.persistence.runs.get(run.thread_id, run.run_id)).status == "success"
 
 
-async def test_a_run_whose_end_was_not_written_is_not_executed_again(tmp_path: Path) -> None:
-    async with open_bench(tmp_path) as bench:
-        run = (await bench.engine.start_run(bench.run("asking", input={"text": "ok?"}))).run
-        await bench.engine.wait_for_run(run)
-        await mark_running(bench, run)
-    async with open_bench(tmp_path) as bench:
-        answer = await ended(bench, run)
-        assert [interrupt["value"] for interrupt in answer["__interrupt__"]] == [{"question": "ok?"}]
-        assert (await bench.persistence.threads.get(run.thread_id)).status == "interrupted"
-
-
 @pytest.mark.parametrize(
-    ("graph", "given", "told"),
+    ("graph", "state", "expected"),
     [
         ("counter", {"n": 1}, {"n": 4, "log": ["first", "second"]}),
         ("brief", {"n": 1}, {"n": 2}),
         ("asking", {"text": "ok?"}, [{"question": "ok?"}]),
     ],
 )
-async def test_the_last_values_are_told_again_where_they_may_have_died_with_the_process(
-    tmp_path: Path, graph: str, given: dict[str, Any], told: Any
+async def test_a_run_whose_end_was_not_stored_publishes_its_last_values_again_without_executing(
+    tmp_path: Path, graph: str, state: dict[str, Any], expected: Any
 ) -> None:
     more = {"brief": brief().compile()}
     async with open_bench(tmp_path, more=more) as bench:
-        run = (await bench.engine.start_run(bench.run(graph, input=given, resumable=True))).run
-        body = await bench.engine.wait_for_run(run)
-        await mark_running(bench, run)
+        run = await end_unrecorded(bench, bench.run(graph, input=state, resumable=True))
     async with open_bench(tmp_path, more=more) as bench:
-        # Whoever asks after the end gets the whole state, of which the graph may give a part only.
-        assert loads(body).items() <= (await ended(bench, run)).items()
+        whole = await ended(bench, run)
+        thread = await bench.persistence.threads.get(run.thread_id)
+        assert thread.status == ("interrupted" if graph == "asking" else "idle")
         current = await bench.persistence.runs.get(run.thread_id, run.run_id)
         seen = [event async for batch in bench.engine.event_batches(current, after=SEQS_PER_ATTEMPT) for event in batch]
     assert [event.event for event in seen] == ["metadata", "values"]
     values = loads(seen[1].data)
-    assert [asked["value"] for asked in values["__interrupt__"]] == told if graph == "asking" else values == told
+    # A request after the end gets the whole state; the output of the graph may be a part of it.
+    assert values.items() <= whole.items()
+    if graph == "asking":
+        values = [interrupt["value"] for interrupt in values["__interrupt__"]]
+    assert values == expected
 
 
 async def test_resuming_from_an_id_whose_events_were_lost_goes_on_with_the_next_attempt(tmp_path: Path) -> None:
     before, after = Gate(), Gate()
     async with open_bench(tmp_path, {"gated": before}) as bench:
-        run = (await bench.engine.start_run(bench.run("gated", resumable=True))).run
-        await asyncio.wait_for(before.reached.wait(), 60)
+        run = await bench.run_at_gate(resumable=True)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         current = await bench.persistence.runs.get(run.thread_id, run.run_id)
         heard: list[tuple[int, str, Any]] = []
@@ -178,9 +146,7 @@ async def test_resuming_from_an_id_whose_events_were_lost_goes_on_with_the_next_
 
 async def test_a_run_that_takes_its_process_down_again_and_again_is_failed_at_last(tmp_path: Path) -> None:
     async with open_bench(tmp_path) as bench:
-        run = (await bench.engine.start_run(bench.run("counter"))).run
-        await bench.engine.wait_for_run(run)
-        await mark_running(bench, run, attempt=MAX_RUN_ATTEMPTS)
+        run = await end_unrecorded(bench, bench.run("counter"), attempt=MAX_RUN_ATTEMPTS)
     async with open_bench(tmp_path) as bench:
         assert (await ended(bench, run))["__error__"]["error"] == "RunAbandoned"
         assert (await bench.persistence.threads.get(run.thread_id)).status == "error"
@@ -190,13 +156,8 @@ async def test_an_answer_taken_before_a_crash_does_not_answer_the_next_question(
     async with open_bench(tmp_path) as bench:
         first = bench.run("asking_twice", input={})
         await bench.result(first)
-        answering = (
-            await bench.engine.start_run(
-                bench.run("asking_twice", first.thread_id, input=None, command={"resume": "A"})
-            )
-        ).run
-        await bench.engine.wait_for_run(answering)
-        await mark_running(bench, answering)
+        resume = bench.run("asking_twice", first.thread_id, input=None, command={"resume": "A"})
+        answering = await end_unrecorded(bench, resume)
     async with open_bench(tmp_path) as bench:
         asked = await ended(bench, answering)
         assert [question["value"] for question in asked["__interrupt__"]] == ["second?"]
@@ -222,10 +183,7 @@ async def test_a_run_rolled_back_while_it_waits_for_its_second_turn_leaves_nothi
     before = {name: Gate() for name in ("gated", "gated2")}
     after = {name: Gate() for name in ("gated", "gated2")}
     async with open_bench(tmp_path, before) as bench:
-        first = (await bench.engine.start_run(bench.run("gated"))).run
-        second = (await bench.engine.start_run(bench.run("gated2"))).run
-        for gate in before.values():
-            await asyncio.wait_for(gate.reached.wait(), 60)
+        first, second = [await bench.run_at_gate(gate) for gate in before]
     async with open_bench(tmp_path, after, max_concurrent=1) as bench:
         await asyncio.wait_for(after["gated"].reached.wait(), 60)
         await bench.engine.cancel_run(second.thread_id, second.run_id, "rollback", wait=True)
@@ -248,10 +206,10 @@ def brief() -> "StateGraph[Log, None, Log, Count]":
     return graph.add_edge(START, "first").add_edge("first", END)
 
 
-async def mark_running(bench: Bench, run: Run, attempt: int = 1) -> None:
-    """Put the row back to where a process that died before its last transaction leaves it."""
-    await bench.persistence.app.write(
-        lambda connection: connection.execute(
-            update(runs).where(runs.c.run_id == run.run_id).values(status="running", attempt=attempt)
-        )
-    )
+async def end_unrecorded(bench: Bench, new: NewRun, attempt: int = 1) -> Run:
+    """Execute a run, and set its row to the state that a process leaves if it dies before its last transaction."""
+    run = (await bench.engine.start_run(new)).run
+    await bench.engine.wait_for_run(run)
+    row = update(runs).where(runs.c.run_id == run.run_id).values(status="running", attempt=attempt)
+    await bench.persistence.app.write(lambda connection: connection.execute(row))
+    return run
