@@ -35,19 +35,18 @@ class Odd:
     text: str
 
 
+class Unwilling(BaseModel):
+    @model_serializer
+    def refuse(self) -> str:
+        raise ValueError("no")
+
+    def __repr__(self) -> str:
+        raise ValueError("no")
+
+
 def test_messages_take_the_form_of_their_model_dump() -> None:
     message = AIMessage(content="hi", id="m1", tool_calls=[{"name": "t", "args": {"a": 1}, "id": "c1"}])
     assert loads(dumps({"messages": [message]})) == {"messages": [json.loads(json.dumps(message.model_dump()))]}
-
-
-def test_exceptions_name_their_class_and_text() -> None:
-    assert dumps({"error": ValueError("kaboom")}) == b'{"error":{"error":"ValueError","message":"kaboom"}}'
-
-
-def test_interrupts_have_value_id_and_response_schema() -> None:
-    assert loads(dumps((Interrupt(value={"q": 1}, id="i1"),))) == [
-        {"value": {"q": 1}, "id": "i1", "response_schema": None}
-    ]
 
 
 def test_common_python_types_become_plain_json() -> None:
@@ -67,6 +66,10 @@ def test_common_python_types_become_plain_json() -> None:
         "zone": ZoneInfo("Europe/Berlin"),
         "send": Send("node", {"x": 1}),
         "nan": float("nan"),
+        "exception": ValueError("kaboom"),
+        "interrupts": (Interrupt(value={"q": 1}, id="i1"),),
+        "unknown": 1 + 2j,
+        "without a repr": Unwilling(),
         1: "number key",
     }
     assert loads(dumps(value)) == {
@@ -85,12 +88,12 @@ def test_common_python_types_become_plain_json() -> None:
         "zone": "Europe/Berlin",
         "send": {"node": "node", "args": {"x": 1}},
         "nan": None,
+        "exception": {"error": "ValueError", "message": "kaboom"},
+        "interrupts": [{"value": {"q": 1}, "id": "i1", "response_schema": None}],
+        "unknown": "(1+2j)",
+        "without a repr": "<Unwilling>",
         "1": "number key",
     }
-
-
-def test_unknown_objects_become_their_repr() -> None:
-    assert loads(dumps([1 + 2j])) == ["(1+2j)"]
 
 
 def test_lone_surrogates_and_huge_integers_do_not_raise() -> None:
@@ -121,19 +124,6 @@ def test_every_value_encodes_to_compact_json_on_one_line(value: Any) -> None:
     json.loads(encoded)
     assert b"\n" not in encoded
     assert b"\r" not in encoded
-
-
-class Unwilling(BaseModel):
-    @model_serializer
-    def refuse(self) -> str:
-        raise ValueError("no")
-
-    def __repr__(self) -> str:
-        raise ValueError("no")
-
-
-def test_what_cannot_describe_itself_is_its_class() -> None:
-    assert loads(dumps([Unwilling()])) == ["<Unwilling>"]
 
 
 MANY = SLICE_VALUES + 1

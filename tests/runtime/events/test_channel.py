@@ -40,14 +40,6 @@ async def test_listening_to_a_closed_channel_ends_at_once() -> None:
     assert await collect(channel.listen()) == []
 
 
-async def test_a_listener_that_left_hears_nothing_more() -> None:
-    channel = Channel("run", id_prefix=None)
-    listener = channel.listen()
-    assert channel.has_listeners
-    listener.close()
-    assert not channel.has_listeners
-
-
 async def test_a_reader_too_far_behind_is_cut_off_while_others_go_on() -> None:
     channel = Channel("run", id_prefix=None)
     slow, quick = channel.listen(), channel.listen().batches()

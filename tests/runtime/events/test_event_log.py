@@ -60,12 +60,6 @@ async def test_a_reader_who_joins_a_live_run_gets_everything_once(bench: Bench) 
     assert len(joined) > 3
 
 
-async def test_a_run_that_is_not_resumable_has_no_ids_and_nothing_to_replay(bench: Bench) -> None:
-    run, heard = await talk(bench, resumable=False)
-    assert {event.id for event in heard} == {None}
-    assert await replay(bench, run, 0) == []
-
-
 async def test_without_a_position_only_what_comes_is_heard(bench: Bench) -> None:
     run, _ = await talk(bench)
     assert [event async for batch in bench.engine.event_batches(run) for event in batch] == []

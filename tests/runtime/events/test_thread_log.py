@@ -119,15 +119,6 @@ async def test_who_leaves_leaves_nothing_behind(log: ThreadLog) -> None:
     assert (log.last_seq(THREAD), log.last_seq("another thread")) == (0, 0)
 
 
-async def test_a_listener_ends_when_its_thread_is_deleted(log: ThreadLog, run: Run) -> None:
-    channel = await log.open(THREAD)
-    async with log.listen(THREAD, VALUES.matches) as heard:
-        log.publish(channel, *values(run))
-        log.close(THREAD)
-        assert [len(batch) async for batch in heard.batches()] == [1]
-    log.release(channel)
-
-
 async def test_only_the_newest_events_are_kept(log: ThreadLog, run: Run, persistence: Persistence) -> None:
     channel = await log.open(THREAD)
     for _ in range(30):

@@ -83,16 +83,6 @@ async def test_the_state_is_as_before_the_run_whose_checkpoints_are_deleted(pers
     assert "child" in before[0]
 
 
-async def test_deleting_the_only_run_leaves_no_state(persistence: Persistence) -> None:
-    await run(persistence, "t", "only", "hello")
-
-    with claimed(persistence, "t") as claim:
-        await persistence.checkpointer.roll_back_run(claim, "only")
-
-    assert await stored(persistence, "t") == (set(), 0)
-    assert await log(persistence, "t") == []
-
-
 async def test_the_same_run_id_on_another_thread_is_left_alone(persistence: Persistence) -> None:
     await run(persistence, "t", "run", "hello")
     await run(persistence, "other", "run", "hello")
@@ -103,19 +93,6 @@ async def test_the_same_run_id_on_another_thread_is_left_alone(persistence: Pers
         await persistence.checkpointer.roll_back_run(claim, "unknown")
 
     assert await stored(persistence, "other") == before
-
-
-@pytest.mark.requirement("T-14")
-async def test_deleting_a_threads_checkpoints_leaves_nothing_of_it(persistence: Persistence) -> None:
-    await run(persistence, "t", "first", "hello")
-    await run(persistence, "t", "second", "again")
-    await run(persistence, "other", "third", "hello")
-
-    with claimed(persistence, "t") as claim:
-        await persistence.delete_thread_contents(claim)
-
-    assert await stored(persistence, "t") == (set(), 0)
-    assert await log(persistence, "other") != []
 
 
 def asking(persistence: Persistence, *, nested: bool) -> "CompiledStateGraph[State, None, State, State]":
@@ -162,6 +139,22 @@ async def test_an_answer_that_is_rolled_back_is_asked_for_again(persistence: Per
     assert "answer: yes" not in answered_otherwise["log"]
 
 
+@pytest.mark.requirement("T-14")
+async def test_deleting_a_threads_contents_deletes_its_rows_in_every_table(persistence: Persistence) -> None:
+    graph = asking(persistence, nested=False)
+    await graph.ainvoke({"log": []}, config_of("first"))
+    await graph.ainvoke(Command(resume="yes"), config_of("second"))
+    assert await rows(persistence, "kept_writes", "t") != []
+    await run(persistence, "other", "third", "hello")
+
+    with claimed(persistence, "t") as claim:
+        await persistence.delete_thread_contents(claim)
+
+    assert await stored(persistence, "t") == (set(), 0)
+    assert await rows(persistence, "kept_writes", "t") == []
+    assert await log(persistence, "other") != []
+
+
 async def test_a_second_attempt_of_a_run_keeps_nothing_aside_of_its_own(persistence: Persistence) -> None:
     first = asking(persistence, nested=False)
     await first.ainvoke({"log": []}, config_of("run"))
@@ -169,19 +162,6 @@ async def test_a_second_attempt_of_a_run_keeps_nothing_aside_of_its_own(persiste
 
     graph = first.copy({"checkpointer": restarted})
     await graph.ainvoke(Command(resume="yes"), config_of("run"))
-
-    assert await rows(persistence, "kept_writes", "t") == []
-
-
-@pytest.mark.requirement("T-14")
-async def test_what_was_kept_aside_goes_with_the_thread(persistence: Persistence) -> None:
-    graph = asking(persistence, nested=False)
-    await graph.ainvoke({"log": []}, config_of("first"))
-    await graph.ainvoke(Command(resume="yes"), config_of("second"))
-    assert await rows(persistence, "kept_writes", "t") != []
-
-    with claimed(persistence, "t") as claim:
-        await persistence.delete_thread_contents(claim)
 
     assert await rows(persistence, "kept_writes", "t") == []
 

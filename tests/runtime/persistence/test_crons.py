@@ -73,6 +73,16 @@ async def test_crons_go_with_their_assistant_and_their_thread(
         await persistence.crons.get(own.cron_id)
 
 
+async def test_only_enabled_crons_with_a_next_firing_are_due(
+    persistence: Persistence, made: Callable[..., Cron]
+) -> None:
+    for fields in ({"enabled": False}, {"next_run_at": None}):
+        await persistence.crons.create(made(**fields))
+    due = await persistence.crons.create(made(next_run_at=FOLLOWING))
+    assert (await persistence.crons.next_due(), await persistence.crons.list_due(MOMENT)) == (FOLLOWING, [])
+    assert await persistence.crons.list_due(FOLLOWING) == [due]
+
+
 async def next_of(persistence: Persistence, cron: Cron) -> datetime | None:
     return (await persistence.crons.get(cron.cron_id)).next_run_at
 

@@ -10,7 +10,7 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from tests.runtime.persistence.records import new_run
-from toolweave.errors import DataFolderLocked, NewerSchema, PersistenceError
+from toolweave.errors import DataFolderLocked, PersistenceError
 from toolweave.runtime.persistence.data_folder import open_persistence
 
 
@@ -93,18 +93,6 @@ async def test_a_damaged_file_is_named_and_the_folder_is_free_again(tmp_path: Pa
     (tmp_path / name).unlink()
     async with open_persistence(tmp_path):
         pass
-
-
-async def test_a_newer_database_frees_the_folder_again(tmp_path: Path) -> None:
-    async with open_persistence(tmp_path) as persistence:
-        await persistence.app.write(
-            lambda connection: connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'").rowcount
-        )
-
-    for _ in range(2):
-        with pytest.raises(NewerSchema, match="--data-dir"):
-            async with open_persistence(tmp_path):
-                pytest.fail("opened")
 
 
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
@@ -58,18 +59,17 @@ def writer_held(database: SqliteDatabase) -> Iterator[None]:
         release.set()
 
 
-async def test_a_write_is_in_the_file_when_it_is_acknowledged(tmp_path: Path) -> None:
-    async with open_database(tmp_path / "notes.db", prepare) as database:
-        await database.write(lambda connection: insert(connection, "first"))
+async def write_as_one_batch(database: SqliteDatabase, *works: Callable[[Connection], Any]) -> list[Any]:
+    with writer_held(database):
+        writes = [asyncio.ensure_future(database.write(work)) for work in works]
+        await asyncio.sleep(0)
+    return await asyncio.gather(*writes, return_exceptions=True)
 
-        assert stored_notes(tmp_path / "notes.db") == {"first"}
 
-
-async def test_a_reader_sees_every_acknowledged_write(tmp_path: Path) -> None:
-    async with open_database(tmp_path / "notes.db", prepare) as database:
-        for number in range(50):
-            await database.write(partial(insert, note=str(number)))
-            assert await database.read(count) == number + 1
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
+    async with open_database(tmp_path / "notes.db", prepare) as opened:
+        yield opened
 
 
 async def test_a_hundred_concurrent_writers_all_get_their_own_answer(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ async def test_a_hundred_concurrent_writers_all_get_their_own_answer(tmp_path: P
     assert len(stored_notes(tmp_path / "notes.db")) == 1000
 
 
-async def test_a_batch_is_committed_once_and_waiters_wake_only_then(tmp_path: Path) -> None:
+async def test_a_batch_is_committed_once_and_waiters_wake_only_then(tmp_path: Path, database: SqliteDatabase) -> None:
     path = tmp_path / "notes.db"
     seen_by_others: list[set[str]] = []
 
@@ -97,32 +97,24 @@ async def test_a_batch_is_committed_once_and_waiters_wake_only_then(tmp_path: Pa
         insert(connection, note)
         seen_by_others.append(stored_notes(path))
 
-    async with open_database(path, prepare) as database:
-        with writer_held(database):
-            batch = [
-                asyncio.ensure_future(database.write(partial(write_and_look, note=note))) for note in ("a", "b", "c")
-            ]
-            await asyncio.sleep(0)
-        await asyncio.gather(*batch)
+    await write_as_one_batch(database, *(partial(write_and_look, note=note) for note in ("a", "b", "c")))
 
-        assert seen_by_others == [set(), set(), set()]
-        assert stored_notes(path) == {"a", "b", "c"}
+    assert seen_by_others == [set(), set(), set()]
+    assert stored_notes(path) == {"a", "b", "c"}
 
 
-async def test_failing_work_takes_back_itself_and_nothing_else_of_its_batch(tmp_path: Path) -> None:
+async def test_work_that_fails_is_rolled_back_without_the_rest_of_its_batch(
+    tmp_path: Path, database: SqliteDatabase
+) -> None:
     def fail_after_writing(connection: Connection) -> None:
-        insert(connection, "taken back")
+        insert(connection, "rolled back")
         raise NotFound("on purpose")
 
-    async with open_database(tmp_path / "notes.db", prepare) as database:
-        with writer_held(database):
-            before = asyncio.ensure_future(database.write(lambda connection: insert(connection, "before")))
-            failing = asyncio.ensure_future(database.write(fail_after_writing))
-            after = asyncio.ensure_future(database.write(lambda connection: insert(connection, "after")))
-            await asyncio.sleep(0)
-        answers = await asyncio.gather(before, failing, after, return_exceptions=True)
+    results = await write_as_one_batch(
+        database, partial(insert, note="before"), fail_after_writing, partial(insert, note="after")
+    )
 
-    assert [type(answer) for answer in answers] == [type(None), NotFound, type(None)]
+    assert [type(result) for result in results] == [type(None), NotFound, type(None)]
     assert stored_notes(tmp_path / "notes.db") == {"before", "after"}
 
 
@@ -133,50 +125,43 @@ async def test_a_failing_commit_fails_every_write_of_the_batch(tmp_path: Path) -
         connection.execute(text(f"CREATE TABLE replies (note_id INTEGER {reference}) STRICT"))
 
     async with open_database(tmp_path / "notes.db", child_tables) as database:
-        with writer_held(database):
-            good = asyncio.ensure_future(database.write(lambda connection: insert(connection, "good")))
-            orphan = asyncio.ensure_future(
-                database.write(lambda connection: connection.execute(text("INSERT INTO replies VALUES (7)")).rowcount)
-            )
-            await asyncio.sleep(0)
-        answers = await asyncio.gather(good, orphan, return_exceptions=True)
+        orphan = text("INSERT INTO replies VALUES (7)")
+        results = await write_as_one_batch(
+            database, partial(insert, note="good"), lambda connection: connection.execute(orphan).rowcount
+        )
         await database.write(lambda connection: insert(connection, "later"))
 
-    assert [type(answer) for answer in answers] == [PersistenceError, PersistenceError]
-    assert answers[0] is not answers[1]
-    assert "This write was not stored" in str(answers[0])
+    assert [type(result) for result in results] == [PersistenceError, PersistenceError]
+    assert results[0] is not results[1]
+    assert "This write was not stored" in str(results[0])
     assert stored_notes(tmp_path / "notes.db") == {"later"}
 
 
-async def test_a_full_disk_fails_the_write_and_the_database_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "notes.db"
-    async with open_database(path, prepare) as database:
-        await database.write(lambda connection: connection.execute(text("PRAGMA max_page_count = 8")).all())
+async def test_a_full_disk_fails_the_write_and_the_database_goes_on(tmp_path: Path, database: SqliteDatabase) -> None:
+    await database.write(lambda connection: connection.execute(text("PRAGMA max_page_count = 8")).all())
 
-        with pytest.raises(PersistenceError, match=r"notes\.db: database or disk is full\. Free space"):
-            await database.write(lambda connection: insert(connection, "x" * 100_000))
-        await database.write(lambda connection: insert(connection, "small"))
+    with pytest.raises(PersistenceError, match=r"notes\.db: database or disk is full\. Free space"):
+        await database.write(partial(insert, note="x" * 100_000))
+    await database.write(partial(insert, note="small"))
 
-    assert stored_notes(path) == {"small"}
+    assert stored_notes(tmp_path / "notes.db") == {"small"}
 
 
-async def test_a_violated_constraint_reaches_the_caller_as_it_is(tmp_path: Path) -> None:
-    async with open_database(tmp_path / "notes.db", prepare) as database:
-        await database.write(lambda connection: insert(connection, "once"))
+async def test_a_violated_constraint_reaches_the_caller_as_it_is(database: SqliteDatabase) -> None:
+    await database.write(partial(insert, note="once"))
 
-        with pytest.raises(Exception, match="UNIQUE constraint failed") as caught:
-            await database.write(lambda connection: insert(connection, "once"))
+    with pytest.raises(Exception, match="UNIQUE constraint failed") as caught:
+        await database.write(partial(insert, note="once"))
 
     assert not isinstance(caught.value, PersistenceError)
 
 
-async def test_the_reader_cannot_write(tmp_path: Path) -> None:
-    async with open_database(tmp_path / "notes.db", prepare) as database:
-        with pytest.raises(PersistenceError, match="attempt to write a readonly database"):
-            await database.read(lambda connection: insert(connection, "sneaky"))
+async def test_the_reader_cannot_write(database: SqliteDatabase) -> None:
+    with pytest.raises(PersistenceError, match="attempt to write a readonly database"):
+        await database.read(partial(insert, note="sneaky"))
 
 
-async def test_a_read_is_of_one_moment(tmp_path: Path) -> None:
+async def test_a_read_is_of_one_moment(database: SqliteDatabase) -> None:
     looked, written = threading.Event(), threading.Event()
 
     def look_twice(connection: Connection) -> tuple[int, int]:
@@ -185,14 +170,13 @@ async def test_a_read_is_of_one_moment(tmp_path: Path) -> None:
         written.wait(60)
         return first, count(connection)
 
-    async with open_database(tmp_path / "notes.db", prepare) as database:
-        reading = asyncio.ensure_future(database.read(look_twice))
-        await asyncio.to_thread(looked.wait, 60)
-        await database.write(lambda connection: insert(connection, "between"))
-        written.set()
+    reading = asyncio.ensure_future(database.read(look_twice))
+    await asyncio.to_thread(looked.wait, 60)
+    await database.write(partial(insert, note="between"))
+    written.set()
 
-        assert await reading == (0, 0)
-        assert await database.read(count) == 1
+    assert await reading == (0, 0)
+    assert await database.read(count) == 1
 
 
 async def test_closing_does_everything_that_is_queued(tmp_path: Path) -> None:
@@ -236,14 +220,12 @@ async def test_a_closed_database_refuses_work(tmp_path: Path) -> None:
         database.queue_write(count)
 
 
-async def test_callers_on_another_loop_get_their_answers_there(tmp_path: Path) -> None:
-    async with open_database(tmp_path / "notes.db", prepare) as database:
+async def test_callers_on_another_loop_get_their_results_there(database: SqliteDatabase) -> None:
+    async def from_elsewhere() -> int:
+        await database.write(partial(insert, note="elsewhere"))
+        return await database.read(count)
 
-        async def from_elsewhere() -> int:
-            await database.write(lambda connection: insert(connection, "elsewhere"))
-            return await database.read(count)
-
-        assert await asyncio.to_thread(asyncio.run, from_elsewhere()) == 1
+    assert await asyncio.to_thread(asyncio.run, from_elsewhere()) == 1
 
 
 @pytest.mark.parametrize(

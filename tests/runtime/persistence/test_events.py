@@ -12,21 +12,6 @@ def events(run_id: str, *numbers: int) -> list[StreamEvent]:
     return [StreamEvent(number, "values", f'{{"n":{number}}}'.encode(), run_id=run_id) for number in numbers]
 
 
-async def test_events_come_back_in_their_order_after_a_number(persistence: Persistence) -> None:
-    run = (await persistence.runs.create_run(new_run("t"))).run
-    other = (await persistence.runs.create_run(new_run("t"))).run
-    await persistence.app.write(
-        lambda connection: append_events(connection, [*events(run.run_id, 3, 1, 2), *events(other.run_id, 1)])
-    )
-
-    async def read(after: int, limit: int) -> list[StreamEvent]:
-        return await persistence.app.read(lambda connection: read_events(connection, run.run_id, after, limit))
-
-    assert await read(0, 10) == events(run.run_id, 1, 2, 3)
-    assert await read(1, 1) == events(run.run_id, 2)
-    assert await read(3, 10) == []
-
-
 async def test_events_of_a_deleted_run_do_not_hinder_those_of_others(persistence: Persistence) -> None:
     run = (await persistence.runs.create_run(new_run("t"))).run
 

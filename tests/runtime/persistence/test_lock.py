@@ -62,15 +62,6 @@ def test_the_folder_is_free_again_after_an_orderly_end(tmp_path: Path) -> None:
     assert (tmp_path / LOCK_FILE).read_text(encoding="utf-8") == ""
 
 
-def test_the_same_process_cannot_hold_the_folder_twice(tmp_path: Path) -> None:
-    with (
-        data_folder_lock(tmp_path),
-        pytest.raises(DataFolderLocked, match=f"process {os.getpid()}"),
-        data_folder_lock(tmp_path),
-    ):
-        pytest.fail("locked twice")
-
-
 def test_an_unreadable_lock_file_still_gives_a_clear_refusal(tmp_path: Path) -> None:
     with holder(tmp_path):
         (tmp_path / LOCK_FILE).write_text('{"pid"', encoding="utf-8")

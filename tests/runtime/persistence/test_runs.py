@@ -143,12 +143,28 @@ async def test_an_interrupted_thread_is_interrupted_again_after_its_pending_run_
     assert (thread.status, thread.interrupts) == ("interrupted", interrupts)
 
 
-async def test_a_run_of_another_thread_is_not_found(runs: RunRepository) -> None:
+async def test_a_requested_rollback_is_not_weakened_to_an_interrupt(runs: RunRepository) -> None:
+    run = await running(runs, "t")
+    await runs.request_cancel(run.run_id, "rollback")
+
+    await created(runs, "t", multitask_strategy="interrupt")
+    await runs.request_cancel(run.run_id, "interrupt")
+
+    assert (await runs.get("t", run.run_id)).cancel == "rollback"
+
+
+async def test_a_run_is_not_found_on_another_thread_nor_on_an_unknown_one(runs: RunRepository) -> None:
     run = await created(runs, "t")
     await created(runs, "other")
+    unknown_thread = "^Thread with ID nowhere not found$"
 
-    for call in (runs.get("other", run.run_id), runs.delete("other", run.run_id)):
-        with pytest.raises(NotFound):
+    for call, message in (
+        (runs.get("other", run.run_id), "^Not Found$"),
+        (runs.delete("other", run.run_id), "^Run not found$"),
+        (runs.get("nowhere", run.run_id), unknown_thread),
+        (runs.list("nowhere"), unknown_thread),
+    ):
+        with pytest.raises(NotFound, match=message):
             await call
 
 

@@ -20,14 +20,6 @@ def threads(persistence: Persistence) -> ThreadRepository:
     return persistence.threads
 
 
-async def test_an_unknown_thread_is_named_in_the_error(threads: ThreadRepository) -> None:
-    for call in (threads.get("nobody"), threads.delete("nobody"), threads.set_state("nobody", b"{}", "idle", {})):
-        with pytest.raises(NotFound, match=r"^Thread with ID nobody not found$"):
-            await call
-    with pytest.raises(NotFound, match=r"^Not Found$"):
-        await threads.patch("nobody", {})
-
-
 @pytest.mark.requirement("T-14")
 async def test_deleting_a_thread_deletes_its_runs_and_events_too(persistence: Persistence) -> None:
     created = await persistence.runs.create_run(new_run("t"))
@@ -37,18 +29,6 @@ async def test_deleting_a_thread_deletes_its_runs_and_events_too(persistence: Pe
     assert await persistence.runs.find(created.run.run_id) is None
     with pytest.raises(NotFound):
         await persistence.runs.list("t")
-
-
-async def test_a_state_written_by_hand_shows_in_the_thread(threads: ThreadRepository) -> None:
-    await threads.create("t", {"user": "u"})
-
-    await threads.set_state("t", b'{"n":7}', "interrupted", {"task": [{"id": "i", "value": 1}]})
-
-    thread = await threads.get("t")
-    assert (thread.values, thread.status, thread.error) == ({"n": 7}, "interrupted", None)
-    assert thread.interrupts == {"task": [{"id": "i", "value": 1}]}
-    assert thread.metadata == {"user": "u"}
-    assert thread.state_updated_at > thread.created_at
 
 
 async def test_a_thread_with_a_pending_run_stays_busy_when_its_state_is_written(persistence: Persistence) -> None:
@@ -126,13 +106,6 @@ async def test_search_by_metadata_finds_exactly_what_contains_it(
     found = await threads.search(metadata=pattern, sort_by="thread_id", sort_order="asc")
 
     assert [thread.metadata for thread in found] == [metadata for metadata in METADATA if contains(metadata, pattern)]
-
-
-async def test_search_gives_the_last_updated_thread_first(persistence: Persistence) -> None:
-    await populate(persistence)
-    await persistence.threads.patch("t0", {"number": 0})
-
-    assert (await persistence.threads.search(limit=1))[0].thread_id == "t0"
 
 
 async def test_pages_of_threads_made_at_the_same_moment_repeat_nothing(threads: ThreadRepository) -> None:

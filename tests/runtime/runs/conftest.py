@@ -25,8 +25,8 @@ from toolweave.runtime.runs.execution import EngineRuntime
 BOUND_S = 60.0
 
 
-def telling(percent: Any, message: Any = "", **more: Any) -> dict[str, Any]:
-    """Make the event by which a node tells the progress of its run."""
+def progress_event(percent: Any, message: Any = "", **more: Any) -> dict[str, Any]:
+    """Return the event by which a node publishes the progress of its run."""
     return {"type": "progress", "progress": percent, "message": message, **more}
 
 
@@ -58,6 +58,10 @@ class Bench:
             temporary=fields.get("temporary", False),
         )
 
+    async def checkpoints(self, thread_id: str) -> int:
+        """Count the checkpoints of a thread."""
+        return (await self.persistence.checkpointer.measure_storage(thread_id)).checkpoints
+
     async def result(self, new: NewRun) -> Any:
         """Start a run, wait for its end and give the waiters' JSON."""
         started = await self.engine.start_run(new)
@@ -74,6 +78,22 @@ class Bench:
         started = await self.engine.start_run(new, listen=True)
         assert started.events is not None
         return [event async for batch in started.events.batches() for event in batch]
+
+
+def ignore_cancellation(gate: Gate) -> asyncio.Event:
+    """Make the node at a gate stay there when its run is cancelled; the event is set by a cancellation."""
+    cancelled = asyncio.Event()
+
+    async def stay() -> None:
+        gate.reached.set()
+        while not gate.opened.is_set():
+            try:
+                await gate.opened.wait()
+            except asyncio.CancelledError:
+                cancelled.set()
+
+    gate.pass_through = stay  # type: ignore[method-assign]
+    return cancelled
 
 
 @asynccontextmanager

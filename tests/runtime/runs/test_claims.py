@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import text
 
-from tests.runtime.runs.conftest import Bench, open_bench
+from tests.runtime.runs.conftest import Bench, ignore_cancellation, open_bench
 from toolweave.errors import Conflict, NotFound, PersistenceError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.models import ThreadTtl
@@ -92,7 +92,7 @@ async def test_deleting_a_thread_ends_a_claim_and_leaves_nothing(bench: Bench) -
             await bench.persistence.delete_history(claim)
     with pytest.raises(NotFound):
         await bench.persistence.threads.get(thread_id)
-    assert (await bench.persistence.checkpointer.measure_storage(thread_id)).checkpoints == 0
+    assert await bench.checkpoints(thread_id) == 0
 
 
 async def test_an_ended_run_is_not_deleted_under_a_running_one(bench: Bench) -> None:
@@ -151,17 +151,8 @@ async def test_of_several_deletions_of_a_thread_one_deletes_it_and_none_stops_th
 
 async def test_a_run_that_could_not_be_stopped_is_ended_when_the_deletion_of_its_thread_fails(bench: Bench) -> None:
     bench.engine.retry_delay_s = 0.01
-    refused, gate = asyncio.Event(), bench.gates["gated"]
-
-    async def go_on() -> None:
-        gate.reached.set()
-        while not gate.opened.is_set():
-            try:
-                await gate.opened.wait()
-            except asyncio.CancelledError:
-                refused.set()
-
-    gate.pass_through = go_on  # type: ignore[method-assign]
+    gate = bench.gates["gated"]
+    cancelled = ignore_cancellation(gate)
     thread_id = (started := await bench.engine.start_run(bench.run("gated"))).run.thread_id
     checkpoints = bench.persistence.checkpointer._database
     async with asyncio.timeout(BOUND_S):
@@ -172,13 +163,13 @@ async def test_a_run_that_could_not_be_stopped_is_ended_when_the_deletion_of_its
         )
         with pytest.raises(PersistenceError):
             await bench.engine.delete_thread(thread_id)
-        assert refused.is_set()
+        assert cancelled.is_set()
         gate.opened.set()
         await execute(checkpoints, "DROP TRIGGER refuse")
         with pytest.raises(NotFound):
             await started.result()
     async with bench.engine.claim_thread(thread_id):
-        assert (await bench.persistence.checkpointer.measure_storage(thread_id)).checkpoints == 0
+        assert await bench.checkpoints(thread_id) == 0
 
 
 async def test_no_run_starts_when_a_claim_ends_while_the_server_stops(tmp_path: Path) -> None:

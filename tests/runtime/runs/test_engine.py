@@ -6,10 +6,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from langchain_core.runnables import RunnableConfig
 from sqlalchemy import text
 
-from tests.runtime.runs.conftest import Bench
+from tests.runtime.runs.conftest import Bench, ignore_cancellation
 from toolweave.errors import NotFound, PersistenceError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.models import Run
@@ -18,11 +17,6 @@ from toolweave.runtime.models import Run
 async def bounded(awaitable: Any) -> Any:
     async with asyncio.timeout(60):
         return await awaitable
-
-
-async def checkpoints(bench: Bench, thread_id: str) -> int:
-    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
-    return len([saved async for saved in bench.persistence.checkpointer.alist(config)])
 
 
 async def stored(bench: Bench, run: Run) -> Run:
@@ -57,7 +51,7 @@ async def test_a_temporary_thread_is_gone_with_its_checkpoints(shared_bench: Ben
     assert (await bounded(shared_bench.result(new)))["n"] == 4
     with pytest.raises(NotFound):
         await shared_bench.persistence.threads.get(new.thread_id)
-    assert await checkpoints(shared_bench, new.thread_id) == 0
+    assert await shared_bench.checkpoints(new.thread_id) == 0
 
 
 async def test_enqueued_runs_of_a_thread_execute_one_at_a_time_in_order(bench: Bench) -> None:
@@ -108,17 +102,6 @@ async def test_cancelling_a_pending_run_lets_the_ones_after_it_run(bench: Bench,
     bench.gates["gated"].opened.set()
     assert b"second" in await bounded(bench.engine.wait_for_run(third.run))
     assert not bench.gates["gated2"].reached.is_set()
-
-
-async def test_a_delayed_run_waits_without_holding_up_the_others(bench: Bench) -> None:
-    thread_id = str(uuid4())
-    later = datetime.now(UTC) + timedelta(hours=1)
-    delayed = await bench.engine.start_run(bench.run("counter", thread_id, not_before=later))
-    assert (await bounded(bench.result(bench.run("counter", thread_id))))["n"] == 4
-    assert (await stored(bench, delayed.run)).status == "pending"
-    await bench.engine.cancel_run(thread_id, delayed.run.run_id, "interrupt", wait=True)
-    soon = bench.run("counter", thread_id, not_before=datetime.now(UTC) + timedelta(milliseconds=30))
-    assert (await bounded(bench.result(soon)))["n"] == 4
 
 
 async def test_deleting_the_last_run_shows_the_state_before_it(shared_bench: Bench) -> None:
@@ -177,29 +160,18 @@ async def test_what_starts_on_a_thread_while_it_is_deleted_goes_with_it(bench: B
         await second.result()
     await bounded(asyncio.gather(*bench.engine.tasks, return_exceptions=True))
     assert (following.inside, bench.engine.live_runs) == (0, {})
-    assert await checkpoints(bench, thread_id) == 0
+    assert await bench.checkpoints(thread_id) == 0
 
 
 async def test_a_graph_that_outlasts_its_deleted_thread_leaves_nothing(bench: Bench) -> None:
-    outlasting = bench.gates["gated"]
-    refused = asyncio.Event()
-
-    async def go_on() -> None:
-        outlasting.reached.set()
-        while not outlasting.opened.is_set():
-            try:
-                await outlasting.opened.wait()
-            except asyncio.CancelledError:
-                refused.set()
-
-    outlasting.pass_through = go_on  # type: ignore[method-assign]
-    thread_id = (await bench.engine.start_run(bench.run("gated"))).run.thread_id
-    await bounded(outlasting.reached.wait())
+    gate = bench.gates["gated"]
+    cancelled = ignore_cancellation(gate)
+    thread_id = (await bench.run_at_gate()).thread_id
     await bounded(bench.engine.delete_thread(thread_id))
-    assert refused.is_set()
-    outlasting.opened.set()
+    assert cancelled.is_set()
+    gate.opened.set()
     await bounded(asyncio.gather(*bench.engine.tasks, return_exceptions=True))
-    assert await checkpoints(bench, thread_id) == 0
+    assert await bench.checkpoints(thread_id) == 0
 
 
 async def test_a_rollback_promised_while_the_run_finishes_is_kept(bench: Bench) -> None:
@@ -213,7 +185,7 @@ async def test_a_rollback_promised_while_the_run_finishes_is_kept(bench: Bench) 
     assert await bench.persistence.runs.find(started.run.run_id) is None
     thread = await bench.persistence.threads.get(started.run.thread_id)
     assert (thread.status, thread.values) == ("idle", None)
-    assert await checkpoints(bench, started.run.thread_id) == 0
+    assert await bench.checkpoints(started.run.thread_id) == 0
 
 
 async def test_a_later_interrupt_does_not_take_a_rollback_back(bench: Bench) -> None:

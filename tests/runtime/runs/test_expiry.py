@@ -28,10 +28,6 @@ async def used_thread(bench: Bench, ttl: ThreadTtl | None = None) -> str:
     return thread_id
 
 
-async def checkpoints(bench: Bench, thread_id: str) -> int:
-    return (await bench.persistence.checkpointer.measure_storage(thread_id)).checkpoints
-
-
 async def thread(bench: Bench, thread_id: str) -> Thread | None:
     try:
         return await bench.persistence.threads.get(thread_id)
@@ -50,8 +46,8 @@ async def test_an_expired_thread_goes_with_all_it_has(shared_bench: Bench) -> No
     assert await thread(shared_bench, doomed) is None
     kept = [item.namespace[1] for item in await store.asearch(("threads",))]
     assert kept == [staying[0]]
-    assert await checkpoints(shared_bench, doomed) == 0
-    assert [await checkpoints(shared_bench, thread_id) for thread_id in staying] == [4, 4]
+    assert await shared_bench.checkpoints(doomed) == 0
+    assert [await shared_bench.checkpoints(thread_id) for thread_id in staying] == [4, 4]
 
 
 async def test_keep_latest_takes_the_history_only_and_once(shared_bench: Bench) -> None:
@@ -65,10 +61,10 @@ async def test_keep_latest_takes_the_history_only_and_once(shared_bench: Bench) 
     after = await thread(shared_bench, thread_id)
     assert after is not None
     assert (after.values, after.ttl, after.expires_at) == (before.values, ThreadTtl(10, "keep_latest"), None)
-    assert await checkpoints(shared_bench, thread_id) == 1
+    assert await shared_bench.checkpoints(thread_id) == 1
     assert await sweep_expired(shared_bench.engine, later(20), LIMIT) == 0
     assert (await shared_bench.result(shared_bench.run("counter", thread_id)))["log"][:2] == ["first", "second"]
-    assert await checkpoints(shared_bench, thread_id) > 1
+    assert await shared_bench.checkpoints(thread_id) > 1
     assert await sweep_expired(shared_bench.engine, later(11), LIMIT) == 1
 
 

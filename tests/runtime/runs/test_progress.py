@@ -1,9 +1,9 @@
-"""A run that tells its progress is a job: its metadata say how far it is and, when it has failed, why (A-05)."""
+"""A run that publishes progress is a job: its metadata have the progress and, if it has failed, the error (A-05)."""
 
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from tests.fixtures.graphs import Gate
-from tests.runtime.runs.conftest import Bench, open_bench, telling
+from tests.runtime.runs.conftest import Bench, open_bench, progress_event
 from toolweave.runtime.codec import loads
 from toolweave.runtime.models import NewRun, Run
 from toolweave.runtime.runs.progress import MAX_ERROR_CHARS
@@ -22,35 +22,35 @@ from toolweave.runtime.runs.progress import MAX_ERROR_CHARS
 BOUND_S = 60.0
 
 
-class Told(TypedDict, total=False):
+class JobState(TypedDict, total=False):
     n: int
     seen: Any
     text: str
 
 
-async def tell_half(state: Told) -> Told:
+async def publish_half(state: JobState) -> JobState:
     write = get_stream_writer()
     write({"step": "unrelated"})
-    write(telling(50, "Half way"))
+    write(progress_event(50, "Half way"))
     return {}
 
 
-def tell_all(state: Told) -> Told:
+def publish_all(state: JobState) -> JobState:
     # On a thread of its own, and the last thing that the run does.
-    get_stream_writer()(telling(100, "Done"))
+    get_stream_writer()(progress_event(100, "Done"))
     return {}
 
 
-async def fail(state: Told) -> Told:
+async def fail(state: JobState) -> JobState:
     raise ValueError(state.get("text", "boom"))
 
 
-async def show_metadata(state: Told, config: RunnableConfig) -> Told:
+async def show_metadata(state: JobState, config: RunnableConfig) -> JobState:
     return {"seen": config["metadata"].get("progress")}
 
 
-def two_nodes(*nodes: Any) -> StateGraph[Told]:
-    graph = StateGraph(Told)
+def two_nodes(*nodes: Any) -> StateGraph[JobState]:
+    graph = StateGraph(JobState)
     before = START
     for node in nodes:
         name = getattr(node, "__name__", "inner")
@@ -60,17 +60,17 @@ def two_nodes(*nodes: Any) -> StateGraph[Told]:
 
 
 def job_graphs(gate: Gate) -> dict[str, object]:
-    async def wait(state: Told) -> Told:
+    async def wait(state: JobState) -> JobState:
         await gate.pass_through()
         return {}
 
-    inner = two_nodes(tell_half, tell_all)
+    inner = two_nodes(publish_half, publish_all)
     return {
-        "job": two_nodes(tell_half, tell_all).compile(),
+        "job": two_nodes(publish_half, publish_all).compile(),
         "outer": two_nodes(show_metadata, inner.compile()).compile(),
         "outermost": two_nodes(show_metadata, two_nodes(inner.compile()).compile()).compile(),
-        "waiting": two_nodes(tell_half, wait, show_metadata).compile(),
-        "failing_job": two_nodes(tell_half, tell_all, fail).compile(),
+        "waiting": two_nodes(publish_half, wait, show_metadata).compile(),
+        "failing_job": two_nodes(publish_half, publish_all, fail).compile(),
         "failing": two_nodes(fail).compile(),
         "silent": two_nodes(show_metadata).compile(),
     }
@@ -89,7 +89,18 @@ async def ended(bench: Bench, new: NewRun) -> Run:
     return await bench.persistence.runs.get(new.thread_id, new.run_id)
 
 
-async def until_told(bench: Bench, run: NewRun | Run, percent: float) -> Run:
+@asynccontextmanager
+async def open_job_at_gate(folder: Path, **fields: Any) -> AsyncIterator[tuple[Bench, Run, Gate]]:
+    """Open an engine with a run that has published 50 % and waits at a gate."""
+    gate = Gate()
+    async with open_bench(folder, {}, more=job_graphs(gate)) as bench:
+        run = (await bench.engine.start_run(bench.run("waiting", **fields))).run
+        await wait_for_percent(bench, run, 50.0)
+        await asyncio.wait_for(gate.reached.wait(), BOUND_S)
+        yield bench, run, gate
+
+
+async def wait_for_percent(bench: Bench, run: NewRun | Run, percent: float) -> Run:
     async with asyncio.timeout(BOUND_S):
         while (current := await bench.persistence.runs.get(run.thread_id, run.run_id)).metadata.get("progress", {}).get(
             "percent"
@@ -110,31 +121,27 @@ MODES: list[Any] = [
 
 @pytest.mark.parametrize("modes", MODES, ids=lambda modes: modes[0])
 @pytest.mark.parametrize("graph_id", ["job", "outer", "outermost"])
-async def test_the_last_that_a_node_told_is_in_the_metadata_whatever_is_streamed(
+async def test_the_last_published_progress_is_in_the_metadata_in_each_stream_mode(
     jobs: Bench, graph_id: str, modes: list[str]
 ) -> None:
-    kept = {"huge": 10**30, "half": "\ud83d", "job": {"id": 7}}
-    run = await ended(jobs, jobs.run(graph_id, stream_mode=modes, metadata=kept))
+    metadata = {"huge": 10**30, "half": "\ud83d", "job": {"id": 7}}
+    run = await ended(jobs, jobs.run(graph_id, stream_mode=modes, metadata=metadata))
     assert run.status == "success"
-    assert run.metadata == {"graph_id": graph_id, **kept, "progress": DONE}
+    assert run.metadata == {"graph_id": graph_id, **metadata, "progress": DONE}
 
 
 @pytest.mark.requirement("A-04")
-async def test_a_run_says_how_far_it_is_while_it_is_going_on(tmp_path: Path) -> None:
-    gate = Gate()
-    async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
-        new = bench.run("waiting")
-        started = await bench.engine.start_run(new)
-        await asyncio.wait_for(gate.reached.wait(), BOUND_S)
-        running = await until_told(bench, new, 50.0)
+async def test_a_running_run_shows_its_progress(tmp_path: Path) -> None:
+    async with open_job_at_gate(tmp_path) as (bench, run, gate):
+        running = await bench.persistence.runs.get(run.thread_id, run.run_id)
         assert (running.status, running.metadata["progress"]["message"]) == ("running", "Half way")
-        assert [run.metadata for run in await bench.persistence.runs.list(new.thread_id)] == [running.metadata]
+        assert [found.metadata for found in await bench.persistence.runs.list(run.thread_id)] == [running.metadata]
         gate.opened.set()
-        await bench.engine.wait_for_run(started.run)
-        assert (await until_told(bench, new, 50.0)).status == "success"
+        await bench.engine.wait_for_run(run)
+        assert (await wait_for_percent(bench, run, 50.0)).status == "success"
 
 
-async def test_a_graph_that_tells_nothing_leaves_its_metadata_as_they_were(jobs: Bench) -> None:
+async def test_a_graph_that_publishes_no_progress_does_not_change_its_metadata(jobs: Bench) -> None:
     assert (await ended(jobs, jobs.run("silent", metadata={"progress": "mine"}))).metadata == {
         "graph_id": "silent",
         "progress": "mine",
@@ -142,15 +149,15 @@ async def test_a_graph_that_tells_nothing_leaves_its_metadata_as_they_were(jobs:
 
 
 @pytest.mark.parametrize(
-    ("modes", "subgraphs", "heard"),
+    ("modes", "subgraphs", "count"),
     [(["values"], True, 0), (["custom"], False, 0), (["custom"], True, 3), (["custom", "values"], True, 3)],
 )
-async def test_only_clients_that_asked_are_streamed_the_events(
-    jobs: Bench, modes: list[str], subgraphs: bool, heard: int
+async def test_only_clients_that_requested_custom_events_get_them(
+    jobs: Bench, modes: list[str], subgraphs: bool, count: int
 ) -> None:
     events = await jobs.events(jobs.run("outer", stream_mode=modes, subgraphs=subgraphs))
-    told = [loads(event.data) for event in events if event.event.startswith("custom")]
-    assert told == [{"step": "unrelated"}, telling(50, "Half way"), telling(100, "Done")][:heard]
+    published = [loads(event.data) for event in events if event.event.startswith("custom")]
+    assert published == [{"step": "unrelated"}, progress_event(50, "Half way"), progress_event(100, "Done")][:count]
 
 
 @pytest.mark.requirement("A-05")
@@ -173,7 +180,7 @@ async def test_a_failed_run_has_its_error_in_its_metadata_if_it_has_progress(
     assert "error" not in thread.metadata
 
 
-async def test_the_next_run_of_the_thread_inherits_neither(jobs: Bench) -> None:
+async def test_the_next_run_of_the_thread_inherits_neither_progress_nor_error(jobs: Bench) -> None:
     failed = await ended(jobs, jobs.run("failing_job"))
     assert (await ended(jobs, jobs.run("silent", failed.thread_id))).metadata.keys() == {
         "graph_id",
@@ -182,14 +189,10 @@ async def test_the_next_run_of_the_thread_inherits_neither(jobs: Bench) -> None:
 
 
 @pytest.mark.parametrize("action", ["interrupt", "rollback"])
-async def test_a_cancelled_run_says_how_far_it_was_and_has_no_error(tmp_path: Path, action: Any) -> None:
-    gate = Gate()
-    async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
-        new = bench.run("waiting")
-        await bench.engine.start_run(new)
-        await asyncio.wait_for(gate.reached.wait(), BOUND_S)
-        await bench.engine.cancel_run(new.thread_id, new.run_id, action, wait=True)
-        run = await bench.persistence.runs.find(new.run_id)
+async def test_a_cancelled_run_has_its_progress_and_no_error(tmp_path: Path, action: Any) -> None:
+    async with open_job_at_gate(tmp_path) as (bench, started, _):
+        await bench.engine.cancel_run(started.thread_id, started.run_id, action, wait=True)
+        run = await bench.persistence.runs.find(started.run_id)
     if action == "rollback":
         assert run is None
     else:
@@ -198,35 +201,30 @@ async def test_a_cancelled_run_says_how_far_it_was_and_has_no_error(tmp_path: Pa
         assert run.metadata == {"graph_id": "waiting", "progress": {"percent": 50.0, "message": "Half way"}}
 
 
-async def test_a_later_attempt_starts_from_what_was_told_and_its_config_does_not_know_it(tmp_path: Path) -> None:
-    before, after = Gate(), Gate()
+async def test_a_second_attempt_starts_with_the_progress_of_the_first_which_its_config_does_not_show(
+    tmp_path: Path,
+) -> None:
+    async with open_job_at_gate(tmp_path, metadata={"mine": 1}) as (_, run, _):
+        pass
+    after = Gate()
     after.opened.set()
-    async with open_bench(tmp_path, {}, more=job_graphs(before)) as bench:
-        new = bench.run("waiting", metadata={"asked": "for"})
-        await bench.engine.start_run(new)
-        await until_told(bench, new, 50.0)
-        await asyncio.wait_for(before.reached.wait(), BOUND_S)
     async with open_bench(tmp_path, {}, more=job_graphs(after)) as bench:
-        run = await bench.persistence.runs.get(new.thread_id, new.run_id)
+        run = await bench.persistence.runs.get(run.thread_id, run.run_id)
         assert loads(await bench.engine.wait_for_run(run))["seen"] is None
-        run = await bench.persistence.runs.get(new.thread_id, new.run_id)
+        run = await bench.persistence.runs.get(run.thread_id, run.run_id)
     assert run.attempt == 2
     assert run.metadata["progress"] == {"percent": 50.0, "message": "Half way"}
 
 
-async def test_an_attempt_that_was_taken_over_tells_nothing_more(tmp_path: Path) -> None:
-    gate = Gate()
-    async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
-        new = bench.run("waiting")
-        started = await bench.engine.start_run(new)
-        await until_told(bench, new, 50.0)
+async def test_only_the_attempt_that_executes_a_run_changes_its_metadata(tmp_path: Path) -> None:
+    async with open_job_at_gate(tmp_path) as (bench, run, gate):
         runs = bench.persistence.runs
-        assert not await runs.merge_metadata(new.run_id, 2, {"progress": "of nobody"})
-        assert await runs.merge_metadata(new.run_id, 1, {"more": 1})
+        assert not await runs.merge_metadata(run.run_id, 2, {"progress": "of nobody"})
+        assert await runs.merge_metadata(run.run_id, 1, {"more": 1})
         gate.opened.set()
-        await bench.engine.wait_for_run(started.run)
-        assert not await runs.merge_metadata(new.run_id, 1, {"progress": "too late"})
-        metadata = (await runs.get(new.thread_id, new.run_id)).metadata
+        await bench.engine.wait_for_run(run)
+        assert not await runs.merge_metadata(run.run_id, 1, {"progress": "too late"})
+        metadata = (await runs.get(run.thread_id, run.run_id)).metadata
     assert (metadata["progress"]["percent"], metadata["more"]) == (50.0, 1)
 
 
@@ -234,14 +232,14 @@ async def test_a_database_that_another_process_has_locked_holds_up_no_run(tmp_pa
     before, after = Gate(), Gate()
 
     def wait_at(gate: Gate) -> Any:
-        async def wait(state: Told) -> Told:
+        async def wait(state: JobState) -> JobState:
             await gate.pass_through()
             return {}
 
         return wait
 
-    nodes = [("before", wait_at(before)), ("tell", tell_half), ("after", wait_at(after))]
-    locked = StateGraph(Told).add_sequence(nodes).add_edge(START, "before").compile()
+    nodes = [("before", wait_at(before)), ("tell", publish_half), ("after", wait_at(after))]
+    locked = StateGraph(JobState).add_sequence(nodes).add_edge(START, "before").compile()
     async with open_bench(tmp_path, {}, more={"locked": locked}) as bench:
         new = bench.run("locked")
         started = await bench.engine.start_run(new)
@@ -251,17 +249,17 @@ async def test_a_database_that_another_process_has_locked_holds_up_no_run(tmp_pa
             before.opened.set()
             await asyncio.wait_for(after.reached.wait(), BOUND_S)
             assert "progress" not in (await bench.persistence.runs.get(new.thread_id, new.run_id)).metadata
-        await until_told(bench, new, 50.0)
+        await wait_for_percent(bench, new, 50.0)
         after.opened.set()
         await bench.engine.wait_for_run(started.run)
 
 
 @pytest.mark.parametrize("message", ["x" * 1_000_000, "\x00\ud800", {"deep": 1}])
 async def test_no_event_fails_its_run(tmp_path: Path, message: Any) -> None:
-    async def tell(state: Told) -> Told:
+    async def tell(state: JobState) -> JobState:
         odd: list[Any] = [float("nan"), 10**400, [], 12]
         for percent in odd:
-            get_stream_writer()(telling(percent, message))
+            get_stream_writer()(progress_event(percent, message))
         return {}
 
     async with open_bench(tmp_path, {}, more={"odd": two_nodes(tell).compile()}) as bench:
@@ -269,21 +267,16 @@ async def test_no_event_fails_its_run(tmp_path: Path, message: Any) -> None:
     assert (run.status, run.metadata["progress"]["percent"]) == ("success", 12.0)
 
 
-async def test_a_job_that_an_earlier_attempt_began_says_why_the_last_one_failed(tmp_path: Path) -> None:
-    gate = Gate()
-
-    async def wait(state: Told) -> Told:
+async def test_a_second_attempt_that_fails_has_its_error_beside_the_progress_of_the_first(tmp_path: Path) -> None:
+    async def wait(state: JobState) -> JobState:
         raise ValueError("boom")
 
-    async with open_bench(tmp_path, {}, more=job_graphs(gate)) as bench:
-        new = bench.run("waiting")
-        await bench.engine.start_run(new)
-        await until_told(bench, new, 50.0)
-        await asyncio.wait_for(gate.reached.wait(), BOUND_S)
-    async with open_bench(tmp_path, {}, more={"waiting": two_nodes(tell_half, wait).compile()}) as bench:
-        run = await bench.persistence.runs.get(new.thread_id, new.run_id)
+    async with open_job_at_gate(tmp_path) as (_, run, _):
+        pass
+    async with open_bench(tmp_path, {}, more={"waiting": two_nodes(publish_half, wait).compile()}) as bench:
+        run = await bench.persistence.runs.get(run.thread_id, run.run_id)
         await bench.engine.wait_for_run(run)
-        run = await bench.persistence.runs.get(new.thread_id, new.run_id)
+        run = await bench.persistence.runs.get(run.thread_id, run.run_id)
     assert (run.attempt, run.status, run.metadata["error"]) == (2, "error", "boom")
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.runtime.runs.conftest import telling
+from tests.runtime.runs.conftest import progress_event
 from toolweave.errors import PersistenceError
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.runs.progress import MAX_MESSAGE_CHARS, RunProgress, parse_progress
@@ -15,23 +15,23 @@ BOUND_S = 60.0
 @pytest.mark.parametrize(
     ("event", "told"),
     [
-        (telling(0), {"percent": 0.0, "message": ""}),
-        (telling(33.3, "x"), {"percent": 33.3, "message": "x"}),
-        (telling(10**9), {"percent": 100.0, "message": ""}),
-        (telling(10**400), {"percent": 100.0, "message": ""}),
-        (telling(float("inf")), {"percent": 100.0, "message": ""}),
-        (telling(-5), {"percent": 0.0, "message": ""}),
-        (telling(1, None), {"percent": 1.0, "message": ""}),
-        (telling(1, {"deep": [[]]}), {"percent": 1.0, "message": ""}),
-        (telling(1, "x" * MAX_MESSAGE_CHARS), {"percent": 1.0, "message": "x" * MAX_MESSAGE_CHARS}),
-        (telling(1, "x" * 1_000_000), {"percent": 1.0, "message": "x" * (MAX_MESSAGE_CHARS - 1) + "…"}),
-        (telling(1, "\x00\ud800"), {"percent": 1.0, "message": "\x00\ud800"}),
-        (telling(1, "m", data={"deep": [[[]]]}), {"percent": 1.0, "message": "m"}),
-        (telling(float("nan")), None),
-        (telling("50"), None),
-        (telling(None), None),
-        (telling(True), None),
-        (telling([50]), None),
+        (progress_event(0), {"percent": 0.0, "message": ""}),
+        (progress_event(33.3, "x"), {"percent": 33.3, "message": "x"}),
+        (progress_event(10**9), {"percent": 100.0, "message": ""}),
+        (progress_event(10**400), {"percent": 100.0, "message": ""}),
+        (progress_event(float("inf")), {"percent": 100.0, "message": ""}),
+        (progress_event(-5), {"percent": 0.0, "message": ""}),
+        (progress_event(1, None), {"percent": 1.0, "message": ""}),
+        (progress_event(1, {"deep": [[]]}), {"percent": 1.0, "message": ""}),
+        (progress_event(1, "x" * MAX_MESSAGE_CHARS), {"percent": 1.0, "message": "x" * MAX_MESSAGE_CHARS}),
+        (progress_event(1, "x" * 1_000_000), {"percent": 1.0, "message": "x" * (MAX_MESSAGE_CHARS - 1) + "…"}),
+        (progress_event(1, "\x00\ud800"), {"percent": 1.0, "message": "\x00\ud800"}),
+        (progress_event(1, "m", data={"deep": [[[]]]}), {"percent": 1.0, "message": "m"}),
+        (progress_event(float("nan")), None),
+        (progress_event("50"), None),
+        (progress_event(None), None),
+        (progress_event(True), None),
+        (progress_event([50]), None),
         ({"type": "progress"}, None),
         ({"type": ["progress"], "progress": 1}, None),
         ({"type": "other", "progress": 1}, None),
@@ -83,15 +83,15 @@ def told(percent: float) -> JsonObject:
 async def test_the_first_is_written_at_once_and_of_what_follows_only_the_last() -> None:
     progress, shelf = RunProgress(interval_s=0.01), Shelf()
     async with progress.autosave(shelf.write):
-        progress.record_event(telling(1))
+        progress.record_event(progress_event(1))
         await asyncio.wait_for(shelf.begun.wait(), BOUND_S)
         for percent in range(2, 100):
-            progress.record_event(telling(percent))
-        await asyncio.to_thread(progress.record_event, telling(7))
+            progress.record_event(progress_event(percent))
+        await asyncio.to_thread(progress.record_event, progress_event(7))
         assert not shelf.written, "nobody has waited for the write"
         shelf.free.set()
         await shelf.until(7.0)
-        progress.record_event(telling(8))
+        progress.record_event(progress_event(8))
         await shelf.until(8.0)
     assert shelf.written == [told(1.0), told(7.0), told(8.0)]
 
@@ -100,12 +100,12 @@ async def test_what_is_told_within_the_pause_is_left_for_the_end() -> None:
     progress, shelf = RunProgress(interval_s=600), Shelf()
     shelf.free.set()
     async with progress.autosave(shelf.write):
-        progress.record_event(telling(1))
+        progress.record_event(progress_event(1))
         await shelf.until(1.0)
         for percent in range(2, 1_000):
-            progress.record_event(telling(percent / 10))
+            progress.record_event(progress_event(percent / 10))
             await asyncio.sleep(0)
-    progress.record_event(telling(99.95))
+    progress.record_event(progress_event(99.95))
     assert shelf.written == [told(1.0)]
     assert progress.latest == told(99.95)
 
@@ -115,7 +115,7 @@ async def test_a_write_that_fails_is_made_up_for() -> None:
     shelf.free.set()
     shelf.failures = 3
     async with progress.autosave(shelf.write):
-        progress.record_event(telling(1))
+        progress.record_event(progress_event(1))
         await shelf.until(1.0)
     assert shelf.failures == 0
 
@@ -124,6 +124,6 @@ async def test_the_end_of_a_run_waits_for_no_write() -> None:
     progress, shelf = RunProgress(), Shelf()
     async with asyncio.timeout(BOUND_S):
         async with progress.autosave(shelf.write):
-            progress.record_event(telling(1))
+            progress.record_event(progress_event(1))
             await shelf.begun.wait()
     assert (shelf.written, shelf.inside) == ([], 0)

@@ -3,8 +3,6 @@
 from itertools import pairwise
 from typing import Any
 
-import pytest
-
 from tests.runtime.runs.conftest import Bench
 from toolweave.runtime.codec import loads
 
@@ -61,14 +59,6 @@ async def test_debug_checkpoints_carry_their_checkpoint_and_its_parent(shared_be
     assert set(saved[0]["checkpoint"]) == {"checkpoint_id", "thread_id", "checkpoint_ns"}
 
 
-async def test_message_tuples_stream_the_models_chunks_with_their_metadata(shared_bench: Bench) -> None:
-    parts = await stream(shared_bench, "echo", "messages-tuple", input=HELLO)
-    assert {name for name, _ in parts} == {"messages"}
-    assert "".join(data[0]["content"] for _, data in parts) == "echo: hello"
-    assert parts[-1][1][0]["chunk_position"] == "last"
-    assert {data[1]["langgraph_node"] for _, data in parts} == {"speak"}
-
-
 async def test_messages_give_metadata_once_and_then_what_is_there_so_far(shared_bench: Bench) -> None:
     parts = await stream(shared_bench, "echo", "messages", input=HELLO)
     assert [name for name, _ in parts] == ["messages/metadata"] + ["messages/partial"] * (len(parts) - 1)
@@ -94,16 +84,6 @@ async def test_events_enclose_the_other_modes(shared_bench: Bench) -> None:
         for name, data in parts
         if name == "events" and data["event"] == "on_chain_stream" and data["run_id"] == run_id
     ]
-
-
-@pytest.mark.parametrize("subgraphs", [True, False])
-async def test_subgraphs_show_only_when_asked_for_and_name_their_namespace(
-    shared_bench: Bench, subgraphs: bool
-) -> None:
-    parts = await stream(shared_bench, "nested", "updates", subgraphs=subgraphs)
-    inner = [name for name, _ in parts if name.startswith("updates|inner:")]
-    assert len(inner) == (2 if subgraphs else 0)
-    assert [next(iter(data)) for name, data in parts if name == "updates"] == ["inner", "outer"]
 
 
 async def test_the_order_within_a_step_is_tasks_updates_values_checkpoints(shared_bench: Bench) -> None:

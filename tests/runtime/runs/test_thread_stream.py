@@ -43,20 +43,6 @@ async def test_a_client_comes_back_after_a_restart_to_where_it_was(tmp_path: Pat
             ]
 
 
-async def test_runs_are_told_in_the_order_in_which_they_happened(bench: Bench) -> None:
-    thread_id = str(uuid4())
-    first = bench.run("gated", thread_id, resumable=True)
-    second = bench.run("counter", thread_id, resumable=True)
-    await bench.engine.start_run(first)
-    later = await bench.engine.start_run(second)
-    bench.gates["gated"].opened.set()
-    await bench.engine.wait_for_run(later.run)
-    events = await heard(bench, thread_id, StreamPosition(0, 0), dones=2)
-    told = [event.data.decode() for event in events if event.event == "metadata"]
-    assert [first.run_id in text for text in told] == [True, True, False, False]
-    assert [second.run_id in text for text in told] == [False, False, True, True]
-
-
 async def test_a_follower_of_nothing_ends_at_once(bench: Bench) -> None:
     assert [batch async for batch in bench.engine.thread_events(str(uuid4()), RUN_MODES, None)] == []
     assert not bench.engine.runtime.thread_hub.has_followers("x")

@@ -12,17 +12,14 @@ DIMS = 64
 
 
 class BagOfWords(Embeddings):
-    """Deterministic and offline; keeps what it was asked, and fails on the texts it was told to."""
+    """Deterministic and offline; records the texts."""
 
-    def __init__(self, dims: int = DIMS, fails_on: str | None = None) -> None:
+    def __init__(self, dims: int = DIMS) -> None:
         self.dims = dims
         self.asked: list[str] = []
-        self._fails_on = fails_on
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         self.asked += texts
-        if self._fails_on is not None and any(self._fails_on in text for text in texts):
-            raise ConnectionError("the model is away")
         return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text: str) -> list[float]:

@@ -111,27 +111,13 @@ async def test_a_search_finds_exactly_what_fits_whatever_sqlite_thinks_of_the_va
     assert found > len(ODD)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "a.b",
-        "$",
-        "$.n",
-        "[0]",
-        "#",
-        "'",
-        '"',
-        '"."n',
-        "\\",
-        "a\\u0062",
-        "a\nb",
-        "a\0b",
-        "ключ",
-        "\ud800",
-        "x" * 500,
-    ],
+HOSTILE_NAMES = (
+    *("", "a.b", "$", "$.n", "[0]", "#", "'", '"', '"."n', "\\"),
+    *("a\\u0062", "a\nb", "a\0b", "ключ", "\ud800", "x" * 500),
 )
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
 async def test_any_name_can_be_searched_for(name: str, store: SqliteStore) -> None:
     await store.aput(("a",), "with", {name: 1, "o": {name: "x"}, "n": 1})
     await store.aput(("a",), "null", {name: None, "o": {name: None}, "n": 1})

@@ -65,15 +65,6 @@ async def test_an_update_replaces_what_was_embedded(tmp_path: Path) -> None:
         assert item.score is None
 
 
-async def test_what_cannot_be_embedded_is_not_stored_and_harms_nobody_else(tmp_path: Path) -> None:
-    options = StoreOptions(index(BagOfWords(fails_on="poison")))
-    async with open_store(tmp_path / "store.db", options) as store:
-        with pytest.raises(ConnectionError, match="away"):
-            await store.aput(NS, "bad", {"text": "poison"})
-        await store.aput(NS, "good", {"text": "water"})
-        assert [item.key for item in await store.asearch(NS, query="water")] == ["good"]
-
-
 async def test_vectors_of_another_length_than_promised_are_refused_with_the_fix(tmp_path: Path) -> None:
     options = StoreOptions(StoreIndex(BagOfWords(dims=3), DIMS))
     async with open_store(tmp_path / "store.db", options) as store:

@@ -102,20 +102,6 @@ async def test_searches_page_through_namespaces_as_they_began(store: SqliteStore
     assert [item.key for item in await store.asearch((), filter={"odd": 0}, limit=1, offset=1)] == ["4"]
 
 
-async def test_namespaces_are_listed_by_beginning_end_and_depth(store: SqliteStore) -> None:
-    for namespace in (("u", "1", "memories"), ("u", "2", "memories"), ("u", "2", "facts"), ("docs",)):
-        await store.aput(namespace, "k", {})
-    assert await store.alist_namespaces(prefix=("u", "*", "memories")) == [
-        ("u", "1", "memories"),
-        ("u", "2", "memories"),
-    ]
-    assert await store.alist_namespaces(suffix=("facts",)) == [("u", "2", "facts")]
-    assert await store.alist_namespaces(prefix=("u",), max_depth=2) == [("u", "1"), ("u", "2")]
-    assert await store.alist_namespaces(limit=1, offset=1) == [("u", "1", "memories")]
-    await store.adelete(("docs",), "k")
-    assert ("docs",) not in await store.alist_namespaces()
-
-
 async def test_a_call_that_fails_fails_alone(store: SqliteStore) -> None:
     """LangGraph's own stores fail every call of the same moment with it, or store half of them."""
     calls = [store.aput(NS, str(number), {"n": number}) for number in range(20)]
