@@ -82,8 +82,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield opened
 
 
-def at(minute: int, **fields: int) -> datetime:
-    return START.replace(minute=minute, second=0, **fields)
+def at(minute: int, day: int = START.day) -> datetime:
+    return START.replace(day=day, minute=minute, second=0)
 
 
 async def test_a_cron_fires_each_time_it_is_due_also_when_it_is_added_later(world: World) -> None:
