@@ -143,6 +143,7 @@ class Queue:
         except NotFound:
             assert row.status not in ACTIVE
             return
+        assert row.status in ACTIVE
         self.tell(self.write(run_queue.find_startable_run, row.thread_id))
 
     def delete(self, random: Random) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
+from toolweave.encryption import data_folder_cipher
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import CancelAction, Outcome, Run
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
@@ -151,6 +152,20 @@ async def test_a_requested_rollback_is_not_weakened_to_an_interrupt(runs: RunRep
     await runs.request_cancel(run.run_id, "interrupt")
 
     assert (await runs.get("t", run.run_id)).cancel == "rollback"
+
+
+async def test_an_older_run_that_becomes_due_starts_only_after_the_running_one(tmp_path: Path) -> None:
+    now = [MOMENT]
+    async with open_persistence(tmp_path) as persistence:
+        runs = RunRepository(persistence.app, lambda: now[0], cipher=data_folder_cipher(tmp_path, None))
+        delayed = await created(runs, "t", not_before=MOMENT + timedelta(seconds=5))
+        prompt = await running(runs, "t")
+
+        now[0] += timedelta(seconds=6)
+
+        assert await runs.claim(delayed.run_id) is None
+        assert await runs.finalise(prompt.run_id, 1, SUCCESS) == delayed.run_id
+        assert await runs.claim(delayed.run_id) is not None
 
 
 async def test_a_run_is_not_found_on_another_thread_nor_on_an_unknown_one(runs: RunRepository) -> None:
