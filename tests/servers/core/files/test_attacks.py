@@ -27,7 +27,7 @@ async def test_a_known_attack_is_refused(place: Place, number: int) -> None:
 @pytest.mark.requirement("C-05")
 async def test_what_is_outside_sounds_the_same_whether_it_exists_or_not(place: Place) -> None:
     outside = place.root.parent / "outside"
-    told = [
+    answers = [
         await place.ask(path)
         for path in (
             "../outside/secret.txt",
@@ -45,8 +45,8 @@ async def test_what_is_outside_sounds_the_same_whether_it_exists_or_not(place: P
             "to_slash/none",
         )
     ]
-    assert all(answer == told[0] for answer in told)
-    assert told[0]["error"]["code"] == "forbidden_path"
+    assert all(answer == answers[0] for answer in answers)
+    assert answers[0]["error"]["code"] == "forbidden_path"
 
 
 @pytest.mark.parametrize(
@@ -70,30 +70,23 @@ async def test_links_and_dots_that_stay_inside_are_followed(place: Place, path: 
     assert answer["data"] == {"path": real, "content": "inside"}
 
 
+NAMES = ["..", "..", ".", "", "docs", "deep", "outside", "root", "root-twin", "secret.txt", "readme.md", "setup.md"]
+LINKS_OUT = [
+    "link_folder",
+    "link_file",
+    "absolute_folder",
+    "chain_1",
+    "up",
+    "up_again",
+    "to_parent",
+    "to_slash",
+    "to_proc",
+]
+LINKS_IN = ["inner", "inner_folder", "inner_absolute", "far", "through", "out_and_in", "loop_a", ".env", ".git", "..x"]
 PARTS = st.one_of(
-    st.sampled_from(
-        [
-            "..",
-            "..",
-            ".",
-            "",
-            "docs",
-            "deep",
-            "outside",
-            "root",
-            "root-twin",
-            "secret.txt",
-            "readme.md",
-            "setup.md",
-            "..x",
-        ]
-    ),
-    st.sampled_from(
-        ["link_folder", "link_file", "absolute_folder", "chain_1", "up", "up_again", "to_parent", "to_slash", "to_proc"]
-    ),
-    st.sampled_from(
-        ["inner", "inner_folder", "inner_absolute", "far", "through", "out_and_in", "loop_a", ".env", ".git"]
-    ),
+    st.sampled_from(NAMES),
+    st.sampled_from(LINKS_OUT),
+    st.sampled_from(LINKS_IN),
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="{}"), max_size=6),
 )
 PATHS = st.builds(

@@ -115,24 +115,19 @@ async def test_the_operators_rules_come_after_the_usual_ones_and_may_undo_them(r
         assert await files.read("docs/drafts/y.md") == "x"
 
 
-async def test_our_own_data_folder_is_hidden_whatever_it_is_called(root: Path) -> None:
+async def test_the_data_folder_is_hidden_under_every_name_and_is_no_root(root: Path) -> None:
     tree(root, {"state/app.txt": "needle"})
     (root / "alias").symlink_to("state")
+    async with file_client(root) as files:
+        assert await files.read("state/app.txt") == "needle"
     async with file_client(root, data_dir=root / "state") as files:
         for path in ("state/app.txt", "alias/app.txt", "state"):
             assert await files.code(path) == "not_found"
         assert await files.paths("needle", content=True) == []
-    async with file_client(root) as files:
-        assert await files.read("state/app.txt") == "needle"
-
-
-async def test_our_own_data_folder_is_no_root_either(root: Path) -> None:
-    tree(root, {"state/app.txt": "needle"})
     for roots in ([root / "state"], [root, root / "state"]):
         async with file_client(*roots, data_dir=root / "state") as files:
             assert await files.code(str(root / "state" / "app.txt")) == "not_configured"
-            searched = await files.call("search_files", pattern="needle", content=True)
-            assert not searched.get("data")
+            assert not (await files.call("search_files", pattern="needle", content=True)).get("data")
 
 
 async def test_a_search_passes_by_what_gitignore_files_put_aside_and_a_read_does_not(

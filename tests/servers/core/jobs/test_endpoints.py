@@ -118,14 +118,6 @@ def test_no_spelling_of_a_path_leads_out_of_the_allowed_one(pieces: list[str]) -
     assert read_by_a_careless_server.split("/")[:2] == ["", "v1"]
 
 
-async def test_without_the_setting_the_tools_say_what_is_missing() -> None:
-    async with job_client() as jobs:
-        for tool, more in (("execute_job", {"params": {}}), ("check_job_status", {"job_id": "1"})):
-            error = await jobs.error(tool, {"endpoint": "https://jobs.example.org/v1", **more})
-            assert error["code"] == "not_configured"
-            assert "TOOLWEAVE_JOB_ENDPOINTS" in error["message"]
-
-
 async def test_a_forbidden_endpoint_gets_no_request_and_the_allowed_ones_are_told() -> None:
     async with serving(always(text(body=b"{}"))) as peer, job_client(job_endpoints=at(peer, "/jobs")) as jobs:
         error = await jobs.error("execute_job", {"endpoint": at(peer, "/admin"), "params": {}})
