@@ -101,7 +101,7 @@ class Endpoint:
         made.requests = list(self.server.requests)
         return made
 
-    async def told(self, turn: WireTurn, response: dict[str, Any], **more: Any) -> WorkflowUpdate:
+    async def format(self, turn: WireTurn, response: dict[str, Any], **more: Any) -> WorkflowUpdate:
         """Format an API's answer while the endpoint gives the scripted one."""
         self.script(turn)
         node = format_node(WorkflowModel(as_lazy_chat_model(self.model)))

@@ -167,14 +167,9 @@ def test_schemas_that_contain_themselves_or_lead_nowhere_are_described_all_the_s
 def test_many_candidates_share_the_room_and_keep_their_names() -> None:
     many = [tool(tool_id=f"t{number}", description="z" * 5_000) for number in range(64)]
 
-    whole = "\n".join(candidate["description"] for candidate in tool_candidates(many))
+    candidates = tool_candidates(many)
 
-    assert len(whole) <= 64_000
-    assert all(f"tool_id: t{number}\n" in whole for number in range(64))
-
-
-def test_candidates_carry_id_and_name_for_the_state() -> None:
-    [candidate] = tool_candidates([tool()])
-
-    assert (candidate["tool_id"], candidate["name"]) == ("change_order", "Change order")
-    assert candidate["description"].startswith("<tool>")
+    assert sum(len(candidate["description"]) for candidate in candidates) <= 64_000
+    for number, candidate in enumerate(candidates):
+        assert (candidate["tool_id"], candidate["name"]) == (f"t{number}", "Change order")
+        assert candidate["description"].startswith(f"<tool>\nname: Change order\ntool_id: t{number}\n")
