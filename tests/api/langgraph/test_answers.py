@@ -1,10 +1,10 @@
-"""Selections, extractions and page headers of searches."""
+"""Extractions and page headers of searches."""
 
 from typing import Any
 
 import pytest
 
-from toolweave.api.langgraph.answers import extract_values, page_answer, select_fields
+from toolweave.api.langgraph.answers import extract_values, page_answer
 from toolweave.api.langgraph.requests import Body
 
 ROW = {"values": {"log": ["a", {"b": 1}], "n": 4}, "metadata": {"graph_id": "steps"}}
@@ -33,11 +33,6 @@ ROW = {"values": {"log": ["a", {"b": 1}], "n": 4}, "metadata": {"graph_id": "ste
 )
 def test_a_path_is_followed_or_null(path: str, value: Any) -> None:
     assert extract_values(ROW, {"it": path}) == {"it": value}
-
-
-def test_a_selection_keeps_the_named_keys() -> None:
-    assert select_fields(ROW, ["metadata", "absent"]) == {"metadata": ROW["metadata"]}
-    assert select_fields(ROW, None) is ROW
 
 
 @pytest.mark.parametrize(

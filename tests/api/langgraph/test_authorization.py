@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 import pytest_asyncio
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.fixtures.app_server import AppServer
@@ -154,6 +154,13 @@ HIS_OWN = (
 
 def socket_url(server: AppServer, thread_id: str) -> str:
     return f"{server.url.replace('http', 'ws')}/threads/{thread_id}/stream/events"
+
+
+async def check_closed_as_not_found(socket: ClientConnection) -> None:
+    with pytest.raises(ConnectionClosed) as closed:
+        await socket.recv()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 4404
 
 
 def paths(endpoint: str, ids: Ids) -> list[str]:
@@ -328,10 +335,7 @@ async def test_a_websocket_is_guarded_as_the_endpoints_are(app_server: AppServer
             pass
     assert refused.value.response.status_code in (401, 403)
     async with connect(url, additional_headers=BOB) as socket:
-        with pytest.raises(ConnectionClosed) as closed:
-            await socket.recv()
-    assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == 4404
+        await check_closed_as_not_found(socket)
     async with connect(url, additional_headers=ADA) as socket:
         await socket.send(json.dumps({"id": 1, "method": "agent.getTree", "params": {}}))
         assert json.loads(await socket.recv())["id"] == 1
@@ -431,10 +435,7 @@ async def test_a_listener_from_before_a_thread_exists_receives_nothing_of_anothe
             if SECRET in received:
                 break
         assert SECRET not in (await his.aread()).decode()
-        with pytest.raises(ConnectionClosed) as closed:
-            await socket.recv()
-    assert closed.value.rcvd is not None
-    assert closed.value.rcvd.code == 4404
+        await check_closed_as_not_found(socket)
 
 
 async def test_a_namespace_label_with_a_period_is_never_read_as_two(http: httpx.AsyncClient) -> None:

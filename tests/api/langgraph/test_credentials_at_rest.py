@@ -174,7 +174,9 @@ def test_a_run_whose_tokens_cannot_be_decrypted_fails_and_names_the_reason(
         assert sealed_runs(data_dir) == {}
 
 
-@pytest.mark.parametrize("key", [{}, {"TOOLWEAVE_TOKEN_KEY": "a key that several processes share"}])
+@pytest.mark.parametrize(
+    "key", [{}, pytest.param({"TOOLWEAVE_TOKEN_KEY": "a key that several processes share"}, marks=pytest.mark.slow)]
+)
 def test_a_cron_fires_with_its_users_tokens_and_stores_them_encrypted_only(data_dir: Path, key: dict[str, str]) -> None:
     with AppProcess(LANGGRAPH_JSON, data_dir, {**ENV, **key}) as process, client(process) as http:
         thread = new_thread(http)

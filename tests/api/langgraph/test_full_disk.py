@@ -56,27 +56,29 @@ def get(process: AppProcess, path: str) -> tuple[int, object]:
     return answer.status_code, answer.json()
 
 
+def check_refused(process: AppProcess, reason: str) -> None:
+    """Check that only the check of the database fails, and that it names the file and the reason."""
+    for path in ("/ok", "/"):
+        status, body = get(process, f"{path}?check_db=1")
+        assert (status, "app.db" in str(body), reason in str(body)) == (503, True, True)
+        assert get(process, path) == UP
+
+
 def test_a_full_disk_shows_in_the_check_of_the_database_only(small_disk: Path) -> None:
     with AppProcess(LANGGRAPH_JSON, small_disk / "data", {}) as process:
         assert get(process, CHECKED) == UP
         filler = fill(small_disk)
-        for path in ("/ok", "/"):
-            status, body = get(process, f"{path}?check_db=1")
-            assert (status, "Free space on that disk" in str(body), "app.db" in str(body)) == (503, True, True)
-            assert get(process, path) == UP
+        check_refused(process, "Free space on that disk")
         filler.unlink()
         assert get(process, CHECKED) == UP
         assert [file.name for file in (small_disk / "data").glob(".*.space")] == []
 
 
-def test_a_database_that_may_grow_no_more_shows_too(app_process: AppProcess) -> None:
+def test_a_database_that_must_not_grow_shows_in_the_check_of_the_database_only(app_process: AppProcess) -> None:
     app_process.start()
     assert get(app_process, CHECKED) == UP
     _, most = resource.prlimit(app_process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(app_process.pid, resource.RLIMIT_FSIZE, (0, most))
-    for path in ("/ok", "/"):
-        status, body = get(app_process, f"{path}?check_db=1")
-        assert (status, "app.db" in str(body), "disk" in str(body)) == (503, True, True)
-        assert get(app_process, path) == UP
+    check_refused(app_process, "disk")
     resource.prlimit(app_process.pid, resource.RLIMIT_FSIZE, (most, most))
     assert get(app_process, CHECKED) == UP
