@@ -99,11 +99,6 @@ async def test_deleting_a_busy_thread_stops_its_run(thread: Thread) -> None:
         await thread.show()
 
 
-async def statuses(sdk: LangGraphClient, thread_id: str) -> list[str]:
-    """Give the statuses of a thread's runs, the last one first."""
-    return [run["status"] for run in await sdk.runs.list(thread_id)]
-
-
 @pytest.mark.api("POST /runs/cancel", "204 cancels the named runs of a thread and ignores unknown ones")
 async def test_named_runs_of_a_thread_are_cancelled(http: httpx.AsyncClient, thread: Thread) -> None:
     first, _ = await thread.run_at_gate()
@@ -129,17 +124,17 @@ async def test_named_runs_of_a_thread_are_cancelled(http: httpx.AsyncClient, thr
 async def test_all_runs_of_a_status_are_cancelled(
     sdk: LangGraphClient, http: httpx.AsyncClient, status: str, left: list[str]
 ) -> None:
-    started = [await new_thread(sdk) for _ in range(2)]
-    for thread_id in started:
-        await run_at_gate(sdk, http, thread_id)
-        await sdk.runs.create(thread_id, "steps", input={"n": 1})
+    threads = [Thread(await new_thread(sdk), sdk, http) for _ in range(2)]
+    for thread in threads:
+        await thread.run_at_gate()
+        await thread.create_run("steps", input={"n": 1})
     assert (await http.post("/runs/cancel", json={"status": status})).status_code == 204
     async with asyncio.timeout(60):
-        for thread_id in started:
-            ended = [run for run, end in zip(await sdk.runs.list(thread_id), left, strict=True) if end != "running"]
+        for thread in threads:
+            ended = [run for run, end in zip(await thread.runs(), left, strict=True) if end != "running"]
             for run in ended:
-                await sdk.runs.join(thread_id, run["run_id"])
-            assert await statuses(sdk, thread_id) == left
+                await thread.join(run["run_id"])
+            assert await thread.statuses() == left
     await http.post("/runs/cancel", json={"status": "all"})
 
 

@@ -14,12 +14,6 @@ LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
-async def thread_after_steps(sdk: LangGraphClient, n: int = 1) -> str:
-    thread_id = (await sdk.threads.create())["thread_id"]
-    await sdk.runs.wait(thread_id, "steps", input={"n": n})
-    return thread_id
-
-
 @pytest.mark.api("GET /threads/{thread_id}/state", "200 gives an empty state for a new thread")
 @pytest.mark.api("POST /threads/{thread_id}/history", "200 gives nothing for a new thread")
 async def test_a_new_thread_has_an_empty_state(thread: Thread) -> None:
