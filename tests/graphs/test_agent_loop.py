@@ -9,6 +9,7 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.fixtures.scripted_model import ScriptedModel, add, calling
+from tests.graphs.gated_tools import GO, THREAD
 from toolweave.errors import ConfigError, InvalidRequest, ModelError
 from toolweave.graphs import build_agent_loop
 
@@ -80,7 +81,7 @@ async def test_calls_of_one_turn_run_at_the_same_time_and_keep_their_order() -> 
 
     model = ScriptedModel(turns=[calling(*(("meet", {"name": name}) for name in "abc")), "met"])
 
-    result = await build_agent_loop(tools=[meet], model=model).ainvoke({"messages": [HumanMessage("meet")]})
+    result = await build_agent_loop(tools=[meet], model=model).ainvoke(GO)
 
     assert said(result)[2:5] == [("tool", "a"), ("tool", "b"), ("tool", "c")]
 
@@ -89,9 +90,7 @@ async def test_text_beside_a_tool_call_does_not_end_the_run() -> None:
     first = calling(("add", {"a": 1, "b": 1}))
     first.content = "One moment."
 
-    result = await build_agent_loop(tools=[add], model=ScriptedModel(turns=[first, "2"])).ainvoke(
-        {"messages": [HumanMessage("1+1")]}
-    )
+    result = await build_agent_loop(tools=[add], model=ScriptedModel(turns=[first, "2"])).ainvoke(GO)
 
     assert said(result)[1:] == [("ai", "One moment."), ("tool", "2"), ("ai", "2")]
 
@@ -118,9 +117,9 @@ async def test_tools_that_come_and_go_are_offered_as_they_are_at_each_turn() -> 
     catalog = Changing()
     graph = build_agent_loop(tools=catalog, model=(model := ScriptedModel(turns=["ok"])))
 
-    await graph.ainvoke({"messages": [HumanMessage("one")]})
+    await graph.ainvoke(GO)
     catalog.available = [add]
-    await graph.ainvoke({"messages": [HumanMessage("two")]})
+    await graph.ainvoke(GO)
 
     assert model.offered == [[], ["add"]]
 
@@ -129,9 +128,7 @@ async def test_tools_that_come_and_go_are_offered_as_they_are_at_each_turn() -> 
 async def test_an_answer_that_was_cut_short_says_so_in_the_status(reason: str) -> None:
     cut = AIMessage("Once upon", response_metadata={"finish_reason": reason})
 
-    result = await build_agent_loop(tools=[], model=ScriptedModel(turns=[cut])).ainvoke(
-        {"messages": [HumanMessage("x")]}
-    )
+    result = await build_agent_loop(tools=[], model=ScriptedModel(turns=[cut])).ainvoke(GO)
 
     assert result["status"] == reason
 
@@ -139,11 +136,10 @@ async def test_an_answer_that_was_cut_short_says_so_in_the_status(reason: str) -
 async def test_a_failing_model_fails_the_run_and_keeps_the_thread_usable() -> None:
     model = ScriptedModel(turns=[ModelError("the endpoint is down"), "back again"])
     graph = build_agent_loop(tools=[], model=model, checkpointer=InMemorySaver())
-    thread: Any = {"configurable": {"thread_id": "t"}}
 
     with pytest.raises(ModelError, match="endpoint is down"):
-        await graph.ainvoke({"messages": [HumanMessage("hello?")]}, thread)
-    result = await graph.ainvoke({"messages": [HumanMessage("hello again")]}, thread)
+        await graph.ainvoke({"messages": [HumanMessage("hello?")]}, THREAD)
+    result = await graph.ainvoke({"messages": [HumanMessage("hello again")]}, THREAD)
 
     assert said(result) == [("human", "hello?"), ("human", "hello again"), ("ai", "back again")]
 
@@ -170,9 +166,9 @@ async def test_the_model_recipe_is_followed_on_first_use_and_again_after_a_failu
     assert made == []
 
     with pytest.raises(ConfigError, match="no endpoint yet"):
-        await graph.ainvoke({"messages": [HumanMessage("one")]})
+        await graph.ainvoke(GO)
     for _ in range(3):
-        await graph.ainvoke({"messages": [HumanMessage("two")]})
+        await graph.ainvoke(GO)
 
     assert len(made) == 2
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.messages.tool import invalid_tool_call
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from tests.fixtures.loop_clock import pass_time
 from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 from tests.fixtures.scripted_model import ScriptedModel, calling
+from tests.graphs.gated_tools import GO
 from tests.servers.connections.peers import LIMIT_S, QUICK, connection, log_records, misbehaving, talkative
 from toolweave.graphs import build_agent_loop
 from toolweave.graphs.plane_tools import PlaneTools
@@ -31,7 +31,7 @@ async def plane() -> AsyncIterator[ToolPlane]:
 async def results_of(plane: ToolPlane, turn: AIMessage) -> list[ToolMessage]:
     """Run one turn of tool calls; the run must go on to the model's answer."""
     graph = build_agent_loop(tools=PlaneTools(plane), model=ScriptedModel(turns=[turn, "understood"]))
-    result = await graph.ainvoke({"messages": [HumanMessage("go")]})
+    result = await graph.ainvoke(GO)
     assert (result["status"], result["messages"][-1].text) == ("done", "understood")
     return [message for message in result["messages"] if isinstance(message, ToolMessage)]
 
@@ -47,18 +47,6 @@ async def test_wrong_arguments_are_answered_and_the_good_call_beside_them_is_car
         "colour is not a known field; known: title, priority, tags, position. Correct them and call the tool again."
     )
     assert created.text == '{"title": "Buy milk"}'
-
-
-async def test_an_unknown_tool_is_answered_with_the_names_of_the_known_ones(plane: ToolPlane) -> None:
-    [result] = await results_of(plane, calling(("make_todo", {})))
-    assert result.status == "error"
-    assert result.text.startswith("There is no tool 'make_todo'. Available tools: asked_level, big_image, ")
-
-
-async def test_arguments_that_are_not_json_are_answered_with_what_arrived(plane: ToolPlane) -> None:
-    broken = invalid_tool_call(name="create_todo", args='{"title": "Buy', id="x", error="cut")
-    [result] = await results_of(plane, AIMessage("", invalid_tool_calls=[broken]))
-    assert (result.status, result.text) == ("error", 'The arguments are not a JSON object: {"title": "Buy')
 
 
 @pytest.mark.parametrize(
@@ -115,6 +103,6 @@ async def test_no_kind_of_result_keeps_a_thread_from_going_on(plane: ToolPlane, 
     with openai_wire(turns) as endpoint:
         model = ChatOpenAI(model="m", base_url=endpoint.base_url, api_key=SecretStr("none"))
         graph = build_agent_loop(tools=PlaneTools(plane), model=model)
-        result = await graph.ainvoke({"messages": [HumanMessage("go")]})
+        result = await graph.ainvoke(GO)
         assert result["messages"][-1].text == "understood"
         assert endpoint.requests[-1].messages[-1]["content"] == sent

@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,11 +17,10 @@ from tests.fixtures.openai_wire import WireServer, openai_wire
 from tests.fixtures.web_pages import PAGES, Answer, WebPages, truth_of, web_pages
 from tests.nodes.model_at import calling, model_at
 from tests.nodes.script.writing import framed, script
-from toolweave.cli.graph import graph_text
 from toolweave.config.outbound_allow import allowed_targets
-from toolweave.config.script_job import ScriptJob, read_script_job
+from toolweave.config.script_job import ScriptJob
 from toolweave.config.script_settings import ScriptSettings
-from toolweave.errors import ConfigError, FetchFailed, StageFailed
+from toolweave.errors import FetchFailed, StageFailed
 from toolweave.graphs.script_writer import ScriptGraph, build_script_writer
 from toolweave.nodes.script.fetching.fetch_plain import PlainFetch
 from toolweave.nodes.script.state import ReadJob
@@ -31,22 +29,6 @@ ARTICLES = sorted(
     path.name for path in PAGES.iterdir() if path.suffix != ".json" and path.with_suffix(".truth.json").exists()
 )
 HTML = {"content-type": "text/html; charset=utf-8"}
-DRAWN = """\
-script_writer
-  __start__
-    → begin
-  begin
-    ⇢ fetch_page  when http
-    ⇢ fetch_with_agent  when agent
-  fetch_page
-    → write
-  fetch_with_agent
-    → write
-  write
-    → validate
-  validate
-    → __end__
-  __end__"""
 THREAD: RunnableConfig = {"configurable": {"thread_id": "one"}}
 SHARE_KEPT = 0.95
 LONG = "<html lang=en><body><article><h1>Lamps</h1>" + "".join(
@@ -106,7 +88,7 @@ async def jobs(plain_fetch: PlainFetch) -> AsyncIterator[dict[str, Job]]:
         answers = await asyncio.gather(*map(written, ARTICLES))
         shown = [framed(request.messages[1]["content"]) for request in wire.requests]
     articles = {text.partition("\n")[0].removeprefix("# "): text for text in shown}
-    assert len(articles) == len(shown) == len(ARTICLES)
+    assert len(articles) == len(shown) == len(ARTICLES) >= 12
     yield {name: Job(answer, articles[truth_of(name)["title"]]) for name, answer in zip(ARTICLES, answers, strict=True)}
 
 
@@ -126,10 +108,6 @@ async def test_of_a_page_of_any_kind_the_article_is_what_the_script_is_written_f
     assert job.answer["script"]["title"] == script()["title"]
     assert job.answer["metadata"]["usage"]["calls"] == {"write": 1}
     assert job.answer.keys() == {"script", "source", "metadata"}
-
-
-def test_there_are_twelve_pages_and_more() -> None:
-    assert len(ARTICLES) >= 12
 
 
 def plain(text: str) -> str:
@@ -291,49 +269,6 @@ async def test_progress_goes_up_from_nothing_to_a_hundred_and_names_the_page(
     assert any(site.page("letter.txt") in event["message"] for event in events)
 
 
-async def test_with_one_variable_unset_and_the_other_empty_the_documented_defaults_are_what_the_model_is_asked_for(
-    site: WebPages,
-    wire: WireServer,
-    model: BaseChatModel,
-    plain_fetch: PlainFetch,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("CONFIG_PATH", raising=False)
-    monkeypatch.setenv("MCP_CONFIG_PATH", "")
-    site.answers["/long"] = Answer(LONG.encode(), HTML)
-    wire.turns[:] = [calling(script(sections=8))]
-
-    await writer_of(model, plain_fetch, read_script_job).ainvoke({"url": f"{site.url}/long"}, THREAD)
-
-    [asked] = wire.requests
-    told = asked.messages[0]["content"]
-    defaults = ScriptSettings()
-    for part in (
-        f"{defaults.sections.min} to {defaults.sections.max} sections",
-        f"about {defaults.target_length_s} seconds",
-        "in the language of the article (en, as the page says)",
-        "One narrator speaks.",
-    ):
-        assert part in told
-    assert "persona_id" not in str(asked.body["tools"])
-    assert "Who tells it" not in told
-    assert "Style:" not in told
-
-
-@pytest.mark.requirement("A-05")
-async def test_a_file_of_servers_that_is_not_there_is_never_made_up_for_by_fetching_the_page(
-    site: WebPages, wire: WireServer, model: BaseChatModel, plain_fetch: PlainFetch, tmp_path: Path
-) -> None:
-    environ = {"MCP_CONFIG_PATH": str(tmp_path / "gone.jsonc")}
-    graph = writer_of(model, plain_fetch, lambda: read_script_job(environ))
-
-    with pytest.raises(ConfigError, match=r"MCP_CONFIG_PATH \(.*gone\.jsonc\): the file does not exist"):
-        await graph.ainvoke({"url": site.page("letter.txt")}, THREAD)
-
-    assert site.requests == []
-    await nothing_was_written(graph, wire)
-
-
 @pytest.mark.slow
 async def test_an_article_of_five_megabytes_is_shown_to_a_model_that_can_read_it(
     site: WebPages, wire: WireServer, model: BaseChatModel, plain_fetch: PlainFetch
@@ -348,7 +283,17 @@ async def test_an_article_of_five_megabytes_is_shown_to_a_model_that_can_read_it
 
 
 def test_the_drawing_is_a_line_with_two_ways_to_fetch(writer: ScriptGraph) -> None:
-    assert graph_text("script_writer", writer.get_graph()) == DRAWN
+    edges = {(edge.source, edge.target): edge.data for edge in writer.get_graph().edges}
+
+    assert edges == {
+        ("__start__", "begin"): None,
+        ("begin", "fetch_page"): "http",
+        ("begin", "fetch_with_agent"): "agent",
+        ("fetch_page", "write"): None,
+        ("fetch_with_agent", "write"): None,
+        ("write", "validate"): None,
+        ("validate", "__end__"): None,
+    }
 
 
 def test_its_input_and_output_are_described(writer: ScriptGraph) -> None:
