@@ -46,7 +46,9 @@ async def check_nothing_lost(persistence: Persistence, acknowledged: dict[str, s
 
 
 @pytest.mark.requirement("S-05")
-@pytest.mark.parametrize("lines", [1, 40, 400])
+@pytest.mark.parametrize(
+    "lines", [pytest.param(1, marks=pytest.mark.slow), 40, pytest.param(400, marks=pytest.mark.slow)]
+)
 async def test_a_killed_process_loses_nothing_it_acknowledged_and_its_runs_go_on(tmp_path: Path, lines: int) -> None:
     acknowledged = acknowledged_before_kill(tmp_path, lines)
     assert len(acknowledged) >= lines / 3

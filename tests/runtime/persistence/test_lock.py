@@ -39,15 +39,12 @@ def holder(folder: Path) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-def test_a_second_process_is_told_who_holds_the_folder_and_what_to_do(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_with_the_holder_and_a_fix_until_the_holder_is_killed(tmp_path: Path) -> None:
     with holder(tmp_path) as process:
         expected = rf"{tmp_path} is in use by process {process.pid} \(serving on http://127\.0\.0\.1:2024\).*--data-dir"
         with pytest.raises(DataFolderLocked, match=expected), data_folder_lock(tmp_path):
             pytest.fail("locked twice")
 
-
-def test_a_killed_holder_does_not_block_the_next_process(tmp_path: Path) -> None:
-    with holder(tmp_path) as process:
         process.send_signal(signal.SIGKILL)
         process.wait(60)
 
@@ -63,7 +60,7 @@ def test_the_folder_is_free_again_after_an_orderly_end(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_lock_file_still_gives_a_clear_refusal(tmp_path: Path) -> None:
-    with holder(tmp_path):
+    with data_folder_lock(tmp_path):
         (tmp_path / LOCK_FILE).write_text('{"pid"', encoding="utf-8")
         with pytest.raises(DataFolderLocked, match="in use by another process"), data_folder_lock(tmp_path):
             pytest.fail("locked twice")
