@@ -1,7 +1,5 @@
 """Many tools are written together or not at all, with a report of what became of each (W-01)."""
 
-from typing import cast
-
 import pytest
 
 from tests.servers.registry.tools import many_tools, tool
@@ -12,11 +10,11 @@ MODES = ("error", "replace", "skip")
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_new_tools_are_created_whatever_the_mode(registry: ToolRepository, mode: str) -> None:
-    report = await registry.import_all(many_tools(3), on_conflict=cast("OnConflict", mode))
+async def test_new_tools_are_created_whatever_the_mode(registry: ToolRepository, mode: OnConflict) -> None:
+    report = await registry.import_all(many_tools(3), on_conflict=mode)
     assert report == ImportReport(created=["tool_0", "tool_1", "tool_2"], replaced=[], skipped=[])
     assert await registry.list_all() == many_tools(3)
-    assert await registry.import_all([], on_conflict=cast("OnConflict", mode)) == ImportReport([], [], [])
+    assert await registry.import_all([], on_conflict=mode) == ImportReport([], [], [])
 
 
 async def test_taken_ids_refuse_the_whole_import_by_name(registry: ToolRepository) -> None:
@@ -41,17 +39,17 @@ async def test_taken_ids_are_replaced_or_skipped_as_asked(registry: ToolReposito
 
 
 @pytest.mark.parametrize("mode", ["error", "replace"])
-async def test_an_id_that_is_taken_in_another_case_is_refused(registry: ToolRepository, mode: str) -> None:
+async def test_an_id_that_is_taken_in_another_case_is_refused(registry: ToolRepository, mode: OnConflict) -> None:
     await registry.create(tool("Tool_1"))
     with pytest.raises(Conflict, match="tool_1"):
-        await registry.import_all(many_tools(3), on_conflict=cast("OnConflict", mode))
+        await registry.import_all(many_tools(3), on_conflict=mode)
     assert len(await registry.list_all()) == 1
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_an_id_that_comes_twice_is_refused_in_any_mode(registry: ToolRepository, mode: str) -> None:
+async def test_an_id_that_comes_twice_is_refused_in_any_mode(registry: ToolRepository, mode: OnConflict) -> None:
     with pytest.raises(Conflict, match=r"more than once .*: tool_0, Tool_0\.$"):
-        await registry.import_all([*many_tools(2), tool("Tool_0")], on_conflict=cast("OnConflict", mode))
+        await registry.import_all([*many_tools(2), tool("Tool_0")], on_conflict=mode)
     assert await registry.list_all() == []
 
 

@@ -49,8 +49,7 @@ async def test_a_path_that_changes_while_it_is_opened_never_shows_the_outside(tm
         inside.write_text("inside", encoding="utf-8")
         link.symlink_to("../outside/secret.txt")
     else:
-        inside.mkdir()
-        (inside / "secret.txt").write_text("inside", encoding="utf-8")
+        tree(inside, {"secret.txt": "inside"})
         link.symlink_to("../outside")
     (root / "around").symlink_to("docs/../place/secret.txt")
     with in_turn(*swapping(place, inside, link)):
@@ -73,12 +72,10 @@ async def until_both_were_seen(place: Place, path: str) -> None:
 
 async def test_a_search_of_a_tree_that_changes_never_shows_the_outside(tmp_path: Path) -> None:
     root = hostile_tree(tmp_path)
-    place, inside, link = root / "place", root / "inside", root / "link"
-    inside.mkdir()
-    (inside / "secret.txt").write_text("inside", encoding="utf-8")
+    inside, link = tree(root / "inside", {"secret.txt": "inside"}), root / "link"
     link.symlink_to("../outside")
     tools, found = Place(root), set()
-    with in_turn(*swapping(place, inside, link)):
+    with in_turn(*swapping(root / "place", inside, link)):
         for _ in range(20_000):
             found |= {match["path"] for match in (await tools.search(pattern="i", content=True))["data"]}
             if {"place/secret.txt", "inside/secret.txt"} <= found:
