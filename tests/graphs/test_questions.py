@@ -26,7 +26,7 @@ ASKING = str(Path(__file__).parents[1] / "fixtures" / "asking_server.py")
 THREAD: Any = {"configurable": {"thread_id": "t", "run_id": "r"}}
 
 
-def asking(log: Path, **config: Any) -> McpServerConfig:
+def asking_server(log: Path, **config: Any) -> McpServerConfig:
     settings: dict[str, Any] = {"prefix": "", "timeout_s": 60, **config}
     args = (ASKING, "--log", str(log))
     return McpServerConfig(name="asking", transport="stdio", command=sys.executable, args=args, **settings)
@@ -61,11 +61,18 @@ def graph_of(catalog: PlaneTools, *turns: Any, **options: Any) -> AgentGraph:
     return build_agent_loop(tools=catalog, model=model, checkpointer=InMemorySaver(), **options)
 
 
+async def asking_about(catalog: PlaneTools, *requested: Any) -> AgentGraph:
+    """Run until the questions of these calls interrupt the run; the model's next answer is "ok"."""
+    graph = graph_of(catalog, calling(*requested), "ok")
+    assert "__interrupt__" in await graph.ainvoke(GO, THREAD)
+    return graph
+
+
 async def resume(graph: AgentGraph, *answers: Any) -> dict[str, Any]:
     return await graph.ainvoke(Command(resume=list(answers)), THREAD)
 
 
-def responding(args: Any) -> dict[str, Any]:
+def response(args: Any) -> dict[str, Any]:
     return {"type": "response", "args": args}
 
 
@@ -90,20 +97,13 @@ async def test_a_servers_question_interrupts_the_run_when_the_turns_other_calls_
     assert request["description"].startswith("greet asks: What is your name?\n- value (string)")
     assert results(asked) == {"p": ("success", "x")}
 
-    result = await resume(graph, responding("Eve"))
+    result = await resume(graph, response("Eve"))
 
     assert results(result) == {"p": ("success", "x"), "g": ("success", "Hello Eve")}
     assert (result["status"], result["iterations"], result["messages"][-1].text) == ("done", 2, "ok")
     assert [line["event"] for line in logged(log)].count("plain") == 1, "a finished call is not repeated"
-
-
-async def test_the_call_issued_anew_has_another_idempotency_key(catalog: PlaneTools, log: Path) -> None:
-    graph = graph_of(catalog, calling(("greet", {}, "g")), "ok")
-
-    await graph.ainvoke(GO, THREAD)
-    await resume(graph, responding("Eve"))
-
-    assert [line["key"] for line in logged(log) if line["event"] == "greet"] == ["r:g", "r:g:1"]
+    keys = [line["key"] for line in logged(log) if line["event"] == "greet"]
+    assert keys == ["r:g", "r:g:1"], "the repeated call has another idempotency key"
 
 
 async def test_questions_of_several_calls_are_put_by_one_interrupt(catalog: PlaneTools) -> None:
@@ -111,17 +111,16 @@ async def test_questions_of_several_calls_are_put_by_one_interrupt(catalog: Plan
 
     asked = requests(await graph.ainvoke(GO, THREAD))
     assert [request["action_request"]["action"] for request in asked] == ["greet", "trip"]
-    hotel = requests(await resume(graph, responding({"value": "Eve"}), responding("3")))
+    hotel = requests(await resume(graph, response({"value": "Eve"}), response("3")))
     assert [request["action_request"]["args"]["message"] for request in hotel] == ["Which hotel?"]
-    result = await resume(graph, responding("Ritz"))
+    result = await resume(graph, response("Ritz"))
 
     assert results(result) == {"g": ("success", "Hello Eve"), "t": ("success", "3 days in Rome, Ritz")}
 
 
 @pytest.mark.parametrize("word", ["ignore", "reject"])
 async def test_a_question_that_is_ignored_is_declined(catalog: PlaneTools, word: str) -> None:
-    graph = graph_of(catalog, calling(("greet", {}, "g")), "ok")
-    await graph.ainvoke(GO, THREAD)
+    graph = await asking_about(catalog, ("greet", {}, "g"))
 
     assert results(await resume(graph, {"type": word})) == {"g": ("success", "Hello decline")}
 
@@ -129,13 +128,13 @@ async def test_a_question_that_is_ignored_is_declined(catalog: PlaneTools, word:
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (responding("many"), "integer"),
-        (responding({"value": "3"}), "integer"),
-        (responding({"days": 3}), "there is no field 'days'"),
-        (responding({}), "value"),
-        (responding({"value": {"a": 1}}), "no plain value"),
-        (responding({"value": 3, "more": 1}), "there is no field 'more'"),
-        (responding(None), "value"),
+        (response("many"), "integer"),
+        (response({"value": "3"}), "integer"),
+        (response({"days": 3}), "there is no field 'days'"),
+        (response({}), "value"),
+        (response({"value": {"a": 1}}), "no plain value"),
+        (response({"value": 3, "more": 1}), "there is no field 'more'"),
+        (response(None), "value"),
         ({"type": "accept"}, "value"),
         ({"type": "edit", "args": {"value": 3}}, "edit does not apply"),
         ("3", "its type is '3'"),
@@ -144,15 +143,14 @@ async def test_a_question_that_is_ignored_is_declined(catalog: PlaneTools, word:
 async def test_an_answer_that_does_not_fit_is_asked_for_again(
     catalog: PlaneTools, log: Path, answer: Any, problem: str
 ) -> None:
-    graph = graph_of(catalog, calling(("trip", {"to": "Rome"}, "t")), "ok")
-    await graph.ainvoke(GO, THREAD)
+    graph = await asking_about(catalog, ("trip", {"to": "Rome"}, "t"))
 
     [again] = requests(await graph.ainvoke(Command(resume=[answer]), THREAD))
 
     assert problem in again["description"]
     assert again["action_request"]["args"]["message"] == "How many days in Rome?"
     assert len(logged(log)) == 1, "nothing was issued"
-    [hotel] = requests(await resume(graph, responding({"value": 3})))
+    [hotel] = requests(await resume(graph, response({"value": 3})))
     assert hotel["action_request"]["args"]["message"] == "Which hotel?"
 
 
@@ -164,7 +162,7 @@ async def test_an_approved_call_stays_approved_when_it_is_issued_anew(catalog: P
     assert logged(log) == []
     [question] = requests(await resume(graph, {"type": "accept"}))
     assert "\n- size (" in question["description"]
-    result = await resume(graph, responding('{"size": "large"}'))
+    result = await resume(graph, response('{"size": "large"}'))
 
     assert results(result) == {"o": ("success", "1 large")}, "a default is filled in"
 
@@ -178,7 +176,7 @@ async def test_a_server_that_never_stops_asking_is_given_up(catalog: PlaneTools,
     rounds = 0
     while "__interrupt__" in result:
         rounds += 1
-        result = await graph.ainvoke(Command(resume=[responding("x")]), config)
+        result = await graph.ainvoke(Command(resume=[response("x")]), config)
 
     assert rounds == 20
     status, text = results(result)["r"]
@@ -195,12 +193,12 @@ async def test_a_tool_that_may_not_be_called_twice_ends_with_an_explanation(cata
 
 
 async def test_a_server_whose_entry_says_that_it_asks_may_be_called_again(log: Path) -> None:
-    async with open_tool_plane([asking(log, elicit=True)]) as plane:
+    async with open_tool_plane([asking_server(log, elicit=True)]) as plane:
         await plane.wait_for_servers(timeout_s=60)
         graph = graph_of(PlaneTools(plane), calling(("wipe", {}, "w")), "ok")
 
         await graph.ainvoke(GO, THREAD)
-        result = await resume(graph, responding("yes"))
+        result = await resume(graph, response("yes"))
 
     assert results(result) == {"w": ("success", "wiped: True")}
 
@@ -216,7 +214,7 @@ async def test_where_nobody_can_be_asked_the_model_is_told(catalog: PlaneTools) 
 async def test_the_agent_loop_of_one_task_asks_nobody(log: Path) -> None:
     model = ScriptedModel(turns=[calling(("greet", {}, "g"), ("order", {}, "o")), "No."])
 
-    assert await AgentLoop([asking(log, approve=("order",))], model).run("greet me") == "No."
+    assert await AgentLoop([asking_server(log, approve=("order",))], model).run("greet me") == "No."
     told = {message.text for message in model.prompts[1] if message.type == "tool"}
     assert any("No user can answer here" in text for text in told)
     assert any("nobody can be asked" in text for text in told)
@@ -224,8 +222,7 @@ async def test_the_agent_loop_of_one_task_asks_nobody(log: Path) -> None:
 
 
 async def test_a_new_message_instead_of_an_answer_drops_the_question(catalog: PlaneTools) -> None:
-    graph = graph_of(catalog, calling(("greet", {}, "g")), "never mind")
-    await graph.ainvoke(GO, THREAD)
+    graph = await asking_about(catalog, ("greet", {}, "g"))
 
     result = await graph.ainvoke(
         {"messages": [HumanMessage("forget it")]}, {"configurable": {"thread_id": "t", "run_id": "another"}}
@@ -237,13 +234,12 @@ async def test_a_new_message_instead_of_an_answer_drops_the_question(catalog: Pl
 
 
 async def test_going_back_to_a_question_asks_it_again_and_takes_another_answer(catalog: PlaneTools) -> None:
-    graph = graph_of(catalog, calling(("greet", {}, "g")), "ok")
-    await graph.ainvoke(GO, THREAD)
+    graph = await asking_about(catalog, ("greet", {}, "g"))
     waiting = (await graph.aget_state(THREAD)).config
-    first = await resume(graph, responding("Eve"))
+    first = await resume(graph, response("Eve"))
 
     asked = await graph.ainvoke(None, waiting)
     assert len(requests(asked)) == 1
-    second = await resume(graph, responding("Bob"))
+    second = await resume(graph, response("Bob"))
 
     assert (results(first)["g"][1], results(second)["g"][1]) == ("Hello Eve", "Hello Bob")

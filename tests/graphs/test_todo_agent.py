@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from datetime import date
-from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.fixtures.logged import logged
 from tests.fixtures.scripted_model import ScriptedModel, calling
+from tests.graphs.gated_tools import GO, THREAD
 from toolweave.graphs import build_todo_agent
 from toolweave.graphs.todo_agent import TODO_TOOLS
 from toolweave.nodes.agent import todo_prompt
@@ -43,7 +42,7 @@ async def test_it_uses_the_todo_tools_and_no_others() -> None:
     model = ScriptedModel(turns=[calling(("create_todo", {})), "Added."])
     graph = build_todo_agent(tools=[named("brave_search"), *map(named, TODO_TOOLS)], model=model)
 
-    result = await graph.ainvoke({"messages": [HumanMessage("Add a task to buy milk")]})
+    result = await graph.ainvoke(GO)
 
     assert model.offered == [list(TODO_TOOLS)] * 2
     assert [message.text for message in result["messages"][2:]] == ["create_todo did it", "Added."]
@@ -54,7 +53,7 @@ async def test_the_prompt_names_todays_date() -> None:
     assert "Friday, 2026-11-20" in todo_prompt(lambda: date(2026, 11, 20))
 
     model = ScriptedModel(turns=["hi"])
-    await build_todo_agent(tools=[named("list_todos")], model=model).ainvoke({"messages": [HumanMessage("hi")]})
+    await build_todo_agent(tools=[named("list_todos")], model=model).ainvoke(GO)
 
     assert model.prompts[0][0].text == todo_prompt()
 
@@ -71,9 +70,7 @@ async def test_without_its_tools_it_answers_a_fixed_sentence_and_asks_no_model(
 ) -> None:
     model = ScriptedModel(turns=["never"])
 
-    result = await build_todo_agent(tools=Servers(*names), model=model).ainvoke(
-        {"messages": [HumanMessage("Add milk")]}
-    )
+    result = await build_todo_agent(tools=Servers(*names), model=model).ainvoke(GO)
 
     assert (result["messages"][-1].text, result["status"]) == (answer, status)
     assert model.prompts == []
@@ -85,11 +82,10 @@ async def test_when_the_tools_are_back_so_is_the_agent() -> None:
     servers = Servers()
     model = ScriptedModel(turns=[calling(("list_todos", {})), "Nothing to do."])
     graph = build_todo_agent(tools=servers, model=model, checkpointer=InMemorySaver())
-    thread: Any = {"configurable": {"thread_id": "t"}}
 
-    before = await graph.ainvoke({"messages": [HumanMessage("What is there?")]}, thread)
+    before = await graph.ainvoke(GO, THREAD)
     servers.names = ("list_todos",)
-    after = await graph.ainvoke({"messages": [HumanMessage("And now?")]}, thread)
+    after = await graph.ainvoke(GO, THREAD)
 
     assert (before["status"], after["status"]) == ("no_tools", "done")
     assert after["messages"][-1].text == "Nothing to do."
