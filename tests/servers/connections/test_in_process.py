@@ -41,11 +41,11 @@ async def test_its_tools_are_called_as_those_of_any_server_from_any_event_loop(p
     assert read.structuredContent is not None
     assert read.structuredContent["data"]["content"].startswith('"""The core server')
     elsewhere = await asyncio.to_thread(asyncio.run, call(plane, "read_file", server="core", path=str(HERE)))
-    assert elsewhere.structuredContent == read.structuredContent
+    assert (elsewhere.structuredContent or {})["data"] == read.structuredContent["data"]
     refused = await call(plane, "read_file", server="core", path="/etc/passwd")
     assert refused.isError
     assert "root:" not in str(refused)
-    summary = plane.summaries()[0]
+    [summary] = plane.summaries()
     assert (summary["transport"], summary["state"]) == ("in_process", "ready")
     details = plane.details("core")
     assert details is not None
@@ -65,8 +65,7 @@ async def test_a_session_that_is_lost_is_opened_again_and_the_next_call_is_answe
     assert plane.health()["core"]["last_error"] == "the server inside has failed"
     await until(plane, "ready", name="core")
     assert not (await call(plane, "read_file", server="core", path=str(HERE))).isError
-    health = await plane.reconnect("core")
-    assert health["state"] == "ready"
+    assert (await plane.reconnect("core"))["state"] == "ready"
 
 
 async def test_a_server_that_cannot_be_opened_is_down_with_the_reason_and_nothing_else_suffers() -> None:
