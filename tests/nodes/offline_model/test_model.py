@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from tests.nodes.offline_model.judging import converse, offline_model
 from tests.nodes.offline_model.other_tools import OTHER_TOOLS, read_file
 from tests.nodes.offline_model.todo_backend import TodoBackend, seeded_backend
+from toolweave.nodes.model_turn import model_usage
 from toolweave.nodes.offline_model import OfflineChatModel
 
 REQUESTS = ("Add a task to buy milk #home", "Show my tasks", "hello", "Delete task 1 and task 2", "")
@@ -89,6 +90,7 @@ def test_usage_counts_what_was_read_and_written() -> None:
     assert short.usage_metadata["output_tokens"] > 0
     summed = short.usage_metadata["input_tokens"] + short.usage_metadata["output_tokens"]
     assert short.usage_metadata["total_tokens"] == summed
+    assert model_usage("write", offline_model(), short)["model"] == "offline"
 
 
 def test_the_clock_is_what_tomorrow_is_reckoned_from() -> None:
