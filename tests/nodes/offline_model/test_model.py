@@ -19,6 +19,7 @@ from toolweave.nodes.offline_model import OfflineChatModel
 
 REQUESTS = ("Add a task to buy milk #home", "Show my tasks", "hello", "Delete task 1 and task 2", "")
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+WEATHER = {"name": "get_weather", "description": "Get the weather.", "parameters": SCHEMA}
 
 
 def _bound(**options: Any) -> Runnable[Any, AIMessage]:
@@ -105,10 +106,7 @@ def test_the_clock_is_what_tomorrow_is_reckoned_from() -> None:
 @pytest.mark.parametrize(
     "weather",
     [
-        {
-            "type": "function",
-            "function": {"name": "get_weather", "description": "Get the weather.", "parameters": SCHEMA},
-        },
+        {"type": "function", "function": WEATHER},
         next(one for one in OTHER_TOOLS if one.name == "get_weather"),
     ],
     ids=["OpenAI", "BaseTool"],
