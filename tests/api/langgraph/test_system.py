@@ -22,30 +22,19 @@ async def test_the_server_is_up_and_so_is_its_database(http: httpx.AsyncClient) 
     assert (await http.head("/ok")).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("path", "answer"),
-    [
-        ("/info", {"version": "the application's own"}),
-        ("/greeting", {"lifespan": "from the lifespan", "environment": "from langgraph.json"}),
-        # This route calls the API without a socket.
-        ("/steps/4", {"n": 10, "log": ["add", "double"]}),
-    ],
-)
-async def test_the_applications_routes_win_and_use_its_lifespan_and_the_api(
-    http: httpx.AsyncClient, path: str, answer: Any
-) -> None:
-    assert (await http.get(path)).json() == answer
+async def test_the_applications_routes_win_and_use_its_lifespan_and_the_api(http: httpx.AsyncClient) -> None:
+    assert (await http.get("/info")).json() == {"version": "the application's own"}
+    greeting = {"lifespan": "from the lifespan", "environment": "from langgraph.json"}
+    assert (await http.get("/greeting")).json() == greeting
+    # This route calls the API without a socket.
+    assert (await http.get("/steps/4")).json() == {"n": 10, "log": ["add", "double"]}
 
 
 async def test_the_applications_middleware_goes_around_every_route(http: httpx.AsyncClient) -> None:
-    for method, path, status in (
-        ("GET", "/greeting", 200),
-        ("POST", "/greeting", 405),
-        ("GET", "/ok", 200),
-        ("GET", "/nope", 404),
-    ):
-        answer = await http.request(method, path)
-        assert (answer.status_code, answer.headers["x-signed"]) == (status, "by the application")
+    answers = [await http.get(path) for path in ("/greeting", "/ok", "/nope")]
+    answers.append(await http.post("/greeting"))
+    assert [answer.status_code for answer in answers] == [200, 200, 404, 405]
+    assert {answer.headers["x-signed"] for answer in answers} == {"by the application"}
 
 
 @pytest.mark.api("GET /openapi.json", "200 describes the API and the application beside it")
