@@ -31,10 +31,6 @@ ARTICLES = sorted(
 HTML = {"content-type": "text/html; charset=utf-8"}
 THREAD: RunnableConfig = {"configurable": {"thread_id": "one"}}
 SHARE_KEPT = 0.95
-LONG = "<html lang=en><body><article><h1>Lamps</h1>" + "".join(
-    f"<h2>Night {night}</h2><p>{f'The keeper of lamp {night} trimmed it at dusk and slept well until dawn. ' * 12}</p>"
-    for night in range(1, 9)
-)
 
 
 @pytest.fixture
