@@ -23,7 +23,7 @@ def _tool(
 SERVERS = {
     "notes": [
         _tool("notes_create_note", "Create a note.", {"title": TEXT}, {"content": TEXT, "labels": TEXTS}),
-        _tool("notes_list_notes", "List all notes.", {}, {"label": TEXT, "limit": WHOLE}),
+        _tool("notes_list_notes", "List all notes.", {}, {"label": TEXT, "limit": WHOLE, "page": WHOLE}),
         _tool("notes_search_notes", "Full text search over notes.", {"query": TEXT}),
         _tool("notes_delete_note", "Delete a note.", {"note_id": TEXT}),
         _tool(
