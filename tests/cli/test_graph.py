@@ -54,7 +54,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(tmp_path: Path) -> None
 def test_the_todo_agent_is_drawn_where_there_is_no_langgraph_json(elsewhere: Path) -> None:
     ended = toolweave("graph", "todo_agent", cwd=elsewhere)
     assert ended.code == 0, ended.stderr
-    assert "  check_tools\n    ⇢ call_model  when ready\n    ⇢ tools_missing  when absent\n" in ended.stdout
+    assert "  check_tools\n    ⇢ call_model  when ready\n    ⇢ tools_missing  when missing\n" in ended.stdout
 
 
 def test_conditions_are_named_and_error_handlers_are_no_boxes() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 HEAVY = ("mcp", "fastmcp", "langchain_mcp_adapters", "starlette", "uvicorn", "fastapi")
 ROOM = Path(__file__).parents[3] / "servers" / "connections"
-BEHIND_THE_SESSION = {f"sessions.{name}" for name in ("client", "faults", "http", "questions", "session", "stdio")}
+BEHIND_THE_SESSION = {f"sessions.{name}" for name in ("elicitations", "faults", "http", "session", "stdio")}
 
 
 @pytest.mark.requirement("S-04")
