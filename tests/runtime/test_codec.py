@@ -1,4 +1,4 @@
-"""Whatever a graph can hold becomes valid JSON in the wire form."""
+"""Every value of a graph becomes valid JSON in the wire form."""
 
 import json
 import re
@@ -103,12 +103,6 @@ def test_lone_surrogates_and_huge_integers_do_not_raise() -> None:
         "nan": None,
     }
     assert json.loads(dumps({"big": 2**80, "message": AIMessage(content="\ud800", id="m")}))["big"] == 2**80
-
-
-def test_a_value_that_contains_itself_does_not_raise() -> None:
-    loop: list[Any] = [1]
-    loop.append(loop)
-    assert json.loads(dumps(loop))[0] == 1
 
 
 anything = st.recursive(

@@ -1,4 +1,4 @@
-"""The streams of runs that are gone are kept for a while, and not without bound (langgraph_api.md 5.13)."""
+"""Events of runs whose threads are deleted stay in memory for a while, within a limit (langgraph_api.md 5.13)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,17 +12,10 @@ def events(count: int) -> list[StreamEvent]:
 
 
 def found(ended: EndedRunCache, run_id: str) -> Sequence[StreamEvent] | None:
-    return kept.events if (kept := ended.find(run_id)) is not None else None
+    return cached.events if (cached := ended.find(run_id)) is not None else None
 
 
-async def test_what_is_kept_is_found() -> None:
-    ended = EndedRunCache()
-    ended.store("a", events(3), {"owner": "ada"})
-    ended.store("b", [], {})
-    assert (found(ended, "a"), found(ended, "b"), found(ended, "c")) == (events(3), [], None)
-
-
-async def test_the_oldest_make_room_for_the_newest() -> None:
+async def test_the_events_of_the_oldest_runs_are_removed_at_the_limit() -> None:
     ended = EndedRunCache(max_bytes=100)
     for name in ("a", "b", "c"):
         ended.store(name, events(4), {})
@@ -33,7 +26,7 @@ async def test_the_oldest_make_room_for_the_newest() -> None:
     assert found(ended, "small") == events(1)
 
 
-async def test_time_makes_forget() -> None:
+async def test_events_are_removed_after_their_retention() -> None:
     ended, later = EndedRunCache(retention_s=0), asyncio.Event()
     ended.store("a", events(1), {})
     asyncio.get_running_loop().call_later(0.01, later.set)

@@ -1,4 +1,4 @@
-"""Write runs as fast as possible and tell what was acknowledged; the test kills this process on the way."""
+"""Write runs as fast as possible and print the acknowledged ones; the test kills this process."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ from toolweave.runtime.persistence.events import append_events
 
 
 def acknowledge(run_id: str, status: str) -> None:
-    """Tell the test, at once, what is stored."""
+    """Print a stored status at once."""
     sys.stdout.write(f"{run_id} {status}\n")
     sys.stdout.flush()
 

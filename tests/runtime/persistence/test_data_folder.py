@@ -1,6 +1,5 @@
 """A data folder opens with its tables, checkpoints and store, or says in one paragraph why not."""
 
-import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -56,19 +55,6 @@ async def test_every_file_is_in_write_ahead_mode(tmp_path: Path) -> None:
             connection = sqlite3.connect(tmp_path / name)
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             connection.close()
-
-
-async def test_graphs_and_our_own_tables_can_be_written_at_the_same_time(tmp_path: Path) -> None:
-    async with open_persistence(tmp_path) as persistence:
-        graph = counting_graph().compile(checkpointer=persistence.checkpointer, store=persistence.store)
-
-        async def work(number: int) -> int:
-            await persistence.runs.create_run(new_run(f"t{number}"))
-            await persistence.store.aput(("n",), str(number), {"n": number})
-            values = await graph.ainvoke(State(n=number), {"configurable": {"thread_id": f"t{number}"}})
-            return int(values["n"])
-
-        assert await asyncio.gather(*map(work, range(40))) == list(range(1, 41))
 
 
 async def test_a_second_opening_is_refused_unless_it_does_not_want_the_folder_alone(tmp_path: Path) -> None:

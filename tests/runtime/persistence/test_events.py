@@ -23,17 +23,6 @@ async def test_events_of_a_deleted_run_do_not_hinder_those_of_others(persistence
     assert (stored, gone) == (events(run.run_id, 1), [])
 
 
-async def test_an_event_that_is_stored_already_stays_as_it_is(persistence: Persistence) -> None:
-    run = (await persistence.runs.create_run(new_run("t"))).run
-    await persistence.app.write(lambda connection: append_events(connection, events(run.run_id, 1)))
-
-    late = [StreamEvent(1, "values", b"other", run_id=run.run_id), *events(run.run_id, 2)]
-    await persistence.app.write(lambda connection: append_events(connection, late))
-
-    stored = await persistence.app.read(lambda connection: read_events(connection, run.run_id, 0, 10))
-    assert stored == events(run.run_id, 1, 2)
-
-
 @pytest.mark.requirement("T-14")
 @pytest.mark.parametrize("whole_thread", [True, False])
 async def test_events_go_with_their_run_and_with_its_thread(persistence: Persistence, whole_thread: bool) -> None:

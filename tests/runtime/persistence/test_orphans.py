@@ -1,4 +1,4 @@
-"""Checkpoints whose thread a crash has taken go at the next start, and no others (S-05)."""
+"""Data of threads that a crash deleted halfway are deleted at the next start (S-05)."""
 
 from typing import Any
 from uuid import uuid4
@@ -22,7 +22,7 @@ async def threads_left(persistence: Persistence) -> list[str]:
 
 
 @pytest.mark.requirement("S-05")
-async def test_only_checkpoints_without_a_thread_go(persistence: Persistence) -> None:
+async def test_only_checkpoints_without_a_thread_are_deleted(persistence: Persistence) -> None:
     for number in range(7):
         await leave_checkpoint(persistence, f"thread {number}")
     for number in (1, 4, 6):
@@ -32,7 +32,7 @@ async def test_only_checkpoints_without_a_thread_go(persistence: Persistence) ->
     assert await delete_orphans(persistence) == 0
 
 
-async def test_only_kept_tool_results_without_a_thread_go(persistence: Persistence) -> None:
+async def test_only_tool_results_without_a_thread_are_deleted(persistence: Persistence) -> None:
     ids = sorted(str(uuid4()) for _ in range(7))
     for number, thread_id in enumerate(ids):
         await persistence.store.aput(("threads", thread_id, "tool_results"), "call", {"text": "long"})

@@ -1,4 +1,4 @@
-"""Whatever happens to a thread's runs: one runs at a time, in order, and none is forgotten."""
+"""After any sequence of changes, a thread's runs execute one at a time, in order, and none is forgotten."""
 
 import tempfile
 from collections.abc import Callable
@@ -45,11 +45,11 @@ def empty_file() -> bytes:
 
 
 class Queue:
-    """Drive the transitions as an engine does: it executes only what it was told may start.
+    """Drive the transitions like an engine, which only executes runs that a transition returned as startable.
 
-    `told` are the runs that the engine knows it may start: from create_run, finalise, startable, recover, or its own
-    timers. A claim takes a run out of it, whether it succeeds or not. So a due run that is first in its thread's
-    queue and is not in `told` would wait for ever.
+    `startable` are these runs: from create_run, finalise, find_startable_run, recover, or a timer. A claim removes its
+    run, whether it succeeds or not. A due run that is first in its thread's queue and not in `startable` would never
+    start.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +57,7 @@ class Queue:
         self.path = path
         self.connection = connect_writer(path, None)
         self.now = to_micros(MOMENT)
-        self.told: set[str] = set()
+        self.startable: set[str] = set()
         self.timers: dict[str, int] = {}
 
     def close(self) -> None:
@@ -70,9 +70,9 @@ class Queue:
     def rows(self, *statuses: str) -> list[Any]:
         return [row for row in self.connection.execute(ALL_RUNS) if not statuses or row.status in statuses]
 
-    def tell(self, run_id: str | None) -> None:
+    def add_startable(self, run_id: str | None) -> None:
         if run_id is not None:
-            self.told.add(run_id)
+            self.startable.add(run_id)
 
     def create(self, random: Random) -> None:
         thread = random.choice(THREADS)
@@ -92,20 +92,20 @@ class Queue:
         if strategy in ("interrupt", "rollback"):
             assert [run_id for run_id, _ in created.superseded_runs] == active
         if created.is_due:
-            self.tell(new.run_id)
+            self.add_startable(new.run_id)
         elif not_before is not None:
             self.timers[new.run_id] = to_micros(not_before)
 
-    def claim_one_that_may_start(self, random: Random) -> None:
-        if self.told:
-            self.claim(random.choice(sorted(self.told)))
+    def claim_startable(self, random: Random) -> None:
+        if self.startable:
+            self.claim(random.choice(sorted(self.startable)))
 
     def claim_any(self, random: Random) -> None:
-        self.claim(random.choice([row.run_id for row in self.rows()] or ["nobody"]))
+        self.claim(random.choice([row.run_id for row in self.rows()] or ["unknown"]))
 
     def claim(self, run_id: str) -> None:
         before = self.rows()
-        self.told.discard(run_id)
+        self.startable.discard(run_id)
         claimed = self.write(run_queue.claim_run, run_id)
         if claimed is None:
             return
@@ -126,7 +126,7 @@ class Queue:
                 with pytest.raises(run_queue.RollbackRequestedError):
                     self.write(run_queue.finalise_run, row.run_id, row.attempt, outcome)
                 outcome = replace(outcome, rolled_back=True)
-            self.tell(self.write(run_queue.finalise_run, row.run_id, row.attempt, outcome))
+            self.add_startable(self.write(run_queue.finalise_run, row.run_id, row.attempt, outcome))
 
     def finalise_wrongly(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])
@@ -144,23 +144,23 @@ class Queue:
             assert row.status not in ACTIVE
             return
         assert row.status in ACTIVE
-        self.tell(self.write(run_queue.find_startable_run, row.thread_id))
+        self.add_startable(self.write(run_queue.find_startable_run, row.thread_id))
 
     def delete(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])
         if row is not None:
             self.write(run_queue.delete_run, row.thread_id, row.run_id)
-            self.tell(self.write(run_queue.find_startable_run, row.thread_id))
+            self.add_startable(self.write(run_queue.find_startable_run, row.thread_id))
 
     def let_time_pass(self, random: Random) -> None:
         self.now += random.choice([1, 5, 10]) * 1_000_000
-        self.told |= {run_id for run_id, at in self.timers.items() if at <= self.now}
+        self.startable |= {run_id for run_id, at in self.timers.items() if at <= self.now}
         self.timers = {run_id: at for run_id, at in self.timers.items() if at > self.now}
 
     def crash_and_restart(self, _: Random) -> None:
         disconnect(self.connection)
         self.connection = connect_writer(self.path, None)
-        self.told = set(self.write(run_queue.recover_runs))
+        self.startable = set(self.write(run_queue.recover_runs))
         self.timers = {run_id: to_micros(at) for run_id, at in run_queue.delayed_runs(self.connection, self.now)}
         assert self.rows("running") == []
 
@@ -171,11 +171,11 @@ class Queue:
         assert set(self.connection.execute(BUSY_THREADS).scalars()) == {row.thread_id for row in active}
         for thread in set(THREADS) - set(running):
             due = [row.run_id for row in active if row.thread_id == thread and (row.not_before or 0) <= self.now]
-            assert not due or due[0] in self.told
+            assert not due or due[0] in self.startable
         assert {row.run_id for row in active if (row.not_before or 0) > self.now} <= set(self.timers)
 
 
-COMMON = ("create", "claim_one_that_may_start", "finalise") * 4
+COMMON = ("create", "claim_startable", "finalise") * 4
 RARE = ("claim_any", "finalise_wrongly", "cancel", "delete", "let_time_pass", "let_time_pass", "crash_and_restart")
 steps = st.tuples(st.sampled_from(COMMON + RARE), st.integers(0, 2**16))
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.encryption import data_folder_cipher
-from toolweave.errors import Conflict, NotFound
-from toolweave.runtime.models import CancelAction, Outcome, Run
+from toolweave.errors import Conflict
+from toolweave.runtime.models import Outcome, Run
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.runs import RunRepository
 
@@ -36,98 +36,9 @@ async def running(runs: RunRepository, thread_id: str, **fields: Any) -> Run:
 
 async def test_a_created_run_is_stored_as_it_was_described(runs: RunRepository) -> None:
     huge = {"n": 10**40, "text": "\ud800é", "nested": [{"": None}]}
-    new = new_run("t", metadata=huge, kwargs={"input": huge}, not_before=IN_A_CENTURY)
-
-    made = await runs.create_run(new)
-
-    assert made.run == Run(
-        run_id=new.run_id,
-        thread_id="t",
-        assistant_id="assistant",
-        graph_id="graph",
-        status="pending",
-        metadata=huge,
-        kwargs={"input": huge},
-        multitask_strategy="enqueue",
-        created_at=MOMENT,
-        updated_at=MOMENT,
-        not_before=IN_A_CENTURY,
-        attempt=0,
-        cancel=None,
-    )
-    assert await runs.get("t", new.run_id) == made.run
-    assert await runs.find(new.run_id) == made.run
-
-
-async def test_a_run_makes_its_thread_busy_and_stores_graph_and_assistant_there(persistence: Persistence) -> None:
-    await persistence.threads.create("existing", {"user": "u", "graph_id": "other"})
-
-    await created(persistence.runs, "existing", thread_config={"recursion_limit": 3})
-    await created(persistence.runs, "new", thread_metadata={"x": 1})
-
-    existing, new = [await persistence.threads.get(thread_id) for thread_id in ("existing", "new")]
-    assert (existing.status, new.status, new.created_at) == ("busy", "busy", MOMENT)
-    assert existing.metadata == {"user": "u", "graph_id": "graph", "assistant_id": "assistant"}
-    assert new.metadata == {"x": 1, "graph_id": "graph", "assistant_id": "assistant"}
-    assert existing.config == {"recursion_limit": 3, "configurable": {}}
-    assert existing.values is None
-
-
-async def test_a_second_run_of_the_same_id_is_refused_and_changes_nothing(persistence: Persistence) -> None:
-    first = await created(persistence.runs, "t")
-
-    with pytest.raises(Conflict, match="already exists"):
-        await created(persistence.runs, "elsewhere", run_id=first.run_id)
-
-    with pytest.raises(NotFound):
-        await persistence.threads.get("elsewhere")
-
-
-async def test_a_failed_run_leaves_its_error_and_the_old_values(persistence: Persistence) -> None:
-    first = await running(persistence.runs, "t")
-    await persistence.runs.finalise(first.run_id, 1, SUCCESS)
-    second = await running(persistence.runs, "t")
-    error = {"error": "ValueError", "message": "kaboom"}
-
-    await persistence.runs.finalise(second.run_id, 1, Outcome("error", "error", error=error))
-
-    thread = await persistence.threads.get("t")
-    assert (thread.status, thread.values, thread.interrupts, thread.error) == ("error", {"n": 1}, {}, error)
-    await persistence.runs.delete("t", second.run_id)
-    assert await persistence.threads.get("t") == thread
-
-
-async def test_finalising_a_run_whose_thread_was_deleted_changes_nothing(persistence: Persistence) -> None:
-    run = await running(persistence.runs, "t")
-    await persistence.threads.delete("t")
-
-    assert await persistence.runs.finalise(run.run_id, 1, SUCCESS) is None
-
-    with pytest.raises(NotFound):
-        await persistence.threads.get("t")
-
-
-@pytest.mark.parametrize(("action", "is_stored"), [("interrupt", True), ("rollback", False)])
-async def test_cancelling_a_pending_run_ends_it_and_frees_its_thread(
-    persistence: Persistence, action: CancelAction, is_stored: bool
-) -> None:
-    run = await created(persistence.runs, "t")
-
-    await persistence.runs.request_cancel(run.run_id, action)
-
-    cancelled = await persistence.runs.find(run.run_id)
-    assert (cancelled and (cancelled.status, cancelled.cancel)) == (("interrupted", action) if is_stored else None)
-    thread = await persistence.threads.get("t")
-    assert (thread.status, thread.interrupts, thread.error) == ("idle", None, None)
-
-
-async def test_cancelling_a_pending_temporary_run_deletes_its_thread(persistence: Persistence) -> None:
-    run = await created(persistence.runs, "t", temporary=True)
-
-    await persistence.runs.request_cancel(run.run_id, "interrupt")
-
-    with pytest.raises(NotFound):
-        await persistence.threads.get("t")
+    run = await created(runs, "t", metadata=huge, kwargs={"input": huge}, not_before=IN_A_CENTURY)
+    assert (run.metadata, run.kwargs, run.not_before) == (huge, {"input": huge}, IN_A_CENTURY)
+    assert await runs.get("t", run.run_id) == await runs.find(run.run_id) == run
 
 
 async def test_an_interrupted_thread_is_interrupted_again_after_its_pending_run_was_cancelled(
@@ -166,21 +77,6 @@ async def test_an_older_run_that_becomes_due_starts_only_after_the_running_one(t
         assert await runs.claim(delayed.run_id) is None
         assert await runs.finalise(prompt.run_id, 1, SUCCESS) == delayed.run_id
         assert await runs.claim(delayed.run_id) is not None
-
-
-async def test_a_run_is_not_found_on_another_thread_nor_on_an_unknown_one(runs: RunRepository) -> None:
-    run = await created(runs, "t")
-    await created(runs, "other")
-    unknown_thread = "^Thread with ID nowhere not found$"
-
-    for call, message in (
-        (runs.get("other", run.run_id), "^Not Found$"),
-        (runs.delete("other", run.run_id), "^Run not found$"),
-        (runs.get("nowhere", run.run_id), unknown_thread),
-        (runs.list("nowhere"), unknown_thread),
-    ):
-        with pytest.raises(NotFound, match=message):
-            await call
 
 
 @pytest.mark.requirement("S-05")

@@ -66,14 +66,14 @@ async def test_opening_again_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "error", "told"),
+    ("schema", "error", "message"),
     [
         ("9999", NewerSchema, r"app\.db was written by a newer version.*'9999'.*Upgrade Toolweave"),
         ("0003", PersistenceError, r"app\.db has schema '0003', older than '0004': use another data folder"),
     ],
 )
 async def test_an_unknown_schema_is_refused_and_left_alone(
-    tmp_path: Path, schema: str, error: type[Exception], told: str
+    tmp_path: Path, schema: str, error: type[Exception], message: str
 ) -> None:
     path = tmp_path / "app.db"
     async with open_database(path, partial(upgrade_schema, path)):
@@ -85,7 +85,7 @@ async def test_an_unknown_schema_is_refused_and_left_alone(
     connection.close()
     before = definitions(path)
 
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         async with open_database(path, partial(upgrade_schema, path)):
             pytest.fail("opened")
 
@@ -126,7 +126,7 @@ async def test_tokens_that_an_earlier_version_stored_are_encrypted_or_removed(tm
             assert run.kwargs["config"]["configurable"]["langgraph_auth_user"] == shown
         assert cron.user == shown
         assert await open_credentials(data_folder_cipher(tmp_path, None), cron.sealed) == {"user": {"token": token}}
-        plain = await persistence.runs.get("t", "nobody's")
+        plain = await persistence.runs.get("t", "without user")
         assert plain.kwargs == {"input": "langgraph_auth_user"}
     assert b"secret-token" not in (tmp_path / "app.db").read_bytes()
 
@@ -138,7 +138,7 @@ def store_as_version_4(connection: Connection, kwargs: str, user: str) -> None:
     )
     connection.exec_driver_sql("INSERT INTO assistants VALUES ('a', 'g', 'a', NULL, '{}', '{}', '{}', 1, 0, 0)")
     for run_id, status, given in (
-        ("nobody's", "success", '{"input":"langgraph_auth_user"}'),
+        ("without user", "success", '{"input":"langgraph_auth_user"}'),
         ("ended", "success", kwargs),
         ("waiting", "pending", kwargs),
     ):

@@ -8,7 +8,6 @@ from uuid import uuid4
 import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
-from toolweave.errors import NotFound
 from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.search import contains
@@ -18,28 +17,6 @@ from toolweave.runtime.persistence.threads import ThreadRepository
 @pytest.fixture
 def threads(persistence: Persistence) -> ThreadRepository:
     return persistence.threads
-
-
-@pytest.mark.requirement("T-14")
-async def test_deleting_a_thread_deletes_its_runs_and_events_too(persistence: Persistence) -> None:
-    created = await persistence.runs.create_run(new_run("t"))
-
-    await persistence.threads.delete("t")
-
-    assert await persistence.runs.find(created.run.run_id) is None
-    with pytest.raises(NotFound):
-        await persistence.runs.list("t")
-
-
-async def test_a_thread_with_a_pending_run_stays_busy_when_its_state_is_written(persistence: Persistence) -> None:
-    later = MOMENT + timedelta(days=36500)
-    pending = await persistence.runs.create_run(new_run("t", not_before=later))
-
-    await persistence.threads.set_state("t", b"{}", "interrupted", {})
-    assert (await persistence.threads.get("t")).status == "busy"
-
-    await persistence.runs.request_cancel(pending.run.run_id, "interrupt")
-    assert (await persistence.threads.get("t")).status == "interrupted"
 
 
 async def populate(persistence: Persistence) -> None:
@@ -70,7 +47,7 @@ async def populate(persistence: Persistence) -> None:
         ({"values": {"n": 1}}, ["t3"]),
         ({"values": {"n": 2}}, []),
         ({"status": "idle", "sort_by": "created_at"}, ["t3", "t2", "t1", "t0"]),
-        ({"ids": ["t1", "t4", "nobody"], "sort_by": "created_at"}, ["t4", "t1"]),
+        ({"ids": ["t1", "t4", "unknown"], "sort_by": "created_at"}, ["t4", "t1"]),
         ({"ids": []}, []),
         ({"offset": 10**30}, []),
         ({"metadata": {"text": "\ud800"}}, []),
@@ -118,13 +95,13 @@ async def test_pages_of_threads_made_at_the_same_moment_repeat_nothing(threads: 
     assert sorted(thread.thread_id for page in pages for thread in page) == sorted(names)
 
 
-async def test_every_new_thread_has_the_servers_time_to_live_unless_it_asks_for_another(tmp_path: Path) -> None:
+async def test_every_new_thread_has_the_default_time_to_live_unless_it_has_its_own(tmp_path: Path) -> None:
     async with open_persistence(tmp_path, thread_ttl=ThreadTtl(5, "keep_latest")) as persistence:
         made = await persistence.threads.create("made")
-        asked = await persistence.threads.create("asked", ttl=ThreadTtl(0.5))
+        chosen = await persistence.threads.create("chosen", ttl=ThreadTtl(0.5))
         await persistence.runs.create_run(new_run("by a run"))
         by_run = await persistence.threads.get("by a run")
     assert made.ttl == by_run.ttl == ThreadTtl(5, "keep_latest")
     assert made.expires_at == made.created_at + timedelta(minutes=5)
     assert by_run.expires_at == MOMENT + timedelta(minutes=5)
-    assert (asked.ttl, asked.expires_at) == (ThreadTtl(0.5), asked.created_at + timedelta(seconds=30))
+    assert (chosen.ttl, chosen.expires_at) == (ThreadTtl(0.5), chosen.created_at + timedelta(seconds=30))

@@ -1,4 +1,4 @@
-"""A filter means the same to one thread's metadata and to a search in the database; what means nothing is refused."""
+"""A filter selects the same threads in memory and in the database; invalid filters are refused."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -58,7 +58,7 @@ async def test_a_filter_lets_through_the_same_in_memory_and_in_a_search(
         assert await persistence.threads.count() == len(METADATA)
 
 
-async def test_a_thread_that_somebody_else_has_made_meanwhile_is_neither_given_nor_run_on(tmp_path: Path) -> None:
+async def test_a_thread_that_another_user_created_meanwhile_is_neither_returned_nor_used(tmp_path: Path) -> None:
     async with open_persistence(tmp_path) as persistence:
         await persistence.threads.create("theirs", metadata={"owner": "bob"})
         with use_filters({"threads": {"owner": "ada"}}), pytest.raises(Conflict):
@@ -83,6 +83,6 @@ async def test_a_thread_that_somebody_else_has_made_meanwhile_is_neither_given_n
         {"owner": {"$contains": [["a"]]}},
     ],
 )
-def test_a_filter_that_means_nothing_is_an_error(wanted: dict[str, Any]) -> None:
+def test_an_invalid_filter_is_an_error(wanted: dict[str, Any]) -> None:
     with pytest.raises(BadFilterError):
         check_auth_filter(wanted)

@@ -1,4 +1,4 @@
-"""Threads go, or their histories do, when their time is over; never under a run (langgraph_api.md 2.2)."""
+"""Expired threads, or their histories, are deleted, never under a run (langgraph_api.md 2.2)."""
 
 import asyncio
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ async def thread(bench: Bench, thread_id: str) -> Thread | None:
         return None
 
 
-async def test_an_expired_thread_goes_with_all_it_has(shared_bench: Bench) -> None:
+async def test_an_expired_thread_is_deleted_with_its_checkpoints_and_tool_results(shared_bench: Bench) -> None:
     doomed = await used_thread(shared_bench, ThreadTtl(10))
     staying = [await used_thread(shared_bench, ThreadTtl(30)), await used_thread(shared_bench)]
     store = shared_bench.persistence.store
@@ -44,13 +44,12 @@ async def test_an_expired_thread_goes_with_all_it_has(shared_bench: Bench) -> No
     assert await sweep_expired(shared_bench.engine, later(9), LIMIT) == 0
     assert await sweep_expired(shared_bench.engine, later(11), LIMIT) == 1
     assert await thread(shared_bench, doomed) is None
-    kept = [item.namespace[1] for item in await store.asearch(("threads",))]
-    assert kept == [staying[0]]
+    assert [item.namespace[1] for item in await store.asearch(("threads",))] == [staying[0]]
     assert await shared_bench.checkpoints(doomed) == 0
     assert [await shared_bench.checkpoints(thread_id) for thread_id in staying] == [4, 4]
 
 
-async def test_keep_latest_takes_the_history_only_and_once(shared_bench: Bench) -> None:
+async def test_keep_latest_deletes_only_the_history_and_once(shared_bench: Bench) -> None:
     thread_id = await used_thread(shared_bench, ThreadTtl(10, "keep_latest"))
     before = await thread(shared_bench, thread_id)
     assert before is not None
@@ -68,7 +67,7 @@ async def test_keep_latest_takes_the_history_only_and_once(shared_bench: Bench) 
     assert await sweep_expired(shared_bench.engine, later(11), LIMIT) == 1
 
 
-async def test_the_end_of_a_run_and_a_written_state_begin_the_time_anew(shared_bench: Bench) -> None:
+async def test_the_end_of_a_run_and_a_written_state_restart_the_time_to_live(shared_bench: Bench) -> None:
     thread_id = str(uuid4())
     made = await shared_bench.persistence.threads.create(thread_id, ttl=ThreadTtl(10))
     await shared_bench.result(shared_bench.run("failing", thread_id))
@@ -97,7 +96,7 @@ async def test_a_thread_in_use_stays_however_long_that_takes(bench: Bench) -> No
     assert await thread(bench, queued) is not None
 
 
-async def test_a_thread_used_between_the_look_and_the_sweep_stays(bench: Bench) -> None:
+async def test_a_thread_that_is_used_before_the_sweep_claims_it_stays(bench: Bench) -> None:
     thread_id = await used_thread(bench, ThreadTtl(0))
     threads = bench.persistence.threads
     assert [found.thread_id for found in await threads.list_expired(later(1), LIMIT)] == [thread_id]
@@ -108,7 +107,7 @@ async def test_a_thread_used_between_the_look_and_the_sweep_stays(bench: Bench) 
     assert not await prune_to_latest(bench.engine, thread_id)
 
 
-async def test_a_thread_whose_time_began_anew_is_not_claimed_as_expired(bench: Bench) -> None:
+async def test_a_thread_that_expires_later_is_not_claimed_as_expired(bench: Bench) -> None:
     thread_id = await used_thread(bench, ThreadTtl(5))
     with pytest.raises(Conflict, match="Try again"):
         async with bench.engine.claim_thread(thread_id, expired_by=later(4)):
@@ -123,7 +122,7 @@ async def test_a_sweep_stops_at_its_limit(bench: Bench) -> None:
     assert [await sweep_expired(bench.engine, later(1), 2) for _ in range(4)] == [2, 2, 1, 0]
 
 
-async def test_the_sweeper_goes_on_after_a_failure_and_tells_followers(bench: Bench) -> None:
+async def test_the_sweeper_continues_after_a_failure_and_ends_the_streams_of_deleted_threads(bench: Bench) -> None:
     thread_id = str(uuid4())
     await bench.persistence.threads.create(thread_id, ttl=ThreadTtl(0))
     moments: Iterator[PersistenceError | datetime] = iter([PersistenceError("the disk is full"), later(-1), later(1)])
@@ -134,12 +133,12 @@ async def test_the_sweeper_goes_on_after_a_failure_and_tells_followers(bench: Be
             raise moment
         return moment
 
-    with logged("INFO") as said:
+    with logged("INFO") as lines:
         newer_log = bench.engine.runtime.publishers.log
         async with newer_log.listen(thread_id, lambda _event: True) as newer:
             follower = bench.engine.follow_thread(thread_id, frozenset({"run_modes"}))
             async with asyncio.timeout(BOUND_S), run_expiry_sweep(bench.engine, SweepOptions(timedelta(0)), clock):
                 assert [batch async for batch in follower.batches()] == []
                 assert [batch async for batch in newer.batches()] == []
-    assert "expired threads could not be cleared: the disk is full" in said
+    assert "expired threads could not be cleared: the disk is full" in lines
     assert await thread(bench, thread_id) is None

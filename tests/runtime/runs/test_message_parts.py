@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessageChunk, message_chunk_to_message
+from langchain_core.messages import AIMessageChunk, message_chunk_to_message
 
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.runs.streams import MessageParts
@@ -56,14 +56,3 @@ def test_messages_that_grow_side_by_side_do_not_mix() -> None:
             (message,) = loads(dumps(part.payload))
             shown[message["id"]] = message["content"]
     assert shown == {"a": "a:one a:two a:three", "b": "b:one b:two b:three"}
-
-
-def test_whole_messages_are_complete_and_other_chunks_stand_alone() -> None:
-    stream = MessageParts()
-    assert [part.event for part in stream.parts((AIMessage("hi", id="1"), {}), "")] == [
-        "messages/metadata",
-        "messages/complete",
-    ]
-    for text in ("a", "b"):
-        part = stream.parts((HumanMessageChunk(content=text, id="2"), {}), "")[-1]
-        assert loads(dumps(part.payload))[0]["content"] == text

@@ -1,4 +1,4 @@
-"""Runs that a process left behind go on from their checkpoint when the next one opens the same folder (S-05)."""
+"""Unfinished runs of an earlier process continue from their checkpoint when a process opens the folder (S-05)."""
 
 import asyncio
 import sqlite3
@@ -135,13 +135,13 @@ async def test_resuming_from_an_id_whose_events_were_lost_goes_on_with_the_next_
         run = await bench.run_at_gate(resumable=True)
     async with open_bench(tmp_path, {"gated": after}) as bench:
         current = await bench.persistence.runs.get(run.thread_id, run.run_id)
-        heard: list[tuple[int, str, Any]] = []
+        events: list[tuple[int, str, Any]] = []
         async with asyncio.timeout(60):
             async for batch in bench.engine.event_batches(current, after=SEQS_PER_ATTEMPT - 1):
-                heard += [(event.seq, event.event, loads(event.data)) for event in batch]
+                events += [(event.seq, event.event, loads(event.data)) for event in batch]
                 after.opened.set()
-    assert heard[0] == (SEQS_PER_ATTEMPT + 1, "metadata", {"run_id": run.run_id, "attempt": 2})
-    assert heard[-1][2]["log"] == ["first", "waited:", "second"]
+    assert events[0] == (SEQS_PER_ATTEMPT + 1, "metadata", {"run_id": run.run_id, "attempt": 2})
+    assert events[-1][2]["log"] == ["first", "waited:", "second"]
 
 
 async def test_a_run_that_takes_its_process_down_again_and_again_is_failed_at_last(tmp_path: Path) -> None:
@@ -159,8 +159,8 @@ async def test_an_answer_taken_before_a_crash_does_not_answer_the_next_question(
         resume = bench.run("asking_twice", first.thread_id, input=None, command={"resume": "A"})
         answering = await end_unrecorded(bench, resume)
     async with open_bench(tmp_path) as bench:
-        asked = await ended(bench, answering)
-        assert [question["value"] for question in asked["__interrupt__"]] == ["second?"]
+        result = await ended(bench, answering)
+        assert [question["value"] for question in result["__interrupt__"]] == ["second?"]
         last = bench.run("asking_twice", first.thread_id, input=None, command={"resume": "B"})
         assert (await bench.result(last))["log"] == ["A", "B"]
 

@@ -16,10 +16,10 @@ class BagOfWords(Embeddings):
 
     def __init__(self, dims: int = DIMS) -> None:
         self.dims = dims
-        self.asked: list[str] = []
+        self.texts: list[str] = []
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        self.asked += texts
+        self.texts += texts
         return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text: str) -> list[float]:

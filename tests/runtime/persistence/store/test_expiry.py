@@ -1,4 +1,4 @@
-"""Items with a time to live are gone when it is over, and live on when they are used."""
+"""Items with a time to live expire after it, and using them restarts it."""
 
 import asyncio
 from pathlib import Path
@@ -14,15 +14,12 @@ BOUND_S = 60.0
 
 
 async def rows(database: SqliteDatabase) -> int:
-    """Count what is in the file, expired or not."""
-    return int(
-        await database.read(
-            lambda connection: driver_of(connection).execute("SELECT count(*) FROM store").fetchone()[0]
-        )
-    )
+    """Count the rows of the file, expired or not."""
+    query = "SELECT count(*) FROM store"
+    return int(await database.read(lambda connection: driver_of(connection).execute(query).fetchone()[0]))
 
 
-async def test_nobody_sees_an_expired_item_even_before_it_is_swept(database: SqliteDatabase, clock: Clock) -> None:
+async def test_an_expired_item_is_not_found_even_before_it_is_swept(database: SqliteDatabase, clock: Clock) -> None:
     store = SqliteStore(database, StoreOptions(refresh_on_read=False), clock)
     await store.aput(NS, "short", {}, ttl=5)
     await store.aput(NS, "long", {}, ttl=60)
@@ -37,7 +34,9 @@ async def test_nobody_sees_an_expired_item_even_before_it_is_swept(database: Sql
     assert await rows(database) == 1
 
 
-async def test_reading_prolongs_a_life_unless_told_otherwise(database: SqliteDatabase, clock: Clock) -> None:
+async def test_reading_restarts_the_time_to_live_unless_the_call_says_no(
+    database: SqliteDatabase, clock: Clock
+) -> None:
     store = SqliteStore(database, StoreOptions(), clock)
     for key in ("got", "found", "only looked at"):
         await store.aput((key,), key, {}, ttl=10)
@@ -51,7 +50,9 @@ async def test_reading_prolongs_a_life_unless_told_otherwise(database: SqliteDat
     assert await store.asearch(()) == []
 
 
-async def test_what_has_expired_is_not_brought_back_by_reading(database: SqliteDatabase, clock: Clock) -> None:
+async def test_reading_an_expired_item_does_not_restart_its_time_to_live(
+    database: SqliteDatabase, clock: Clock
+) -> None:
     store = SqliteStore(database, StoreOptions(), clock)
     await store.aput(NS, "k", {}, ttl=1)
     clock.advance(2)
@@ -60,16 +61,7 @@ async def test_what_has_expired_is_not_brought_back_by_reading(database: SqliteD
     assert await store.aget(NS, "k") is not None
 
 
-async def test_a_default_holds_for_items_that_say_nothing(database: SqliteDatabase, clock: Clock) -> None:
-    store = SqliteStore(database, StoreOptions(default_ttl=3, refresh_on_read=False), clock)
-    await store.aput(NS, "default", {})
-    await store.aput(NS, "for ever", {}, ttl=None)
-    await store.aput(NS, "own", {}, ttl=10)
-    clock.advance(4)
-    assert [item.key for item in await store.asearch(NS)] == ["for ever", "own"]
-
-
-async def test_a_put_decides_anew_how_long_an_item_lives(database: SqliteDatabase, clock: Clock) -> None:
+async def test_a_put_sets_a_new_time_to_live(database: SqliteDatabase, clock: Clock) -> None:
     store = SqliteStore(database, StoreOptions(), clock)
     await store.aput(NS, "k", {"n": 1}, ttl=1)
     clock.advance(2)
@@ -82,7 +74,9 @@ async def test_a_put_decides_anew_how_long_an_item_lives(database: SqliteDatabas
 
 
 @pytest.mark.parametrize("minutes", [1e9, 1e300])
-async def test_a_life_beyond_the_calendar_is_endless(minutes: float, database: SqliteDatabase, clock: Clock) -> None:
+async def test_a_time_to_live_beyond_the_calendar_is_endless(
+    minutes: float, database: SqliteDatabase, clock: Clock
+) -> None:
     store = SqliteStore(database, StoreOptions(), clock)
     await store.aput(NS, "k", {}, ttl=minutes)
     assert await store.aget(NS, "k") is not None

@@ -1,4 +1,4 @@
-"""Where an embedding is configured, a query finds items by what they mean."""
+"""With an embedding, a query finds items by their meaning."""
 
 from pathlib import Path
 
@@ -26,15 +26,7 @@ async def test_the_nearest_comes_first_with_its_score(tmp_path: Path) -> None:
         assert [item.key for item in await store.asearch(NS, query="cats milk", limit=1, offset=1)] == ["near"]
 
 
-async def test_a_filter_holds_beside_a_query(tmp_path: Path) -> None:
-    async with open_store(tmp_path / "store.db", StoreOptions(index())) as store:
-        for number in range(30):
-            await store.aput(NS, f"cat{number}", {"text": "cats", "kind": "cat"})
-        await store.aput(NS, "dog", {"text": "dogs", "kind": "dog"})
-        assert [item.key for item in await store.asearch(NS, query="cats", filter={"kind": "dog"})] == ["dog"]
-
-
-async def test_a_put_says_which_fields_are_embedded(tmp_path: Path) -> None:
+async def test_a_put_chooses_the_fields_to_embed(tmp_path: Path) -> None:
     embeddings = BagOfWords()
     async with open_store(tmp_path / "store.db", StoreOptions(index(embeddings, ["title"]))) as store:
         await store.aput(NS, "default", {"title": "red", "body": "blue"})
@@ -42,7 +34,7 @@ async def test_a_put_says_which_fields_are_embedded(tmp_path: Path) -> None:
             NS, "chosen", {"title": "red", "parts": [{"text": "blue"}, {"text": "green"}]}, ["parts[*].text"]
         )
         await store.aput(NS, "none", {"title": "red"}, index=False)
-        assert embeddings.asked == ["red", "blue", "green"]
+        assert embeddings.texts == ["red", "blue", "green"]
         assert [(item.key, item.score) for item in await store.asearch(NS, query="blue")] == [
             ("chosen", pytest.approx(1.0)),
             ("default", pytest.approx(0.0)),
@@ -50,7 +42,7 @@ async def test_a_put_says_which_fields_are_embedded(tmp_path: Path) -> None:
         ]
 
 
-async def test_an_update_replaces_what_was_embedded(tmp_path: Path) -> None:
+async def test_an_update_replaces_the_embedded_texts(tmp_path: Path) -> None:
     async with open_store(tmp_path / "store.db", StoreOptions(index(fields=["parts[*]"]))) as store:
         await store.aput(NS, "k", {"parts": ["red", "blue"]})
         await store.aput(NS, "k", {"parts": ["green"]})
@@ -65,7 +57,7 @@ async def test_an_update_replaces_what_was_embedded(tmp_path: Path) -> None:
         assert item.score is None
 
 
-async def test_vectors_of_another_length_than_promised_are_refused_with_the_fix(tmp_path: Path) -> None:
+async def test_vectors_of_another_length_than_configured_are_refused_with_the_fix(tmp_path: Path) -> None:
     options = StoreOptions(StoreIndex(BagOfWords(dims=3), DIMS))
     async with open_store(tmp_path / "store.db", options) as store:
         with pytest.raises(ConfigError, match="Set dims to 3"):
@@ -74,7 +66,7 @@ async def test_vectors_of_another_length_than_promised_are_refused_with_the_fix(
             await store.asearch(NS, query="x")
 
 
-async def test_vectors_of_a_model_used_before_do_not_break_searches(tmp_path: Path) -> None:
+async def test_vectors_of_an_earlier_model_do_not_fail_searches(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     async with open_store(path, StoreOptions(StoreIndex(BagOfWords(dims=3), 3))) as store:
         await store.aput(NS, "before", {"text": "cats"})
@@ -90,10 +82,3 @@ async def test_a_text_without_any_word_that_counts_has_no_score(tmp_path: Path) 
         await store.aput(NS, "word", {"text": "cats"})
         assert [item.key for item in await store.asearch(NS, query="cats")] == ["word", "blank"]
         assert [item.score for item in await store.asearch(NS, query="!?")] == [None, None]
-
-
-async def test_without_an_index_a_query_changes_nothing(tmp_path: Path) -> None:
-    async with open_store(tmp_path / "store.db", StoreOptions()) as store:
-        await store.aput(NS, "a", {"text": "x"})
-        await store.aput(NS, "b", {"text": "cats"})
-        assert [(item.key, item.score) for item in await store.asearch(NS, query="cats")] == [("a", None), ("b", None)]
