@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.loop_clock import pass_time
+from tests.fixtures.gzipping import gzipped
 from tests.outbound.peers import Names, Received, always, certificates, fetch, policy, serving, text
 from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundRequest, open_outbound_client
@@ -49,17 +49,6 @@ async def test_tls_checks_the_name_of_the_url_though_the_connection_goes_to_an_a
             await fetch(policy(), f"https://127.0.0.1:{peer.port}/")
 
 
-async def test_a_name_that_turns_to_loopback_after_the_check_is_not_connected_to() -> None:
-    names = Names(rebound_example=[["93.184.216.34"], ["127.0.0.1"]])
-    chosen = policy("", resolver=names)
-    async with serving(always(text())) as peer:
-        url = f"http://rebound.example:{peer.port}/"
-        assert (await chosen.check_url(url)).host == "rebound.example"
-        with pytest.raises(OutboundRefused, match="a loopback address"):
-            await fetch(chosen, url)
-        assert peer.requests == []
-
-
 async def test_the_connection_goes_to_the_address_that_was_checked_and_not_to_a_later_one() -> None:
     async with serving(always(text(body=b"first"))) as peer:
         names = Names(rebound_example=[["127.0.0.1"], ["10.0.0.1"]])
@@ -75,14 +64,6 @@ async def test_every_request_resolves_and_checks_again() -> None:
             assert (await client.send(request)).status == 200
             with pytest.raises(OutboundRefused, match="a private address"):
                 await client.send(request)
-
-
-async def test_a_mixed_answer_of_the_name_server_connects_to_neither() -> None:
-    async with serving(always(text())) as peer:
-        names = Names(mixed_example=[["127.0.0.1", "10.0.0.1"]])
-        with pytest.raises(OutboundRefused):
-            await fetch(policy(resolver=names), f"http://mixed.example:{peer.port}/")
-        assert peer.requests == []
 
 
 async def test_the_next_address_is_tried_when_one_refuses() -> None:
@@ -107,27 +88,42 @@ def redirect(location: str, status: str = "302 Found") -> bytes:
 @pytest.mark.parametrize(
     "location",
     [
-        "http://127.0.0.1:{port}/",
-        "//127.0.0.1:{port}/",
-        "http://localhost:{port}/",
-        "http://2130706433:{port}/",
-        "http://[::ffff:127.0.0.1]:{port}/",
-        "http://inside.example:{port}/",
-        "file:///etc/passwd",
-        "http://user:secret@api.example/",
-        "http:\\\\127.0.0.1:{port}\\",
-        "http://[::1/",
+        *("http://127.0.0.1:{port}/", "//localhost:{port}/", "http://inside.example:{port}/", "http://[::1]:{port}/"),
+        *("http://2130706433:{port}/", "http://0x7f.0x0.0x0.0x1:{port}/", "http://[::ffff:127.0.0.1]:{port}/"),
+        *("http://api.example@127.0.0.1:{port}/", "http://127.0.0.1:{port}\\@api.example/", "http://[::1/"),
+        *("http://１２７.0.0.1:{port}/", "https://127.0.0.1:{port}/", "file:///etc/passwd"),
     ],
 )
-async def test_a_redirect_to_where_nothing_may_go_is_refused(location: str) -> None:
+async def test_a_redirect_to_a_place_that_requests_may_not_use_is_refused(location: str) -> None:
     async with serving(always(text(body=b"inside"))) as inside:
-        async with serving(always(redirect(location.format(port=inside.port)))) as peer:
+        header = location.format(port=inside.port).encode().decode("latin-1")
+        async with serving(always(redirect(header))) as peer:
             names = Names(api_example=HERE, inside_example=HERE, localhost=HERE)
             chosen = policy(f"api.example:{peer.port}", resolver=names)
-            with pytest.raises(OutboundRefused):
+            with pytest.raises(OutboundRefused) as raised:
                 await fetch(chosen, f"http://api.example:{peer.port}/")
-            assert len(peer.requests) == 1
+            assert (len(peer.requests), raised.value.was_sent) == (1, True)
         assert inside.requests == []
+
+
+async def test_a_name_that_is_rebound_between_a_request_and_its_redirect_is_checked_again() -> None:
+    async with serving(always(redirect("/again", "307 Temporary Redirect"))) as peer:
+        names = Names(rebound_example=[["127.0.0.1"], ["169.254.169.254"]])
+        with pytest.raises(OutboundRefused, match="a link-local address") as raised:
+            await fetch(policy(resolver=names), f"http://rebound.example:{peer.port}/")
+        assert [request.line for request in peer.requests] == ["GET / HTTP/1.1"]
+    assert raised.value.was_sent
+    assert "169.254" not in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["http://nowhere.example/", "http://127.0.0.1:1/", "http://10.0.0.1/"])
+async def test_an_error_says_whether_a_server_received_the_request(url: str) -> None:
+    with pytest.raises((OutboundFailed, OutboundRefused)) as direct:
+        await fetch(policy(resolver=Names()), url)
+    async with serving(always(redirect(url))) as peer:
+        with pytest.raises((OutboundFailed, OutboundRefused)) as redirected:
+            await fetch(policy(resolver=Names()), f"http://127.0.0.1:{peer.port}/")
+    assert (direct.value.was_sent, redirected.value.was_sent) == (False, True)
 
 
 async def test_a_redirect_to_another_host_leaves_the_tools_own() -> None:
@@ -157,16 +153,9 @@ async def test_redirects_are_followed_to_a_limit() -> None:
         assert (answer.body, answer.url) == (b"there", f"http://127.0.0.1:{peer.port}/0")
         with pytest.raises(OutboundFailed, match="more than 3 times") as raised:
             await fetch(policy(), f"http://127.0.0.1:{peer.port}/4")
-        assert raised.value.reason == "redirects"
+        assert (raised.value.reason, len(peer.requests)) == ("redirects", 4 + 4)
         unfollowed = await fetch(policy(max_redirects=0), f"http://127.0.0.1:{peer.port}/1")
         assert (unfollowed.status, unfollowed.header_values("location")) == (302, ["/0"])
-
-
-async def test_a_redirect_to_itself_ends() -> None:
-    async with serving(always(redirect("/"))) as peer:
-        with pytest.raises(OutboundFailed, match="redirects"):
-            await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
-        assert len(peer.requests) == 4
 
 
 @pytest.mark.parametrize(
@@ -188,7 +177,7 @@ async def test_a_redirect_keeps_method_and_body_as_its_status_says(
 
     async with serving(answer) as peer:
         await fetch(policy(), f"http://127.0.0.1:{peer.port}/", method, b"" if method == "HEAD" else b"body")
-    last = peer.requests[-1]
+    _, last = peer.requests
     assert (last.line.split()[0], last.body) == then
 
 
@@ -204,27 +193,6 @@ async def test_another_host_gets_no_header_that_could_be_a_secret() -> None:
     assert [received.header(name) for name in ("authorization", "x-api-key", "cookie")] == [None] * 3
     assert received.header("accept") == "a/b"
     assert peer.requests[0].header("x-api-key") == "s"
-
-
-async def silent(_request: Received, writer: asyncio.StreamWriter) -> None:
-    pass_time(30)
-    await asyncio.Event().wait()
-
-
-async def dripping(_request: Received, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n")
-    await writer.drain()
-    writer.write(b"x")
-    pass_time(30)
-    await asyncio.Event().wait()
-
-
-@pytest.mark.parametrize("answer", [silent, dripping])
-async def test_an_answer_that_does_not_come_to_an_end_is_left_when_time_is_up(answer: object) -> None:
-    async with serving(answer) as peer:  # type: ignore[arg-type]
-        with pytest.raises(OutboundFailed, match=r"within 30 s") as raised:
-            await fetch(policy(total_timeout_s=30), f"http://127.0.0.1:{peer.port}/")
-        assert raised.value.reason == "timeout"
 
 
 async def test_the_time_is_for_all_redirects_together() -> None:
@@ -283,18 +251,6 @@ async def test_a_handshake_that_does_not_come_to_an_end_is_given_up_in_time() ->
     assert raised.value.reason == "connect"
 
 
-async def test_interim_answers_without_end_are_left_when_time_is_up() -> None:
-    async def hinting(_request: Received, writer: asyncio.StreamWriter) -> None:
-        while True:
-            writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
-            await writer.drain()
-
-    async with serving(hinting) as peer:
-        with pytest.raises(OutboundFailed) as raised:
-            await fetch(policy(total_timeout_s=0.3), f"http://127.0.0.1:{peer.port}/")
-    assert raised.value.reason == "timeout"
-
-
 async def test_an_answer_to_head_has_no_body_whatever_its_headers_say() -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\nContent-Encoding: gzip\r\n\r\n"
     async with serving(always(answer)) as peer:
@@ -310,9 +266,9 @@ async def test_an_answer_to_head_has_no_body_whatever_its_headers_say() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nshort",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 200_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n" + gzipped(b"x"),
     ],
-    ids=["nothing", "another protocol", "nonsense", "cut", "two lengths", "broken chunk", "endless headers"],
+    ids=["nothing", "another protocol", "nonsense", "cut", "two lengths", "broken chunk", "packed transfer"],
 )
 async def test_an_answer_that_is_not_http_is_a_failed_transfer(answer: bytes) -> None:
     async with serving(always(answer)) as peer:
@@ -326,13 +282,10 @@ async def test_an_answer_that_is_not_http_is_a_failed_transfer(answer: bytes) ->
     [
         OutboundRequest("GET", "http://127.0.0.1/", (("X-A", "1\r\nX-B: 2"),)),
         OutboundRequest("GET", "http://127.0.0.1/", (("X-A\r\nX-B", "1"),)),
-        OutboundRequest("GET", "http://127.0.0.1/", (("X-A", "\x00"),)),
         OutboundRequest("GET", "http://127.0.0.1/", (("X-A", "ä"),)),
-        OutboundRequest("GET", "http://127.0.0.1/", (("", "1"),)),
         OutboundRequest("GET", "http://127.0.0.1/", (("Host", "inside"),)),
         OutboundRequest("GET", "http://127.0.0.1/", (("Transfer-Encoding", "chunked"),)),
         OutboundRequest("POST", "http://127.0.0.1/", (("Content-Length", "1"),), b"GET / HTTP/1.1"),
-        OutboundRequest("GET", "http://127.0.0.1/", (("Proxy-Authorization", "x"),)),
         OutboundRequest("GET / HTTP/1.1\r\nX: ", "http://127.0.0.1/"),
         OutboundRequest("CONNECT", "http://127.0.0.1/"),
         OutboundRequest("", "http://127.0.0.1/"),

@@ -1,16 +1,12 @@
 """An answer that drips, never ends, or is packed to explode costs a bounded time and memory, and holds up nobody."""
 
 import asyncio
-import bz2
-import lzma
-import tracemalloc
-import zlib
 
 import pytest
 
 from tests.fixtures.gzipping import gzipped
 from tests.fixtures.loop_clock import pass_time
-from tests.outbound.peers import Received, always, fetch, policy, serving, text
+from tests.outbound.peers import Received, always, fetch, policy, serving
 from toolweave.errors import OutboundFailed
 from toolweave.outbound import MAX_CHUNKS, MAX_READ_BYTES
 
@@ -56,7 +52,7 @@ async def test_a_dripping_answer_is_left_when_its_time_is_up(first: bytes, again
     async with serving(dripping) as peer:
         with pytest.raises(OutboundFailed) as raised:
             await fetch(policy(total_timeout_s=30, max_response_bytes=1_000_000), f"http://127.0.0.1:{peer.port}/")
-        assert raised.value.reason == "timeout"
+        assert (raised.value.reason, "within 30 s" in str(raised.value)) == ("timeout", True)
         if again:
             # The connection is closed, not only forgotten.
             await asyncio.wait_for(gone.wait(), 60)
@@ -113,56 +109,3 @@ async def test_a_flood_of_tiny_pieces_lets_others_go_on() -> None:
     assert len(answer.body) == pieces
     # One turn every fifty pieces at the least; without them, one for each read.
     assert turns > pieces / 50
-
-
-BOMB = b"\0" * 6_000_000
-
-
-@pytest.mark.parametrize(
-    ("body", "coding", "reason"),
-    [
-        (gzipped(BOMB), "gzip", "too_large"),
-        (gzipped(BOMB), "x-gzip", "too_large"),
-        (gzipped(gzipped(BOMB)), "gzip, gzip", "transfer"),
-        (gzipped(BOMB[:1000]) * 50, "gzip", "transfer"),
-        (zlib.compress(BOMB), "deflate", "transfer"),
-        (zlib.compress(BOMB), "gzip", "transfer"),
-        (zlib.compress(BOMB), "gzip, deflate", "transfer"),
-        (b"\x1b\xff\xff\xff" * 100, "br", "transfer"),
-        (b"\x28\xb5\x2f\xfd" * 100, "zstd", "transfer"),
-        (bz2.compress(BOMB), "bzip2", "transfer"),
-        (lzma.compress(BOMB), "xz", "transfer"),
-        (b"x", "identity, br", "transfer"),
-        (b"x", "compress", "transfer"),
-        (b"x", "gzip;q=1", "transfer"),
-        (b"x", "\xe4", "transfer"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-async def test_a_bomb_takes_no_more_memory_than_the_limit(body: bytes, coding: str, reason: str) -> None:
-    async with serving(always(text("200 OK", body, f"Content-Encoding: {coding}"))) as peer:
-        tracemalloc.start()
-        try:
-            with pytest.raises(OutboundFailed) as raised:
-                await fetch(policy(max_response_bytes=20_000), f"http://127.0.0.1:{peer.port}/")
-            most = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-    assert raised.value.reason == reason
-    assert most < 4_000_000
-
-
-@pytest.mark.parametrize("coding", ["gzip", "gzip, chunked", "deflate", "identity"])
-async def test_a_packed_transfer_is_no_answer(coding: str) -> None:
-    head = f"HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n".encode()
-    async with serving(always(head + gzipped(BOMB))) as peer:
-        with pytest.raises(OutboundFailed) as raised:
-            await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
-    assert raised.value.reason == "transfer"
-
-
-async def test_two_codings_in_two_headers_are_two_codings() -> None:
-    headers = ("Content-Encoding: gzip", "Content-Encoding: gzip")
-    async with serving(always(text("200 OK", gzipped(gzipped(b"x")), *headers))) as peer:
-        with pytest.raises(OutboundFailed, match="was not requested"):
-            await fetch(policy(), f"http://127.0.0.1:{peer.port}/")
