@@ -1,6 +1,7 @@
-"""The core tools are served at /ai/mcp beside everything else: to any MCP client, and to no stranger."""
+"""The core tools are served at /ai/mcp beside everything else: to MCP clients that may use them."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -44,7 +45,7 @@ async def mounted(
     url: str = "http://127.0.0.1",
     **settings: Any,
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Mount the core server in an application of somebody's, without our server around it."""
+    """Mount the core server in another application, without our server around it."""
     core, app = CoreServerMount(), FastAPI()
 
     @app.get(f"{MOUNT_PATH}/ours")
@@ -76,8 +77,7 @@ async def test_core_tools_and_graphs_are_served_side_by_side_to_any_client(app_s
         assert sorted(tool.name for tool in (await core.list_tools()).tools) == CORE_TOOLS
         assert {tool.name for tool in (await graphs.list_tools()).tools} >= OUR_GRAPHS
         read = await core.call_tool("read_file", {"path": str(HERE)})
-        asked: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello!"}]}
-        answered = await graphs.call_tool("agent_loop", asked)
+        answered = await graphs.call_tool("agent_loop", {"messages": [{"role": "user", "content": "Hello!"}]})
     assert read.structuredContent is not None
     assert read.structuredContent["status"] == "success"
     assert not answered.isError
@@ -93,8 +93,8 @@ async def test_many_clients_call_at_once_and_each_gets_its_own_answers(app_serve
             right = 0
             for turn in range(calls // CLIENTS):
                 start = 1 + (number + turn) % 20
-                asked = {"path": str(HERE), "start_line": start, "max_lines": 1}
-                answer = (await client.call_tool("read_file", asked)).structured_content
+                arguments = {"path": str(HERE), "start_line": start, "max_lines": 1}
+                answer = (await client.call_tool("read_file", arguments)).structured_content
                 assert answer is not None
                 right += answer["data"]["content"].rstrip("\n") == LINES[start - 1]
             return right
@@ -183,21 +183,16 @@ async def test_where_others_reach_it_callers_must_show_a_token(reachable: dict[s
     "headers",
     [
         {"x-forwarded-for": "192.0.2.8"},
-        {"x-original-forwarded-for": "192.0.2.8"},
         {"fly-client-ip": "192.0.2.8"},
         {"x-forwarded-for": "127.0.0.1, 192.0.2.8"},
         {"x-real-ip": "192.0.2.8"},
-        {"X-Real-IP": "unknown"},
         {"cf-connecting-ip": "2001:db8::1"},
-        {"forwarded": "for=192.0.2.8"},
         {"forwarded": 'For="[2001:db8::1]:4711"; proto=https'},
         {"forwarded": "for=127.0.0.1, for=192.0.2.8"},
         {"forwarded": "for=127.0.0.1; for=192.0.2.8"},
         {"forwarded": "for=unknown"},
-        {"forwarded": "for=_hidden"},
         {"forwarded": "proto=https"},
         {"forwarded": 'for="[::1].evil.example"'},
-        {"forwarded": "for=127.0.0.1.evil.example"},
     ],
 )
 async def test_a_caller_for_whom_a_proxy_speaks_must_show_a_token(headers: dict[str, str]) -> None:
@@ -211,7 +206,6 @@ async def test_a_caller_for_whom_a_proxy_speaks_must_show_a_token(headers: dict[
 @pytest.mark.parametrize(
     "headers",
     [
-        {"x-forwarded-for": "127.0.0.1"},
         {"x-forwarded-for": "127.0.0.1:50000, ::1"},
         {"x-real-ip": "::ffff:127.0.0.1"},
         {"forwarded": 'for=127.0.0.1;proto=http, for="[::1]:4711"'},
@@ -222,25 +216,20 @@ async def test_a_proxy_that_speaks_for_this_machine_needs_none(headers: dict[str
         assert (await hello(http, **headers)).status_code == 200
 
 
-async def test_a_served_process_closes_them_to_a_proxys_callers_too(http: httpx.AsyncClient) -> None:
-    for name, value in (("forwarded", "for=192.0.2.8"), ("x-real-ip", "192.0.2.8"), ("x-forwarded-for", "192.0.2.8")):
-        assert (await hello(http, **{name: value})).status_code == 403
+async def test_a_served_process_refuses_a_proxys_callers_too(http: httpx.AsyncClient) -> None:
+    assert (await hello(http, forwarded="for=192.0.2.8")).status_code == 403
 
 
-async def test_with_a_token_set_callers_on_this_machine_show_it_too() -> None:
-    async with mounted(core_token=TOKEN) as http:
-        assert [(await hello(http)).status_code, (await hello(http, authorization="Bearer x")).status_code] == [401] * 2
-
-
-async def test_a_token_is_looked_at_before_the_body_is() -> None:
+async def test_with_a_token_set_callers_on_this_machine_need_it_too_and_it_is_checked_before_the_body() -> None:
     huge = b"[" + b" " * (5 * 1024 * 1024) + b"]"
     async with mounted(core_token=TOKEN) as http:
-        for body in (huge, b"{", b"{}"):
-            sent = {**ACCEPT, "content-type": "application/json"}
-            assert (await http.post("/ai/mcp", content=body, headers=sent)).status_code == 401
+        assert (await hello(http, authorization="Bearer x")).status_code == 401
+        for body in (json.dumps(HELLO).encode(), huge, b"{"):
+            headers = {**ACCEPT, "content-type": "application/json"}
+            assert (await http.post("/ai/mcp", content=body, headers=headers)).status_code == 401
 
 
-async def test_a_wrong_setting_is_told_at_the_start() -> None:
+async def test_a_wrong_setting_is_an_error_at_the_start() -> None:
     with pytest.raises(ConfigError, match="TOOLWEAVE_CORE_TOKEN"):
         async with mounted(core_token="short"):
             pass

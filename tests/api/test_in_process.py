@@ -56,7 +56,7 @@ async def test_chunks_arrive_while_the_application_still_works() -> None:
         assert await anext(chunks) == b"two"
 
 
-async def test_leaving_early_tells_the_application() -> None:
+async def test_the_application_sees_that_the_client_leaves_early() -> None:
     left = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -72,22 +72,15 @@ async def test_leaving_early_tells_the_application() -> None:
         assert left.is_set()
 
 
-async def test_an_application_that_ends_without_answering_is_an_error() -> None:
+@pytest.mark.parametrize(("has_started", "problem"), [(False, "without a response"), (True, "in the middle")])
+async def test_an_application_that_ends_before_its_response_does_is_an_error(has_started: bool, problem: str) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        return
+        if has_started:
+            await start(send)
+            await send({"type": "http.response.body", "body": b"half", "more_body": True})
 
     async with client(app) as http:
-        with pytest.raises(httpx.RemoteProtocolError, match="without a response"):
-            await http.get("/")
-
-
-async def test_an_application_that_ends_in_the_middle_is_an_error() -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await start(send)
-        await send({"type": "http.response.body", "body": b"half", "more_body": True})
-
-    async with client(app) as http:
-        with pytest.raises(httpx.RemoteProtocolError, match="in the middle"):
+        with pytest.raises(httpx.RemoteProtocolError, match=problem):
             await http.get("/")
 
 

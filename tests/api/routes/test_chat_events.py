@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from toolweave.api.routes.chat import NO_ANSWER, RUN_FAILED, STREAM_END, ChatEventTranslator
 
 META = ("metadata", {"run_id": "r1", "attempt": 1})
@@ -34,7 +36,7 @@ def test_a_turn_with_a_tool_call_gives_all_its_events_in_order() -> None:
     ]
 
 
-def test_without_a_thread_the_first_message_tells_the_generated_one() -> None:
+def test_without_a_thread_the_first_message_names_the_generated_one() -> None:
     events = turn(
         META,
         ("messages", [{"type": "human", "content": "Hello"}, {"thread_id": "made"}]),
@@ -47,29 +49,27 @@ def test_without_a_thread_the_first_message_tells_the_generated_one() -> None:
     ]
 
 
-def test_an_interrupt_ends_the_turn() -> None:
-    waiting = [{"value": "ok?", "id": "i1"}]
-    assert turn(META, ("updates", {"__interrupt__": waiting}))[-1] == ("interrupt", {"interrupts": waiting})
+WAITING = [{"value": "ok?", "id": "i1"}]
+USER_ERROR = {"error": "ModelError", "message": "The model refused the key."}
+LIMIT = {"messages": [ai("Stopped.")], "status": "iteration_limit"}
+BLOCKS = {"type": "ai", "content": [{"type": "text", "text": "A"}, "B", {"type": "image"}], "tool_calls": []}
 
 
-def test_a_breakpoint_without_a_question_is_no_interrupt() -> None:
-    assert turn(META, ("updates", {"__interrupt__": []}))[-1] == ("error", {"message": NO_ANSWER})
-
-
-def test_a_failed_run_gives_a_friendly_sentence_and_no_internals() -> None:
-    assert turn(META, ("error", {"error": "KeyError", "message": "secret"}))[-1] == ("error", {"message": RUN_FAILED})
-
-
-def test_an_error_written_for_users_is_passed_on() -> None:
-    error = {"error": "ModelError", "message": "The model refused the key."}
-    assert turn(META, ("error", error))[-1] == ("error", {"message": "The model refused the key."})
-
-
-def test_the_iteration_limit_shows_in_the_status() -> None:
-    update = {"iteration_cap": {"messages": [ai("Stopped.")], "status": "iteration_limit"}}
-    assert turn(META, ("updates", update))[-1] == ("message", {"content": "Stopped.", "status": "iteration_limit"})
-
-
-def test_content_blocks_and_parallel_updates_are_read() -> None:
-    blocks = {"type": "ai", "content": [{"type": "text", "text": "A"}, "B", {"type": "image"}], "tool_calls": []}
-    assert turn(META, ("updates", {"n": [None, {"messages": blocks}], "m": None}))[-1][1]["content"] == "AB"
+@pytest.mark.parametrize(
+    ("name", "data", "last_event"),
+    [
+        ("updates", {"__interrupt__": WAITING}, ("interrupt", {"interrupts": WAITING})),
+        ("updates", {"__interrupt__": []}, ("error", {"message": NO_ANSWER})),
+        ("error", {"error": "KeyError", "message": "secret"}, ("error", {"message": RUN_FAILED})),
+        ("error", USER_ERROR, ("error", {"message": "The model refused the key."})),
+        ("updates", {"cap": LIMIT}, ("message", {"content": "Stopped.", "status": "iteration_limit"})),
+        (
+            "updates",
+            {"n": [None, {"messages": BLOCKS}], "m": None},
+            ("message", {"content": "AB", "status": "success"}),
+        ),
+    ],
+    ids=["interrupt", "breakpoint", "internal error", "error for users", "iteration limit", "content blocks"],
+)
+def test_the_last_event_of_a_turn_shows_its_outcome(name: str, data: Any, last_event: tuple[str, Any]) -> None:
+    assert turn(META, (name, data))[-1] == last_event

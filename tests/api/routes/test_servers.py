@@ -43,10 +43,12 @@ async def called(app: FastAPI, tool: str, server: str = "good", **arguments: Any
         return await app.state.plane.call(server, tool, arguments, CallContext())
 
 
-async def test_all_servers_are_listed_in_the_order_of_the_file(tmp_path: Path) -> None:
-    async with running(configured(tmp_path, SERVERS)) as (_, http):
-        listed = (await http.get("/servers")).json()
-        health = (await http.get("/health")).json()["servers"]
+async def test_all_servers_are_listed_in_the_order_of_the_file_and_no_page_shows_a_secret(tmp_path: Path) -> None:
+    async with running(configured(tmp_path, SERVERS)) as (app, http):
+        await called(app, "env")
+        pages = {path: await http.get(path) for path in ("/servers", "/health", "/servers/metrics")}
+        details = {name: await http.get(f"/servers/{name}") for name in SERVERS}
+    listed, health = pages["/servers"].json(), pages["/health"].json()["servers"]
     assert [(each["name"], each["transport"], each["enabled"], each["state"]) for each in listed] == [
         ("good", "stdio", True, "ready"),
         ("remote", "http", True, "down"),
@@ -55,6 +57,10 @@ async def test_all_servers_are_listed_in_the_order_of_the_file(tmp_path: Path) -
     ]
     for each in listed:
         assert each.items() >= {**health[each["name"]], "last_error": each["last_error"]}.items()
+    assert details["remote"].json()["target"] == "http://127.0.0.1:9"
+    assert details["remote"].json()["errors"][0]["outcome"] == "connection"
+    texts = [page.text for page in (*pages.values(), *details.values())]
+    assert [secret for text in texts for secret in SECRETS if secret in text] == []
 
 
 async def test_one_server_is_shown_with_its_limits_tools_calls_and_errors(tmp_path: Path) -> None:
@@ -99,18 +105,7 @@ async def test_one_server_is_shown_with_its_limits_tools_calls_and_errors(tmp_pa
     assert datetime.fromisoformat(newest["time"]) > datetime.fromisoformat(older["time"])
 
 
-async def test_no_page_shows_a_secret(tmp_path: Path) -> None:
-    async with running(configured(tmp_path, SERVERS)) as (app, http):
-        await called(app, "env")
-        pages = [(await http.get(f"/servers/{name}")) for name in SERVERS]
-        pages += [await http.get("/servers"), await http.get("/servers/metrics"), await http.get("/health")]
-    assert [page.status_code for page in pages] == [200] * 7
-    assert pages[1].json()["target"] == "http://127.0.0.1:9"
-    assert pages[1].json()["errors"][0]["outcome"] == "connection"
-    assert [secret for page in pages for secret in SECRETS if secret in page.text] == []
-
-
-async def test_a_server_that_is_down_shows_the_tools_it_had(tmp_path: Path) -> None:
+async def test_a_server_that_is_down_still_shows_its_tools(tmp_path: Path) -> None:
     async with running(configured(tmp_path, {"good": peer("gone-after-list", tools={"include": ["echo"]})})) as (
         app,
         http,
@@ -122,11 +117,15 @@ async def test_a_server_that_is_down_shows_the_tools_it_had(tmp_path: Path) -> N
     assert [tool["name"] for tool in shown["offers"]] == ["good_echo"]
 
 
-async def test_a_server_nobody_knows_is_404_and_those_that_there_are_are_named(tmp_path: Path) -> None:
+async def test_an_unknown_server_is_404_and_one_that_is_never_connected_is_not_reconnected(tmp_path: Path) -> None:
     async with running(configured(tmp_path, SERVERS)) as (_, http):
-        for answer in (await http.get("/servers/gooood"), await http.post("/servers/gooood/reconnect")):
-            expected = "There is no MCP server named 'gooood'. Configured: good, remote, off, unset."
-            assert (answer.status_code, answer.json()) == (404, {"detail": expected})
+        unknown = [await http.get("/servers/gooood"), await http.post("/servers/gooood/reconnect")]
+        refused = [await http.post(f"/servers/{name}/reconnect") for name in ("off", "unset")]
+    expected = {"detail": "There is no MCP server named 'gooood'. Configured: good, remote, off, unset."}
+    assert [(response.status_code, response.json()) for response in unknown] == [(404, expected)] * 2
+    assert [response.status_code for response in refused] == [409, 409]
+    assert "is disabled." in refused[0].json()["detail"]
+    assert "is misconfigured: environment variable" in refused[1].json()["detail"]
 
 
 async def test_a_reconnect_gives_a_new_session_and_says_how_the_server_is_then(tmp_path: Path) -> None:
@@ -136,19 +135,9 @@ async def test_a_reconnect_gives_a_new_session_and_says_how_the_server_is_then(t
         after = (await called(app, "pid")).content[0].text
         failed = await http.post("/servers/remote/reconnect")
     assert (answer.status_code, answer.json()["state"], answer.json()["tools"]) == (200, "ready", 4)
-    assert answer.json()["last_error"] is None, "that it was asked for is no error"
+    assert answer.json()["last_error"] is None, "a reconnect that was requested is no error"
     assert before != after
     assert (failed.status_code, failed.json()["state"]) == (200, "down")
-
-
-@pytest.mark.parametrize(
-    ("name", "why"), [("off", "is disabled."), ("unset", "is misconfigured: environment variable")]
-)
-async def test_what_is_never_connected_cannot_be_reconnected(tmp_path: Path, name: str, why: str) -> None:
-    async with running(configured(tmp_path, SERVERS)) as (_, http):
-        answer = await http.post(f"/servers/{name}/reconnect")
-    assert answer.status_code == 409
-    assert why in answer.json()["detail"]
 
 
 def test_no_server_may_have_the_name_of_a_page(tmp_path: Path) -> None:
@@ -212,11 +201,19 @@ async def test_two_applications_in_one_process_do_not_collide_and_leave_nothing_
     assert (b"toolweave_mcp" in before, b"toolweave_mcp" in generate_latest(REGISTRY)) == (False, False)
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """Serve the application below a prefix, with authentication for its routes."""
-    with served(tmp_path_factory.mktemp("guarded"), enable_custom_route_auth=True) as client:
-        yield client
+KEYS = """
+from langgraph_sdk import Auth
+
+auth = Auth()
+
+@auth.authenticate
+async def authenticate(authorization: str | None):
+    if authorization != "Bearer ann":
+        raise Auth.exceptions.HTTPException(401, "No valid key.")
+    return {"identity": "ann"}
+"""
+ANN = {"authorization": "Bearer ann"}
+PAGES = ("/health", "/health/live", "/health/ready", "/servers", "/servers/metrics", "/servers/good")
 
 
 @contextmanager
@@ -242,22 +239,16 @@ def served(folder: Path, **http: bool) -> Iterator[httpx.Client]:
         yield client
 
 
-KEYS = """
-from langgraph_sdk import Auth
-
-auth = Auth()
-
-@auth.authenticate
-async def authenticate(authorization: str | None):
-    if authorization != "Bearer ann":
-        raise Auth.exceptions.HTTPException(401, "Say who you are.")
-    return {"identity": "ann"}
-"""
-ANN = {"authorization": "Bearer ann"}
-PAGES = ("/health", "/health/live", "/health/ready", "/servers", "/servers/metrics", "/servers/good")
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """Serve the application below a prefix, with authentication for its routes."""
+    with served(tmp_path_factory.mktemp("guarded"), enable_custom_route_auth=True) as client:
+        yield client
 
 
-def test_the_pages_are_below_the_prefix_and_behind_the_authentication_that_is_wanted(guarded: httpx.Client) -> None:
+def test_the_pages_are_below_the_prefix_and_require_the_authentication_that_is_configured(
+    guarded: httpx.Client,
+) -> None:
     assert [guarded.get(page).status_code for page in PAGES] == [401] * len(PAGES)
     assert guarded.post("/servers/good/reconnect").status_code == 401
     assert {page: guarded.get(page, headers=ANN).status_code for page in PAGES} == dict.fromkeys(PAGES, 200)
@@ -266,14 +257,11 @@ def test_the_pages_are_below_the_prefix_and_behind_the_authentication_that_is_wa
     assert httpx.get(f"{outside}/servers", headers=ANN, timeout=60).status_code == 404
 
 
-def test_a_name_that_is_not_ours_is_refused_as_everywhere(guarded: httpx.Client) -> None:
-    answers = [guarded.get(page, headers={**ANN, "host": "evil.example"}) for page in PAGES]
-    assert [answer.status_code for answer in answers] == [421] * len(PAGES)
-
-
-def test_a_body_that_no_route_needs_is_refused(guarded: httpx.Client) -> None:
-    answer = guarded.post("/servers/good/reconnect", headers=ANN, content=b"x" * (1024 * 1024 + 1))
-    assert answer.status_code == 413
+def test_another_host_name_and_a_body_that_is_too_large_are_refused(guarded: httpx.Client) -> None:
+    responses = [guarded.get(page, headers={**ANN, "host": "evil.example"}) for page in PAGES]
+    assert [response.status_code for response in responses] == [421] * len(PAGES)
+    too_large = guarded.post("/servers/good/reconnect", headers=ANN, content=b"x" * (1024 * 1024 + 1))
+    assert too_large.status_code == 413
 
 
 def test_the_description_of_the_api_has_the_pages(guarded: httpx.Client) -> None:
@@ -290,8 +278,8 @@ def test_the_metrics_of_the_server_have_the_figures_of_the_plane_once(guarded: h
     assert {"process_resident_memory_bytes", "python_info", "lg_api_num_pending_runs"} <= set(types)
 
 
-# The last one: a process has one plane, and this test's takes the place of the one above.
-def test_a_caller_whom_the_api_does_not_know_is_shown_no_server_and_reconnects_none(tmp_path: Path) -> None:
+# The last test: a process has one tool plane, and this test's server replaces that of `guarded`.
+def test_an_unknown_caller_sees_no_server_and_reconnects_none(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         assert [client.get(page).status_code for page in ("/servers", "/servers/good")] == [401, 401]
         assert client.post("/servers/good/reconnect").status_code == 401

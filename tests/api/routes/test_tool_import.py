@@ -181,7 +181,7 @@ async def test_a_credential_for_the_whole_document_is_kept_and_hidden(
     body = {"document": document("T", {"/a": operation(name)}), "auth": {"type": "bearer", "value": "s3cret"}}
     answer = await http.post("/tools/import/openapi", json=body)
     assert ("s3cret" in answer.text, "***" in answer.text) == (False, True)
-    assert (await stored(app_server, name))["auth"]["value"] == "s3cret"
+    assert (await stored(app_server, name))["api"]["auth"]["value"] == "s3cret"
     assert "s3cret" not in (await http.get("/tools/export")).text
 
 

@@ -1,4 +1,4 @@
-"""Make bodies for /tools, and look into what is stored."""
+"""Make bodies for /tools, and read what the registry stores."""
 
 from typing import Any
 from uuid import uuid4
@@ -12,7 +12,7 @@ KEY = {"type": "api_key", "name": "X-Api-Key"}
 
 
 def config(**api: Any) -> dict[str, Any]:
-    """Give the body of a tool nobody else has."""
+    """Return the body of a tool with a new id; keywords are fields of its `api` or of the tool."""
     more: dict[str, Any] = {
         name: api.pop(name) for name in ("tool_id", "name", "input_schema", "field_mappings") if name in api
     }
@@ -34,9 +34,9 @@ async def created(http: httpx.AsyncClient, **api: Any) -> dict[str, Any]:
 
 
 async def stored(server: AppServer, tool_id: str) -> dict[str, Any]:
-    """Look into the registry, past all masking."""
+    """Return a tool's configuration from the registry, secrets included."""
     async with open_tool_registry(server.settings) as registry:
         found = await registry.get(tool_id)
     assert found is not None
-    kept: dict[str, Any] = found.config.model_dump(mode="json")["api"]
-    return kept
+    config: dict[str, Any] = found.config.model_dump(mode="json")
+    return config
