@@ -1,4 +1,4 @@
-"""Values are checked against schemas of any origin: in words a model can act on, bounded, without leaving the house."""
+"""Values are checked against schemas of any origin: problems are short, work is bounded, nothing is fetched."""
 
 from functools import reduce
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from toolweave.schema import Schema, compile_pattern, describe_value
+from toolweave.schema import Schema
 
 TODO: dict[str, Any] = {
     "type": "object",
@@ -29,6 +29,7 @@ TODO: dict[str, Any] = {
     [
         ({}, ["title is required"]),
         ({"title": 5}, ["title must be a string; got 5"]),
+        ({"title": {"a": 1}}, ["title must be a string; got an object"]),
         ({"title": ""}, ["title must satisfy minLength: 1; got ''"]),
         ({"title": "a", "priority": "urgent"}, ["priority must be one of low, medium, high; got 'urgent'"]),
         ({"title": "a", "tags": ["b", 3]}, ["tags[1] must be a string; got 3"]),
@@ -45,12 +46,12 @@ TODO: dict[str, Any] = {
         ({"title": "a", "tags": None, "priority": "low", "due": {"day": "monday"}}, []),
     ],
 )
-def test_a_problem_names_the_field_and_what_it_must_be(value: Any, expected: list[str]) -> None:
+def test_a_problem_names_the_field_and_its_rule(value: Any, expected: list[str]) -> None:
     assert Schema(TODO).problems(value) == expected
     assert Schema(TODO, well_formed=True).problems(value) == expected
 
 
-def test_the_forms_that_allow_a_values_type_are_explained() -> None:
+def test_alternatives_of_the_type_of_the_value_are_explained() -> None:
     circle = {"type": "object", "properties": {"radius": {"type": "number"}}, "required": ["radius"]}
     square = {"type": "object", "properties": {"side": {"type": "number"}}, "required": ["side"]}
     schema = {"properties": {"shape": {"oneOf": [circle, square, {"type": "string"}]}}}
@@ -93,7 +94,7 @@ def test_an_enum_of_thousands_is_shown_in_part() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_judged_is_no_problem(schema: dict[str, Any]) -> None:
+def test_a_rule_that_cannot_be_checked_is_no_problem(schema: dict[str, Any]) -> None:
     assert Schema(schema).problems("text") == []
 
 
@@ -104,7 +105,7 @@ def test_a_check_that_would_double_at_every_level_is_broken_off() -> None:
     assert Schema({"$defs": forms, "$ref": "#/$defs/f60"}).problems(5) == []
 
 
-def test_an_expression_that_backtracks_for_ever_elsewhere_takes_no_time() -> None:
+def test_an_expression_that_needs_exponential_time_elsewhere_is_matched_in_linear_time() -> None:
     schema = Schema(
         {"properties": {"name": {"pattern": "^(a+)+$"}}, "patternProperties": {"^(b|b)*c": {"type": "null"}}}
     )
@@ -134,69 +135,35 @@ def test_equal_items_are_found_in_long_mixed_lists() -> None:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({"type": "strin"}, "type must be one of array, boolean"),
-        ({"required": "name"}, "required must be a list"),
-        ({"properties": []}, "properties must be an object"),
+        ({"type": "s3cret"}, "type must be one of array, boolean"),
+        ({"type": {"a": "s3cret"}}, "type must be"),
+        ({"required": "s3cret"}, "required must be a list"),
+        ({"properties": [{"x": "s3cret"}]}, "properties must be an object"),
         ({"anyOf": [{"enum": list(range(6_000))}]}, "it has more than 5000 parts"),
+        (reduce(lambda schema, _: {"items": schema}, range(1_000), {}), "nested more than 64 levels deep"),
+        ({"$schema": {}}, r"\$schema must be a string"),
+        ({"$schema": None}, r"\$schema must be a string"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#", "exclusiveMinimum": True}, "exclusiveMinimum"),
+        ({"$schema": "https://example.org/own", "exclusiveMinimum": True}, "exclusiveMinimum"),
     ],
+    ids=range(10),
 )
-def test_what_is_no_schema_is_refused_with_the_reason(schema: dict[str, Any], reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        Schema(schema)
-
-
-@pytest.mark.parametrize("schema", [{"type": "s3cret"}, {"properties": [{"x": "s3cret"}]}, {"type": {"a": "s3cret"}}])
-def test_what_is_no_schema_is_not_repeated(schema: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="must be") as refused:
+def test_an_invalid_schema_is_refused_with_a_reason_that_does_not_repeat_its_values(
+    schema: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(ValueError, match=reason) as refused:
         Schema(schema)
     assert "s3cret" not in str(refused.value)
 
 
-def test_what_was_found_before_a_check_grew_too_long_is_a_problem_all_the_same() -> None:
+def test_problems_found_before_a_check_took_too_many_steps_are_returned() -> None:
     assert Schema(TODO).problems({"tags": ["a"] * 20_000}) == []
     assert Schema(TODO).problems({"title": 7, "tags": ["a"] * 20_000}) == ["title must be a string; got 7"]
 
 
-def test_a_schema_of_a_thousand_levels_is_refused() -> None:
-    schema: dict[str, Any] = {}
-    for _ in range(1_000):
-        schema = {"items": schema}
-    with pytest.raises(ValueError, match="nested more than 64 levels deep"):
-        Schema(schema)
-
-
-@pytest.mark.parametrize(
-    ("dialect", "problems"),
-    [
-        ("http://json-schema.org/draft-04/schema#", ["the arguments must satisfy exclusiveMinimum: 5; got 5"]),
-        ("http://json-schema.org/draft-07/schema#", None),
-        ("https://example.org/own", None),
-    ],
-)
-def test_the_draft_is_the_one_the_schema_names(dialect: str, problems: list[str] | None) -> None:
-    schema = {"$schema": dialect, "minimum": 5, "exclusiveMinimum": True}
-    if problems is None:
-        with pytest.raises(ValueError, match="exclusiveMinimum"):
-            Schema(schema)
-    else:
-        assert Schema(schema).problems(5) == ["the arguments must satisfy minimum: 5; got 5"]
-
-
-def test_a_value_is_shown_in_a_few_words() -> None:
-    assert [describe_value(value) for value in ("a", {"a": 1}, [1, 2], True, None, 1.5)] == [
-        "'a'",
-        "an object",
-        "a list of 2 items",
-        "true",
-        "null",
-        "1.5",
-    ]
-
-
-def test_a_matcher_searches_anywhere_in_the_text() -> None:
-    found = compile_pattern("b+")
-    assert found is not None
-    assert [found("abc"), found("ac")] == [True, False]
+def test_a_schema_is_read_by_the_draft_that_it_names() -> None:
+    schema = {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 5, "exclusiveMinimum": True}
+    assert Schema(schema).problems(5) == ["the arguments must satisfy minimum: 5; got 5"]
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.0, 1.0, 1.5, "", "a", "bb", "low"])
@@ -247,12 +214,6 @@ def test_a_part_that_names_a_draft_of_its_own_is_checked_within_the_same_bounds(
     assert steps[0] < 5_000 - 9
 
 
-@pytest.mark.parametrize("named", [{}, [], 5, None])
-def test_a_schema_whose_draft_is_no_text_is_refused(named: Any) -> None:
-    with pytest.raises(ValueError, match=r"\$schema must be a string"):
-        Schema({"$schema": named})
-
-
 def test_the_forms_of_several_schemas_are_checked_within_the_same_steps() -> None:
     one = {"type": "object", "properties": {"a": {"type": "string"}}}
     steps = [150]
@@ -277,7 +238,7 @@ def test_a_schema_accepts_what_the_library_accepts_compiled_or_not(schema: dict[
 
 
 @pytest.mark.parametrize("value", ["\ud800", "ab" * 9_000_000, reduce(lambda a, _: [a], range(90_000), list[Any]())])
-def test_a_value_that_the_library_cannot_take_or_not_quickly_is_judged_all_the_same(value: Any) -> None:
+def test_a_value_that_the_library_cannot_check_or_not_quickly_is_checked(value: Any) -> None:
     assert Schema({"type": ["string", "array"]}).problems(value) == []
 
 

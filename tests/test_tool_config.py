@@ -84,13 +84,7 @@ def test_only_the_form_of_a_base_url_is_looked_at_here(base_url: str) -> None:
         *("", "api.example.com", "/v1", "ftp://api.example.com", "file:///etc/passwd", "javascript:alert(1)", "//host"),
         *("https://", "https://user:secret@api.example.com", "https://user@api.example.com", "https://a.com\\@b.com"),
         *("https://api.example.com?x=1", "https://api.example.com/#top", "https://{host}/v1", "https://a.com/{v}"),
-        *(
-            "https://a.com/../b",
-            "https://a.com/./b",
-            "https://a.com/%2e%2E/b",
-            "https://a.com/v1/..",
-            "https://a.com/.%2e",
-        ),
+        *("https://a.com/../b", "https://a.com/%2e%2E/b", "https://a.com/v1/..", "https://a.com/.%2e"),
         *("https://a.com/x%2f..%2fy", "https://a.com/..%5cb", "https://a.com/a b", "https://a.com/\r\nHost: b"),
         *("http://2130706433", "http://0x7f.1", "http://0177.0.0.1", "https://a.com:99999", "https://a_b c.com"),
         "https://a.com/" + "x" * 2_000,
@@ -133,8 +127,11 @@ def test_a_mapping_names_a_field_of_the_schema() -> None:
     ("fields", "request_places", "said"),
     [
         (("a", "b"), {"a": "body.x", "b": "body.x"}, "the fields a and b both go to body.x"),
+        (("a", "b"), {"a": "body.x", "b": "body.$['x']"}, "the fields a and b both go to body.$['x']"),
         (("a", "b"), {"a": "body.b"}, "the fields a and b both go to body.$.b"),
         (("a", "b"), {"a": "body.x", "b": "body.x.y"}, "body.x of a holds the place of another field"),
+        (("a", "b"), {"a": "body.x.y", "b": "body.x"}, "body.x of b holds the place of another field"),
+        (("a", "b"), {"a": "body.x[0]", "b": "body.x.y"}, "would make the same thing a list and an object"),
         (("a", "b"), {"a": "body.$"}, "body.$ of a holds the place of another field"),
         (("a", "b"), {"a": "body.$[0]"}, "would make the same thing a list and an object"),
         (("a", "b"), {"a": "header.X-A", "b": "header.x-a"}, "the fields a and b both go to header.x-a"),
@@ -146,6 +143,14 @@ def test_places_that_cannot_all_be_filled_are_refused(
     fields: tuple[str, ...], request_places: dict[str, str], said: str
 ) -> None:
     assert said in refusal(document(fields, request_places, method="POST"))
+
+
+def test_places_side_by_side_are_accepted() -> None:
+    bodies = ("body.a.b", "body.a.c", "body.l[0]", "body.l[1].x", "body.ab")
+    places = dict(enumerate((*bodies, "query.a", "query.A", "header.a", "path.a")))
+    fields = {f"field_{number}": place for number, place in places.items()}
+    config = ToolConfig.model_validate(document(tuple(fields), fields, path="/{a}", method="POST"))
+    assert {name: str(place) for name, place in config.locations.items()} == fields
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
@@ -161,18 +166,8 @@ def test_other_methods_are_refused(method: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *(
-            "Host",
-            "content-length",
-            "Transfer-Encoding",
-            "Connection",
-            "Upgrade",
-            "TE",
-            "Trailer",
-            "Expect",
-            "Keep-Alive",
-        ),
-        *("Proxy-Authorization", "proxy-anything", "Accept-Encoding", "X-HTTP-Method-Override"),
+        *("Host", "content-length", "Transfer-Encoding", "Connection", "Upgrade", "TE", "Trailer", "Expect"),
+        *("Keep-Alive", "Proxy-Authorization", "proxy-anything", "Accept-Encoding", "X-HTTP-Method-Override"),
     ],
 )
 def test_headers_about_the_connection_are_nobodys_to_set(name: str) -> None:

@@ -3,6 +3,7 @@
 `cold` starts an interpreter as a shell would; all others are forked (tests/fixtures/forked_python.py).
 """
 
+import json
 import os
 import select
 import signal
@@ -19,6 +20,7 @@ from tests.fixtures.forked_python import REAL_PYTHON, pid_behind
 BOUND_S = 60.0
 READY = "Toolweave is ready at "
 SAMPLE_APP = Path(__file__).parent / "sample_app" / "langgraph.json"
+MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,13 @@ def clean_environment(**variables: str) -> dict[str, str]:
     return {**kept, "TOOLWEAVE_MODEL": "offline", **variables}
 
 
+def write_mcp_file(folder: Path, servers: Mapping[str, object]) -> dict[str, str]:
+    """Write mcp.jsonc into a folder; return the variable that names it."""
+    path = folder / "mcp.jsonc"
+    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    return {"TOOLWEAVE_MCP_CONFIG": str(path)}
+
+
 def toolweave(*args: str, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Ended:
     """Run a command to its end."""
     with started(*args, cwd=cwd, stdin=stdin, env=env) as running:
@@ -96,14 +105,19 @@ def toolweave(*args: str, cwd: Path, stdin: str = "", env: Mapping[str, str] | N
 
 def cold(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Ended:
     """Run `python -m toolweave` to its end."""
+    return cold_python("-m", "toolweave", *args, cwd=cwd, env=env)
+
+
+def cold_python(*args: str, cwd: Path, env: Mapping[str, str] | None = None, bound_s: float = BOUND_S) -> Ended:
+    """Run an interpreter that has imported nothing, to its end."""
     done = subprocess.run(
-        [REAL_PYTHON, "-m", "toolweave", *args],
+        [REAL_PYTHON, *args],
         cwd=cwd,
         env=clean_environment(**(env or {})),
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=BOUND_S,
+        timeout=bound_s,
         check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr)

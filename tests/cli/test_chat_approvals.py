@@ -33,20 +33,14 @@ def test_an_approved_call_runs(server: AppProcess, tmp_path: Path) -> None:
     assert "← create_todo: {" in ended.stdout
 
 
-def test_an_edited_call_is_shown_as_it_ran(server: AppProcess, tmp_path: Path) -> None:
+def test_an_edited_call_is_shown_with_its_new_arguments(server: AppProcess, tmp_path: Path) -> None:
     ended = chat(server, tmp_path, "Add a task to buy milk", "edit", '{"title": "Buy oat milk"}')
 
     assert '→ create_todo(title="Buy oat milk")' in ended.stdout
     assert "Buy oat milk" in ended.stdout.splitlines()[-1]
 
 
-def test_a_rejected_call_does_not_run(server: AppProcess, tmp_path: Path) -> None:
-    ended = chat(server, tmp_path, "Add a task to buy milk", "reject")
-
-    assert "← create_todo: The user rejected this call" in ended.stdout
-
-
-def test_a_servers_question_is_asked_until_its_answer_fits(server: AppProcess, tmp_path: Path) -> None:
+def test_a_servers_question_is_repeated_until_its_answer_fits(server: AppProcess, tmp_path: Path) -> None:
     asks = chat(server, tmp_path, "Wipe the disk", "respond", "perhaps", "respond", "yes", assistant="agent_loop")
 
     assert asks.code == 0

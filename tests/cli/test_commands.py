@@ -1,13 +1,11 @@
 """The commands as a whole: the overview, their help, and how failures leave the process."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import BOUND_S, clean_environment, cold, toolweave
-from tests.fixtures.forked_python import REAL_PYTHON
+from tests.cli.command import Ended, cold, cold_python, toolweave
 from toolweave.cli.commands import COMMANDS, SERVER_COMMANDS
 
 ENTRY_POINTS = Path(__file__).parents[1] / "public_names" / "entry_points.txt"
@@ -72,7 +70,7 @@ def test_every_command_and_program_starts_without_the_preloaded_parent(tmp_path:
     commands = {row[0].partition(":")[0]: line for line, row in rows.items()}
     programs = re.findall(r"(?m)^python -m (\S+)$", ENTRY_POINTS.read_text(encoding="utf-8"))
     done = _python(FRESHLY, tmp_path, *programs, *commands.values())
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     assert re.findall(r"Usage: (toolweave .*?) \[OPTIONS\]", done.stdout) == list(commands.values())
     assert done.stdout.lower().count("usage: ") == len(programs) + len(commands)
 
@@ -94,7 +92,7 @@ def test_without_the_server_extra_the_command_line_says_what_to_install(tmp_path
         "main()\n",
         tmp_path,
     )
-    assert done.returncode == 1
+    assert done.code == 1
     assert done.stderr == 'typer is not installed. Install the command line with: pip install "toolweave[server]"\n'
 
 
@@ -108,14 +106,5 @@ def test_an_unforeseen_error_keeps_its_traceback_and_fails(tmp_path: Path) -> No
     assert ended.stderr.splitlines()[-1].startswith("NameError: name 'undefined_name' is not defined (")
 
 
-def _python(program: str, cwd: Path, *args: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [REAL_PYTHON, "-c", program, *args],
-        cwd=cwd,
-        env=clean_environment(COLUMNS="120"),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=BOUND_S,
-        check=False,
-    )
+def _python(program: str, cwd: Path, *args: str) -> Ended:
+    return cold_python("-c", program, *args, cwd=cwd, env={"COLUMNS": "120"})

@@ -43,11 +43,6 @@ def test_a_file_in_the_current_folder_is_served_instead() -> None:
     assert not configuration.has_toolweave_graphs
 
 
-def test_a_named_file_that_is_absent_is_an_error_and_never_replaced_by_ours() -> None:
-    with pytest.raises(ConfigError, match=r"other\.json: the file does not exist"):
-        read_configuration(Path("other.json"))
-
-
 def test_an_option_beats_the_environment_which_beats_langgraph_json(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("langgraph.json").write_text(
         """{"graphs": {"mine": "./mine.py:graph"},

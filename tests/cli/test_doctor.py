@@ -1,7 +1,6 @@
 """`toolweave doctor`: every check, with what to do, and never a secret."""
 
 import asyncio
-import json
 import socket
 import sqlite3
 import sys
@@ -11,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import SAMPLE_APP, Ended, serving, toolweave
+from tests.cli.command import MCP_SERVER, SAMPLE_APP, Ended, serving, toolweave, write_mcp_file
 from tests.fixtures.openai_wire import WireTurn, openai_wire
 from tests.servers.registry.tools import opened, tool
 from toolweave.cli.doctor import catch_errors, check_model, check_schema
 from toolweave.config.settings import Settings, load_settings
 from toolweave.tool_config import ToolConfig
 
-MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 SECRET = "sk-very-secret"
 
 
@@ -49,7 +47,7 @@ def test_everything_that_is_wrong_is_found_in_one_go_with_what_to_do(elsewhere: 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         env = {"TOOLWEAVE_PORT": port, "TOOLWEAVE_MODLE": SECRET, "OPENAI_API_KEY": SECRET, "TOOLWEAVE_MODEL": ""}
-        ended = doctor(elsewhere, servers, **env)
+        ended = doctor(elsewhere, servers, **env, CONFIG_PATH="absent.yaml", TOOLWEAVE_FILE_ROOTS="absent")
     assert ended.code == 1
     assert ended.stderr == ""
     lines = ended.stdout.splitlines()
@@ -64,6 +62,9 @@ def test_everything_that_is_wrong_is_found_in_one_go_with_what_to_do(elsewhere: 
         "fail server missing: down: ",
         "fail server files: down: ",
         "     → Install it: toolweave servers add filesystem",
+        "fail script settings: CONFIG_PATH ",
+        "     → Create it or correct the path.",
+        "warn file roots: TOOLWEAVE_FILE_ROOTS names the folder 'absent', which cannot be opened",
         "fail data folder: .toolweave is not a folder",
         f"fail address: port {port} is already in use",
     ):
@@ -196,6 +197,4 @@ def register(folder: Path, *tools: ToolConfig) -> None:
 
 
 def doctor(folder: Path, servers: Mapping[str, object], *args: str, **env: str) -> Ended:
-    path = folder / "mcp.jsonc"
-    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
-    return toolweave("doctor", *args, cwd=folder, env={"TOOLWEAVE_MCP_CONFIG": str(path), "TOOLWEAVE_PORT": "0", **env})
+    return toolweave("doctor", *args, cwd=folder, env={**write_mcp_file(folder, servers), "TOOLWEAVE_PORT": "0", **env})

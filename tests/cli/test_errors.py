@@ -21,7 +21,3 @@ from toolweave.errors import ConfigError, Conflict, FetchFailed, NewerSchema, Se
 )
 def test_an_error_of_ours_is_one_line_under_the_nearest_headline(error: ToolweaveError, line: str) -> None:
     assert error_message(error) == line
-
-
-def test_what_nobody_foresaw_is_left_to_the_traceback() -> None:
-    assert error_message(ValueError("x")) is None

@@ -1,10 +1,13 @@
-"""The address to serve on: refused where it would be unsafe, explained where it cannot be had."""
+"""The address to serve on: refused where it would be unsafe, explained where it cannot be used; a stop at the start."""
 
-import socket
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
+from starlette.applications import Starlette
 
-from toolweave.cli.http_server import listening_socket, socket_url
+from toolweave.cli.http_server import StopRequest, listening_socket, serve_app, socket_url
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 
@@ -30,30 +33,15 @@ def test_loopback_is_the_default_and_needs_no_permission(host: str) -> None:
     assert Settings().host == "127.0.0.1"
 
 
-def test_whoever_accepts_the_risk_may_let_others_in_and_is_shown_an_address_that_works() -> None:
-    with listening_socket(Settings(host=EVERYWHERE, port=0, allow_insecure_bind=True)) as sock:
+@pytest.mark.requirement("T-08")
+@pytest.mark.parametrize(("allowed", "authenticated"), [(True, False), (False, True)])
+def test_other_hosts_may_connect_if_the_operator_allows_it_or_handlers_authenticate(
+    allowed: bool, authenticated: bool
+) -> None:
+    settings = Settings(host=EVERYWHERE, port=0, allow_insecure_bind=allowed)
+    with listening_socket(settings, authenticated=authenticated) as sock:
         assert sock.getsockname()[0] == EVERYWHERE
         assert socket_url(sock).startswith("http://127.0.0.1:")
-
-
-@pytest.mark.requirement("T-08")
-def test_handlers_that_authenticate_let_others_in() -> None:
-    with listening_socket(Settings(host=EVERYWHERE, port=0), authenticated=True) as sock:
-        assert sock.getsockname()[0] == EVERYWHERE
-
-
-def test_clients_may_connect_from_the_moment_it_listens() -> None:
-    with listening_socket(Settings(port=0)) as sock, socket.create_connection(sock.getsockname(), timeout=60) as client:
-        assert client.getpeername() == sock.getsockname()
-
-
-def test_a_port_in_use_is_named_with_the_ways_out() -> None:
-    with listening_socket(Settings(port=0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(ConfigError) as refusal, listening_socket(Settings(port=port)):
-            pass
-    assert f"port {port} is already in use on 127.0.0.1" in str(refusal.value)
-    assert "--port or TOOLWEAVE_PORT" in str(refusal.value)
 
 
 def test_an_address_of_another_machine_is_explained() -> None:
@@ -64,3 +52,19 @@ def test_an_address_of_another_machine_is_explained() -> None:
         listening_socket(settings),
     ):
         pass
+
+
+async def test_a_stop_requested_during_the_start_ends_the_server_without_the_ready_line() -> None:
+    events: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        events.append("started")
+        yield
+        events.append("stopped")
+
+    stop = StopRequest()
+    stop.request()
+    with listening_socket(Settings(port=0)) as sock:
+        await asyncio.wait_for(serve_app(Starlette(lifespan=lifespan), sock, stop, lambda: events.append("ready")), 60)
+    assert events == ["started", "stopped"]

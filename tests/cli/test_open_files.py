@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cli.command import MCP_SERVER, write_mcp_file
 from tests.fixtures.app_server import AppProcess
 from tests.fixtures.forked_python import REAL_PYTHON
 from toolweave.files import MAX_OPEN_FILES
@@ -34,7 +35,6 @@ def open_one(state: Opened) -> Opened:
 
 graph = StateGraph(Opened).add_node(open_one).add_edge(START, "open_one").compile()
 """
-MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 SOFT = 256
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are Linux's")
@@ -59,9 +59,8 @@ def process(tmp_path: Path) -> Iterator[AppProcess]:
         json.dumps({"graphs": {"opens": "./graph.py:graph"}, "http": {"app": "toolweave.api.app:app"}}),
         encoding="utf-8",
     )
-    server = {"command": sys.executable, "args": [str(MCP_SERVER)]}
-    (tmp_path / "mcp.jsonc").write_text(json.dumps({"mcpServers": {"peer": server}}), encoding="utf-8")
-    env = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_MCP_CONFIG": str(tmp_path / "mcp.jsonc")}
+    peer = {"command": sys.executable, "args": [str(MCP_SERVER)]}
+    env = {"TOOLWEAVE_MODEL": "offline", **write_mcp_file(tmp_path, {"peer": peer})}
     started = AppProcess(tmp_path / "langgraph.json", tmp_path / "data", env, python=REAL_PYTHON)
     yield started
     started.close()

@@ -6,7 +6,6 @@ import signal
 import socket
 import sqlite3
 import sys
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cli.command import READY, SAMPLE_APP, Running, serving, started, toolweave
+from tests.cli.command import MCP_SERVER, READY, SAMPLE_APP, Running, serving, started, toolweave, write_mcp_file
 from tests.cli.processes import children_of, eventually, is_running
 from tests.fixtures.forked_python import REAL_PYTHON
 from tests.servers.registry.openapi_bombs import ONE_OPERATION, WHOLE
@@ -27,7 +26,6 @@ from langgraph.graph import START, StateGraph
 threading.Thread(target=threading.Event().wait).start()
 graph = StateGraph(dict).add_node("n", lambda state: state).add_edge(START, "n").compile()
 """
-MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 
 
 def test_it_accepts_requests_from_the_ready_line_on_and_ends_clean(tmp_path: Path) -> None:
@@ -103,7 +101,7 @@ def test_a_port_in_use_is_told_before_anything_is_opened(sample_server: Running,
     ended = toolweave("serve", "--config", str(SAMPLE_APP), "--port", port, cwd=tmp_path)
     assert (ended.code, ended.stdout) == (1, "")
     assert f"port {port} is already in use" in ended.paragraph
-    assert "--port" in ended.paragraph
+    assert "--port or TOOLWEAVE_PORT" in ended.paragraph
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,63 +129,53 @@ def test_a_database_of_a_newer_version_is_left_as_it_is(tmp_path: Path) -> None:
         assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("9999",)]
 
 
-def test_mcp_servers_that_cannot_start_keep_nobody_else_from_it(tmp_path: Path) -> None:
-    servers = {
-        "good": {"command": sys.executable, "args": [str(MCP_SERVER)]},
-        "unset": {"command": "{env:ABSENT_VARIABLE}"},
-        "missing": {"command": "no-such-command-anywhere"},
-    }
-    with serving("--data-dir", "data", cwd=tmp_path, env=mcp_file(tmp_path, servers)) as server:
-        health = f"{server.url}/health"
-        eventually(lambda: states(health) == {"good": "ready", "unset": "misconfigured", "missing": "down"}, "states")
-        told = httpx.get(health, timeout=60).json()
-    assert told["status"] == "degraded"
-    assert "ABSENT_VARIABLE" in told["servers"]["unset"]["last_error"]
-    assert "no-such-command-anywhere" in told["servers"]["missing"]["last_error"]
-
-
-def test_the_log_says_which_mcp_file_counts_and_what_is_wrong_in_it(tmp_path: Path) -> None:
+def test_mcp_servers_that_cannot_start_are_logged_and_the_others_are_ready(tmp_path: Path) -> None:
     servers = {
         "good": {"command": sys.executable, "args": [str(MCP_SERVER)], "comand": "x"},
         "unset": {"command": "{env:ABSENT_VARIABLE}"},
+        "missing": {"command": "no-such-command-anywhere"},
         "off": {"command": "{env:OTHER_VARIABLE}", "enabled": False},
     }
-    with serving("--data-dir", "data", cwd=tmp_path, env=mcp_file(tmp_path, servers)) as server:
+    expected = {"good": "ready", "unset": "misconfigured", "missing": "down", "off": "disabled"}
+    with serving("--data-dir", "data", cwd=tmp_path, env=write_mcp_file(tmp_path, servers)) as server:
+        health_url = f"{server.url}/health"
+        eventually(lambda: states(health_url) == expected, "states")
+        health = httpx.get(health_url, timeout=60).json()
         ended = server.signalled(signal.SIGTERM)
+    assert health["status"] == "degraded"
+    assert "ABSENT_VARIABLE" in health["servers"]["unset"]["last_error"]
+    assert "no-such-command-anywhere" in health["servers"]["missing"]["last_error"]
     log = [json.loads(line) for line in ended.stderr.splitlines()]
-    said = [(line["level"], line["message"]) for line in log if line["logger"].endswith("connections.plane_slot")]
-    assert [level for level, _ in said] == ["INFO", "WARNING", "ERROR"]
-    counts, ignored, wrong = (message for _, message in said)
-    assert counts.startswith(f"2 of 3 MCP servers are enabled in {tmp_path}/mcp.jsonc ")
+    lines = [(line["level"], line["message"]) for line in log if line["logger"].endswith("connections.plane_slot")]
+    assert [level for level, _ in lines] == ["INFO", "WARNING", "ERROR"]
+    counts, ignored, wrong = (message for _, message in lines)
+    assert counts.startswith(f"3 of 4 MCP servers are enabled in {tmp_path}/mcp.jsonc ")
     assert "unknown key 'comand' is ignored" in ignored
     assert wrong.startswith("MCP server unset is misconfigured: environment variable ABSENT_VARIABLE is not set")
 
 
 @pytest.mark.requirement("T-09")
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_stop_ends_an_mcp_server_that_ignores_every_hint(number: signal.Signals, tmp_path: Path) -> None:
-    stubborn = {"stubborn": {"command": REAL_PYTHON, "args": [str(MCP_SERVER), "--behave", "stubborn"]}}
-    env = mcp_file(tmp_path, stubborn)
+@pytest.mark.parametrize(
+    ("number", "behave", "code"),
+    [
+        pytest.param(signal.SIGTERM, ["--behave", "stubborn"], 0, id="SIGTERM, a server that ignores its own"),
+        pytest.param(signal.SIGINT, ["--behave", "stubborn"], 0, id="SIGINT", marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, [], -signal.SIGKILL, id="SIGKILL"),
+    ],
+)
+def test_an_mcp_server_ends_with_the_server_that_started_it(
+    number: signal.Signals, behave: list[str], code: int, tmp_path: Path
+) -> None:
+    env = write_mcp_file(tmp_path, {"peer": {"command": REAL_PYTHON, "args": [str(MCP_SERVER), *behave]}})
     with serving("--data-dir", "data", cwd=tmp_path, env=env, python=REAL_PYTHON) as server:
-        eventually(lambda: states(f"{server.url}/health") == {"stubborn": "ready"}, "ready")
+        eventually(lambda: states(f"{server.url}/health") == {"peer": "ready"}, "ready")
         children = children_of(server.pid)
         ended = server.signalled(number)
-    assert ended.code == 0, ended.stderr
+    assert ended.code == code, ended.stderr
     assert len(children) == 1
-    assert not any(is_running(child) for child in children)
-
-
-@pytest.mark.requirement("T-09")
-def test_a_killed_server_leaves_no_mcp_server_behind(tmp_path: Path) -> None:
-    plain = {"plain": {"command": REAL_PYTHON, "args": [str(MCP_SERVER)]}}
-    env = mcp_file(tmp_path, plain)
-    with serving("--data-dir", "data", cwd=tmp_path, env=env, python=REAL_PYTHON) as server:
-        eventually(lambda: states(f"{server.url}/health") == {"plain": "ready"}, "ready")
-        children = children_of(server.pid)
-        ended = server.signalled(signal.SIGKILL)
-    assert ended.code == -signal.SIGKILL
-    assert len(children) == 1
-    eventually(lambda: not any(is_running(child) for child in children), "the MCP server ends")
+    if number == signal.SIGKILL:
+        eventually(lambda: not is_running(children[0]), "the MCP server ends")
+    assert not is_running(children[0])
 
 
 BLOCKING = """
@@ -244,14 +232,17 @@ def imported(url: str, document: Any) -> int | None:
 def test_neither_imports_nor_a_node_that_blocks_its_thread_delay_the_stop(document: Any, tmp_path: Path) -> None:
     app = blocking_app(tmp_path, http={"app": "toolweave.api.app:app"})
     arguments = ("--config", str(app), "--data-dir", str(tmp_path / "data"))
-    with serving(*arguments, cwd=tmp_path, env=mcp_file(tmp_path, {})) as server, ThreadPoolExecutor(24) as clients:
+    with (
+        serving(*arguments, cwd=tmp_path, env=write_mcp_file(tmp_path, {})) as server,
+        ThreadPoolExecutor(24) as clients,
+    ):
         run = begin(server, "thread", tmp_path)
         sent = [clients.submit(imported, server.url, document) for _ in range(24)]
         assert all(httpx.get(f"{server.url}/tools", timeout=30).is_success for _ in range(4))
         ended = server.signalled(signal.SIGTERM)
         assert {each.result() for each in sent} <= {201, 422, 500, 503, None}
     assert (ended.code, "continue at the next start" in ended.stderr) == (0, True)
-    with serving(*arguments, cwd=tmp_path, env=mcp_file(tmp_path, {})) as server:
+    with serving(*arguments, cwd=tmp_path, env=write_mcp_file(tmp_path, {})) as server:
         assert httpx.get(f"{server.url}{run}").json()["status"] in ("pending", "running")
 
 
@@ -284,13 +275,6 @@ def test_a_second_interrupt_stops_at_once_while_a_run_goes_on(tmp_path: Path) ->
             ended = server.signalled(signal.SIGINT)
     assert ended.code == 130
     assert ended.stderr.endswith("Stopped at once; unfinished runs continue at the next start.\n")
-
-
-def mcp_file(folder: Path, servers: Mapping[str, object]) -> dict[str, str]:
-    """Write an mcp.jsonc and give the variable that names it."""
-    path = folder / "mcp.jsonc"
-    path.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
-    return {"TOOLWEAVE_MCP_CONFIG": str(path)}
 
 
 def states(health: str) -> dict[str, str]:

@@ -7,15 +7,11 @@ from typing import Any
 
 import httpx
 
-from tests.cli.command import BOUND_S, Ended, Running, serving, started, toolweave
+from tests.cli.command import BOUND_S, Ended, Running, serving, started, toolweave, write_mcp_file
 from tests.servers.connections.oauth.guarded import Guarded, browse
 
 SECRET = "s3cr3t-9f8e7d"
 ENV = {"TOOLWEAVE_TOKEN_STORE": "file", "TOOLWEAVE_MCP_CONFIG": "mcp.jsonc"}
-
-
-def write_config(folder: Path, **servers: Any) -> None:
-    (folder / "mcp.jsonc").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
 
 
 async def run(folder: Path, *args: str, **env: str) -> Ended:
@@ -39,16 +35,18 @@ async def sign_in(folder: Path, *options: str, **env: str) -> Ended:
 async def test_the_list_says_what_is_configured_and_who_is_signed_in_without_secrets(
     guarded: Guarded, tmp_path: Path
 ) -> None:
-    write_config(
+    write_mcp_file(
         tmp_path,
-        peer={"url": guarded.server.url, "auth": "oauth"},
-        local={"command": "some-program", "args": [SECRET], "env": {"KEY": SECRET}, "enabled": False},
-        query={"url": f"https://user:{SECRET}@h.example/{{env:PART}}/mcp?key={SECRET}"},
-        machine={
-            "url": "https://h.example/sse",
-            "auth": {"grant": "client_credentials", "client_id": "me", "client_secret": SECRET},
+        {
+            "peer": {"url": guarded.server.url, "auth": "oauth"},
+            "local": {"command": "some-program", "args": [SECRET], "env": {"KEY": SECRET}, "enabled": False},
+            "query": {"url": f"https://user:{SECRET}@h.example/{{env:PART}}/mcp?key={SECRET}"},
+            "machine": {
+                "url": "https://h.example/sse",
+                "auth": {"grant": "client_credentials", "client_id": "me", "client_secret": SECRET},
+            },
+            "unset": {"url": "https://h:{env:ABSENT}/", "auth": "oauth"},
         },
-        unset={"url": "https://h:{env:ABSENT}/", "auth": "oauth"},
     )
     part = {"PART": f"{SECRET}-path"}
     before = await run(tmp_path, "list", **part)
@@ -77,8 +75,8 @@ async def test_the_list_says_what_is_configured_and_who_is_signed_in_without_sec
     assert SECRET not in everything
 
 
-async def test_a_sign_out_deletes_what_a_sign_in_has_kept(guarded: Guarded, tmp_path: Path) -> None:
-    write_config(tmp_path, peer={"url": guarded.server.url, "auth": "oauth"})
+async def test_a_sign_out_deletes_the_tokens_also_of_a_removed_server(guarded: Guarded, tmp_path: Path) -> None:
+    write_mcp_file(tmp_path, {"peer": {"url": guarded.server.url, "auth": "oauth"}})
     folder = tmp_path / "data" / "oauth"
     await sign_in(tmp_path, "--data-dir", "data", TOOLWEAVE_TOKEN_KEY="some key")
     assert len(list(folder.glob("peer-*.tokens"))) == 1
@@ -86,9 +84,6 @@ async def test_a_sign_out_deletes_what_a_sign_in_has_kept(guarded: Guarded, tmp_
     assert [ended.stdout for ended in out] == ["Signed out of peer.\n", "You were not signed in to peer.\n"]
     assert list(folder.glob("*.tokens")) == []
 
-
-async def test_a_sign_out_deletes_the_tokens_of_a_removed_server_as_well(guarded: Guarded, tmp_path: Path) -> None:
-    write_config(tmp_path, peer={"url": guarded.server.url, "auth": "oauth"})
     await sign_in(tmp_path)
     removed, out, again = [await run(tmp_path, command, "peer") for command in ("remove", "logout", "logout")]
     assert removed.stdout.startswith("peer is removed from mcp.jsonc.\n")
@@ -99,13 +94,15 @@ async def test_a_sign_out_deletes_the_tokens_of_a_removed_server_as_well(guarded
 
 async def test_what_cannot_be_signed_in_to_is_said_in_a_paragraph(guarded: Guarded, tmp_path: Path) -> None:
     secret = {"grant": "client_credentials", "client_id": "me", "client_secret": SECRET}
-    write_config(
+    write_mcp_file(
         tmp_path,
-        open={"url": "https://h.example/mcp"},
-        machine={"url": "https://h.example/mcp", "auth": secret},
-        unset={"url": "https://{env:ABSENT}/", "auth": "oauth"},
-        gone={"url": "http://127.0.0.1:9/mcp", "auth": "oauth"},
-        peer={"url": guarded.server.url, "auth": "oauth"},
+        {
+            "open": {"url": "https://h.example/mcp"},
+            "machine": {"url": "https://h.example/mcp", "auth": secret},
+            "unset": {"url": "https://{env:ABSENT}/", "auth": "oauth"},
+            "gone": {"url": "http://127.0.0.1:9/mcp", "auth": "oauth"},
+            "peer": {"url": guarded.server.url, "auth": "oauth"},
+        },
     )
     for name, said in (
         ("absent", "there is no server 'absent'. Known: open, machine, unset, gone, peer."),
@@ -144,7 +141,7 @@ def until_ready(server: Running) -> None:
 
 
 async def test_a_server_that_runs_takes_up_a_sign_in_and_writes_no_token(guarded: Guarded, tmp_path: Path) -> None:
-    write_config(tmp_path, peer={"url": guarded.server.url, "auth": "oauth"})
+    write_mcp_file(tmp_path, {"peer": {"url": guarded.server.url, "auth": "oauth"}})
     env = {**ENV, "TOOLWEAVE_LOG_LEVEL": "DEBUG"}
     with serving("--data-dir", "data", cwd=tmp_path, env=env) as server:
         reconnect = f"{server.url}/servers/peer/reconnect"

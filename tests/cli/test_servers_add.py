@@ -7,11 +7,10 @@ from pathlib import Path
 import json5
 import pytest
 
-from tests.cli.command import Ended, toolweave
+from tests.cli.command import MCP_SERVER, Ended, toolweave
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG
 from toolweave.config.mcp_editing import ready_made_servers, shipped_config_text
 
-MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 SECRET = "s3cr3t-9f8e7d"
 OWN = Path(".toolweave") / "mcp.jsonc"
 MINE = """// mine

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Ended, toolweave
+from tests.cli.command import MCP_SERVER, Ended, toolweave, write_mcp_file
 from toolweave.cli.servers_state import tool_signature
 from toolweave.config.mcp_editing import ready_made_servers
 
-MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 GOOD = {"command": sys.executable, "args": [str(MCP_SERVER)], "tools": {"include": ["echo", "pid"]}}
 SERVERS = {
     "good": GOOD,
@@ -22,8 +21,7 @@ SERVERS = {
 
 
 def servers(folder: Path, *args: str) -> Ended:
-    path = folder / "mcp.jsonc"
-    path.write_text(json.dumps({"mcpServers": SERVERS}), encoding="utf-8")
+    write_mcp_file(folder, SERVERS)
     return toolweave("servers", *args, "--config", "mcp.jsonc", cwd=folder)
 
 
@@ -44,16 +42,16 @@ def test_enabled_servers_are_started_and_one_that_does_not_come_up_says_what_to_
     assert [path.name for path in tmp_path.iterdir()] == ["mcp.jsonc"]
 
 
-def test_a_variable_with_a_value_that_a_server_cannot_use_is_named_with_what_it_said(tmp_path: Path) -> None:
+def test_a_variable_with_a_value_that_a_server_cannot_use_is_named_with_its_error_output(tmp_path: Path) -> None:
     absent = tmp_path / "absent"
     lines = "import sys; sys.exit('there is no folder ' + sys.argv[1])"
     entry = {"command": "{env:TOOLWEAVE_PYTHON}", "args": ["-c", lines, "{env:WORK_FOLDER}"]}
-    (tmp_path / "mcp.jsonc").write_text(json.dumps({"mcpServers": {"work": entry}}), encoding="utf-8")
-    ended = toolweave("servers", "check", "--config", "mcp.jsonc", cwd=tmp_path, env={"WORK_FOLDER": str(absent)})
-    said, to_do = ended.stdout.splitlines()
-    assert said.startswith("work down ")
-    assert said.endswith(f"there is no folder {absent}")
-    assert to_do.startswith("  → Correct the value of WORK_FOLDER, its command or URL in mcp.jsonc, or disable it ")
+    env = {**write_mcp_file(tmp_path, {"work": entry}), "WORK_FOLDER": str(absent)}
+    ended = toolweave("servers", "check", "--config", "mcp.jsonc", cwd=tmp_path, env=env)
+    state, fix = ended.stdout.splitlines()
+    assert state.startswith("work down ")
+    assert state.endswith(f"there is no folder {absent}")
+    assert fix.startswith("  → Correct the value of WORK_FOLDER, its command or URL in mcp.jsonc, or disable it ")
 
 
 def test_servers_that_are_named_are_started_even_if_they_are_disabled(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import Running, serving, toolweave
+from tests.cli.command import MCP_SERVER, Running, serving, toolweave, write_mcp_file
 from toolweave.cli.tools import health_summary
 
-MCP_SERVER = Path(__file__).parents[1] / "fixtures" / "misbehaving_server.py"
 SERVERS = {
     "good": {"command": sys.executable, "args": [str(MCP_SERVER)], "tools": {"include": ["echo", "pid"]}},
     "off": {"command": "never-run", "enabled": False},
@@ -19,9 +18,9 @@ SERVERS = {
 }
 
 
-def test_every_server_is_listed_with_its_tools_or_the_reason_why_not(tmp_path: Path) -> None:
-    path = written(tmp_path)
-    ended = toolweave("tools", "--config", str(path), cwd=tmp_path)
+def test_every_server_is_listed_with_its_tools_or_its_error(tmp_path: Path) -> None:
+    env = write_mcp_file(tmp_path, SERVERS)
+    ended = toolweave("tools", "--config", "mcp.jsonc", cwd=tmp_path)
     assert ended.code == 0, ended.stderr
     lines = ended.stdout.splitlines()
     assert lines[0].startswith("good ready 2 tools in ")
@@ -32,11 +31,8 @@ def test_every_server_is_listed_with_its_tools_or_the_reason_why_not(tmp_path: P
     assert lines[5].startswith("missing down ")
     assert "no-such-command-anywhere" in lines[5]
     assert "very-secret" not in ended.stdout + ended.stderr
-    assert list(tmp_path.iterdir()) == [path]
+    assert [path.name for path in tmp_path.iterdir()] == ["mcp.jsonc"]
 
-
-def test_the_same_comes_as_json_for_the_file_of_the_settings(tmp_path: Path) -> None:
-    env = {"TOOLWEAVE_MCP_CONFIG": str(written(tmp_path))}
     found = json.loads(toolweave("tools", "--json", cwd=tmp_path, env=env).stdout)
     assert [(server["name"], server["state"]) for server in found] == [
         ("good", "ready"),
@@ -48,9 +44,8 @@ def test_the_same_comes_as_json_for_the_file_of_the_settings(tmp_path: Path) -> 
     assert found[0]["ready_ms"] > 0
 
 
-def test_a_running_server_is_asked_and_nothing_started(tmp_path: Path) -> None:
-    env = {"TOOLWEAVE_MCP_CONFIG": str(written(tmp_path))}
-    with serving("--data-dir", "data", cwd=tmp_path, env=env) as server:
+def test_with_a_url_the_running_server_lists_its_tools_and_no_mcp_server_starts(tmp_path: Path) -> None:
+    with serving("--data-dir", "data", cwd=tmp_path, env=write_mcp_file(tmp_path, SERVERS)) as server:
         ended = toolweave("tools", "--url", server.url, cwd=tmp_path)
         health = json.loads(toolweave("tools", "--url", server.url, "--json", cwd=tmp_path).stdout)
     assert ended.code == 0, ended.stderr
@@ -58,7 +53,7 @@ def test_a_running_server_is_asked_and_nothing_started(tmp_path: Path) -> None:
     assert list(health["servers"]) == list(SERVERS)
 
 
-def test_a_server_without_mcp_servers_and_no_server_at_all_are_told_apart(
+def test_a_server_without_mcp_servers_and_an_absent_server_give_different_errors(
     sample_server: Running, tmp_path: Path
 ) -> None:
     other = toolweave("tools", "--url", sample_server.url, cwd=tmp_path)
@@ -67,18 +62,6 @@ def test_a_server_without_mcp_servers_and_no_server_at_all_are_told_apart(
     absent = toolweave("tools", "--url", "http://127.0.0.1:9", cwd=tmp_path)
     assert absent.code == 1
     assert "http://127.0.0.1:9: no Toolweave server answers here" in absent.paragraph
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    ended = toolweave("tools", "--config", "absent.jsonc", cwd=tmp_path)
-    assert ended.code == 1
-    assert "absent.jsonc: the file does not exist" in ended.paragraph
-
-
-def written(folder: Path) -> Path:
-    path = folder / "mcp.jsonc"
-    path.write_text(json.dumps({"mcpServers": SERVERS}), encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize(
@@ -101,5 +84,5 @@ def written(folder: Path) -> Path:
         ({"state": "disabled", "tools": 0, "last_error": None, "breaker": "CLOSED"}, ""),
     ],
 )
-def test_a_running_servers_answer_is_put_into_words(health: dict[str, Any], about: str) -> None:
+def test_the_health_of_a_server_is_summarised_in_a_sentence(health: dict[str, Any], about: str) -> None:
     assert health_summary(health) == about

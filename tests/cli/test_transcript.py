@@ -17,13 +17,10 @@ def shown(*events: tuple[str, dict[str, Any]]) -> str:
     return output.getvalue()
 
 
-def test_tokens_are_one_text_and_the_answer_is_not_repeated() -> None:
+def test_an_answer_is_shown_once_streamed_or_not() -> None:
+    assert shown(("message", {"content": "Done."})) == "Done.\n"
     tokens = [("token", {"text": text}) for text in ("Hel", "lo ", ":smile: [b]you[/b]")]
     assert shown(*tokens, ("message", {"content": "Hello :smile: [b]you[/b]"})) == "Hello :smile: [b]you[/b]\n"
-
-
-def test_an_answer_that_was_not_streamed_is_written_at_the_end() -> None:
-    assert shown(("message", {"content": "Done."})) == "Done.\n"
 
 
 def test_calls_and_results_stand_on_lines_of_their_own() -> None:
