@@ -8,21 +8,18 @@ import httpx
 
 from tests.fixtures.app_server import serve_in_thread
 from tests.fixtures.caller_recorder import caller_recorder
+from tests.fixtures.doc_pages import DOCS, code_blocks
 from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 
-PAGE = (Path(__file__).parent.parent / "docs" / "callers.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "callers.md").read_text(encoding="utf-8")
 TURNS = [WireTurn(calls=(WireCall("github_whoami", "{}"),)), WireTurn(text="You are known there.")] * 2
-
-
-def block(language: str) -> str:
-    (text,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    return str(text)
 
 
 def test_its_example_calls_the_server_with_each_users_own_token(tmp_path: Path) -> None:
     for name, language in (("mcp.jsonc", "jsonc"), ("auth.py", "python"), ("langgraph.json", "json")):
-        (tmp_path / name).write_text(block(language), encoding="utf-8")
-    command = block("sh")
+        (block,) = code_blocks(PAGE, language)
+        (tmp_path / name).write_text(block, encoding="utf-8")
+    (command,) = code_blocks(PAGE, "sh")
     body = re.search(r"-d '(.*)'", command)
     assert body is not None
     with caller_recorder() as github, openai_wire(TURNS) as model:

@@ -81,16 +81,16 @@ def test_what_an_earlier_version_left_open_is_closed_with_one_warning(tmp_path: 
     with serving(data_dir) as process:
         use(process)
         assert open_to_others(modes(data_dir)) == {}
-        told = [line for line in process.logs().splitlines() if "other users of this machine" in line]
-        assert len(told) == 1
-        assert f"{data_dir} could be read by other users of this machine" in told[0]
+        warnings = [line for line in process.logs().splitlines() if "other users of this machine" in line]
+        assert len(warnings) == 1
+        assert f"{data_dir} could be read by other users of this machine" in warnings[0]
         for change in (
             "data (0755 → 0700)",
             "app.db (0644 → 0600)",
             "todo.db (0644 → 0600)",
             "mcp.jsonl (0644 → 0600)",
         ):
-            assert change in told[0]
+            assert change in warnings[0]
         assert process.stop() == 0
         process.start()
         assert process.logs().count("other users of this machine") == 1

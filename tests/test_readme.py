@@ -2,21 +2,16 @@
 
 import re
 import sys
-import textwrap
 from pathlib import Path
-from typing import Any
 
 from langchain_core.tools import StructuredTool
 
+from tests.fixtures.doc_pages import code_blocks, run_example
 from toolweave.config.mcp import load_mcp_config
 from toolweave.nodes.offline_model import OfflineChatModel
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
 def test_the_first_screen_names_the_two_commands_and_the_gate_runs_one_of_them() -> None:
@@ -34,7 +29,7 @@ def test_every_make_target_it_names_exists() -> None:
 
 def test_its_mcp_configuration_loads(tmp_path: Path) -> None:
     file = tmp_path / "mcp.jsonc"
-    (block,) = blocks("jsonc")
+    (block,) = code_blocks(README, "jsonc")
     file.write_text(block, encoding="utf-8")
     config = load_mcp_config(file, {"TOOLWEAVE_PYTHON": sys.executable, "SEARCH_TOKEN": "x"})
     assert [(server.name, server.transport, server.misconfigured) for server in config.servers] == [
@@ -49,11 +44,7 @@ async def test_its_embedding_example_runs() -> None:
         """Get the current time in a city."""
         return f"12:00 in {city}"
 
-    (example,) = [block for block in blocks("python") if "build_agent_loop" in block]
-    scope: dict[str, Any] = {
-        "my_tools": [StructuredTool.from_function(coroutine=get_time)],
-        "my_chat_model": OfflineChatModel(),
-    }
-    exec(f"async def example():\n{textwrap.indent(example, '    ')}    return answer\n", scope)  # noqa: S102
-    answer = await scope["example"]()
+    (example,) = [block for block in code_blocks(README, "python") if "build_agent_loop" in block]
+    tools = [StructuredTool.from_function(coroutine=get_time)]
+    answer = await run_example(example, "answer", my_tools=tools, my_chat_model=OfflineChatModel())
     assert "12:00 in" in answer["messages"][-1].content

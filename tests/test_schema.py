@@ -132,6 +132,9 @@ def test_equal_items_are_found_in_long_mixed_lists() -> None:
     ]
 
 
+DEEP: dict[str, Any] = reduce(lambda schema, _: {"items": schema}, range(1_000), {})
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
@@ -140,7 +143,10 @@ def test_equal_items_are_found_in_long_mixed_lists() -> None:
         ({"required": "s3cret"}, "required must be a list"),
         ({"properties": [{"x": "s3cret"}]}, "properties must be an object"),
         ({"anyOf": [{"enum": list(range(6_000))}]}, "it has more than 5000 parts"),
-        (reduce(lambda schema, _: {"items": schema}, range(1_000), {}), "nested more than 64 levels deep"),
+        (
+            reduce(lambda schema, _: {"items": schema}, range(1_000), dict[str, Any]()),
+            "nested more than 64 levels deep",
+        ),
         ({"$schema": {}}, r"\$schema must be a string"),
         ({"$schema": None}, r"\$schema must be a string"),
         ({"$schema": "http://json-schema.org/draft-07/schema#", "exclusiveMinimum": True}, "exclusiveMinimum"),

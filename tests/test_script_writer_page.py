@@ -1,7 +1,6 @@
-"""docs/script-writer.md is true: its examples run, its settings are those there are, its limits are the ones kept."""
+"""docs/script-writer.md is true: its examples run, its settings and limits are those of the code."""
 
 import re
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 import toolweave
+from tests.fixtures.doc_pages import DOCS, code_blocks, run_example
 from tests.fixtures.logged import logged
 from tests.fixtures.openai_wire import openai_wire
 from tests.fixtures.scripted_model import ScriptedModel
@@ -30,11 +30,7 @@ from toolweave.nodes.script.fetching import fetch_plain
 from toolweave.nodes.script.fetching.fetch_plain import MAX_REDIRECTS
 from toolweave.nodes.script.state import ScriptOutput, ScriptSource
 
-PAGE = (Path(__file__).parent.parent / "docs" / "script-writer.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+PAGE = (DOCS / "script-writer.md").read_text(encoding="utf-8")
 
 
 def rows(heading: str) -> dict[str, str]:
@@ -57,13 +53,13 @@ def settings_of(model: BaseModel, under: str = "") -> dict[str, str]:
 
 
 def test_its_table_has_every_setting_with_its_default() -> None:
-    told = rows("key | default")
     unset = ("empty", "none", "the process's", "the process's, `TOOLWEAVE_MODEL")
-    assert {key: "" if said in unset else said for key, said in told.items()} == settings_of(ScriptSettings())
+    defaults = {key: "" if default in unset else default for key, default in rows("key | default").items()}
+    assert defaults == settings_of(ScriptSettings())
 
 
 def test_its_settings_file_loads_without_a_warning(tmp_path: Path) -> None:
-    (block,) = blocks("yaml")
+    (block,) = code_blocks(PAGE, "yaml")
     file = tmp_path / "script.yaml"
     file.write_text(block, encoding="utf-8")
     with logged() as warnings:
@@ -115,11 +111,9 @@ async def test_its_python_example_runs(
     (tmp_path / "script-settings.yaml").write_text("language: auto\n", encoding="utf-8")
     entry = '{"command": "{env:TOOLWEAVE_PYTHON}", "args": ["{env:FETCHING}"], "timeout_s": 20}'
     (tmp_path / "mcp.jsonc").write_text(f'{{"mcpServers": {{"web": {entry}}}}}', encoding="utf-8")
-    example = next(block for block in blocks("python") if "generate_script_from_url(" in block)
-    scope: dict[str, Any] = {}
-    code = textwrap.indent(example.replace("https://example.org/article", example_url), "    ")
-    exec(f"async def example():\n{code}    return script\n", scope)  # noqa: S102
-    assert (await scope["example"]()).title == "Bees"
+    example = next(block for block in code_blocks(PAGE, "python") if "generate_script_from_url(" in block)
+    written = await run_example(example.replace("https://example.org/article", example_url), "script")
+    assert written.title == "Bees"
     assert "100 % The script is ready" in capsys.readouterr().out
     assert (tmp_path / "out" / "script.yaml").is_file()
 
@@ -130,27 +124,29 @@ class HostState(TypedDict, total=False):
     url: str
     script: dict[str, Any]
     source: dict[str, Any]
-    said: str
+    spoken: str
 
 
 async def test_its_embedding_example_runs_and_is_a_node_of_another_graph() -> None:
     model = ScriptedModel(turns=[scripted_call(("write_script", script()))])
     scope: dict[str, Any] = {"my_chat_model": model}
-    graph_of, _, _ = next(block for block in blocks("python") if "build_script_writer(" in block).partition("answer =")
+    graph_of, _, _ = next(block for block in code_blocks(PAGE, "python") if "build_script_writer(" in block).partition(
+        "answer ="
+    )
     exec(graph_of.replace("wiki.internal", "127.0.0.1"), scope)  # noqa: S102
     host = StateGraph(HostState)
     host.add_node("script_writer", scope["graph"])
-    host.add_node("speak", lambda state: {"said": f"{state['source']['title']}: {state['script']['title']}"})
+    host.add_node("speak", lambda state: {"spoken": f"{state['source']['title']}: {state['script']['title']}"})
     host.add_edge(START, "script_writer")
     host.add_edge("script_writer", "speak")
     host.add_edge("speak", END)
-    asked: Any = {"stream_mode": ["custom", "values"], "subgraphs": True}
+    options: Any = {"stream_mode": ["custom", "values"], "subgraphs": True}
 
     with web_pages() as site:
-        parts: Any = [part async for part in host.compile().astream({"url": site.page("notes.md")}, **asked)]
+        parts: Any = [part async for part in host.compile().astream({"url": site.page("notes.md")}, **options)]
 
     ended = parts[-1][2]
-    assert ended.keys() == {"url", "script", "source", "said"}
-    assert ended["said"] == "Notes on winding paths: Bees"
+    assert ended.keys() == {"url", "script", "source", "spoken"}
+    assert ended["spoken"] == "Notes on winding paths: Bees"
     assert [event["progress"] for _, mode, event in parts if mode == "custom"][-1] == 100
     assert "German" in model.prompts[0][0].text

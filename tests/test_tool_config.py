@@ -91,10 +91,10 @@ def test_only_the_form_of_a_base_url_is_looked_at_here(base_url: str) -> None:
     ],
 )
 def test_a_base_url_that_could_be_read_in_two_ways_is_refused(base_url: str) -> None:
-    said = refusal(document(base_url=base_url))
+    message = refusal(document(base_url=base_url))
 
-    assert said
-    assert "secret" not in said
+    assert message
+    assert "secret" not in message
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_a_mapping_names_a_field_of_the_schema() -> None:
     ],
 )
 def test_places_that_cannot_all_be_filled_are_refused(
-    fields: tuple[str, ...], request_places: dict[str, str], said: str
+    fields: tuple[str, ...], request_places: dict[str, str], message: str
 ) -> None:
-    assert said in refusal(document(fields, request_places, method="POST"))
+    assert message in refusal(document(fields, request_places, method="POST"))
 
 
 def test_places_side_by_side_are_accepted() -> None:
@@ -181,9 +181,9 @@ def test_headers_about_the_connection_are_nobodys_to_set(name: str) -> None:
 def test_no_argument_takes_the_place_of_a_credential_or_a_configured_header(name: str) -> None:
     auth = {"type": "api_key", "name": "x-api-key", "value": "{env:TOOL_KEY}"}
 
-    said = refusal(document(("a",), {"a": f"header.{name}"}, auth=auth, headers={"X-Shop": "1"}))
+    message = refusal(document(("a",), {"a": f"header.{name}"}, auth=auth, headers={"X-Shop": "1"}))
 
-    assert f"the field a goes to header.{name}, which the configuration or the client fills" in said
+    assert f"the field a goes to header.{name}, which the configuration or the client fills" in message
 
 
 @pytest.mark.parametrize("request_places", [{}, {"key": "query.KEY"}])

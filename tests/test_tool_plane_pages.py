@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from tests.fixtures.doc_pages import DOCS, code_blocks
 from toolweave.api.routes.servers import PlaneMetrics
 from toolweave.config.mcp import McpServerConfig, load_mcp_config
 from toolweave.config.mcp_entry import BreakerRules, ServerEntry
@@ -18,14 +19,11 @@ from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.connections.sessions.faults import MAX_MESSAGE_BYTES
 from toolweave.servers.connections.status import ServerHealth, ServerState
 
-DOCS = Path(__file__).parent.parent / "docs"
 PAGE = (DOCS / "tool-plane.md").read_text(encoding="utf-8")
 CONFIGURATIONS = [
     pytest.param(block, id=f"{page.name}-{number}")
     for page in sorted(DOCS.glob("*.md"))
-    for number, block in enumerate(
-        re.findall(r"^```jsonc\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    )
+    for number, block in enumerate(code_blocks(page.read_text("utf-8"), "jsonc"))
     if "mcpServers" in block
 ]
 
@@ -73,7 +71,7 @@ def test_every_key_of_an_entry_is_listed_with_its_default() -> None:
 
 def test_the_states_and_the_record_of_a_server_are_those_of_health() -> None:
     assert [names(state)[0] for state, _ in rows("| state | |")] == list(get_args(ServerState))
-    [example] = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    [example] = code_blocks(PAGE, "json")
     assert json.loads(example).keys() == ServerHealth.__annotations__.keys()
     assert json.loads(example)["breaker"] in get_args(BreakerState)
 

@@ -2,25 +2,20 @@
 
 import json
 import re
-import textwrap
-from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
+from tests.fixtures.doc_pages import DOCS, code_blocks, run_example
 from toolweave.api.app import create_app
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec, build_request
 from toolweave.nodes.offline_model import OfflineChatModel
 from toolweave.nodes.workflow.state import Stage, WorkflowOutput
 from toolweave.tool_config import ToolConfig
 
-PAGE = (Path(__file__).parent.parent / "docs" / "workflow.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+PAGE = (DOCS / "workflow.md").read_text(encoding="utf-8")
 
 
 def the_tool() -> ToolConfig:
-    (block,) = blocks("json")
+    (block,) = code_blocks(PAGE, "json")
     return ToolConfig.model_validate(json.loads(block))
 
 
@@ -60,10 +55,8 @@ def test_the_routes_it_names_exist() -> None:
 
 
 async def test_its_embedding_example_runs() -> None:
-    (example,) = blocks("python")
-    scope: dict[str, Any] = {"tool_config": the_tool(), "my_chat_model": OfflineChatModel()}
-    exec(f"async def example():\n{textwrap.indent(example, '    ')}    return answer\n", scope)  # noqa: S102
-    answer = await scope["example"]()
+    (example,) = code_blocks(PAGE, "python")
+    answer = await run_example(example, "answer", tool_config=the_tool(), my_chat_model=OfflineChatModel())
     # There is no such host: the request was made and could not be sent.
     assert (answer["selected_tool"], answer["error_stage"]) == ("Lend a book", "api_execution"), answer
     assert answer["http_spec"]["body"] == {"reader": {"name": "Ada"}}

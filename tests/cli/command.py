@@ -86,8 +86,8 @@ class Running:
 def clean_environment(**variables: str) -> dict[str, str]:
     """Give the environment of this process without what configures Toolweave, plus `variables`."""
     ours = ("TOOLWEAVE_", "OPENROUTER_", "GEMINI_", "OPENAI_", "CONFIG_PATH", "MCP_CONFIG_PATH")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    return {**kept, "TOOLWEAVE_MODEL": "offline", **variables}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return {**inherited, "TOOLWEAVE_MODEL": "offline", **variables}
 
 
 def write_mcp_file(folder: Path, servers: Mapping[str, object]) -> dict[str, str]:

@@ -22,7 +22,7 @@ class Person:
         return next(self._answers)
 
 
-def asked(value: Any, *answers: str) -> Any:
+def answer_to(value: Any, *answers: str) -> Any:
     person: ReadLine = Person(*answers)
     return answer_interrupt(value, person)
 
@@ -40,8 +40,8 @@ def asked(value: Any, *answers: str) -> Any:
     ],
 )
 def test_an_approval_is_answered_in_the_words_of_agent_inbox(answers: list[str], response: dict[str, Any]) -> None:
-    assert asked([REQUEST], *answers) == [response]
-    assert asked(REQUEST, *answers) == [response]
+    assert answer_to([REQUEST], *answers) == [response]
+    assert answer_to(REQUEST, *answers) == [response]
 
 
 def test_a_question_with_several_fields_is_answered_field_by_field() -> None:
@@ -63,15 +63,15 @@ def test_only_what_the_request_allows_can_be_chosen() -> None:
 
 
 def test_several_approvals_of_one_interrupt_are_asked_one_by_one() -> None:
-    answers = asked([REQUEST, {**REQUEST, "description": "Really?"}], "approve", "reject")
+    answers = answer_to([REQUEST, {**REQUEST, "description": "Really?"}], "approve", "reject")
     assert [answer["type"] for answer in answers] == ["accept", "ignore"]
 
 
 @pytest.mark.parametrize(("text", "value"), [("Bob", "Bob"), ("5", 5), ('{"a": 1}', {"a": 1}), ("", "")])
 def test_any_other_question_takes_json_or_text(text: str, value: Any) -> None:
-    assert asked("What is your name?", text) == value
-    assert asked({"anything": [1]}, text) == value
-    assert asked([], text) == value
+    assert answer_to("What is your name?", text) == value
+    assert answer_to({"anything": [1]}, text) == value
+    assert answer_to([], text) == value
 
 
 def test_several_interrupts_are_resumed_by_their_ids() -> None:

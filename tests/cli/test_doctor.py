@@ -94,7 +94,7 @@ def test_a_running_server_is_no_failure(tmp_path: Path) -> None:
     ("turn", "level", "said"),
     [(WireTurn(), "ok", "answers"), (WireTurn(status=401), "fail", "rejects the key (401)")],
 )
-def test_the_endpoint_of_the_model_is_asked_with_the_key(turn: WireTurn, level: str, said: str) -> None:
+def test_the_endpoint_of_the_model_is_asked_with_the_key(turn: WireTurn, level: str, expected: str) -> None:
     with openai_wire([turn]) as endpoint:
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": SECRET, "TOOLWEAVE_MODEL": "m"}
         chosen, reached = check_model(load_settings(environ))
@@ -102,7 +102,7 @@ def test_the_endpoint_of_the_model_is_asked_with_the_key(turn: WireTurn, level: 
         assert endpoint.requests[0].headers["authorization"] == f"Bearer {SECRET}"
     assert chosen.text == f"m at {endpoint.base_url}, because OPENAI_BASE_URL is set."
     assert reached.level == level
-    assert said in reached.text
+    assert expected in reached.text
     assert SECRET not in repr((chosen, reached))
 
 
@@ -131,7 +131,7 @@ def test_the_offline_model_is_fine_when_meant_and_worth_a_warning_when_not() -> 
     [("9999", "fail", "newer version of Toolweave: it has schema '9999'"), (None, "fail", "cannot be read")],
 )
 def test_a_database_that_cannot_be_used_is_found_without_touching_it(
-    revision: str | None, level: str, said: str, tmp_path: Path
+    revision: str | None, level: str, expected: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "app.db"
     if revision is None:
@@ -143,7 +143,7 @@ def test_a_database_that_cannot_be_used_is_found_without_touching_it(
     before = path.read_bytes()
     finding = list(catch_errors("database", check_schema(Settings(data_dir=tmp_path))))[-1]
     assert (finding.subject, finding.level) == ("database", level)
-    assert said in finding.text
+    assert expected in finding.text
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["app.db"]
 
@@ -162,16 +162,18 @@ def test_registered_tools_that_cannot_be_called_are_named_with_the_reason(elsewh
     )
     ended = doctor(elsewhere, {}, TOOL_SHOP_KEY=SECRET)
     assert ended.code == 0, ended.stdout
-    said = [
+    lines = [
         line.partition("registered tools: ")[2] for line in ended.stdout.splitlines() if "registered tools: " in line
     ]
-    assert said[0] == "9 in the tool registry."
-    assert [line.partition(" cannot be called: ")[0] for line in said[1:]] == [
+    assert lines[0] == "9 in the tool registry."
+    assert [line.partition(" cannot be called: ")[0] for line in lines[1:]] == [
         "foreign",
         "inside",
         "unset_0, unset_1, unset_2 and 2 more",
     ]
-    for line, reason in zip(said[1:], ("PATH", "10.0.0.7 is a private address", "TOOL_ABSENT is not set"), strict=True):
+    for line, reason in zip(
+        lines[1:], ("PATH", "10.0.0.7 is a private address", "TOOL_ABSENT is not set"), strict=True
+    ):
         assert reason in line
     assert SECRET not in ended.stdout
 

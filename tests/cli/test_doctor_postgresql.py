@@ -24,7 +24,7 @@ def url(postgres: PostgresServer) -> Iterator[str]:
         yield url
 
 
-def said(settings: Settings) -> list[str]:
+def lines_of(settings: Settings) -> list[str]:
     names = ("todo database", "registered tools")
     findings = [finding for name in names for finding in catch_errors(name, CHECKS[name](settings))]
     return [f"{finding.level} {finding.subject}: {finding.text} {finding.fix or ''}".strip() for finding in findings]
@@ -32,7 +32,7 @@ def said(settings: Settings) -> list[str]:
 
 def test_new_databases_are_well_and_doctor_makes_no_tables(postgres: PostgresServer, url: str) -> None:
     settings = Settings(todo_database_url=url, tools_database_url=url)
-    assert said(settings) == [
+    assert lines_of(settings) == [
         "ok todo database: PostgreSQL on 127.0.0.1, without tables yet.",
         "ok registered tools: none; the first server creates their tables in the tool registry.",
     ]
@@ -42,13 +42,13 @@ def test_new_databases_are_well_and_doctor_makes_no_tables(postgres: PostgresSer
 def test_databases_in_use_are_well_and_a_newer_schema_fails(postgres: PostgresServer, url: str) -> None:
     settings = Settings(todo_database_url=url, tools_database_url=url)
     asyncio.run(make_tables(url))
-    assert said(settings) == [
+    assert lines_of(settings) == [
         "ok todo database: PostgreSQL on 127.0.0.1, its tables exist.",
         "ok registered tools: 0 in the tool registry.",
     ]
     postgres.execute("UPDATE todo_schema_version SET version = 7", url=url)
     postgres.execute("UPDATE tool_registry_schema_version SET version = 7", url=url)
-    todos, tools = said(settings)
+    todos, tools = lines_of(settings)
     assert todos.startswith("fail todo database: The todo database ")
     assert tools.startswith("fail registered tools: The tool registry ")
     for finding in (todos, tools):

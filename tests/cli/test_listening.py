@@ -4,8 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from toolweave.cli.http_server import StopRequest, listening_socket, serve_app, socket_url
 from toolweave.config.settings import Settings
@@ -54,17 +58,36 @@ def test_an_address_of_another_machine_is_explained() -> None:
         pass
 
 
-async def test_a_stop_requested_during_the_start_ends_the_server_without_the_ready_line() -> None:
-    events: list[str] = []
+def application(events: list[str]) -> Starlette:
+    """Make an application that notes its start and stop, and returns a value of the lifespan's state."""
 
     @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_app: Starlette) -> AsyncIterator[dict[str, str]]:
         events.append("started")
-        yield
+        yield {"opened": "yes"}
         events.append("stopped")
 
+    async def opened(request: Request) -> JSONResponse:
+        return JSONResponse(request.state.opened)
+
+    return Starlette(routes=[Route("/opened", opened)], lifespan=lifespan)
+
+
+async def test_requests_have_the_state_of_the_lifespan() -> None:
+    stop, ready = StopRequest(), asyncio.Event()
+    with listening_socket(Settings(port=0)) as sock:
+        serving = asyncio.create_task(serve_app(application([]), sock, stop, ready.set))
+        await asyncio.wait_for(ready.wait(), 60)
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+            assert (await client.get(f"{socket_url(sock)}/opened")).json() == "yes"
+        stop.request()
+        await asyncio.wait_for(serving, 60)
+
+
+async def test_a_stop_requested_during_the_start_ends_the_server_without_the_ready_line() -> None:
+    events: list[str] = []
     stop = StopRequest()
     stop.request()
     with listening_socket(Settings(port=0)) as sock:
-        await asyncio.wait_for(serve_app(Starlette(lifespan=lifespan), sock, stop, lambda: events.append("ready")), 60)
+        await asyncio.wait_for(serve_app(application(events), sock, stop, lambda: events.append("ready")), 60)
     assert events == ["started", "stopped"]

@@ -38,8 +38,8 @@ graph = StateGraph(State).add_node("say", say).add_edge(START, "say").compile()
 """
 
 
-def write(folder: Path, said: str) -> None:
-    (folder / "graph.py").write_text(GRAPH % said, encoding="utf-8")
+def write(folder: Path, answer_of: str) -> None:
+    (folder / "graph.py").write_text(GRAPH % answer_of, encoding="utf-8")
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def app(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(server: Running) -> str:
+def answer_of(server: Running) -> str:
     body = {"assistant_id": "talk", "input": {"waits": False}}
     try:
         answer = httpx.post(f"{server.url}/runs/wait", json=body, timeout=60)
@@ -61,13 +61,13 @@ def said(server: Running) -> str:
 
 def test_an_edit_takes_effect_a_mistake_is_told_and_runs_go_on_in_the_next_server(app: Path) -> None:
     with serving("--data-dir", str(app / "data"), cwd=app, command="dev") as server:
-        assert said(server) == "one"
+        assert answer_of(server) == "one"
         thread = httpx.post(f"{server.url}/threads", json={}, timeout=60).json()["thread_id"]
         body = {"assistant_id": "talk", "input": {"waits": True}}
         run = httpx.post(f"{server.url}/threads/{thread}/runs", json=body, timeout=60).json()["run_id"]
 
         write(app, "two")
-        eventually(lambda: said(server) == "two", "the edit takes effect")
+        eventually(lambda: answer_of(server) == "two", "the edit takes effect")
         (app / "go").touch()
         ended = httpx.get(f"{server.url}/threads/{thread}/runs/{run}/join", timeout=60)
         assert ended.json() == {"waits": True, "said": "two"}
@@ -80,7 +80,7 @@ def test_an_edit_takes_effect_a_mistake_is_told_and_runs_go_on_in_the_next_serve
 
         write(app, "four")
         (app / ".env").write_text("ENDING=!\n", encoding="utf-8")
-        eventually(lambda: said(server) == "four!", "the correction takes effect")
+        eventually(lambda: answer_of(server) == "four!", "the correction takes effect")
         over = server.signalled(signal.SIGINT)
     assert (over.code, over.stdout) == (0, f"{READY}{server.url}\n")
     assert over.stderr.count("Studio  ") == 1
@@ -95,9 +95,9 @@ def test_what_langgraph_json_names_later_is_noticed_too(app: Path, tmp_path_fact
         (app / "langgraph.json").write_text("{", encoding="utf-8")
         eventually(lambda: "the server is down" in server.stderr(), "the mistake is told")
         (app / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")
-        eventually(lambda: said(server) == "one?", "the other graph is served")
+        eventually(lambda: answer_of(server) == "one?", "the other graph is served")
         write(elsewhere, "two")
-        eventually(lambda: said(server) == "two?", "its edit takes effect")
+        eventually(lambda: answer_of(server) == "two?", "its edit takes effect")
 
 
 def test_the_server_ends_with_the_one_that_started_it(app: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_first_server_that_cannot_start_ends_the_command(app: Path) -> None:
 def test_without_reload_an_edit_waits_for_the_next_start(app: Path) -> None:
     with serving("--no-reload", "--data-dir", str(app / "data"), cwd=app, command="dev") as server:
         write(app, "two")
-        assert said(server) == "one"
+        assert answer_of(server) == "one"
         assert server.signalled(signal.SIGTERM).code == 0
 
 

@@ -68,8 +68,8 @@ def test_it_prints_the_script_to_read_and_keeps_it_as_a_file(site: WebPages, wir
         "",
         WRITTEN.sections[0].narrations[0].text,
     ]
-    kept = (tmp_path / "out" / "script.yaml").read_text(encoding="utf-8")
-    assert VideoScript.model_validate(yaml.safe_load(kept)) == WRITTEN
+    written = (tmp_path / "out" / "script.yaml").read_text(encoding="utf-8")
+    assert VideoScript.model_validate(yaml.safe_load(written)) == WRITTEN
     told = [line.partition(" %  ") for line in ended.stderr.splitlines()]
     assert (told[0][0], told[-1][0]) == ("  0", "100")
     assert all(mark and message for _, mark, message in told)
@@ -123,10 +123,10 @@ def test_what_is_wrong_is_one_paragraph_that_says_what_to_do(site: WebPages, wir
         ((page, "-o", "file/out"), {}, "Configuration error: file/out: the folder is not writable (Not a dir"),
         (("site.example",), {}, "Error: The script cannot be started: url must be the URL of a page"),
     ]
-    for args, env, said in cases:
+    for args, env, beginning in cases:
         ended = write(wire, tmp_path, *args, env=env)
         assert (ended.code, ended.stdout) == (1, "")
-        assert ended.paragraph.startswith(said)
+        assert ended.paragraph.startswith(beginning)
         assert ("TOOLWEAVE_MODEL=offline" in ended.paragraph) == (env == keyless)
     missing = write(wire, tmp_path, site.url + "/status/404", "-o", "out")
     assert (missing.code, missing.stdout) == (1, "")

@@ -85,9 +85,9 @@ async def test_a_sign_out_deletes_the_tokens_also_of_a_removed_server(guarded: G
     assert list(folder.glob("*.tokens")) == []
 
     await sign_in(tmp_path)
-    removed, out, again = [await run(tmp_path, command, "peer") for command in ("remove", "logout", "logout")]
+    removed, signed_out, again = [await run(tmp_path, command, "peer") for command in ("remove", "logout", "logout")]
     assert removed.stdout.startswith("peer is removed from mcp.jsonc.\n")
-    assert out.stdout == "Signed out of peer.\n"
+    assert signed_out.stdout == "Signed out of peer.\n"
     assert list((tmp_path / ".toolweave" / "oauth").glob("*.tokens")) == []
     assert "there is no server 'peer'" in again.paragraph
 
@@ -104,7 +104,7 @@ async def test_what_cannot_be_signed_in_to_is_said_in_a_paragraph(guarded: Guard
             "peer": {"url": guarded.server.url, "auth": "oauth"},
         },
     )
-    for name, said in (
+    for name, message in (
         ("absent", "there is no server 'absent'. Known: open, machine, unset, gone, peer."),
         ("open", 'server \'open\' has no sign-in. If it requires OAuth, write "auth": "oauth".'),
         ("machine", "server 'machine' gets its tokens with a client_secret; no sign-in is needed."),
@@ -112,7 +112,7 @@ async def test_what_cannot_be_signed_in_to_is_said_in_a_paragraph(guarded: Guard
         ("gone", "Sign-in failed: gone: the server cannot be reached (ConnectError)."),
     ):
         ended = await run(tmp_path, "login", name, "--no-browser")
-        assert (ended.code, said in ended.paragraph) == (1, True), ended.paragraph
+        assert (ended.code, message in ended.paragraph) == (1, True), ended.paragraph
     await guarded.tell(set={"deny": True})
     denied = await sign_in(tmp_path)
     assert denied.paragraph == "Sign-in failed: peer: the sign-in was refused (access_denied: not [31m you)."

@@ -55,8 +55,8 @@ def test_a_name_is_enough_for_a_ready_made_server_and_what_is_missing_is_said(tm
     before = shipped_config_text()
     assert text.count("\n") == before.count("\n")
     assert {name for name, entry in entries(tmp_path / OWN).items() if entry.get("enabled", True)} == {"todo", "brave"}
-    told = json.loads(servers(tmp_path, "add", "brave", "--no-install", "--json", BRAVE_API_KEY=SECRET).stdout)
-    assert (told["changed"], told["missing"], told["installed"], told["check"]) == (False, [], False, None)
+    result = json.loads(servers(tmp_path, "add", "brave", "--no-install", "--json", BRAVE_API_KEY=SECRET).stdout)
+    assert (result["changed"], result["missing"], result["installed"], result["check"]) == (False, [], False, None)
     assert (tmp_path / OWN).read_text(encoding="utf-8") == text
     assert SHIPPED_MCP_CONFIG.read_text(encoding="utf-8") == before
 
@@ -100,10 +100,10 @@ def test_anybodys_program_is_added_and_tried_at_once(mine: Path) -> None:
 def test_a_server_that_does_not_come_up_is_added_and_said_to_be_down(mine: Path) -> None:
     ended = servers(mine.parents[1], "add", "gone", "--json", "--", "./no-such-program", "-x")
     assert ended.code == 1
-    told = json.loads(ended.stdout)
-    assert (told["name"], told["changed"], told["check"]["state"]) == ("gone", True, "down")
-    assert "no-such-program was not found" in told["check"]["reason"]
-    assert told["check"]["fix"]
+    result = json.loads(ended.stdout)
+    assert (result["name"], result["changed"], result["check"]["state"]) == ("gone", True, "down")
+    assert "no-such-program was not found" in result["check"]["reason"]
+    assert result["check"]["fix"]
     # The file is in another folder than the person is.
     assert entries(mine)["gone"] == {"command": f"{mine.parents[1]}/no-such-program", "args": ["-x"]}
 
@@ -156,11 +156,11 @@ def test_a_remote_server_is_added_with_references_and_a_literal_secret_is_warned
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line_and_the_file_left_alone(
-    args: tuple[str, ...], said: str, mine: Path
+    args: tuple[str, ...], expected: str, mine: Path
 ) -> None:
     ended = servers(mine.parents[1], *args)
     assert ended.code == 1
-    assert said in ended.paragraph
+    assert expected in ended.paragraph
     assert mine.read_text(encoding="utf-8") == MINE
     assert [path.name for path in mine.parent.iterdir()] == ["mcp.jsonc"]
 

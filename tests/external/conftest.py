@@ -24,13 +24,13 @@ def installed(request: pytest.FixtureRequest) -> Path:
     for program in ("npm", "node", "git"):
         if shutil.which(program) is None:
             unavailable(f"{program} is not installed")
-    said: list[str] = []
+    messages: list[str] = []
     for name in getattr(request.module, "NEEDS", INSTALLED):
         installation = installation_of(name)
         assert installation is not None
         try:
             with every_authority():
-                install(installation, CACHE, said.append)
+                install(installation, CACHE, messages.append)
         except ConfigError as error:
             unavailable(str(error))
     return CACHE / "servers"

@@ -78,9 +78,9 @@ async def test_progress_of_a_long_tool_is_streamed(served: Served) -> None:
     events = await served.custom_events_of(
         [("everything_trigger-long-running-operation", {"duration": 0.4, "steps": 4})]
     )
-    told = [event for event in events if event["type"] == "tool_progress"]
-    assert told[-1]["progress"] == told[-1]["total"] == 4
-    assert [event["progress"] for event in told] == sorted(event["progress"] for event in told)
+    progress = [event for event in events if event["type"] == "tool_progress"]
+    assert progress[-1]["progress"] == progress[-1]["total"] == 4
+    assert [event["progress"] for event in progress] == sorted(event["progress"] for event in progress)
 
 
 def test_an_agent_writes_thoughts_down(served: Served) -> None:
@@ -113,7 +113,7 @@ def test_stopping_leaves_no_process_behind(served: Served) -> None:
 
 async def test_a_page_on_this_machine_is_refused_as_it_is_shipped(data_dir: Path, apis: StubApis) -> None:
     async with plane_with("fetch", data_dir=data_dir) as plane:
-        apis.asked.clear()
-        said = await refusal(plane, "fetch", "fetch", url=f"{apis.url}/page")
-    assert "private" in said
-    assert apis.asked == []
+        apis.requests.clear()
+        message = await refusal(plane, "fetch", "fetch", url=f"{apis.url}/page")
+    assert "private" in message
+    assert apis.requests == []

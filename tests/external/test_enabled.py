@@ -69,9 +69,9 @@ def test_their_tools_can_be_called_by_the_agent(served: Served, folder: Path) ->
         [("filesystem_read_text_file", {"path": note}), ("memory_search_nodes", {"query": "hours"})],
     )
     assert [result["status"] for result in results] == ["success"] * 6, results
-    said = [text_in(result) for result in results]
+    texts = [text_in(result) for result in results]
     for text, expected in zip(
-        said, ("apples", "note.txt", "Write the hours down", "Ada", "written by an agent", "Ada"), strict=True
+        texts, ("apples", "note.txt", "Write the hours down", "Ada", "written by an agent", "Ada"), strict=True
     ):
         assert expected in text
     assert (folder / "note.txt").read_text(encoding="utf-8") == "written by an agent"

@@ -59,16 +59,16 @@ async def test_a_file_that_was_written_is_read_back_and_edited(plane: ToolPlane,
 @pytest.mark.parametrize("server", ["filesystem", "git-files"])
 async def test_nothing_outside_the_folder_is_read(plane: ToolPlane, folder: Path, server: str, way: str) -> None:
     path = way.format(outside=folder.parent / "secret.txt") if way == "{outside}" else f"{folder}/{way}"
-    said = await refusal(plane, server, "read_text_file", path=path)
-    assert "Access denied" in said or "does not exist" in said
-    assert SECRET not in said
+    text = await refusal(plane, server, "read_text_file", path=path)
+    assert "Access denied" in text or "does not exist" in text
+    assert SECRET not in text
 
 
 @pytest.mark.requirement("C-09")
 @pytest.mark.parametrize("way", ["../new.txt", "way-out/new.txt"])
 async def test_nothing_outside_the_folder_is_written(plane: ToolPlane, folder: Path, way: str) -> None:
-    said = await refusal(plane, "filesystem", "write_file", path=f"{folder}/{way}", content="x")
-    assert "Access denied" in said
+    text = await refusal(plane, "filesystem", "write_file", path=f"{folder}/{way}", content="x")
+    assert "Access denied" in text
     assert not (folder.parent / "new.txt").exists()
 
 

@@ -49,9 +49,9 @@ async def plane(module_data_dir: Path, repository: Path) -> AsyncIterator[ToolPl
 @pytest.mark.requirement("C-09")
 async def test_the_history_is_read(plane: ToolPlane, repository: Path) -> None:
     log = await call(plane, "git_log", server="git", repo_path=str(repository), max_count=5)
-    said = "".join(block.model_dump_json() for block in log.content)
-    assert not log.isError, said
-    assert said.index("Commit number 2") < said.index("Commit number 1")
+    history = "".join(block.model_dump_json() for block in log.content)
+    assert not log.isError, history
+    assert history.index("Commit number 2") < history.index("Commit number 1")
     shown = await answer(plane, "git", "git_show", repo_path=str(repository), revision="HEAD")
     assert "Commit number 2" in shown
     assert "-one" in shown
@@ -76,5 +76,5 @@ async def test_only_tools_that_read_are_offered(plane: ToolPlane) -> None:
 
 async def test_another_repository_is_refused(plane: ToolPlane, tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
-    said = await refusal(plane, "git", "git_log", repo_path=str(tmp_path))
-    assert "outside" in said
+    history = await refusal(plane, "git", "git_log", repo_path=str(tmp_path))
+    assert "outside" in history

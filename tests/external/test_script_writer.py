@@ -60,7 +60,9 @@ async def test_firecrawl_is_found_chosen_and_called_and_the_page_becomes_a_scrip
     found, called, written = wire.requests
     assert {"firecrawl_firecrawl_scrape", "firecrawl_firecrawl_search"} <= set(found.tool_names)
     assert URL in found.messages[-1]["content"]
-    assert [(asked.method, asked.path, asked.body["url"]) for asked in apis.asked] == [("POST", "/v2/scrape", URL)]
+    assert [(request.method, request.path, request.body["url"]) for request in apis.requests] == [
+        ("POST", "/v2/scrape", URL)
+    ]
     assert "whoever rings the bell" in called.messages[-1]["content"]
     assert PAGE.partition("\n\n")[2] in written.messages[-1]["content"]
     assert answer["source"] == {"url": URL, "title": "Opening hours", "site": "example.com", "language": ""}

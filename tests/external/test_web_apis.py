@@ -24,8 +24,8 @@ def running_apis() -> Iterator[StubApis]:
 
 @pytest.fixture
 def apis(running_apis: StubApis) -> StubApis:
-    """Give the stub with nothing asked of it yet."""
-    running_apis.asked.clear()
+    """Return the stub without requests."""
+    running_apis.requests.clear()
     return running_apis
 
 
@@ -43,11 +43,11 @@ async def plane(module_data_dir: Path, running_apis: StubApis) -> AsyncIterator[
 
 @pytest.mark.requirement("C-09")
 async def test_firecrawl_reads_a_page_with_the_key(plane: ToolPlane, apis: StubApis) -> None:
-    said = await answer(plane, "firecrawl", "firecrawl_scrape", url=URL, formats=["markdown"])
-    assert PAGE.partition("\n")[0] in said
-    (asked,) = apis.asked
-    assert (asked.method, asked.path, asked.body["url"]) == ("POST", "/v2/scrape", URL)
-    assert asked.authorization == f"Bearer {KEYS['FIRECRAWL_API_KEY']}"
+    text = await answer(plane, "firecrawl", "firecrawl_scrape", url=URL, formats=["markdown"])
+    assert PAGE.partition("\n")[0] in text
+    (request,) = apis.requests
+    assert (request.method, request.path, request.body["url"]) == ("POST", "/v2/scrape", URL)
+    assert request.authorization == f"Bearer {KEYS['FIRECRAWL_API_KEY']}"
 
 
 async def test_firecrawl_is_not_offered_with_the_tool_that_reads_files_of_this_machine(plane: ToolPlane) -> None:
@@ -59,7 +59,7 @@ async def test_firecrawl_is_not_offered_with_the_tool_that_reads_files_of_this_m
 @pytest.mark.requirement("C-09")
 async def test_supabase_lists_projects_with_the_token(plane: ToolPlane, apis: StubApis) -> None:
     assert PROJECT["name"] in await answer(plane, "supabase", "list_projects")
-    assert [(asked.method, asked.path, asked.authorization) for asked in apis.asked] == [
+    assert [(request.method, request.path, request.authorization) for request in apis.requests] == [
         ("GET", "/v1/projects", f"Bearer {KEYS['SUPABASE_ACCESS_TOKEN']}")
     ]
 
@@ -67,24 +67,24 @@ async def test_supabase_lists_projects_with_the_token(plane: ToolPlane, apis: St
 @pytest.mark.requirement("C-09")
 async def test_supabase_runs_sql_and_asks_for_a_read_only_transaction(plane: ToolPlane, apis: StubApis) -> None:
     query = "select * from fruits"
-    said = await answer(plane, "supabase", "execute_sql", project_id=PROJECT["ref"], query=query)
-    assert "apples" in said
-    assert "pears" in said
-    (asked,) = apis.asked
-    assert asked.path == f"/v1/projects/{PROJECT['ref']}/database/query"
-    assert asked.body == {"query": query, "read_only": True}
+    text = await answer(plane, "supabase", "execute_sql", project_id=PROJECT["ref"], query=query)
+    assert "apples" in text
+    assert "pears" in text
+    (request,) = apis.requests
+    assert request.path == f"/v1/projects/{PROJECT['ref']}/database/query"
+    assert request.body == {"query": query, "read_only": True}
 
 
 async def test_an_error_of_the_database_behind_supabase_reaches_the_model(plane: ToolPlane) -> None:
     query = "select * from no_such_table"
-    said = await refusal(plane, "supabase", "execute_sql", project_id=PROJECT["ref"], query=query)
-    assert "does not exist" in said
+    text = await refusal(plane, "supabase", "execute_sql", project_id=PROJECT["ref"], query=query)
+    assert "does not exist" in text
 
 
 async def test_supabase_refuses_what_changes_a_project(plane: ToolPlane, apis: StubApis) -> None:
     change = {"project_id": PROJECT["ref"], "name": "drop", "query": "drop table fruits"}
     assert "read-only" in await refusal(plane, "supabase", "apply_migration", **change)
-    assert apis.asked == []
+    assert apis.requests == []
 
 
 @pytest.mark.requirement("C-09")

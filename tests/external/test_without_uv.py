@@ -13,8 +13,8 @@ pytestmark = [pytest.mark.external, pytest.mark.slow]
 async def test_a_server_that_pip_installed_answers(tmp_path: Path) -> None:
     installation = installation_of("time")
     assert installation is not None
-    said: list[str] = []
-    install(installation, tmp_path, said.append, path="/no-programs")
+    messages: list[str] = []
+    install(installation, tmp_path, messages.append, path="/no-programs")
     assert is_installed(installation, tmp_path)
     assert list((tmp_path / "servers" / "time").glob("lib/*/site-packages/pip"))
     async with plane_with("time", data_dir=tmp_path) as plane:

@@ -35,8 +35,8 @@ class Client:
 
         async def handed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
-                told = json.loads(await reader.readline())
-                await self.use(told["url"], told["context"])
+                received = json.loads(await reader.readline())
+                await self.use(received["url"], received["context"])
                 writer.write(b"0\n")
             finally:
                 writer.close()
@@ -44,8 +44,8 @@ class Client:
         async with await asyncio.start_server(handed, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
             command = f"{sys.executable} -S -E {HERE / 'hand_over.py'} {port}"
-            checks, said = await client_checks(node, command, scenario, results)
-        assert checks, said
+            checks, output = await client_checks(node, command, scenario, results)
+        assert checks, output
         return checks
 
     async def use(self, url: str, _context: dict[str, Any]) -> None:

@@ -125,27 +125,27 @@ async def test_tool_with_progress(context: Context) -> ToolResult:
 
 async def test_sampling(context: Context, prompt: str) -> ToolResult:
     """Ask the client's model."""
-    said = await context.sample(prompt, max_tokens=100)
-    return ToolResult(content=[text(f"LLM response: {said.text}")])
+    reply = await context.sample(prompt, max_tokens=100)
+    return ToolResult(content=[text(f"LLM response: {reply.text}")])
 
 
 async def test_elicitation(context: Context, message: str) -> ToolResult:
     """Ask the user for two texts."""
     fields = {"username": {"type": "string"}, "email": {"type": "string"}}
-    return await asked(context, message, {"type": "object", "properties": fields, "required": list(fields)})
+    return await ask_user(context, message, {"type": "object", "properties": fields, "required": list(fields)})
 
 
 async def test_elicitation_sep1034_defaults(context: Context) -> ToolResult:
     """Ask the user with a default for every field."""
-    return await asked(context, "Accept the defaults?", {"type": "object", "properties": DEFAULTS, "required": []})
+    return await ask_user(context, "Accept the defaults?", {"type": "object", "properties": DEFAULTS, "required": []})
 
 
 async def test_elicitation_sep1330_enums(context: Context) -> ToolResult:
     """Ask the user to choose, in five forms."""
-    return await asked(context, "Choose", {"type": "object", "properties": ENUMS, "required": []})
+    return await ask_user(context, "Choose", {"type": "object", "properties": ENUMS, "required": []})
 
 
-async def asked(context: Context, message: str, schema: dict[str, Any]) -> ToolResult:
+async def ask_user(context: Context, message: str, schema: dict[str, Any]) -> ToolResult:
     request = context.request_context
     answer = await context.session.elicit(message, schema, request.request_id if request else None)
     return ToolResult(content=[text(f"action={answer.action}, content={json.dumps(answer.content)}")])

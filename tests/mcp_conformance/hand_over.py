@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 
-told = {"url": sys.argv[2], "context": json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))}
+scenario = {"url": sys.argv[2], "context": json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))}
 with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as test:
-    test.sendall(json.dumps(told).encode() + b"\n")
+    test.sendall(json.dumps(scenario).encode() + b"\n")
     sys.exit(int(test.makefile(encoding="utf-8").readline() or 1))

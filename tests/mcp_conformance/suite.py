@@ -67,11 +67,11 @@ def baseline(part: str) -> dict[str, str]:
 
 async def server_findings(node: str, url: str, results: Path) -> Findings:
     """Run all server scenarios against a server."""
-    said = await run(node, str(PROGRAM), "server", "--url", url, "--suite", "all", "-o", str(results))
-    return _by_scenario(results, said)
+    output = await run(node, str(PROGRAM), "server", "--url", url, "--suite", "all", "-o", str(results))
+    return _by_scenario(results, output)
 
 
-def _by_scenario(results: Path, said: str) -> Findings:
+def _by_scenario(results: Path, output: str) -> Findings:
     found = {folder.name.removeprefix("server-"): folder for folder in results.iterdir()}
     findings = {
         scenario: _checks(folder)
@@ -79,15 +79,15 @@ def _by_scenario(results: Path, said: str) -> Findings:
         for name, folder in found.items()
         if name.startswith(f"{scenario}-20")
     }
-    assert len(found) == len(findings) == len(SERVER_SCENARIOS), f"other scenarios than expected:\n{said}"
+    assert len(found) == len(findings) == len(SERVER_SCENARIOS), f"other scenarios than expected:\n{output}"
     return findings
 
 
 async def client_checks(node: str, command: str, scenario: str, results: Path) -> tuple[list[Check], str]:
     """Run one client scenario with a client's command; gives what it found, and what was written meanwhile."""
     options = ("client", "--command", command, "--scenario", scenario, "-o", str(results))
-    said = await run(node, str(PROGRAM), *options)
-    return _checks(_only(results)), said
+    output = await run(node, str(PROGRAM), *options)
+    return _checks(_only(results)), output
 
 
 async def run(*command: str) -> str:

@@ -67,14 +67,14 @@ async def inspected(node: str, app_server: AppServer, tmp_path_factory: pytest.T
     def ask(*arguments: str) -> Coroutine[Any, Any, str]:
         return run(node, str(INSPECTOR), "--cli", *arguments)
 
-    said = await asyncio.gather(
+    output = await asyncio.gather(
         ask(*over_http, "--method", "tools/list"),
         ask(*over_http, *READ),
         ask(*over_stdio, "--method", "tools/list"),
         ask(*over_stdio, *READ),
     )
     names = ("http list", "http call", "stdio list", "stdio call")
-    return {name: _json(text) for name, text in zip(names, said, strict=True)}
+    return {name: _json(text) for name, text in zip(names, output, strict=True)}
 
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
@@ -91,10 +91,10 @@ async def test_the_inspector_calls_our_tools(transport: str, inspected: dict[str
     assert "toolweave-mcp-conformance-tests" in json.dumps(answer["data"])
 
 
-def _json(said: str) -> Any:
+def _json(output: str) -> Any:
     """Find the answer among what the programs write to the terminal."""
-    assert "\n{" in f"\n{said}", said
-    return json.JSONDecoder().raw_decode(said[f"\n{said}".index("\n{") :])[0]
+    assert "\n{" in f"\n{output}", output
+    return json.JSONDecoder().raw_decode(output[f"\n{output}".index("\n{") :])[0]
 
 
 def test_every_reason_is_of_a_scenario() -> None:

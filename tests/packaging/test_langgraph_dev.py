@@ -186,11 +186,11 @@ async def test_a_page_is_fetched_and_its_script_written_there_too(official: str,
         async with get_client(url=official, api_key=None) as client:
             answer: Any = await client.runs.wait(None, "script_writer", input={"url": site.page("news.html")})
             thread_id = (await client.threads.create())["thread_id"]
-            asked: Any = {"input": {"url": site.url + "/status/404"}, "raise_error": False}
-            await client.runs.wait(thread_id, "script_writer", **asked)
+            options: Any = {"input": {"url": site.url + "/status/404"}, "raise_error": False}
+            await client.runs.wait(thread_id, "script_writer", **options)
             missing: Any = await client.threads.get(thread_id)
             (folder / SCRIPT_SETTINGS).write_text("{sections: few}", encoding="utf-8")
-            await client.runs.wait(thread_id, "script_writer", **asked)
+            await client.runs.wait(thread_id, "script_writer", **options)
             unread: Any = await client.threads.get(thread_id)
     assert answer["script"]["title"] == script()["title"], answer
     assert answer["source"]["title"] == truth_of("news.html")["title"]
@@ -249,7 +249,7 @@ async def test_its_auth_handler_decides_who_may_use_our_routes_and_the_core_tool
             assert (await http.post("/ai/mcp", json=ping, headers={**session, **ANN})).status_code == 200
             for headers, status in (({}, 401), ({"authorization": "Bearer ben"}, 404)):
                 assert (await http.post("/ai/mcp", json=ping, headers={**session, **headers})).status_code == status
-            said = await http.post("/chat/stream", json={"message": "Hello!"}, headers=ANN)
-            assert "event: message" in said.text
+            streamed = await http.post("/chat/stream", json={"message": "Hello!"}, headers=ANN)
+            assert "event: message" in streamed.text
             refused = await http.post("/chat/stream", json={"message": "Hello!"})
             assert "event: message" not in refused.text

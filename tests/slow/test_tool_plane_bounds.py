@@ -33,7 +33,7 @@ class Figure:
     took_s: float
     least_s: float = 0.0
 
-    def is_kept(self) -> bool:
+    def is_within_bounds(self) -> bool:
         return self.least_s <= self.took_s <= self.bound_s
 
 
@@ -175,4 +175,4 @@ async def test_each_fault_costs_no_more_than_its_bound(
         sys.stdout.write(f"\n{'event':<60} {'transport':<10} {'bound s':>8} {'took s':>8}\n")
         for figure in figures:
             sys.stdout.write(f"{figure.event:<60} {transport:<10} {figure.bound_s:>8.2f} {figure.took_s:>8.3f}\n")
-    assert [figure for figure in figures if not figure.is_kept()] == []
+    assert [figure for figure in figures if not figure.is_within_bounds()] == []
