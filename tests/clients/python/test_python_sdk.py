@@ -13,8 +13,8 @@ from langgraph_sdk import get_client, get_sync_client
 from langgraph_sdk.errors import ConflictError, NotFoundError, UnprocessableEntityError
 
 from tests.clients.python.conftest import Sdk
-from tests.clients.python.cut_on_command import Proxy, proxy_of
 from tests.fixtures.app_server import AppServer
+from tests.fixtures.cutting_proxy import CuttingProxy, open_cutting_proxy
 
 pytestmark = pytest.mark.requirement("S-01")
 
@@ -207,7 +207,7 @@ async def test_a_cut_stream_goes_on_where_it_was(app_server: AppServer, http: ht
     gate = str(uuid4())
     heard: list[Any] = []
 
-    async def cut_and_open(proxy: Proxy) -> None:
+    async def cut_and_open(proxy: CuttingProxy) -> None:
         await http.get(f"/gates/{gate}/reached")
         proxy.cut()
         # A run that ended before the client is back would be gone with its temporary thread.
@@ -217,7 +217,7 @@ async def test_a_cut_stream_goes_on_where_it_was(app_server: AppServer, http: ht
     options: dict[str, Any] = {"input": human(f"before @{gate} after"), "stream_resumable": True}
     async with (
         asyncio.timeout(60),
-        proxy_of(app_server.url) as proxy,
+        open_cutting_proxy(app_server.url) as proxy,
         get_client(url=proxy.url, api_key=None) as sdk,
         asyncio.TaskGroup() as tasks,
     ):
@@ -247,7 +247,7 @@ async def test_a_cut_stream_of_the_client_in_step_goes_on_where_it_was(
                     loop.call_soon_threadsafe(half.set)
         return heard
 
-    async with asyncio.timeout(60), proxy_of(app_server.url) as proxy:
+    async with asyncio.timeout(60), open_cutting_proxy(app_server.url) as proxy:
         listening = asyncio.create_task(asyncio.to_thread(listen, proxy.url))
         await half.wait()
         proxy.cut()
