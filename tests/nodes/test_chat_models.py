@@ -1,14 +1,17 @@
 """D-3: which model the settings choose, and that a configured one is never replaced."""
 
+import asyncio
+
 import pytest
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 from tests.fixtures.logged import logged
 from tests.fixtures.openai_wire import WireTurn, openai_wire
+from tests.fixtures.scripted_model import ScriptedModel
 from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError, ModelError
-from toolweave.nodes.chat_models import build_chat_model
+from toolweave.nodes.chat_models import as_lazy_chat_model, build_chat_model
 from toolweave.nodes.model_endpoint import chosen_endpoint, model_label
 from toolweave.nodes.model_turn import model_turn
 from toolweave.nodes.offline_model import OfflineChatModel
@@ -16,6 +19,7 @@ from toolweave.nodes.offline_model import OfflineChatModel
 pytestmark = pytest.mark.requirement("D-3")
 
 OPENROUTER = {"OPENROUTER_API_KEY": "or-key"}
+GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta/openai/"
 GEMINI = {"GEMINI_API_KEY": "gm-key"}
 OPENAI = {"OPENAI_API_KEY": "oa-key"}
 LOCAL = {"OPENAI_BASE_URL": "http://127.0.0.1:11434/v1"}
@@ -27,7 +31,6 @@ NAMED = {"TOOLWEAVE_MODEL": "qwen3"}
     [
         (OPENROUTER, "google/gemini-2.5-flash", "https://openrouter.ai/api/v1", "or-key"),
         (OPENROUTER | GEMINI | OPENAI | LOCAL | NAMED, "qwen3", "https://openrouter.ai/api/v1", "or-key"),
-        (GEMINI, "gemini-2.5-flash", "https://generativelanguage.googleapis.com/v1beta/openai/", "gm-key"),
         (
             GEMINI | OPENAI | LOCAL,
             "gemini-2.5-flash",
@@ -36,7 +39,6 @@ NAMED = {"TOOLWEAVE_MODEL": "qwen3"}
         ),
         (OPENAI | NAMED, "qwen3", "https://api.openai.com/v1", "oa-key"),
         (OPENAI | LOCAL | NAMED, "qwen3", "http://127.0.0.1:11434/v1", "oa-key"),
-        (LOCAL | NAMED, "qwen3", "http://127.0.0.1:11434/v1", "not-needed"),
         ({"OPENROUTER_API_KEY": ""} | LOCAL | NAMED, "qwen3", "http://127.0.0.1:11434/v1", "not-needed"),
     ],
 )
@@ -52,15 +54,13 @@ def test_the_first_configured_endpoint_is_chosen(environ: dict[str, str], model:
     assert model_label(settings) == model
 
 
-@pytest.mark.parametrize("environ", [OPENAI, LOCAL, OPENAI | LOCAL], ids="+".join)
-def test_an_openai_compatible_endpoint_needs_a_model_name(environ: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="TOOLWEAVE_MODEL"):
+@pytest.mark.parametrize(
+    ("environ", "missing"),
+    [(OPENAI, "TOOLWEAVE_MODEL"), (LOCAL, "TOOLWEAVE_MODEL"), (NAMED, r"qwen3.*OPENROUTER_API_KEY")],
+)
+def test_a_model_without_an_endpoint_or_the_reverse_is_refused(environ: dict[str, str], missing: str) -> None:
+    with pytest.raises(ConfigError, match=missing):
         build_chat_model(load_settings(environ))
-
-
-def test_a_model_name_without_an_endpoint_is_refused_instead_of_answered_offline() -> None:
-    with pytest.raises(ConfigError, match=r"qwen3.*OPENROUTER_API_KEY"):
-        build_chat_model(load_settings(NAMED))
 
 
 def test_without_any_setting_the_offline_model_answers_with_a_warning() -> None:
@@ -73,23 +73,11 @@ def test_without_any_setting_the_offline_model_answers_with_a_warning() -> None:
     assert "WARNING No model is configured" in lines[0]
 
 
-@pytest.mark.parametrize("written", ["offline", "OFFLINE"])
-def test_offline_is_used_when_it_is_named_whatever_keys_there_are(written: str) -> None:
-    settings = load_settings(OPENROUTER | GEMINI | OPENAI | LOCAL | {"TOOLWEAVE_MODEL": written})
+def test_the_offline_model_is_used_when_it_is_named_beside_keys() -> None:
+    settings = load_settings(OPENROUTER | GEMINI | OPENAI | LOCAL | {"TOOLWEAVE_MODEL": "OFFLINE"})
 
     assert isinstance(build_chat_model(settings), OfflineChatModel)
     assert model_label(settings) == "offline"
-
-
-async def test_a_keyless_endpoint_is_called_with_the_model_name_and_a_placeholder_key() -> None:
-    with openai_wire([WireTurn(text="hello")]) as server:
-        model = build_chat_model(load_settings({"OPENAI_BASE_URL": server.base_url} | NAMED))
-        answer = await model_turn(model, [HumanMessage("hi")], {})
-
-    assert answer.text == "hello"
-    assert server.requests[0].path == "/v1/chat/completions"
-    assert server.requests[0].headers["authorization"] == "Bearer not-needed"
-    assert server.requests[0].body["model"] == "qwen3"
 
 
 async def test_a_rejected_key_fails_the_call_and_does_not_fall_back() -> None:
@@ -100,7 +88,7 @@ async def test_a_rejected_key_fails_the_call_and_does_not_fall_back() -> None:
             await model_turn(model, [HumanMessage("hi")], {})
 
     assert "sk-very-secret" not in str(failure.value)
-    assert len(server.requests) == 1, "a rejected key is not tried again"
+    assert len(server.requests) == 1, "a rejected key is not used again"
 
 
 async def test_a_dead_endpoint_fails_the_call_and_does_not_fall_back() -> None:
@@ -112,11 +100,29 @@ async def test_a_dead_endpoint_fails_the_call_and_does_not_fall_back() -> None:
         await model_turn(model, [HumanMessage("hi")], {})
 
 
-async def test_an_overloaded_endpoint_is_asked_again() -> None:
+async def test_an_overloaded_endpoint_is_called_again_with_the_model_name_and_a_placeholder_key() -> None:
     busy = WireTurn(status=429, headers={"retry-after-ms": "1"})
     with openai_wire([busy, busy, WireTurn(text="at last")]) as server:
         model = build_chat_model(load_settings({"OPENAI_BASE_URL": server.base_url} | NAMED))
         answer = await model_turn(model, [HumanMessage("hi")], {})
 
     assert answer.text == "at last"
-    assert len(server.requests) == 3
+    assert [request.path for request in server.requests] == ["/v1/chat/completions"] * 3
+    assert server.requests[0].headers["authorization"] == "Bearer not-needed"
+    assert server.requests[0].body["model"] == "qwen3"
+
+
+def test_a_model_is_built_once_per_event_loop() -> None:
+    built: list[ScriptedModel] = []
+
+    def build() -> ScriptedModel:
+        built.append(ScriptedModel(turns=[]))
+        return built[-1]
+
+    async def get_models() -> set[int]:
+        return {id(model) for model in await asyncio.gather(*(lazy.get() for _ in range(20)))}
+
+    lazy = as_lazy_chat_model(build)
+
+    assert [asyncio.run(get_models()) for _ in range(2)] == [{id(model)} for model in built]
+    assert len(built) == 2

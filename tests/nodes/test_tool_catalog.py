@@ -11,13 +11,6 @@ def named(name: str) -> BaseTool:
     return StructuredTool.from_function(lambda: name, name=name, description=name)
 
 
-async def test_a_sequence_of_tools_becomes_a_catalogue_in_its_order() -> None:
-    catalog = as_catalog([named("b"), named("a")])
-
-    assert [tool.name for tool in await catalog.tools()] == ["b", "a"]
-    assert as_catalog(catalog) is catalog
-
-
 @pytest.mark.requirement("D-2")
 def test_two_tools_of_one_name_are_a_named_configuration_error() -> None:
     with pytest.raises(ConfigError, match="read_file"):

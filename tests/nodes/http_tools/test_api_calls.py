@@ -1,9 +1,7 @@
-"""A request arrives as its specification says, and its answer becomes what the workflow keeps (W-06)."""
+"""A request arrives as its specification says, and its answer becomes what the workflow stores (W-06)."""
 
 import asyncio
-import json
 import time
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -55,19 +53,14 @@ async def test_query_headers_and_body_go_over_the_wire_as_they_are_meant() -> No
     assert request.header("host") == f"127.0.0.1:{api.peer.port}"
 
 
-async def test_a_request_without_a_body_has_neither_content_nor_its_type() -> None:
-    async with serving_operation(json_answer({})) as api:
-        await api.call()
-    (request,) = api.peer.requests
-    assert (request.line, request.body, request.header("content-type")) == ("GET /thing HTTP/1.1", b"", None)
-    assert request.header("user-agent") == f"Toolweave/{__version__}"
-
-
-@pytest.mark.parametrize("body", [{}, [], 0, False, "", "text", [None]])
-async def test_every_json_value_but_null_is_a_body(body: Any) -> None:
+@pytest.mark.parametrize(("body", "sent"), [(None, b""), ({}, b"{}"), (False, b"false"), ("", b'""')])
+async def test_every_json_value_but_null_is_a_body(body: Any, sent: bytes) -> None:
     async with serving_operation(json_answer({}), method="PUT") as api:
         await api.call(body=body)
-    assert api.peer.requests[0].body == json.dumps(body).encode()
+    (request,) = api.peer.requests
+    assert (request.line, request.body) == ("PUT /thing HTTP/1.1", sent)
+    assert request.header("content-type") == ("application/json" if sent else None)
+    assert request.header("user-agent") == f"Toolweave/{__version__}"
 
 
 async def test_a_body_that_json_cannot_hold_is_not_sent() -> None:
@@ -80,8 +73,8 @@ async def test_a_body_that_json_cannot_hold_is_not_sent() -> None:
 
 
 @pytest.mark.requirement("W-06")
-@pytest.mark.parametrize("status", ["400 Bad Request", "404 Not Found", "429 Slow Down", "500 Oops", "599 What"])
-async def test_a_status_from_400_on_is_an_error_that_keeps_the_answer(status: str) -> None:
+@pytest.mark.parametrize("status", ["400 Bad Request", "599 What"])
+async def test_a_status_from_400_on_is_an_error_with_the_response(status: str) -> None:
     answer = json_answer({"detail": "no such thing"}, status, "X-Request-Id: 17")
     async with serving_operation(answer) as api:
         with pytest.raises(ApiCallFailed) as raised:
@@ -109,7 +102,7 @@ async def test_an_error_shows_the_beginning_of_a_long_answer_on_one_line() -> No
     assert len(raised.value.response["body"]) > 50_000  # type: ignore[index]
 
 
-@pytest.mark.parametrize("status", ["200 OK", "201 Created", "204 No Content", "304 Not Modified", "302 Found"])
+@pytest.mark.parametrize("status", ["204 No Content", "302 Found"])
 async def test_another_status_is_an_answer(status: str) -> None:
     async with serving_operation(text(status)) as api:
         answer = await api.call()
@@ -129,18 +122,13 @@ async def test_headers_are_in_lower_case_joined_and_without_credentials() -> Non
     assert "hunter" not in str(answer.headers)
 
 
-PRIVATE = (
-    *("http://10.0.0.1", "http://169.254.169.254", "http://[::1]", "http://[::ffff:127.0.0.1]", "http://[fd00::1]"),
-    *("http://localhost", "https://0.0.0.0", "http://[64:ff9b::7f00:1]", "http://127.0.0.1"),
-)
-
-
 @pytest.mark.parametrize(
     ("base_url", "allow", "problem"),
     [
         ("http://127.0.0.1:1", "127.0.0.1", "^POST http://127.0.0.1:1/thing failed: No connection"),
         ("https://api.example", "127.0.0.1", r"api\.example cannot be resolved"),
-        *((url, "", r"are refused: .*TOOLWEAVE_OUTBOUND_ALLOW") for url in PRIVATE),
+        ("http://localhost", "", r"are refused: .*TOOLWEAVE_OUTBOUND_ALLOW"),
+        ("http://169.254.169.254", "", r"are refused: .*TOOLWEAVE_OUTBOUND_ALLOW"),
     ],
 )
 async def test_a_call_that_reaches_no_server_was_not_executed(base_url: str, allow: str, problem: str) -> None:
@@ -152,24 +140,15 @@ async def test_a_call_that_reaches_no_server_was_not_executed(base_url: str, all
     assert (raised.value.executed, raised.value.response) == (False, None)
 
 
-def compressed(coding: str, body: bytes) -> bytes:
-    return text("500 Oops", body, f"Content-Encoding: {coding}")
-
-
-UNREADABLE = {
-    "no answer": (b"", "broke off"),
-    "no HTTP": (b"nonsense\r\n\r\n", "broke off"),
-    "cut": (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", "broke off"),
-    "gzip twice": (compressed("gzip, gzip", gzipped(gzipped(b"\0" * 6_000_000))), "was not requested"),
-    "deflate": (compressed("deflate", zlib.compress(b"\0" * 6_000_000)), "was not requested"),
-    "br": (compressed("br", b"\x1b\xff"), "compressed in a way that was not requested"),
-    "zstd": (compressed("zstd", b"\x28\xb5\x2f\xfd"), "was not requested"),
-    "gzip bomb": (compressed("gzip", gzipped(b"\0" * 6_000_000)), "larger than 5242880 bytes"),
-    "cut gzip": (compressed("gzip", gzipped(b"x")[:-3]), "answer is incomplete"),
-}
-
-
-@pytest.mark.parametrize(("answer", "problem"), UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (b"", "broke off"),
+        (text("500 Oops", gzipped(gzipped(b"x")), "Content-Encoding: gzip, gzip"), "was not requested"),
+        (text("500 Oops", gzipped(b"x" * 5_242_881), "Content-Encoding: gzip"), "larger than 5242880 bytes"),
+    ],
+    ids=["no answer", "gzip twice", "gzip bomb"],
+)
 async def test_a_call_whose_answer_cannot_be_read_may_have_been_executed(answer: bytes, problem: str) -> None:
     async with serving_operation(answer, method="POST") as api:
         with pytest.raises(ApiCallFailed, match=problem) as raised:
@@ -193,10 +172,7 @@ async def test_the_tools_timeout_is_for_the_whole_call() -> None:
     assert raised.value.executed
 
 
-async def test_an_answer_may_have_five_mebibytes_and_not_more() -> None:
-    async with serving_operation(text("200 OK", b"x" * 5_242_881)) as api:
-        with pytest.raises(ApiCallFailed, match="larger than 5242880 bytes"):
-            await api.call()
+async def test_an_answer_may_have_five_mebibytes() -> None:
     async with serving_operation(text("200 OK", gzipped(b"x" * 5_242_880), "Content-Encoding: gzip")) as api:
         assert len((await api.call()).body) == 5_242_880
 
@@ -220,18 +196,16 @@ async def test_a_redirect_on_the_tools_host_is_followed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("location", "told"),
+    ("location", "problem"),
     [
         ("http://other.example/", "host is not the host that this request belongs to"),
-        ("http://169.254.169.254/latest/", "is not the host that"),
-        ("http://127.0.0.1:1/", "is not the host that"),
         ("file:///etc/passwd", "Only URLs that begin with http"),
         ("http://user:hunter2@127.0.0.1/", "holds credentials"),
     ],
 )
-async def test_a_redirect_elsewhere_is_refused_though_the_api_has_the_request(location: str, told: str) -> None:
+async def test_a_redirect_elsewhere_is_refused_though_the_api_has_the_request(location: str, problem: str) -> None:
     async with serving_operation(text("302 Found", b"", f"Location: {location}"), method="POST") as api:
-        with pytest.raises(ApiCallFailed, match=told) as raised:
+        with pytest.raises(ApiCallFailed, match=problem) as raised:
             await api.call(calls("127.0.0.0/8,other.example,169.254.0.0/16"))
     assert raised.value.executed
     assert "hunter2" not in str(raised.value)
@@ -265,56 +239,6 @@ async def test_tls_is_checked_against_the_tools_host(tmp_path: Path) -> None:
         assert api.peer.requests == []
 
 
-async def test_a_hundred_concurrent_calls_each_get_their_own_answer() -> None:
-    gathered = asyncio.Event()
-    count = 100
-    arrived = 0
-
-    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
-        nonlocal arrived
-        arrived += 1
-        if arrived == count:
-            gathered.set()
-        # No request is answered before all have arrived.
-        await asyncio.wait_for(gathered.wait(), 60)
-        writer.write(json_answer({"line": request.line}))
-
-    async with serving_operation(answer) as api:
-        sending = calls()
-        answers = await asyncio.gather(*(api.call(sending, query={"n": number}) for number in range(count)))
-    assert [each.body["line"] for each in answers] == [f"GET /thing?n={number} HTTP/1.1" for number in range(count)]
-
-
-async def test_calls_work_from_several_event_loops() -> None:
-    sending = calls()
-    async with serving_operation(json_answer([1])) as api:
-        assert (await api.call(sending)).body == [1]
-        assert (await asyncio.to_thread(lambda: asyncio.run(api.call(sending)))).body == [1]
-
-
-async def test_a_cancelled_call_closes_its_connection() -> None:
-    asked, gone = asyncio.Event(), asyncio.Event()
-
-    async def answer(_request: Received, writer: asyncio.StreamWriter) -> None:
-        asked.set()
-        while True:
-            writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
-            try:
-                await writer.drain()
-            except OSError:
-                gone.set()
-                raise
-            await asyncio.sleep(0.01)
-
-    async with serving_operation(answer) as api:
-        task = asyncio.create_task(api.call())
-        await asyncio.wait_for(asked.wait(), 60)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await asyncio.wait_for(gone.wait(), 60)
-
-
 async def test_certificates_are_read_once_and_only_for_https(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     server, _ = certificates(tmp_path, "api.example")
     bundle = tmp_path / "server.pem"
@@ -330,17 +254,7 @@ async def test_certificates_are_read_once_and_only_for_https(monkeypatch: pytest
         assert (await api.call(sending)).body == [2]
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://2130706433/",
-        "http://0x7f.1/",
-        "http://0177.0.0.1/",
-        "http://user:hunter2@127.0.0.1/",
-        "http://[::1",
-        "x",
-    ],
-)
+@pytest.mark.parametrize("url", ["http://2130706433/", "http://user:hunter2@127.0.0.1/", "x"])
 async def test_a_request_whose_url_could_be_read_in_two_ways_is_not_sent(url: str) -> None:
     with pytest.raises(ApiCallFailed) as raised:
         await calls("127.0.0.1").call(operation("http://127.0.0.1"), HTTPRequestSpec(method="GET", url=url))

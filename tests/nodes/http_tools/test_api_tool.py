@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from tests.fixtures.scripted_model import ScriptedModel, calling
-from tests.fixtures.shop_api import SHOP_KEY, ShopApi
+from tests.fixtures.shop_api import ShopApi
 from tests.nodes.http_tools.hostile_api import calls, json_answer, operation, serving_operation
 from tests.outbound.peers import text
 from toolweave.graphs import build_agent_loop, http_tools
@@ -47,18 +47,9 @@ async def test_a_call_gives_the_answers_body_as_json_and_as_artifact(shop: ShopA
     assert (await tools_of(shop)["get_product"].ainvoke({"product_id": 2})) == message.text
 
 
-async def test_mappings_and_credentials_are_those_of_the_configuration(shop: ShopApi) -> None:
-    message = await invoke(tools_of(shop)["update_product_price"], product_id=2, price=12.5)
-    assert message.status == "success"
-    (request,) = shop.requests
-    assert (request.method, request.path, request.body) == ("PUT", "/products/2/price", {"price": 12.5})
-    assert request.headers["x-api-key"] == SHOP_KEY
-    assert SHOP_KEY not in repr(message)
-
-
 @pytest.mark.requirement("W-05")
 @pytest.mark.parametrize("arguments", [{}, {"product_id": "two"}, {"product_id": 2, "more": 1}, {"product_id": "../2"}])
-async def test_wrong_arguments_are_told_and_nothing_is_sent(shop: ShopApi, arguments: dict[str, Any]) -> None:
+async def test_wrong_arguments_are_an_error_and_nothing_is_sent(shop: ShopApi, arguments: dict[str, Any]) -> None:
     message = await invoke(tools_of(shop)["get_product"], **arguments)
     assert message.status == "error"
     assert message.text.startswith("The arguments do not fit: ")
@@ -70,10 +61,8 @@ async def test_a_plain_string_is_no_arguments(shop: ShopApi) -> None:
     assert "an object of named arguments" in await tools_of(shop)["get_product"].ainvoke("2")
 
 
-@pytest.mark.parametrize(
-    "names", [("config", "runtime", "run_manager"), ("self", "asked", "tool_call_id"), ("args", "kwargs", "callbacks")]
-)
-async def test_arguments_may_have_any_name(names: tuple[str, ...]) -> None:
+async def test_arguments_may_have_any_name() -> None:
+    names = ("config", "runtime", "run_manager", "self", "tool_call_id", "args", "kwargs", "callbacks")
     async with serving_operation(json_answer({})) as api:
         fields = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
         (tool,) = http_tools([api.tool.model_copy(update={"input_schema": fields})], calls())
@@ -82,7 +71,7 @@ async def test_arguments_may_have_any_name(names: tuple[str, ...]) -> None:
     assert api.peer.requests[0].line == f"GET /thing?{'&'.join(f'{name}=x' for name in names)} HTTP/1.1"
 
 
-async def test_what_the_api_refuses_is_told_with_its_words(shop: ShopApi) -> None:
+async def test_an_error_of_the_api_reaches_the_model_with_its_text(shop: ShopApi) -> None:
     message = await invoke(tools_of(shop)["get_product"], product_id=99_999)
     assert message.status == "error"
     assert "answered 404 Not Found" in message.text
@@ -90,14 +79,14 @@ async def test_what_the_api_refuses_is_told_with_its_words(shop: ShopApi) -> Non
     assert MAY_HAVE_RUN_HINT not in message.text
 
 
-@pytest.mark.parametrize(("method", "told"), [("GET", False), ("HEAD", False), ("POST", True), ("DELETE", True)])
-async def test_a_change_whose_answer_is_lost_may_have_been_made(method: str, told: bool) -> None:
+@pytest.mark.parametrize(("method", "warned"), [("GET", False), ("HEAD", False), ("POST", True)])
+async def test_a_change_whose_answer_is_lost_may_have_been_made(method: str, warned: bool) -> None:
     async with serving_operation(b"", method=method) as api:
         (tool,) = http_tools([api.tool], calls())
         message = await invoke(tool)
         assert message.status == "error"
         assert "broke off" in message.text
-        assert (MAY_HAVE_RUN_HINT in message.text) is told
+        assert (MAY_HAVE_RUN_HINT in message.text) is warned
     unsent = await invoke(http_tools([api.tool])[0])
     assert "is a loopback address" in unsent.text
     assert MAY_HAVE_RUN_HINT not in unsent.text
@@ -108,12 +97,12 @@ async def test_a_text_stays_a_text_and_warnings_follow_it() -> None:
         wanted = api.tool.model_copy(update={"output_schema": {"type": "object"}})
         (tool,) = http_tools([wanted], calls())
         message = await invoke(tool)
-    said, warning = message.text.split("\n\n[")
-    assert (message.status, said, message.artifact) == ("success", "Zoë!", None)
+    answer, warning = message.text.split("\n\n[")
+    assert (message.status, answer, message.artifact) == ("success", "Zoë!", None)
     assert "does not match output_schema" in warning
 
 
-async def test_what_nobody_sees_of_an_answer_reaches_no_model() -> None:
+async def test_invisible_characters_of_an_answer_reach_no_model() -> None:
     sent = "\x1b[31mZoë\x1b[0m\u202e!\U000e0068\U000e0069 👩\u200d💻"
     async with serving_operation(text("200 OK", sent.encode(), "Content-Type: text/plain")) as api:
         (tool,) = http_tools([api.tool], calls())
@@ -125,23 +114,23 @@ async def test_what_nobody_sees_of_an_answer_reaches_no_model() -> None:
     assert (message.text, message.artifact) == ('{"name": "ab"}', {"structured_content": {"name": "a\u202eb"}})
 
 
-async def test_a_long_answer_is_cut_with_a_notice_unless_somebody_keeps_it() -> None:
+async def test_a_long_answer_is_cut_with_a_notice_unless_a_store_takes_the_whole() -> None:
     async with serving_operation(text("200 OK", b"x" * 1_001)) as api:
         (tool,) = http_tools([api.tool], calls())
         tool = tool.model_copy(update={"max_result_chars": 1_000})
         cut = await invoke(tool)
-        kept: list[str] = []
+        stored: list[str] = []
 
-        async def keep(whole: str, shown: int) -> str:
-            kept.append(whole)
+        async def store(whole: str, shown: int) -> str:
+            stored.append(whole)
             return f"Read on from {shown}."
 
-        read_on = await invoke(tool.with_result_store(keep))
+        read_on = await invoke(tool.with_result_store(store))
     notice = "\n[The answer was cut: 1000 of its 1001 characters are shown. Ask for less"
     assert cut.text.startswith("x" * 1_000 + notice)
     assert cut.artifact is None
     assert read_on.text.endswith("Read on from 1000.]")
-    assert (kept, read_on.artifact) == (["x" * 1_001], {"kept_result": {"characters": 1_001}})
+    assert (stored, read_on.artifact) == (["x" * 1_001], {"kept_result": {"characters": 1_001}})
 
 
 async def test_the_agent_loop_calls_operations_and_reads_on_in_long_answers(shop: ShopApi) -> None:
@@ -161,11 +150,6 @@ async def test_the_agent_loop_calls_operations_and_reads_on_in_long_answers(shop
     whole = await invoke(tools_of(shop)["search_products"])
     assert more.text.startswith(whole.text[100:150])
     assert "get_product" in model.offered[0]
-
-
-async def test_there_is_no_synchronous_call(shop: ShopApi) -> None:
-    with pytest.raises(NotImplementedError, match="ainvoke"):
-        tools_of(shop)["get_product"].invoke({"product_id": 2})
 
 
 def test_a_tool_shows_no_secret_when_it_is_printed() -> None:

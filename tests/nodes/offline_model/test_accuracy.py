@@ -88,16 +88,3 @@ def test_titles_that_no_list_holds_are_filled_as_well(words: list[str]) -> None:
     messages = converse([f"Please add a task to paint the {title}"], seeded_backend().tools())
 
     assert calls_after_last_request(messages) == (("create_todo", {"title": f"Paint the {title}"}),)
-
-
-def test_both_halves_are_fixed_and_share_no_request() -> None:
-    listed = read_requests(FOLDER / "requests.jsonl")
-    added = read_requests(FOLDER / "more_tune_requests.jsonl")
-    keys = {(request.history, request.text) for request in listed}
-
-    assert len(keys) == len(listed)
-    assert not keys & {(request.history, request.text) for request in added}
-    assert {half: sum(request.half == half for request in listed) for half in ("tune", "held")} == {
-        "tune": 153,
-        "held": 146,
-    }

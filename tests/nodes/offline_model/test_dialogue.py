@@ -30,10 +30,8 @@ def test_an_ambiguous_title_is_asked_about_and_nothing_is_changed() -> None:
     ("reply", "ids"),
     [
         ("the milk one", [1]),
-        ("Buy bread", [13]),
         ("13", [13]),
         ("the first one", [1]),
-        ("the last", [13]),
         ("number 10", [10]),
         ("all of them", [1, 10, 13]),
     ],
@@ -42,7 +40,7 @@ def test_a_reply_to_the_question_completes_the_request(reply: str, ids: list[int
     assert _calls("Delete the buy task", reply) == tuple(("delete_todo", {"id": number}) for number in ids)
 
 
-@pytest.mark.parametrize("reply", ["no", "never mind", "cancel", "forget it"])
+@pytest.mark.parametrize("reply", ["no", "forget it"])
 def test_a_withdrawn_request_changes_nothing(reply: str) -> None:
     assert _calls("Delete the buy task", reply) == ()
     assert "leave everything" in _answer("Delete the buy task", reply)
@@ -66,15 +64,11 @@ def test_deleting_everything_needs_a_yes() -> None:
 DIALOGUES: list[tuple[list[str], list[Call]]] = [
     (["Add a task to buy eggs", "delete it"], [("delete_todo", {"id": 14})]),
     (["Add a task to buy eggs", "make it high priority"], [("update_todo", {"id": 14, "priority": "high"})]),
-    (["Show my tasks", "mark the second one as done"], [("update_todo", {"id": 2, "status": "completed"})]),
-    (["Search for sink", "it's done"], [("update_todo", {"id": 9, "status": "completed"})]),
     (["Show my active tasks", "and the completed ones?"], [("list_todos", {"status": "completed"})]),
-    (["Add a task to buy jam", "and one to buy butter"], [("create_todo", {"title": "Buy butter"})]),
     (["Change the priority of task 4", "high"], [("update_todo", {"id": 4, "priority": "high"})]),
     (["Add a task", "water the roses"], [("create_todo", {"title": "Water the roses"})]),
     (["Delete the buy task", "Add a task to buy butter"], [("create_todo", {"title": "Buy butter"})]),
     (["Show my tasks", *["hello"] * 30, "Add a task to buy eggs", "delete it"], [("delete_todo", {"id": 14})]),
-    (["Delete the passport task"], [("search_todos", {"query": "passport"}), ("delete_todo", {"id": 7})]),
     (
         ["I wrote the quarterly report summary, mark the quarterly report as done"],
         [("search_todos", {"query": "quarterly report"}), ("update_todo", {"id": 3, "status": "completed"})],
@@ -84,10 +78,6 @@ DIALOGUES: list[tuple[list[str], list[Call]]] = [
         [("search_todos", {"query": "kitchn sink"}), WHOLE_LIST, ("delete_todo", {"id": 9})],
     ),
     (["Add the tag finance to task 5"], [WHOLE_LIST, ("update_todo", {"id": 5, "tags": ["home", "finance"]})]),
-    (
-        ["Add a task to call Ben and then mark it as done"],
-        [("create_todo", {"title": "Call Ben"}), ("update_todo", {"id": 14, "status": "completed"})],
-    ),
     (
         ["Mark the passport task as done and then show my active tasks"],
         [
@@ -104,7 +94,7 @@ def test_the_last_message_of_a_conversation_leads_to_these_calls(texts: list[str
     assert _calls(*texts) == tuple(calls)
 
 
-def test_what_was_deleted_is_not_meant_by_it() -> None:
+def test_a_deleted_todo_is_not_what_it_means() -> None:
     assert _calls("Delete task 3", "mark it as done") == ()
     assert "?" in _answer("Delete task 3", "mark it as done")
 
@@ -138,7 +128,7 @@ def test_many_requests_of_one_message_are_all_made() -> None:
     assert [arguments["title"] for _, arguments in calls_after_last_request(messages)] == titles
 
 
-def test_a_call_that_somebody_edited_is_not_asked_for_again() -> None:
+def test_a_call_with_edited_arguments_is_not_repeated() -> None:
     messages: list[AnyMessage] = [
         HumanMessage("Add a task to buy milk"),
         AIMessage("", tool_calls=[tool_call(name="create_todo", args={"title": "Buy oat milk"}, id="c1")]),

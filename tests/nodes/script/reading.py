@@ -1,4 +1,4 @@
-"""Read pages of the folder in the process of the test, and compare them with what they are known to say."""
+"""Read pages of the folder in the process of the test, and compare them with their recorded article."""
 
 import re
 import warnings

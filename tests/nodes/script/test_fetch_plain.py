@@ -1,14 +1,9 @@
 """A page is fetched the plain way, as the outbound policy and robots.txt let us; failures say what to do (A-04)."""
 
 import asyncio
-import gzip
-from typing import Any
 
 import httpx
 import pytest
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
 
 from tests.fixtures.web_pages import Answer, WebPages, truth_of, web_pages
 from toolweave.config.outbound_allow import allowed_targets
@@ -17,13 +12,10 @@ from toolweave.errors import FetchFailed
 from toolweave.nodes.script.fetching.fetch_plain import (
     USER_AGENT,
     PlainFetch,
-    fetch_plain_node,
 )
-from toolweave.nodes.script.state import ScriptState
 
 HTML = {"content-type": "text/html; charset=utf-8"}
 TEXT = {"content-type": "text/plain"}
-ARTICLE = b"<html><body><article><h1>Ropes</h1>" + b"<p>A rope is only as good as its last knot, they say.</p>" * 4
 
 
 # One for all: reading the certificates takes longer than most of the requests.
@@ -37,18 +29,17 @@ def fetch_of(seconds: float = 30.0) -> PlainFetch:
 async def refusal(url: str, fetch: PlainFetch | None = None) -> str:
     with pytest.raises(FetchFailed) as raised:
         await (fetch or fetch_of()).fetch(url)
-    told = str(raised.value)
-    assert "Traceback" not in told
-    assert told.startswith("The page ")
-    return told
+    message = str(raised.value)
+    assert message.startswith("The page ")
+    return message
 
 
-async def is_asked_for(url: str, fetch: PlainFetch | None = None) -> None:
-    """Check that no rule keeps a page from being asked for; that there is none saves reading it."""
+async def assert_requested(url: str, fetch: PlainFetch | None = None) -> None:
+    """Check that no rule forbids the request of a page, which the site does not have."""
     assert "404 Not Found" in await refusal(url, fetch)
 
 
-async def test_a_page_is_fetched_under_our_own_name_after_the_rules_were_asked_for(site: WebPages) -> None:
+async def test_a_page_is_fetched_with_our_user_agent_after_robots_txt(site: WebPages) -> None:
     page = await fetch_of().fetch(site.page("news.html"))
 
     assert page["title"] == truth_of("news.html")["title"]
@@ -58,28 +49,7 @@ async def test_a_page_is_fetched_under_our_own_name_after_the_rules_were_asked_f
     assert USER_AGENT.startswith("Toolweave/")
 
 
-async def test_in_a_graph_the_page_goes_into_the_state_and_progress_is_told(site: WebPages) -> None:
-    graph = StateGraph(ScriptState)
-    graph.add_node("fetch", fetch_plain_node(fetch_of()))
-    graph.add_edge(START, "fetch")
-    runnable = graph.compile(checkpointer=InMemorySaver())
-    wanted: Any = {"url": site.page("blog.html")}
-    missing: Any = {"url": f"{site.url}/status/404"}
-    config: RunnableConfig = {"configurable": {"thread_id": "one"}}
-
-    events = [event async for event in runnable.astream(wanted, config, stream_mode="custom")]
-    kept = (await runnable.aget_state(config)).values["page"]
-
-    assert [event["type"] for event in events] == ["progress", "progress"]
-    assert 0 < events[0]["progress"] < events[1]["progress"] < 100
-    assert truth_of("blog.html")["title"] in events[1]["message"]
-    assert kept["final_url"] == site.page("blog.html")
-    assert all(f"## {heading}" in kept["text"] for heading in truth_of("blog.html")["headings"])
-    with pytest.raises(FetchFailed, match="404 Not Found"):
-        await runnable.ainvoke(missing, config)
-
-
-async def test_a_redirect_is_followed_and_the_pages_last_address_told(site: WebPages) -> None:
+async def test_a_redirect_is_followed_to_the_final_url(site: WebPages) -> None:
     page = await fetch_of().fetch(f"{site.url}/moved/wrong_meta.html?from=here#top")
 
     assert page["title"] == truth_of("wrong_meta.html")["title"]
@@ -88,35 +58,27 @@ async def test_a_redirect_is_followed_and_the_pages_last_address_told(site: WebP
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "problem"),
     [
         ("/loop", "redirects more than 5 times"),
         ("/broken", "broke off"),
         ("/huge", "larger than"),
         ("/status/401", "the site answered 401 Unauthorized. Check the URL, try again later, or let"),
-        ("/status/402", "402 Payment Required"),
-        ("/status/429", "429 Too Many Requests"),
         ("/status/599", "599. Check the URL"),
         ("/manual", "is application/pdf"),
-        ("/picture", "is image/png"),
         ("/elsewhere", "It redirects"),
         ("/files", "begin with http"),
     ],
 )
-async def test_what_goes_wrong_is_told_with_the_address_and_what_to_do(site: WebPages, path: str, told: str) -> None:
+async def test_a_failure_names_the_url_and_what_to_do(site: WebPages, path: str, problem: str) -> None:
     site.answers["/manual"] = Answer(b"%PDF-1.7 ...", {"content-type": "application/pdf"})
-    site.answers["/picture"] = Answer(b"\x89PNG\r\n\x1a\n", {"content-type": "image/png"})
     site.answers["/elsewhere"] = Answer(headers={"location": "http://"}, status=302)
     site.answers["/files"] = Answer(headers={"location": "file:///etc/passwd"}, status=302)
 
     message = await refusal(f"{site.url}{path}")
 
-    assert told in message
+    assert problem in message
     assert f"{site.url}{path}" in message
-
-
-async def test_a_server_that_says_nothing_is_not_waited_for(site: WebPages) -> None:
-    assert "was not fetched within 0.5 s. Check the URL" in await refusal(f"{site.url}/slow", fetch_of(seconds=0.5))
 
 
 async def test_a_fetch_that_is_cancelled_stops_at_once(site: WebPages) -> None:
@@ -128,11 +90,11 @@ async def test_a_fetch_that_is_cancelled_stops_at_once(site: WebPages) -> None:
             await task
 
 
-async def test_what_robots_txt_forbids_is_not_asked_for(site: WebPages) -> None:
+async def test_a_page_that_robots_txt_forbids_is_not_requested(site: WebPages) -> None:
     site.robots = "User-agent: *\nDisallow: /pages/\nAllow: /pages/none.html$\n"
 
     assert "does not allow programs to fetch it" in await refusal(site.page("news.html"))
-    await is_asked_for(site.page("none.html"))
+    await assert_requested(site.page("none.html"))
     assert site.requests == ["/robots.txt", "/robots.txt", "/pages/none.html"]
 
 
@@ -143,14 +105,14 @@ async def test_a_redirect_to_what_robots_txt_forbids_is_not_followed(site: WebPa
     assert site.requests == ["/robots.txt", "/moved/news.html"]
 
 
-async def test_each_site_on_the_way_is_asked_for_its_own_rules(site: WebPages) -> None:
+async def test_the_robots_txt_of_each_redirecting_site_is_followed(site: WebPages) -> None:
     with web_pages() as other:
         other.robots = "User-agent: *\nDisallow: /pages/blog.html"
         site.answers["/there"] = Answer(headers={"location": other.page("blog.html")}, status=302)
         site.answers["/here"] = Answer(headers={"location": f"{other.url}/status/404"}, status=302)
 
         assert "does not allow programs to fetch it" in await refusal(f"{site.url}/there")
-        await is_asked_for(f"{site.url}/here")
+        await assert_requested(f"{site.url}/here")
         assert other.requests == ["/robots.txt", "/robots.txt", "/status/404"]
 
 
@@ -166,10 +128,10 @@ async def test_each_site_on_the_way_is_asked_for_its_own_rules(site: WebPages) -
 async def test_a_robots_txt_that_is_absent_or_no_list_of_rules_forbids_nothing(site: WebPages, rules: Answer) -> None:
     site.answers["/robots.txt"] = rules
 
-    await is_asked_for(f"{site.url}/status/404")
+    await assert_requested(f"{site.url}/status/404")
 
 
-async def test_a_site_whose_rules_cannot_be_read_now_is_left_alone(site: WebPages) -> None:
+async def test_a_page_is_not_requested_while_robots_txt_fails(site: WebPages) -> None:
     site.answers["/robots.txt"] = Answer(status=503)
 
     assert "robots.txt" in await refusal(site.page("letter.txt"))
@@ -178,25 +140,20 @@ async def test_a_site_whose_rules_cannot_be_read_now_is_left_alone(site: WebPage
 
 @pytest.mark.requirement("W-09")
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "problem"),
     [
         ("ftp://site.example/x", "http:// or https://"),
-        ("", "http:// or https://"),
-        ("site.example/x", "http:// or https://"),
         ("http://", "names no host"),
-        ("http://site.example/a b", "percent-encoded"),
         ("http://169.254.169.254/latest/meta-data", "are refused"),
-        ("http://10.0.0.1/", "are refused"),
-        ("http://[::1]:1/", "are refused"),
         ("http://name.invalid/x", "cannot be resolved"),
         ("http://127.0.0.1:1/", "No connection"),
         ("http://" + "a" * 9000, "longer than"),
     ],
 )
-async def test_an_address_that_may_not_be_asked_or_does_not_answer_is_named(url: str, told: str) -> None:
+async def test_a_url_that_is_refused_or_does_not_answer_is_an_error(url: str, problem: str) -> None:
     message = await refusal(url)
 
-    assert told in message
+    assert problem in message
     assert len(message) < 1000
 
 
@@ -217,13 +174,4 @@ async def test_loopback_is_refused_unless_the_operator_allows_it(site: WebPages)
 
     assert "TOOLWEAVE_OUTBOUND_ALLOW" in message
     assert site.requests == []
-    await is_asked_for(f"{site.url}/status/404", allowed)
-
-
-async def test_packed_answers_are_unpacked_up_to_the_limit(site: WebPages) -> None:
-    packed = {**HTML, "content-encoding": "gzip"}
-    site.answers["/packed"] = Answer(gzip.compress(ARTICLE), packed)
-    site.answers["/bomb"] = Answer(gzip.compress(b"a" * 30_000_000), packed)
-
-    assert (await fetch_of().fetch(f"{site.url}/packed"))["title"] == "Ropes"
-    assert "larger than" in await refusal(f"{site.url}/bomb")
+    await assert_requested(f"{site.url}/status/404", allowed)

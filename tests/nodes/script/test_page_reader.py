@@ -1,4 +1,4 @@
-"""Pages are read in a process of its own, which has an end and bounds, and which ends with whoever asked (A-04)."""
+"""Pages are read in a process of its own, with limits, which ends with the process that started it (A-04)."""
 
 import asyncio
 import os
@@ -19,11 +19,11 @@ from tests.nodes.script.turns import Turns
 from toolweave.errors import FetchFailed
 from toolweave.nodes.script.extraction import READER_MODULE, extract_page
 
-HANDED_OVER = 5_000_000
-"""So much that the process has its page, and the one that asks waits for the answer."""
+MIN_READ_BYTES = 5_000_000
+"""A reader that has read so much has its page, and its parent waits for the answer."""
 
 
-async def test_a_page_that_takes_for_ever_is_given_up_and_the_loop_goes_on() -> None:
+async def test_a_page_that_takes_too_long_fails_while_the_loop_goes_on() -> None:
     million = b"<html><body><div " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b"><p>Hi</p>"
     turns = Turns()
     with pytest.raises(FetchFailed, match=r"too complex: its article was not extracted within 0\.5 s"):
@@ -34,9 +34,9 @@ async def test_a_page_that_takes_for_ever_is_given_up_and_the_loop_goes_on() -> 
 
 
 @pytest.mark.slow
-def test_who_reads_a_page_ends_with_the_process_that_asked_even_if_that_is_killed() -> None:
+def test_a_reader_ends_when_its_parent_is_killed() -> None:
     bytes_sent, bound_s = 8_000_000, 30.0
-    asks = f"""if True:
+    program = f"""if True:
         import asyncio
         from toolweave.nodes.script.extraction import extract_page
         page = b"<p " + b" ".join(b"a%d=x" % number for number in range(1_000_000)) + b">Hi</p>"
@@ -44,33 +44,33 @@ def test_who_reads_a_page_ends_with_the_process_that_asked_even_if_that_is_kille
         asyncio.run(extract_page(page, "https://site.example/x", "text/html"))
     """
     begun = time.monotonic()
-    with subprocess.Popen([sys.executable, "-c", asks]) as asking:
-        children = Path(f"/proc/{asking.pid}/task/{asking.pid}/children")
+    with subprocess.Popen([sys.executable, "-c", program]) as parent:
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
         while not (reader := children.read_text(encoding="ascii").strip()) or bytes_read(reader) < bytes_sent:
             assert time.monotonic() - begun < bound_s, "the page was not handed over"
         descriptor = os.pidfd_open(int(reader))
-        asking.kill()
+        parent.kill()
     ended, _, _ = select.select([descriptor], [], [], bound_s)
     os.close(descriptor)
     assert ended
 
 
 def bytes_read(pid: str) -> int:
-    """Say how much a process has read (needs /proc)."""
-    told = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
-    return int(told.split()[1])
+    """Return how much a process has read (needs /proc)."""
+    counters = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
+    return int(counters.split()[1])
 
 
 def test_pages_are_read_within_limits_of_the_system_by_no_module_of_the_working_folder(tmp_path: Path) -> None:
     for module in ("json", "trafilatura", "toolweave"):
         (tmp_path / f"{module}.py").write_text("raise SystemExit('taken for a module')", encoding="utf-8")
-    asks = """if True:
+    program = """if True:
         import asyncio
         from toolweave.nodes.script.extraction import extract_page
         body = b"<p>The keeper of the lamp trimmed it at dusk and slept well.</p>" * 4
         print(asyncio.run(extract_page(body, "https://site.example/x", "text/html"))["text"])
     """
-    limited = ["sh", "-c", 'ulimit -v 1900000; ulimit -t 50; exec "$@"', "sh", sys.executable, "-P", "-c", asks]
+    limited = ["sh", "-c", 'ulimit -v 1900000; ulimit -t 50; exec "$@"', "sh", sys.executable, "-P", "-c", program]
     done = subprocess.run(limited, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
 
     assert ("slept well." in done.stdout, done.stderr) == (True, "")
@@ -84,7 +84,7 @@ async def test_a_reading_ends_with_its_process_however_often_it_is_cancelled(mon
     async with asyncio.timeout(60):
         while not readers:
             await asyncio.sleep(0)
-            readers = [pid for pid in child_pids(READER_MODULE) if bytes_read(str(pid)) > HANDED_OVER]
+            readers = [pid for pid in child_pids(READER_MODULE) if bytes_read(str(pid)) > MIN_READ_BYTES]
     # As a node is whose run is cancelled, and then by the end of the loop that it runs in.
     while not reading.done():
         reading.cancel()
@@ -100,7 +100,7 @@ async def test_a_page_that_wants_too_much_memory_fails_alone() -> None:
         await extract_page(five_megabytes(), "https://site.example/long", "text/html", memory_bytes=100 * 1024 * 1024)
 
 
-async def test_what_the_process_refuses_is_told_with_the_address_but_no_credentials() -> None:
+async def test_a_refusal_of_the_reader_names_the_url_without_credentials() -> None:
     with pytest.raises(FetchFailed) as raised:
         await extract_page(b"<p>Nothing to see.</p>", "https://me:secret@site.example/x", "text/html")
 
@@ -118,7 +118,7 @@ async def test_the_process_reads_as_the_function_does() -> None:
     assert page["final_url"] == "https://site.example/new"
 
 
-async def test_where_pages_cannot_be_read_at_all_the_page_is_not_blamed_and_the_log_says_why(
+async def test_a_missing_package_is_the_reported_reason_and_its_error_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "trafilatura.py").write_text("raise ImportError('only half of it is installed')", encoding="utf-8")

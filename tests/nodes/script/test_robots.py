@@ -9,11 +9,8 @@ from toolweave.nodes.script.fetching.fetch_plain import MAX_ROBOTS_CHARS, may_fe
     ("robots", "path", "allowed"),
     [
         ("", "/x", True),
-        ("User-agent: *\nDisallow:", "/x", True),
-        ("User-agent: *\nDisallow: /", "/x", False),
         ("Disallow: /", "/x", True),
         ("user-agent:*\nDISALLOW:/x # not this", "/x/y", False),
-        ("User-agent: other\nDisallow: /", "/x", True),
         ("User-agent: other\nUser-agent: Toolweave\nDisallow: /", "/x", False),
         ("User-agent: *\nDisallow: /\n\nUser-agent: toolweave\nAllow: /", "/x", True),
         (
@@ -22,22 +19,19 @@ from toolweave.nodes.script.fetching.fetch_plain import MAX_ROBOTS_CHARS, may_fe
             False,
         ),
         ("User-agent: toolweave-news\nDisallow: /", "/x", True),
-        ("User-agent: tool\nDisallow: /", "/x", True),
         ("User-agent: toolweave/1.0\nDisallow: /", "/x", False),
         ("User-agent: *\nDisallow: /\nAllow: /blog", "/blog/1", True),
         ("User-agent: *\nDisallow: /*.pdf$", "/a/b.pdf", False),
         ("User-agent: *\nDisallow: /b%C3%BCcher", "/b%c3%bccher/1", False),
         ("User-agent: *\nDisallow: /a%2Fb", "/a/b", True),
         ("\ufeffUser-agent: *\nDisallow: /x", "/x", False),
-        ("User-agent: *\r\nDisallow: /x\r\n", "/x", False),
-        ("<html>no rules</html>", "/x", True),
     ],
 )
 def test_the_longest_rule_of_the_own_group_decides(robots: str, path: str, allowed: bool) -> None:
     assert may_fetch(robots, path, "Toolweave") is allowed
 
 
-def test_rules_made_to_be_slow_are_compared_all_the_same() -> None:
+def test_rules_that_would_backtrack_are_compared() -> None:
     agents = "".join(f"User-agent: a{number}\n" for number in range(20_000))
     slow = "User-agent: *\n" + f"Disallow: /{'*a' * 4000}$\n" * 60
 

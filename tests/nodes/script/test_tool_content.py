@@ -1,4 +1,4 @@
-"""What of an agent's tool results is the page: which result, in which form, and without what was put in (A-04)."""
+"""Which of an agent's tool results is the page, in which form, and without the text that tools add (A-04)."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,6 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from tests.fixtures.web_pages import PAGES
-from tests.nodes.script.reading import articles
 from toolweave.errors import FetchFailed
 from toolweave.nodes.script.fetching.pages_from_tools import WHOLE_KEY, PageDocument, page_candidates, page_from_results
 
@@ -26,22 +25,22 @@ Call = tuple[dict[str, Any], Any]
 
 def dialogue(*calls: Call, tool: str = "web_fetch", status: Any = "success") -> list[AnyMessage]:
     """Write the dialogue of an agent that made these calls: arguments, and a message's content or whole message."""
-    said: list[AnyMessage] = [HumanMessage(f"Fetch {URL}")]
+    messages: list[AnyMessage] = [HumanMessage(f"Fetch {URL}")]
     for place, (arguments, answer) in enumerate(calls):
         name = arguments.pop("tool", tool)
-        said.append(
+        messages.append(
             AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": f"c{place}", "type": "tool_call"}])
         )
         more = answer if isinstance(answer, dict) else {"content": answer}
-        said.append(ToolMessage(**{"name": name, "tool_call_id": f"c{place}", "status": status, **more}))
-    return [*said, AIMessage(f"The page says: {LONG}")]
+        messages.append(ToolMessage(**{"name": name, "tool_call_id": f"c{place}", "status": status, **more}))
+    return [*messages, AIMessage(f"The page says: {LONG}")]
 
 
 def first(*calls: Call, url: str = URL) -> PageDocument:
     return page_candidates(url, dialogue(*calls))[0]
 
 
-def none(*calls: Call) -> bool:
+def finds_no_page(*calls: Call) -> bool:
     return not page_candidates(URL, dialogue(*calls))
 
 
@@ -52,13 +51,11 @@ def none(*calls: Call) -> bool:
         (json.dumps({"markdown": TEXT, "metadata": {"title": "T", "sourceURL": "https://x.example/b"}}), "T"),
         (json.dumps({"data": {"markdown": TEXT, "html": "<p>no</p>", "metadata": {"title": "T"}}}), "T"),
         (json.dumps({"results": [{"url": URL, "raw_content": TEXT, "title": "T"}], "failed_results": []}), "T"),
-        (json.dumps([{"type": "text", "text": TEXT}]), ""),
-        (json.dumps(TEXT), ""),
         (json.dumps({"title": "T", "content": TEXT, "url": "javascript:alert(1)"}), "T"),
+        (json.dumps(TEXT), ""),
         (json.dumps({"markdown": "", "content": TEXT, "title": 7}), ""),
         ([{"type": "text", "text": TEXT}, {"type": "image", "base64": "AAAA", "mime_type": "image/png"}], ""),
         ({"content": "Done.", "artifact": STRUCTURED}, "T"),
-        (f"Contents of {URL}:\n{TEXT}", ""),
         (f"{RAW}Contents of {URL}:\n{TEXT}", ""),
         (f"{TEXT}{MORE}", ""),
         (f"{TEXT}\n[image, 12 bytes, too much to show]\n", ""),
@@ -72,7 +69,7 @@ def test_a_page_is_found_in_each_form_that_tools_give(answer: Any, title: str) -
     assert (found.is_html, found.title, found.url) == (False, title, URL)
 
 
-def test_what_was_cut_for_the_model_is_taken_whole() -> None:
+def test_a_result_that_was_cut_for_the_model_is_used_whole() -> None:
     cut = f"{TEXT[:30]}\n\n[The answer was cut: 30 of its {len(TEXT)} characters are shown. The whole is kept.]"
 
     whole = first(({"url": URL}, {"content": cut, "artifact": {WHOLE_KEY: {"text": TEXT}}}))
@@ -84,32 +81,22 @@ def test_what_was_cut_for_the_model_is_taken_whole() -> None:
     "answer",
     [
         "",
-        "  \n",
-        "Not found.",
-        "<error>No more content available.</error>",
         f"Contents of {URL}:\n<error>Page failed to be simplified from HTML</error>",
         json.dumps({"web": [{"url": URL, "title": "Bees", "description": TEXT * 5}]}),
         json.dumps({"links": [f"https://site.example/{number}" for number in range(100)]}),
-        json.dumps({"markdown": None, "metadata": {"title": TEXT}}),
         "[" * 100_000,
         "<!-- -->" * 500,
-        "[]",
         '{"a": ' * 900 + "1" + "}" * 900,
         [{"type": "image", "base64": "AAAA", "mime_type": "image/png"}],
     ],
 )
-def test_what_holds_no_text_of_a_page_is_none(answer: Any) -> None:
-    assert none(({"url": URL}, answer))
-
-
-@pytest.mark.parametrize("place", [float("inf"), 10**400, -1, True])
-def test_a_part_at_a_place_that_no_page_has_counts_as_the_first(place: Any) -> None:
-    assert first(({"url": URL, "start_index": place}, TEXT)).body == TEXT
+def test_a_result_without_text_of_a_page_is_no_page(answer: Any) -> None:
+    assert finds_no_page(({"url": URL}, answer))
 
 
 def test_failed_calls_and_our_own_tools_give_no_page() -> None:
     assert page_candidates(URL, dialogue(({"url": URL}, TEXT), status="error")) == []
-    assert none(({"query": "fetch"}, {"content": TEXT, "artifact": {"found_tools": ["web_fetch"]}}))
+    assert finds_no_page(({"query": "fetch"}, {"content": TEXT, "artifact": {"found_tools": ["web_fetch"]}}))
 
 
 def test_calls_with_the_url_of_the_job_come_first_then_those_with_any_then_all() -> None:
@@ -125,11 +112,11 @@ def test_calls_with_the_url_of_the_job_come_first_then_those_with_any_then_all()
     assert first(without, other, ({"url": URL}, "Not found.")).body == OTHER + LONG
 
 
-def test_what_a_search_found_does_not_stand_for_a_page_that_could_not_be_had() -> None:
+def test_a_search_result_does_not_replace_a_page_that_failed() -> None:
     found, refused = ({"query": "bees"}, LONG), {"content": "403 Forbidden", "status": "error"}
     opened = ({"url": URL}, "Opened.")
 
-    assert none(found, ({"url": f"{URL}/"}, refused))
+    assert finds_no_page(found, ({"url": f"{URL}/"}, refused))
     assert first(found, ({"url": URL}, refused), ({"url": "https://site.example/moved"}, TEXT)).body == TEXT
     assert LONG in first(({"url": URL}, refused), opened, ({}, LONG)).body
 
@@ -175,16 +162,13 @@ def parts(*places: tuple[int, int], text: str = LONG) -> list[Call]:
     ],
     ids=["in order", "out of order", "twice", "again in part"],
 )
-def test_parts_of_a_page_are_put_together_without_saying_anything_twice(places: Sequence[tuple[int, int]]) -> None:
+def test_parts_of_a_page_are_joined_without_repetition(places: Sequence[tuple[int, int]]) -> None:
     assert first(*parts(*places)).body == LONG
 
 
-def test_parts_of_raw_html_are_one_document() -> None:
-    html = f"<!doctype html><html><body><article>{LONG}</article></body></html>"
-
-    found = first(*parts((0, 500), (500, 9_000), text=html))
-
-    assert (found.is_html, found.body) == (True, html)
+@pytest.mark.parametrize("start", [float("inf"), 10**400, True])
+def test_a_part_with_an_impossible_start_counts_as_the_first(start: Any) -> None:
+    assert first(({"url": URL, "start_index": start}, TEXT)).body == TEXT
 
 
 def test_numbered_pages_of_a_document_are_joined_in_order_and_identical_ones_once() -> None:
@@ -205,23 +189,6 @@ async def test_the_facts_a_tool_gives_become_the_pages() -> None:
     assert page["text"] == TEXT
 
 
-async def test_html_is_told_from_its_navigation_as_a_page_that_we_fetch() -> None:
-    html = (PAGES / "blog.html").read_text(encoding="utf-8")
-
-    page = await page_from_results(URL, dialogue(({"url": URL}, html)))
-
-    assert page["title"]
-    assert "<" not in page["title"]
-    assert page["language"] == "en-GB"
-
-
-@pytest.mark.parametrize("name", [name for name in articles() if name.endswith(".html") and "sjis" not in name])
-def test_every_page_as_html_goes_whole_to_what_reads_the_pages_that_we_fetch(name: str) -> None:
-    html = (PAGES / name).read_bytes().decode("utf-8", "replace")
-
-    assert first(({"url": URL}, html)) == PageDocument(html, url=URL)
-
-
 async def test_a_result_that_proves_to_be_no_article_gives_way_to_the_next() -> None:
     shell = (PAGES / "shell.html").read_text(encoding="utf-8")
 
@@ -230,6 +197,6 @@ async def test_a_result_that_proves_to_be_no_article_gives_way_to_the_next() -> 
     assert page["text"].endswith("what the flowers give them.")
 
 
-async def test_what_the_agent_says_itself_never_becomes_the_page() -> None:
+async def test_the_agents_own_text_never_becomes_the_page() -> None:
     with pytest.raises(FetchFailed, match=r"The tool results for https://site\.example/bees contain no page text"):
         await page_from_results(URL, dialogue(({"url": URL}, "Not found.")))

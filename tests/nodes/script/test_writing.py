@@ -1,7 +1,6 @@
-"""A script is written from an article: what the model is told, how it may answer, and what that used (A-04)."""
+"""A script is written from an article: the prompt, the forms of the answer, and the usage (A-04)."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -46,11 +45,11 @@ async def test_the_function_is_a_plain_schema_of_a_video_script(endpoint: Endpoi
     function = made.function()
     assert function["name"] == "write_script"
     assert "$ref" not in json.dumps(function)
-    assert _same_form(function["parameters"], VideoScript.model_json_schema())
+    assert function["parameters"]["properties"].keys() == VideoScript.model_fields.keys()
     assert made.requests[0].body["tool_choice"] == "required"
 
 
-async def test_speakers_are_asked_for_only_where_the_settings_have_some(endpoint: Endpoint) -> None:
+async def test_speakers_are_required_only_if_the_settings_have_some(endpoint: Endpoint) -> None:
     alone = await endpoint.write(calling(script()))
     both = await endpoint.write(calling(script()), settings={"personas": PERSONAS}, repeat=True)
 
@@ -70,15 +69,15 @@ async def test_the_settings_enter_the_prompt(endpoint: Endpoint) -> None:
     }
     made = await endpoint.write(calling(script()), settings=settings)
 
-    told = made.system()
-    assert "Who tells it: A calm teacher\n" in told
-    assert "Style: Short sentences" in told
-    assert "about 40 seconds when spoken, which is 100 words" in told
-    assert "2 to 4 sections" in told
+    prompt = made.system()
+    assert "Who tells it: A calm teacher\n" in prompt
+    assert "Style: Short sentences" in prompt
+    assert "about 40 seconds when spoken, which is 100 words" in prompt
+    assert "2 to 4 sections" in prompt
 
 
 @pytest.mark.parametrize(
-    ("setting", "of_page", "told"),
+    ("setting", "of_page", "expected"),
     [
         ("auto", "de", "in the language of the article (de, as the page says)."),
         ("auto", "", "in the language of the article."),
@@ -87,11 +86,11 @@ async def test_the_settings_enter_the_prompt(endpoint: Endpoint) -> None:
     ],
 )
 async def test_the_language_is_that_of_the_settings_or_the_pages(
-    endpoint: Endpoint, setting: str, of_page: str, told: str
+    endpoint: Endpoint, setting: str, of_page: str, expected: str
 ) -> None:
     made = await endpoint.write(calling(script()), of=page(language=of_page), settings={"language": setting})
 
-    assert told in made.system()
+    assert expected in made.system()
 
 
 async def test_an_article_that_closes_its_frame_stays_within_it(endpoint: Endpoint) -> None:
@@ -110,7 +109,7 @@ async def test_an_article_that_closes_its_frame_stays_within_it(endpoint: Endpoi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["!", "![", "![a](b", "![a](<b", "```\n", "<", "</ ", "\n "], ids=repr)
+@pytest.mark.parametrize("text", ["![a](b", "![a](<b", "```\n", "</ ", "\n "], ids=repr)
 async def test_a_hostile_article_takes_no_longer_than_its_length(endpoint: Endpoint, text: str) -> None:
     given = html_page(SENTENCE * 9 + "\n\n" + text * (1_000_000 // len(text)), "text/markdown")
 
@@ -119,35 +118,28 @@ async def test_a_hostile_article_takes_no_longer_than_its_length(endpoint: Endpo
     assert SENTENCE.strip() in framed(made.prompt())
 
 
-def _nested(value: Any) -> Any:
-    return {**value, "sections": json.dumps(value["sections"])}
-
-
 @pytest.mark.parametrize(
     "turn",
     [
         calling(script()),
         calling(script(), "VideoScript"),
-        calling({"script": script()}),
         calling({"video_script": {"script": script()}}),
-        calling(_nested(script())),
-        calling(json.dumps(script())),
+        calling(script() | {"sections": json.dumps(script()["sections"])}),
         saying(json.dumps(script())),
         saying(f"Here it is:\n```json\n{json.dumps(script(), indent=1)}\n```\nEnjoy."),
         saying(f"<think>Three {{parts}}?</think>{json.dumps({'name': 'write_script', 'arguments': script()})}"),
-        saying(json.dumps({"name": "write_script", "parameters": {"script": script()}})),
         WireTurn(text="Here it is.", calls=(WireCall("write_script", json.dumps(script())),), piece=999),
     ],
-    ids=range(11),
+    ids=range(8),
 )
-async def test_a_script_is_read_in_whatever_form_it_comes(endpoint: Endpoint, turn: WireTurn) -> None:
+async def test_a_script_is_read_in_any_form_of_answer(endpoint: Endpoint, turn: WireTurn) -> None:
     made = await endpoint.write(turn)
 
     assert [section["title"] for section in made.script["sections"]] == ["Part 1", "Part 2", "Part 3"]
     assert len(made.requests) == 1
 
 
-async def test_an_endpoint_without_functions_is_asked_for_json(endpoint: Endpoint) -> None:
+async def test_an_endpoint_without_functions_gets_a_prompt_for_json(endpoint: Endpoint) -> None:
     refusal = WireTurn(status=400, error="this model does not support tools")
 
     made = await endpoint.write(refusal, saying(json.dumps(script())))
@@ -157,7 +149,7 @@ async def test_an_endpoint_without_functions_is_asked_for_json(endpoint: Endpoin
     assert '"narrations": [{"text"' in made.system(1)
 
 
-async def test_a_short_article_is_asked_for_no_more_than_it_holds(endpoint: Endpoint) -> None:
+async def test_a_short_article_is_to_become_a_short_script(endpoint: Endpoint) -> None:
     one = script(1)
     one["sections"][0]["narrations"] = [{"text": "Bees are small and fly far on warm days."}]
 
@@ -175,22 +167,3 @@ async def test_a_page_as_the_extraction_leaves_it_is_read(endpoint: Endpoint) ->
     made = await endpoint.write(calling(script()), of=given)
 
     assert headings([made.prompt()]) == ["Food", "Nectar"]
-
-
-def _same_form(plain: dict[str, Any], schema: dict[str, Any], root: dict[str, Any] | None = None) -> bool:
-    """Compare names and kinds; what VideoScript lets be absent may be required of the model."""
-    root = root or schema
-    if "$ref" in schema:
-        return _same_form(plain, root["$defs"][schema["$ref"].rpartition("/")[2]], root)
-    if "anyOf" in schema:
-        return any(_same_form(plain, branch, root) for branch in schema["anyOf"])
-    if plain["type"] != schema.get("type"):
-        return False
-    if plain["type"] == "array":
-        return _same_form(plain["items"], schema["items"], root)
-    if plain["type"] == "object":
-        fields, wanted = plain["properties"], schema["properties"]
-        if fields.keys() != wanted.keys() or not set(schema["required"]) <= set(plain["required"]):
-            return False
-        return all(_same_form(fields[name], wanted[name], root) for name in wanted)
-    return True

@@ -39,11 +39,11 @@ def page(*sections: tuple[str, str], language: str = "en", title: str = "Bees") 
 
 def script(sections: int = 3, **more: Any) -> dict[str, Any]:
     """Make a script that fits the page."""
-    told = [
+    parts = [
         {"title": f"Part {number}", "narrations": [{"text": SENTENCE.strip()}, {"text": SENTENCE.strip()}]}
         for number in range(1, sections + 1)
     ]
-    return {"title": "Bees", "description": "How bees live.", "sections": told, **more}
+    return {"title": "Bees", "description": "How bees live.", "sections": parts, **more}
 
 
 def noting(*entries: tuple[str, str]) -> WireTurn:
@@ -64,7 +64,7 @@ def writing_graph(model: ModelSource | ScriptModels) -> CompiledStateGraph[Any, 
 
 @dataclass
 class Written:
-    """What came of a script of answers: the state or the failure, the events, and what the endpoint was asked."""
+    """What came of a script of answers: the state or the failure, the events, and the requests to the endpoint."""
 
     requests: list[WireRequest]
     state: dict[str, Any] | None = None
@@ -78,7 +78,7 @@ class Written:
         return found
 
     @property
-    def said(self) -> str:
+    def error(self) -> str:
         assert self.failure is not None, "the script was expected to fail"
         return str(self.failure)
 
@@ -113,9 +113,9 @@ class Endpoint:
         self.server.repeat = repeat
         self.server.requests.clear()
         written = Written(self.server.requests)
-        asked = {"page": of or page(), "settings": settings}
+        given = {"page": of or page(), "settings": settings}
         try:
-            stream: Any = writing_graph(self.model).astream(asked, stream_mode=["values", "custom"])
+            stream: Any = writing_graph(self.model).astream(given, stream_mode=["values", "custom"])
             async for mode, value in stream:
                 if mode == "values":
                     written.state = value

@@ -1,4 +1,4 @@
-"""Run the select node on a scripted endpoint, and what it selects on the demo shop."""
+"""Run the select node on a scripted endpoint, and send the selected request to the demo shop."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ async def select(model: BaseChatModel, tools: Sequence[ToolConfig], instructions
 
 
 def after_call(response: dict[str, Any], output: Any = None, format_instructions: str | None = None) -> Any:
-    """Make the state that the graph has when an answer is to be put into words."""
+    """Make the state that the graph has before the response is formatted."""
     return {
         "user_instructions": "Where is my order?",
         "raw_response": response,
@@ -55,7 +55,7 @@ def after_call(response: dict[str, Any], output: Any = None, format_instructions
 
 @dataclass
 class Attempt:
-    """What came of a script: the update or the failure, and what the endpoint was asked."""
+    """The update or the failure of a selection, and the requests to the endpoint."""
 
     requests: list[WireRequest]
     update: WorkflowUpdate | None = None
@@ -68,13 +68,13 @@ class Attempt:
         return found
 
     @property
-    def said(self) -> str:
+    def error(self) -> str:
         assert self.failure is not None, "the selection was expected to fail"
         return str(self.failure)
 
     @property
     def repair(self) -> str:
-        """The last message of the second request: what the model is told is wrong."""
+        """The last message of the second request, which lists the problems."""
         assert len(self.requests) == 2, f"{len(self.requests)} model calls"
         return str(self.requests[1].messages[-1]["content"])
 
@@ -126,7 +126,7 @@ def calls_to_loopback() -> ApiCalls:
 
 
 async def send(calls: ApiCalls, tools: Sequence[ToolConfig], made: Attempt) -> None:
-    """Send what was selected, if anything was, as the graph does."""
+    """Send the selected request, if there is one, as the graph does."""
     if made.update is not None:
         chosen = made.update["selection"]
         assert chosen is not None

@@ -1,4 +1,4 @@
-"""Putting an API's answer into words: the answer is data, whatever it says (W-07)."""
+"""Writing the response for the user from an API's answer, which is data only (W-07)."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from tests.fixtures.openai_wire import WireTurn
 from tests.nodes.model_at import USAGE, saying
-from tests.nodes.workflow.selecting import Endpoint, after_call, brief, choosing
+from tests.nodes.workflow.selecting import Endpoint, after_call, brief
 from toolweave.config.settings import load_settings
 from toolweave.errors import StageFailed
 from toolweave.invisible_text import visible_text
@@ -42,20 +42,17 @@ async def test_the_text_is_the_models_and_its_usage_is_counted(endpoint: Endpoin
 
 
 @pytest.mark.requirement("W-07")
-async def test_the_users_words_their_wishes_and_the_answer_enter_the_prompt(endpoint: Endpoint) -> None:
+async def test_the_prompt_has_the_instructions_the_format_and_the_answer(endpoint: Endpoint) -> None:
     prompt = await prompt_for(
-        endpoint, answered({"status": "sent", "naïve": "ä"}), format_instructions="One sentence in French."
+        endpoint,
+        answered({"internal": 1}),
+        output={"status": "sent", "naïve": "ä"},
+        format_instructions="One sentence in French.",
     )
 
     assert "Where is my order?" in prompt
     assert "One sentence in French." in prompt
     assert '<api_answer status="200">\n{"status": "sent", "naïve": "ä"}\n</api_answer>' in prompt
-
-
-async def test_mapped_output_replaces_the_body_in_the_prompt(endpoint: Endpoint) -> None:
-    prompt = await prompt_for(endpoint, answered({"internal": 1}), output={"state": "sent"})
-
-    assert '{"state": "sent"}' in prompt
     assert "internal" not in prompt
 
 
@@ -64,7 +61,6 @@ async def test_mapped_output_replaces_the_body_in_the_prompt(endpoint: Endpoint)
     [
         (answered(None, status_code=204), '<api_answer status="204">\n(no body)\n</api_answer>'),
         (answered("plain text"), "\nplain text\n"),
-        (answered(0), "\n0\n"),
         (answered([]), "\n[]\n"),
         (
             answered("iVBORw0=", body_encoding="base64", headers={"content-type": "image/png"}),
@@ -104,11 +100,8 @@ async def test_a_long_answer_is_cut_and_the_prompt_says_so(endpoint: Endpoint) -
     ("turn", "problem"),
     [
         (WireTurn(), "empty answer"),
-        (saying(" \n"), "empty answer"),
         (WireTurn(text="The order was", finish_reason="length"), "cut off at its length limit"),
-        (WireTurn(text="The", finish_reason="content_filter"), "content filter"),
         (WireTurn(status=500), "status 500"),
-        (choosing(tool_id="delete_order", arguments={}), "empty answer"),
     ],
     ids=brief,
 )
@@ -117,7 +110,7 @@ async def test_an_answer_that_is_no_whole_text_is_a_failure(endpoint: Endpoint, 
         await endpoint.format(turn, answered({}))
 
 
-async def test_what_an_unusable_answer_has_used_is_known(endpoint: Endpoint) -> None:
+async def test_the_usage_of_an_unusable_answer_is_counted(endpoint: Endpoint) -> None:
     turn = WireTurn(text="x", finish_reason="length", usage=USAGE)
     with pytest.raises(StageFailed) as raised:
         await endpoint.format(turn, answered({}))

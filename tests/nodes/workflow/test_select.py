@@ -1,6 +1,5 @@
-"""Choosing a request over the real wire format: what is sent is made by us, whatever the model writes (W-05)."""
+"""Choosing a request over the real wire format: only the request of the configuration is sent (W-05)."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -10,7 +9,7 @@ from langchain_core.messages import AIMessage
 from tests.fixtures.openai_wire import WireTurn
 from tests.fixtures.shop_api import ShopApi
 from tests.nodes.model_at import calling, saying
-from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, calls_to_loopback, choosing, select, send, some
+from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, calls_to_loopback, choosing, send, some
 from toolweave.errors import UnknownTools
 from toolweave.nodes.chat_models import as_lazy_chat_model
 from toolweave.nodes.offline_model import OfflineChatModel
@@ -37,13 +36,13 @@ async def test_a_right_choice_becomes_the_request_of_the_configuration(endpoint:
         "query": {},
         "body": None,
     }
-    [asked] = made.requests
-    assert [message["role"] for message in asked.messages] == ["system", "user"]
-    assert asked.messages[-1]["content"] == "Where is order A-1001?"
-    assert asked.tool_names == ["choose_request"]
-    assert asked.body["tool_choice"] == "required"
-    assert "parallel_tool_calls" not in asked.body
-    assert "strict" not in asked.body["tools"][0]["function"]
+    [request] = made.requests
+    assert [message["role"] for message in request.messages] == ["system", "user"]
+    assert request.messages[-1]["content"] == "Where is order A-1001?"
+    assert request.tool_names == ["choose_request"]
+    assert request.body["tool_choice"] == "required"
+    assert "parallel_tool_calls" not in request.body
+    assert "strict" not in request.body["tools"][0]["function"]
 
 
 @pytest.mark.requirement("W-08")
@@ -69,25 +68,19 @@ async def test_credentials_are_in_no_prompt_and_in_no_request_of_the_state(endpo
     "written",
     [
         calling({"order_id": "A-1001"}, "get_order"),
-        calling({"arguments": {"order_id": "A-1001"}}, "get_order"),
         calling(RIGHT, "whatever"),
-        calling({"choose_request": RIGHT}, "choose_request"),
         calling({"tool_id": "get_order", "arguments": '{"order_id": "A-1001"}'}, "choose_request"),
         calling({"tool_id": "get_order", "order_id": "A-1001"}, "choose_request"),
         calling(RIGHT | {"reason": "The user wants that order.", "http_spec": None}, "choose_request"),
         saying(json.dumps(RIGHT)),
         saying(f"Sure!\n```json\n{json.dumps(RIGHT, indent=1)}\n```\nThat is it."),
-        saying(f"I choose {json.dumps(RIGHT)} for you."),
         saying(f'With {{order_id}} as {{"order_id": "A-1001"}} I choose {json.dumps(RIGHT)} now.'),
         saying(f'<think>Is it {{"tool_id": "cancel_order", "arguments": {{}}}}?</think>{json.dumps(RIGHT)}'),
-        saying(json.dumps({"result": {"choice": RIGHT}})),
-        saying(json.dumps({"name": "choose_request", "arguments": RIGHT})),
         saying(json.dumps({"name": "get_order", "parameters": {"order_id": "A-1001"}})),
     ],
     ids=[
-        *("tool itself", "tool itself nested", "other name", "nested", "arguments as text", "flat", "all filled"),
-        *("text", "fenced", "prose", "prose with other objects", "thoughts", "nested text", "call as text"),
-        "tool's call as text",
+        *("tool itself", "other name", "arguments as text", "flat", "all filled"),
+        *("text", "fenced", "prose with other objects", "thoughts", "tool's call as text"),
     ],
 )
 async def test_a_choice_is_read_in_any_form_that_endpoints_give_it(
@@ -101,7 +94,7 @@ async def test_a_choice_is_read_in_any_form_that_endpoints_give_it(
         assert len(made.requests) == 1
 
 
-def test_what_is_in_a_choice_is_no_choice() -> None:
+def test_the_arguments_of_a_choice_are_not_read_as_a_choice() -> None:
     for arguments in ({"filter": {"tool_id": "other"}}, {"tool_id": 5}, {"reason": '{"tool_id": "other"}'}):
         assert parse_choice(AIMessage(json.dumps({"arguments": arguments})), ["only"]).arguments == arguments
 
@@ -118,7 +111,7 @@ async def test_a_bare_request_is_taken_when_one_tool_was_offered(endpoint: Endpo
     assert made.spec["query"] == {"q": "lamp", "max_price": 20}
 
 
-async def test_a_bare_request_among_several_tools_says_not_which_is_meant(endpoint: Endpoint, shop: ShopApi) -> None:
+async def test_a_bare_request_among_several_tools_needs_a_tool_id(endpoint: Endpoint, shop: ShopApi) -> None:
     made = await endpoint.attempt(
         some(shop, "get_order", "get_product"),
         saying(json.dumps({"method": "GET", "url": f"{shop.url}/orders/A-1001"})),
@@ -132,12 +125,9 @@ async def test_a_bare_request_among_several_tools_says_not_which_is_meant(endpoi
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "tool_id": ({"tool_id": "drop_tables", "arguments": {}}, "drop_tables"),
     "no tool_id": ({"arguments": {"order_id": "A-1001"}}, "tool_id must be one of"),
-    "no arguments": ({"tool_id": "get_order"}, "arguments must be an object"),
     "missing argument": ({"tool_id": "get_order", "arguments": {}}, "order_id is required"),
-    "unknown argument": ({"tool_id": "get_order", "arguments": {"order_id": "A", "x": 1}}, "x is not a known field"),
     "wrong type": ({"tool_id": "get_order", "arguments": {"order_id": [1]}}, "order_id must be a string"),
     "arguments no object": ({"tool_id": "get_order", "arguments": ["A-1001"]}, "arguments must be an object"),
-    "path step": ({"tool_id": "get_order", "arguments": {"order_id": ".."}}, "order_id"),
     "line break in a header": (
         {
             "tool_id": "place_order",
@@ -145,7 +135,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         },
         "key",
     ),
-    "http_spec no object": ({**RIGHT, "http_spec": 5}, "http_spec: "),
     "http_spec without url": ({**RIGHT, "http_spec": {"method": "GET"}}, "http_spec.url"),
     "unknown method": ({**RIGHT, "http_spec": {"method": "TRACE", "url": "x"}}, "http_spec.method"),
 }
@@ -173,37 +162,31 @@ async def test_a_choice_that_cannot_be_sent_is_repaired_at_the_second_try(
     ("turn", "problem"),
     [
         (saying("I would ask for order A-1001."), "nor a JSON object"),
-        (saying("{'tool_id': 'get_order'}"), "nor a JSON object"),
-        (saying("[1, 2]"), "nor a JSON object"),
         (saying("{}"), "tool_id"),
-        (saying("{" * 3_000), "nor a JSON object"),
         (saying('{"a": ' * 3_000), "nor a JSON object"),
         (saying('{"reason": "\\ud83d"}'), "nor a JSON object"),
-        (saying('So: {"reason": "\\ud83d"}.'), "nor a JSON object"),
         (calling('{"tool_id": "get_order", "argu', "choose_request"), "not one whole JSON object"),
-        (calling("[1]", "choose_request"), "not one whole JSON object"),
         (calling('{"tool_id": "\\ud83d"}', "choose_request"), "not one whole JSON object"),
         (calling({}, "choose_request"), "tool_id"),
-        (calling({"tool_id": {"a": 1}, "arguments": []}, "choose_request"), "tool_id must be one of"),
     ],
     ids=brief,
 )
-async def test_garbage_twice_fails_with_the_last_problem(
+async def test_an_unreadable_choice_fails_after_two_attempts(
     endpoint: Endpoint, shop: ShopApi, turn: WireTurn, problem: str
 ) -> None:
     made = await endpoint.attempt(some(shop, "get_order", "get_product"), turn, turn, choosing(**RIGHT))
 
-    assert problem in made.said
+    assert problem in made.error
     assert len(made.requests) == 2
 
 
-async def test_only_the_last_problems_are_told_and_both_turns_are_counted(endpoint: Endpoint, shop: ShopApi) -> None:
+async def test_the_error_has_the_last_problems_and_the_usage_of_both_turns(endpoint: Endpoint, shop: ShopApi) -> None:
     first, second = choosing(tool_id="nowhere", arguments={}), choosing(tool_id="get_order", arguments={})
 
     made = await endpoint.attempt(some(shop, "get_order"), first, second)
 
-    assert "order_id is required" in made.said
-    assert "nowhere" not in made.said
+    assert "order_id is required" in made.error
+    assert "nowhere" not in made.error
     assert made.failure is not None
     assert [usage["input_tokens"] for usage in made.failure.model_usage] == [100, 100]
 
@@ -215,14 +198,14 @@ async def test_sixty_four_candidates_are_all_offered(endpoint: Endpoint, shop: S
 
     made = await endpoint.attempt(many, choosing(tool_id="get_order_63", arguments={"order_id": "A-1001"}))
 
-    [asked] = made.requests
-    offered = asked.body["tools"][0]["function"]["parameters"]["properties"]
+    [request] = made.requests
+    offered = request.body["tools"][0]["function"]["parameters"]["properties"]
     assert len(offered["tool_id"]["enum"]) == len(offered["arguments"]["anyOf"]) == 64
-    assert asked.messages[0]["content"].count("<tool>") == 65, "64 blocks, and the instructions name the mark once"
+    assert request.messages[0]["content"].count("<tool>") == 65, "64 blocks, and the instructions name the tag once"
     assert made.update is not None
 
 
-async def test_a_candidate_that_was_deleted_meanwhile_is_named(shop: ShopApi) -> None:
+async def test_a_candidate_that_was_deleted_after_retrieve_is_named(shop: ShopApi) -> None:
     tools = shop.tools()
     node = select_node(FixedToolConfigs(()), WorkflowModel(as_lazy_chat_model(OfflineChatModel())))
     state: Any = {"user_instructions": "x", "tool_ids": ["get_order"], "candidates": tool_candidates(tools)}
@@ -231,18 +214,51 @@ async def test_a_candidate_that_was_deleted_meanwhile_is_named(shop: ShopApi) ->
         await node(state, {})
 
 
-async def test_selections_at_the_same_time_do_not_mix(endpoint: Endpoint, shop: ShopApi) -> None:
-    tools = some(shop, "get_order", "get_product")
-    endpoint.script(*[saying(json.dumps(RIGHT))] * 30)
-
-    updates = await asyncio.gather(*(select(endpoint.model, tools, f"Order {number}") for number in range(30)))
-
-    assert all(update["selection"] == RIGHT for update in updates)
-    asked = sorted(request.messages[-1]["content"] for request in endpoint.server.requests)
-    assert asked == sorted(f"Order {number}" for number in range(30))
+def order(shop: ShopApi, **changed: Any) -> dict[str, Any]:
+    return {"method": "GET", "url": f"{shop.url}/orders/A-1001", **changed}
 
 
-async def test_the_offline_model_selects_without_a_network(shop: ShopApi) -> None:
-    update = await select(OfflineChatModel(), shop.tools(), "Show me the order A-1001")
+@pytest.mark.requirement("W-05")
+async def test_the_headers_of_a_request_that_the_model_writes_are_not_sent(endpoint: Endpoint, shop: ShopApi) -> None:
+    headers = {"Authorization": "Bearer of-the-model", "X-Evil": "1\r\nX-Also: 2"}
 
-    assert update["selection"] == RIGHT
+    made = await endpoint.attempt(some(shop, "get_order"), choosing(**RIGHT, http_spec=order(shop, headers=headers)))
+
+    await send(calls_to_loopback(), some(shop, "get_order"), made)
+    [arrived] = shop.requests
+    assert not {"authorization", "x-evil", "x-also"} & arrived.headers.keys()
+
+
+DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
+    "method": ({"method": "DELETE"}, "method must be GET, not DELETE"),
+    "host": ({"url": "http://evil.example/orders/A-1001"}, "not http://evil.example"),
+    "line break": ({"url": "/orders/A-1001\r\nX-Evil: 1"}, "url cannot be used"),
+    "body": ({"body": {"status": "paid"}}, "body"),
+}
+
+
+@pytest.mark.requirement("W-05")
+@pytest.mark.parametrize(("changed", "problem"), DIFFERENT.values(), ids=DIFFERENT)
+async def test_a_request_that_is_not_the_configurations_is_never_sent(
+    endpoint: Endpoint, shop: ShopApi, changed: dict[str, Any], problem: str
+) -> None:
+    tools = some(shop, "get_order", "cancel_order")
+    other = choosing(**RIGHT, http_spec=order(shop, **changed))
+
+    made = await endpoint.attempt(tools, other, other)
+
+    assert problem in made.repair
+    assert problem in made.error
+    await send(calls_to_loopback(), tools, made)
+    assert shop.requests == []
+
+
+@pytest.mark.requirement("W-05")
+async def test_a_bare_request_that_the_tool_cannot_make_is_never_sent(endpoint: Endpoint, shop: ShopApi) -> None:
+    for url in ("http://evil.example/orders/A-1", f"{shop.url}/orders/a/../../products/1"):
+        bare = saying(json.dumps({"method": "GET", "url": url}))
+
+        made = await endpoint.attempt(some(shop, "get_order"), bare, bare)
+
+        assert made.failure is not None
+    assert shop.requests == []

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.fixtures.openai_wire import WireTurn
+from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.fixtures.shop_api import ShopApi
 from tests.nodes.model_at import saying
 from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, choosing, some
@@ -14,10 +14,7 @@ from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, choosing, som
     "turn",
     [
         choosing(reason="Which order do you mean?"),
-        choosing(tool_id=None, arguments=None, reason="Which order do you mean?"),
-        choosing(tool_id="", arguments={}, reason="Which order do you mean?"),
         choosing(tool_id="none", reason="Which order do you mean?"),
-        choosing(tool_id="get_order", reason="Which order do you mean?"),
         choosing(tool_id="get_order", arguments={}, reason="Which order do you mean?"),
         saying('{"reason": "Which order do you mean?"}'),
     ],
@@ -26,38 +23,37 @@ from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, choosing, som
 async def test_a_reason_is_an_answer_and_gets_no_repair_turn(endpoint: Endpoint, shop: ShopApi, turn: WireTurn) -> None:
     made = await endpoint.attempt(some(shop, "get_order", "get_product"), turn)
 
-    assert "Which order do you mean?" in made.said
+    assert "Which order do you mean?" in made.error
     assert len(made.requests) == 1
     assert made.failure is not None
     assert len(made.failure.model_usage) == 1
 
 
 @pytest.mark.parametrize(
-    ("turn", "said"),
+    ("turn", "reason"),
     [
         (WireTurn(status=500), "status 500"),
-        (WireTurn(status=400, error="maximum context length"), "maximum context length"),
         (WireTurn(text="{", finish_reason="length"), "cut off at its length limit"),
         (WireTurn(text="I", finish_reason="content_filter"), "content filter"),
         (WireTurn(), "empty answer"),
     ],
     ids=brief,
 )
-async def test_a_model_that_fails_is_asked_no_second_time(
-    endpoint: Endpoint, shop: ShopApi, turn: WireTurn, said: str
+async def test_a_model_that_fails_is_not_called_again(
+    endpoint: Endpoint, shop: ShopApi, turn: WireTurn, reason: str
 ) -> None:
     made = await endpoint.attempt(some(shop, "get_order"), turn, choosing(**RIGHT))
 
-    assert said in made.said
+    assert reason in made.error
     assert len(made.requests) == 1
 
 
-async def test_a_model_that_fails_at_the_repair_turn_does_not_hide_what_the_first_has_used(
+async def test_the_usage_of_the_first_turn_is_counted_if_the_repair_turn_fails(
     endpoint: Endpoint, shop: ShopApi
 ) -> None:
     made = await endpoint.attempt(some(shop, "get_order"), choosing(tool_id="nowhere"), WireTurn(status=500))
 
-    assert "status 500" in made.said
+    assert "status 500" in made.error
     assert made.failure is not None
     assert [usage["output_tokens"] for usage in made.failure.model_usage] == [20]
 
@@ -72,7 +68,7 @@ async def test_a_model_that_fails_at_the_repair_turn_does_not_hide_what_the_firs
     ],
     ids=brief,
 )
-async def test_an_endpoint_that_takes_no_functions_is_asked_for_json(
+async def test_an_endpoint_without_functions_gets_a_prompt_for_json(
     endpoint: Endpoint, shop: ShopApi, turn: WireTurn
 ) -> None:
     made = await endpoint.attempt(some(shop, "get_order"), turn, saying(json.dumps(RIGHT)))
@@ -83,7 +79,7 @@ async def test_an_endpoint_that_takes_no_functions_is_asked_for_json(
     assert '{"tool_id"' in made.requests[1].messages[0]["content"]
 
 
-async def test_an_endpoint_that_counts_no_tokens_of_streams_is_asked_without(endpoint: Endpoint, shop: ShopApi) -> None:
+async def test_an_endpoint_without_stream_options_is_called_without(endpoint: Endpoint, shop: ShopApi) -> None:
     refusal = WireTurn(status=422, error="Extra inputs are not permitted: stream_options")
 
     made = await endpoint.attempt(some(shop, "get_order"), refusal, choosing(**RIGHT))
@@ -91,3 +87,25 @@ async def test_an_endpoint_that_counts_no_tokens_of_streams_is_asked_without(end
     assert made.update is not None
     assert ["stream_options" in request.body for request in made.requests] == [True, False]
     assert made.requests[1].tool_names == ["choose_request"]
+
+
+_DEEP = '{"tool_id": "get_order", "arguments": {"order_id": ' + "[" * 100_000 + "]" * 100_000 + "}}"
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        WireTurn(calls=(WireCall("choose_request", _DEEP),), piece=20_000),
+        WireTurn(text=_DEEP, piece=20_000),
+        # The end of the thoughts is searched once, not from each beginning: that would take half a minute.
+        WireTurn(text="<think>" * 30_000, piece=20_000),
+        WireTurn(text="{" * 200_000, piece=20_000),
+    ],
+    ids=brief,
+)
+async def test_a_hostile_answer_gets_the_repair_turn(endpoint: Endpoint, shop: ShopApi, turn: WireTurn) -> None:
+    made = await endpoint.attempt(some(shop, "get_order"), turn, choosing(**RIGHT))
+
+    assert made.update is not None
+    assert made.update["selection"] == RIGHT
+    assert len(made.requests) == 2

@@ -1,4 +1,4 @@
-"""Have the offline model write scripts of pages through the write and validate nodes, and look at what it wrote."""
+"""Have the offline model write scripts through the write and validate nodes, and compare them with the article."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,10 +31,10 @@ async def written_of(page: ArticlePage, settings: dict[str, Any] | None = None) 
     return Written(state["script"], state["metadata"]["usage"]["calls"])
 
 
-def in_order(said: list[str], article: list[str]) -> bool:
-    """Tell whether all that is said is in the article, in its order."""
+def in_order(spoken: list[str], article: list[str]) -> bool:
+    """Return whether all sentences are in the article, in its order."""
     text, place = " ".join(article), 0
-    for sentence in said:
+    for sentence in spoken:
         place = text.find(sentence, place) + len(sentence)
         if place < len(sentence):
             return False

@@ -6,7 +6,6 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from tests.graphs.script_agent import BEES, fetching, job_with
-from toolweave.errors import FetchFailed
 from toolweave.graphs.script_writer import build_script_writer
 from toolweave.nodes.offline_model.model import OfflineChatModel
 from toolweave.nodes.script.fetching.pages_from_tools import FETCH_PROMPT, FETCH_TASK
@@ -40,64 +39,63 @@ FETCH = tool("fetch", {**URL, "max_length": {"type": "integer"}, "start_index": 
 
 
 def dialogue(tools: list[dict[str, Any]], *answers: tuple[str, str]) -> list[AIMessage]:
-    """List what the model says, while its calls get these results: ("success" or "error", text)."""
+    """List the replies of the model, while its calls get these results: ("success" or "error", text)."""
     messages: list[BaseMessage] = [SystemMessage(FETCH_PROMPT), HumanMessage(FETCH_TASK.format(url=PAGE))]
     bound = OfflineChatModel().bind_tools(tools)
-    said = []
+    replies = []
     for status, text in (*answers, ("success", "")):
         answer = bound.invoke(messages)
-        said.append(answer)
+        replies.append(answer)
         if not answer.tool_calls:
             break
         result = ToolMessage(text, tool_call_id=str(answer.tool_calls[0]["id"]), status=status)
         messages += [answer, result]
-    return said
+    return replies
 
 
-def calls(said: list[AIMessage]) -> list[tuple[str, dict[str, Any]]]:
-    return [(call["name"], call["args"]) for message in said for call in message.tool_calls]
+def calls(replies: list[AIMessage]) -> list[tuple[str, dict[str, Any]]]:
+    return [(call["name"], call["args"]) for message in replies for call in message.tool_calls]
 
 
 def test_the_tool_that_fetches_is_chosen_filled_and_called_once() -> None:
-    said = dialogue([SEARCH, MAP, CRAWL_STATUS, SCRAPE], ("success", CONTENT))
+    replies = dialogue([SEARCH, MAP, CRAWL_STATUS, SCRAPE], ("success", CONTENT))
 
-    assert calls(said) == [("firecrawl_firecrawl_scrape", {"url": PAGE})]
-    assert said[-1].text == "firecrawl_firecrawl_scrape has fetched the page.\n(offline model)"
+    assert calls(replies) == [("firecrawl_firecrawl_scrape", {"url": PAGE})]
+    assert replies[-1].text == "firecrawl_firecrawl_scrape has fetched the page.\n(offline model)"
 
 
 @pytest.mark.parametrize(
     ("other", "arguments"),
     [
-        (tool("jina_read_url", URL, "url"), {"url": PAGE}),
         (tool("tavily_extract", {"urls": {"type": "array", "items": TEXT}}, "urls"), {"urls": [PAGE]}),
         (tool("crawl", {**URL, "depth": {"type": "integer", "minimum": 1}}, "url", "depth"), {"url": PAGE, "depth": 1}),
         (tool("x_get", {"address": {**TEXT, "format": "uri"}}, "address"), {"address": PAGE}),
     ],
 )  # fmt: skip
-def test_tools_of_other_names_and_schemas_are_known(other: dict[str, Any], arguments: dict[str, Any]) -> None:
+def test_a_fetching_tool_is_recognised_by_its_schema(other: dict[str, Any], arguments: dict[str, Any]) -> None:
     assert calls(dialogue([SEARCH, MAP, other], ("success", CONTENT))) == [(other["function"]["name"], arguments)]
 
 
 @pytest.mark.parametrize("failed", [("error", "Error: 500"), ("success", ""), ("success", '{"error": "blocked"}')])
 def test_another_tool_is_tried_when_one_failed_or_gave_nothing(failed: tuple[str, str]) -> None:
-    said = dialogue([SCRAPE, FETCH], failed, ("success", CONTENT))
+    replies = dialogue([SCRAPE, FETCH], failed, ("success", CONTENT))
 
-    assert [name for name, _ in calls(said)] == ["firecrawl_firecrawl_scrape", "fetch"]
-    assert said[-1].text.startswith("fetch has fetched the page.")
+    assert [name for name, _ in calls(replies)] == ["firecrawl_firecrawl_scrape", "fetch"]
+    assert replies[-1].text.startswith("fetch has fetched the page.")
 
 
-def test_it_gives_up_with_a_sentence_when_all_tools_failed_or_none_fetches() -> None:
-    said = dialogue([SCRAPE, FETCH], ("error", "Error: out of credits"), ("success", ""))
+def test_the_answer_says_why_no_tool_fetched_the_page() -> None:
+    replies = dialogue([SCRAPE, FETCH], ("error", "Error: out of credits"), ("success", ""))
     without = dialogue([SEARCH, MAP])
 
-    assert len(calls(said)) == 2
-    assert "I could not fetch" in said[-1].text
-    assert "out of credits; fetch: it returned no content" in said[-1].text
+    assert len(calls(replies)) == 2
+    assert "I could not fetch" in replies[-1].text
+    assert "out of credits; fetch: it returned no content" in replies[-1].text
     assert calls(without) == []
     assert "None of my tools accepts the URL of a page" in without[-1].text
 
 
-def test_without_the_task_a_message_with_an_address_is_read_as_ever() -> None:
+def test_a_url_outside_the_task_is_read_as_in_any_message() -> None:
     bound = OfflineChatModel().bind_tools([SCRAPE])
 
     answer = bound.invoke([SystemMessage("You are a helpful assistant."), HumanMessage(f"What is {PAGE} about?")])
@@ -113,10 +111,3 @@ async def test_an_agent_of_the_offline_model_makes_a_script_with_a_job_s_servers
     assert made["metadata"]["usage"]["calls"] == {"fetch": 2, "write": 1}
     assert made["script"]["title"] == "Bees"
     assert "They live in hollow trees." in str(made["script"]["sections"])
-
-
-async def test_a_job_without_a_tool_that_fetches_fails_and_says_so() -> None:
-    job = job_with(fetching("web", "search"))
-
-    with pytest.raises(FetchFailed, match="web"):
-        await build_script_writer(model=OfflineChatModel(), read_job=lambda: job).ainvoke({"url": BEES})

@@ -2,14 +2,9 @@
 
 import pytest
 
-from tests.fixtures.web_pages import WebPages, truth_of
+from tests.fixtures.web_pages import truth_of
 from tests.nodes.offline_model.scripts.asking import Written, in_order, written_of
 from tests.nodes.script.reading import articles, page_of, plain
-from toolweave.config.script_job import ScriptJob
-from toolweave.config.settings import load_settings
-from toolweave.graphs.script_writer import build_script_writer
-from toolweave.nodes.offline_model.model import OfflineChatModel
-from toolweave.nodes.script.fetching.fetch_plain import PlainFetch
 
 
 @pytest.mark.requirement("A-04")
@@ -23,43 +18,24 @@ async def test_every_page_gets_a_script_of_its_own_sentences_in_order_at_the_fir
     assert written.script["title"] == truth["title"]
     assert written.script["description"]
     assert 3 <= len(written.sections) <= 8
+    if name in ("blog.html", "german.html", "japanese.html"):
+        assert [section["title"] for section in written.sections] == [truth["title"], *truth["headings"]]
     assert in_order(written.narrations, [plain(sentence) for sentence in truth["article"]])
     assert all(section["title"] and section["slide_prompt"] for section in written.sections)
     assert not [text for text in truth["navigation"] if plain(text) in written.narrations]
 
 
-@pytest.mark.parametrize("name", ["blog.html", "german.html", "japanese.html"])
-async def test_a_section_is_named_by_its_heading(name: str) -> None:
-    truth = truth_of(name)
-
-    written = await written_of(page_of(name))
-
-    titles = [section["title"] for section in written.sections]
-    assert titles == [truth["title"], *truth["headings"]]
-
-
-async def test_a_page_fetched_by_http_becomes_the_same_script_again(site: WebPages) -> None:
-    fetch = PlainFetch(load_settings({}, outbound_allow="127.0.0.1").outbound_allow)
-    writer = build_script_writer(model=OfflineChatModel(), read_job=ScriptJob, fetch=fetch)
-
-    first, second = [await writer.ainvoke({"url": site.page("news.html")}) for _ in range(2)]
-
-    assert first["script"] == second["script"]
-    assert first["script"]["sections"][1]["title"] == "A price that doubled"
-    assert first["metadata"]["usage"]["calls"] == {"write": 1}
-
-
-async def test_code_tables_and_fragments_of_lists_are_not_read_out() -> None:
-    said = "\n".join(
+async def test_code_tables_and_fragments_of_lists_are_not_narrated() -> None:
+    spoken = "\n".join(
         (await written_of(page_of("docs.html"))).narrations + (await written_of(page_of("recipe.html"))).narrations
     )
 
     for silent in ("import", "RetryPolicy(", "Connection refused", "50 g butter", "|"):
-        assert silent not in said
-    assert "Freeze it without the toast." in said
+        assert silent not in spoken
+    assert "Freeze it without the toast." in spoken
 
 
-async def test_speakers_take_turns_and_a_wish_for_another_language_is_answered_honestly() -> None:
+async def test_speakers_take_turns_and_a_missing_translation_is_named() -> None:
     personas = [{"id": "host", "name": "Mika"}, {"id": "guest", "name": "Ada"}]
 
     written: Written = await written_of(page_of("news.html"), {"personas": personas, "language": "Finnish"})
@@ -70,7 +46,7 @@ async def test_speakers_take_turns_and_a_wish_for_another_language_is_answered_h
 
 
 @pytest.mark.parametrize("name", ["blog.html", "german.html", "japanese.html"])
-async def test_a_short_script_still_says_how_each_section_begins(name: str) -> None:
+async def test_a_short_script_begins_each_section_with_its_first_sentence(name: str) -> None:
     truth = truth_of(name)
 
     written = await written_of(page_of(name), {"target_length_s": 30, "length_factor": 1.6})
