@@ -20,30 +20,17 @@ from toolweave.tool_config import ToolConfig
 GARBAGE = WireTurn(text="I would rather talk about the weather.")
 
 
-class ShakyRegistry:
-    """A registry that cannot be read so many times."""
+class ScriptedRegistry:
+    """A registry whose lookups have these results, tools or a failure, one after the other; the last one repeats."""
 
-    def __init__(self, shop: ShopApi, failures: int) -> None:
-        self._tools = FixedToolConfigs(tuple(shop.tools()))
-        self.failures = failures
+    def __init__(self, *results: Sequence[ToolConfig] | None) -> None:
+        self._results = list(results)
 
     async def find(self, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
-        if self.failures:
-            self.failures -= 1
+        tools = self._results.pop(0) if len(self._results) > 1 else self._results[0]
+        if tools is None:
             raise PersistenceError("disk /srv/secret-place is full")
-        return await self._tools.find(tool_ids)
-
-
-class ChangingRegistry:
-    """A registry whose tools are others from the third look on: when the request is about to be sent."""
-
-    def __init__(self, before: Sequence[ToolConfig], after: Sequence[ToolConfig]) -> None:
-        self._before, self._after = FixedToolConfigs(tuple(before)), FixedToolConfigs(tuple(after))
-        self.looks = 0
-
-    async def find(self, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
-        self.looks += 1
-        return await (self._before if self.looks < 3 else self._after).find(tool_ids)
+        return await FixedToolConfigs(tuple(tools)).find(tool_ids)
 
 
 def changed(tool: ToolConfig, **api: Any) -> ToolConfig:
@@ -86,19 +73,15 @@ async def test_unknown_ids_are_all_named_and_no_model_is_asked(shop: ShopApi) ->
         (request(user_instructions="   "), "user_instructions must not be blank"),
         (request(user_instructions=""), "user_instructions must have 1 or more characters"),
         (request(user_instructions=None), "user_instructions is required"),
-        (request(user_instructions=["get it"]), "user_instructions must be a string"),
         (request(user_instructions="x" * 100_001), "user_instructions must have 100000 or fewer"),
         (request(tool_ids=[]), "tool_ids must hold 1 or more"),
         (request(tool_ids="get_product"), "tool_ids must be a list"),
-        (request(tool_ids={"get_product": 1}), "tool_ids must be a list"),
         (request(tool_ids=[7, None]), "tool_ids.0 must be a string; tool_ids.1 must be a string"),
         (request(tool_ids=["x"] * 501), "tool_ids must hold 500 or fewer"),
         (request(tool_ids=["\ud800"]), "tool_ids.0 is wrong"),
         (request(format_response="yes"), "format_response must be true or false"),
         (request(response_format_instructions=7), "response_format_instructions must be a string"),
         ({}, "user_instructions is required; tool_ids is required."),
-        ({"user_instructions": None}, "user_instructions is required; tool_ids is required."),
-        ({"question": "What does it cost?"}, "user_instructions is required; tool_ids is required."),
     ],
 )
 async def test_an_invalid_input_is_explained(shop: ShopApi, given: Any, error: str) -> None:
@@ -124,15 +107,16 @@ async def test_an_input_cannot_set_what_the_stages_write(shop: ShopApi) -> None:
     assert sent(shop) == ["GET /products/1"]
 
 
-async def test_a_registry_that_cannot_be_read_for_a_moment_is_asked_again(shop: ShopApi) -> None:
-    with shop_workflow(shop, chosen("get_product", {"product_id": 1}), tools=ShakyRegistry(shop, 2)) as ask:
+async def test_a_registry_that_cannot_be_read_for_a_moment_is_read_again(shop: ShopApi) -> None:
+    registry = ScriptedRegistry(None, None, shop.tools())
+    with shop_workflow(shop, chosen("get_product", {"product_id": 1}), tools=registry) as ask:
         answer = await ask("Get it", "get_product")
 
     assert answer["status"] == "success"
 
 
 async def test_an_unreadable_registry_ends_the_run_with_a_message_without_details(shop: ShopApi) -> None:
-    with logged() as records, shop_workflow(shop, tools=ShakyRegistry(shop, 99)) as ask:
+    with logged() as records, shop_workflow(shop, tools=ScriptedRegistry(None)) as ask:
         answer = await ask("Get it", "get_product")
 
     assert failed(answer, "tool_retrieval") == "The tools could not be looked up. The reason is in the server's log."
@@ -156,10 +140,8 @@ async def test_one_unusable_choice_is_repaired(shop: ShopApi) -> None:
     ("prompts", "turn", "error"),
     [
         (1, WireTurn(status=500), "The model endpoint failed with status 500"),
-        (1, WireTurn(status=401), "The model endpoint rejected the API key"),
         (1, WireTurn(text="Hello", cut_after=1), "The model"),
         (1, WireTurn(text="I choose", finish_reason="length"), "cut off at its length limit"),
-        (1, WireTurn(), "The model returned an empty answer"),
         (1, WireTurn(text="Hm", silent_after=0), "did not answer in time (TOOLWEAVE_MODEL_TIMEOUT_S)"),
         (1, WireTurn(calls=(WireCall("choose_request", '{"reason": "Which product?"}'),)), "Which product?"),
         (2, GARBAGE, "neither a call of the function"),
@@ -167,7 +149,6 @@ async def test_one_unusable_choice_is_repaired(shop: ShopApi) -> None:
         (2, chosen("delete_everything", {}), "delete_everything"),
         (2, chosen("place_order", {"customer_id": 17, "items": [{"product_id": 1}]}), "place_order"),
         (2, chosen("get_product", {"product_id": 0}), "product_id"),
-        (2, chosen("get_product", {}), "product_id"),
         (2, chosen("get_product", {"product_id": "../orders"}), "product_id"),
         (2, chosen("get_product", {"product_id": 1, "admin": True}), "admin"),
         (2, chosen_by_hand("GET", "http://evil.test/products/1"), "not http://evil.test"),
@@ -211,45 +192,29 @@ async def test_an_error_status_keeps_the_raw_response(
 
 
 @pytest.mark.requirement("W-06")
-async def test_an_api_that_takes_too_long_is_an_error_of_the_execution(shop: ShopApi) -> None:
-    tools = [changed(tool_of(shop, "slow_answer"), timeout_s=5)]
-    with shop_workflow(shop, chosen("slow_answer", {}), tools=tools) as ask:
-        answer = await ask("Wait", "slow_answer")
-
-    assert "5 s" in failed(answer, "api_execution")
-    assert answer["raw_response"] is None
-    assert sent(shop) == ["GET /slow"], "it may have been carried out, so it is not sent again"
-
-
-@pytest.mark.requirement("W-06")
-async def test_an_api_that_is_not_there_is_an_error_of_the_execution(shop: ShopApi) -> None:
-    tools = [changed(tool_of(shop, "get_product"), base_url="http://127.0.0.1:1")]
-    with shop_workflow(shop, chosen("get_product", {"product_id": 1}), tools=tools) as ask:
-        answer = await ask("Get it", "get_product")
-
-    assert "No connection" in failed(answer, "api_execution")
-    assert answer["raw_response"] is None
-    assert answer["http_spec"]["url"] == "http://127.0.0.1:1/products/1"
-
-
 @pytest.mark.requirement("W-09")
 @pytest.mark.parametrize(
-    ("tool_id", "arguments", "options", "error"),
+    ("tool_id", "change", "options", "error", "requests"),
     [
-        ("get_product", {"product_id": 1}, {"api_calls": ApiCalls()}, "TOOLWEAVE_OUTBOUND_ALLOW"),
-        ("echo_headers", {}, {}, "TOOL_SHOP_KEY"),
+        ("slow_answer", {"timeout_s": 5}, {}, "5 s", ["GET /slow"]),
+        ("always_fails", {"base_url": "http://127.0.0.1:1"}, {}, "No connection", []),
+        ("always_fails", {}, {"api_calls": ApiCalls()}, "TOOLWEAVE_OUTBOUND_ALLOW", []),
+        ("echo_headers", {}, {}, "TOOL_SHOP_KEY", []),
     ],
-    ids=["private address", "missing credential"],
+    ids=["no answer in time", "no connection", "private address", "missing credential"],
 )
-async def test_a_refused_request_names_the_variable_to_set(
-    shop: ShopApi, monkeypatch: pytest.MonkeyPatch, tool_id: str, arguments: Any, options: Any, error: str
+async def test_a_request_without_a_response_fails_the_execution_with_the_reason_and_is_not_sent_again(
+    shop: ShopApi, monkeypatch: pytest.MonkeyPatch, tool_id: str, change: Any, options: Any, error: str, requests: Any
 ) -> None:
     monkeypatch.delenv("TOOL_SHOP_KEY")
-    with shop_workflow(shop, chosen(tool_id, arguments), **options) as ask:
+    tools = [changed(tool_of(shop, tool_id), **change)]
+    with shop_workflow(shop, chosen(tool_id, {}), tools=tools, **options) as ask:
         answer = await ask("Call it", tool_id)
 
     assert error in failed(answer, "api_execution")
-    assert sent(shop) == []
+    assert answer["raw_response"] is None
+    assert answer["http_spec"]["url"].startswith(tools[0].api.base_url)
+    assert sent(shop) == requests
 
 
 @pytest.mark.requirement("W-05")
@@ -261,7 +226,7 @@ async def test_a_tool_that_changed_after_it_was_chosen_is_not_called(shop: ShopA
         "fields": [tool.model_copy(update={"input_schema": {**tool.input_schema, "required": ["product_id", "key"]}})],
         "gone": [],
     }
-    registry = ChangingRegistry([tool], after[change])
+    registry = ScriptedRegistry([tool], [tool], after[change])
     with shop_workflow(shop, chosen("get_product", {"product_id": 1}), tools=registry) as ask:
         answer = await ask("Get it", "get_product")
 
@@ -310,30 +275,20 @@ async def test_an_output_unlike_its_schema_is_a_warning_beside_that_of_the_forma
 
 
 @pytest.mark.requirement("W-10")
-async def test_a_failure_is_logged_once_with_what_it_takes_to_look_into_it(shop: ShopApi) -> None:
-    with logged() as records, shop_workflow(shop, chosen("always_fails", {})) as ask:
-        answer = await ask("Ask the warehouse", "always_fails", "get_order")
+async def test_a_failure_is_logged_once_with_its_request_and_without_secrets(shop: ShopApi) -> None:
+    arguments = {"order_id": "Z-1", "reason": "my password=hunter2-hunter2"}
+    with logged() as records, shop_workflow(shop, chosen("cancel_order", arguments)) as ask:
+        answer = await ask("Cancel it", "cancel_order", "get_order")
 
     [record] = records
-    assert (record["stage"], record["tool_ids"]) == ("api_execution", ["always_fails", "get_order"])
-    assert record["request"] == answer["http_spec"]
+    assert (record["stage"], record["tool_ids"]) == ("api_execution", ["cancel_order", "get_order"])
+    assert record["request"] == {**answer["http_spec"], "body": {"reason": "my password=***"}}
     assert record["seconds"] > 0
     assert "ApiCallFailed" in record["message"]
     assert 'nodes/workflow/stages.py", line' in record["message"]
+    assert "hunter2" not in record["written"]
     assert "Traceback" not in repr(answer)
     assert "execute.py" not in repr(answer)
-
-
-@pytest.mark.requirement("W-10")
-async def test_secrets_in_a_request_are_hidden_in_the_log(shop: ShopApi) -> None:
-    arguments = {"order_id": "Z-1", "reason": "my password=hunter2-hunter2"}
-    with logged() as records, shop_workflow(shop, chosen("cancel_order", arguments)) as ask:
-        answer = await ask("Cancel it", "cancel_order")
-
-    assert answer["error_stage"] == "api_execution"
-    [record] = records
-    assert record["request"]["body"] == {"reason": "my password=***"}
-    assert "hunter2" not in record["written"]
 
 
 @pytest.mark.parametrize(("kind", "limit"), [("run", "run_timeout"), ("idle", "idle_timeout")])
