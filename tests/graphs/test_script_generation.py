@@ -1,8 +1,7 @@
-"""The script of a page by a call from Python: what comes back, what is told meanwhile, and how it fails (A-04)."""
+"""The script of a page by a call from Python: its result, its progress, and how it fails (A-04)."""
 
 import asyncio
 import itertools
-import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -56,8 +55,8 @@ def wire(site: WebPages, monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer
         yield server
 
 
-class Told:
-    """What on_progress was told."""
+class Progress:
+    """Record the calls of on_progress."""
 
     def __init__(self) -> None:
         self.percents: list[float] = []
@@ -82,79 +81,75 @@ def names_in(folder: Path) -> list[str]:
 async def test_a_page_becomes_a_script_and_a_file_by_what_the_arguments_say_only(
     site: WebPages, wire: WireServer, tmp_path: Path
 ) -> None:
-    told, folder = Told(), tmp_path / "new" / "folder"
+    progress, folder = Progress(), tmp_path / "new" / "folder"
     klingon = ScriptSettings(language="Klingon")
 
     written = await generate_script_from_url(
-        site.page("news.html"), config=klingon, output_dir=folder, on_progress=told
+        site.page("news.html"), config=klingon, output_dir=folder, on_progress=progress
     )
 
     assert written == WRITTEN
     assert names_in(folder) == ["script.yaml"]
     assert VideoScript.model_validate(yaml.safe_load((folder / "script.yaml").read_text(encoding="utf-8"))) == WRITTEN
-    told.check()
+    progress.check()
     assert site.requests == ["/robots.txt", "/pages/news.html"]
     assert "the bell rang" in str(wire.requests[0].messages[1])
     assert "Klingon" in str(wire.requests[0].messages[0])
 
 
-async def test_settings_are_a_file_too_and_a_bad_one_fails_before_the_page_is_asked_for(
+async def test_settings_may_be_a_file_and_on_progress_a_coroutine(
     site: WebPages, wire: WireServer, tmp_path: Path
 ) -> None:
-    told = Told()
+    progress = Progress()
 
     async def slowly(percent: float, message: str) -> None:
         await asyncio.sleep(0)
-        told(percent, message)
+        progress(percent, message)
 
     file = tmp_path / "script.yaml"
     file.write_text("language: Latin\nnarration: {character: A Roman senator}\n", encoding="utf-8")
     assert await generate_script_from_url(site.page("news.html"), config=str(file), on_progress=slowly) == WRITTEN
-    told.check()
+    progress.check()
     system = str(wire.requests[0].messages[0]["content"])
     assert "Latin" in system
     assert "A Roman senator" in system
 
-    site.forget()
-    file.write_text("sections: {min: many}\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"script\.yaml:1: sections\.min"):
-        await generate_script_from_url(site.page("news.html"), config=file)
-    assert site.requests == []
-
 
 async def test_two_at_once_do_not_mix(site: WebPages, wire: WireServer, tmp_path: Path) -> None:
     names = ("news.html", "blog.html")
-    told = [Told(), Told()]
+    recorders = [Progress(), Progress()]
     written = await asyncio.gather(
         *(
             generate_script_from_url(
                 site.page(name), output_dir=tmp_path / name, on_progress=on_progress, model=OfflineChatModel()
             )
-            for name, on_progress in zip(names, told, strict=True)
+            for name, on_progress in zip(names, recorders, strict=True)
         )
     )
     assert written[0].title != written[1].title
-    for name, one, progress in zip(names, written, told, strict=True):
+    for name, one, progress in zip(names, written, recorders, strict=True):
         progress.check()
         assert any(name in message for message in progress.messages)
-        kept = yaml.safe_load((tmp_path / name / "script.yaml").read_text(encoding="utf-8"))
-        assert VideoScript.model_validate(kept) == one
+        stored = yaml.safe_load((tmp_path / name / "script.yaml").read_text(encoding="utf-8"))
+        assert VideoScript.model_validate(stored) == one
     assert wire.requests == []
 
 
 def test_without_an_event_loop_the_sync_form_does_the_same_again_and_a_failing_on_progress_costs_no_script(
     site: WebPages, wire: WireServer, tmp_path: Path
 ) -> None:
-    told, failed = Told(), Told()
+    progress, failed = Progress(), Progress()
 
     def failing(percent: float, message: str) -> None:
         failed(percent, message)
         raise OSError("the pipe is closed")
 
     with logged(format="{message} {exception}") as lines:
-        scripts = [generate_script_from_url_sync(site.page("news.html"), on_progress=each) for each in (told, failing)]
+        scripts = [
+            generate_script_from_url_sync(site.page("news.html"), on_progress=each) for each in (progress, failing)
+        ]
     assert scripts == [WRITTEN, WRITTEN]
-    told.check()
+    progress.check()
     assert failed.percents == [0.0]
     assert len(lines) == 1
     assert "the pipe is closed" in lines[0]
@@ -170,38 +165,27 @@ async def test_inside_an_event_loop_the_sync_forms_say_what_to_do() -> None:
         generate_script_from_url_with_agent_sync("https://site.example/", mcp_config="mcp.jsonc")
 
 
-async def test_a_folder_that_cannot_be_written_to_fails_before_anything_is_asked(
-    site: WebPages, wire: WireServer, tmp_path: Path
-) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "taken" / "script.yaml").mkdir(parents=True)
-    for folder, said in (("file/deeper", "the folder is not writable"), ("taken", "is a folder")):
-        with pytest.raises(ConfigError, match=said):
-            await generate_script_from_url(site.page("news.html"), output_dir=tmp_path / folder)
-    assert (site.requests, wire.requests) == ([], [])
-
-
 async def test_a_script_whose_folder_went_meanwhile_is_not_lost(
     site: WebPages, wire: WireServer, tmp_path: Path
 ) -> None:
     folder = tmp_path / "gone"
-    told = Told()
+    progress = Progress()
 
     def losing(percent: float, message: str) -> None:
-        told(percent, message)
+        progress(percent, message)
         shutil.rmtree(folder, ignore_errors=True)
 
     with pytest.raises(ScriptNotSaved, match=r"gone/script\.yaml could not be written .No such file") as failure:
         await generate_script_from_url(site.page("news.html"), output_dir=folder, on_progress=losing)
     assert failure.value.script == WRITTEN
-    assert max(told.percents) < 100.0
+    assert max(progress.percents) < 100.0
 
 
 async def test_an_old_file_stays_whole_when_a_new_script_is_cancelled_or_fails(
     site: WebPages, wire: WireServer, tmp_path: Path
 ) -> None:
-    kept = tmp_path / "script.yaml"
-    kept.write_text("title: Old\n", encoding="utf-8")
+    old = tmp_path / "script.yaml"
+    old.write_text("title: Old\n", encoding="utf-8")
     wire.turns[:] = [WireTurn(text="Slowly", silent_after=2)]
     going = asyncio.create_task(generate_script_from_url(site.page("news.html"), output_dir=tmp_path))
     await asyncio.to_thread(wire.asked.wait, BOUND_S)
@@ -213,42 +197,44 @@ async def test_an_old_file_stays_whole_when_a_new_script_is_cancelled_or_fails(
     with pytest.raises(ScriptFailed, match="did not write a valid script"):
         await generate_script_from_url(site.page("news.html"), output_dir=tmp_path)
     assert names_in(tmp_path) == ["script.yaml"]
-    assert kept.read_text(encoding="utf-8") == "title: Old\n"
+    assert old.read_text(encoding="utf-8") == "title: Old\n"
 
 
-async def test_without_a_model_it_says_what_to_set_before_the_page_is_asked_for(
-    site: WebPages, wire: WireServer, monkeypatch: pytest.MonkeyPatch
+async def test_a_wrong_argument_fails_before_any_request(
+    site: WebPages, wire: WireServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    settings, page = tmp_path / "settings.yaml", site.page("news.html")
+    settings.write_text("sections: {min: many}\n", encoding="utf-8")
+    (tmp_path / "taken" / "script.yaml").mkdir(parents=True)
+
+    with pytest.raises(ConfigError, match=r"settings\.yaml:1: sections\.min"):
+        await generate_script_from_url(page, config=settings)
+    with pytest.raises(ConfigError, match="the folder is not writable"):
+        await generate_script_from_url(page, output_dir=settings / "deeper")
+    with pytest.raises(ConfigError, match="is a folder"):
+        await generate_script_from_url(page, output_dir=tmp_path / "taken")
+    with pytest.raises(StageFailed, match="url must"):
+        await generate_script_from_url("site.example/bees")
     monkeypatch.delenv("OPENAI_BASE_URL")
     monkeypatch.delenv("TOOLWEAVE_MODEL")
     with pytest.raises(ConfigError, match=r"OPENROUTER_API_KEY.*TOOLWEAVE_MODEL=offline"):
-        await generate_script_from_url(site.page("news.html"))
-    assert site.requests == []
-
-
-async def test_an_invalid_url_is_refused(wire: WireServer) -> None:
-    with pytest.raises(StageFailed, match="url must"):
-        await generate_script_from_url("site.example/bees")
+        await generate_script_from_url(page)
+    assert (site.requests, wire.requests) == ([], [])
 
 
 @pytest.mark.requirement("A-04")
-@pytest.mark.parametrize("form", ["loaded", "file"])
-async def test_an_agent_fetches_with_the_servers_of_a_file_or_of_a_loaded_one(
-    form: str, wire: WireServer, tmp_path: Path
-) -> None:
-    file = tmp_path / "mcp.jsonc"
-    file.write_text(json.dumps({"mcpServers": {"web": ENTRY}}), encoding="utf-8")
-    given = McpConfig((fetching("web", "read"),), file) if form == "loaded" else str(file)
+async def test_an_agent_fetches_with_the_servers_of_a_loaded_file(wire: WireServer, tmp_path: Path) -> None:
+    progress = Progress()
+    loaded = McpConfig((fetching("web", "read"),), Path("mcp.jsonc"))
     wire.turns[:] = [asks(("web_read", {"url": BEES})), DONE, calling(script())]
-    told = Told()
 
     written = await generate_script_from_url_with_agent(
-        BEES, mcp_config=given, on_progress=told, output_dir=tmp_path / "out"
+        BEES, mcp_config=loaded, on_progress=progress, output_dir=tmp_path / "out"
     )
 
     assert written == WRITTEN
     assert (tmp_path / "out" / "script.yaml").is_file()
-    told.check()
+    progress.check()
     assert wire.requests[0].tool_names == ["web_read"]
 
 
@@ -266,14 +252,14 @@ async def test_servers_that_cannot_be_used_fail_the_job_by_their_names(wire: Wir
     unset = {"mcpServers": {"web": {**ENTRY, "env": {"KEY": "{env:SURELY_NOT_SET}"}}}}
     with pytest.raises(MissingVariable, match="mcp_config: environment variable SURELY_NOT_SET is not set"):
         await generate_script_from_url_with_agent(BEES, mcp_config=unset)
-    for bad, said in (
+    for bad, problem in (
         ({}, "mcp_config: has neither mcpServers nor servers"),
         ({"mcpServers": {"web": {"comand": "x"}}}, "mcp_config: server 'web'"),
         ({"mcpServers": {"web": {**ENTRY, "enabled": False}}}, "mcp_config: enables no MCP server"),
         ({"mcpServers": {"web": {**ENTRY, "cwd": Path("/")}}}, "mcp_config: is not valid JSON"),
         ("/no/such/mcp.jsonc", r"/no/such/mcp\.jsonc: the file does not exist"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=problem):
             await generate_script_from_url_with_agent(BEES, mcp_config=bad)
     broken = McpConfig((fetching("web", misconfigured="its key is not set."),), Path("mine.jsonc"))
     with pytest.raises(ConfigError, match=r"mine\.jsonc: server 'web': its key is not set"):

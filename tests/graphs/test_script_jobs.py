@@ -18,19 +18,19 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from tests.fixtures.app_server import OURS, AppProcess
-from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn, openai_wire
-from tests.fixtures.web_pages import PAGES, WebPages, truth_of
+from tests.fixtures.openai_wire import WireServer, openai_wire
+from tests.fixtures.web_pages import WebPages, truth_of
+from tests.graphs.script_agent import DONE, FETCHING, asks
 from tests.nodes.model_at import calling
 from tests.nodes.script.writing import script
 
-FETCHER = Path(__file__).parent / "recording_fetcher.py"
 SECRET = "k3y-of-the-job"
 PERSONAS = [{"id": "host", "name": "Mika", "character": "Curious"}, {"id": "guest", "name": "Ada"}]
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of the jobs, and what the MCP servers write down."""
+    """The files of the jobs, and the calls that their MCP servers record."""
 
     folder: Path
 
@@ -42,32 +42,28 @@ class Files:
     def mcp(self) -> Path:
         return self.folder / "mcp.jsonc"
 
-    def server(self, name: str) -> dict[str, Any]:
-        """Describe a server that brings the notes on winding paths, whatever it is asked for."""
-        return {"command": sys.executable, "args": [str(FETCHER), name, str(self.record), str(PAGES / "notes.md")]}
+    def write_servers(self, file: Path, *names: str) -> None:
+        """Write an MCP file; each server gets a key of the environment and records its calls."""
+        servers = {
+            name: {
+                "command": sys.executable,
+                "args": [FETCHING, "--only", "read", "--record", str(self.folder / name)],
+                "env": {"READING_KEY": "{env:JOB_KEY}"},
+            }
+            for name in names
+        }
+        file.write_text(f"// of script jobs\n{json.dumps({'mcpServers': servers})}", encoding="utf-8")
 
-    def keyed_server(self, name: str) -> dict[str, Any]:
-        """Describe one that gets a key of the environment, by a variable."""
-        return {**self.server(name), "env": {"READING_KEY": "{env:JOB_KEY}"}}
-
-    def write_servers(self, *names: str) -> None:
-        text = json.dumps({"mcpServers": {name: self.keyed_server(name) for name in names}})
-        self.mcp.write_text(f"// of script jobs\n{text}", encoding="utf-8")
-
-    @property
-    def record(self) -> Path:
-        return self.folder / "record.txt"
-
-    def noted(self) -> list[str]:
-        return self.record.read_text(encoding="utf-8").splitlines()
+    def calls(self, name: str) -> list[str]:
+        record = self.folder / name
+        return record.read_text(encoding="utf-8").splitlines() if record.exists() else []
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     """Give a folder in which only the served plane's file is there at first."""
     files = Files(tmp_path_factory.mktemp("jobs"))
-    served = json.dumps({"mcpServers": {"served": files.server("served")}})
-    (files.folder / "served.jsonc").write_text(served, encoding="utf-8")
+    files.write_servers(files.folder / "served.jsonc", "served")
     return files
 
 
@@ -128,57 +124,38 @@ async def failure_of(client: LangGraphClient, url: str) -> str:
 
 
 @pytest.mark.requirement("A-05")
-async def test_a_worker_starts_whose_files_are_not_there_and_its_jobs_say_which(
+async def test_a_worker_starts_without_its_files_and_a_job_with_a_wrong_file_fails_before_any_request(
     agent_jobs: LangGraphClient, agent_worker: AppProcess, files: Files, site: WebPages, wire: WireServer
 ) -> None:
     wire.requests.clear()
     async with httpx.AsyncClient(base_url=agent_worker.url, timeout=60) as http:
         assert (await http.get("/ok")).json()["ok"] is True
 
-    first = await failure_of(agent_jobs, site.page("news.html"))
+    error = await failure_of(agent_jobs, site.page("news.html"))
+    assert f"CONFIG_PATH ({files.settings}): the file does not exist." in error
     files.settings.write_text("language: auto", encoding="utf-8")
-    second = await failure_of(agent_jobs, site.page("news.html"))
-
-    assert f"CONFIG_PATH ({files.settings}): the file does not exist." in first
-    assert f"MCP_CONFIG_PATH ({files.mcp}): the file does not exist." in second
-    assert site.requests == []
-    assert wire.requests == []
-
-
-@pytest.mark.requirement("A-05")
-async def test_mcp_files_that_are_wrong_fail_their_jobs_and_the_page_is_not_fetched_another_way(
-    agent_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
-) -> None:
-    wire.requests.clear()
-    files.settings.write_text("language: auto", encoding="utf-8")
+    error = await failure_of(agent_jobs, site.page("news.html"))
+    assert f"MCP_CONFIG_PATH ({files.mcp}): the file does not exist." in error
     for text, reason in (
-        ("{\n mcpServers: oops", ":2): not valid JSON5"),
+        ("{\n mcpServers: oops", f"MCP_CONFIG_PATH ({files.mcp}:2): not valid JSON5"),
         ('{"mcpServers": {"job": {"command": "{env:NO_SUCH_KEY}"}}}', "environment variable NO_SUCH_KEY is not set"),
     ):
         files.mcp.write_text(text, encoding="utf-8")
-        error = await failure_of(agent_jobs, site.page("news.html"))
-        assert f"MCP_CONFIG_PATH ({files.mcp}" in error
-        assert reason in error
+        assert reason in await failure_of(agent_jobs, site.page("news.html"))
 
     assert site.requests == []
     assert wire.requests == []
 
 
 @pytest.mark.requirement("A-05")
-async def test_a_job_whose_input_is_no_address_says_so_in_its_metadata_too(plain_jobs: LangGraphClient) -> None:
-    assert "must be the URL of a page" in await failure_of(plain_jobs, "no address")
-
-
-@pytest.mark.requirement("A-05")
-async def test_with_mcp_servers_an_agent_fetches_the_page_with_their_tools_and_no_key_is_kept(
+async def test_with_mcp_servers_an_agent_fetches_the_page_with_their_tools_and_no_key_is_stored(
     agent_jobs: LangGraphClient, agent_worker: AppProcess, files: Files, site: WebPages, wire: WireServer
 ) -> None:
     files.settings.write_text("language: French", encoding="utf-8")
-    files.write_servers("first", "second")
-    url = "https://site.example/paths"
-    fetch = WireCall("second_second_read", json.dumps({"url": url}))
+    files.write_servers(files.mcp, "first", "second")
+    url = "https://site.example/notes.md"
     wire.requests.clear()
-    wire.turns[:] = [WireTurn(calls=(fetch,)), WireTurn(text="The page was read."), calling(script())]
+    wire.turns[:] = [asks(("second_read", {"url": url})), DONE, calling(script())]
 
     thread_id = (await agent_jobs.threads.create())["thread_id"]
     answer: Any = await agent_jobs.runs.wait(thread_id, "script_writer", input={"url": url})
@@ -186,29 +163,24 @@ async def test_with_mcp_servers_an_agent_fetches_the_page_with_their_tools_and_n
     runs = await agent_jobs.runs.list(thread_id)
 
     assert (answer["script"]["title"], len(answer["script"]["sections"])) == (script()["title"], 3)
-    assert wire.requests[0].tool_names == ["first_first_read", "second_second_read"]
+    assert wire.requests[0].tool_names == ["first_read", "second_read"]
     assert "winding paths" in str(wire.requests[-1].messages)
     assert "French" in str(wire.requests[-1].messages)
-    assert {"first started with its key", "second started with its key", f"second tools/call {url}"} <= set(
-        files.noted()
-    )
-    assert {"first ended", "second ended"} <= set(files.noted())
-    assert "served tools/call" not in "\n".join(files.noted())
+    assert [len(files.calls(name)) for name in ("first", "second", "served")] == [0, 1, 0]
     assert site.requests == []
     assert len(history) > 4
-    for kept in (history, runs, wire.requests, agent_worker.logs()):
-        assert SECRET not in repr(kept)
+    for place in (history, runs, wire.requests, agent_worker.logs()):
+        assert SECRET not in repr(place)
 
 
 @pytest.mark.requirement("A-05")
-async def test_without_mcp_servers_the_page_is_fetched_by_http_and_no_session_is_opened(
+async def test_without_mcp_servers_the_page_is_fetched_by_http(
     plain_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
 ) -> None:
     files.settings.write_text("language: auto", encoding="utf-8")
-    files.write_servers("job")
+    files.write_servers(files.mcp, "job")
     wire.requests.clear()
     wire.turns[:] = [calling(script())]
-    before = files.noted()
 
     answer: Any = await plain_jobs.runs.wait(None, "script_writer", input={"url": site.page("news.html")})
 
@@ -216,15 +188,13 @@ async def test_without_mcp_servers_the_page_is_fetched_by_http_and_no_session_is
     assert [section["title"] for section in answer["script"]["sections"]] == ["Part 1", "Part 2", "Part 3"]
     assert site.requests == ["/robots.txt", "/pages/news.html"]
     assert [request.tool_names for request in wire.requests] == [["write_script"]]
-    assert "served started" in before, "the served plane is there"
-    assert files.noted() == before
 
 
 @pytest.mark.requirement("A-05")
 async def test_a_job_is_written_by_the_settings_as_they_are_when_it_begins(
     plain_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
 ) -> None:
-    told = {"personas": PERSONAS, "narration": {"character": "A sailor", "style": "Rhymes"}, "target_length_s": 60}
+    style = {"personas": PERSONAS, "narration": {"character": "A sailor", "style": "Rhymes"}, "target_length_s": 60}
     spoken = [{"text": "One two three.", "persona_id": "host"}, {"text": "Four five six.", "persona_id": "guest"}]
     written = script(sections=4)
     for section in written["sections"]:
@@ -233,18 +203,18 @@ async def test_a_job_is_written_by_the_settings_as_they_are_when_it_begins(
     wire.turns[:] = [calling(script())]
     with openai_wire([calling(written)]) as other:
         named = {"model": "model-of-the-file", "base_url": other.base_url, "language": "Portuguese"}
-        files.settings.write_text(json.dumps(named | told | {"sections": {"min": 4, "max": 4}}), encoding="utf-8")
+        files.settings.write_text(json.dumps(named | style | {"sections": {"min": 4, "max": 4}}), encoding="utf-8")
         first: Any = await plain_jobs.runs.wait(None, "script_writer", input={"url": site.page("blog.html")})
         files.settings.write_text("language: German", encoding="utf-8")
         second: Any = await plain_jobs.runs.wait(None, "script_writer", input={"url": site.page("blog.html")})
 
-    [asked], [asked_then] = other.requests, wire.requests
-    assert (asked.body["model"], asked_then.body["model"]) == ("model-of-the-file", "model-of-the-process")
-    prompt, prompt_then = asked.messages[0]["content"], asked_then.messages[0]["content"]
+    [request], [later_request] = other.requests, wire.requests
+    assert (request.body["model"], later_request.body["model"]) == ("model-of-the-file", "model-of-the-process")
+    prompt, later_prompt = request.messages[0]["content"], later_request.messages[0]["content"]
     for part in ("Portuguese", "host: Mika. Curious", "guest: Ada", "A sailor", "Rhymes", "4 sections", "60 seconds"):
         assert part in prompt
-        assert part not in prompt_then
-    assert "German" in prompt_then
+        assert part not in later_prompt
+    assert "German" in later_prompt
     assert {narration["persona_id"] for narration in first["script"]["sections"][0]["narrations"]} == {"host", "guest"}
     assert len(second["script"]["sections"]) == 3
 
