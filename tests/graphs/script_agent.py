@@ -1,4 +1,4 @@
-"""Run the script writer's way by an agent: real MCP servers, a scripted model, and what came of it."""
+"""Run script jobs whose page an agent fetches: real MCP servers, a scripted model, and the job's results."""
 
 import json
 import sys
@@ -52,20 +52,20 @@ def job_with(*servers: McpServerConfig) -> ScriptJob:
 
 
 @asynccontextmanager
-async def kept_open(*servers: McpServerConfig, **more: Any) -> AsyncIterator[AgentFetch]:
+async def opened_once(*servers: McpServerConfig, **more: Any) -> AsyncIterator[AgentFetch]:
     """Open servers once for many jobs, which all use them whatever their files name."""
     async with open_task_tools(servers) as tools:
 
         @asynccontextmanager
-        async def kept(_servers: Sequence[McpServerConfig]) -> AsyncIterator[PlaneTools]:
+        async def opened(_servers: Sequence[McpServerConfig]) -> AsyncIterator[PlaneTools]:
             yield tools
 
-        yield AgentFetch(open_tools=kept, **more)
+        yield AgentFetch(open_tools=opened, **more)
 
 
 @dataclass
 class Job:
-    """What came of a job: its state or its failure, the updates of all graphs, the progress and the model's prompts."""
+    """The result of a job: its state or its failure, all graphs' updates, the progress and the requests."""
 
     requests: list[WireRequest]
     state: dict[str, Any] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Job:
     progress: list[tuple[float, str]] = field(default_factory=list)
 
     @property
-    def said(self) -> str:
+    def error(self) -> str:
         assert self.failure is not None, "the job was expected to fail"
         return str(self.failure)
 

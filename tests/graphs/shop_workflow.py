@@ -1,4 +1,4 @@
-"""Run workflows on the demo shop, with a model whose words a test writes."""
+"""Run workflows on the demo shop, with a scripted model."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -30,14 +30,14 @@ def chosen(tool_id: str, arguments: dict[str, Any], **more: Any) -> WireTurn:
 
 
 @dataclass(frozen=True)
-class Asking:
+class WorkflowCaller:
     """A workflow, and the endpoint of its model."""
 
     graph: WorkflowGraph
     wire: WireServer
 
     async def __call__(self, instructions: Any, *tool_ids: str, **more: Any) -> dict[str, Any]:
-        """Run the workflow; whatever happens, its answer has all its keys."""
+        """Run the workflow; its answer always has all its keys."""
         wanted: Any = {"user_instructions": instructions, "tool_ids": list(tool_ids), **more}
         answer: dict[str, Any] = await self.graph.ainvoke(wanted, THREAD)
         assert answer.keys() == KEYS
@@ -45,21 +45,21 @@ class Asking:
 
     @property
     def prompts(self) -> list[str]:
-        """Give what the model was told and offered, turn by turn."""
+        """Return the bodies of the requests to the model."""
         return [json.dumps(request.body, ensure_ascii=False) for request in self.wire.requests]
 
 
 @contextmanager
 def shop_workflow(
     shop: ShopApi, *turns: WireTurn, repeat: bool = False, timeout_s: float = 20, **options: Any
-) -> Iterator[Asking]:
+) -> Iterator[WorkflowCaller]:
     """Build a workflow with the shop's tools and the scripted turns; `options` are those of `build_workflow`."""
     with openai_wire(turns, repeat=repeat) as wire:
         settings = load_settings(
             {"OPENAI_BASE_URL": wire.base_url, "TOOLWEAVE_MODEL": "m", "TOOLWEAVE_MODEL_TIMEOUT_S": str(timeout_s)}
         )
         wanted = {"tools": shop.tools(), "api_calls": ApiCalls(LOOPBACK), **options}
-        yield Asking(build_workflow(model=lambda: build_chat_model(settings, max_retries=0), **wanted), wire)
+        yield WorkflowCaller(build_workflow(model=lambda: build_chat_model(settings, max_retries=0), **wanted), wire)
 
 
 @contextmanager
@@ -78,10 +78,10 @@ def logged() -> Iterator[list[dict[str, Any]]]:
 
 
 def empty(answer: dict[str, Any], *names: str) -> bool:
-    """Say whether these keys hold nothing."""
+    """Return whether these keys are None."""
     return all(answer[name] is None for name in names)
 
 
 def sent(shop: ShopApi) -> Sequence[str]:
-    """List what the shop was asked, in order."""
+    """List the requests that the shop got, in order."""
     return [f"{request.method} {request.raw_path}" for request in shop.requests]

@@ -22,13 +22,13 @@ def edit(args: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.requirement("S-07")
-async def test_the_run_stops_before_any_tool_of_the_turn_and_asks_once_for_all_that_need_it() -> None:
+async def test_the_run_stops_before_any_tool_of_the_turn_and_sends_one_interrupt_for_all_that_need_approval() -> None:
     desk = Desk()
 
-    asked = await desk.graph(calling(LOOK, ERASE, MOVE), "ok").ainvoke(GO, THREAD)
+    paused = await desk.graph(calling(LOOK, ERASE, MOVE), "ok").ainvoke(GO, THREAD)
 
     assert desk.ran == []
-    assert requests(asked) == [
+    assert requests(paused) == [
         {
             "action_request": {"action": "erase", "args": {"path": "a"}},
             "config": {"allow_ignore": True, "allow_respond": True, "allow_edit": True, "allow_accept": True},
@@ -86,18 +86,9 @@ async def test_each_decision_gives_the_call_its_result_and_the_model_goes_on(
 
     assert desk.ran == ran
     assert results(result) == {"e": expected}
-    assert calls(result) == (ran or [ERASE[:2]]), "the messages show the call that ran"
+    for messages in (result["messages"], desk.model.prompts[1]):
+        assert calls({"messages": messages}) == (ran or [ERASE[:2]]), "the messages show the call that ran"
     assert result["messages"][-1].text == "ok"
-
-
-@pytest.mark.requirement("S-07")
-async def test_the_model_reads_an_edited_call_as_it_ran() -> None:
-    desk = Desk()
-
-    result = await resumed(desk, edit({"path": "z"}), LOOK, ERASE)
-
-    assert calls(result) == [("look", LOOK[1]), ("erase", {"path": "z"})]
-    assert [call["args"] for call in desk.model.prompts[1][1].tool_calls] == [LOOK[1], {"path": "z"}]  # type: ignore[attr-defined]
 
 
 async def test_edited_arguments_are_checked_like_the_models() -> None:
@@ -143,23 +134,20 @@ async def test_a_rejected_call_is_an_error_the_model_reads_and_its_siblings_run(
     [
         ([], "a list of 2 answers"),
         ("approve", "a list of 2 answers"),
-        ({"type": "accept"}, "a list of 2 answers"),
-        (True, "a list of 2 answers"),
-        ([{"type": "accept"}], "a list of 2 answers"),
         ([{"type": "accept"}] * 3, "a list of 2 answers"),
         ([{"type": "accept"}, {"type": "yes"}], "its type is 'yes'"),
         ([{"type": "accept"}, {"type": ["accept"]}], "its type is"),
-        ([{"type": "accept"}, {}], "its type is"),
         ([{"type": "accept"}, None], "an answer is"),
         ([{"type": "accept"}, {"type": "edit", "args": "z"}], "are not an object"),
-        ([{"type": "accept"}, {"type": "edit", "args": None}], "are not an object"),
         ([{"type": "accept"}, {"type": "edit", "args": {"action": "move", "args": [1]}}], "are not an object"),
         ([{"type": "accept"}, {"type": "edit", "args": {"action": "burn", "args": {}}}], "there is no tool 'burn'"),
         ([{"type": "accept"}, {"type": "response", "args": None}], "must be a non-empty text"),
         ([{"type": "accept"}, {"type": "ignore", "args": {"a": 1}}], "must be a non-empty text"),
     ],
 )
-async def test_an_unusable_answer_runs_nothing_and_is_asked_again_with_the_reason(answer: Any, problem: str) -> None:
+async def test_an_unusable_answer_runs_nothing_and_the_request_is_repeated_with_the_reason(
+    answer: Any, problem: str
+) -> None:
     desk = Desk()
     graph = desk.graph(calling(ERASE, MOVE, LOOK), "ok")
     before = requests(await graph.ainvoke(GO, THREAD))
@@ -177,7 +165,7 @@ async def test_an_unusable_answer_runs_nothing_and_is_asked_again_with_the_reaso
     assert result["status"] == "done"
 
 
-async def test_calls_that_cannot_run_anyway_are_not_asked_about() -> None:
+async def test_calls_that_cannot_run_need_no_approval() -> None:
     desk = Desk()
     turn = calling(("burn", {}, "b"))
     turn.invalid_tool_calls = [{"name": "erase", "args": "{", "id": "e", "error": "cut", "type": "invalid_tool_call"}]
@@ -203,27 +191,29 @@ def graph_of(catalog: Flickering, *turns: AIMessage) -> AgentGraph:
     return build_agent_loop(tools=catalog, model=model, checkpointer=InMemorySaver())
 
 
-async def test_a_tool_that_was_not_there_when_the_model_asked_does_not_run_unapproved() -> None:
+async def test_a_tool_that_appears_after_the_models_turn_does_not_run_unapproved() -> None:
     desk = Desk()
     catalog = Flickering([], desk.tools)
     graph = graph_of(catalog, calling(ERASE), calling(("erase", {"path": "a"}, "again")))
 
-    asked = await graph.ainvoke(GO, THREAD)
+    paused = await graph.ainvoke(GO, THREAD)
 
     assert desk.ran == []
-    status, text = results(asked)["e"]
+    status, text = results(paused)["e"]
     assert (status, "Call it again" in text) == ("error", True)
-    assert [request["action_request"]["action"] for request in requests(asked)] == ["erase"], "the second call is asked"
+    assert [request["action_request"]["action"] for request in requests(paused)] == ["erase"], (
+        "the second call needs approval"
+    )
     await graph.ainvoke(Command(resume="approve"), THREAD)
     assert desk.ran == [("erase", {"path": "a"})]
 
 
-async def test_what_is_asked_stays_the_same_when_tools_vanish_meanwhile() -> None:
+async def test_a_request_stays_the_same_when_tools_vanish_meanwhile() -> None:
     desk = Desk()
     catalog = Flickering(desk.tools, desk.tools, [])
     graph = graph_of(catalog, calling(ERASE, MOVE))
-    asked = await graph.ainvoke(GO, THREAD)
-    assert len(requests(asked)) == 2
+    paused = await graph.ainvoke(GO, THREAD)
+    assert len(requests(paused)) == 2
 
     result = await graph.ainvoke(Command(resume=["approve", "approve"]), THREAD)
 

@@ -6,16 +6,10 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AnyMessage, HumanMessage
-from langchain_core.runnables import Runnable, RunnableLambda
-from langchain_core.tools import tool
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
-from langgraph.prebuilt import ToolRuntime
-from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
-import toolweave
 from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from toolweave.graphs import build_agent_loop
 
@@ -63,23 +57,6 @@ for module in ("toolweave", "toolweave.graphs", "toolweave.graphs.served", "tool
     ]
 
 
-def test_every_public_name_is_there_and_no_other_is_invented() -> None:
-    assert [name for name in toolweave.__all__ if not hasattr(toolweave, name)] == []
-    assert set(toolweave.__all__) <= set(dir(toolweave))
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = toolweave.nonsense
-
-
-async def test_the_graph_is_a_runnable_in_a_chain() -> None:
-    graph = build_agent_loop(tools=[add], model=adding())
-    assert isinstance(graph, Runnable)
-    to_input: Runnable[str, Any] = RunnableLambda(lambda text: {"messages": [HumanMessage(text)]})
-
-    chain = to_input | graph | RunnableLambda(lambda result: result["messages"][-1].text)
-
-    assert await chain.ainvoke("1+2?") == "three"
-
-
 async def test_the_graph_is_a_node_of_another_graph_and_shares_its_messages() -> None:
     async def judge(state: HostState) -> dict[str, str]:
         return {"verdict": f"{len(state['messages'])} messages"}
@@ -109,31 +86,6 @@ async def test_tokens_of_an_embedded_graph_reach_the_hosts_stream() -> None:
     parts = [part async for _, part in stream]
 
     assert "".join(message.text for message, _ in parts) == "a b c"
-
-
-async def test_checkpointer_and_store_are_taken_as_arguments() -> None:
-    @tool
-    async def remember(runtime: ToolRuntime) -> str:
-        """Keep something for later."""
-        assert runtime.store is not None
-        await runtime.store.aput(("notes",), "key", {"text": "kept"})
-        return "ok"
-
-    store = InMemoryStore()
-    graph = build_agent_loop(
-        tools=[remember],
-        model=ScriptedModel(turns=[calling(("remember", {})), "done", "still here"]),
-        checkpointer=InMemorySaver(),
-        store=store,
-    )
-    thread: Any = {"configurable": {"thread_id": "t"}}
-
-    await graph.ainvoke({"messages": [HumanMessage("one")]}, thread)
-    result = await graph.ainvoke({"messages": [HumanMessage("two")]}, thread)
-
-    assert [message.text for message in result["messages"]] == ["one", "", "ok", "done", "two", "still here"]
-    assert (item := await store.aget(("notes",), "key")) is not None
-    assert item.value == {"text": "kept"}
 
 
 def test_a_synchronous_call_is_refused_with_the_way_out() -> None:

@@ -1,4 +1,4 @@
-"""D-10: how the loop ends when the model never stops asking for tools."""
+"""D-10: how the loop ends when the model requests tools in every turn."""
 
 from typing import Any
 
@@ -54,11 +54,11 @@ async def test_error_fails_the_run_with_the_number_in_its_text() -> None:
 
     assert isinstance(failure.value, RuntimeError)
     assert len(model.prompts) == 3
-    kept = (await graph.aget_state(THREAD)).values["messages"]
-    assert [message.status for message in kept[-2:] if isinstance(message, ToolMessage)] == ["error", "error"]
+    stored = (await graph.aget_state(THREAD)).values["messages"]
+    assert [message.status for message in stored[-2:] if isinstance(message, ToolMessage)] == ["error", "error"]
 
 
-async def test_summarize_asks_once_more_without_tools() -> None:
+async def test_summarize_sends_one_more_request_without_tools() -> None:
     model = ScriptedModel(turns=[calling(("again", {})), calling(("again", {})), "So far nothing."])
 
     result = await build_agent_loop(
@@ -70,7 +70,7 @@ async def test_summarize_asks_once_more_without_tools() -> None:
     assert (result["status"], result["iterations"]) == ("iteration_limit", 3)
 
 
-async def test_a_summary_that_only_asks_for_tools_becomes_the_note() -> None:
+async def test_a_summary_that_only_calls_tools_becomes_the_note() -> None:
     result = await build_agent_loop(
         tools=[again], model=never_ending(), max_iterations=1, on_iteration_limit="summarize"
     ).ainvoke(GO)

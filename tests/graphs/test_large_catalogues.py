@@ -1,4 +1,4 @@
-"""Of a catalogue too large for a model it is offered what fits the conversation, and can call the rest too (D-2)."""
+"""Of a large catalogue the model is offered what fits the conversation; it can call the other tools too (D-2)."""
 
 from typing import Any
 
@@ -17,17 +17,17 @@ TOOLS = many_tools()
 ORDER = [each.name for each in TOOLS]
 
 
-async def run(*turns: Any, said: str, tools: list[BaseTool] = TOOLS, **options: Any) -> tuple[ScriptedModel, list[Any]]:
+async def run(*turns: Any, task: str, tools: list[BaseTool] = TOOLS, **options: Any) -> tuple[ScriptedModel, list[Any]]:
     model = ScriptedModel(turns=[*turns, "done"])
     graph = build_agent_loop(tools=tools, model=model, **options)
-    result = await graph.ainvoke({"messages": [HumanMessage(said)]})
+    result = await graph.ainvoke({"messages": [HumanMessage(task)]})
     assert result["status"] == "done"
     return model, [message for message in result["messages"] if isinstance(message, ToolMessage)]
 
 
 async def test_a_large_catalogue_is_cut_to_the_relevant_tools_in_registry_order() -> None:
     with log_records() as records:
-        model, _ = await run(said="email Anna the weather forecast for Rome", max_tools=20)
+        model, _ = await run(task="email Anna the weather forecast for Rome", max_tools=20)
     [offered] = model.offered
     assert len(offered) == 20
     assert {"gmail_send_message", "weather_get_forecast", "find_tools"} <= set(offered)
@@ -37,21 +37,21 @@ async def test_a_large_catalogue_is_cut_to_the_relevant_tools_in_registry_order(
 
 
 async def test_a_catalogue_that_fits_is_offered_whole_and_alone() -> None:
-    model, _ = await run(said="hello", tools=TOOLS[:64])
+    model, _ = await run(task="hello", tools=TOOLS[:64])
     assert model.offered == [ORDER[:64]]
-    model, _ = await run(said="hello", tools=TOOLS[:65])
+    model, _ = await run(task="hello", tools=TOOLS[:65])
     assert len(model.offered[0]) == 64
 
 
 async def test_a_tool_that_is_not_offered_can_be_called_and_is_offered_from_then_on() -> None:
-    model, [result] = await run(calling(("spotify_pause", {})), said="what is the weather in Rome?", max_tools=5)
+    model, [result] = await run(calling(("spotify_pause", {})), task="what is the weather in Rome?", max_tools=5)
     assert (result.status, result.content) == ("success", "spotify_pause []")
     assert ["spotify_pause" in names for names in model.offered] == [False, True]
 
 
 async def test_a_model_can_look_for_tools_and_call_what_it_finds() -> None:
     find = calling(("find_tools", {"query": "refund a customer"}))
-    model, [found] = await run(find, said="what is the weather in Rome?", max_tools=5)
+    model, [found] = await run(find, task="what is the weather in Rome?", max_tools=5)
     assert "stripe_refund_payment: Refund a payment in part or whole" in found.text.splitlines()
     assert "stripe_refund_payment" not in model.offered[0]
     assert set(found.artifact["found_tools"]) & set(model.offered[1])
@@ -80,23 +80,18 @@ async def test_earlier_words_of_the_user_count_less_than_the_newest() -> None:
     assert {"hotels_book", "spotify_play"} <= set(names)
 
 
-async def test_the_same_conversation_is_offered_the_same_tools() -> None:
-    offers = {tuple((await run(said="send the invoice to the customer", max_tools=30))[0].offered[0]) for _ in range(3)}
-    assert len(offers) == 1
-
-
-@pytest.mark.parametrize("said", ["zzz", "天気", "\u200b", "x" * 1_000_000])
-async def test_words_that_fit_nothing_still_fill_the_offer(said: str) -> None:
-    model, _ = await run(said=said, max_tools=10)
+@pytest.mark.parametrize("task", ["zzz", "天気", "\u200b", "x" * 1_000_000])
+async def test_words_that_fit_nothing_still_fill_the_offer(task: str) -> None:
+    model, _ = await run(task=task, max_tools=10)
     assert len(model.offered[0]) == 10
 
 
 async def test_an_unknown_name_is_answered_with_similar_ones_and_a_way_to_find_others() -> None:
-    _, [result] = await run(calling(("gmail_send_mesage", {})), said="email Anna")
+    _, [result] = await run(calling(("gmail_send_mesage", {})), task="email Anna")
     assert result.status == "error"
     assert result.text.startswith("There is no tool 'gmail_send_mesage'. Similar ones: gmail_send_message, ")
     assert result.text.endswith("Look for one with find_tools.")
-    _, [result] = await run(calling(("q" * 100_000, {})), said="email Anna")
+    _, [result] = await run(calling(("q" * 100_000, {})), task="email Anna")
     assert len(result.text) < 300
 
 
@@ -109,7 +104,7 @@ async def test_names_that_models_cannot_use_lead_back_from_a_part_of_the_catalog
 
     twins = [named("rocket.fuel"), named("rocket_fuel")]
     model, results = await run(
-        calling(("rocket_fuel", {}), ("rocket_fuel_2", {})), said="refuel", tools=[*twins, *TOOLS], max_tools=4
+        calling(("rocket_fuel", {}), ("rocket_fuel_2", {})), task="refuel", tools=[*twins, *TOOLS], max_tools=4
     )
     assert {"rocket_fuel", "rocket_fuel_2"} <= set(model.offered[0])
     assert [result.text for result in results] == ["this is rocket.fuel", "this is rocket_fuel"]
@@ -129,6 +124,6 @@ async def test_a_tool_whose_name_is_or_becomes_one_of_ours_takes_its_place(
         return "their own"
 
     theirs = StructuredTool.from_function(coroutine=answer, name=name, description="Find tools.")
-    model, [result] = await run(calling(("find_tools", {})), said="find tools", tools=[theirs, *TOOLS], max_tools=10)
+    model, [result] = await run(calling(("find_tools", {})), task="find tools", tools=[theirs, *TOOLS], max_tools=10)
     assert result.text == "their own"
     assert model.offered[0].count("find_tools") == 1

@@ -1,4 +1,4 @@
-"""A result too long for the model is cut with a notice; what is kept of it the model can read on (T-12, D-7)."""
+"""A result too long for the model is cut with a notice; the model can read the whole in the store (T-12, D-7)."""
 
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -84,7 +84,7 @@ async def test_the_reading_tool_is_offered_once_there_is_something_to_read(plane
     assert offered == [False, False, False, True, True]
 
 
-async def test_a_kept_result_can_be_searched(plane: ToolPlane) -> None:
+async def test_a_stored_result_can_be_searched(plane: ToolPlane) -> None:
     search = calling(("read_tool_result", {"id": "call-1", "search": "LINE 150:"}))
     every = calling(("read_tool_result", {"id": "call-1", "search": "needle"}))
     nowhere = calling(("read_tool_result", {"id": "call-1", "search": "haystack"}))
@@ -102,7 +102,7 @@ async def test_a_kept_result_can_be_searched(plane: ToolPlane) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         ({"id": "call-9"}, "No result is stored under the id 'call-9'."),
         ({"id": "call-1", "offset": 10**9}, "offset 1000000000 is past its end.]"),
@@ -111,13 +111,13 @@ async def test_a_kept_result_can_be_searched(plane: ToolPlane) -> None:
     ],
 )
 async def test_a_wrong_reading_is_answered_with_what_is_wrong(
-    plane: ToolPlane, arguments: dict[str, Any], said: str
+    plane: ToolPlane, arguments: dict[str, Any], text: str
 ) -> None:
     chat = Chat(plane, InMemoryStore(), long_text(200), calling(("read_tool_result", arguments)))
-    assert said in str(results(await chat.say())[1].content)
+    assert text in str(results(await chat.say())[1].content)
 
 
-async def test_one_thread_cannot_read_what_another_kept(plane: ToolPlane) -> None:
+async def test_one_thread_cannot_read_the_results_of_another(plane: ToolPlane) -> None:
     store = InMemoryStore()
     await Chat(plane, store, long_text(200), thread_id="t.1").say()
     other = Chat(plane, store, calling(("read_tool_result", {"id": "call-1"})), thread_id="t%2E1")
@@ -125,7 +125,7 @@ async def test_one_thread_cannot_read_what_another_kept(plane: ToolPlane) -> Non
 
 
 @pytest.mark.parametrize(("store", "thread_id"), [(None, "t"), (InMemoryStore(), None)], ids=["no store", "no thread"])
-async def test_where_nothing_can_be_kept_the_notice_asks_for_less(
+async def test_without_a_store_or_thread_the_notice_recommends_a_smaller_request(
     plane: ToolPlane, store: BaseStore | None, thread_id: str | None
 ) -> None:
     chat = Chat(plane, store, long_text(200), "ok", thread_id=thread_id)
@@ -150,7 +150,7 @@ async def test_a_store_that_fails_leaves_a_cut_result(plane: ToolPlane) -> None:
     assert "Ask for less at once" in str(cut.content)
 
 
-async def test_kept_results_are_forgotten_by_an_application_that_deletes_threads(plane: ToolPlane) -> None:
+async def test_stored_results_are_forgotten_by_an_application_that_deletes_threads(plane: ToolPlane) -> None:
     store = InMemoryStore()
     for thread_id in ("a", "b"):
         await Chat(plane, store, long_text(200), thread_id=thread_id).say()

@@ -1,4 +1,4 @@
-"""Calls whose server is lost between the model's turn and the call, or while a person thinks about it (D-5, S-07)."""
+"""Calls whose server is lost between the model's turn and the call, or while it waits for approval (D-5, S-07)."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 SLOW_TO_RETURN = replace(QUICK, reconnect_delays_s=(1.0,))
 
 
-def asking_first(plane: ToolPlane, *calls: tuple[str, dict[str, Any], str]) -> AgentGraph:
+def graph_calling(plane: ToolPlane, *calls: tuple[str, dict[str, Any], str]) -> AgentGraph:
     """Build a loop whose model makes these calls, and then ends."""
     model = ScriptedModel(turns=[calling(*calls), "understood"])
     return build_agent_loop(tools=PlaneTools(plane), model=model, checkpointer=InMemorySaver())
@@ -35,7 +35,7 @@ async def test_an_approved_call_waits_for_its_server_that_is_being_connected_aga
     config = misbehaving(prefix="", approve=("pid",), timeout_s=BOUND_S)
     async with open_tool_plane([config], timing=SLOW_TO_RETURN) as plane:
         await plane.wait_for_servers()
-        graph = asking_first(plane, ("pid", {}, "a"))
+        graph = graph_calling(plane, ("pid", {}, "a"))
         assert "__interrupt__" in await graph.ainvoke(GO, THREAD)
         before = await pid_of(plane)
         os.kill(before, signal.SIGKILL)
@@ -47,26 +47,26 @@ async def test_an_approved_call_waits_for_its_server_that_is_being_connected_aga
     assert int(text) != before
 
 
-async def test_a_call_of_a_server_that_is_known_to_be_down_says_so() -> None:
+async def test_a_call_of_a_server_that_is_down_is_an_error_that_says_so() -> None:
     async with misbehaving_http("listens") as remote:
         config = replace(remote.config, prefix="", approve=("pid",))
         async with open_tool_plane([config], timing=QUICK) as plane:
             await plane.wait_for_servers()
-            graph = asking_first(plane, ("pid", {}, "approved"), ("echo", {}, "free"))
+            graph = graph_calling(plane, ("pid", {}, "approved"), ("echo", {}, "free"))
             assert "__interrupt__" in await graph.ainvoke(GO, THREAD)
             await remote.kill()
             async with asyncio.timeout(BOUND_S):
                 while not connection(plane).is_known_down:
                     await connection(plane).status.wait_for_change()
             found = await resumed(graph)
-            later = asking_first(plane, ("pid", {}, "unasked"))
+            later = graph_calling(plane, ("pid", {}, "unapproved"))
             found |= results(await later.ainvoke(GO, THREAD))
 
     unavailable = "The tool server 'peer' is temporarily unavailable. Please try again in a few seconds."
     assert found == {
         "approved": ("error", unavailable),
         "free": ("error", unavailable),
-        "unasked": (
+        "unapproved": (
             "error",
             "Not executed: the server of this tool is not available right now. Please try again later.",
         ),

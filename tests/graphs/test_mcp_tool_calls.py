@@ -1,4 +1,4 @@
-"""What the model is told when a call of an MCP tool goes wrong, through the whole loop (A-08, T-10, T-12)."""
+"""The result that the model gets when a call of an MCP tool goes wrong, through the whole loop (A-08, T-10, T-12)."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ async def test_wrong_arguments_are_answered_and_the_good_call_beside_them_is_car
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
+    ("tool", "arguments", "text"),
     [
         ("peer_wrong_shape", {}, "The tool server 'peer' gave an answer that could not be understood."),
         ("peer_rpc_error", {"code": -32603}, "The tool server 'peer' gave an answer that could not be understood."),
@@ -59,7 +59,7 @@ async def test_wrong_arguments_are_answered_and_the_good_call_beside_them_is_car
 )
 @pytest.mark.requirement("T-12")
 async def test_a_failure_of_the_server_is_a_sentence_and_its_own_words_are_in_the_log_only(
-    plane: ToolPlane, tool: str, arguments: dict[str, object], said: str
+    plane: ToolPlane, tool: str, arguments: dict[str, object], text: str
 ) -> None:
     with log_records() as records:
         running = asyncio.create_task(results_of(plane, calling((tool, arguments))))
@@ -69,7 +69,7 @@ async def test_a_failure_of_the_server_is_a_sentence_and_its_own_words_are_in_th
             pass_time(LIMIT_S)
         [result] = await running
     assert result.status == "error"
-    assert result.text.startswith(said)
+    assert result.text.startswith(text)
     assert "own words" not in result.text
     if tool == "peer_rpc_error":
         assert any("the server's own words" in record["message"] for record in records)

@@ -39,7 +39,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def catalog(log: Path) -> AsyncIterator[PlaneTools]:
-    # Over HTTP it can be told which of several calls a question belongs to.
+    # Over HTTP the client knows to which of several calls a question belongs.
     async with http_mcp_server(ASKING, "--transport", "http", "--port", "{port}", "--log", str(log)) as server:
         config = replace(server.config, name="asking", prefix="", timeout_s=60, approve=("order",))
         async with open_tool_plane([config]) as plane:
@@ -61,7 +61,7 @@ def graph_of(catalog: PlaneTools, *turns: Any, **options: Any) -> AgentGraph:
     return build_agent_loop(tools=catalog, model=model, checkpointer=InMemorySaver(), **options)
 
 
-async def asking_about(catalog: PlaneTools, *requested: Any) -> AgentGraph:
+async def paused_at_questions_of(catalog: PlaneTools, *requested: Any) -> AgentGraph:
     """Run until the questions of these calls interrupt the run; the model's next answer is "ok"."""
     graph = graph_of(catalog, calling(*requested), "ok")
     assert "__interrupt__" in await graph.ainvoke(GO, THREAD)
@@ -82,9 +82,9 @@ async def test_a_servers_question_interrupts_the_run_when_the_turns_other_calls_
 ) -> None:
     graph = graph_of(catalog, calling(("greet", {}, "g"), ("plain", {"text": "x"}, "p")), "ok")
 
-    asked = await graph.ainvoke(GO, THREAD)
+    paused = await graph.ainvoke(GO, THREAD)
 
-    [request] = requests(asked)
+    [request] = requests(paused)
     assert request["action_request"]["action"] == "greet"
     assert request["action_request"]["args"]["message"] == "What is your name?"
     assert request["action_request"]["args"]["requestedSchema"]["type"] == "object"
@@ -95,7 +95,7 @@ async def test_a_servers_question_interrupts_the_run_when_the_turns_other_calls_
         "allow_accept": False,
     }
     assert request["description"].startswith("greet asks: What is your name?\n- value (string)")
-    assert results(asked) == {"p": ("success", "x")}
+    assert results(paused) == {"p": ("success", "x")}
 
     result = await resume(graph, response("Eve"))
 
@@ -109,8 +109,8 @@ async def test_a_servers_question_interrupts_the_run_when_the_turns_other_calls_
 async def test_questions_of_several_calls_are_put_by_one_interrupt(catalog: PlaneTools) -> None:
     graph = graph_of(catalog, calling(("greet", {}, "g"), ("trip", {"to": "Rome"}, "t")), "ok")
 
-    asked = requests(await graph.ainvoke(GO, THREAD))
-    assert [request["action_request"]["action"] for request in asked] == ["greet", "trip"]
+    questions = requests(await graph.ainvoke(GO, THREAD))
+    assert [request["action_request"]["action"] for request in questions] == ["greet", "trip"]
     hotel = requests(await resume(graph, response({"value": "Eve"}), response("3")))
     assert [request["action_request"]["args"]["message"] for request in hotel] == ["Which hotel?"]
     result = await resume(graph, response("Ritz"))
@@ -120,7 +120,7 @@ async def test_questions_of_several_calls_are_put_by_one_interrupt(catalog: Plan
 
 @pytest.mark.parametrize("word", ["ignore", "reject"])
 async def test_a_question_that_is_ignored_is_declined(catalog: PlaneTools, word: str) -> None:
-    graph = await asking_about(catalog, ("greet", {}, "g"))
+    graph = await paused_at_questions_of(catalog, ("greet", {}, "g"))
 
     assert results(await resume(graph, {"type": word})) == {"g": ("success", "Hello decline")}
 
@@ -132,18 +132,15 @@ async def test_a_question_that_is_ignored_is_declined(catalog: PlaneTools, word:
         (response({"value": "3"}), "integer"),
         (response({"days": 3}), "there is no field 'days'"),
         (response({}), "value"),
-        (response({"value": {"a": 1}}), "no plain value"),
-        (response({"value": 3, "more": 1}), "there is no field 'more'"),
-        (response(None), "value"),
         ({"type": "accept"}, "value"),
         ({"type": "edit", "args": {"value": 3}}, "edit does not apply"),
         ("3", "its type is '3'"),
     ],
 )
-async def test_an_answer_that_does_not_fit_is_asked_for_again(
+async def test_after_an_answer_that_does_not_fit_the_question_is_repeated(
     catalog: PlaneTools, log: Path, answer: Any, problem: str
 ) -> None:
-    graph = await asking_about(catalog, ("trip", {"to": "Rome"}, "t"))
+    graph = await paused_at_questions_of(catalog, ("trip", {"to": "Rome"}, "t"))
 
     [again] = requests(await graph.ainvoke(Command(resume=[answer]), THREAD))
 
@@ -168,7 +165,9 @@ async def test_an_approved_call_stays_approved_when_it_is_issued_anew(catalog: P
 
 
 @pytest.mark.parametrize("few_steps", [{}, {"recursion_limit": 6}])
-async def test_a_server_that_never_stops_asking_is_given_up(catalog: PlaneTools, few_steps: dict[str, int]) -> None:
+async def test_a_server_that_never_stops_asking_gets_no_more_than_20_answers(
+    catalog: PlaneTools, few_steps: dict[str, int]
+) -> None:
     graph = graph_of(catalog, calling(("restless", {}, "r")), "ok", max_iterations=2)
     config: Any = {**THREAD, **few_steps}
 
@@ -203,26 +202,18 @@ async def test_a_server_whose_entry_says_that_it_asks_may_be_called_again(log: P
     assert results(result) == {"w": ("success", "wiped: True")}
 
 
-async def test_where_nobody_can_be_asked_the_model_is_told(catalog: PlaneTools) -> None:
-    graph = graph_of(catalog, calling(("greet", {}, "g")), "ok").with_config(configurable={"unattended": True})
-
-    status, text = results(await graph.ainvoke(GO, THREAD))["g"]
-
-    assert (status, "No user can answer here" in text) == ("error", True)
-
-
-async def test_the_agent_loop_of_one_task_asks_nobody(log: Path) -> None:
+async def test_the_agent_loop_of_one_task_answers_no_question(log: Path) -> None:
     model = ScriptedModel(turns=[calling(("greet", {}, "g"), ("order", {}, "o")), "No."])
 
     assert await AgentLoop([asking_server(log, approve=("order",))], model).run("greet me") == "No."
-    told = {message.text for message in model.prompts[1] if message.type == "tool"}
-    assert any("No user can answer here" in text for text in told)
-    assert any("nobody can be asked" in text for text in told)
+    errors = {message.text for message in model.prompts[1] if message.type == "tool"}
+    assert any("No user can answer here" in text for text in errors)
+    assert any("nobody can be asked" in text for text in errors)
     assert [line["event"] for line in logged(log)] == ["greet", "greeted"]
 
 
 async def test_a_new_message_instead_of_an_answer_drops_the_question(catalog: PlaneTools) -> None:
-    graph = await asking_about(catalog, ("greet", {}, "g"))
+    graph = await paused_at_questions_of(catalog, ("greet", {}, "g"))
 
     result = await graph.ainvoke(
         {"messages": [HumanMessage("forget it")]}, {"configurable": {"thread_id": "t", "run_id": "another"}}
@@ -234,12 +225,12 @@ async def test_a_new_message_instead_of_an_answer_drops_the_question(catalog: Pl
 
 
 async def test_going_back_to_a_question_asks_it_again_and_takes_another_answer(catalog: PlaneTools) -> None:
-    graph = await asking_about(catalog, ("greet", {}, "g"))
+    graph = await paused_at_questions_of(catalog, ("greet", {}, "g"))
     waiting = (await graph.aget_state(THREAD)).config
     first = await resume(graph, response("Eve"))
 
-    asked = await graph.ainvoke(None, waiting)
-    assert len(requests(asked)) == 1
+    paused = await graph.ainvoke(None, waiting)
+    assert len(requests(paused)) == 1
     second = await resume(graph, response("Bob"))
 
     assert (results(first)["g"][1], results(second)["g"][1]) == ("Hello Eve", "Hello Bob")

@@ -1,8 +1,9 @@
-"""Script jobs of a real server: which way a page is fetched, by which settings, and how a job ends that has bad ones.
+"""Script jobs of a real server: how a page is fetched, by which settings, and how a job with wrong files fails.
 
 In embedded mode the serving process is the worker; two of them run here, with MCP_CONFIG_PATH and without it (A-05).
 """
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -18,12 +19,13 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from tests.fixtures.app_server import OURS, AppProcess
-from tests.fixtures.openai_wire import WireServer, openai_wire
+from tests.fixtures.openai_wire import WireServer, WireTurn, openai_wire
 from tests.fixtures.web_pages import WebPages, truth_of
-from tests.graphs.script_agent import DONE, FETCHING, asks
+from tests.graphs.script_agent import BEES, DONE, FETCHING, asks
 from tests.nodes.model_at import calling
 from tests.nodes.script.writing import script
 
+BOUND_S = 60.0
 SECRET = "k3y-of-the-job"
 PERSONAS = [{"id": "host", "name": "Mika", "character": "Curious"}, {"id": "guest", "name": "Ada"}]
 
@@ -240,3 +242,26 @@ async def test_wrong_script_settings_fail_their_job_and_its_thread_takes_the_nex
     assert requests_of_failed == []
     assert f"CONFIG_PATH ({files.settings}:2): sections must not have a min above its max" in failed["error"]["message"]
     assert len(answer["script"]["sections"]) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("S-05")
+async def test_a_killed_server_repeats_no_tool_call_that_has_a_result(
+    agent_worker: AppProcess, files: Files, wire: WireServer
+) -> None:
+    files.settings.write_text("language: auto", encoding="utf-8")
+    files.write_servers(files.mcp, "web")
+    wire.turns[:] = [asks(("web_read", {"url": BEES})), WireTurn(text="It is", silent_after=1)]
+    async with get_client(url=agent_worker.url, api_key=None) as client, asyncio.timeout(BOUND_S):
+        thread_id = (await client.threads.create())["thread_id"]
+        run_id = (await client.runs.create(thread_id, "script_writer", input={"url": BEES}))["run_id"]
+        while "'type': 'tool'" not in str(await client.threads.get_state(thread_id, subgraphs=True)):
+            pass
+    wire.turns[:] = [DONE, calling(script())]
+    await asyncio.to_thread(agent_worker.kill)
+    await asyncio.to_thread(agent_worker.start)
+    async with get_client(url=agent_worker.url, api_key=None) as client, asyncio.timeout(BOUND_S):
+        values: Any = await client.runs.join(thread_id, run_id)
+
+    assert values["script"]["title"] == "Bees"
+    assert len(files.calls("web")) == 1

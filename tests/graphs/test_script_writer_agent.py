@@ -13,7 +13,7 @@ from tests.fixtures.fetching_server import long_lines
 from tests.fixtures.logged import logged
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.scripted_model import calling as scripted_call
-from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, job_with, kept_open
+from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, job_with, opened_once
 from tests.nodes.script.reading import left_out
 from tests.nodes.script.writing import script
 from toolweave.graphs.script_writer import AgentFetch, build_script_writer
@@ -21,7 +21,7 @@ from toolweave.graphs.script_writer import AgentFetch, build_script_writer
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def web() -> AsyncIterator[AgentFetch]:
-    async with kept_open(fetching()) as opened:
+    async with opened_once(fetching()) as opened:
         yield opened
 
 

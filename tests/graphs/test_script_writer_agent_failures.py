@@ -6,15 +6,14 @@ import pytest
 import pytest_asyncio
 
 from tests.fixtures.openai_wire import WireCall, WireTurn
-from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, kept_open
-from toolweave.config.mcp import McpServerConfig
+from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, opened_once
 from toolweave.errors import FetchFailed
 from toolweave.graphs.script_writer import AgentFetch
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def web() -> AsyncIterator[AgentFetch]:
-    async with kept_open(fetching(), max_iterations=3) as opened:
+    async with opened_once(fetching(), max_iterations=3) as opened:
         yield opened
 
 
@@ -24,7 +23,7 @@ def reading(page: str, tool: str = "web_read") -> WireTurn:
 
 @pytest.mark.requirement("A-04")
 @pytest.mark.parametrize(
-    ("turns", "told"),
+    ("turns", "reason"),
     [
         ([WireTurn(text="I know that page: bees are nice.")], "The model called no tool. It said: I know that page"),
         (
@@ -37,21 +36,20 @@ def reading(page: str, tool: str = "web_read") -> WireTurn:
         ([reading("short"), DONE], "contain no page text"),
         ([asks(("web_search", {"query": "bees"})), DONE], "contain no page text"),
         ([reading("bees"), WireTurn(text="It is", finish_reason="length")], "finish_reason length"),
-        ([reading("bees"), WireTurn(text="It is", finish_reason="content_filter")], "finish_reason content_filter"),
         ([asks(("web_read", {"url": BEES}), finish_reason="length"), DONE], "finish_reason length"),
         ([reading("bees"), WireTurn(status=500)], "MCP servers: web is ready"),
         ([reading("paywall.html"), DONE], "for subscribers only"),
     ],
 )
 async def test_without_content_the_run_fails_and_says_why(
-    agent: Agent, web: AgentFetch, turns: list[WireTurn], told: str
+    agent: Agent, web: AgentFetch, turns: list[WireTurn], reason: str
 ) -> None:
     job = await agent.run([], *turns, agent=web)
 
     assert isinstance(job.failure, FetchFailed)
-    assert job.said.startswith("The page https://site.example/bees was not fetched by the agent: ")
-    assert "MCP servers: web is ready." in job.said
-    with pytest.raises(FetchFailed, match=told):
+    assert job.error.startswith("The page https://site.example/bees was not fetched by the agent: ")
+    assert "MCP servers: web is ready." in job.error
+    with pytest.raises(FetchFailed, match=reason):
         raise job.failure
     assert not [update for _, update in job.updates if "write" in update]
 
@@ -62,46 +60,33 @@ async def test_at_the_iteration_limit_the_run_fails_with_the_number_and_the_erro
 ) -> None:
     job = await agent.run([], *[reading("missing")] * 3, agent=web)
 
-    assert "reached its iteration limit: 3 model calls" in job.said
-    assert "web_read: Failed to fetch https://site.example/missing - status code 404" in job.said
+    assert "reached its iteration limit: 3 model calls" in job.error
+    assert "web_read: Failed to fetch https://site.example/missing - status code 404" in job.error
     assert len(job.requests) == 3
     assert isinstance(job.failure, FetchFailed)
     assert [call["stage"] for call in job.failure.model_usage] == ["fetch"] * 3
 
 
 @pytest.mark.requirement("A-04")
-@pytest.mark.parametrize(
-    "servers",
-    [[absent("brave")], [absent("brave"), absent("firecrawl")]],
-)
-async def test_when_no_server_is_there_each_is_named_with_its_error_and_no_model_is_asked(
-    agent: Agent, servers: list[McpServerConfig]
-) -> None:
-    job = await agent.run(servers)
+async def test_when_no_server_is_there_each_is_named_with_its_error_and_the_model_gets_no_request(agent: Agent) -> None:
+    job = await agent.run([absent("brave"), absent("firecrawl")])
 
     assert isinstance(job.failure, FetchFailed)
-    assert "No MCP server offers a tool." in job.said
-    for server in servers:
-        assert f"{server.name} is down (" in job.said
+    assert "No MCP server offers a tool." in job.error
+    for name in ("brave", "firecrawl"):
+        assert f"{name} is down (" in job.error
     assert job.requests == []
 
 
-async def test_a_server_that_is_down_is_named_among_the_reasons(agent: Agent) -> None:
-    job = await agent.run([absent("brave"), fetching()], reading("missing"), DONE)
-
-    assert "MCP servers: brave is down (" in job.said
-    assert "; web is ready." in job.said
-
-
-async def test_a_failure_shows_neither_what_a_url_nor_what_an_error_keeps_secret(agent: Agent, web: AgentFetch) -> None:
+async def test_a_failure_shows_no_secret_of_a_url_or_of_an_error(agent: Agent, web: AgentFetch) -> None:
     url = "https://site.example/missing?token=abcdef123456"
-    asked = asks(("web_read", {"url": url.replace("//", "//me:pass@")}))
+    turn = asks(("web_read", {"url": url.replace("//", "//me:pass@")}))
 
-    job = await agent.run([], asked, DONE, url=url, agent=web)
+    job = await agent.run([], turn, DONE, url=url, agent=web)
 
-    assert "web_read: Failed to fetch" in job.said
-    assert "abcdef123456" not in job.said
-    assert "pass@" not in job.said
-    told = " ".join(message for _, message in job.progress)
-    assert "Calling web_read for https://site.example/missing" in told
-    assert "abcdef123456" not in told
+    assert "web_read: Failed to fetch" in job.error
+    assert "abcdef123456" not in job.error
+    assert "pass@" not in job.error
+    progress = " ".join(message for _, message in job.progress)
+    assert "Calling web_read for https://site.example/missing" in progress
+    assert "abcdef123456" not in progress

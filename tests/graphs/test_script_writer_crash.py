@@ -1,4 +1,4 @@
-"""A script job outlives its server: what was fetched and read is not asked for again; a cancelled one leaves nothing.
+"""A script job outlives its server: what was fetched and read is not requested again; a cancelled one leaves nothing.
 
 One server is killed again and again, on one data folder (S-05, A-05).
 """
@@ -28,7 +28,7 @@ BOUND_S = 60.0
 # Less than what the slow page and the silent model would take.
 CANCEL_BOUND_S = 15.0
 PARTS = 4
-WRITES_AT = 75.0
+WRITING = "Writing the script"
 # About two parts of the article may be read at once.
 SETTINGS = {"article_tokens": 500, "target_length_s": 60}
 HANGING = WireTurn(text="It begins", silent_after=1)
@@ -53,8 +53,8 @@ def process(wire: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(autouse=True)
 def fresh_wire(wire: WireServer) -> None:
-    for kept in (wire.requests, wire.asked, wire.left):
-        kept.clear()
+    for record in (wire.requests, wire.asked, wire.left):
+        record.clear()
 
 
 @asynccontextmanager
@@ -70,8 +70,9 @@ async def begun(client: LangGraphClient, url: str) -> tuple[str, str]:
     return thread_id, run["run_id"]
 
 
-def told(run: Run) -> float:
-    return float((run["metadata"] or {}).get("progress", {}).get("percent", 0))
+def progress_of(run: Run) -> dict[str, Any]:
+    progress: dict[str, Any] = (run["metadata"] or {}).get("progress", {})
+    return progress
 
 
 async def job_ended(client: LangGraphClient, thread_id: str, run_id: str) -> tuple[Any, Any]:
@@ -84,10 +85,10 @@ async def job_ended(client: LangGraphClient, thread_id: str, run_id: str) -> tup
 
 def article(sections: int) -> Answer:
     """Make a page whose sections are one part each when it is longer than may be read at once."""
-    told = "".join(
+    parts = "".join(
         f"<h2>Heading {number}</h2><p>Number {number}. {SENTENCE * 19}</p>" for number in range(1, sections + 1)
     )
-    html = f"<!doctype html><html lang=en><head><title>Bees</title></head><body><article><h1>Bees</h1>{told}</article>"
+    html = f"<!doctype html><html lang=en><head><title>Bees</title></head><body><article><h1>Bees</h1>{parts}</article>"
     return Answer(html.encode(), {"content-type": "text/html; charset=utf-8"})
 
 
@@ -101,9 +102,12 @@ def prompts_about(wire: WireServer, number: int) -> int:
 
 
 async def until_writing(client: LangGraphClient, thread_id: str, run_id: str, wire: WireServer) -> Run:
-    """Look a job up, as a user does who has its ids and nothing else, until it says that it writes the script."""
+    """Poll a job, as a user who has its ids and nothing else, until its progress says that the script is written."""
     async with asyncio.timeout(BOUND_S):
-        while told(await client.runs.get(thread_id, run_id)) < WRITES_AT or len(wire.requests) <= PARTS:
+        while (
+            progress_of(await client.runs.get(thread_id, run_id)).get("message") != WRITING
+            or len(wire.requests) <= PARTS
+        ):
             pass
     [run] = await client.runs.list(thread_id)
     return run
@@ -121,7 +125,7 @@ async def test_jobs_of_a_killed_server_go_on_where_they_stood(
         writing = await begun(client, f"{site.url}/bees")
         assert await asyncio.to_thread(site.slow_asked.wait, BOUND_S)
         left: Any = await until_writing(client, *writing, wire)
-    assert (left["status"], left["metadata"]["progress"]["message"]) == ("running", "Writing the script")
+    assert (left["status"], progress_of(left)["message"]) == ("running", WRITING)
 
     site.answers["/slow"] = article(1)
     wire.turns[:] = [WRITES, WRITES]
@@ -131,10 +135,10 @@ async def test_jobs_of_a_killed_server_go_on_where_they_stood(
         ends = [await job_ended(client, *job) for job in (fetching, writing)]
         usage: Any = (await client.threads.get_state(writing[0]))["values"]
     assert [values["script"]["title"] for values, _ in ends] == ["Bees"] * 2
-    assert [(run["status"], told(run)) for _, run in ends] == [("success", 100.0)] * 2
+    assert [(run["status"], progress_of(run)["percent"]) for _, run in ends] == [("success", 100.0)] * 2
     assert (site.requests.count("/slow"), site.requests.count("/bees")) == (2, 1)
     assert [prompts_about(wire, number) for number in range(1, PARTS + 1)] == [1] * PARTS
-    assert len(wire.requests) == PARTS + 3, "both scripts are asked for after the restart, one for the second time"
+    assert len(wire.requests) == PARTS + 3, "both scripts are requested after the restart, one for the second time"
     assert usage["metadata"]["usage"]["calls"] == {"notes": PARTS, "write": 1}
 
 
@@ -159,7 +163,7 @@ async def test_a_cancelled_job_ends_at_once_and_leaves_nobody_waiting(
         thread = await client.threads.get(thread_id)
     assert run["status"] == "interrupted"
     assert "error" not in (run["metadata"] or {})
-    assert (run["metadata"] or {})["progress"]["percent"] < 90
+    assert progress_of(run)["percent"] < 90
     assert thread["status"] == "interrupted"
     if while_it == "writes":
         assert await asyncio.to_thread(wire.left.wait, MAX_WAIT_S), "the model's endpoint is still being read"
@@ -197,28 +201,15 @@ async def test_a_job_cancelled_while_its_agent_works_leaves_no_server(wire: Wire
             await ended.wait()
 
 
-@pytest.mark.parametrize("on_thread", [True, False], ids=["on a thread", "stateless"])
-async def test_a_job_that_fails_says_why_where_it_is_looked_up(
-    process: AppProcess, site: WebPages, on_thread: bool
+async def test_the_run_of_a_failed_stateless_job_has_its_error_and_its_last_progress(
+    process: AppProcess, site: WebPages
 ) -> None:
+    created: list[Any] = []
+    job: Any = {"input": {"url": f"{site.url}/status/404"}, "on_completion": "keep", "raise_error": False}
     async with connected(process) as client:
-        given: Any = {"url": f"{site.url}/status/404"}
-        if on_thread:
-            thread_id = (await client.threads.create())["thread_id"]
-            await client.runs.wait(thread_id, "script_writer", input=given, raise_error=False)
-        else:
-            created: list[Any] = []
-            await client.runs.wait(
-                None,
-                "script_writer",
-                input=given,
-                on_completion="keep",
-                raise_error=False,
-                on_run_created=created.append,
-            )
-            thread_id = created[0]["thread_id"]
-        [run] = await client.runs.list(thread_id)
-        thread: Any = await client.threads.get(thread_id)
+        await client.runs.wait(None, "script_writer", **job, on_run_created=created.append)
+        [run] = await client.runs.list(created[0]["thread_id"])
+        thread: Any = await client.threads.get(created[0]["thread_id"])
     metadata: Any = run["metadata"]
     assert run["status"] == "error"
     assert "404 Not Found" in metadata["error"]

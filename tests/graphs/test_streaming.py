@@ -65,8 +65,8 @@ async def test_the_loop_runs_over_the_real_wire_and_streams_its_tokens() -> None
     assert first.tool_names == ["add"]
     assert first.body["stream"] is True
     assert first.messages == [{"role": "system", "content": "Be exact."}, {"role": "user", "content": "20+22?"}]
-    asked, result, refusal = second.messages[2:]
-    assert [(call["id"], call["function"]["arguments"]) for call in asked["tool_calls"]] == [
+    request, result, refusal = second.messages[2:]
+    assert [(call["id"], call["function"]["arguments"]) for call in request["tool_calls"]] == [
         ("c1", '{"a": 20, "b": 22}'),
         ("c2", "{}"),
     ]

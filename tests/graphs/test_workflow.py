@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.fixtures.shop_api import SHOP_KEY, ShopApi
-from tests.graphs.shop_workflow import THREAD, Asking, chosen, empty, logged, sent, shop_workflow
+from tests.graphs.shop_workflow import THREAD, WorkflowCaller, chosen, empty, logged, sent, shop_workflow
 from toolweave.graphs import build_workflow
 from toolweave.nodes.offline_model import OfflineChatModel
 
@@ -37,7 +37,7 @@ async def test_the_chosen_request_is_sent_and_its_answer_comes_back(shop: ShopAp
     assert sent(shop) == ["GET /products/2"]
 
 
-def offered_ids(ask: Asking) -> list[str]:
+def offered_ids(ask: WorkflowCaller) -> list[str]:
     [offered] = ask.wire.requests[0].body["tools"]
     ids: list[str] = offered["function"]["parameters"]["properties"]["tool_id"]["enum"]
     return ids

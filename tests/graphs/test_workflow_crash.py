@@ -1,4 +1,4 @@
-"""What becomes of a workflow whose process is killed between a stage's failure and its error handler."""
+"""How a workflow continues whose process is killed between a stage's failure and its error handler."""
 
 import asyncio
 import signal
@@ -14,7 +14,7 @@ from tests.fixtures.openai_wire import WireTurn
 from tests.fixtures.shop_api import ShopApi
 from tests.graphs.shop_workflow import THREAD, chosen, empty, logged, sent, shop_workflow
 
-# The handler begins with the log: whoever reads it there is killed before the handler has led anywhere.
+# The handler logs first: this process is killed by the log line, before the handler has changed the state.
 SCRIPT = """
 import asyncio, os, signal, sys
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -46,14 +46,14 @@ asyncio.run(main())
 @pytest.mark.slow
 @pytest.mark.requirement("W-02")
 @pytest.mark.parametrize(
-    ("tool_ids", "turns", "stage", "told"),
+    ("tool_ids", "turns", "stage", "text"),
     [
         (["no-one's", "get_order"], [], "tool_retrieval", "The tools could not be looked up."),
         (["always_fails"], [chosen("always_fails", {})], "api_execution", "The request could not be carried out."),
     ],
 )
-async def test_the_failure_is_reported_by_the_process_that_goes_on(
-    shop: ShopApi, tmp_path: Path, tool_ids: list[str], turns: list[WireTurn], stage: str, told: str
+async def test_the_failure_is_reported_by_the_process_that_continues(
+    shop: ShopApi, tmp_path: Path, tool_ids: list[str], turns: list[WireTurn], stage: str, text: str
 ) -> None:
     file = str(tmp_path / "checkpoints.db")
     async with AsyncSqliteSaver.from_conn_string(file) as saver:
@@ -67,7 +67,7 @@ async def test_the_failure_is_reported_by_the_process_that_goes_on(
             answer = await ask.graph.ainvoke(None, THREAD)
 
     assert (answer["status"], answer["error_stage"]) == ("error", stage)
-    assert told in answer["error"]
+    assert text in answer["error"]
     assert empty(answer, "formatted_response", "warning", "output")
     assert sent(shop) == requests, "nothing is sent a second time"
     assert [record["stage"] for record in records] == [stage]

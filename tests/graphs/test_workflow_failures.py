@@ -1,4 +1,4 @@
-"""How each stage of the workflow fails: what the answer says, what was sent, and what the log keeps (W-02, D-11)."""
+"""How each stage of the workflow fails: the answer, the requests, and the log (W-02, D-11)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def failed(answer: dict[str, Any], stage: str) -> str:
 
 
 @pytest.mark.requirement("W-03")
-async def test_unknown_ids_are_all_named_and_no_model_is_asked(shop: ShopApi) -> None:
+async def test_unknown_ids_are_all_named_and_the_model_gets_no_request(shop: ShopApi) -> None:
     with shop_workflow(shop) as ask:
         answer = await ask("Get it", "get_product", "nothing", "get_order", "nobody", "nothing")
 
@@ -156,7 +156,7 @@ async def test_one_unusable_choice_is_repaired(shop: ShopApi) -> None:
         (2, chosen_by_hand("GET", "/products/2"), "url"),
     ],
 )
-async def test_a_failed_selection_sends_no_request_and_only_an_unusable_choice_is_asked_for_again(
+async def test_a_failed_selection_sends_no_request_and_only_an_unusable_choice_is_repeated_once(
     shop: ShopApi, prompts: int, turn: WireTurn, error: str
 ) -> None:
     timeout_s = 0.3 if turn.silent_after == 0 else 20
@@ -245,7 +245,7 @@ async def test_a_tool_that_changed_after_it_was_chosen_is_not_called(shop: ShopA
         WireTurn(text="It", silent_after=1),
     ],
 )
-async def test_words_that_cannot_be_made_are_a_warning_and_the_answer_is_kept(shop: ShopApi, turn: WireTurn) -> None:
+async def test_a_failed_formatting_is_a_warning_beside_the_answer(shop: ShopApi, turn: WireTurn) -> None:
     turns = [chosen("get_product", {"product_id": 2}), turn]
     patience = 60.0 if turn.silent_after is None else 5.0
     with logged() as records, shop_workflow(shop, *turns, repeat=True, timeout_s=patience) as ask:
