@@ -1,4 +1,4 @@
-"""Run the MCP server that asks for OAuth, tell it what to do, and play the person and the browser."""
+"""Run an MCP server that requires OAuth, control it, and act as the user and the browser."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ class Guarded:
         self.login = login
 
     def config(self, auth: OAuth | None = None, **changes: Any) -> McpServerConfig:
-        """Configure it, by default as a person would sign in."""
+        """Configure it, by default for the sign-in of a user."""
         return replace(self.server.config, auth=auth or OAuth(), **changes)
 
     def machine(self, **changes: Any) -> McpServerConfig:
@@ -54,13 +54,13 @@ class Guarded:
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             return (await client.get(f"{self.login}/control")).json()
 
-    async def asked(self, what: str) -> int:
-        """How often the authorization server was asked for something."""
+    async def request_count(self, what: str) -> int:
+        """Return how many requests of a kind the authorization server received."""
         return int((await self.told())["asked"].count(what))
 
-    async def until_asked(self, what: str) -> None:
-        """Wait until it has been asked; a foreign process gives no other sign."""
-        while not await self.asked(what):
+    async def until_requested(self, what: str) -> None:
+        """Wait until it has received such a request; another process gives no signal."""
+        while not await self.request_count(what):
             pass
 
 
@@ -91,16 +91,16 @@ async def guarded(guarded_process: Guarded) -> Guarded:
 
 
 @asynccontextmanager
-async def eavesdropper() -> AsyncIterator[tuple[str, list[bytes]]]:
-    """Listen on a port and note what comes; yields its origin and the notes."""
-    heard: list[bytes] = []
+async def listener() -> AsyncIterator[tuple[str, list[bytes]]]:
+    """Listen on a port; yield its origin and the requests that it receives."""
+    received: list[bytes] = []
 
-    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.read(65536))
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read(65536))
         writer.close()
 
-    async with await asyncio.start_server(hear, "127.0.0.1", 0) as listener:
-        yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}", heard
+    async with await asyncio.start_server(receive, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", received
 
 
 async def failed_attempts(plane: ToolPlane, count: int) -> None:
@@ -112,15 +112,15 @@ async def failed_attempts(plane: ToolPlane, count: int) -> None:
 
 
 def browse(url: str) -> None:
-    """Go where the authorization server sends the browser, as a person does who agrees."""
-    # Not httpx, whose log would show the code that comes back.
+    """Follow the redirects of the authorization server like the browser of a user who agrees."""
+    # Not httpx: its log would contain the authorization code.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(url, timeout=PATIENCE_S) as page:
         page.read()
 
 
 def open_browser(url: str) -> None:
-    """Do so in the background, as a browser that is opened by a program."""
+    """Do so in the background, like a browser that a program opens."""
     threading.Thread(target=browse, args=(url,), daemon=True).start()
 
 
@@ -151,12 +151,12 @@ def file_place(folder: Path, key: str | None = None) -> TokenLocation:
 
 
 def stored_text(place: TokenLocation) -> bytes:
-    """All bytes that lie in the place."""
+    """Return all bytes that are stored there."""
     return b"".join(path.read_bytes() for path in sorted(place.folder.glob("*")) if path.is_file())
 
 
-def kept(config: McpServerConfig, place: TokenLocation, **changes: Any) -> Grant:
-    """Read what is kept for a server, and change it."""
+def stored_grant(config: McpServerConfig, place: TokenLocation, **changes: Any) -> Grant:
+    """Return the stored grant of a server, and store it with `changes`."""
     vault, key = open_vault(place), GrantKey(config.name, config.url or "")
     grant = Grant.from_json(vault.read(key) or "")
     assert grant is not None

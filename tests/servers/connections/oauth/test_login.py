@@ -1,4 +1,4 @@
-"""A person's sign-in, and everything that the browser, the server and its authorization server may do wrong."""
+"""The sign-in of a user, and the faults of the browser, the server and its authorization server."""
 
 import asyncio
 import socket
@@ -15,11 +15,11 @@ from tests.servers.connections.oauth.guarded import (
     PATIENCE_S,
     Guarded,
     browse,
-    eavesdropper,
     file_place,
-    kept,
+    listener,
     open_browser,
     signed_in,
+    stored_grant,
 )
 from toolweave.config.mcp_entry import OAuth
 from toolweave.outbound_policy import OutboundPolicy
@@ -28,7 +28,7 @@ from toolweave.servers.connections.oauth.login import open_callback, sign_in
 
 
 async def refused(guarded: Guarded, folder: Path, auth: OAuth | None = None, **knobs: Any) -> str:
-    """Sign in to a server that behaves like this; give what is said."""
+    """Sign in to a server that behaves like this; return the message of the fault."""
     await guarded.tell(set=knobs)
     place = file_place(folder)
     with pytest.raises(AuthorizationFault) as fault:
@@ -37,7 +37,7 @@ async def refused(guarded: Guarded, folder: Path, auth: OAuth | None = None, **k
     return str(fault.value)
 
 
-async def test_a_sign_in_leads_over_registration_and_proof_of_possession(guarded: Guarded, tmp_path: Path) -> None:
+async def test_a_sign_in_registers_a_client_and_uses_pkce(guarded: Guarded, tmp_path: Path) -> None:
     shown: list[str] = []
 
     def show(url: str) -> None:
@@ -49,7 +49,7 @@ async def test_a_sign_in_leads_over_registration_and_proof_of_possession(guarded
     assert query["code_challenge_method"] == "S256"
     assert query["redirect_uri"].startswith("http://127.0.0.1:")
     assert (query["resource"], query["scope"]) == (guarded.server.url, "tools more")
-    grant = kept(guarded.config(), file_place(tmp_path))
+    grant = stored_grant(guarded.config(), file_place(tmp_path))
     assert grant.tokens.refresh_token
     assert grant.client.client_id == query["client_id"]
     assert grant.server is not None
@@ -59,36 +59,33 @@ async def test_a_sign_in_leads_over_registration_and_proof_of_possession(guarded
         await asyncio.to_thread(browse, shown[0])
 
 
-async def test_a_registered_client_comes_back_to_its_own_port(guarded: Guarded, tmp_path: Path) -> None:
+async def test_a_registered_client_is_redirected_to_its_own_port(guarded: Guarded, tmp_path: Path) -> None:
     port = free_port()
     auth = OAuth(client_id="fixed-client", redirect_port=port, scope="more")
     await signed_in(guarded.config(auth), file_place(tmp_path))
     form = (await guarded.told())["forms"][0]
     assert (form["client_id"], form["redirect_uri"]) == ("fixed-client", f"http://127.0.0.1:{port}/callback")
-    assert await guarded.asked("register") == 0
+    assert await guarded.request_count("register") == 0
 
 
-async def test_a_port_that_is_taken_is_named(guarded: Guarded, tmp_path: Path) -> None:
+async def test_a_port_in_use_is_named(guarded: Guarded, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        said = await refused(guarded, tmp_path, OAuth(client_id="fixed-client", redirect_port=port))
-    assert said == f"port {port} of 127.0.0.1 for the sign-in's redirect is in use"
+        message = await refused(guarded, tmp_path, OAuth(client_id="fixed-client", redirect_port=port))
+    assert message == f"port {port} of 127.0.0.1 for the sign-in's redirect is in use"
 
 
-async def test_a_person_who_is_refused_is_told_why_in_harmless_characters(guarded: Guarded, tmp_path: Path) -> None:
-    assert await refused(guarded, tmp_path, deny=True) == "the sign-in was refused (access_denied: not [31m you)"
-
-
-async def test_a_person_who_does_not_come_back_is_waited_for_so_long_only(guarded: Guarded, tmp_path: Path) -> None:
+async def test_a_sign_in_that_is_not_completed_ends_at_its_limit(guarded: Guarded, tmp_path: Path) -> None:
     with pytest.raises(AuthorizationFault, match=r"sign-in in the browser was not completed within 0\.05 s"):
         await sign_in(guarded.config(), file_place(tmp_path), lambda _: None, timeout_s=0.05)
 
 
 @pytest.mark.parametrize(
-    ("knobs", "said"),
+    ("knobs", "message"),
     [
+        ({"deny": True}, "the sign-in was refused (access_denied: not [31m you)"),
         ({"registers": False}, "client registration was refused (HTTP 403 Forbidden): set auth.client_id"),
         ({"token_status": 400, "token_body": '{"error": "invalid_target"}'}, "rejects the request: invalid_target"),
         ({"token_status": 400, "token_body": '{"error": "<script>"}'}, "rejects the request: HTTP 400 Bad Request"),
@@ -113,28 +110,28 @@ async def test_a_person_who_does_not_come_back_is_waited_for_so_long_only(guarde
         ({"challenge": 'Bearer resource_metadata="file:///etc/passwd"'}, "only https is used"),
     ],
 )
-async def test_what_a_hostile_server_says_ends_the_sign_in_with_a_reason(
-    guarded: Guarded, tmp_path: Path, knobs: dict[str, Any], said: str
+async def test_a_sign_in_that_the_servers_refuse_or_spoil_ends_with_the_reason(
+    guarded: Guarded, tmp_path: Path, knobs: dict[str, Any], message: str
 ) -> None:
     text = await refused(guarded, tmp_path, **knobs)
-    assert said in text
+    assert message in text
     assert len(text) < 400
 
 
 async def test_a_token_request_does_not_follow_to_another_origin(guarded: Guarded, tmp_path: Path) -> None:
-    async with eavesdropper() as (origin, heard):
-        said = await refused(guarded, tmp_path, redirect_token=f"{origin}/token")
-        assert said == "its authorization cannot be used: OAuthTokenError"
-        assert heard == []
+    async with listener() as (origin, received):
+        message = await refused(guarded, tmp_path, redirect_token=f"{origin}/token")
+        assert message == "its authorization cannot be used: OAuthTokenError"
+        assert received == []
 
 
 async def test_only_the_configured_issuer_is_signed_in_to(guarded: Guarded, tmp_path: Path) -> None:
-    said = await refused(guarded, tmp_path, OAuth(issuer="https://login.example"))
-    assert f"the server names {guarded.login}/ as its authorization server" in said
-    assert await guarded.asked("register") == 0
+    message = await refused(guarded, tmp_path, OAuth(issuer="https://login.example"))
+    assert f"the server names {guarded.login}/ as its authorization server" in message
+    assert await guarded.request_count("register") == 0
 
 
-async def test_a_server_that_is_not_there_is_said_to_be(guarded: Guarded, tmp_path: Path) -> None:
+async def test_a_server_that_cannot_be_reached_is_reported(guarded: Guarded, tmp_path: Path) -> None:
     gone = f"http://127.0.0.1:{free_port()}/mcp"
     with pytest.raises(AuthorizationFault, match=r"the server cannot be reached \(ConnectError\)"):
         await signed_in(guarded.config(url=gone), file_place(tmp_path))
@@ -179,7 +176,7 @@ async def looked_up(host: str, _: int) -> list[str]:
         ("https://known-to-a-proxy.example/token", "https://mcp.example/mcp", None, True),
     ],
 )
-async def test_a_public_server_sends_us_into_no_private_network(
+async def test_a_public_server_cannot_send_requests_into_a_private_network(
     url: str, resource: str, issuer: str | None, allowed: bool
 ) -> None:
     destinations = Destinations(resource, issuer, OutboundPolicy(resolver=looked_up))
@@ -188,17 +185,17 @@ async def test_a_public_server_sends_us_into_no_private_network(
 
 
 async def page(uri: str, request: bytes) -> bytes:
-    """Send raw bytes to a listener and read what it says."""
+    """Send raw bytes to a listener and return its response."""
     address = urlsplit(uri)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(request)
     writer.write_eof()
-    answer = await reader.read()
+    response = await reader.read()
     writer.close()
-    return answer
+    return response
 
 
-async def test_only_the_awaited_state_ends_the_waiting() -> None:
+async def test_only_a_callback_with_the_expected_state_completes_the_sign_in() -> None:
     async with open_callback(None) as callback:
         early = await page(callback.redirect_uri, b"GET /callback?code=x&state= HTTP/1.1\r\n\r\n")
         assert early.startswith(b"HTTP/1.1 400")

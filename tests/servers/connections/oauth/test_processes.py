@@ -1,4 +1,4 @@
-"""Several processes with the same tokens, and what none of them writes down."""
+"""Several processes use the same tokens, and none of them writes secrets."""
 
 import asyncio
 import logging
@@ -14,9 +14,9 @@ from tests.servers.connections.oauth.guarded import (
     Guarded,
     failed_attempts,
     file_place,
-    kept,
     plane_for,
     signed_in,
+    stored_grant,
     stored_text,
 )
 from tests.servers.connections.peers import QUICK, call, connection, failure_kind, log_records, text_of, until
@@ -51,7 +51,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 async def test_processes_that_renew_at_once_lose_no_tokens(guarded: Guarded, tmp_path: Path) -> None:
     place = file_place(tmp_path, "a key for all")
     await signed_in(guarded.config(), place)
-    kept(guarded.config(), place, expires_at=1.0)
+    stored_grant(guarded.config(), place, expires_at=1.0)
     rounds = 3
     command = [sys.executable, "-c", CALLER, guarded.server.url, str(place.folder), str(rounds)]
     env = {**os.environ, "PYTHONPATH": ROOT}
@@ -73,9 +73,9 @@ async def test_processes_that_renew_at_once_lose_no_tokens(guarded: Guarded, tmp
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-    assert await guarded.asked("reuse") == 0
-    assert await guarded.asked("refresh_token") == 1 + rounds
-    assert await guarded.asked("register") == 1
+    assert await guarded.request_count("reuse") == 0
+    assert await guarded.request_count("refresh_token") == 1 + rounds
+    assert await guarded.request_count("register") == 1
 
 
 async def line(process: asyncio.subprocess.Process) -> str:
@@ -83,23 +83,23 @@ async def line(process: asyncio.subprocess.Process) -> str:
     return (await process.stdout.readline()).decode().strip()
 
 
-async def test_a_wrong_key_is_warned_of_once_and_mended_by_a_sign_in(guarded: Guarded, tmp_path: Path) -> None:
+async def test_a_wrong_key_causes_one_warning_and_a_new_sign_in_repairs_it(guarded: Guarded, tmp_path: Path) -> None:
     await signed_in(guarded.config(), file_place(tmp_path, "the old key"))
     place = file_place(tmp_path, "the new key")
     with log_records() as records:
         async with plane_for(guarded.config(), place, state="down") as plane:
             await failed_attempts(plane, 5)
-            told = plane.health()["peer"]["last_error"] or ""
-            assert told.startswith("needs a sign-in (the stored tokens cannot be decrypted: ")
-            assert "TOOLWEAVE_TOKEN_KEY has changed" in told
+            error = plane.health()["peer"]["last_error"] or ""
+            assert error.startswith("needs a sign-in (the stored tokens cannot be decrypted: ")
+            assert "TOOLWEAVE_TOKEN_KEY has changed" in error
             assert [each["message"] for each in records if each["level"]["name"] == "WARNING"] == [
-                f"MCP server peer is down: {told}"
+                f"MCP server peer is down: {error}"
             ]
             await signed_in(guarded.config(), place)
             await until(plane, "ready")
 
 
-async def test_tokens_that_cannot_be_kept_serve_as_long_as_the_process_lives(
+async def test_tokens_that_cannot_be_stored_are_used_until_the_process_ends(
     guarded: Guarded, tokens: TokenLocation
 ) -> None:
     (stored,) = tokens.folder.glob("*.tokens")
@@ -110,24 +110,20 @@ async def test_tokens_that_cannot_be_kept_serve_as_long_as_the_process_lives(
             for _ in range(2):
                 await guarded.tell(revoke="access")
                 assert text_of(await call(plane, "echo", text="hello")) == "hello"
-    assert (await guarded.asked("refresh_token"), await guarded.asked("reuse")) == (2, 0)
+    assert (await guarded.request_count("refresh_token"), await guarded.request_count("reuse")) == (2, 0)
     assert [each for each in records if "its new tokens are lost when this process exits" in each["message"]]
 
 
-async def test_a_scope_that_is_missing_is_said_once(guarded: Guarded) -> None:
+async def test_a_missing_scope_is_logged_once_and_the_token_is_redacted(guarded: Guarded) -> None:
     with log_records() as records:
         async with plane_for(guarded.machine()) as plane:
+            (token,) = (await guarded.told())["access"]
+            assert connection(plane).redaction.sanitize(f"bad token {token}!") == "bad token ***!"
             await guarded.tell(set={"scope_wanted": "admin write"})
             for _ in range(2):
                 assert failure_kind(await call(plane, "echo", text="hello"))
-    said = [each["message"] for each in records if "its token lacks the scope 'admin write'" in each["message"]]
-    assert len(said) == 1
-
-
-async def test_what_a_server_repeats_of_its_token_is_not_shown(guarded: Guarded) -> None:
-    async with plane_for(guarded.machine()) as plane:
-        (token,) = (await guarded.told())["access"]
-        assert connection(plane).redaction.sanitize(f"bad token {token}!") == "bad token ***!"
+    messages = [each["message"] for each in records if "its token lacks the scope 'admin write'" in each["message"]]
+    assert len(messages) == 1
 
 
 async def test_no_log_error_or_health_holds_a_token_code_verifier_or_secret(
@@ -158,10 +154,10 @@ async def test_no_log_error_or_health_holds_a_token_code_verifier_or_secret(
                     shown.append(text_of(result))
                     await until(plane, "down", name=name)
                 shown.append(str(plane.health()))
-    told = await guarded.told()
+    state = await guarded.told()
     names = ("code", "code_verifier", "refresh_token", "client_secret", "authorization")
-    secrets = {form[name] for form in told["forms"] for name in names if form.get(name)}
-    secrets |= {carried.removeprefix("Bearer ") for carried in told["seen"] if carried} | {secret}
+    secrets = {form[name] for form in state["forms"] for name in names if form.get(name)}
+    secrets |= {carried.removeprefix("Bearer ") for carried in state["seen"] if carried} | {secret}
     assert len(secrets) > 8
     shown += [str(record) for record in records]
     shown += [f"{record.getMessage()} {record.exc_text or ''} {record.exc_info or ''}" for record in caplog.records]

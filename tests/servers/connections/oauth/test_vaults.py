@@ -1,7 +1,6 @@
-"""Where tokens are kept: encrypted files that survive everything, or the OS keyring."""
+"""Tokens are stored in encrypted files that survive a kill, or in the keyring of the system."""
 
 import asyncio
-import os
 import signal
 import stat
 import subprocess
@@ -9,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import keyring
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,33 +33,33 @@ SECRET = "rt-very-secret-0123456789"
 
 
 class MemoryKeyring(KeyringBackend):
-    """A keyring as a desktop has one."""
+    """A keyring like that of a desktop."""
 
     priority = 5
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.held: dict[tuple[str, str], str] = {}
+        self.passwords: dict[tuple[str, str], str] = {}
         self.locked = False
 
     def get_password(self, service: str, username: str) -> str | None:
         if self.locked:
             raise KeyringLocked("it is locked")
-        return self.held.get((service, username))
+        return self.passwords.get((service, username))
 
     def set_password(self, service: str, username: str, password: str) -> None:
         if self.locked:
             raise KeyringLocked("it is locked")
-        self.held[service, username] = password
+        self.passwords[service, username] = password
 
     def delete_password(self, service: str, username: str) -> None:
-        if (service, username) not in self.held:
+        if (service, username) not in self.passwords:
             raise PasswordDeleteError("no such password")
-        del self.held[service, username]
+        del self.passwords[service, username]
 
 
 @pytest.mark.parametrize("key", [None, "a passphrase of any length, ü"])
-def test_a_text_is_kept_encrypted_for_its_owner_only(tmp_path: Path, key: str | None) -> None:
+def test_tokens_are_encrypted_and_readable_by_their_owner_only(tmp_path: Path, key: str | None) -> None:
     folder = tmp_path / "data" / "oauth"
     FileVault(folder, key).write(KEY, SECRET)
     assert FileVault(folder, key).read(KEY) == SECRET
@@ -72,14 +72,10 @@ def test_a_text_is_kept_encrypted_for_its_owner_only(tmp_path: Path, key: str | 
     assert (key is None) == (folder / "key").exists()
 
 
-def test_each_server_and_url_has_its_own(tmp_path: Path) -> None:
+def test_each_server_and_url_has_its_own_tokens_and_a_deletion_removes_those_of_all_urls(tmp_path: Path) -> None:
     files = FileVault(tmp_path)
-    keys = [
-        GrantKey("a", "https://h/"),
-        GrantKey("a", "https://h/2"),
-        GrantKey("a-b", "https://h/"),
-        GrantKey("A", "x"),
-    ]
+    names = [("a", "https://h/"), ("a", "https://h/2"), ("a-b", "https://h/"), ("A", "x")]
+    keys = [GrantKey(*name) for name in names]
     for number, key in enumerate(keys):
         files.write(key, str(number))
     assert [files.read(key) for key in keys] == ["0", "1", "2", "3"]
@@ -89,23 +85,31 @@ def test_each_server_and_url_has_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written_with", "read_with", "problem"),
+    ("written_with", "read_with", "key_file", "problem"),
     [
-        ("one", "other", "TOOLWEAVE_TOKEN_KEY has changed"),
-        ("one", None, "encrypted with TOOLWEAVE_TOKEN_KEY, which is not set"),
+        pytest.param("one", "other", None, "TOOLWEAVE_TOKEN_KEY has changed", id="another-key"),
+        pytest.param("one", None, None, "encrypted with TOOLWEAVE_TOKEN_KEY, which is not set", id="no-key"),
+        pytest.param(None, None, b"short", "key is damaged", id="a-damaged-key-file"),
+        pytest.param(None, None, b"", "the file key has changed", id="a-missing-key-file"),
     ],
 )
-def test_another_key_is_named_and_opens_nothing(
-    tmp_path: Path, written_with: str, read_with: str | None, problem: str
+def test_tokens_that_the_key_does_not_decrypt_are_an_error_that_names_the_key(
+    tmp_path: Path, written_with: str | None, read_with: str | None, key_file: bytes | None, problem: str
 ) -> None:
     FileVault(tmp_path, written_with).write(KEY, SECRET)
+    if key_file is not None:
+        (tmp_path / "key").unlink()
+    if key_file:
+        (tmp_path / "key").write_bytes(key_file)
+    vault = FileVault(tmp_path, read_with)
     with pytest.raises(TokenStoreError, match=problem):
-        FileVault(tmp_path, read_with).read(KEY)
-    FileVault(tmp_path, read_with).write(KEY, "new")
-    assert FileVault(tmp_path, read_with).read(KEY) == "new"
+        vault.read(KEY)
+    if not key_file:
+        vault.write(KEY, "new")
+        assert vault.read(KEY) == "new"
 
 
-def test_a_key_that_is_set_later_leaves_what_the_key_file_encrypted_readable(tmp_path: Path) -> None:
+def test_a_key_that_is_set_later_decrypts_what_the_key_file_encrypted(tmp_path: Path) -> None:
     FileVault(tmp_path).write(KEY, SECRET)
     later = FileVault(tmp_path, "set later")
     assert later.read(KEY) == SECRET
@@ -114,18 +118,8 @@ def test_a_key_that_is_set_later_leaves_what_the_key_file_encrypted_readable(tmp
     assert FileVault(tmp_path, "set later").read(KEY) == SECRET
 
 
-def test_a_key_file_that_is_gone_or_damaged_is_named(tmp_path: Path) -> None:
-    FileVault(tmp_path).write(KEY, SECRET)
-    (tmp_path / "key").write_bytes(b"short")
-    with pytest.raises(TokenStoreError, match="key is damaged"):
-        FileVault(tmp_path).read(KEY)
-    (tmp_path / "key").unlink()
-    with pytest.raises(TokenStoreError, match="the file key has changed"):
-        FileVault(tmp_path).read(KEY)
-
-
 @given(where=st.floats(0, 0.999), bits=st.integers(1, 255), cut=st.booleans())
-def test_no_damage_gives_anything_but_an_error_or_the_text(
+def test_a_damaged_file_is_an_error_or_gives_the_whole_text(
     tmp_path_factory: pytest.TempPathFactory, where: float, bits: int, cut: bool
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "damaged"
@@ -143,16 +137,19 @@ def test_no_damage_gives_anything_but_an_error_or_the_text(
     assert found == SECRET or "damaged" in (found or "") or "which is not set" in (found or "")
 
 
-def test_a_file_that_cannot_be_read_or_written_is_an_error_of_ours(tmp_path: Path) -> None:
+async def test_a_file_in_the_place_of_the_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "oauth").write_text("a file in the place of the folder", encoding="utf-8")
     files = FileVault(tmp_path / "oauth")
     with pytest.raises(TokenStoreError, match="oauth"):
         files.read(KEY)
     with pytest.raises(TokenStoreError, match="oauth"):
         files.write(KEY, SECRET)
+    with pytest.raises(TokenStoreError):
+        async with lock_grant(TokenLocation(tmp_path / "oauth", "file"), KEY):
+            pytest.fail("the lock was acquired")
 
 
-def test_a_link_that_somebody_has_put_in_the_way_is_not_written_through(tmp_path: Path) -> None:
+def test_the_vault_does_not_write_through_a_link_in_the_place_of_its_draft(tmp_path: Path) -> None:
     other = tmp_path / "another file"
     other.write_text("theirs", encoding="utf-8")
     folder = tmp_path / "tokens"
@@ -164,7 +161,7 @@ def test_a_link_that_somebody_has_put_in_the_way_is_not_written_through(tmp_path
     assert (other.read_text("utf-8"), vault.read(KEY)) == ("theirs", "first")
 
 
-def test_all_who_make_the_key_file_at_once_make_the_same(tmp_path: Path) -> None:
+def test_threads_that_create_the_key_file_at_once_use_the_same_key(tmp_path: Path) -> None:
     def write(number: int) -> None:
         FileVault(tmp_path).write(GrantKey(str(number), "u"), SECRET)
 
@@ -204,13 +201,13 @@ def test_a_process_killed_while_it_writes_leaves_the_old_or_the_new(tmp_path: Pa
             continue
         written = int(found[: len(found) // 2000])
         assert found == str(written) * 2000
-        # What it has said to be written is.
+        # Every write that the process reported is in the file.
         assert written >= max([newest, *(int(line) for line in lines if line.isdigit())])
         newest = written
     assert newest > 0
 
 
-def test_a_keyring_keeps_each_installations_tokens_apart(tmp_path: Path) -> None:
+def test_a_keyring_separates_the_tokens_of_each_installation_and_url(tmp_path: Path) -> None:
     backend = MemoryKeyring()
     here, there = KeyringVault(backend, tmp_path / "a"), KeyringVault(backend, tmp_path / "b")
     here.write(KEY, SECRET)
@@ -221,65 +218,45 @@ def test_a_keyring_keeps_each_installations_tokens_apart(tmp_path: Path) -> None
     assert not here.delete(KEY)
 
 
-def test_a_keyring_that_fails_is_an_error_of_ours(tmp_path: Path) -> None:
+def test_a_locked_keyring_is_not_usable_and_raises_our_error(tmp_path: Path) -> None:
     backend = MemoryKeyring()
     vault = KeyringVault(backend, tmp_path)
     vault.write(KEY, SECRET)
+    assert is_usable(backend)
     backend.locked = True
+    assert not is_usable(backend)
     for attempt in (lambda: vault.read(KEY), lambda: vault.write(KEY, SECRET), lambda: vault.delete(KEY)):
         with pytest.raises(TokenStoreError, match="KeyringLocked"):
             attempt()
 
 
-def test_a_keyring_counts_only_where_it_keeps_things_and_answers() -> None:
-    backend = MemoryKeyring()
-    assert is_usable(backend)
-    backend.locked = True
-    assert not is_usable(backend)
-    assert not is_usable(NoKeyring())  # type: ignore[no-untyped-call]
-
-
-OPENER = """
-import sys
-from pathlib import Path
-from toolweave.errors import TokenStoreError
-from toolweave.servers.connections.oauth.vault import open_vault
-from toolweave.servers.connections.oauth import TokenLocation
-try:
-    print(type(open_vault(TokenLocation(Path(sys.argv[1]), sys.argv[2]))).__name__)
-except TokenStoreError as error:
-    print(error)
-"""
-
-
 @pytest.mark.parametrize(
     ("store", "backend", "expected"),
     [
-        ("auto", "keyring.backends.fail.Keyring", "FileVault"),
-        ("keyring", "keyring.backends.fail.Keyring", "TOOLWEAVE_TOKEN_STORE is keyring, and this machine has no"),
-        ("auto", "tests.servers.connections.oauth.test_vaults.MemoryKeyring", "KeyringVault"),
-        ("file", "tests.servers.connections.oauth.test_vaults.MemoryKeyring", "FileVault"),
+        ("auto", NoKeyring, FileVault),
+        ("keyring", NoKeyring, None),
+        ("auto", MemoryKeyring, KeyringVault),
+        ("file", MemoryKeyring, FileVault),
     ],
 )
-def test_the_setting_decides_and_auto_takes_the_keyring_if_there_is_one(
-    tmp_path: Path, store: str, backend: str, expected: str
+def test_the_setting_selects_the_vault_and_auto_selects_a_keyring_if_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, backend: type[KeyringBackend], expected: type | None
 ) -> None:
-    root = Path(__file__).parents[4]
-    env = {**os.environ, "PYTHON_KEYRING_BACKEND": backend, "PYTHONPATH": str(root)}
-    command = [sys.executable, "-c", OPENER, str(tmp_path), store]
-    run = subprocess.run(command, env=env, capture_output=True, text=True, encoding="utf-8", check=True)
-    assert run.stdout.startswith(expected), run.stderr
-
-
-def test_the_place_follows_from_the_settings_and_hides_its_key(tmp_path: Path) -> None:
-    given = {"TOOLWEAVE_DATA_DIR": str(tmp_path), "TOOLWEAVE_TOKEN_STORE": "file", "TOOLWEAVE_TOKEN_KEY": SECRET}
+    monkeypatch.setattr(keyring, "get_keyring", backend)
+    given = {"TOOLWEAVE_DATA_DIR": str(tmp_path), "TOOLWEAVE_TOKEN_STORE": store, "TOOLWEAVE_TOKEN_KEY": SECRET}
     place = token_location(load_settings(given))
-    assert place == TokenLocation(tmp_path / "oauth", "file", SECRET)
+    assert (place.folder, place.store, place.key) == (tmp_path / "oauth", store, SECRET)
     assert SECRET not in repr(place)
-    assert isinstance(open_vault(place), FileVault)
+    if expected is None:
+        with pytest.raises(TokenStoreError, match="TOOLWEAVE_TOKEN_STORE is keyring, and this machine has no"):
+            open_vault(place)
+    else:
+        assert type(open_vault(place)) is expected
 
 
-async def test_only_one_at_a_time_holds_the_tokens_of_a_server(tmp_path: Path) -> None:
+async def test_one_task_at_a_time_holds_the_lock_of_a_server_and_others_wait_or_fail_at_their_limit(
+    tmp_path: Path,
+) -> None:
     place = TokenLocation(tmp_path / "oauth", "file")
     inside = most = 0
 
@@ -295,15 +272,6 @@ async def test_only_one_at_a_time_holds_the_tokens_of_a_server(tmp_path: Path) -
     assert most == 1
     async with lock_grant(place, KEY):
         await enter(GrantKey("other", "https://other.example/"))
-
-
-async def test_a_lock_that_cannot_be_had_is_an_error_of_ours(tmp_path: Path) -> None:
-    (tmp_path / "oauth").write_text("a file in the place of the folder", encoding="utf-8")
-    with pytest.raises(TokenStoreError):
-        async with lock_grant(TokenLocation(tmp_path / "oauth", "file"), KEY):
-            pytest.fail("it was held")
-    place = TokenLocation(tmp_path / "good", "file")
-    async with lock_grant(place, KEY):
         with pytest.raises(TokenStoreError, match="another process has locked"):
             async with lock_grant(place, KEY, timeout_s=0.0):
-                pytest.fail("it was held twice")
+                pytest.fail("the lock was acquired twice")
