@@ -33,27 +33,17 @@ def test_globs_match_the_name_without_the_prefix(options: dict[str, Any], expect
 
 
 @pytest.mark.requirement("D-2")
-def test_the_later_server_is_refused_whole_and_named() -> None:
-    registry = build_tool_registry(
-        [(config("a", prefix=""), specs("x")), (config("b"), specs("x")), (config("c", prefix=""), specs("x", "y"))]
-    )
-    assert {name: list(offer) for name, offer in registry.tools_by_server.items()} == {"a": ["x"], "b": ["b_x"]}
-    assert list(registry.refusals) == ["c"]
-    assert "its tools x have names that the server a already uses" in registry.refusals["c"]
-
-
-def test_a_refused_server_takes_no_names_from_others() -> None:
+def test_a_server_whose_names_collide_with_an_earlier_one_is_refused_whole_and_takes_no_names_from_others() -> None:
     registry = build_tool_registry(
         [
             (config("a", prefix=""), specs("x")),
-            (config("b", prefix=""), specs("x", "y")),
-            (config("c", prefix=""), specs("y")),
+            (config("b"), specs("x", "c_x")),
+            (config("c", prefix=""), specs("x", "y")),
+            (config("d", prefix=""), specs("y")),
+            (config("b_c"), specs("x")),
         ]
     )
-    assert {name: list(offer) for name, offer in registry.tools_by_server.items()} == {"a": ["x"], "c": ["y"]}
-
-
-@pytest.mark.requirement("D-2")
-def test_a_prefix_can_collide_with_another_servers_own_name() -> None:
-    registry = build_tool_registry([(config("a"), specs("b_x")), (config("a_b"), specs("x"))])
-    assert list(registry.refusals) == ["a_b"]
+    offers = {name: list(offer) for name, offer in registry.tools_by_server.items()}
+    assert offers == {"a": ["x"], "b": ["b_c_x", "b_x"], "d": ["y"]}
+    assert list(registry.refusals) == ["c", "b_c"]
+    assert "its tools x have names that the server a already uses" in registry.refusals["c"]

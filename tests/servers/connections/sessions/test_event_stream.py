@@ -1,4 +1,4 @@
-"""An event stream tells on which request's answer a question of the server came, however its bytes arrive."""
+"""An event stream reports with which response a question of the server came, however its bytes arrive."""
 
 import json
 from collections.abc import AsyncIterator
@@ -22,30 +22,24 @@ class Pieces(httpx.AsyncByteStream):
             yield piece
 
 
-async def test_an_event_without_its_end_has_no_more_values_than_others() -> None:
+async def test_an_event_without_its_end_is_limited_like_others() -> None:
     pieces = Pieces(b"data: " + json.dumps({"jsonrpc": "2.0", "id": 7, "result": [0] * 400_000}).encode())
     stream = McpEventStream(httpx.Response(200, stream=pieces), lambda _: None, 7, lambda *_: None)
     assert b"400000 values" in b"".join([chunk async for chunk in stream])
 
 
-async def noted(*pieces: bytes) -> list[tuple[int | str, int | str]]:
+async def questions_in(*pieces: bytes) -> list[tuple[int | str, int | str]]:
     """Pass the pieces on; return the ids of questions and of the requests they came with."""
     found: list[tuple[int | str, int | str]] = []
     response = httpx.Response(200, stream=Pieces(*pieces))
-    stream = McpEventStream(response, lambda _: None, 7, lambda asked, by: found.append((asked, by)))
+    stream = McpEventStream(response, lambda _: None, 7, lambda *ids: found.append(ids))
     passed = b"".join([chunk async for chunk in stream])
     assert passed.startswith(b"".join(pieces))
     return found
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-async def test_a_question_is_told_from_wherever_its_event_is_cut(end: bytes) -> None:
+async def test_a_question_is_recognised_wherever_its_event_is_cut(end: bytes) -> None:
     event = b"event: message" + end + b"data: " + json.dumps(QUESTION).encode() + end + end
     for cut in range(len(event) + 1):
-        assert await noted(b": hello" + end + event[:cut], event[cut:]) == [("q-1", 7)], cut
-
-
-async def test_a_question_after_a_long_line_is_told() -> None:
-    long = b"data: " + b"x" * 200_000
-    event = b"data: " + json.dumps(QUESTION).encode() + b"\n\n"
-    assert await noted(long, long, b"\n\n" + event) == [("q-1", 7)]
+        assert await questions_in(b": hello" + end + event[:cut], event[cut:]) == [("q-1", 7)], cut

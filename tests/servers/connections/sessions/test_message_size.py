@@ -37,16 +37,8 @@ def in_pieces(text: bytes, cuts: list[int]) -> list[bytes]:
     return [text[begin:end] for begin, end in pairwise(edges)]
 
 
-@given(st.lists(st.binary().map(lambda line: line.replace(b"\n", b"")), max_size=20), st.lists(st.integers(0, 10**6)))
-def test_lines_come_out_as_they_went_in_wherever_they_were_cut(lines: list[bytes], cuts: list[int]) -> None:
-    splitter = MessageSplitter(LINE_END, 1)
-    text = b"".join(line + b"\n" for line in lines)
-    found = [line for piece in in_pieces(text, cuts) for line in splitter.feed(piece)]
-    assert found == [line + b"\n" for line in lines]
-
-
 @given(st.booleans(), st.lists(st.integers(0, 10**6), max_size=30))
-def test_a_line_over_the_limit_is_dropped_and_its_request_told(id_last: bool, cuts: list[int]) -> None:
+def test_a_line_over_the_limit_is_dropped_and_the_lines_around_it_are_whole(id_last: bool, cuts: list[int]) -> None:
     splitter = MessageSplitter(LINE_END, 1, LIMIT)
     text = b"before\n" + response(7, id_last=id_last) + b"\nafter\n"
     lines = [line for piece in in_pieces(text, cuts) for line in splitter.feed(piece)]
@@ -77,7 +69,7 @@ def test_a_line_without_an_end_takes_no_more_memory_than_the_limit() -> None:
         b"[]",
     ],
 )
-def test_what_answers_no_request_of_ours_is_not_taken_for_an_answer(message: bytes) -> None:
+def test_a_message_without_the_id_of_a_request_is_not_a_response(message: bytes) -> None:
     assert response_id(message, message) is None
     assert response_id(b"data: " + message, message) is None
 
@@ -86,7 +78,9 @@ def test_what_answers_no_request_of_ours_is_not_taken_for_an_answer(message: byt
     st.lists(st.tuples(st.sampled_from([b"{}", b'{"a": 1}', b"x" * 300]), st.sampled_from(BLANKS)), max_size=10),
     st.lists(st.integers(0, 10**6)),
 )
-def test_events_within_the_limit_come_out_as_they_went_in(events: list[tuple[bytes, bytes]], cuts: list[int]) -> None:
+def test_events_within_the_limit_are_unchanged_in_any_pieces(
+    events: list[tuple[bytes, bytes]], cuts: list[int]
+) -> None:
     wanted = [event(data, blank) for data, blank in events]
     splitter = MessageSplitter(EVENT_END, 4, LIMIT)
     found = [each for piece in in_pieces(b"".join(wanted), cuts) for each in splitter.feed(piece)]
@@ -96,7 +90,9 @@ def test_events_within_the_limit_come_out_as_they_went_in(events: list[tuple[byt
 
 
 @given(st.sampled_from(BLANKS), st.booleans(), st.integers(16, 400))
-def test_an_event_over_the_limit_is_dropped_and_its_request_told(blank: bytes, id_last: bool, step: int) -> None:
+def test_an_event_over_the_limit_is_dropped_and_those_around_it_are_whole(
+    blank: bytes, id_last: bool, step: int
+) -> None:
     splitter = MessageSplitter(EVENT_END, 4, LIMIT)
     first, last = event(b"{}", blank), event(b'{"last": 1}', blank)
     text = first + event(response(7, id_last=id_last), blank) + last
@@ -109,7 +105,7 @@ def test_an_event_over_the_limit_is_dropped_and_its_request_told(blank: bytes, i
 
 
 @pytest.mark.parametrize("blank", BLANKS)
-async def test_an_event_of_too_many_values_is_told_from_the_next_one(blank: bytes) -> None:
+async def test_an_event_of_too_many_values_is_separated_from_the_next_one(blank: bytes) -> None:
     answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"rows": [0] * (MAX_MESSAGE_VALUES + 50_000)}}).encode()
     found = MessageSplitter(EVENT_END, 4).feed(event(answer, blank) + event(b"{}", blank))
     assert [await limit_values(each) for each in found] == [Oversize(request_id=7), event(b"{}", blank)]
