@@ -124,7 +124,7 @@ def test_a_mapping_names_a_field_of_the_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "request_places", "said"),
+    ("fields", "request_places", "message"),
     [
         (("a", "b"), {"a": "body.x", "b": "body.x"}, "the fields a and b both go to body.x"),
         (("a", "b"), {"a": "body.x", "b": "body.$['x']"}, "the fields a and b both go to body.$['x']"),

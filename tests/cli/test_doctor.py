@@ -91,7 +91,7 @@ def test_a_running_server_is_no_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("turn", "level", "said"),
+    ("turn", "level", "expected"),
     [(WireTurn(), "ok", "answers"), (WireTurn(status=401), "fail", "rejects the key (401)")],
 )
 def test_the_endpoint_of_the_model_is_asked_with_the_key(turn: WireTurn, level: str, expected: str) -> None:
@@ -127,7 +127,7 @@ def test_the_offline_model_is_fine_when_meant_and_worth_a_warning_when_not() -> 
 
 
 @pytest.mark.parametrize(
-    ("revision", "level", "said"),
+    ("revision", "level", "expected"),
     [("9999", "fail", "newer version of Toolweave: it has schema '9999'"), (None, "fail", "cannot be read")],
 )
 def test_a_database_that_cannot_be_used_is_found_without_touching_it(

@@ -135,7 +135,7 @@ def test_a_remote_server_is_added_with_references_and_a_literal_secret_is_warned
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "expected"),
     [
         (("add", "brvae"), "there is no server 'brvae'. Did you mean 'brave'?"),
         (("add", "first", "--", "x"), "a server 'first' exists already. Choose another name, or use --replace."),
