@@ -3,26 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.servers.registry.openapi_documents import answer, body, document, operation, parameter
+from tests.servers.registry.openapi_documents import answer, body, document, operation, parameter, ref
 
 Schemas = dict[str, Any]
 METHODS = ("get", "put", "post", "delete", "patch")
 
 
-def to(kind: str, name: str) -> dict[str, str]:
-    """Refer to a component."""
-    return {"$ref": f"#/components/{kind}/{name}"}
-
-
 def multiplying(levels: int, level: Callable[[list[dict[str, str]]], dict[str, Any]]) -> Schemas:
     """Make schemas S0, S1, …, each of `level` with ten references to the next."""
-    schemas = {f"S{n}": level([to("schemas", f"S{n + 1}")] * 10) for n in range(levels)}
+    schemas = {f"S{n}": level([ref(f"S{n + 1}")] * 10) for n in range(levels)}
     return {**schemas, f"S{levels}": {"type": "object", "properties": {"a": {"type": "string"}}}}
 
 
 def chain(last: Any, kind: str, length: int = 48) -> Schemas:
     """Make components C0, C1, …, each a reference to the next; the end is `last`."""
-    return {**{f"C{n}": to(kind, f"C{n + 1}") for n in range(length)}, f"C{length}": last}
+    return {**{f"C{n}": ref(f"C{n + 1}", kind) for n in range(length)}, f"C{length}": last}
 
 
 def named(references: list[dict[str, str]]) -> dict[str, Any]:
@@ -39,61 +34,54 @@ def posted(schema: Any, schemas: Schemas, times: int = 1) -> dict[str, Any]:
 def shared(raw: dict[str, Any], around: dict[str, Any] | None = None, times: int = 400, **more: Any) -> dict[str, Any]:
     """Put one path item with five operations at so many paths."""
     components = {"pathItems": {"I": {**(around or {}), **dict.fromkeys(METHODS, raw)}}, **more}
-    return document({f"/x{n}": to("pathItems", "I") for n in range(times)}, components=components)
+    return document({f"/x{n}": ref("I", "pathItems") for n in range(times)}, components=components)
 
 
 _WIDE = {"type": "object", "properties": {f"a{n}": {"type": "string"} for n in range(20_000)}}
 _DEEP = [{"type": "object", "properties": {"a": {"enum": [[n] * 30 for _ in range(900)]}}} for n in (1, 1)]
 
 ONE_OPERATION: dict[str, dict[str, Any]] = {
-    "one wide schema often": posted({"allOf": [to("schemas", "W")] * 2_000}, {"W": _WIDE}),
-    "equal large values": posted(
-        {"allOf": [to("schemas", "A"), to("schemas", "B")] * 1_000}, {"A": _DEEP[0], "B": _DEEP[1]}
-    ),
-    "properties behind chains": posted(named([to("schemas", "C0")] * 5_000), chain({"readOnly": True}, "schemas")),
+    "one wide schema often": posted({"allOf": [ref("W")] * 2_000}, {"W": _WIDE}),
+    "equal large values": posted({"allOf": [ref("A"), ref("B")] * 1_000}, {"A": _DEEP[0], "B": _DEEP[1]}),
+    "properties behind chains": posted(named([ref("C0")] * 5_000), chain({"readOnly": True}, "schemas")),
     "a long pointer": posted(named([{"$ref": "#/" + "a/" * 5_000}] * 100), {}),
     "many schemas of one name": posted(
-        {"items": named([{"$ref": f"#/components/schemas/A{n}/x"} for n in range(4_000)])},
-        {f"A{n}": {"x": {"items": {"$ref": f"#/components/schemas/A{n}/x"}}} for n in range(4_000)},
+        {"items": named([ref(f"A{n}/x") for n in range(4_000)])},
+        {f"A{n}": {"x": {"items": ref(f"A{n}/x")}} for n in range(4_000)},
     ),
 }
 """Each has one operation whose references make too much of it."""
 
 STILL_TOOLS: dict[str, dict[str, Any]] = {
     # The 5 kB that used a core for ever.
-    "all_of": posted(to("schemas", "S0"), multiplying(12, lambda inner: {"allOf": inner})),
-    "all_of or null": posted(
-        {"anyOf": [to("schemas", "S0"), {"type": "null"}]}, multiplying(12, lambda inner: {"allOf": inner})
-    ),
+    "all_of": posted(ref("S0"), multiplying(12, lambda inner: {"allOf": inner})),
+    "all_of or null": posted({"anyOf": [ref("S0"), {"type": "null"}]}, multiplying(12, lambda inner: {"allOf": inner})),
     "all_of with properties": posted(
-        to("schemas", "S0"), multiplying(12, lambda inner: {"properties": {"b": {}}, "allOf": inner})
+        ref("S0"), multiplying(12, lambda inner: {"properties": {"b": {}}, "allOf": inner})
     ),
-    "any_of": posted(to("schemas", "S0"), multiplying(12, lambda inner: {"anyOf": inner})),
-    "one_of": posted(to("schemas", "S0"), multiplying(12, lambda inner: {"oneOf": inner})),
-    "items": posted(to("schemas", "S0"), multiplying(12, lambda inner: {"type": "array", "prefixItems": inner})),
-    "properties": posted(to("schemas", "S0"), multiplying(12, named)),
+    "one_of": posted(ref("S0"), multiplying(12, lambda inner: {"oneOf": inner})),
+    "items": posted(ref("S0"), multiplying(12, lambda inner: {"type": "array", "prefixItems": inner})),
+    "properties": posted(ref("S0"), multiplying(12, named)),
     "all_of in an answer": document(
-        {"/x": {"get": operation(responses=answer(to("schemas", "S0")))}},
+        {"/x": {"get": operation(responses=answer(ref("S0")))}},
         components={"schemas": multiplying(12, lambda inner: {"allOf": inner})},
     ),
-    "all_of of itself": posted(
-        to("schemas", "A"), {"A": {"properties": {"x": {}}, "allOf": [to("schemas", "A")] * 10}}
-    ),
+    "all_of of itself": posted(ref("A"), {"A": {"properties": {"x": {}}, "allOf": [ref("A")] * 10}}),
 }
 """Their references are kept in the tool's schema, so that it stays small."""
 
 _KEYS = {f"x-{n}": 1 for n in range(100_000)}
 
 WHOLE: dict[str, dict[str, Any]] = {
-    "keys": posted(to("schemas", "W"), {"W": {**_WIDE, **_KEYS}}, times=400),
+    "keys": posted(ref("W"), {"W": {**_WIDE, **_KEYS}}, times=400),
     "path items": document(
-        {f"/x{n}": to("pathItems", "I") for n in range(50_000)}, components={"pathItems": {"I": _KEYS}}
+        {f"/x{n}": ref("I", "pathItems") for n in range(50_000)}, components={"pathItems": {"I": _KEYS}}
     ),
     "parameters": shared(
-        operation(), {"parameters": [to("parameters", "C0")] * 500}, parameters=chain(parameter("q"), "parameters")
+        operation(), {"parameters": [ref("C0", "parameters")] * 500}, parameters=chain(parameter("q"), "parameters")
     ),
     "responses": shared(
-        {"responses": {str(code): to("responses", "C0") for code in range(200, 300)}},
+        {"responses": {str(code): ref("C0", "responses") for code in range(200, 300)}},
         responses=chain({"description": "x"}, "responses"),
     ),
     "media types": shared(
@@ -118,7 +106,7 @@ WHOLE: dict[str, dict[str, Any]] = {
         )
     ),
     "required": posted(
-        to("schemas", "R"), {"R": {"properties": {"a": {}}, "required": [f"r{n}" for n in range(50_000)]}}, times=2_000
+        ref("R"), {"R": {"properties": {"a": {}}, "required": [f"r{n}" for n in range(50_000)]}}, times=2_000
     ),
     "texts": shared(operation(summary="a B" * 50_000, description="x" * 1_000_000)),
     "placeholders": document(

@@ -9,6 +9,11 @@ from toolweave.tool_config import ToolConfig
 API = "https://api.example.com/v1"
 
 
+def ref(name: str, kind: str = "schemas") -> dict[str, str]:
+    """Refer to a component."""
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
 def document(paths: dict[str, Any], version: str = "3.1.0", **more: Any) -> dict[str, Any]:
     info = {"title": "Pet Store", "version": "1"}
     return {"openapi": version, "info": info, "servers": [{"url": API}], "paths": paths, **more}
@@ -41,6 +46,11 @@ def the_tool(document: Any, **options: Any) -> ToolConfig:
     return tool
 
 
+def import_of(raw: Any, *, method: str = "get", path: str = "/things", **more: Any) -> ImportResult:
+    """Import a document with one operation."""
+    return imported(document({path: {method: raw}}, **more))
+
+
 def tool_of(raw: dict[str, Any], *, method: str = "get", path: str = "/things", **more: Any) -> ToolConfig:
     """Import a document with one operation, which must become a tool."""
     return the_tool(document({path: {method: raw}}, **more))
@@ -48,11 +58,16 @@ def tool_of(raw: dict[str, Any], *, method: str = "get", path: str = "/things", 
 
 def reason_of(raw: Any, *, method: str = "get", path: str = "/things", **more: Any) -> str:
     """Import a document with one operation, which must be skipped; give the reason."""
-    found = imported(document({path: {method: raw}}, **more))
+    found = import_of(raw, method=method, path=path, **more)
     assert found.tools == []
     (skipped,) = found.skipped
     assert skipped["operation"] == f"{method.upper()} {path}"
     return skipped["reason"]
+
+
+def places(tool: ToolConfig) -> dict[str, str]:
+    """Give the part of the request to which each field that is mapped leads."""
+    return {name: str(place) for name, place in tool.field_mappings.request.items()}
 
 
 def request(tool: ToolConfig, **arguments: Any) -> HTTPRequestSpec:

@@ -1,7 +1,6 @@
 """Served graphs and routes find the process's registry, on whatever event loop they run."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,7 +33,7 @@ async def test_the_published_registry_is_used_itself_on_its_own_loop(tmp_path: P
 async def test_on_another_loop_the_same_database_is_opened_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The settings of whoever published it may be others than those of the environment.
+    # The settings of the publisher may differ from those of the environment.
     monkeypatch.setenv("TOOLWEAVE_DATA_DIR", str(tmp_path / "elsewhere"))
 
     async def register(number: int) -> dict[str, Any]:
@@ -57,26 +56,6 @@ async def test_on_another_loop_the_same_database_is_opened_beside_it(
     assert not (tmp_path / "elsewhere").exists()
 
 
-async def test_each_of_two_loops_has_the_registry_that_was_published_on_it(tmp_path: Path) -> None:
-    slot = RegistrySlot()
-    both_are_published = threading.Barrier(2)
-
-    async def serve(name: str) -> list[str]:
-        async with opened(tmp_path / name) as registry:
-            await registry.create(tool(name))
-            slot.publish(registry)
-            await asyncio.to_thread(both_are_published.wait, 60)
-            async with slot.open_registry() as found:
-                assert found is registry
-                ids = [config.tool_id for config in await found.list_all()]
-            await asyncio.to_thread(both_are_published.wait, 60)
-            slot.unpublish(registry)
-            return ids
-
-    served = await asyncio.gather(*(on_another_loop(lambda name=name: serve(name)) for name in ("one", "two")))  # type: ignore[misc]
-    assert served == [["one"], ["two"]]
-
-
 async def test_without_a_lifespan_the_registry_of_the_settings_is_opened_for_each_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +71,7 @@ async def test_without_a_lifespan_the_registry_of_the_settings_is_opened_for_eac
     assert await REGISTRY.find(["get_user"]) == {}
 
 
-async def test_a_registry_that_cannot_be_opened_is_told_and_tried_anew(
+async def test_a_registry_that_cannot_be_opened_is_an_error_and_is_opened_by_a_later_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOLWEAVE_TOOLS_DATABASE_URL", "nonsense://x")
@@ -106,9 +85,7 @@ async def test_a_registry_that_cannot_be_opened_is_told_and_tried_anew(
     assert await REGISTRY.find(["get_user"]) == {}
 
 
-async def test_only_some_are_open_at_a_time_and_the_others_wait_their_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_at_most_a_few_registries_are_open_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLWEAVE_DATA_DIR", str(tmp_path))
     slot = RegistrySlot()
     as_many_as_may = asyncio.Barrier(MAX_OPEN_REGISTRIES)
@@ -127,7 +104,9 @@ async def test_only_some_are_open_at_a_time_and_the_others_wait_their_turn(
     assert await asyncio.gather(*(use() for _ in range(5 * MAX_OPEN_REGISTRIES))) == [0] * 5 * MAX_OPEN_REGISTRIES
 
 
-async def test_who_is_cancelled_while_waiting_takes_no_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_caller_that_is_cancelled_while_it_waits_takes_no_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TOOLWEAVE_DATA_DIR", str(tmp_path))
     slot = RegistrySlot()
     release = asyncio.Event()

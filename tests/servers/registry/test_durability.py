@@ -1,4 +1,4 @@
-"""What a process was told is registered is there after it was killed, and beside what other processes write (W-01)."""
+"""A tool whose registration was confirmed is there after a kill, and beside the tools of other processes (W-01)."""
 
 import sqlite3
 import subprocess
@@ -42,17 +42,17 @@ def start(process: "subprocess.Popen[str]") -> None:
 @pytest.mark.requirement("W-01")
 async def test_tools_outlive_a_process_that_is_killed_while_it_registers_more(new_url: str, tmp_path: Path) -> None:
     with writer(new_url, "own", 100_000) as process:
-        said = lines(process)
-        assert next(said) == "ready"
+        output = lines(process)
+        assert next(output) == "ready"
         start(process)
-        told = [next(said) for _ in range(60)]
+        confirmed = [next(output) for _ in range(60)]
         process.kill()
-        told += list(said)
+        confirmed += list(output)
     async with open_registry_at(new_url) as registry:
-        assert (await registry.find(told)).keys() == set(told)
-        # One more may have been written than was told of.
-        assert (await registry.search(limit=1)).total - len(told) in (0, 1)
-        await registry.delete(told[0])
+        assert (await registry.find(confirmed)).keys() == set(confirmed)
+        # One more may have been written than was confirmed.
+        assert (await registry.search(limit=1)).total - len(confirmed) in (0, 1)
+        await registry.delete(confirmed[0])
     if (path := tmp_path / "tools.db").exists():
         with closing(sqlite3.connect(path)) as file:
             assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -61,15 +61,15 @@ async def test_tools_outlive_a_process_that_is_killed_while_it_registers_more(ne
 async def test_two_processes_create_the_registry_and_write_side_by_side(new_url: str) -> None:
     count = 15
     with writer(new_url, "one", count) as one, writer(new_url, "two", count) as two:
-        said = [lines(one), lines(two)]
-        assert [next(first) for first in said] == ["ready", "ready"]
+        outputs = [lines(one), lines(two)]
+        assert [next(output) for output in outputs] == ["ready", "ready"]
         for process in (one, two):
             start(process)
-        registered = [list(rest) for rest in said]
+        registered = [list(output) for output in outputs]
         assert [one.wait(BOUND_S), two.wait(BOUND_S)] == [0, 0]
     everything = registered[0] + registered[1]
     expected = {f"{prefix}_{number}" for prefix in ("one", "two", "shared") for number in range(count)}
-    # Each shared id was told of once only.
+    # Each shared id was confirmed once only.
     assert len(everything) == len(expected)
     assert set(everything) == expected
     async with open_registry_at(new_url) as registry:

@@ -17,15 +17,11 @@ async def test_new_tools_are_created_whatever_the_mode(registry: ToolRepository,
     assert await registry.import_all([], on_conflict=mode) == ImportReport([], [], [])
 
 
-async def test_taken_ids_refuse_the_whole_import_by_name(registry: ToolRepository) -> None:
-    await registry.create(tool("tool_1", name="Mine"))
+async def test_taken_ids_are_refused_replaced_or_skipped_according_to_the_mode(registry: ToolRepository) -> None:
+    mine = await registry.create(tool("tool_1", name="Mine"))
     with pytest.raises(Conflict, match=r"tool_1\.$"):
         await registry.import_all(many_tools(3))
     assert [config.name for config in await registry.list_all()] == ["Mine"]
-
-
-async def test_taken_ids_are_replaced_or_skipped_as_asked(registry: ToolRepository) -> None:
-    mine = await registry.create(tool("tool_1", name="Mine"))
     report = await registry.import_all(many_tools(3), on_conflict="skip")
     assert report == ImportReport(created=["tool_0", "tool_2"], replaced=[], skipped=["tool_1"])
     assert await registry.get("tool_1") == mine
@@ -59,21 +55,21 @@ async def test_a_refusal_names_the_first_twenty_ids_and_counts_the_rest(registry
         await registry.import_all(many_tools(1_500))
 
 
-@pytest.mark.parametrize("gone", [False, True])
-async def test_what_was_made_of_a_tool_that_others_have_changed_is_not_stored(
-    registry: ToolRepository, *, gone: bool
-) -> None:
+async def test_an_import_that_is_based_on_an_old_revision_is_refused(registry: ToolRepository) -> None:
+    async def revisions() -> dict[str, int]:
+        found = await registry.find_registered(["tool_0", "tool_1"])
+        return {tool_id: tool.revision for tool_id, tool in found.items()}
+
     await registry.import_all(many_tools(2))
-    seen = {name: found.revision for name, found in (await registry.find_registered(["tool_0", "tool_1"])).items()}
-    if gone:
-        await registry.delete("tool_1")
-    else:
-        await registry.replace(tool("tool_1", name="Mine"))
-    before = await registry.list_all()
-    with pytest.raises(Conflict, match="tool_1"):
-        await registry.import_all(many_tools(3), on_conflict="replace", revisions=seen)
-    assert await registry.list_all() == before
-    seen |= {tool_id: found.revision for tool_id, found in (await registry.find_registered(["tool_1"])).items()}
-    if not gone:
-        await registry.import_all(many_tools(3), on_conflict="replace", revisions=seen)
-        assert await registry.list_all() == many_tools(3)
+    first = await revisions()
+    await registry.replace(tool("tool_1", name="Mine"))
+    second = await revisions()
+    for known in (first, second):
+        if known is second:
+            await registry.delete("tool_1")
+        before = await registry.list_all()
+        with pytest.raises(Conflict, match="tool_1"):
+            await registry.import_all(many_tools(3), on_conflict="replace", revisions=known)
+        assert await registry.list_all() == before
+    await registry.import_all(many_tools(3), on_conflict="replace", revisions=await revisions())
+    assert await registry.list_all() == many_tools(3)

@@ -24,7 +24,7 @@ def tools(clinic: ImportResult) -> dict[str, ToolConfig]:
     return {tool.tool_id: tool for tool in clinic.tools}
 
 
-def test_all_operations_but_five_become_tools_and_each_reason_is_named(
+def test_all_operations_but_five_become_tools_and_the_report_names_each_difference(
     clinic: ImportResult, tools: dict[str, ToolConfig]
 ) -> None:
     assert len(tools) == 29
@@ -37,18 +37,11 @@ def test_all_operations_but_five_become_tools_and_each_reason_is_named(
     assert reasons.pop("OPTIONS /session") == "tools do not call OPTIONS"
     assert reasons == {}
 
-
-def test_the_warnings_say_what_is_different_from_the_document(clinic: ImportResult) -> None:
     assert clinic.warnings == [
         "POST /staff: the scheme oauth is oauth2: put a token into TOOL_CLINIC_DESK_OAUTH; Toolweave requests none",
         "GET /reports/{year}: it is deprecated",
         "GET /session: the cookie parameter 'session' is left out: cookies are not sent",
     ]
-
-
-def test_every_tool_is_what_a_caller_could_have_registered(tools: dict[str, ToolConfig]) -> None:
-    for tool in tools.values():
-        assert ToolConfig.model_validate(tool.model_dump(mode="json")) == tool
 
 
 def test_ids_servers_and_credentials_are_those_of_the_document(tools: dict[str, ToolConfig]) -> None:
@@ -59,12 +52,8 @@ def test_ids_servers_and_credentials_are_those_of_the_document(tools: dict[str, 
         type="api_key", name="X-Desk-Key", value="{env:TOOL_CLINIC_DESK_DESK_KEY}"
     )
     assert tools["forgetPatient"].api.headers == {"X-Second-Person": "{env:TOOL_CLINIC_DESK_SECOND}"}
-    assert {name: tools[name].api.auth.type for name in ("listRooms", "getRoom", "orderItem", "addStaff")} == {
-        "listRooms": "none",
-        "getRoom": "none",
-        "orderItem": "basic",
-        "addStaff": "bearer",
-    }
+    operations = ("listRooms", "getRoom", "orderItem", "addStaff")
+    assert [tools[name].api.auth.type for name in operations] == ["none", "none", "basic", "bearer"]
     assert list(tools["report"].input_fields) == ["year"]
 
 
@@ -94,13 +83,6 @@ VISITS = [{"patient_id": 1, "at": "2024-01-01T00:00:00Z"}]
         ("registerPatient", PATIENT, "/patients", {}, PATIENT),
         ("cancelVisit", {"visit-id": "v", "reason": "ill"}, "/visits/v", {"reason": "ill"}, None),
         ("searchVisits", {"limit": 3, "body": SEARCH}, "/visits/search", {"limit": 3}, SEARCH),
-        (
-            "orderItem",
-            {"item": "gloves", "item_body": "masks", "amount": 2},
-            "/stock/gloves/orders",
-            {},
-            {"item": "masks", "amount": 2},
-        ),
         ("import_post", {"body": VISITS}, "/visits/import", {}, VISITS),
     ],
 )
@@ -117,7 +99,6 @@ def test_arguments_become_the_request_that_the_document_describes(
         ("registerPatient", {"name": "A", "born": "2000-01-01"}),
         ("orderItem", {"item": "a", "item_body": "a", "amount": 0}),
         ("searchVisits", {"body": {"all": [{"neither": 1}]}}),
-        ("listStock", {"unit": False}),
         ("replacePatient", {"patientId": 1, "name": "A", "born": "2000-01-01", "insured": True}),
     ],
 )

@@ -1,4 +1,4 @@
-"""What of a document becomes a tool, under which id, and what is said about the rest."""
+"""Which operations of a document become tools, under which id, and why the rest does not."""
 
 import json
 from typing import Any
@@ -7,28 +7,24 @@ import pytest
 
 from tests.fixtures.shop_api import shop_application
 from tests.servers.registry.openapi_documents import (
-    API,
     answer,
     body,
     document,
+    import_of,
     imported,
     operation,
     parameter,
     reason_of,
-    request,
+    ref,
     the_tool,
     tool_of,
 )
 from toolweave.tool_config import ApiAuth
 
 
-@pytest.fixture(scope="module")
-def shop() -> dict[str, Any]:
-    return {**shop_application().openapi(), "servers": [{"url": "http://127.0.0.1:8000"}]}
-
-
 @pytest.mark.requirement("W-01")
-def test_every_operation_of_the_shop_becomes_a_tool_without_a_warning(shop: dict[str, Any]) -> None:
+def test_every_operation_of_the_shop_becomes_a_tool_without_a_warning() -> None:
+    shop = {**shop_application().openapi(), "servers": [{"url": "http://127.0.0.1:8000"}]}
     found = imported(json.dumps(shop))
     declared = {one["operationId"] for path_item in shop["paths"].values() for one in path_item.values()}
     assert {tool.tool_id for tool in found.tools} == declared
@@ -36,41 +32,22 @@ def test_every_operation_of_the_shop_becomes_a_tool_without_a_warning(shop: dict
     assert (found.skipped, found.warnings) == ([], [])
 
 
-def test_the_shops_tools_are_as_flat_as_its_operations_allow(shop: dict[str, Any]) -> None:
-    tools = {tool.tool_id: tool for tool in imported(shop).tools}
-
-    order = tools["place_order"]
-    assert set(order.input_fields) == {"idempotency_key", "customer_id", "items", "note"}
-    assert order.required_fields == ("customer_id", "items")
-    assert {name: str(place) for name, place in order.field_mappings.request.items()} == {
-        "idempotency_key": "header.idempotency-key"
-    }
-    assert order.output_schema["properties"]["status"]["enum"] == ["pending", "shipped", "delivered", "cancelled"]
-
-    price = tools["update_product_price"]
-    assert (price.api.method, price.api.path, set(price.required_fields)) == (
-        "PUT",
-        "/products/{product_id}/price",
-        {"product_id", "price"},
+def test_the_description_of_a_tool_has_every_text_of_its_operation() -> None:
+    raw = operation(
+        "getThing",
+        summary="Get a thing",
+        description="Things are numbered from 1.",
+        responses={"200": {"description": "The thing with its parts"}},
+        deprecated=True,
     )
-    assert price.api.auth == ApiAuth(
-        type="api_key", location="header", name="X-Api-Key", value="{env:TOOL_CORNER_SHOP_API_KEY_HEADER}"
-    )
-    built = request(price, product_id=7, price=12.5)
-    assert (built.url, built.body) == ("http://127.0.0.1:8000/products/7/price", {"price": 12.5})
-
-
-def test_an_operation_is_described_by_all_that_the_document_says() -> None:
-    tool = tool_of(
-        operation(
-            "getThing",
-            summary="Get a thing",
-            description="Things are numbered from 1.",
-            responses={"200": {"description": "The thing with its parts"}},
-        )
-    )
+    found = import_of(raw)
+    (tool,) = found.tools
     assert tool.name == "Get a thing"
-    assert tool.description == "Get a thing\n\nThings are numbered from 1.\n\nReturns: The thing with its parts"
+    assert tool.description == (
+        "Get a thing\n\nThings are numbered from 1.\n\nReturns: The thing with its parts\n\n"
+        "Deprecated: the API advises not to use it."
+    )
+    assert found.warnings == ["GET /things: it is deprecated"]
 
 
 @pytest.mark.parametrize(
@@ -107,12 +84,6 @@ def test_tool_ids_are_unique_and_begin_with_the_prefix() -> None:
     ]
 
 
-def test_a_deprecated_operation_is_kept_and_says_so() -> None:
-    found = imported(document({"/things": {"get": operation(deprecated=True)}}))
-    assert "Deprecated" in found.tools[0].description
-    assert found.warnings == ["GET /things: it is deprecated"]
-
-
 def test_operations_are_chosen_by_globs_over_ids_and_paths_and_by_tags() -> None:
     whole = document(
         {
@@ -129,11 +100,7 @@ def test_operations_are_chosen_by_globs_over_ids_and_paths_and_by_tags() -> None
     assert chosen(operations=("GET /s*", "addPet")) == {"listShops", "addPet"}
     assert chosen(tags=("write",)) == {"addPet"}
     assert chosen(tags=("pets",), operations=("GET *",)) == {"listPets"}
-    nothing = imported(whole, operations=("nope",))
-    assert (nothing.tools, nothing.warnings) == ([], ["the document has no operation that you selected"])
-
-
-def test_a_document_without_operations_gives_none_and_says_so() -> None:
+    assert imported(whole, operations=("nope",)).warnings == ["the document has no operation that you selected"]
     assert imported(document({})).warnings == ["the document has no operation"]
     assert imported({"openapi": "3.1.0", "webhooks": {"x": {"post": operation()}}}).tools == []
 
@@ -156,11 +123,16 @@ def test_a_broken_operation_takes_no_other_one_down() -> None:
                 "/broken2": [],
                 "/br oken3": {"get": operation()},
                 "/a/../b": {"get": operation()},
+                "/#fragment": {"get": operation("without_fragment")},
                 "x-path": {"get": operation()},
             }
         )
     )
-    assert [tool.tool_id for tool in found.tools] == ["ok", "delete_broken"]
+    assert {tool.tool_id: tool.api.path for tool in found.tools} == {
+        "ok": "/ok",
+        "delete_broken": "/broken",
+        "without_fragment": "/",
+    }
     reasons = {skipped["operation"]: skipped["reason"] for skipped in found.skipped}
     assert set(reasons) == {
         *("GET /broken", "PUT /broken", "POST /broken", "PATCH /broken", "HEAD /broken", "OPTIONS /broken"),
@@ -169,10 +141,6 @@ def test_a_broken_operation_takes_no_other_one_down() -> None:
     assert "parameter 'x'" in reasons["GET /broken"]
     assert "only JSON is sent" in reasons["POST /broken"]
     assert "dot segments" in reasons["GET /a/../b"]
-
-
-def test_a_fragment_of_a_path_is_no_part_of_it() -> None:
-    assert tool_of(operation(), path="/#Action=List").api.path == "/"
 
 
 def test_the_first_answer_for_success_with_json_is_the_output() -> None:
@@ -189,17 +157,17 @@ def test_the_first_answer_for_success_with_json_is_the_output() -> None:
     assert tool_of({"operationId": "without"}).output_schema == {}
 
 
-def test_an_output_that_cannot_be_read_costs_the_output_and_not_the_tool() -> None:
-    for schema in ({"type": "colour"}, {"$ref": "#/components/schemas/None"}, [1]):
-        found = imported(document({"/things": {"get": operation(responses=answer(schema))}}))
-        assert found.tools[0].output_schema == {}
-        assert "no output_schema" in found.warnings[0]
+@pytest.mark.parametrize("schema", [{"type": "colour"}, ref("None"), [1]])
+def test_a_tool_whose_output_cannot_be_read_has_none(schema: Any) -> None:
+    found = import_of(operation(responses=answer(schema)))
+    assert found.tools[0].output_schema == {}
+    assert "no output_schema" in found.warnings[0]
 
 
 def test_auth_for_all_replaces_what_the_document_wants() -> None:
     auth = ApiAuth(type="bearer", value="{env:TOOL_MINE}")
     raw = operation(security=[{"nowhere": []}], requestBody=body({"type": "object", "properties": {"a": {}}}))
-    tool = the_tool(document({"/things": {"post": raw}}), auth=auth, base_url="http://localhost:1/x")
+    (tool,) = imported(document({"/things": {"post": raw}}), auth=auth, base_url="http://localhost:1/x").tools
     assert (tool.api.auth, tool.api.base_url) == (auth, "http://localhost:1/x")
 
 
@@ -218,33 +186,32 @@ def test_auth_for_all_replaces_what_the_document_wants() -> None:
         ),
         ([{"url": "/api/v3"}], "https://docs.example/api/v3"),
         ([{"url": "../v3"}], "https://docs.example/v3"),
-        ([{"url": "//cdn.example/x"}], "https://cdn.example/x"),
         ([], "https://docs.example"),
     ],
 )
-def test_the_first_server_is_the_base_url(servers: list[Any], expected: str) -> None:
-    whole = {**document({"/things": {"get": operation()}}), "servers": servers}
-    assert the_tool(whole, document_url="https://docs.example/specs/openapi.json").api.base_url == expected
-
-
-def test_servers_of_a_path_and_of_an_operation_win() -> None:
-    whole = document(
-        {
-            "/a": {
-                "servers": [{"url": "https://path.example"}],
-                "get": operation("a"),
-                "put": operation("b", servers=[{"url": "https://operation.example"}]),
-            },
-            "/b": {"get": operation("c")},
-        }
-    )
-    urls = {tool.tool_id: tool.api.base_url for tool in imported(whole).tools}
-    assert urls == {"a": "https://path.example", "b": "https://operation.example", "c": API}
+def test_the_first_server_of_the_operation_its_path_or_the_document_is_the_base_url(
+    servers: list[Any], expected: str
+) -> None:
+    paths = {
+        "/a": {
+            "servers": [{"url": "https://path.example"}],
+            "get": operation("of_path"),
+            "put": operation("own", servers=[{"url": "https://operation.example"}]),
+        },
+        "/b": {"get": operation("of_document")},
+    }
+    whole = {**document(paths), "servers": servers}
+    found = imported(whole, document_url="https://docs.example/specs/openapi.json")
+    assert {tool.tool_id: tool.api.base_url for tool in found.tools} == {
+        "of_path": "https://path.example",
+        "own": "https://operation.example",
+        "of_document": expected,
+    }
 
 
 def test_a_get_operation_whose_body_must_be_given_is_skipped() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     assert "none is sent with GET" in reason_of(operation(requestBody=body(schema)))
-    found = imported(document({"/things": {"delete": operation(requestBody=body(schema, required=False))}}))
+    found = import_of(operation(requestBody=body(schema, required=False)), method="delete")
     assert found.tools[0].input_fields == {}
     assert found.warnings == ["DELETE /things: its body is left out: none is sent with DELETE"]

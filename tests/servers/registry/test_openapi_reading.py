@@ -5,12 +5,15 @@ from datetime import date
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.servers.registry.openapi_documents import document, operation
-from toolweave.errors import DocumentRefused, InvalidRequest
+from toolweave.errors import DocumentRefused
 from toolweave.servers.registry.openapi.document import read_document
 
 HEAD = 'openapi: "3.1.0"\ninfo: {title: T, version: "1"}\npaths: {}\n'
+CONTAINS_ITSELF: dict[str, Any] = document({})
+CONTAINS_ITSELF["x-self"] = CONTAINS_ITSELF
 
 
 def refusal(content: Any) -> str:
@@ -25,21 +28,7 @@ def refusal(content: Any) -> str:
 def test_json_yaml_bytes_and_dicts_of_the_same_document_are_read_alike() -> None:
     whole = document({"/pets": {"get": operation()}})
     text = json.dumps(whole)
-    as_yaml = """
-openapi: 3.1.0
-info:
-  title: Pet Store
-  version: '1'
-servers:
-  - url: https://api.example.com/v1
-paths:
-  /pets:
-    get:
-      operationId: op
-      responses:
-        200:
-          description: OK
-"""
+    as_yaml = yaml.safe_dump(whole).replace("'200'", "200")
     for content in (whole, text, text.encode(), b"\xef\xbb\xbf" + text.encode(), as_yaml, as_yaml.encode()):
         assert read_document(content) == whole
 
@@ -54,6 +43,8 @@ def test_yaml_means_what_openapi_says_it_means_and_not_what_yaml_1_1_does() -> N
         *("5", "5", True, 0.5, -7, 7, None),
     ]
     assert read["x-keys"] == {"1": "a", "2024-01-01": "b", "true": "c", "null": "d", "1.0": "e"}
+    read = read_document({**document({}), "x-since": date(2024, 1, 2), "x-codes": {200: "OK"}})
+    assert (read["x-since"], read["x-codes"]) == ("2024-01-02", {"200": "OK"})
 
 
 def test_anchors_aliases_and_merge_keys_are_written_out() -> None:
@@ -67,11 +58,6 @@ def test_anchors_aliases_and_merge_keys_are_written_out() -> None:
     assert read["x-e"] == {"key": 1}
 
 
-def test_dates_and_number_keys_of_a_dict_become_text() -> None:
-    read = read_document({**document({}), "x-since": date(2024, 1, 2), "x-codes": {200: "OK"}})
-    assert (read["x-since"], read["x-codes"]) == ("2024-01-02", {"200": "OK"})
-
-
 def test_what_cannot_be_stored_is_replaced_and_huge_integers_become_floats() -> None:
     read = read_document(
         '{"openapi": "3.0.0", "x-a": "a\\u0000b\\ud800", "x-b": 340282366920938463463374607431768211455}'
@@ -81,7 +67,7 @@ def test_what_cannot_be_stored_is_replaced_and_huge_integers_become_floats() -> 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         ("", "empty"),
         (b" \n", "empty"),
@@ -91,34 +77,30 @@ def test_what_cannot_be_stored_is_replaced_and_huge_integers_become_floats() -> 
         ('{"openapi": NaN}', "NaN"),
         ('{"openapi": "3.1.0", "a": 1e999}', "not finite"),
         (f'{{"openapi": "3.1.0", "a": {"9" * 5000}}}', "too long"),
-        (f'{{"openapi": "3.1.0", "a": 1{"0" * 400}}}', "not finite"),
         ("[" * 100_000, "nested"),
         ('{"a":' * 300 + "1" + "}" * 300, "nested"),
-        ("[]", "object at its top level"),
         ("just words", "object at its top level"),
         ("a: b: c", "not valid YAML"),
         ("a: 1\na: 2\n", "'a' is there twice"),
         ("a: *nowhere\n", "*nowhere has no anchor"),
         ("? [a]\n: 1\n", "key is a list"),
         ("a: !!python/object/apply:os.system [echo]\n", "YAML type"),
-        ("a: !!python/name:os.system x\n", "python/name:os.system"),
         ("a: !secret x\n", "YAML type !secret"),
         ("a: .inf\n", "not finite"),
         ("a: \x01\n", "not allow"),
         (HEAD + "---\na: 1\n", "more than one"),
-        ('swagger: "2.0"\npaths: {}\n', "Swagger 2.0"),
-        ('{"swagger": "2.0"}', "convert it to OpenAPI 3"),
+        ('{"swagger": "2.0"}', "Swagger 2.0 document; convert it to OpenAPI 3"),
         ("openapi: 2.0.0\n", "version 3.0 or 3.1"),
-        ("openapi: [3]\n", "version 3.0 or 3.1"),
         ('{"info": {}}', "it has no `openapi`"),
         ('{"openapi": "3.1.0", "paths": []}', "`paths`"),
         ({"openapi": "3.1.0", "x": object()}, "type object"),
         ({"openapi": "3.1.0", None: 1}, "keys must be text"),
         ({"openapi": "3.1.0", "x": float("nan")}, "not finite"),
+        (CONTAINS_ITSELF, "nested more than 100"),
     ],
 )
-def test_what_is_no_document_is_refused_in_one_sentence(content: Any, said: str) -> None:
-    assert said in refusal(content)
+def test_content_that_is_no_document_is_refused_in_one_sentence(content: Any, expected: str) -> None:
+    assert expected in refusal(content)
 
 
 def test_a_document_over_the_size_is_refused_before_it_is_parsed() -> None:
@@ -149,22 +131,10 @@ MERGE_BOMB = f"x-a: &a {{{MERGED}}}\nx-b:\n" + "  <<: [" + "*a, " * 2_000 + "]\n
         pytest.param(ALIAS_BOMB, "1,000,000 values", id="alias bomb"),
         pytest.param(MERGE_BOMB, "1,000,000 values", id="merge bomb"),
         ("x: &a [*a]\n", "nested more than 100"),
-        ("x: &a {y: *a}\n", "nested more than 100"),
         ("x: &a {<<: *a, y: [*a]}\n", "nested more than 100"),
-        pytest.param("x: " + "[" * 50_000, "", id="deep lists"),
         pytest.param("x: " + "- " * 50_000, "", id="deep items"),
         pytest.param("x: " + "{a: " * 50_000, "", id="deep objects"),
     ],
 )
 def test_yaml_that_stands_for_too_much_is_refused(text: str, expected: str) -> None:
     assert expected in refusal(HEAD + text)
-
-
-def test_a_dict_that_holds_itself_is_refused() -> None:
-    whole = document({})
-    whole["x-self"] = whole
-    assert "nested more than 100" in refusal(whole)
-
-
-def test_the_error_is_one_that_the_api_answers_with_422() -> None:
-    assert issubclass(DocumentRefused, InvalidRequest)

