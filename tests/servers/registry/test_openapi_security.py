@@ -102,7 +102,7 @@ def test_schemes_that_belong_together_are_all_sent() -> None:
 
 def test_a_parameter_that_is_a_credential_is_no_field() -> None:
     credentials = [parameter("x-key", "header", required=True), parameter("api_key"), parameter("X-App", "header")]
-    required = [{"headerKey": [], "otherKey": [], "queryKey": []}]
+    required: list[Any] = [{"headerKey": [], "otherKey": [], "queryKey": []}]
     raw = operation(security=required, parameters=[*credentials, parameter("q")])
     assert list(tool_of(raw, components=COMPONENTS).input_fields) == ["q"]
 
