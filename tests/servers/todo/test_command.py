@@ -1,4 +1,4 @@
-"""The program starts or says why not, and never outlives the one that started it."""
+"""The program starts or explains why not, and never outlives its parent."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def test_lines_that_are_no_requests_are_survived_and_the_end_of_stdin_ends_the_p
 
 
 @pytest.mark.requirement("T-09")
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals the death of a parent")
 def test_the_program_dies_with_its_parent_though_its_stdin_stays_open(tmp_path: Path) -> None:
     starts_it = "import signal, subprocess, sys; subprocess.Popen(sys.argv[1:]); signal.pause()"
     parent = subprocess.Popen(

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.requirement("T-13")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TodoClient]:
-    """One server for tests that do not care what else it holds, nor what holds it."""
+    """Start one server for tests that work with any other todos in it."""
     async with held(todo_client(todo_url(tmp_path_factory.mktemp("todo")))) as client:
         yield client
 
@@ -61,17 +61,9 @@ async def test_a_whole_number_may_be_written_with_a_point(shared: TodoClient, nu
 
 @pytest.mark.parametrize(
     "title",
-    [
-        "'; DROP TABLE todos; --",
-        '" OR 1=1',
-        "%s %d {0} {title}",
-        "${jndi:ldap://x}",
-        "../../etc/passwd",
-        "<b>",
-        "😀" * 200,
-    ],
+    ["'; DROP TABLE todos; --", '" OR 1=1', "%s %d {0} {title}", "😀" * 200],
 )
-async def test_text_that_looks_like_code_is_kept_as_text(either: TodoClient, title: str) -> None:
+async def test_text_that_looks_like_code_is_stored_as_text(either: TodoClient, title: str) -> None:
     todo = await either.data("create_todo", {"title": title, "description": title, "tags": [title[:50]]})
     assert todo["title"] == title
     updated = await either.data("update_todo", {"id": todo["id"], "title": title})
@@ -81,7 +73,7 @@ async def test_text_that_looks_like_code_is_kept_as_text(either: TodoClient, tit
 
 
 @given(st.text(st.characters(), max_size=210))
-async def test_any_title_is_either_kept_or_refused(either: TodoClient, title: str) -> None:
+async def test_any_title_is_either_stored_or_refused(either: TodoClient, title: str) -> None:
     answer = await either.call("create_todo", {"title": title})
     if answer["status"] == "success":
         assert answer["data"]["title"] == title.strip()

@@ -1,4 +1,4 @@
-"""A todo server that is killed while it writes to a PostgreSQL loses nothing it told of, leaves nothing half done."""
+"""A todo server that is killed while it writes to a PostgreSQL loses no answered write and leaves nothing half done."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
@@ -44,7 +44,7 @@ async def test_a_write_that_was_half_done_when_its_process_was_killed_leaves_not
     postgres: PostgresServer, url: str
 ) -> None:
     async with todo_process(url) as server:
-        told = await create(server, "told")
+        answered = await create(server, "answered")
         with postgres.connect(url) as other, other.transaction():
             other.execute("LOCK TABLE todo_idempotent_results IN EXCLUSIVE MODE")
             call = asyncio.create_task(create(server, "half done"))
@@ -54,10 +54,10 @@ async def test_a_write_that_was_half_done_when_its_process_was_killed_leaves_not
                 assert await call is None
     await asyncio.to_thread(postgres.wait_for, NONE_OF_OURS, url=url)
     async with todo_client(url) as client:
-        assert await client.data("list_todos", {}) == [told]
+        assert await client.data("list_todos", {}) == [answered]
         again = await client.call("create_todo", {"title": "half done"}, idempotency_key="half done")
         assert "replayed" not in again["metadata"]
-        assert [todo["title"] for todo in await client.data("list_todos", {})] == ["told", "half done"]
+        assert [todo["title"] for todo in await client.data("list_todos", {})] == ["answered", "half done"]
 
 
 @pytest.mark.slow
@@ -68,18 +68,18 @@ async def test_what_was_told_before_a_kill_is_there_and_repeated_calls_double_no
     titles = [f"todo {number}" for number in range(100)]
     async with todo_process(url) as server:
         calls = [asyncio.create_task(create(server, title)) for title in titles]
-        for answered in asyncio.as_completed(calls):
-            await answered
+        for finished in asyncio.as_completed(calls):
+            await finished
             if sum(call.done() for call in calls) >= answers:
                 break
         server.kill()
         async with asyncio.timeout(BOUND_S):
-            told = {todo["title"]: todo for todo in await asyncio.gather(*calls) if todo}
-    assert len(told) >= answers
+            answered = {todo["title"]: todo for todo in await asyncio.gather(*calls) if todo}
+    assert len(answered) >= answers
     await asyncio.to_thread(postgres.wait_for, NONE_OF_OURS, url=url)
     async with todo_client(url) as client:
         for title in titles:
             again = await client.call("create_todo", {"title": title}, idempotency_key=title)
-            assert title not in told or (again["metadata"]["replayed"], again["data"]) == (True, told[title])
+            assert title not in answered or (again["metadata"]["replayed"], again["data"]) == (True, answered[title])
         listed = await client.data("list_todos", {"limit": 100})
     assert sorted(todo["title"] for todo in listed) == sorted(titles)
