@@ -22,7 +22,7 @@ def running_site() -> Iterator[WebPages]:
 
 @pytest.fixture
 def shop(running_shop: ShopApi, monkeypatch: pytest.MonkeyPatch) -> ShopApi:
-    """Give the shop as it was at first, with its key in the environment and nothing asked of it yet."""
+    """Give the shop in its first state, with its key in the environment and without requests."""
     monkeypatch.setenv(SHOP_KEY_VARIABLE, SHOP_KEY)
     running_shop.clear()
     return running_shop
@@ -30,6 +30,6 @@ def shop(running_shop: ShopApi, monkeypatch: pytest.MonkeyPatch) -> ShopApi:
 
 @pytest.fixture
 def site(running_site: WebPages) -> WebPages:
-    """Give the site as it was at first, with nothing asked of it yet."""
+    """Give the site in its first state, without requests."""
     running_site.forget()
     return running_site

@@ -1,4 +1,4 @@
-"""Make a chat model that asks a scripted endpoint, and the answers that tests script."""
+"""Make a chat model of a scripted endpoint, and the answers that tests script."""
 
 import json
 from typing import Any

@@ -20,7 +20,7 @@ def tool(
     schema: dict[str, Any] | None = None,
     **api: Any,
 ) -> ToolConfig:
-    """Configure one operation; what is not said is empty."""
+    """Configure one operation; absent parts are empty."""
     return ToolConfig.model_validate(
         {
             "tool_id": "orders",

@@ -49,20 +49,6 @@ def test_each_field_goes_where_it_is_mapped_or_where_its_method_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("methods", "query", "body"),
-    [(("GET", "DELETE", "HEAD"), {"q": "b"}, None), (("POST", "PUT", "PATCH"), {}, {"q": "b", "none": None})],
-)
-def test_unmapped_fields_go_to_the_query_or_the_body_of_a_method(
-    methods: tuple[str, ...], query: dict[str, Any], body: Any
-) -> None:
-    for method in methods:
-        config = tool("/orders/{id}", method, {"id": {}, "q": {}, "none": {}})
-        request = build_request(config, {"id": "a", "q": "b", "none": None})
-
-        assert (request.url, request.query, request.body) == (f"{BASE}/orders/a", query, body)
-
-
-@pytest.mark.parametrize(
     ("mapping", "arguments", "body"),
     [
         ({"lines": "body.$"}, {"lines": [1, {"a": 2}]}, [1, {"a": 2}]),

@@ -34,7 +34,7 @@ def offline_model() -> OfflineChatModel:
 def converse(
     texts: Sequence[str], tools: Sequence[BaseTool], model: OfflineChatModel | None = None
 ) -> list[AnyMessage]:
-    """Say the texts one after the other, executing what the model asks for; give all messages."""
+    """Send the texts one after the other and execute the calls of the model; return all messages."""
     by_name = {tool.name: tool for tool in tools}
     bound = (model or offline_model()).bind_tools(tools)
     messages: list[AnyMessage] = []
@@ -64,7 +64,7 @@ def judge(request: Request) -> Verdict:
     """Judge one request: its calls are right when they do exactly one of the accepted lists.
 
     What changes something must match call for call, argument for argument. Reading first is allowed when something
-    is changed or asked about; otherwise the reads must match too. A question must be asked where one is due.
+    is changed or unclear; otherwise the reads must match too. A question must come where one is due.
     """
     messages = converse([*request.history, request.text], seeded_backend().tools())
     calls, answer = calls_after_last_request(messages), messages[-1].text

@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Request:
-    """One request: `history` is said first, then `text`; any one of `accepted` lists of calls is right."""
+    """One request: the messages of `history` come first, then `text`; any one of `accepted` lists of calls is right."""
 
     operation: str
     text: str

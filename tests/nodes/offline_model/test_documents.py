@@ -53,8 +53,3 @@ def test_a_long_answer_is_cut() -> None:
 @pytest.mark.parametrize("depth", [200, 5_000])
 def test_deep_json_breaks_nothing(depth: int) -> None:
     assert _answer_to(f"<api_answer>\n{'[' * depth}{']' * depth}\n</api_answer>")
-
-
-@pytest.mark.parametrize("message", ["<b>\nhello\n</b>", "[]", "<api_answer>\n" * 5_000])
-def test_a_message_without_a_document_is_small_talk(message: str) -> None:
-    assert "I am a small rule-based model" in _answer_to(message)

@@ -5,8 +5,10 @@ import re
 
 import pytest
 
-from tests.fixtures.web_pages import PAGES, truth_of
+from tests.fixtures.web_pages import PAGES, five_megabytes, long_paragraphs, truth_of
 from tests.nodes.script.reading import NoArticle, articles, html_page, left_out, page_of, read_article, standing_around
+from tests.nodes.script.turns import Turns
+from toolweave.nodes.script.extraction import extract_page
 from toolweave.nodes.script.page import split_sections
 
 MIN_SHARE = 0.95
@@ -147,6 +149,19 @@ def test_bodies_of_linked_data_do_not_replace_a_longer_article() -> None:
 
     assert "lamp 7" in page["text"]
     assert "A short version" not in page["text"]
+
+
+async def test_an_article_of_five_megabytes_is_whole_and_the_loop_goes_on() -> None:
+    turns = Turns()
+    async with turns:
+        page = await extract_page(five_megabytes(), "https://site.example/long", "text/html", seconds=600)
+
+    found = set(page["text"].replace(". ", ".\n").splitlines())
+    sentences = [sentence for paragraph in long_paragraphs() for sentence in paragraph]
+    assert sum(sentence in found for sentence in sentences) >= MIN_SHARE * len(sentences)
+    assert "Home of the long counts" not in page["text"]
+    assert "rights reserved" not in page["text"]
+    assert turns.count > 20
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """A page is fetched the plain way, as the outbound policy and robots.txt let us; failures say what to do (A-04)."""
 
-import asyncio
-
 import httpx
 import pytest
 
@@ -79,15 +77,6 @@ async def test_a_failure_names_the_url_and_what_to_do(site: WebPages, path: str,
 
     assert problem in message
     assert f"{site.url}{path}" in message
-
-
-async def test_a_fetch_that_is_cancelled_stops_at_once(site: WebPages) -> None:
-    task = asyncio.create_task(fetch_of().fetch(f"{site.url}/slow"))
-    assert await asyncio.to_thread(site.slow_asked.wait, 60)
-    task.cancel()
-    async with asyncio.timeout(60):
-        with pytest.raises(asyncio.CancelledError):
-            await task
 
 
 async def test_a_page_that_robots_txt_forbids_is_not_requested(site: WebPages) -> None:

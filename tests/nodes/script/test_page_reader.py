@@ -14,7 +14,6 @@ from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.logged import logged
 from tests.fixtures.mcp_server import child_pids
 from tests.fixtures.web_pages import PAGES, five_megabytes
-from tests.nodes.script.reading import read_article
 from tests.nodes.script.turns import Turns
 from toolweave.errors import FetchFailed
 from toolweave.nodes.script.extraction import READER_MODULE, extract_page
@@ -106,16 +105,6 @@ async def test_a_refusal_of_the_reader_names_the_url_without_credentials() -> No
 
     assert str(raised.value).startswith("The page https://site.example/x has no article, or almost no text.")
     assert "secret" not in str(raised.value)
-
-
-async def test_the_process_reads_as_the_function_does() -> None:
-    body = (PAGES / "japanese_sjis.html").read_bytes()
-
-    page = await extract_page(body, "https://site.example/old", "text/html", final_url="https://site.example/new")
-
-    assert page == read_article(body, "https://site.example/old", "https://site.example/new", "text/html")
-    assert page["url"] == "https://site.example/old"
-    assert page["final_url"] == "https://site.example/new"
 
 
 async def test_a_missing_package_is_the_reported_reason_and_its_error_is_logged(

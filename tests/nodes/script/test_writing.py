@@ -8,7 +8,6 @@ from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.nodes.model_at import calling, saying
 from tests.nodes.script.reading import html_page
 from tests.nodes.script.writing import SENTENCE, Endpoint, framed, headings, page, script
-from toolweave.nodes.script.page import page_from_markdown
 from toolweave.nodes.script.script_file import VideoScript
 
 PERSONAS = [{"id": "host", "name": "Mika", "character": "Curious"}, {"id": "guest", "name": "Dr Ito", "character": ""}]
@@ -158,12 +157,3 @@ async def test_a_short_article_is_to_become_a_short_script(endpoint: Endpoint) -
     assert "1 to 8 sections" in made.system()
     assert "about 10 seconds" in made.system()
     assert made.script["sections"][0]["title"] == "Part 1"
-
-
-async def test_a_page_as_the_extraction_leaves_it_is_read(endpoint: Endpoint) -> None:
-    text = f"{SENTENCE * 3}\n\n# Food\n\n{SENTENCE * 3}\n\n### Nectar\n\n{SENTENCE * 3}"
-    given = page_from_markdown(text, "https://example.org/bees", title="Bees")
-
-    made = await endpoint.write(calling(script()), of=given)
-
-    assert headings([made.prompt()]) == ["Food", "Nectar"]

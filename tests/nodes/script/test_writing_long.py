@@ -1,4 +1,4 @@
-"""A long article is read in parts: every section reaches a prompt, the order is kept, and it ends (A-04)."""
+"""A long article is read in parts: every section reaches a prompt, in order, and it ends (A-04)."""
 
 import asyncio
 import re
@@ -14,8 +14,7 @@ from tests.fixtures.openai_wire import WireTurn
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.scripted_model import calling as answering
 from tests.nodes.model_at import calling, saying
-from tests.nodes.script.writing import SENTENCE, Endpoint, framed, headings, noting, page, script, writing_graph
-from toolweave.errors import ScriptFailed
+from tests.nodes.script.writing import SENTENCE, Endpoint, framed, headings, noting, page, script, write_script
 from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.script.write import MAX_CONCURRENT_CALLS
 
@@ -68,24 +67,10 @@ class Reader(ScriptedModel):
         self._reading -= 1
 
 
-async def write(
-    model: ScriptedModel, of: ArticlePage, settings: dict[str, Any]
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    state: dict[str, Any] = {}
-    events = []
-    stream: Any = writing_graph(model).astream({"page": of, "settings": settings}, stream_mode=["values", "custom"])
-    async for mode, value in stream:
-        if mode == "values":
-            state = value
-        else:
-            events.append(value)
-    return state, events
-
-
 async def test_every_section_of_a_long_article_reaches_a_prompt_once_and_in_order() -> None:
     model = Reader()
 
-    state, _ = await write(model, long_page(), SMALL)
+    made = await write_script(model, long_page(), SMALL)
 
     parts = sorted(model.shown[:-1], key=lambda shown: int(re.findall(r"part (\d+) of 5", shown)[0]))
     assert headings(parts) == [f"Heading {number}" for number in range(1, 10)]
@@ -94,15 +79,16 @@ async def test_every_section_of_a_long_article_reaches_a_prompt_once_and_in_orde
     assert re.findall(r"- Note of Heading (\d)\.", last) == list("123456789")
     assert headings([model.shown[-1]]) == [f"Heading {number}" for number in range(1, 10)]
     assert "you see notes of it" in str(model.prompts[-1][0].content)
-    assert state["script"]["title"] == "Bees"
-    assert state["notes"] is None
+    assert made.script["title"] == "Bees"
+    assert made.state is not None
+    assert made.state["notes"] is None
 
 
 async def test_a_section_that_is_longer_than_a_part_is_read_to_its_end() -> None:
     sentences = [f"Fact number {number} is written here for each reader of the whole text. " for number in range(300)]
     model = Reader()
 
-    await write(model, page(("Facts", "".join(sentences))), SMALL)
+    await write_script(model, page(("Facts", "".join(sentences))), SMALL)
 
     shown = " ".join(framed(prompt) for prompt in model.shown[:-1])
     assert sorted(map(int, re.findall(r"Fact number (\d+) is written", shown))) == list(range(300))
@@ -111,8 +97,8 @@ async def test_a_section_that_is_longer_than_a_part_is_read_to_its_end() -> None
 async def test_parts_are_read_side_by_side_but_few_at_once_and_alike_each_time() -> None:
     first, second = Reader(), Reader()
 
-    await write(first, long_page(40), SMALL | {"article_tokens": 1_000})
-    await write(second, long_page(40), SMALL | {"article_tokens": 1_000})
+    await write_script(first, long_page(40), SMALL | {"article_tokens": 1_000})
+    await write_script(second, long_page(40), SMALL | {"article_tokens": 1_000})
 
     assert 1 < first.most_at_once <= MAX_CONCURRENT_CALLS
     assert first.shown[-1] == second.shown[-1]
@@ -121,33 +107,33 @@ async def test_parts_are_read_side_by_side_but_few_at_once_and_alike_each_time()
 async def test_notes_that_are_too_long_are_condensed_again() -> None:
     model = Reader(length=5)
 
-    _, events = await write(model, long_page(30), SMALL)
+    made = await write_script(model, long_page(30), SMALL)
 
     rounds_of_parts = [re.findall(r"of (\d+) of this article", shown) for shown in model.shown[:-1]]
     rounds = list(dict.fromkeys(int(found[0]) for found in rounds_of_parts))
     assert len(rounds) > 1
     assert rounds == sorted(rounds, reverse=True)
     assert re.findall(r"- Note of Heading (\d+)\.", framed(model.shown[-1])) == [str(n) for n in range(1, 31)]
-    percents = [event["progress"] for event in events]
+    percents = [event["progress"] for event in made.events]
     assert percents == sorted(percents)
-    assert any("parts of its notes" in event["message"] for event in events)
+    assert any("parts of its notes" in event["message"] for event in made.events)
 
 
 async def test_notes_that_do_not_become_shorter_end_the_script() -> None:
     model = Reader(length=10, brief_at_last=False)
 
-    with pytest.raises(ScriptFailed, match="the model's notes of it are not short enough"):
-        await write(model, long_page(), SMALL)
+    made = await write_script(model, long_page(), SMALL)
 
+    assert "the model's notes of it are not short enough" in made.error
     assert len(model.prompts) == 5
 
 
 async def test_an_article_of_too_many_parts_is_refused_before_a_model_reads_it() -> None:
     model = Reader()
 
-    with pytest.raises(ScriptFailed, match=r"1000 parts of 500 \(article_tokens\); at most 300 parts are read"):
-        await write(model, long_page(1_000, 20), SMALL)
+    made = await write_script(model, long_page(1_000, 20), SMALL)
 
+    assert "1000 parts of 500 (article_tokens); at most 300 parts are read" in made.error
     assert model.prompts == []
 
 

@@ -66,7 +66,7 @@ def writing_graph(model: ModelSource | ScriptModels) -> CompiledStateGraph[Any, 
 class Written:
     """What came of a script of answers: the state or the failure, the events, and the requests to the endpoint."""
 
-    requests: list[WireRequest]
+    requests: list[WireRequest] = field(default_factory=list)
     state: dict[str, Any] | None = None
     failure: ScriptFailed | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -94,6 +94,21 @@ class Written:
         return found
 
 
+async def write_script(model: BaseChatModel, of: ArticlePage, settings: dict[str, Any] | None) -> Written:
+    """Write and validate a script of a page."""
+    written = Written()
+    try:
+        stream: Any = writing_graph(model).astream({"page": of, "settings": settings}, stream_mode=["values", "custom"])
+        async for mode, value in stream:
+            if mode == "values":
+                written.state = value
+            else:
+                written.events.append(value)
+    except ScriptFailed as failure:
+        written.state, written.failure = None, failure
+    return written
+
+
 @dataclass
 class Endpoint:
     """A scripted endpoint and a model there, for one test after the other."""
@@ -112,17 +127,7 @@ class Endpoint:
         self.server.turns[:] = turns
         self.server.repeat = repeat
         self.server.requests.clear()
-        written = Written(self.server.requests)
-        given = {"page": of or page(), "settings": settings}
-        try:
-            stream: Any = writing_graph(self.model).astream(given, stream_mode=["values", "custom"])
-            async for mode, value in stream:
-                if mode == "values":
-                    written.state = value
-                else:
-                    written.events.append(value)
-        except ScriptFailed as failure:
-            written.state, written.failure = None, failure
+        written = await write_script(self.model, of or page(), settings)
         written.requests = list(self.server.requests)
         return written
 

@@ -4,20 +4,18 @@ import json
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
 
 from tests.fixtures.openai_wire import WireTurn
 from tests.fixtures.shop_api import ShopApi
 from tests.nodes.model_at import calling, saying
-from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, calls_to_loopback, choosing, send, some
+from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, calls_to_loopback, choosing, select, send, some
 from toolweave.errors import UnknownTools
 from toolweave.nodes.chat_models import as_lazy_chat_model
 from toolweave.nodes.offline_model import OfflineChatModel
 from toolweave.nodes.tool_catalog import FixedToolConfigs
 from toolweave.nodes.workflow.prompts import WorkflowModel
-from toolweave.nodes.workflow.select import parse_choice, select_node
+from toolweave.nodes.workflow.select import select_node
 from toolweave.nodes.workflow.tool_descriptions import tool_candidates
-from toolweave.tool_config import ToolConfig
 
 
 @pytest.mark.requirement("W-05")
@@ -43,25 +41,6 @@ async def test_a_right_choice_becomes_the_request_of_the_configuration(endpoint:
     assert request.body["tool_choice"] == "required"
     assert "parallel_tool_calls" not in request.body
     assert "strict" not in request.body["tools"][0]["function"]
-
-
-@pytest.mark.requirement("W-08")
-async def test_credentials_are_in_no_prompt_and_in_no_request_of_the_state(endpoint: Endpoint, shop: ShopApi) -> None:
-    [echo] = some(shop, "echo_headers")
-    headers = {"X-Fixed": "always", "X-Token": "tok-12345", "X-Env": "a {env:TOOL_SHOP_KEY} b"}
-    auth = {"type": "basic", "value": "clerk:s3cr3t-word"}
-    hiding = echo.model_dump() | {
-        "api": {**echo.api.model_dump(), "headers": headers, "auth": auth},
-        "description": "Log in as clerk with s3cr3t-word, or {env:TOOL_SHOP_KEY}, or tok-12345.",
-        "input_schema": {"type": "object", "properties": {"q": {"type": "string", "default": "tok-12345"}}},
-    }
-    tool = ToolConfig.model_validate(hiding)
-
-    made = await endpoint.attempt([tool], choosing(tool_id="echo_headers", arguments={}))
-
-    assert made.spec["headers"] == {"X-Fixed": "always"}
-    everything = json.dumps([made.requests[0].body, made.update])
-    assert not [secret for secret in ("s3cr3t-word", "tok-12345", "{env:", "TOOL_SHOP_KEY") if secret in everything]
 
 
 @pytest.mark.parametrize(
@@ -94,11 +73,6 @@ async def test_a_choice_is_read_in_any_form_that_endpoints_give_it(
         assert len(made.requests) == 1
 
 
-def test_the_arguments_of_a_choice_are_not_read_as_a_choice() -> None:
-    for arguments in ({"filter": {"tool_id": "other"}}, {"tool_id": 5}, {"reason": '{"tool_id": "other"}'}):
-        assert parse_choice(AIMessage(json.dumps({"arguments": arguments})), ["only"]).arguments == arguments
-
-
 @pytest.mark.requirement("W-05")
 async def test_a_bare_request_is_taken_when_one_tool_was_offered(endpoint: Endpoint, shop: ShopApi) -> None:
     tools = some(shop, "search_products")
@@ -123,11 +97,7 @@ async def test_a_bare_request_among_several_tools_needs_a_tool_id(endpoint: Endp
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "tool_id": ({"tool_id": "drop_tables", "arguments": {}}, "drop_tables"),
     "no tool_id": ({"arguments": {"order_id": "A-1001"}}, "tool_id must be one of"),
-    "missing argument": ({"tool_id": "get_order", "arguments": {}}, "order_id is required"),
-    "wrong type": ({"tool_id": "get_order", "arguments": {"order_id": [1]}}, "order_id must be a string"),
-    "arguments no object": ({"tool_id": "get_order", "arguments": ["A-1001"]}, "arguments must be an object"),
     "line break in a header": (
         {
             "tool_id": "place_order",
@@ -180,31 +150,6 @@ async def test_an_unreadable_choice_fails_after_two_attempts(
     assert len(made.requests) == 2
 
 
-async def test_the_error_has_the_last_problems_and_the_usage_of_both_turns(endpoint: Endpoint, shop: ShopApi) -> None:
-    first, second = choosing(tool_id="nowhere", arguments={}), choosing(tool_id="get_order", arguments={})
-
-    made = await endpoint.attempt(some(shop, "get_order"), first, second)
-
-    assert "order_id is required" in made.error
-    assert "nowhere" not in made.error
-    assert made.failure is not None
-    assert [usage["input_tokens"] for usage in made.failure.model_usage] == [100, 100]
-
-
-@pytest.mark.requirement("W-04")
-async def test_sixty_four_candidates_are_all_offered(endpoint: Endpoint, shop: ShopApi) -> None:
-    [tool] = some(shop, "get_order")
-    many = [tool.model_copy(update={"tool_id": f"get_order_{number}"}) for number in range(64)]
-
-    made = await endpoint.attempt(many, choosing(tool_id="get_order_63", arguments={"order_id": "A-1001"}))
-
-    [request] = made.requests
-    offered = request.body["tools"][0]["function"]["parameters"]["properties"]
-    assert len(offered["tool_id"]["enum"]) == len(offered["arguments"]["anyOf"]) == 64
-    assert request.messages[0]["content"].count("<tool>") == 65, "64 blocks, and the instructions name the tag once"
-    assert made.update is not None
-
-
 async def test_a_candidate_that_was_deleted_after_retrieve_is_named(shop: ShopApi) -> None:
     tools = shop.tools()
     node = select_node(FixedToolConfigs(()), WorkflowModel(as_lazy_chat_model(OfflineChatModel())))
@@ -214,51 +159,19 @@ async def test_a_candidate_that_was_deleted_after_retrieve_is_named(shop: ShopAp
         await node(state, {})
 
 
-def order(shop: ShopApi, **changed: Any) -> dict[str, Any]:
-    return {"method": "GET", "url": f"{shop.url}/orders/A-1001", **changed}
-
-
 @pytest.mark.requirement("W-05")
 async def test_the_headers_of_a_request_that_the_model_writes_are_not_sent(endpoint: Endpoint, shop: ShopApi) -> None:
     headers = {"Authorization": "Bearer of-the-model", "X-Evil": "1\r\nX-Also: 2"}
+    spec = {"method": "GET", "url": f"{shop.url}/orders/A-1001", "headers": headers}
 
-    made = await endpoint.attempt(some(shop, "get_order"), choosing(**RIGHT, http_spec=order(shop, headers=headers)))
+    made = await endpoint.attempt(some(shop, "get_order"), choosing(**RIGHT, http_spec=spec))
 
     await send(calls_to_loopback(), some(shop, "get_order"), made)
     [arrived] = shop.requests
     assert not {"authorization", "x-evil", "x-also"} & arrived.headers.keys()
 
 
-DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
-    "method": ({"method": "DELETE"}, "method must be GET, not DELETE"),
-    "host": ({"url": "http://evil.example/orders/A-1001"}, "not http://evil.example"),
-    "line break": ({"url": "/orders/A-1001\r\nX-Evil: 1"}, "url cannot be used"),
-    "body": ({"body": {"status": "paid"}}, "body"),
-}
+async def test_the_offline_model_selects_without_a_network(shop: ShopApi) -> None:
+    update = await select(OfflineChatModel(), shop.tools(), "Show me the order A-1001")
 
-
-@pytest.mark.requirement("W-05")
-@pytest.mark.parametrize(("changed", "problem"), DIFFERENT.values(), ids=DIFFERENT)
-async def test_a_request_that_is_not_the_configurations_is_never_sent(
-    endpoint: Endpoint, shop: ShopApi, changed: dict[str, Any], problem: str
-) -> None:
-    tools = some(shop, "get_order", "cancel_order")
-    other = choosing(**RIGHT, http_spec=order(shop, **changed))
-
-    made = await endpoint.attempt(tools, other, other)
-
-    assert problem in made.repair
-    assert problem in made.error
-    await send(calls_to_loopback(), tools, made)
-    assert shop.requests == []
-
-
-@pytest.mark.requirement("W-05")
-async def test_a_bare_request_that_the_tool_cannot_make_is_never_sent(endpoint: Endpoint, shop: ShopApi) -> None:
-    for url in ("http://evil.example/orders/A-1", f"{shop.url}/orders/a/../../products/1"):
-        bare = saying(json.dumps({"method": "GET", "url": url}))
-
-        made = await endpoint.attempt(some(shop, "get_order"), bare, bare)
-
-        assert made.failure is not None
-    assert shop.requests == []
+    assert update["selection"] == RIGHT

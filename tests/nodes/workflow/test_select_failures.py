@@ -29,25 +29,6 @@ async def test_a_reason_is_an_answer_and_gets_no_repair_turn(endpoint: Endpoint,
     assert len(made.failure.model_usage) == 1
 
 
-@pytest.mark.parametrize(
-    ("turn", "reason"),
-    [
-        (WireTurn(status=500), "status 500"),
-        (WireTurn(text="{", finish_reason="length"), "cut off at its length limit"),
-        (WireTurn(text="I", finish_reason="content_filter"), "content filter"),
-        (WireTurn(), "empty answer"),
-    ],
-    ids=brief,
-)
-async def test_a_model_that_fails_is_not_called_again(
-    endpoint: Endpoint, shop: ShopApi, turn: WireTurn, reason: str
-) -> None:
-    made = await endpoint.attempt(some(shop, "get_order"), turn, choosing(**RIGHT))
-
-    assert reason in made.error
-    assert len(made.requests) == 1
-
-
 async def test_the_usage_of_the_first_turn_is_counted_if_the_repair_turn_fails(
     endpoint: Endpoint, shop: ShopApi
 ) -> None:

@@ -95,14 +95,6 @@ def test_the_answer_says_why_no_tool_fetched_the_page() -> None:
     assert "None of my tools accepts the URL of a page" in without[-1].text
 
 
-def test_a_url_outside_the_task_is_read_as_in_any_message() -> None:
-    bound = OfflineChatModel().bind_tools([SCRAPE])
-
-    answer = bound.invoke([SystemMessage("You are a helpful assistant."), HumanMessage(f"What is {PAGE} about?")])
-
-    assert "formats" not in str(answer.tool_calls)
-
-
 async def test_an_agent_of_the_offline_model_makes_a_script_with_a_job_s_servers() -> None:
     job = job_with(fetching("web", "search", "fetch"))
 

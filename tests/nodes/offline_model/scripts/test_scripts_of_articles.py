@@ -78,7 +78,7 @@ async def test_sixty_headings_are_joined_to_eight_sections_from_beginning_to_end
 
 
 @pytest.mark.parametrize("seconds", [20, 60, 600])
-async def test_the_length_is_what_the_prompt_asks_for(seconds: int) -> None:
+async def test_the_length_is_that_of_the_settings(seconds: int) -> None:
     settings = {"target_length_s": seconds, "length_factor": 1.3, "sections": {"min": 2, "max": 4}}
 
     written = await written_of(long_page(10, 40), settings)
