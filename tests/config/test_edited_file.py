@@ -1,4 +1,4 @@
-"""A file is rewritten whole or not at all, and two at once do not lose one another's changes."""
+"""A file is rewritten whole or not at all, and of two edits at once none is lost."""
 
 import os
 import stat
@@ -16,7 +16,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_mode_mark_line_ends_and_link_are_kept(tmp_path: Path) -> None:
+def test_an_edit_preserves_mode_byte_order_mark_line_ends_and_link(tmp_path: Path) -> None:
     file, link = tmp_path / "real" / "mcp.jsonc", tmp_path / "mcp.jsonc"
     file.parent.mkdir()
     file.write_bytes("\ufeff{\r\n}\r\n".encode())
@@ -50,7 +50,7 @@ def test_a_file_is_made_once_for_its_owner_only_with_the_folder_to_it(tmp_path: 
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_what_cannot_be_written_is_named_and_left_as_it_was(tmp_path: Path) -> None:
+def test_a_failed_edit_names_the_file_and_leaves_it_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "mcp.jsonc"
     file.write_text("{}", encoding="utf-8")
 

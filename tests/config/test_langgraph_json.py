@@ -1,4 +1,4 @@
-"""langgraph.json is read as the official tools read it, and what it cannot have is said."""
+"""langgraph.json is read as the official tools read it, and unsupported keys are errors or warnings."""
 
 import json
 from pathlib import Path
@@ -71,13 +71,6 @@ def test_graphs_are_given_as_text_or_with_a_description_and_paths_become_absolut
     assert config.path == tmp_path / "langgraph.json"
 
 
-def test_a_relative_path_to_the_file_gives_absolute_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(tmp_path, {"graphs": GRAPHS})
-    monkeypatch.chdir(tmp_path)
-    config = load_langgraph_json(Path("langgraph.json"))
-    assert config.graphs["g"].target == f"{tmp_path}/g.py:graph"
-
-
 def test_variables_of_a_map_are_set_where_they_are_not_set_yet(tmp_path: Path) -> None:
     environ = {"A": "shell", "EMPTY": ""}
     load(tmp_path, env={"A": "file", "B": "file", "EMPTY": "file", "PORT": 8123}).apply_env(environ)
@@ -128,21 +121,14 @@ def test_only_graphs_are_required(tmp_path: Path, empty: dict[str, Any]) -> None
         ([], 1, "must be an object"),
         ({}, 1, "graphs is required"),
         ({"graphs": {}}, 2, "graphs must hold 1 or more"),
-        ({"graphs": ["./g.py:graph"]}, 2, "graphs must be an object"),
         ({"graphs": {"g": "./g.py"}}, 3, "graphs.g.path must be of the form ./file.py:name or package.module:name"),
-        ({"graphs": {"g": ":graph"}}, 3, "graphs.g.path must be of the form"),
         ({"graphs": {"g": "g.py:a graph"}}, 3, "graphs.g.path must be of the form"),
         ({"graphs": {"g": "./g.ts:graph"}}, 3, "graphs.g.path must name Python code"),
-        ({"graphs": {"g": 7}}, 3, "graphs.g must be an object"),
         ({"graphs": {"g": {"description": "no path"}}}, 3, "graphs.g.path is required"),
         ({"graphs": GRAPHS, "http": {"app": "web"}}, 6, "http.app must be of the form"),
-        ({"graphs": GRAPHS, "http": []}, 5, "http must be an object"),
         ({"graphs": GRAPHS, "dependencies": "."}, 5, "dependencies must be a list"),
-        ({"graphs": GRAPHS, "env": ["A=1"]}, 5, "env must be an object"),
         ({"graphs": GRAPHS, "env": {"A": None}}, 6, "env.A must be a string"),
         ({"graphs": GRAPHS, "auth": {"disable_studio_auth": True}}, 5, "auth.path is required"),
-        ({"graphs": GRAPHS, "auth": {"path": "./auth.js:auth"}}, 6, "auth.path must name Python code"),
-        ({"graphs": GRAPHS, "auth": "./auth.py:auth"}, 5, "auth must be an object"),
         ({"graphs": GRAPHS, "store": {"index": {"embed": "openai:x"}}}, 6, "store.index.dims is required"),
         ({"graphs": GRAPHS, "store": {"index": {"embed": "openai:x", "dims": 0}}}, 8, "must be greater than 0"),
         ({"graphs": GRAPHS, "checkpointer": {"ttl": {"strategy": "forget"}}}, 7, "must be 'delete' or 'keep_latest'"),
@@ -214,7 +200,7 @@ def test_sections_are_read_as_the_official_schema_writes_them(tmp_path: Path) ->
     assert config.warnings == ()
 
 
-@pytest.mark.parametrize("embed", ["openai:text-embedding-3-small", "ollama:family/model:7b", "package.module:embed"])
+@pytest.mark.parametrize("embed", ["ollama:family/model:7b", "package.module:embed"])
 def test_an_embedding_that_is_no_file_stays_as_written(tmp_path: Path, embed: str) -> None:
     index = load(tmp_path, store={"index": {"embed": embed, "dims": 3}}).store.index
     assert index is not None

@@ -66,17 +66,3 @@ def test_no_secret_shows_wherever_it_stands(tmp_path: Path, entry: dict[str, Any
     shown = everything_shown(file, {"TOKEN": value}, strict=strict)
     assert "'a'" in shown or "TOKEN" in shown or "ABSENT" in shown
     assert SECRET not in shown
-
-
-def test_a_working_server_with_secrets_everywhere_shows_none(tmp_path: Path) -> None:
-    file = tmp_path / "mcp.jsonc"
-    file.write_text(
-        """{servers: {
-        local: {command: "{env:TOKEN}", args: ["{env:TOKEN}"], env: {KEY: "{env:TOKEN}"}},
-        remote: {url: "https://{env:TOKEN}@h/{env:TOKEN}", headers: {Authorization: "Bearer {env:TOKEN}"}}}}""",
-        encoding="utf-8",
-    )
-    config = load_mcp_config(file, {"TOKEN": SECRET})
-    assert [server.misconfigured for server in config.servers] == [None, None]
-    assert config.servers[1].headers == {"Authorization": f"Bearer {SECRET}"}
-    assert SECRET not in everything_shown(file, {"TOKEN": SECRET}, strict=True)

@@ -49,12 +49,6 @@ def test_the_example_in_the_documentation_is_read_without_a_warning(tmp_path: Pa
     assert warned == []
 
 
-def test_settings_go_through_json(tmp_path: Path) -> None:
-    settings = loaded(tmp_path, "personas: [{id: a, name: Ann}]\nlanguage: 日本語")
-
-    assert ScriptSettings.model_validate(settings.model_dump(mode="json")) == settings
-
-
 @pytest.mark.parametrize(
     ("text", "language"),
     [("language: no", "no"), ("language: 'yes'", "yes"), ("language:", "auto"), ("# none", "auto"), ("{}", "auto")],
@@ -89,45 +83,38 @@ def test_unknown_keys_are_pointed_out_with_their_line_and_without_their_value(
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "problem"),
     [
         ("", None, "the file is empty"),
-        ("- a", 1, "must be a mapping"),
         ("text", 1, "must be a mapping"),
         ("a: 1\nb: [1,\nc: 2", 3, "not valid YAML"),
         ("a: 1\n\tb: 2", 2, "not valid YAML"),
         ("a: 1\n\nb: \x00", 3, "not valid YAML: special characters are not allowed"),
-        ("a: 1\n---\nb: 2", 2, "not valid YAML"),
         ("language: a\nlanguage: b", 2, "this key is repeated"),
         ("model: &m a\nlanguage: *m", 1, "aliases (*name) are not supported"),
         ("? [a]\n: b", 1, "a key must be a text"),
         ("[" * 600, None, "is nested too deeply"),
         ("\nlanguage: [de]", 2, "language must be a string"),
-        ("base_url: ftp://example.org", 1, "base_url must be an http:// or https:// URL"),
-        ("target_length_s: long", 1, "target_length_s must be a whole number"),
         ("target_length_s: 5", 1, "target_length_s must be at least 10"),
         ("length_factor: nan", 1, "length_factor must be"),
-        ("length_factor: 1", 1, "length_factor must be greater than 1"),
         ("sections:\n  min: 0", 2, "sections.min must be at least 1"),
         ("language: a\nsections: {min: 9, max: 8}", 2, "sections must not have a min above its max"),
-        ("personas:\n  - name: Ann", 2, "personas[0].id is required"),
         ("personas:\n  - id: a b\n    name: Ann", 2, "personas[0].id must match"),
         ("personas: [{id: a, name: A}, {id: a, name: B}]", 1, "two personas with the same id"),
         ("base_url: http://127.0.0.1/v1", 1, "has a base_url, but no model for it"),
-        ("narration: calm", 1, "narration must be"),
         ("model: {env:MODEL}", 1, "model must be a string"),
         ('\nmodel: "{env:MODEL}"', 2, "environment variable MODEL is not set"),
         ('model: "{env:MY-MODEL}"', 1, "contains an invalid reference"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_where_it_is_wrong(
-    tmp_path: Path, text: str, line: int | None, said: str
+    tmp_path: Path, text: str, line: int | None, problem: str
 ) -> None:
     with pytest.raises(ConfigError) as raised:
         loaded(tmp_path, text)
 
     assert raised.value.source == str(tmp_path / "script.yaml") + (f":{line}" if line else "")
-    assert said in raised.value.message
+    assert problem in raised.value.message
     assert raised.value.fix or "set it" in raised.value.message
 
 
@@ -144,14 +131,3 @@ def test_no_value_shows_in_an_error(tmp_path: Path) -> None:
         loaded(tmp_path, "base_url: '{env:U}'", U="not-a-url-but-a-secret")
 
     assert "secret" not in str(raised.value)
-
-
-def test_a_file_that_cannot_be_read_is_named_with_the_fix(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"absent\.yaml: the file does not exist"):
-        load_script_settings(tmp_path / "absent.yaml", {})
-    with pytest.raises(ConfigError, match="cannot be read"):
-        load_script_settings(tmp_path, {})
-    binary = tmp_path / "binary.yaml"
-    binary.write_bytes(b"a: 1\nb: \xff")
-    with pytest.raises(ConfigError, match=r"binary\.yaml:2: is not UTF-8"):
-        load_script_settings(binary, {})

@@ -103,11 +103,6 @@ def test_a_command_turns_a_remote_todo_server_into_one_over_stdio(tmp_path: Path
     assert config.path == file
 
 
-def test_an_absent_file_of_the_settings_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"absent\.jsonc: the file does not exist"):
-        served_mcp_config(load_settings({}, mcp_config=tmp_path / "absent.jsonc"), {})
-
-
 def test_the_process_environment_is_used_when_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLWEAVE_PYTHON", "/opt/python")
     assert todo_of(served_mcp_config(load_settings({}))).command == "/opt/python"

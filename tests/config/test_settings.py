@@ -69,34 +69,24 @@ def test_overrides_win_over_the_environment_and_none_overrides_nothing() -> None
     assert settings.gemini_api_key.get_secret_value() == "override"
 
 
-def test_settings_cannot_be_changed_after_loading() -> None:
-    settings = load_settings({})
-    with pytest.raises(ValidationError, match="frozen"):
-        settings.port = 1  # type: ignore[misc]
-
-
 @pytest.mark.parametrize(
     ("variable", "value", "expectation"),
     [
         ("TOOLWEAVE_PORT", "http", "must be a whole number"),
         ("TOOLWEAVE_PORT", "65536", "must be at most 65535"),
         ("TOOLWEAVE_PORT", "9" * 5000, "must be a smaller number"),
-        ("TOOLWEAVE_MAX_ITERATIONS", "0", "must be at least 1"),
         ("TOOLWEAVE_MODEL_TIMEOUT_S", "0", "must be greater than 0"),
         ("TOOLWEAVE_MODEL_TIMEOUT_S", "soon", "must be a number"),
         ("TOOLWEAVE_TODO_TIMEOUT_S", "inf", "must be a finite number"),
         ("TOOLWEAVE_ALLOW_INSECURE_BIND", "perhaps", "must be true or false"),
         ("TOOLWEAVE_LOG_LEVEL", "loud", "must be 'TRACE', 'DEBUG'"),
         ("TOOLWEAVE_ON_ITERATION_LIMIT", "stop", "must be 'end', 'error' or 'summarize'"),
-        ("TOOLWEAVE_CORS_ORIGINS", "example.org", "each origin must be"),
         ("TOOLWEAVE_CORS_ORIGINS", "https://example.org/page", "each origin must be"),
         ("TOOLWEAVE_TODO_ENV", '{"A": 1}', "must be a JSON object of strings"),
-        ("TOOLWEAVE_TODO_ENV", "[]", "must be a JSON object of strings"),
         ("TOOLWEAVE_TODO_COMMAND", "python 'open", "every quotation closed"),
         ("TOOLWEAVE_DATA_DIR", "what?", "without '?'"),
         ("OPENAI_BASE_URL", "localhost:11434", "must be an http:// or https:// URL"),
         ("OPENAI_BASE_URL", "http://[::1", "must be an http:// or https:// URL"),
-        ("TOOLWEAVE_API_URL", "http://a b", "must be an http:// or https:// URL"),
     ],
 )
 def test_a_wrong_value_is_an_error_that_names_variable_and_expectation(
@@ -164,16 +154,7 @@ def test_unknown_variables_are_listed_by_name_with_the_nearest_known_one() -> No
     assert unknown_variables(environ) == ("TOOLWEAVE_MODLE (did you mean TOOLWEAVE_MODEL?)", "TOOLWEAVE_UNLIKE_ANY")
 
 
-def test_unknown_variables_of_the_process_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOOLWEAVE_DATADIR", "x")
-    assert "TOOLWEAVE_DATADIR (did you mean TOOLWEAVE_DATA_DIR?)" in unknown_variables()
-
-
-def test_the_example_file_names_every_variable_and_no_other() -> None:
-    shown = re.findall(r"^#([A-Z][A-Z0-9_]*)=", ENV_EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(shown) == sorted(variable_name(field) for field in Settings.model_fields)
-
-
-def test_the_values_of_the_example_file_are_valid() -> None:
+def test_the_example_file_has_a_valid_value_for_every_variable_and_no_other() -> None:
     lines = re.findall(r"^#([A-Z][A-Z0-9_]*)=(.*)$", ENV_EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(name for name, _ in lines) == sorted(variable_name(field) for field in Settings.model_fields)
     assert load_settings(dict(lines)).model == "offline"

@@ -14,11 +14,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.fixtures.openai_wire import WireServer, openai_wire
-from tests.fixtures.web_pages import PAGES, Answer, WebPages, truth_of, web_pages
+from tests.fixtures.web_pages import PAGES, Answer, WebPages, five_megabytes, truth_of, web_pages
 from tests.nodes.model_at import calling, model_at
 from tests.nodes.script.writing import framed, script
 from toolweave.config.outbound_allow import allowed_targets
 from toolweave.config.script_job import ScriptJob
+from toolweave.config.script_settings import ScriptSettings
 from toolweave.errors import FetchFailed, StageFailed
 from toolweave.graphs.script_writer import ScriptGraph, build_script_writer
 from toolweave.nodes.script.fetching.fetch_plain import PlainFetch
@@ -148,6 +149,15 @@ async def nothing_was_written(graph: ScriptGraph, wire: WireServer) -> None:
     assert wire.requests == []
 
 
+async def test_a_page_that_never_comes_ends_the_run(site: WebPages, wire: WireServer, model: BaseChatModel) -> None:
+    graph = writer_of(model, PlainFetch(allowed_targets("127.0.0.1"), seconds=0.5))
+
+    with pytest.raises(FetchFailed, match=r"/slow was not fetched within 0\.5 s\. Check the URL"):
+        await graph.ainvoke({"url": f"{site.url}/slow"}, THREAD)
+
+    await nothing_was_written(graph, wire)
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [
@@ -244,6 +254,20 @@ async def test_progress_goes_up_from_nothing_to_a_hundred_and_names_the_page(
     assert (percents[0], percents[-1]) == (0, 100)
     assert {event["type"] for event in events} == {"progress"}
     assert any(site.page("letter.txt") in event["message"] for event in events)
+
+
+@pytest.mark.slow
+async def test_an_article_of_five_megabytes_is_shown_to_a_model_that_can_read_it(
+    site: WebPages, wire: WireServer, model: BaseChatModel, plain_fetch: PlainFetch
+) -> None:
+    site.answers["/long"] = Answer(five_megabytes(), HTML)
+    wire.turns[:] = [calling(script(sections=8))]
+    job = ScriptJob(ScriptSettings(article_tokens=2_000_000))
+
+    answer = await writer_of(model, plain_fetch, lambda: job).ainvoke({"url": f"{site.url}/long"}, THREAD)
+
+    assert answer["source"]["title"] == "A very long count"
+    assert "Sentence 79999 of the count" in wire.requests[0].messages[1]["content"]
 
 
 def test_the_drawing_is_a_line_with_two_ways_to_fetch(writer: ScriptGraph) -> None:

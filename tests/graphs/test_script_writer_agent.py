@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -13,8 +14,9 @@ from tests.fixtures.fetching_server import long_lines
 from tests.fixtures.logged import logged
 from tests.fixtures.scripted_model import ScriptedModel
 from tests.fixtures.scripted_model import calling as scripted_call
+from tests.fixtures.web_pages import truth_of
 from tests.graphs.script_agent import BEES, DONE, Agent, absent, asks, fetching, job_with, opened_once
-from tests.nodes.script.reading import left_out
+from tests.nodes.script.reading import articles, left_out, standing_around
 from tests.nodes.script.writing import script
 from toolweave.graphs.script_writer import AgentFetch, build_script_writer
 
@@ -121,6 +123,18 @@ async def test_a_page_that_comes_in_parts_is_put_together(agent: Agent, web: Age
     assert left_out(job.page, "notes.md") == []  # type: ignore[arg-type]
     assert "<error>" not in job.page["text"]
     assert "Contents of" not in job.page["text"]
+
+
+@pytest.mark.requirement("A-04")
+async def test_pages_of_all_kinds_keep_their_sentences_and_nothing_else(agent: Agent, web: AgentFetch) -> None:
+    assert len(articles()) >= 12
+    for name in articles():
+        url = f"https://site.example/pages/{name}"
+        job = await agent.run([], asks(("web_read", {"url": url})), DONE, url=url, agent=web, until="fetch_with_agent")
+        page: Any = job.page
+        missing = left_out(page, name)
+        assert len(missing) <= 0.05 * len(truth_of(name)["article"]), (name, missing)
+        assert standing_around(page, name) == [], name
 
 
 @pytest.mark.requirement("A-05")
