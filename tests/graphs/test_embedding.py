@@ -27,7 +27,7 @@ class HostState(TypedDict):
 
 
 def adding() -> ScriptedModel:
-    return ScriptedModel(turns=[calling(("add", {"a": 1, "b": 2})), "three"])
+    return ScriptedModel(turns=[calling(("add", {"a": 1, "b": 2})), "one two three"])
 
 
 def test_importing_the_graphs_loads_no_web_stack_no_database_and_no_mcp() -> None:
@@ -57,7 +57,7 @@ for module in ("toolweave", "toolweave.graphs", "toolweave.graphs.served", "tool
     ]
 
 
-async def test_the_graph_is_a_node_of_another_graph_and_shares_its_messages() -> None:
+async def test_as_a_node_of_another_graph_it_shares_messages_and_streams_its_tokens() -> None:
     async def judge(state: HostState) -> dict[str, str]:
         return {"verdict": f"{len(state['messages'])} messages"}
 
@@ -68,24 +68,17 @@ async def test_the_graph_is_a_node_of_another_graph_and_shares_its_messages() ->
     host.add_edge("agent", "judge")
     host.add_edge("judge", END)
 
-    result = await host.compile().ainvoke({"messages": [HumanMessage("1+2?")], "verdict": ""})
-
-    assert result.keys() == {"messages", "verdict"}
-    assert [message.text for message in result["messages"]] == ["1+2?", "", "3", "three"]
-    assert result["verdict"] == "4 messages"
-
-
-async def test_tokens_of_an_embedded_graph_reach_the_hosts_stream() -> None:
-    host = StateGraph(HostState)
-    host.add_node("agent", build_agent_loop(tools=[], model=ScriptedModel(turns=["a b c"])))
-    host.add_edge(START, "agent")
-
     stream: Any = host.compile().astream(
-        {"messages": [HumanMessage("go")], "verdict": ""}, stream_mode="messages", subgraphs=True
+        {"messages": [HumanMessage("1+2?")], "verdict": ""}, stream_mode=["messages", "values"], subgraphs=True
     )
-    parts = [part async for _, part in stream]
+    parts = [part async for part in stream]
 
-    assert "".join(message.text for message, _ in parts) == "a b c"
+    tokens = [value[0].text for _, mode, value in parts if mode == "messages" and value[0].type == "AIMessageChunk"]
+    assert "".join(tokens) == "one two three"
+    _, _, result = parts[-1]
+    assert result.keys() == {"messages", "verdict"}
+    assert [message.text for message in result["messages"]] == ["1+2?", "", "3", "one two three"]
+    assert result["verdict"] == "4 messages"
 
 
 def test_a_synchronous_call_is_refused_with_the_way_out() -> None:

@@ -75,11 +75,6 @@ async def test_a_failure_of_the_server_is_a_sentence_and_its_own_words_are_in_th
         assert any("the server's own words" in record["message"] for record in records)
 
 
-async def test_a_tools_own_error_reaches_the_model_in_its_words(plane: ToolPlane) -> None:
-    [result] = await results_of(plane, calling(("fail", {"text": "Only 3 seats are left."})))
-    assert (result.status, result.text) == ("error", "Only 3 seats are left.")
-
-
 LINK = {"type": "resource_link", "uri": "http://169.254.169.254/latest", "name": "instance"}
 PICTURE = {**LINK, "uri": "file:///etc/passwd", "mimeType": "image/png"}
 BLOB = {"type": "resource", "resource": {"uri": "a://b", "blob": "AAAA"}}

@@ -135,6 +135,9 @@ async def test_a_worker_starts_without_its_files_and_a_job_with_a_wrong_file_fai
 
     error = await failure_of(agent_jobs, site.page("news.html"))
     assert f"CONFIG_PATH ({files.settings}): the file does not exist." in error
+    files.settings.write_text("language: de\nsections: {min: 9, max: 2}", encoding="utf-8")
+    error = await failure_of(agent_jobs, site.page("news.html"))
+    assert f"CONFIG_PATH ({files.settings}:2): sections must not have a min above its max" in error
     files.settings.write_text("language: auto", encoding="utf-8")
     error = await failure_of(agent_jobs, site.page("news.html"))
     assert f"MCP_CONFIG_PATH ({files.mcp}): the file does not exist." in error
@@ -219,29 +222,6 @@ async def test_a_job_is_written_by_the_settings_as_they_are_when_it_begins(
     assert "German" in later_prompt
     assert {narration["persona_id"] for narration in first["script"]["sections"][0]["narrations"]} == {"host", "guest"}
     assert len(second["script"]["sections"]) == 3
-
-
-@pytest.mark.requirement("A-05")
-async def test_wrong_script_settings_fail_their_job_and_its_thread_takes_the_next_job_with_the_corrected_file(
-    plain_jobs: LangGraphClient, files: Files, site: WebPages, wire: WireServer
-) -> None:
-    thread_id = (await plain_jobs.threads.create())["thread_id"]
-    request: Any = {"input": {"url": site.page("letter.txt")}}
-    files.settings.write_text("language: de\nsections: {min: 9, max: 2}", encoding="utf-8")
-    wire.requests.clear()
-    wire.turns[:] = [calling(script())]
-
-    await plain_jobs.runs.wait(thread_id, "script_writer", **request, raise_error=False)
-    failed: Any = await plain_jobs.threads.get(thread_id)
-    requests_of_failed = [*site.requests, *wire.requests]
-    files.settings.write_text("sections: {min: 2, max: 9}", encoding="utf-8")
-    answer: Any = await plain_jobs.runs.wait(thread_id, "script_writer", **request)
-    corrected: Any = await plain_jobs.threads.get(thread_id)
-
-    assert (failed["status"], corrected["status"], corrected["error"]) == ("error", "idle", None)
-    assert requests_of_failed == []
-    assert f"CONFIG_PATH ({files.settings}:2): sections must not have a min above its max" in failed["error"]["message"]
-    assert len(answer["script"]["sections"]) == 3
 
 
 @pytest.mark.slow

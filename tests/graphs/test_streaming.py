@@ -12,32 +12,20 @@ from toolweave.graphs import build_agent_loop
 from toolweave.nodes.chat_models import build_chat_model
 
 
-async def test_every_token_is_streamed_once_and_no_whole_message_repeats_it() -> None:
+async def test_every_token_is_streamed_once_with_the_id_of_its_message_which_is_not_repeated() -> None:
     model = ScriptedModel(turns=[calling(("add", {"a": 1, "b": 2})), "one and two are three"])
     graph = build_agent_loop(tools=[add], model=model)
 
-    parts: list[Any] = [part async for part in graph.astream(GO, stream_mode="messages")]
+    stream: Any = graph.astream(GO, stream_mode=["messages", "values"])
+    streamed = [part async for part in stream]
 
-    tokens = [message.text for message, _ in parts if isinstance(message, AIMessageChunk) and message.text]
-    assert tokens == ["one", " and", " two", " are", " three"]
+    parts = [part for mode, part in streamed if mode == "messages"]
+    tokens = [message for message, _ in parts if isinstance(message, AIMessageChunk) and message.text]
+    assert [token.text for token in tokens] == ["one", " and", " two", " are", " three"]
+    assert {token.id for token in tokens} == {streamed[-1][1]["messages"][-1].id}
     assert [message.text for message, _ in parts if isinstance(message, ToolMessage)] == ["3"]
     assert {type(message) for message, _ in parts} == {AIMessageChunk, ToolMessage}
     assert {metadata["langgraph_node"] for _, metadata in parts} == {"call_model", "tools"}
-
-
-async def test_streamed_chunks_and_the_final_message_have_one_id() -> None:
-    graph = build_agent_loop(tools=[], model=ScriptedModel(turns=["a b c"]))
-    ids: set[str | None] = set()
-    final: Any = None
-
-    stream: Any = graph.astream(GO, stream_mode=["messages", "values"])
-    async for mode, part in stream:
-        if mode == "messages":
-            ids.add(part[0].id)
-        else:
-            final = part
-
-    assert ids == {final["messages"][-1].id}
 
 
 async def test_the_notes_of_the_cap_are_streamed_as_messages_too() -> None:
