@@ -1,4 +1,4 @@
-"""Run one misbehaving server over any transport in a plane, beside a server that must not notice."""
+"""Run one misbehaving server over any transport in a plane, beside a server that it must not affect."""
 
 import asyncio
 import os
@@ -21,16 +21,16 @@ from toolweave.servers.connections.status import Timing
 
 TRANSPORTS: tuple[Transport, ...] = ("stdio", "http", "sse")
 OBLIGING = BreakerRules(failures=1_000, recovery_s=0.001)
-"""A breaker that never keeps a test waiting."""
+"""A breaker that delays no test."""
 
 TIMING = replace(QUICK, retry_delays_s=(0.01, 0.01, 0.01), max_quick_exits=1_000)
 NEVER_S = 600.0
-"""A deadline that no call in these tests may be answered by."""
+"""A deadline that passes in no test."""
 
 
 @dataclass
 class Faulty:
-    """The plane, and a grip on the server that misbehaves in it."""
+    """The plane, and the control of the server that misbehaves in it."""
 
     plane: ToolPlane
     transport: Transport
@@ -46,7 +46,7 @@ class Faulty:
             os.kill(await pid_of(self.plane), signal.SIGKILL)
 
     async def bring_back(self) -> None:
-        """Start it again, if nobody else does, and wait until it is used."""
+        """Start a remote server again, and wait until the plane uses it."""
         if self.remote is not None:
             await self.remote.start()
         await self.recovered()

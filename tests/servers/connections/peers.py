@@ -53,7 +53,7 @@ def misbehaving(*behave: str, name: str = "peer", command: str = sys.executable,
 
 
 def talkative(*options: str, name: str = "talk", **config: Any) -> McpServerConfig:
-    """Configure a peer that has much to say."""
+    """Configure a peer that uses notifications, progress and unusual results."""
     return McpServerConfig(
         name=name, transport="stdio", command=sys.executable, args=(TALKATIVE, *options), timeout_s=BOUND_S, **config
     )
@@ -101,7 +101,7 @@ async def compile_checks(plane: ToolPlane) -> None:
 
 
 async def overdue(plane: ToolPlane, *calls: Coroutine[Any, Any, T]) -> list[T]:
-    """Begin calls that are not answered, and let their limit pass once the ready servers have them."""
+    """Begin calls that get no response, and let their limit pass when the servers have them."""
     await compile_checks(plane)
     begun = [asyncio.create_task(each) for each in calls]
     # Now a call leaves within a few turns of the loop.
@@ -126,7 +126,7 @@ def failure_kind(result: CallToolResult) -> str | None:
 
 
 def is_running(pid: int) -> bool:
-    """Say whether a process lives; a zombie does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -134,7 +134,7 @@ def is_running(pid: int) -> bool:
 
 
 async def ended(pid: int) -> None:
-    """Return when a process has ended, whoever started it."""
+    """Return when a process has ended, also one of another parent."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -155,7 +155,7 @@ def open_files() -> int:
 def call_record(
     tool: str = "echo", outcome: Outcome = "ok", *, content: Sequence[dict[str, Any]] = (), **facts: Any
 ) -> CallRecord:
-    """Build what an observer gets for a call whose result has this content."""
+    """Build the record that an observer gets for a call whose result has this content."""
     result = CallToolResult.model_validate({"content": content})
     given: dict[str, Any] = {"arguments": {}, "context": CallContext(), "redaction": Redaction(misbehaving()), **facts}
     return CallRecord(server="peer", tool=tool, outcome=outcome, result=result, **given)

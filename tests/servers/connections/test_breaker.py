@@ -1,4 +1,4 @@
-"""The breaker against a model of it that is written the other way round: from the rules of D-6, not from its code."""
+"""The breaker against a model that follows the rules of D-6, and the log lines of its transitions."""
 
 import pytest
 from hypothesis import settings
@@ -15,19 +15,9 @@ from hypothesis.stateful import (
 
 from tests.servers.connections.peers import log_records
 from toolweave.config.mcp_entry import BreakerRules
-from toolweave.servers.connections.breaker import Breaker, BreakerOutcome, BreakerState, Permit
+from toolweave.servers.connections.breaker import Breaker, BreakerOutcome, Permit
 
 VERDICTS: list[BreakerOutcome] = ["success", "failure", "exhausted", "cancelled"]
-
-
-class RecordedBreaker(Breaker):
-    """A breaker whose changes can be read."""
-
-    changes: tuple[tuple[BreakerState, BreakerState], ...] = ()
-
-    def _transition(self, state: BreakerState, reason: str) -> None:
-        self.changes += ((self._state, state),)
-        super()._transition(state, reason)
 
 
 class BreakerMachine(RuleBasedStateMachine):
@@ -39,7 +29,7 @@ class BreakerMachine(RuleBasedStateMachine):
     def begin(self, failures: int) -> None:
         self.now = 0.0
         rules = BreakerRules(failures=failures, recovery_s=2.0)
-        self.breaker = RecordedBreaker("peer", rules, lambda: self.now)
+        self.breaker = Breaker("peer", rules, lambda: self.now)
         self.failures = failures
         self.state = "CLOSED"
         self.bad: int = 0
@@ -48,7 +38,7 @@ class BreakerMachine(RuleBasedStateMachine):
         self.current: set[Permit] = set()
 
     @rule(target=permits)
-    def ask(self) -> Permit | None:
+    def acquire(self) -> Permit | None:
         if self.state == "OPEN" and self.now >= self.open_until:
             self._turn("HALF_OPEN")
         allowed = self.state == "CLOSED" or (self.state == "HALF_OPEN" and self.probe is None)
@@ -84,11 +74,6 @@ class BreakerMachine(RuleBasedStateMachine):
             is_over = self.state == "OPEN" and self.now >= self.open_until
             assert self.breaker.state == ("HALF_OPEN" if is_over else self.state)
 
-    @invariant()
-    def the_changes_form_one_chain(self) -> None:
-        if hasattr(self, "breaker"):
-            assert [before for before, _ in self.breaker.changes][1:] == [to for _, to in self.breaker.changes][:-1]
-
     def _count(self, permit: Permit, verdict: BreakerOutcome) -> None:
         self.current.discard(permit)
         if permit is self.probe:
@@ -110,7 +95,7 @@ class BreakerMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.requirement("D-6")
-def test_the_breaker_does_what_its_model_does() -> None:
+def test_the_breaker_has_the_states_of_its_model() -> None:
     run_state_machine_as_test(BreakerMachine, settings=settings(stateful_step_count=40))
 
 

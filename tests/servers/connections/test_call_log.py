@@ -1,4 +1,4 @@
-"""Every call leaves one line in logs/mcp.jsonl, whatever becomes of it, and no secret is in any (T-03)."""
+"""Every call writes one line to logs/mcp.jsonl, whatever its outcome, and no line contains a secret (T-03)."""
 
 import asyncio
 import fcntl
@@ -41,7 +41,7 @@ IDS: dict[str, Any] = {
     "tool_call_id": "call-1",
     "correlation_id": "correlation-1",
 }
-WHO = CallContext(**IDS)
+CONTEXT = CallContext(**IDS)
 
 
 @asynccontextmanager
@@ -54,7 +54,7 @@ async def logged(folder: Path, *servers: McpServerConfig, mode: LogMode = "full"
         yield plane
 
 
-async def called(plane: ToolPlane, tool: str, context: CallContext = WHO, **arguments: Any) -> None:
+async def called(plane: ToolPlane, tool: str, context: CallContext = CONTEXT, **arguments: Any) -> None:
     async with asyncio.timeout(BOUND_S):
         await plane.call("peer", tool, arguments, context)
 
@@ -64,7 +64,7 @@ def log_file(folder: Path) -> Path:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """Read what the log says of each call."""
+    """Return the fields of each line."""
     return [json.loads(line)["record"]["extra"] for line in log_file(folder).read_text(encoding="utf-8").splitlines()]
 
 
@@ -76,7 +76,7 @@ async def calls_until_logged(folder: Path, plane: ToolPlane) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "outcome", "said"),
+    ("tool", "arguments", "outcome", "response"),
     [
         ("echo", {"title": "Buy milk"}, "ok", '{"title": "Buy milk"}'),
         ("fail", {}, "tool_error", "the disk is full"),
@@ -89,8 +89,8 @@ async def calls_until_logged(folder: Path, plane: ToolPlane) -> None:
     ],
 )
 @pytest.mark.requirement("T-03")
-async def test_a_line_is_complete_whatever_became_of_the_call(
-    tmp_path: Path, tool: str, arguments: dict[str, Any], outcome: str, said: str
+async def test_the_line_of_a_call_is_complete_for_each_outcome(
+    tmp_path: Path, tool: str, arguments: dict[str, Any], outcome: str, response: str
 ) -> None:
     async with logged(tmp_path, misbehaving(timeout_s=LIMIT_S)) as plane:
         calling = called(plane, tool, **arguments)
@@ -99,13 +99,13 @@ async def test_a_line_is_complete_whatever_became_of_the_call(
     assert line.items() >= IDS.items()
     assert (line["server"], line["tool"], line["outcome"], line["attempts"]) == ("peer", tool, outcome, 1)
     assert json.loads(line["arguments"]) == arguments
-    assert said in line["response"]
+    assert response in line["response"]
     assert (line["reason"] == "") == (outcome in ("ok", "tool_error"))
     assert line["duration_ms"] > 0
     assert datetime.fromisoformat(line["timestamp"]).tzinfo is not None
 
 
-async def test_a_cancelled_call_and_one_that_never_left_have_their_line(tmp_path: Path) -> None:
+async def test_a_cancelled_call_and_a_refused_one_without_a_run_have_lines_with_the_same_fields(tmp_path: Path) -> None:
     async with logged(tmp_path) as plane:
         call = asyncio.create_task(called(plane, "sleep", seconds=30))
         await asyncio.sleep(0)
@@ -114,8 +114,10 @@ async def test_a_cancelled_call_and_one_that_never_left_have_their_line(tmp_path
         await asyncio.wait([call])
     async with logged(tmp_path, McpServerConfig(name="peer", transport="stdio", command="/no/such/command")) as plane:
         await until(plane, "down")
-        await called(plane, "echo")
+        await called(plane, "echo", CallContext())
     cancelled, refused = lines(tmp_path)
+    assert list(cancelled) == list(refused)
+    assert [refused[name] for name in IDS if name != "correlation_id"] == [None] * 4
     assert (cancelled["outcome"], cancelled["response"], cancelled["arguments"]) == (
         "cancelled",
         None,
@@ -125,20 +127,11 @@ async def test_a_cancelled_call_and_one_that_never_left_have_their_line(tmp_path
     assert cancelled["plane"] != refused["plane"]
 
 
-async def test_the_lines_of_calls_without_a_run_have_the_same_fields(tmp_path: Path) -> None:
-    async with logged(tmp_path) as plane:
-        await called(plane, "echo")
-        await called(plane, "echo", CallContext())
-    with_run, without = lines(tmp_path)
-    assert list(with_run) == list(without)
-    assert [without[name] for name in IDS if name != "correlation_id"] == [None] * 4
-
-
-async def test_no_secret_is_in_the_log_wherever_it_came_from(tmp_path: Path) -> None:
+async def test_no_secret_of_any_source_is_in_the_log(tmp_path: Path) -> None:
     server = misbehaving(env={"PEER_KEY": "env-secret-1"}, secret_values=("filled-secret-1",))
     secrets = {
-        "password": "kept-under-a-name",
-        "nested": [{"X-Api-Key": "kept-further-down"}],
+        "password": "secret-by-its-name",
+        "nested": [{"X-Api-Key": "secret-in-a-list"}],
         "note": "with env-secret-1, filled-secret-1 and Bearer by-its-form-123",
         "url": "https://ann:in-the-url@host/?token=in-the-query",
     }
@@ -152,22 +145,13 @@ async def test_no_secret_is_in_the_log_wherever_it_came_from(tmp_path: Path) -> 
     assert json.loads(lines(tmp_path)[0]["arguments"])["password"] == "***"
     assert "PEER_KEY" in written
     for secret in (
-        *("env-secret-1", "filled-secret-1", "kept-under-a-name", "kept-further-down", "by-its-form-123"),
+        *("env-secret-1", "filled-secret-1", "secret-by-its-name", "secret-in-a-list", "by-its-form-123"),
         *("in-the-url", "in-the-query", "of-the-configurable"),
     ):
         assert (secret in written, secret in stream.getvalue()) == (False, False), secret
 
 
-async def test_arguments_and_answers_are_cut_at_two_kilobytes_with_a_sign(tmp_path: Path) -> None:
-    async with logged(tmp_path) as plane:
-        await called(plane, "echo", text="ä" * 5_000)
-    (line,) = lines(tmp_path)
-    for part in (line["arguments"], line["response"]):
-        assert MAX_CONTENT_BYTES - 3 <= len(part.encode()) <= MAX_CONTENT_BYTES
-        assert part.endswith("…")
-
-
-async def test_an_answer_of_twenty_megabytes_does_not_hold_up_the_log(tmp_path: Path) -> None:
+async def test_a_response_of_twenty_megabytes_does_not_delay_the_log(tmp_path: Path) -> None:
     block = [{"type": "text", "text": "password: hunter2 " * 1_200_000}]
     record = call_record(content=block)
     async with open_call_log(tmp_path, "full") as (observe,):
@@ -178,15 +162,17 @@ async def test_an_answer_of_twenty_megabytes_does_not_hold_up_the_log(tmp_path: 
     assert "hunter2" not in str(written)
 
 
-async def test_text_that_is_no_unicode_and_control_characters_make_no_line_unreadable(tmp_path: Path) -> None:
+async def test_long_and_invalid_text_is_cut_and_written_as_readable_lines(tmp_path: Path) -> None:
+    long, invalid = "ä" * 5_000, "a\ud800b\n\x00\x1b[1m\u2028{}"
     async with open_call_log(tmp_path, "full") as (observe,):
-        observe(
-            call_record(
-                content=[{"type": "text", "text": "a\ud800b\n\x00\x1b[1m\u2028{}"}], arguments={"note": "\udfff"}
-            )
-        )
-        observe(call_record(content=[]))
-    assert len(lines(tmp_path)) == 2
+        observe(call_record(content=[{"type": "text", "text": long}], arguments={"text": long}))
+        observe(call_record(content=[{"type": "text", "text": invalid}], arguments={"note": "\udfff"}))
+        observe(call_record())
+    cut, *others = lines(tmp_path)
+    assert len(others) == 2
+    for part in (cut["arguments"], cut["response"]):
+        assert MAX_CONTENT_BYTES - 3 <= len(part.encode()) <= MAX_CONTENT_BYTES
+        assert part.endswith("…")
 
 
 async def test_the_mode_ids_leaves_contents_out_and_the_mode_off_everything(tmp_path: Path) -> None:
@@ -200,7 +186,7 @@ async def test_the_mode_ids_leaves_contents_out_and_the_mode_off_everything(tmp_
     assert not (tmp_path / "off").exists()
 
 
-async def test_no_other_sink_shows_the_lines_and_setting_up_the_log_anew_does_not_lose_them(tmp_path: Path) -> None:
+async def test_no_other_sink_has_the_lines_and_a_new_configuration_of_the_log_loses_none(tmp_path: Path) -> None:
     stream = StringIO()
     with log_records() as others:
         async with logged(tmp_path) as plane:
@@ -229,7 +215,7 @@ async def test_two_planes_write_their_own_calls_into_one_file_that_only_its_owne
         pytest.param("full-disk", "No space left", id="the-disk-is-full"),
     ],
 )
-async def test_a_log_that_cannot_be_written_is_warned_about_once_and_calls_go_on(
+async def test_a_log_that_cannot_be_written_causes_one_warning_and_calls_continue(
     tmp_path: Path, obstacle: str, reason: str
 ) -> None:
     blocked = tmp_path / "logs" if obstacle == "file" else log_file(tmp_path)
@@ -251,7 +237,7 @@ async def test_a_log_that_cannot_be_written_is_warned_about_once_and_calls_go_on
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes have one size here")
-async def test_after_half_a_line_the_next_is_one_of_its_own(tmp_path: Path) -> None:
+async def test_after_a_partial_line_the_next_line_is_complete(tmp_path: Path) -> None:
     # A pipe that is full takes half a line, as a full disk does.
     log_file(tmp_path).parent.mkdir()
     os.mkfifo(log_file(tmp_path))
@@ -267,7 +253,7 @@ async def test_after_half_a_line_the_next_is_one_of_its_own(tmp_path: Path) -> N
     assert following.startswith(b"\n{")
 
 
-async def test_a_file_that_somebody_moved_away_is_made_again(tmp_path: Path) -> None:
+async def test_a_log_file_that_was_moved_is_created_again(tmp_path: Path) -> None:
     async with logged(tmp_path) as plane:
         await called(plane, "echo", n=1)
         log_file(tmp_path).rename(tmp_path / "moved")
@@ -283,7 +269,7 @@ async def test_an_application_that_removes_all_sinks_breaks_no_call(tmp_path: Pa
     logger.add(sys.stderr)
 
 
-async def test_the_file_is_rotated_and_only_the_newest_are_kept(
+async def test_the_file_is_rotated_and_only_the_newest_files_remain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observability, "ROTATION_BYTES", 5_000)

@@ -1,4 +1,4 @@
-"""The plane counts what becomes of its calls, for whatever reads it: exactly, boundedly, from any thread."""
+"""The plane counts its calls and their outcomes exactly, in bounded memory, readable from any thread."""
 
 import asyncio
 import threading
@@ -46,17 +46,11 @@ async def test_calls_are_counted_by_tool_and_outcome_while_and_after_they_run() 
         pass_time(LIMIT_S)
         assert "took longer" in text_of(await slow)
         peer, other = plane.metrics.all_servers().values()
-    assert {tool: dict(metrics.outcomes) for tool, metrics in peer.tools.items()} == {
-        "echo": {"ok": 2},
-        "fail": {"tool_error": 1},
-        "wrong_shape": {"protocol": 1},
-        "sleep": {"timeout": 1},
-    }
-    assert {tool: (metrics.calls, metrics.failures) for tool, metrics in peer.tools.items()} == {
-        "echo": (2, 0),
-        "fail": (1, 1),
-        "wrong_shape": (1, 1),
-        "sleep": (1, 1),
+    assert {name: (tool.calls, tool.failures, dict(tool.outcomes)) for name, tool in peer.tools.items()} == {
+        "echo": (2, 0, {"ok": 2}),
+        "fail": (1, 1, {"tool_error": 1}),
+        "wrong_shape": (1, 1, {"protocol": 1}),
+        "sleep": (1, 1, {"timeout": 1}),
     }
     assert (peer.in_flight, other.tools) == (0, {})
     assert [(error["tool"], error["outcome"]) for error in peer.errors] == [
@@ -69,11 +63,11 @@ async def test_calls_are_counted_by_tool_and_outcome_while_and_after_they_run() 
 def test_a_cancelled_call_is_no_failure_and_only_attempts_after_the_first_are_retries() -> None:
     peer = counted(call_record(outcome="cancelled", attempts=0)).for_server("peer")
     assert (peer.tools["echo"].calls, peer.tools["echo"].failures, len(peer.errors)) == (1, 0, 0)
-    calls = (
-        call_record(attempts=4, outcome="transport"),
+    calls = [
         call_record(attempts=2),
-        call_record(attempts=0, outcome="refused"),
-    )
+        call_record(outcome="transport", attempts=4),
+        call_record(outcome="refused", attempts=0),
+    ]
     assert counted(*calls).for_server("peer").tools["echo"].retries == 4
 
 
@@ -96,19 +90,13 @@ def test_answered_calls_fall_into_the_bucket_of_their_time() -> None:
         assert (tool.buckets.index(1), sum(tool.buckets), tool.seconds) == (bucket, 1, duration_ms / 1000)
 
 
-def test_names_without_end_are_counted_together_and_long_ones_cut() -> None:
-    metrics = counted(
-        *(call_record(f"tool-{number}") for number in range(MAX_TOOL_NAMES + 5)), call_record("x" * 1_000_000)
-    )
-    tools = metrics.for_server("peer").tools
+def test_the_numbers_of_tools_and_errors_and_the_length_of_names_are_limited() -> None:
+    names = [*(f"tool-{number}" for number in range(MAX_TOOL_NAMES + 5)), "x" * 1_000_000]
+    tools = counted(*map(call_record, names)).for_server("peer").tools
     assert len(tools) == MAX_TOOL_NAMES + 1
     assert tools[OTHER_TOOLS].calls == 6
-    assert (
-        max(len(name) for name in counted(call_record("x" * 1_000_000)).for_server("peer").tools) == MAX_TOOL_NAME_CHARS
-    )
-
-
-def test_only_the_newest_errors_are_kept() -> None:
+    [name] = counted(call_record("x" * 1_000_000)).for_server("peer").tools
+    assert len(name) == MAX_TOOL_NAME_CHARS
     metrics = counted(*(call_record(outcome="timeout", reason=str(n)) for n in range(MAX_ERRORS + 3)))
     errors = metrics.for_server("peer").errors
     assert [error["reason"] for error in errors] == [str(n) for n in range(3, MAX_ERRORS + 3)]

@@ -86,6 +86,7 @@ async def test_each_of_fifty_concurrent_users_has_one_session_with_their_own_tok
     # Fifty sessions that open at once delay quick pings.
     timing = replace(QUICK, remote_ping_interval_s=BOUND_S)
     config = recorder.config(headers={**TOKEN, "X-Team": "blue"}, timeout_s=BOUND_S)
+    tasks = asyncio.all_tasks()
     async with plane_of(config, timing=timing) as plane:
         await asyncio.gather(*(seen_as(plane, user(name)) for name in names for _ in range(3)))
         assert recorder.opened == 51, "one for each user, and one to list the tools"
@@ -95,6 +96,7 @@ async def test_each_of_fifty_concurrent_users_has_one_session_with_their_own_tok
         assert sorted(owner for (owner,) in owners.values()) == sorted(f"Bearer token-of-{name}" for name in names)
         assert all(recorder.sessions[session] in owner for session, owner in owners.items())
     assert recorder.sessions == {}, "the plane has closed them all"
+    assert asyncio.all_tasks() <= tasks
     assert {request.headers["x-team"] for request in recorder.requests} == {"blue"}
 
 
@@ -285,32 +287,6 @@ async def test_a_reconnect_closes_the_sessions_that_are_not_in_use(recorder: Rec
         assert (await seen_as(plane, user("ada")))["session"] != before
 
 
-async def test_a_plane_with_many_sessions_closes_them_all_and_open_calls_end(recorder: Recorder) -> None:
-    tasks = set(asyncio.all_tasks())
-    async with plane_of(recorder.config(headers=TOKEN, timeout_s=BOUND_S)) as plane:
-        await asyncio.gather(*(seen_as(plane, user(f"user-{number}")) for number in range(40)))
-        open_calls = await hold(recorder, plane, *(f"user-{number}" for number in range(10)))
-    results = await asyncio.gather(*open_calls, return_exceptions=True)
-    assert {type(result) for result in results} == {AssertionError}, "each call ends with an error"
-    assert recorder.sessions == {}
-    assert asyncio.all_tasks() - set(open_calls) <= tasks
-    assert failure_kind(await call_as(plane, user("ada"))) == "transport"
-
-
-async def test_a_call_refused_once_is_tried_again_over_the_same_session_with_the_same_correlation_id(
-    recorder: Recorder,
-) -> None:
-    recorder.failing = 2
-    records: list[CallRecord] = []
-    async with plane_of(recorder.config(headers=TOKEN), observers=[records.append]) as plane:
-        await seen_as(plane, user("ada"))
-    first, *rest = recorder.calls
-    assert len(rest) == 2
-    assert {call.meta["correlation_id"] for call in rest} == {first.meta["correlation_id"]}
-    assert {call.headers["authorization"] for call in rest} == {"Bearer token-of-ada"}
-    assert (records[0].attempts, records[0].context.correlation_id) == (3, first.meta["correlation_id"])
-
-
 async def test_callers_on_another_loop_have_their_sessions_too(recorder: Recorder) -> None:
     recorder.needs_token = True
     async with plane_of(recorder.config(headers=TOKEN)) as plane:
@@ -374,13 +350,6 @@ async def test_a_server_that_needs_a_caller_to_connect_is_ready_and_lists_tools_
         assert recorder.opened == 2
 
 
-async def test_a_server_that_lists_no_tools_without_a_token_lists_them_to_callers(recorder: Recorder) -> None:
-    recorder.lists_nothing_without_token = True
-    async with plane_of(recorder.config(headers=TOKEN)) as plane:
-        assert await plane.tools() == []
-        assert len(await plane.tools(configurable=user("ada"))) == 2
-
-
 async def test_a_caller_whose_token_is_refused_is_offered_what_the_others_have(recorder: Recorder) -> None:
     recorder.needs_token = True
     recorder.refused.add("Bearer token-of-eve")
@@ -409,5 +378,6 @@ async def test_a_description_that_repeats_a_callers_token_is_shown_without_it(
     recorder.description = "Works with token-of-ada for blue-and-large"
     headers = {"Authorization": "Bearer {user:login}", "X-Mine": "{user:github_token}", "X-Tenant": "{user:tenant}"}
     async with plane_of(recorder.config(headers=headers)) as plane:
+        assert await plane.tools() == []
         ada = await plane.tools(configurable=user("ada", login="the-name-of-ada", tenant="blue-and-large"))
     assert {tool.description for tool in ada} == {"Works with *** for blue-and-large"}

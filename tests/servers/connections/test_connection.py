@@ -46,25 +46,6 @@ async def test_all_calls_go_to_one_process_until_it_is_killed_and_then_to_its_su
         await until(plane, "ready")
 
 
-@pytest.mark.requirement("T-11")
-async def test_a_call_is_answered_while_slower_ones_are_open_on_the_same_session() -> None:
-    async with open_tool_plane([misbehaving(timeout_s=BOUND_S)], timing=QUICK) as plane:
-        slow = [asyncio.create_task(call(plane, "wait")) for _ in range(20)]
-        await call(plane, "entered", calls=20)
-        quick = await call(plane, "echo", a=1)
-        assert text_of(quick) == '{"a": 1}'
-        assert not any(task.done() for task in slow)
-        await call(plane, "release")
-        assert {text_of(result) for result in await asyncio.gather(*slow)} == {"released"}
-
-
-async def test_max_concurrency_makes_the_next_call_wait_within_its_deadline() -> None:
-    server = misbehaving(timeout_s=LIMIT_S, max_concurrency=1)
-    async with plane_of(server) as plane:
-        results = await overdue(plane, call(plane, "wait"), call(plane, "echo"))
-    assert [failure_kind(result) for result in results] == ["timeout", "timeout"]
-
-
 async def requests_of(plane: ToolPlane) -> dict[str, Any]:
     """Return the id of this request and the ids of the requests whose cancellation the server was notified of."""
     found: dict[str, Any] = json.loads(text_of(await call(plane, "cancelled")))
@@ -130,14 +111,6 @@ async def test_closing_a_plane_does_not_wait_for_the_end_of_a_rest() -> None:
     async with asyncio.timeout(BOUND_S), open_tool_plane([misbehaving()], timing=slow) as plane:
         # A close before the session was stable counts as an exit, after which the server would rest.
         await plane.wait_for_servers()
-
-
-async def test_a_server_that_exits_as_soon_as_it_is_ready_rests_too() -> None:
-    async with open_tool_plane([misbehaving("gone-after-list")], timing=RESTING) as plane:
-        async with asyncio.timeout(BOUND_S):
-            while connection(plane)._backoff._quick_exits < RESTING.max_quick_exits:
-                await connection(plane).status.wait_for_change()
-        assert plane.health()["peer"]["state"] == "down"
 
 
 async def test_a_repeated_list_of_the_same_tools_is_not_logged() -> None:

@@ -1,4 +1,4 @@
-"""What a caller gets for each way in which a server can spoil one answer, over all transports; nothing else changes."""
+"""The failure of a call for each malformed response, over all transports; no other call is affected."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -76,14 +76,14 @@ async def hasty(request: pytest.FixtureRequest) -> AsyncIterator[Faulty]:
         yield peer
 
 
-async def test_a_spoilt_answer_fails_its_own_call_at_once_and_no_other(patient: Faulty) -> None:
+async def test_a_malformed_response_fails_its_own_call_at_once_and_no_other(patient: Faulty) -> None:
     for tool, arguments, kind in over(patient.transport, AT_ONCE):
         result = await patient.call(tool, **arguments)
         assert (failure_kind(result) if result.isError else "") == kind, (tool, arguments)
         await patient.recovered()
 
 
-async def test_an_answer_that_nobody_can_match_to_its_call_costs_no_more_than_the_deadline(hasty: Faulty) -> None:
+async def test_a_call_whose_response_cannot_be_matched_ends_at_its_deadline(hasty: Faulty) -> None:
     pid = await pid_of(hasty.plane)
     await compile_checks(hasty.plane)
     cases = over(hasty.transport, AT_THE_DEADLINE)
@@ -96,7 +96,7 @@ async def test_an_answer_that_nobody_can_match_to_its_call_costs_no_more_than_th
     assert await pid_of(hasty.plane) == pid
 
 
-async def test_a_message_that_is_too_large_is_named_to_the_caller_and_other_calls_go_on(patient: Faulty) -> None:
+async def test_a_response_that_is_too_large_is_reported_and_other_calls_continue(patient: Faulty) -> None:
     assert "too large" in text_of(await patient.call("huge", size=TOO_MUCH))
     refused = await patient.call("intricate", values=MAX_MESSAGE_VALUES + 50_000)
     assert "too large to be read" in text_of(refused)
@@ -104,7 +104,7 @@ async def test_a_message_that_is_too_large_is_named_to_the_caller_and_other_call
     assert patient.plane.health()["peer"]["state"] == "ready"
 
 
-async def test_a_refused_call_leaves_the_session_to_the_call_that_is_open_in_it(patient: Faulty) -> None:
+async def test_a_refused_call_does_not_end_the_session_of_an_open_call(patient: Faulty) -> None:
     refusals: list[Case] = [("html_error", {}, REMOTE_TRANSPORT)]
     refusals += [("status", {"code": code}, REMOTE_TRANSPORT) for code in (400, 429, 500, 503)]
     open_call = asyncio.create_task(patient.plane.call("peer", "wait", {}, CallContext()))

@@ -190,7 +190,7 @@ async def extra_tool(peer: Faulty) -> None:
             await status.wait_for_change()
 
 
-async def test_new_tools_appear_though_the_stream_of_announcements_cannot_be_opened_again() -> None:
+async def test_new_tools_appear_when_the_stream_of_announcements_cannot_be_opened_again() -> None:
     async with faulty("http") as peer:
         await peer.call("refuse_streams")
         await peer.call("grow")
@@ -263,7 +263,7 @@ async def test_calls_that_are_cut_leave_no_connection_behind(transport: Transpor
                 await peer.call("echo")
 
 
-async def test_a_server_is_gone_though_what_it_started_holds_its_output_open() -> None:
+async def test_a_server_has_ended_although_its_child_holds_its_output_open() -> None:
     async with faulty("stdio", "leaves-a-child") as peer:
         waiting = asyncio.create_task(peer.call("wait"))
         await peer.call("entered", calls=1)

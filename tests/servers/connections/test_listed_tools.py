@@ -1,4 +1,4 @@
-"""Whatever a server lists, a model gets names, descriptions and schemas that it can be given (D-2)."""
+"""Whatever a server lists, a model gets valid names, descriptions and schemas (D-2)."""
 
 import asyncio
 import json
@@ -38,20 +38,17 @@ def schema_of(tool: McpTool) -> dict[str, Any]:
     return tool.args_schema
 
 
-async def test_hidden_words_are_taken_out_of_descriptions_everywhere(plane: ToolPlane) -> None:
-    tool = (await offered(plane))["hidden_words"]
-    assert tool.description == "Reads a file."
-    assert schema_of(tool)["properties"]["path"]["description"] == "Reads a file."
-
-
-async def test_an_endless_description_is_cut(plane: ToolPlane) -> None:
-    assert len((await offered(plane))["endless_words"].description) == 4_000
+async def test_descriptions_lose_invisible_text_and_long_parts_and_huge_meta_is_omitted(plane: ToolPlane) -> None:
+    tools = await offered(plane)
+    hidden = tools["hidden_words"]
+    assert hidden.description == "Reads a file."
+    assert schema_of(hidden)["properties"]["path"]["description"] == "Reads a file."
+    assert len(tools["endless_words"].description) == 4_000
+    assert "_meta" not in (tools["heavy_meta"].metadata or {})
 
 
 @pytest.mark.parametrize("name", ["deep", "wide", "monster"])
-async def test_a_schema_of_excessive_size_is_left_out_and_the_tool_stays(
-    plane: ToolPlane, lines: Lines, name: str
-) -> None:
+async def test_a_tool_with_a_huge_schema_is_offered_without_it(plane: ToolPlane, lines: Lines, name: str) -> None:
     tool = (await offered(plane))[name]
     assert schema_of(tool) == {"type": "object", "properties": {}}
     assert "Its parameters are too many to be described here." in tool.description
@@ -60,7 +57,7 @@ async def test_a_schema_of_excessive_size_is_left_out_and_the_tool_stays(
     assert isinstance(await tool.ainvoke({"type": "tool_call", "id": "1", "name": name, "args": {"a": 1}}), ToolMessage)
 
 
-async def test_what_is_no_name_for_a_tool_is_left_out_with_a_warning(plane: ToolPlane, lines: Lines) -> None:
+async def test_a_tool_with_an_invalid_name_is_skipped_with_a_warning(plane: ToolPlane, lines: Lines) -> None:
     names = set(await offered(plane))
     assert not {name for name in names if len(name) > 128 or not name.isprintable() or not name}
     warnings = [line["message"] for line in lines if "is skipped: the name is not valid" in line["message"]]
@@ -68,11 +65,7 @@ async def test_what_is_no_name_for_a_tool_is_left_out_with_a_warning(plane: Tool
     assert max(map(len, warnings)) < 300
 
 
-async def test_meta_of_excessive_size_is_left_out(plane: ToolPlane) -> None:
-    assert "_meta" not in ((await offered(plane))["heavy_meta"].metadata or {})
-
-
-async def test_names_that_models_cannot_use_lead_back_to_the_servers_own(plane: ToolPlane) -> None:
+async def test_each_name_for_a_model_leads_to_the_tool_with_its_original_name(plane: ToolPlane) -> None:
     tools = await plane.tools()
     names = [tool["function"]["name"] for tool in convert_mcp_tools_to_openai(tools)]
     assert len(set(names)) == len(names)
@@ -88,7 +81,7 @@ async def test_names_that_models_cannot_use_lead_back_to_the_servers_own(plane: 
 
 
 @pytest.mark.slow
-async def test_a_catalogue_of_five_thousand_tools_is_offered_whole_and_kept_through_a_refresh() -> None:
+async def test_all_of_five_thousand_tools_are_offered_and_reused_after_a_reconnect() -> None:
     config = talkative("--catalogue", "5000", prefix="", exclude=("*_flood",), include=("tool_*", "progress*"))
     with log_records() as records:
         async with open_tool_plane([config], timing=QUICK) as plane:

@@ -66,13 +66,6 @@ async def test_a_server_that_does_not_respond_is_reported_and_delays_nothing() -
     assert health["missing"]["tools"] == 0
 
 
-async def test_tools_of_a_server_that_connects_late_appear_without_a_restart() -> None:
-    async with open_tool_plane([misbehaving()], timing=Timing(connect_wait_s=0.0)) as plane:
-        assert await plane.tools() == []
-        await until(plane, "ready")
-        assert [tool.name for tool in await plane.tools()]
-
-
 async def test_health_shows_disabled_and_misconfigured_servers_and_they_are_not_started() -> None:
     rules, records = BreakerRules(failures=1), list[CallRecord]()
     off = misbehaving(name="off", enabled=False, breaker=rules)
@@ -99,7 +92,7 @@ async def test_health_shows_disabled_and_misconfigured_servers_and_they_are_not_
 
 @pytest.mark.requirement("D-2")
 @pytest.mark.requirement("T-01")
-async def test_a_name_collision_makes_the_later_server_misconfigured_whichever_connects_first() -> None:
+async def test_a_name_collision_makes_the_later_server_misconfigured_in_any_order_of_connection() -> None:
     servers = [misbehaving(name="first", prefix="", include=("echo", "pid")), misbehaving(name="second", prefix="")]
     with log_records() as records:
         async with open_tool_plane(servers, timing=QUICK) as plane:

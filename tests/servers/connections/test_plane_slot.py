@@ -29,21 +29,24 @@ def served_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 
 async def publish_and_withdraw() -> None:
-    """Have a plane on the daemon thread closed."""
+    """Let the plane of the daemon thread close."""
     async with open_tool_plane([]) as plane:
         plane_slot.set_plane(plane)
         plane_slot.clear_plane(plane)
 
 
-async def test_the_published_plane_is_the_current_one_until_it_is_withdrawn() -> None:
-    async with open_tool_plane([], timing=QUICK) as plane:
-        plane_slot.set_plane(plane)
-        assert await plane_slot.get_plane() is plane
-        plane_slot.clear_plane(plane)
+async def test_the_published_plane_is_the_current_one_until_it_is_withdrawn_or_replaced() -> None:
+    async with open_tool_plane([]) as first, open_tool_plane([]) as second:
+        plane_slot.set_plane(first)
+        assert await plane_slot.get_plane() is first
+        plane_slot.set_plane(second)
+        plane_slot.clear_plane(first)
+        assert await plane_slot.get_plane() is second
+        plane_slot.clear_plane(second)
         plane_slot.expect_plane()
         with pytest.raises(ServerUnavailable, match=r"within 0\.01 seconds"):
             await plane_slot.get_plane(0.01)
-        plane_slot.clear_plane(plane)
+        plane_slot.clear_plane(second)
 
 
 async def test_a_run_that_starts_before_the_expected_plane_waits_for_it() -> None:
@@ -58,16 +61,7 @@ async def test_a_run_that_starts_before_the_expected_plane_waits_for_it() -> Non
         plane_slot.clear_plane(plane)
 
 
-async def test_withdrawing_one_plane_leaves_its_successor_in_place() -> None:
-    async with open_tool_plane([]) as first, open_tool_plane([]) as second:
-        plane_slot.set_plane(first)
-        plane_slot.set_plane(second)
-        plane_slot.clear_plane(first)
-        assert await plane_slot.get_plane() is second
-        plane_slot.clear_plane(second)
-
-
-def test_where_no_lifespan_runs_one_plane_serves_all_event_loops(served_config: Path) -> None:
+def test_without_a_lifespan_one_background_plane_serves_all_event_loops(served_config: Path) -> None:
     async def use() -> int:
         planes = await asyncio.gather(*(plane_slot.get_plane(BOUND_S) for _ in range(5)))
         assert len(set(planes)) == 1
@@ -77,7 +71,7 @@ def test_where_no_lifespan_runs_one_plane_serves_all_event_loops(served_config: 
     assert asyncio.run(use()) == asyncio.run(use())
 
 
-async def test_a_published_plane_takes_over_from_the_one_in_the_background(served_config: Path) -> None:
+async def test_a_published_plane_replaces_the_background_plane(served_config: Path) -> None:
     background = await plane_slot.get_plane(BOUND_S)
     async with open_tool_plane([misbehaving()], timing=QUICK) as plane:
         plane_slot.set_plane(plane)
@@ -87,7 +81,7 @@ async def test_a_published_plane_takes_over_from_the_one_in_the_background(serve
         plane_slot.clear_plane(plane)
 
 
-def test_a_wrong_configuration_is_the_callers_error_and_can_be_repaired(served_config: Path) -> None:
+def test_an_invalid_configuration_is_an_error_of_the_caller_and_can_be_repaired(served_config: Path) -> None:
     good = served_config.read_text(encoding="utf-8")
     served_config.write_text("{ not json5", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"mcp\.jsonc"):

@@ -15,7 +15,7 @@ from toolweave.servers.connections.tool import ProgressEvents, progress_callback
 Written = list[dict[str, Any]]
 
 
-def events(written: Written, interval_s: float = 60.0) -> ProgressEvents:
+def progress_events(written: Written, interval_s: float = 60.0) -> ProgressEvents:
     return ProgressEvents(written.append, {"tool": "t"}, interval_s)
 
 
@@ -27,12 +27,14 @@ async def turns(count: int = 5) -> None:
 
 async def test_the_first_report_is_written_at_once_and_of_the_rest_the_newest_at_the_end() -> None:
     written: Written = []
-    told = events(written)
+    events = progress_events(written)
     for number in range(1_000):
-        told.report(number, 1_000, f"step {number}")
+        events.report(number, 1_000, f"step {number}")
     await turns()
     assert [event["progress"] for event in written] == [0]
-    told.end()
+    events.end()
+    events.report(1_000, 1_000, "after the end")
+    await turns()
     assert [event["progress"] for event in written] == [0, 999]
     assert written[-1] == {"type": "tool_progress", "tool": "t", "progress": 999, "total": 1_000, "message": "step 999"}
 
@@ -40,46 +42,27 @@ async def test_the_first_report_is_written_at_once_and_of_the_rest_the_newest_at
 @pytest.mark.parametrize("interval_s", [0.0, 0.01])
 async def test_after_a_pause_a_report_is_written_without_another(interval_s: float) -> None:
     written: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    told = ProgressEvents(written.put_nowait, {}, interval_s)
+    events = ProgressEvents(written.put_nowait, {}, interval_s)
     async with asyncio.timeout(BOUND_S):
         for number in range(3):
-            told.report(number, None, None)
+            events.report(number, None, None)
             assert (await written.get())["progress"] == number
-    told.end()
+    events.end()
     assert written.empty()
 
 
-async def test_nothing_is_written_after_the_end() -> None:
-    written: Written = []
-    told = events(written)
-    told.report(1, None, None)
-    told.end()
-    told.report(2, None, None)
-    await turns()
-    assert written == []
-
-
-async def test_reports_of_another_thread_are_written_on_the_loop_of_the_graph() -> None:
-    loops: list[Any] = []
-    told = ProgressEvents(lambda _: loops.append(asyncio.get_running_loop()), {}, 60.0)
-    await asyncio.to_thread(told.report, 1, None, None)
-    await turns()
-    told.end()
-    assert loops == [asyncio.get_running_loop()]
-
-
 @pytest.mark.filterwarnings("error")
-def test_a_graph_whose_loop_is_gone_is_told_nothing() -> None:
+def test_a_report_for_a_graph_whose_loop_has_ended_is_dropped() -> None:
     written: Written = []
 
     async def begin() -> ProgressEvents:
-        return events(written)
+        return progress_events(written)
 
     asyncio.run(begin()).report(1, None, None)
     assert written == []
 
 
-async def test_outside_of_a_graph_nobody_asks_for_progress() -> None:
+async def test_outside_of_a_graph_no_progress_is_requested() -> None:
     with progress_callback(tool="t") as on_progress:
         assert on_progress is None
     async with open_tool_plane([talkative(prefix="")], timing=QUICK) as plane:

@@ -11,7 +11,7 @@ Lines = list[dict[str, Any]]
 
 
 async def logged(*messages: dict[str, Any], **config: Any) -> Lines:
-    """Have a server log messages; return the lines that came of them."""
+    """Let a server log messages; return the lines for them."""
     with log_records() as records:
         async with open_tool_plane([talkative(**config)], timing=QUICK) as plane:
             assert text_of(await call(plane, "log", server="talk", messages=list(messages))) == "logged"
@@ -38,7 +38,7 @@ async def test_a_message_is_a_line_with_the_servers_name_in_our_level(level: str
     assert (line["extra"]["server"], line["extra"]["mcp_level"]) == ("talk", level)
 
 
-async def test_whatever_is_logged_is_one_short_line_without_secrets() -> None:
+async def test_each_message_is_one_short_line_without_secrets() -> None:
     lines = await logged(
         {"level": "info", "data": {"rows": [1, 2], "key": "hunter2-secret"}},
         {"level": "info", "data": "x" * 1_000_000},
@@ -55,25 +55,25 @@ async def test_whatever_is_logged_is_one_short_line_without_secrets() -> None:
     assert not any("\x1b" in text for text in texts)
 
 
-async def test_a_flood_is_cut_off_and_messages_of_no_known_level_do_no_harm() -> None:
+async def test_a_flood_is_limited_and_messages_of_an_unknown_level_are_dropped() -> None:
     lines = await logged(*[{"level": "info", "data": f"line {number}"} for number in range(5_000)])
     assert 50 <= len(lines) < 500
     assert await logged({"level": "loud", "data": "?"}, {"data": "no level"}) == []
 
 
-async def test_a_server_that_logs_is_asked_for_what_we_want() -> None:
+async def test_our_log_level_is_requested_from_a_server_that_logs() -> None:
     async with open_tool_plane([talkative()], timing=QUICK) as plane:
         while (level := text_of(await call(plane, "asked_level", server="talk"))) == "None":
             pass
     assert level == "info"
 
 
-async def test_a_server_without_log_messages_is_not_asked() -> None:
+async def test_no_log_level_is_requested_from_a_server_without_logging() -> None:
     async with open_tool_plane([talkative("--no-logging")], timing=QUICK) as plane:
         assert text_of(await call(plane, "asked_level", server="talk")) == "None"
 
 
-async def test_no_part_of_a_secret_is_logged_wherever_in_a_message_it_stands() -> None:
+async def test_no_part_of_a_secret_is_logged_at_any_position_of_a_message() -> None:
     secret = "hunter2-and-a-long-tail-of-letters"
     lines = await logged(
         {"level": "info", "logger": f"db {secret}", "data": "named"},

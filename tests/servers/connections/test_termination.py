@@ -208,15 +208,6 @@ async def test_a_server_that_ignores_every_request_to_end_is_killed(transport: T
 
 
 @over_both
-@pytest.mark.requirement("T-07")
-async def test_a_spawned_server_is_started_and_ended_with_the_plane(transport: Transport) -> None:
-    async with plane_of(spawned(transport, command=REAL_PYTHON)) as plane:
-        [pid] = child_pids(MISBEHAVING)
-        assert await pid_of(plane) == pid
-    assert not is_running(pid)
-
-
-@over_both
 async def test_a_spawned_server_is_replaced_when_it_dies_or_the_operator_reconnects(transport: Transport) -> None:
     async with open_tool_plane([spawned(transport, timeout_s=600)], timing=QUICK) as plane:
         pid = await pid_of(plane)

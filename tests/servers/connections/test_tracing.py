@@ -1,4 +1,4 @@
-"""Each call is a span, and its server learns which trace it belongs to; without an SDK a given trace is passed on."""
+"""Each call is a span, and its trace is sent to the server; without an SDK the trace of the run is sent."""
 
 import asyncio
 import json
@@ -33,25 +33,21 @@ async def meta_of(plane: ToolPlane, **configurable: Any) -> dict[str, Any]:
     return meta
 
 
-async def test_a_call_outside_of_any_trace_names_none(plane: ToolPlane) -> None:
+async def test_a_call_outside_of_a_trace_sends_no_trace(plane: ToolPlane) -> None:
     assert {"traceparent", "tracestate", "baggage"}.isdisjoint(await meta_of(plane))
 
 
-async def test_the_trace_that_a_run_was_asked_for_with_is_passed_on(plane: ToolPlane) -> None:
+async def test_the_trace_of_a_run_is_sent_without_an_overlong_tracestate(plane: ToolPlane) -> None:
     meta = await meta_of(plane, traceparent=TRACEPARENT, tracestate="vendor=1")
     assert (meta["traceparent"], meta["tracestate"]) == (TRACEPARENT, "vendor=1")
+    assert "tracestate" not in await meta_of(plane, traceparent=TRACEPARENT, tracestate=f"vendor={'x' * 600}")
 
 
 @pytest.mark.parametrize(
     "given", ["", "00-0-0-01", TRACEPARENT.upper(), f"00-{'0' * 32}-{SPAN_ID}-01", f"{TRACEPARENT}\r\nx", 7, None]
 )
-async def test_what_is_no_traceparent_is_ignored(plane: ToolPlane, given: object) -> None:
+async def test_an_invalid_traceparent_is_ignored(plane: ToolPlane, given: object) -> None:
     assert "traceparent" not in await meta_of(plane, traceparent=given, tracestate="vendor=1")
-
-
-async def test_an_overlong_tracestate_is_left_out(plane: ToolPlane) -> None:
-    meta = await meta_of(plane, traceparent=TRACEPARENT, tracestate=f"vendor={'x' * 600}")
-    assert "tracestate" not in meta
 
 
 def current_trace() -> NonRecordingSpan:
@@ -59,7 +55,7 @@ def current_trace() -> NonRecordingSpan:
     return NonRecordingSpan(known)
 
 
-async def test_the_current_span_wins_and_baggage_stays_at_home(plane: ToolPlane) -> None:
+async def test_the_current_span_has_precedence_and_baggage_is_not_sent(plane: ToolPlane) -> None:
     token = context.attach(baggage.set_baggage("customer", "secret"))
     try:
         with use_span(current_trace()):
@@ -70,7 +66,7 @@ async def test_the_current_span_wins_and_baggage_stays_at_home(plane: ToolPlane)
     assert "baggage" not in meta
 
 
-async def test_the_trace_of_a_caller_on_another_loop_comes_along(plane: ToolPlane) -> None:
+async def test_the_trace_of_a_caller_on_another_loop_is_sent(plane: ToolPlane) -> None:
     async def elsewhere() -> dict[str, Any]:
         with use_span(current_trace()):
             return await meta_of(plane)
@@ -123,20 +119,14 @@ asyncio.run(main())
 """
 
 
-def test_with_an_sdk_each_call_is_a_client_span_that_the_server_hears_of() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", SCRIPT, MISBEHAVING],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-    )
+def test_with_an_sdk_each_call_is_a_client_span_whose_id_is_sent_to_the_server() -> None:
+    command = [sys.executable, "-c", SCRIPT, MISBEHAVING]
+    run = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False)
     assert run.returncode == 0, run.stderr
-    told = json.loads(run.stdout)
-    called, agent, failed, broken, traced = told["spans"]
+    output = json.loads(run.stdout)
+    called, agent, failed, broken, traced = output["spans"]
     assert (called["name"], called["kind"], called["parent"]) == ("tools/call meta", "CLIENT", agent["id"])
-    assert told["meta"]["traceparent"].startswith(f"00-{agent['trace']}-{called['id']}-")
+    assert output["meta"]["traceparent"].startswith(f"00-{agent['trace']}-{called['id']}-")
     assert called["attributes"] == {
         "mcp.method.name": "tools/call",
         "gen_ai.operation.name": "execute_tool",
@@ -144,7 +134,7 @@ def test_with_an_sdk_each_call_is_a_client_span_that_the_server_hears_of() -> No
         "toolweave.server": "peer",
         "network.transport": "pipe",
     }
-    assert "secret-text" not in run.stdout.replace(json.dumps(told["meta"]), "")
+    assert "secret-text" not in run.stdout.replace(json.dumps(output["meta"]), "")
     assert (failed["status"], failed["attributes"]["error.type"]) == ("ERROR", "tool_error")
     assert (broken["status"], broken["attributes"]["error.type"]) == ("ERROR", "protocol")
     assert (traced["trace"], traced["parent"]) == ("c" * 32, "d" * 16)

@@ -1,4 +1,4 @@
-"""A server's words and schemas, made fit to be shown."""
+"""Texts and schemas of a server are limited before they are shown."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from toolweave.servers.connections.sessions.session import SchemaTooLarge, schem
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}}}
 
 
-def test_an_error_is_two_kilobytes_at_most_whatever_its_characters() -> None:
+def test_an_error_has_at_most_two_kilobytes_of_any_characters() -> None:
     for text in ("x" * 100_000, "é" * 100_000, "🎉" * 100_000):
         assert 1_990 <= len(error_text(text).encode()) <= 2_000
         assert error_text(text).endswith("…")
@@ -43,11 +43,11 @@ def test_descriptions_and_notes_are_bounded() -> None:
         ),
     ],
 )
-def test_references_are_replaced_by_what_they_lead_to(schema: dict[str, Any], shown: dict[str, Any]) -> None:
+def test_references_are_replaced_by_their_targets(schema: dict[str, Any], shown: dict[str, Any]) -> None:
     assert schema_for_model(schema) == shown
 
 
-def test_a_tree_that_leads_back_to_itself_ends_where_it_begins_anew() -> None:
+def test_a_recursive_schema_ends_where_it_repeats() -> None:
     tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}}
     shown = schema_for_model({"properties": {"root": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": tree}})
     assert shown["properties"]["root"]["properties"]["children"] == {"type": "array", "items": {}}

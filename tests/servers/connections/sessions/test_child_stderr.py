@@ -1,4 +1,4 @@
-"""What a server writes to stderr is read whatever it is, and stalls neither it nor us."""
+"""The standard error of a server is read and logged in bounded memory, without secrets and without stalls."""
 
 import asyncio
 import json
@@ -21,12 +21,12 @@ def reader(budget: LogRateLimit | None = None) -> ChildStderr:
     return ChildStderr("peer", Redaction(config), budget or LogRateLimit())
 
 
-def said(records: list[dict[str, object]]) -> list[str]:
+def messages(records: list[dict[str, object]]) -> list[str]:
     return [str(record["message"]) for record in records]
 
 
 @pytest.mark.parametrize("kind", ["lines", "line", "bytes"])
-async def test_a_flood_on_stderr_holds_up_no_call_and_fills_neither_memory_nor_log(kind: str) -> None:
+async def test_a_flood_on_stderr_delays_no_call_and_fills_neither_memory_nor_log(kind: str) -> None:
     with log_records() as records:
         async with open_tool_plane([misbehaving(timeout_s=NEVER_S)], timing=QUICK) as plane:
             await call(plane, "echo")
@@ -36,7 +36,7 @@ async def test_a_flood_on_stderr_holds_up_no_call_and_fills_neither_memory_nor_l
                 assert text_of(await call(plane, "echo", number=1)) == json.dumps({"number": 1})
             assert not (await shouting).isError
             assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
-    lines = [line for line in said(records) if line.startswith("peer: ")]
+    lines = [line for line in messages(records) if line.startswith("peer: ")]
     assert len(lines) < 2_000
     if kind == "lines":
         assert "earlier lines were skipped)" in str(lines)
@@ -50,19 +50,19 @@ async def test_a_secret_that_comes_in_two_reads_is_hidden(cut: int) -> None:
         stderr.data_received(text[:cut])
         stderr.data_received(text[cut:])
         stderr.connection_lost(None)
-    assert said(records) == ["peer: key *** end"]
+    assert messages(records) == ["peer: key *** end"]
 
 
 @pytest.mark.parametrize("overhang", range(0, len(SECRET) + 2, 3))
-async def test_a_secret_at_the_end_of_what_is_kept_of_a_line_shows_nowhere(overhang: int) -> None:
+async def test_a_secret_at_the_cut_of_a_long_line_is_hidden(overhang: int) -> None:
     with log_records() as records:
         stderr = reader()
         stderr.data_received(b" " * (MAX_STDERR_LINE_BYTES - len(SECRET) + overhang) + SECRET.encode())
         stderr.data_received(SECRET.encode() * 5_000)
         stderr.data_received(b"\nnext\n")
         stderr.connection_lost(None)
-    assert not [line for line in said(records) if "unter" in line or "2h" in line]
-    assert said(records)[-1] == "peer: next"
+    assert not [line for line in messages(records) if "unter" in line or "2h" in line]
+    assert messages(records)[-1] == "peer: next"
     assert "unter" not in stderr.tail
 
 
@@ -73,15 +73,15 @@ async def test_a_secret_of_several_lines_is_hidden_line_by_line() -> None:
         stderr = ChildStderr("peer", Redaction(config), LogRateLimit())
         stderr.data_received(f"bad key: {secret}\n".encode())
         stderr.connection_lost(None)
-    assert not [line for line in said(records) if "MIIE" in line or "hkiG" in line]
+    assert not [line for line in messages(records) if "MIIE" in line or "hkiG" in line]
 
 
-async def test_the_last_words_are_kept_though_nobody_could_log_them() -> None:
+async def test_the_last_lines_are_stored_although_they_exceed_the_log_limit() -> None:
     stderr = reader(LogRateLimit(burst=1, per_s=0))
     with log_records() as records:
         stderr.data_received(b"".join(b"line %d\n" % number for number in range(10)) + b"no end")
         stderr.connection_lost(None)
-    assert said(records) == ["peer: line 0"]
+    assert messages(records) == ["peer: line 0"]
     assert stderr.tail == "line 6 | line 7 | line 8 | line 9 | no end"
 
 
@@ -95,9 +95,9 @@ def test_a_budget_admits_a_burst_and_then_so_many_a_second() -> None:
     assert [budget.admit() for _ in range(4)] == [" (1 earlier lines were skipped)", "", "", None]
 
 
-async def test_pieces_of_a_line_are_logged_as_one() -> None:
+async def test_a_line_of_several_pieces_is_logged_as_one() -> None:
     with log_records() as records:
         async with open_tool_plane([misbehaving(env={"KEY": SECRET})], timing=QUICK) as plane:
             async with asyncio.timeout(BOUND_S):
                 await call(plane, "whisper", pieces=["the key ", SECRET[:5], SECRET[5:], " is bad\n"])
-    assert "peer: the key *** is bad" in said(records)
+    assert "peer: the key *** is bad" in messages(records)

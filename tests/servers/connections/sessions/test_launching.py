@@ -1,4 +1,4 @@
-"""What cannot be started is refused before anything is, in words that name the path."""
+"""A command that cannot be started is refused with its path."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
     assert refusal("/no/such/program") == "/no/such/program was not found"
 
 
-def test_what_may_not_be_executed_is_named(tmp_path: Path) -> None:
+def test_a_program_without_the_permission_to_execute_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch(mode=0o600)
     assert refusal(str(file)) == f"{file} may not be executed"
@@ -35,6 +35,6 @@ def test_a_missing_working_directory_is_named_and_not_the_program() -> None:
     assert refusal("sh", cwd="/no/such/folder") == "its working directory /no/such/folder was not found"
 
 
-def test_a_relative_program_is_looked_for_in_the_working_directory(tmp_path: Path) -> None:
+def test_a_relative_program_is_found_in_the_working_directory(tmp_path: Path) -> None:
     (tmp_path / "run").touch(mode=0o700)
     assert launch_command("./run", (), cwd=str(tmp_path), search_path=None)[-1] == "./run"
