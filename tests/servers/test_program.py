@@ -1,4 +1,4 @@
-"""A server of ours listens where only this machine reaches it, or says why it cannot."""
+"""A server of ours listens on a local address only, or reports why it cannot."""
 
 import socket
 
@@ -34,6 +34,6 @@ async def test_a_port_in_use_is_named_with_the_fix(host: str) -> None:
     assert "another port" in str(refusal.value)
 
 
-async def test_a_port_that_cannot_be_is_refused() -> None:
+async def test_an_invalid_port_is_refused() -> None:
     with pytest.raises(ConfigError, match="--port"):
         await serve_http(FastMCP("test"), transport="http", host="127.0.0.1", port=70000)

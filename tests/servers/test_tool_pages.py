@@ -25,13 +25,13 @@ async def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return await pages(tmp_path_factory.mktemp("world"))
 
 
-def test_each_tool_has_a_page_and_there_is_no_other() -> None:
+def test_each_tool_has_a_page() -> None:
     assert sorted(path.name for path in (DOCS / "tools").iterdir()) == sorted(["README.md", *NAMES])
 
 
 @pytest.mark.requirement("C-08")
 @pytest.mark.parametrize("name", ["README.md", *NAMES])
-async def test_a_page_is_what_the_code_says_and_its_examples_answer_as_printed(
+async def test_a_page_agrees_with_the_code_and_its_examples_return_what_is_printed(
     written: dict[str, str], name: str
 ) -> None:
     assert written[name] == text_of(name), "write the pages again: python -m scripts.tool_pages"
@@ -80,6 +80,6 @@ def test_the_operators_page_has_the_limits() -> None:
 
 
 @pytest.mark.parametrize("page", [DOCS / "core-tools.md", *(DOCS / "tools" / name for name in ["README.md", *NAMES])])
-def test_what_a_page_links_to_is_there(page: Path) -> None:
+def test_the_links_of_a_page_lead_to_files(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / link).exists(), link

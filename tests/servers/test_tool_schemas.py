@@ -1,4 +1,4 @@
-"""What a model reads about our tools says what they are for, and for every parameter what it is and may be."""
+"""The description of each tool has its purpose, and each parameter its meaning, type and limits."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ from toolweave.servers.todo.server import open_todo_server
 
 CORE = ("query_database", "execute_job", "check_job_status", "read_file", "search_files")
 TODO = ("create_todo", "list_todos", "update_todo", "search_todos", "delete_todo")
-# What the pages of the tools do not put into words (scripts/tool_pages.py).
+# Keywords that the pages of the tools do not describe (scripts/tool_pages.py).
 UNSPOKEN = {"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format", "uniqueItems", "minProperties", "not"}
 
 Schema = Mapping[str, Any]
@@ -49,12 +49,12 @@ def is_typed(schema: Schema) -> bool:
 
 
 @pytest.mark.requirement("C-02")
-async def test_the_tools_are_those_that_the_specification_names_whatever_is_configured(tools: dict[str, Tool]) -> None:
+async def test_the_tools_are_those_of_the_specification_without_configuration(tools: dict[str, Tool]) -> None:
     assert tuple(tools) == CORE + TODO
 
 
 @pytest.mark.parametrize("name", CORE + TODO)
-async def test_a_tool_says_what_it_is_for_and_what_it_does_to_the_world(tools: dict[str, Tool], name: str) -> None:
+async def test_a_tool_describes_its_purpose_and_its_effects(tools: dict[str, Tool], name: str) -> None:
     tool = tools[name]
     assert tool.title or (tool.annotations and tool.annotations.title)
     assert tool.description
@@ -62,8 +62,7 @@ async def test_a_tool_says_what_it_is_for_and_what_it_does_to_the_world(tools: d
     assert tool.description.endswith(".")
     hints = tool.annotations
     assert hints
-    said = (hints.readOnlyHint, hints.destructiveHint, hints.idempotentHint, hints.openWorldHint)
-    assert None not in said
+    assert None not in (hints.readOnlyHint, hints.destructiveHint, hints.idempotentHint, hints.openWorldHint)
     assert "$ref" not in str(tool.inputSchema), "some models follow no references"
 
 
@@ -91,9 +90,9 @@ async def test_every_parameter_is_described_typed_and_limited(tools: dict[str, T
 
 @pytest.mark.requirement("C-02")
 @pytest.mark.parametrize("name", CORE + TODO)
-async def test_the_examples_and_defaults_of_a_parameter_are_what_it_may_be(tools: dict[str, Tool], name: str) -> None:
+async def test_the_examples_and_defaults_of_a_parameter_are_valid(tools: dict[str, Tool], name: str) -> None:
     for parameter, given in tools[name].inputSchema["properties"].items():
-        if parameter != "cursor":  # nobody makes one up
+        if parameter != "cursor":  # a caller does not invent one
             assert given.get("examples"), parameter
         for value in [*given.get("examples", ()), *([given["default"]] if "default" in given else [])]:
             jsonschema.validate(value, given)

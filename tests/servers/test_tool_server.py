@@ -1,11 +1,11 @@
-"""Every way in which a tool call can end is an envelope, in time and without inner details (parts of C-06, C-07)."""
+"""Every outcome of a tool call is an envelope, in time and without internal details (parts of C-06, C-07)."""
 
 import asyncio
 import gc
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import mcp.types
 import pytest
@@ -25,7 +25,7 @@ SECRET = "postgresql://user:secret@db/internal"
 
 
 class Slow:
-    """A tool that lasts until it is stopped, and tells when it runs and when it has ended."""
+    """A tool that runs until it is stopped, with events for its start and its end."""
 
     def __init__(self) -> None:
         self.runs = asyncio.Event()
@@ -51,37 +51,35 @@ def count(
     ratio: Annotated[float, Field(ge=0)] = 0,
 ) -> ToolResult:
     """Count."""
-    return success([n, words, flag, nested, ratio], extra="kept")
+    return success([n, words, flag, nested, ratio], extra="value")
 
 
-def fails() -> ToolResult:
-    """Fail."""
-    raise RuntimeError(SECRET)
-
-
-def fails_validating() -> ToolResult:
-    """Fail where nobody's parameters are wrong."""
-    mcp.types.Tool.model_validate({"secret": SECRET})
+def fails(how: Literal["error", "validation", "time-out", "database"]) -> ToolResult:
+    """Fail in one of several ways."""
+    match how:
+        case "error":
+            raise RuntimeError(SECRET)
+        case "validation":
+            mcp.types.Tool.model_validate({"secret": SECRET})
+        case "time-out":
+            raise TimeoutError(SECRET)
+        case "database":
+            raise PersistenceError("The database is busy.")
     return success(None)
 
 
-def times_out_inside() -> ToolResult:
-    """Fail with a time-out that is not the call's."""
-    raise TimeoutError(SECRET)
-
-
-def answers_much(size: int) -> ToolResult:
-    """Answer text of a size."""
+def returns_much(size: int) -> ToolResult:
+    """Return text of a size."""
     return success("x" * size)
 
 
-def answers_what_is_no_json() -> ToolResult:
-    """Answer half a character, after a secret."""
+def returns_invalid_text() -> ToolResult:
+    """Return half a character, after a secret."""
     return success(f"{SECRET}\ud800")
 
 
-def answers_infinity() -> ToolResult:
-    """Answer numbers that JSON does not have."""
+def returns_infinity() -> ToolResult:
+    """Return numbers that JSON does not have."""
     return success([float("nan"), float("inf")])
 
 
@@ -95,22 +93,14 @@ def is_refused_with_advice() -> ToolResult:
     raise ToolFailed(NOT_CONFIGURED, "There is no folder to read.", "Set TOOLWEAVE_FILE_ROOTS.")
 
 
-def is_unavailable() -> ToolResult:
-    """Fail to reach the database."""
-    raise PersistenceError("The database is busy.")
-
-
 TOOLS = (
     count,
     fails,
-    fails_validating,
-    times_out_inside,
-    answers_much,
-    answers_what_is_no_json,
-    answers_infinity,
+    returns_much,
+    returns_invalid_text,
+    returns_infinity,
     is_refused,
     is_refused_with_advice,
-    is_unavailable,
 )
 
 
@@ -157,22 +147,22 @@ async def test_a_success_keeps_its_data_and_metadata_and_gets_its_duration(clien
     assert result.structuredContent is not None
     assert result.structuredContent["data"] == [3, ["a"], False, None, 0]
     assert result.structuredContent["metadata"].pop("duration_ms") >= 0
-    assert result.structuredContent["metadata"] == {"extra": "kept"}
+    assert result.structuredContent["metadata"] == {"extra": "value"}
 
 
-@pytest.mark.parametrize("tool_name", ["fails", "fails_validating", "times_out_inside", "answers_what_is_no_json"])
-async def test_an_unexpected_failure_shows_nothing_of_its_reason(client: Client[Any], tool_name: str) -> None:
-    found = await error(client, tool_name)
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [*(("fails", {"how": how}) for how in ("error", "validation", "time-out")), ("returns_invalid_text", {})],
+)
+async def test_an_unexpected_failure_shows_nothing_of_its_reason(
+    client: Client[Any], name: str, arguments: dict[str, Any]
+) -> None:
+    found = await error(client, name, arguments)
     assert (found["type"], found["code"]) == ("internal", "internal_error")
     assert "log" in found["suggestion"]
 
 
-async def test_an_unusable_database_is_told_in_its_own_words(client: Client[Any]) -> None:
-    found = await error(client, "is_unavailable")
-    assert (found["type"], found["message"]) == ("unavailable", "The database is busy.")
-
-
-async def test_a_refusal_is_told_with_its_code_and_its_own_advice_or_that_of_the_code(client: Client[Any]) -> None:
+async def test_a_refusal_has_its_code_and_its_own_advice_or_that_of_the_code(client: Client[Any]) -> None:
     found = await error(client, "is_refused")
     assert (found["type"], found["code"]) == ("guardrail", "guardrail")
     assert found["message"] == "The rule 'no secrets' refuses the query."
@@ -180,25 +170,28 @@ async def test_a_refusal_is_told_with_its_code_and_its_own_advice_or_that_of_the
     found = await error(client, "is_refused_with_advice")
     assert (found["type"], found["code"]) == ("unavailable", "not_configured")
     assert found["suggestion"] == "Set TOOLWEAVE_FILE_ROOTS."
+    found = await error(client, "fails", {"how": "database"})
+    assert (found["type"], found["message"]) == ("unavailable", "The database is busy.")
 
 
-async def test_only_what_is_unexpected_leaves_a_trace_in_the_log(client: Client[Any]) -> None:
+async def test_only_an_unexpected_failure_leaves_a_trace_in_the_log(client: Client[Any]) -> None:
     traces: list[str] = []
     watch = logging.Handler()
     watch.emit = lambda record: traces.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger("fastmcp.server.server").addHandler(watch)
-    for name in ("is_refused", "is_refused_with_advice", "fails", "count"):
+    for name in ("is_refused", "is_refused_with_advice", "count"):
         await error(client, name)
+    await error(client, "fails", {"how": "error"})
     logging.getLogger("fastmcp.server.server").removeHandler(watch)
     assert traces == ["Error calling tool 'fails'"]
 
 
-async def test_an_answer_that_is_too_large_becomes_the_error_that_says_how_large(
+async def test_a_response_that_is_too_large_becomes_an_error_with_its_size(
     client: Client[Any], log: list[dict[str, Any]]
 ) -> None:
-    result = await client.call_tool_mcp("answers_much", {"size": 900})
+    result = await client.call_tool_mcp("returns_much", {"size": 900})
     assert not result.isError
-    found = await error(client, "answers_much", {"size": 20_000_000})
+    found = await error(client, "returns_much", {"size": 20_000_000})
     assert (found["type"], found["code"]) == ("content", "too_large")
     assert "20,000,0" in found["message"]
     assert "at most 1,000" in found["message"]
@@ -206,14 +199,9 @@ async def test_an_answer_that_is_too_large_becomes_the_error_that_says_how_large
 
 
 async def test_numbers_that_json_does_not_have_are_null(client: Client[Any]) -> None:
-    result = await client.call_tool_mcp("answers_infinity", {})
+    result = await client.call_tool_mcp("returns_infinity", {})
     assert isinstance(result.content[0], mcp.types.TextContent)
     assert json.loads(result.content[0].text, parse_constant=pytest.fail)["data"] == [None, None]
-
-
-async def test_half_a_character_is_refused_before_the_tool_sees_it(client: Client[Any]) -> None:
-    found = await error(client, "count", {"n": 1, "words": ["\ud800"]})
-    assert found["message"] == "Parameter 'words' must be valid Unicode text, without lone surrogates."
 
 
 async def test_an_unknown_tool_is_named_within_bounds(client: Client[Any]) -> None:
@@ -223,7 +211,7 @@ async def test_an_unknown_tool_is_named_within_bounds(client: Client[Any]) -> No
     assert len(found["message"]) < 200
 
 
-async def test_a_slow_tool_is_stopped_and_its_tidying_up_keeps_nobody_waiting(tool: Slow) -> None:
+async def test_a_slow_tool_is_stopped_and_its_clean_up_delays_no_response(tool: Slow) -> None:
     server: FastMCP[None] = FastMCP("test", middleware=[EnvelopeMiddleware(timeout_s=0.3)], mask_error_details=True)
     server.tool(tool.slow)
     async with Client(server) as client:
@@ -260,10 +248,10 @@ async def test_a_call_that_its_caller_cancels_is_stopped(tool: Slow, log: list[d
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("count", {"n": 3}), ("count", {"n": 30}), ("nothing", {})])
-async def test_a_session_outlives_a_cancellation_in_whatever_moment_of_a_call(
+async def test_a_session_survives_a_cancellation_at_any_moment_of_a_call(
     client: Client[Any], name: str, arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    answers: set[bool | str] = set()
+    outcomes: set[bool | str] = set()
     async with asyncio.timeout(60):
         for turns in range(80):
             call = asyncio.create_task(client.call_tool_mcp(name, arguments))
@@ -271,17 +259,17 @@ async def test_a_session_outlives_a_cancellation_in_whatever_moment_of_a_call(
                 await asyncio.sleep(0)
             await cancel_the_newest(client)
             try:
-                answers.add((await call).isError)
+                outcomes.add((await call).isError)
             except mcp.McpError as cancelled:
-                answers.add(str(cancelled))
+                outcomes.add(str(cancelled))
             await client.ping()
-    assert answers == {"Request cancelled", name == "nothing" or arguments["n"] > 10}
+    assert outcomes == {"Request cancelled", name == "nothing" or arguments["n"] > 10}
     gc.collect()
     assert "never retrieved" not in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "says"),
+    ("arguments", "code", "message"),
     [
         ({}, "missing_parameter", "Parameter 'n' is required."),
         ({"n": 11}, "invalid_parameter", "Parameter 'n' must be at most 10."),
@@ -297,19 +285,24 @@ async def test_a_session_outlives_a_cancellation_in_whatever_moment_of_a_call(
             "invalid_parameter",
             "Parameter 'words[0]' must have 3 or fewer characters. Parameter 'words[1]' must be a string.",
         ),
+        (
+            {"n": 1, "words": ["\ud800"]},
+            "invalid_parameter",
+            "Parameter 'words' must be valid Unicode text, without lone surrogates.",
+        ),
         ({"n": 1, "flag": "perhaps"}, "invalid_parameter", "Parameter 'flag' must be true or false."),
         ({"n": 1, "nested": []}, "invalid_parameter", "Parameter 'nested' must be an object."),
         ({"n": 1, "ratio": -1}, "invalid_parameter", "Parameter 'ratio' must be at least 0.0."),
     ],
 )
 async def test_a_wrong_parameter_is_named_with_what_it_must_be(
-    client: Client[Any], arguments: dict[str, Any], code: str, says: str
+    client: Client[Any], arguments: dict[str, Any], code: str, message: str
 ) -> None:
     found = await error(client, "count", arguments)
-    assert (found["code"], found["message"]) == (code, says)
+    assert (found["code"], found["message"]) == (code, message)
 
 
-async def test_no_more_than_five_wrong_parameters_are_listed(client: Client[Any]) -> None:
+async def test_at_most_five_wrong_parameters_are_listed(client: Client[Any]) -> None:
     found = await error(client, "count", {f"p{number}": 1 for number in range(50)})
     assert found["message"].count("'") <= 10
 

@@ -20,7 +20,7 @@ with postgres_server() as server:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells when a process ends that is nobody's child here")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports the end of a process that is not a child")
 def test_the_server_ends_with_the_process_that_started_it_even_when_that_is_killed() -> None:
     line = (sys.executable, "-c", STARTS_ONE)
     with subprocess.Popen(line, stdout=subprocess.PIPE) as process:

@@ -1,4 +1,4 @@
-"""A URL that leads to no database is refused in words that name the file and the setting (T-13, W-01)."""
+"""A URL that leads to no database is refused with the file and the setting (T-13, W-01)."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -35,9 +35,9 @@ async def refusal(opening: Open, url: str, error: type[Exception]) -> str:
 async def test_a_url_without_asynchronous_driver_is_refused_without_its_password(
     opening: Open, setting: str, url: str
 ) -> None:
-    told = await refusal(opening, url, ConfigError)
-    assert setting in told
-    assert "secret" not in told
+    message = await refusal(opening, url, ConfigError)
+    assert setting in message
+    assert "secret" not in message
 
 
 async def test_a_file_that_is_no_database_is_refused_and_left_alone(
@@ -45,9 +45,9 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(
 ) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("these are my notes\n" * 100, encoding="utf-8")
-    told = await refusal(opening, f"sqlite:///{path}", PersistenceError)
-    assert "is not a SQLite database" in told
-    assert all(part in told for part in (SUBJECTS[setting], str(path), setting))
+    message = await refusal(opening, f"sqlite:///{path}", PersistenceError)
+    assert "is not a SQLite database" in message
+    assert all(part in message for part in (SUBJECTS[setting], str(path), setting))
     assert path.read_text(encoding="utf-8") == "these are my notes\n" * 100
 
 
@@ -57,5 +57,5 @@ async def test_a_path_that_cannot_hold_a_database_is_refused(
 ) -> None:
     (tmp_path / "a_folder").mkdir()
     (tmp_path / "a_file").write_text("x", encoding="utf-8")
-    told = await refusal(opening, f"sqlite:///{tmp_path / name}", PersistenceError)
-    assert all(part in told for part in (SUBJECTS[setting], str(tmp_path / name), setting))
+    message = await refusal(opening, f"sqlite:///{tmp_path / name}", PersistenceError)
+    assert all(part in message for part in (SUBJECTS[setting], str(tmp_path / name), setting))

@@ -27,13 +27,6 @@ def test_every_external_entry_is_disabled_and_starts_what_is_installed_for_it(na
     assert installation.lock.is_file()
 
 
-def test_every_entry_is_introduced_by_a_comment() -> None:
-    lines = SHIPPED_MCP_CONFIG.read_text(encoding="utf-8").splitlines()
-    for name in ("todo", *EXTERNAL):
-        above = lines[lines.index(f'    "{name}": {{') - 1]
-        assert re.fullmatch(r"    // [A-Z].*\.", above), name
-
-
 @pytest.mark.parametrize(
     ("name", "variables"),
     [

@@ -23,6 +23,9 @@ def the(name: str) -> Installation:
     return found
 
 
+MEMORY = the("memory")
+
+
 @pytest.fixture
 def programs(tmp_path: Path) -> Programs:
     path = tmp_path / "programs"
@@ -39,20 +42,20 @@ def npm(programs: Programs) -> Programs:
 
 
 def try_install(name: str, data_dir: Path, programs: Programs, limit_s: float = BOUND_S) -> list[str]:
-    said: list[str] = []
-    install(the(name), data_dir, said.append, path=str(programs.path), timeout_s=limit_s)
-    return said
+    messages: list[str] = []
+    install(the(name), data_dir, messages.append, path=str(programs.path), timeout_s=limit_s)
+    return messages
 
 
-def test_it_is_installed_once_from_what_is_pinned(tmp_path: Path, npm: Programs) -> None:
+def test_a_server_is_installed_once_from_the_pinned_packages(tmp_path: Path, npm: Programs) -> None:
     data_dir = tmp_path / "data"
-    assert not is_installed(the("memory"), data_dir)
+    assert not is_installed(MEMORY, data_dir)
     assert try_install("memory", data_dir, npm)[-1] == "Installed @modelcontextprotocol/server-memory 2026.8.31."
-    assert is_installed(the("memory"), data_dir)
-    program = data_dir / "servers" / the("memory").program
+    assert is_installed(MEMORY, data_dir)
+    program = data_dir / "servers" / MEMORY.program
     assert program.read_text(encoding="utf-8") == "program"
     pinned = program.resolve().parents[2]
-    assert (pinned / "package-lock.json").read_bytes() == the("memory").lock.read_bytes()
+    assert (pinned / "package-lock.json").read_bytes() == MEMORY.lock.read_bytes()
     assert try_install("memory", data_dir, npm) == ["@modelcontextprotocol/server-memory 2026.8.31 is installed."]
     (call,) = npm.calls()
     assert call.startswith("npm ci --ignore-scripts ")
@@ -61,10 +64,10 @@ def test_it_is_installed_once_from_what_is_pinned(tmp_path: Path, npm: Programs)
 def test_without_npm_the_error_names_it_and_says_what_to_install(tmp_path: Path, programs: Programs) -> None:
     with pytest.raises(ConfigError, match=r"npm was not found.* Install Node 20 or newer"):
         try_install("memory", tmp_path, programs)
-    assert not is_installed(the("memory"), tmp_path)
+    assert not is_installed(MEMORY, tmp_path)
 
 
-def test_a_failure_is_told_in_npms_words_without_credentials_and_leaves_nothing_to_be_started(
+def test_a_failure_has_the_text_of_npm_without_credentials_leaves_nothing_and_can_be_repeated(
     tmp_path: Path, npm: Programs
 ) -> None:
     npm.add(
@@ -74,26 +77,23 @@ def test_a_failure_is_told_in_npms_words_without_credentials_and_leaves_nothing_
     with pytest.raises(ConfigError, match=r"(?s)`npm ci` failed: npm error .*ENOTFOUND.*Check that") as caught:
         try_install("memory", tmp_path, npm)
     assert "hunter2secret" not in str(caught.value)
-    assert not is_installed(the("memory"), tmp_path)
-    assert not (tmp_path / "servers" / the("memory").program).exists()
-
-
-def test_what_failed_is_begun_anew(tmp_path: Path, npm: Programs) -> None:
+    assert not is_installed(MEMORY, tmp_path)
+    assert not (tmp_path / "servers" / MEMORY.program).exists()
     npm.add("npm", NPM_INSTALLS + "exit(1)")
     with pytest.raises(ConfigError, match="it printed nothing"):
         try_install("memory", tmp_path, npm)
     npm.add("npm", NPM_INSTALLS)
     try_install("memory", tmp_path, npm)
-    assert is_installed(the("memory"), tmp_path)
+    assert is_installed(MEMORY, tmp_path)
 
 
-def test_one_that_takes_too_long_is_ended(tmp_path: Path, npm: Programs) -> None:
+def test_an_installation_that_takes_too_long_is_ended(tmp_path: Path, npm: Programs) -> None:
     pid = tmp_path / "pid"
     (npm.path / "npm").write_text(f"#!/bin/sh\necho $$ > '{pid}'\nexec sleep 600\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"took longer than 5 s\. Check that"):
         try_install("memory", tmp_path, npm, limit_s=5.0)
     assert not is_running(int(pid.read_text(encoding="utf-8")))
-    assert not is_installed(the("memory"), tmp_path)
+    assert not is_installed(MEMORY, tmp_path)
 
 
 def test_an_installation_whose_process_was_killed_is_done_anew_when_its_npm_has_ended(
@@ -115,22 +115,22 @@ def test_an_installation_whose_process_was_killed_is_done_anew_when_its_npm_has_
     killed.send_signal(signal.SIGKILL)
     killed.wait(BOUND_S)
     npm.add("npm", NPM_INSTALLS)
-    said: list[str] = []
+    messages: list[str] = []
     waited = threading.Event()
 
-    def say(text: str) -> None:
-        said.append(text)
+    def report(text: str) -> None:
+        messages.append(text)
         if text.startswith("Waiting"):
             waited.set()
 
-    second = threading.Thread(target=lambda: install(the("memory"), tmp_path, say, path=str(npm.path)))
+    second = threading.Thread(target=lambda: install(MEMORY, tmp_path, report, path=str(npm.path)))
     second.start()
-    assert waited.wait(BOUND_S), said
-    assert not is_installed(the("memory"), tmp_path)
+    assert waited.wait(BOUND_S), messages
+    assert not is_installed(MEMORY, tmp_path)
     go_on.open("w", encoding="utf-8").close()
     second.join(BOUND_S)
-    assert said[-1].startswith("Installed ")
-    assert is_installed(the("memory"), tmp_path)
+    assert messages[-1].startswith("Installed ")
+    assert is_installed(MEMORY, tmp_path)
     assert len(list((tmp_path / "servers" / "installed").iterdir())) == 1
 
 
@@ -140,7 +140,7 @@ def test_two_at_once_install_once(tmp_path: Path, npm: Programs) -> None:
         thread.start()
     for thread in threads:
         thread.join(BOUND_S)
-    assert is_installed(the("memory"), tmp_path)
+    assert is_installed(MEMORY, tmp_path)
     assert len(npm.calls()) == 1
 
 
@@ -150,49 +150,43 @@ def test_a_version_that_is_in_use_stays_when_another_is_installed(tmp_path: Path
     abandoned = tmp_path / "servers" / "installed" / "node_modules-half"
     abandoned.mkdir()
     (tmp_path / "servers" / "node_modules").symlink_to("installed/node_modules-of-before/node_modules")
-    assert not is_installed(the("memory"), tmp_path)
+    assert not is_installed(MEMORY, tmp_path)
     try_install("memory", tmp_path, npm)
-    assert is_installed(the("memory"), tmp_path)
+    assert is_installed(MEMORY, tmp_path)
     assert old.exists()
     assert not abandoned.exists()
 
 
-def test_a_virtual_environment_without_its_interpreter_is_made_anew(tmp_path: Path, programs: Programs) -> None:
-    programs.add("uv", UV_INSTALLS)
-    try_install("time", tmp_path, programs)
-    assert is_installed(the("time"), tmp_path)
-    made, filled = programs.calls()
-    assert made.startswith(f"uv venv --quiet --python {sys.executable} ")
-    assert "--require-hashes --only-binary :all:" in filled
-    (tmp_path / "servers" / "time" / "bin" / "python").unlink()
-    assert not is_installed(the("time"), tmp_path)
-    try_install("time", tmp_path, programs)
-    assert is_installed(the("time"), tmp_path)
-
-
-def test_a_data_folder_that_was_moved_keeps_what_npm_installed_and_makes_environments_anew(
+def test_a_virtual_environment_is_created_again_without_its_interpreter_or_after_the_data_folder_was_moved(
     tmp_path: Path, npm: Programs
 ) -> None:
     npm.add("uv", UV_INSTALLS)
     before, after = tmp_path / "before", tmp_path / "after"
     try_install("memory", before, npm)
+    for _ in range(2):
+        try_install("time", before, npm)
+        assert is_installed(the("time"), before)
+        (before / "servers" / "time" / "bin" / "python").unlink()
+        assert not is_installed(the("time"), before)
+    _, made, filled, *_ = npm.calls()
+    assert made.startswith(f"uv venv --quiet --python {sys.executable} ")
+    assert "--require-hashes --only-binary :all:" in filled
     try_install("time", before, npm)
-    assert is_installed(the("time"), before)
     before.rename(after)
-    assert is_installed(the("memory"), after)
+    assert is_installed(MEMORY, after)
     assert not is_installed(the("time"), after)
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, npm: Programs) -> None:
+def test_a_file_in_the_place_of_the_folder_is_named_and_a_folder_in_the_place_of_our_link_is_replaced(
+    tmp_path: Path, npm: Programs
+) -> None:
     (tmp_path / "servers").write_text("in the way", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"servers: .*cannot be installed: .*Make the folder writable"):
         try_install("memory", tmp_path, npm)
-
-
-def test_what_others_put_in_the_place_of_our_link_is_replaced(tmp_path: Path, npm: Programs) -> None:
+    (tmp_path / "servers").unlink()
     (tmp_path / "servers" / "node_modules" / "other").mkdir(parents=True)
     try_install("memory", tmp_path, npm)
-    assert is_installed(the("memory"), tmp_path)
+    assert is_installed(MEMORY, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["todo", "core", "unknown", ""])
