@@ -87,7 +87,7 @@ async def test_core_tools_and_graphs_are_served_side_by_side_to_any_client(app_s
 
 
 @pytest.mark.parametrize("calls", [100, pytest.param(1_000, marks=[pytest.mark.slow])])
-async def test_many_clients_call_at_once_and_each_gets_its_own_answers(app_server: AppServer, calls: int) -> None:
+async def test_many_clients_call_at_once_and_each_gets_its_own_results(app_server: AppServer, calls: int) -> None:
     async def work(number: int) -> int:
         async with Client(f"{app_server.url}/ai/mcp") as client:
             right = 0
@@ -109,7 +109,7 @@ async def test_the_path_is_answered_with_and_without_a_slash_and_never_redirecte
         assert (answer.status_code, answer.json()) == (404, {"detail": "Not Found"})
 
 
-async def test_wrong_requests_are_refused_before_they_cost_anything(http: httpx.AsyncClient) -> None:
+async def test_malformed_requests_are_refused(http: httpx.AsyncClient) -> None:
     huge = b"[" + b" " * (5 * 1024 * 1024) + b"]"
     sent = {**ACCEPT, "content-type": "application/json"}
     assert (await http.post("/ai/mcp", content=huge, headers=sent)).status_code == 413
@@ -130,13 +130,13 @@ async def test_foreign_pages_and_names_are_refused_and_allowed_pages_may_read_th
 
 async def test_requests_are_counted_under_their_path(http: httpx.AsyncClient) -> None:
     await hello(http)
-    await hello(http, "/ai/whatever-somebody-types")
+    await hello(http, "/ai/unknown-path")
     figures = (await http.get("/metrics")).text
     assert 'lg_api_http_requests_total{method="POST",path="/ai/mcp",status="200"}' in figures
-    assert "whatever-somebody-types" not in figures
+    assert "unknown-path" not in figures
 
 
-async def test_the_guards_stand_where_our_server_is_not_around_it_too() -> None:
+async def test_the_access_checks_apply_without_our_server_around_it() -> None:
     async with mounted(cors_origins=("https://ui.example.org",)) as http:
         assert (await hello(http)).status_code == 200
         assert (await hello(http, host="evil.example.org")).status_code == 421
@@ -145,7 +145,7 @@ async def test_the_guards_stand_where_our_server_is_not_around_it_too() -> None:
         assert (await http.get("/ai/ours")).json() == "ours"
 
 
-async def test_pages_of_just_any_origin_need_a_token_also_where_every_origin_may_use_the_api() -> None:
+async def test_pages_of_other_origins_need_a_token_even_if_every_origin_may_use_the_api() -> None:
     anywhere: dict[str, Any] = {"cors_origins": ("*", "https://ui.example.org")}
     async with mounted(**anywhere) as http:
         for origin in ("https://evil.example.org", "null"):
@@ -169,7 +169,7 @@ async def test_pages_of_just_any_origin_need_a_token_also_where_every_origin_may
     ],
     ids=["all addresses", "insecure bind", "the connection's own address", "a proxy's caller"],
 )
-async def test_where_others_reach_it_callers_must_show_a_token(reachable: dict[str, Any]) -> None:
+async def test_where_other_machines_reach_it_callers_must_send_a_token(reachable: dict[str, Any]) -> None:
     async with mounted(**reachable) as http:
         refused = await hello(http)
         assert refused.status_code == 403
@@ -195,7 +195,7 @@ async def test_where_others_reach_it_callers_must_show_a_token(reachable: dict[s
         {"forwarded": 'for="[::1].evil.example"'},
     ],
 )
-async def test_a_caller_for_whom_a_proxy_speaks_must_show_a_token(headers: dict[str, str]) -> None:
+async def test_a_proxys_caller_must_send_a_token(headers: dict[str, str]) -> None:
     async with mounted() as http:
         refused = await hello(http, **headers)
         assert (refused.status_code, "TOOLWEAVE_CORE_TOKEN" in refused.text) == (403, True)
@@ -211,7 +211,7 @@ async def test_a_caller_for_whom_a_proxy_speaks_must_show_a_token(headers: dict[
         {"forwarded": 'for=127.0.0.1;proto=http, for="[::1]:4711"'},
     ],
 )
-async def test_a_proxy_that_speaks_for_this_machine_needs_none(headers: dict[str, str]) -> None:
+async def test_a_proxys_caller_on_this_machine_needs_none(headers: dict[str, str]) -> None:
     async with mounted() as http:
         assert (await hello(http, **headers)).status_code == 200
 
@@ -235,7 +235,7 @@ async def test_a_wrong_setting_is_an_error_at_the_start() -> None:
             pass
 
 
-async def test_while_it_cannot_be_opened_the_rest_works_and_it_heals(tmp_path: Path) -> None:
+async def test_while_it_cannot_be_opened_the_rest_works_and_later_it_opens(tmp_path: Path) -> None:
     key = tmp_path / "key.pem"
     key.write_text(public_pem(rsa_key()), encoding="ascii")
     settings: dict[str, Any] = {"core_jwt_public_key": key, "core_jwt_issuer": ISSUER, "core_jwt_audience": AUDIENCE}
@@ -253,7 +253,7 @@ async def test_while_it_cannot_be_opened_the_rest_works_and_it_heals(tmp_path: P
         assert (await hello(http, **shown)).status_code == 200
 
 
-async def test_the_caller_of_the_first_request_is_not_the_caller_of_what_outlives_it(
+async def test_the_caller_of_the_first_request_is_not_the_caller_of_the_server_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     callers: list[Caller] = []
@@ -270,7 +270,7 @@ async def test_the_caller_of_the_first_request_is_not_the_caller_of_what_outlive
     assert callers == [Caller()]
 
 
-async def test_before_the_application_is_started_it_says_so() -> None:
+async def test_before_the_application_is_started_it_answers_503() -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(CoreServerMount()), base_url="http://127.0.0.1") as http:
         answer = await hello(http, "/mcp")
     assert (answer.status_code, "has not been started" in answer.text) == (503, True)

@@ -18,7 +18,7 @@ SERVER_ENV = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_FILE_ROOTS": str(HERE.par
 BOUND_S = 60.0
 
 
-async def test_after_a_crash_our_plane_opens_a_new_session_and_open_sessions_do_not_hold_up_the_end(
+async def test_after_a_crash_our_plane_opens_a_new_session_and_open_sessions_do_not_delay_the_end(
     app_process: AppProcess,
 ) -> None:
     def read() -> Any:

@@ -47,7 +47,7 @@ async def test_an_error_is_answered_with_its_status_and_text(error: Exception, s
     assert answer.headers["content-type"] == "application/json"
 
 
-async def test_an_unexpected_error_is_a_500_that_tells_nothing() -> None:
+async def test_an_unexpected_error_is_a_500_without_details() -> None:
     async with client(KeyError("a secret")) as http:
         answer = await http.get("/")
     assert (answer.status_code, answer.json()) == (500, {"detail": "Internal Server Error"})
@@ -60,7 +60,7 @@ def test_every_error_class_has_a_status() -> None:
     assert {status_of(cls.__new__(cls)) for cls in classes} == set(ERROR_STATUSES.values())
 
 
-async def test_an_error_after_the_start_of_the_answer_breaks_it_off() -> None:
+async def test_an_error_after_the_start_of_the_response_ends_it() -> None:
     async def half(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         raise KeyError("too late")

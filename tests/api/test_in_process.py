@@ -18,7 +18,7 @@ async def start(send: Any, status: int = 200) -> None:
     await send({"type": "http.response.start", "status": status, "headers": [(b"x-a", b"1")]})
 
 
-async def test_a_request_arrives_whole_and_its_answer_comes_back() -> None:
+async def test_a_request_arrives_whole_and_its_response_is_returned() -> None:
     seen: dict[str, Any] = {}
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -102,7 +102,7 @@ async def test_a_fast_application_waits_for_a_slow_reader() -> None:
     assert (total, sent) == (2000, 2000)
 
 
-async def test_a_caller_that_gives_up_before_the_answer_ends_the_application() -> None:
+async def test_a_client_that_times_out_before_the_response_cancels_the_application() -> None:
     ended = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -6,7 +6,7 @@ from fastapi import HTTPException
 from toolweave.api.request_bodies import MAX_DEPTH, strict_json
 
 
-def test_json_is_read_as_it_is() -> None:
+def test_json_is_parsed_unchanged() -> None:
     body = '{"a": [1, 2.5, null, true, "é💥"], "b": {"a": {}}, "n": 1e400}'.replace("1e400", "12345678901234567890123")
     assert strict_json(body.encode()) == {"a": [1, 2.5, None, True, "é💥"], "b": {"a": {}}, "n": 1.2345678901234568e22}
 
@@ -28,7 +28,7 @@ def test_json_is_read_as_it_is() -> None:
         (rb'{"b": [{"tool_id": 1, "tool\u005fid": 2}]}', "twice"),
     ],
 )
-def test_what_could_be_read_in_two_ways_or_not_at_all_is_refused(body: bytes, reason: str) -> None:
+def test_ambiguous_and_invalid_json_is_refused(body: bytes, reason: str) -> None:
     with pytest.raises(HTTPException, match=reason) as refused:
         strict_json(body)
     assert refused.value.status_code == 422

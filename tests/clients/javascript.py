@@ -36,16 +36,16 @@ class Javascript:
         self._node = node
         self._url = url
         self._reports: dict[str, dict[str, str | None]] = {}
-        self._said: dict[str, str] = {}
+        self._stderr: dict[str, str] = {}
 
     def check(self, script: str, scenario: str) -> None:
-        """Fail when the scenario failed, or was not run; the first question about a file runs it."""
+        """Fail if the scenario failed or did not run; the first call for a file runs it."""
         if script not in self._reports:
             self._run(script)
         report = self._reports[script]
-        assert scenario in report, f"{script} did not come to this scenario:\n{self._said[script]}"
+        assert scenario in report, f"{script} did not come to this scenario:\n{self._stderr[script]}"
         error = report[scenario]
-        assert error is None, f"{error}\n{self._said[script]}"
+        assert error is None, f"{error}\n{self._stderr[script]}"
 
     def _run(self, script: str) -> None:
         done = subprocess.run(
@@ -59,8 +59,8 @@ class Javascript:
         )
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"scenario"')]
         self._reports[script] = {line["scenario"]: line.get("error") for line in lines}
-        self._said[script] = done.stderr
-        assert self._reports[script].keys() <= set(_names(script)), "a scenario that no test asks for"
+        self._stderr[script] = done.stderr
+        assert self._reports[script].keys() <= set(_names(script)), "a scenario without a test"
 
 
 def install_javascript(url: str) -> Javascript:

@@ -1,4 +1,4 @@
-"""HTTP and HTTPS servers on real sockets that answer exactly the bytes they are told."""
+"""HTTP and HTTPS servers on real sockets that send exactly the bytes that a test gives."""
 
 import asyncio
 import datetime as dt
@@ -37,7 +37,7 @@ class Received:
 
 @dataclass
 class Peer:
-    """A server that records what it is asked; `port` is where it listens on 127.0.0.1."""
+    """A server that records its requests; it listens on `port` of 127.0.0.1."""
 
     port: int
     requests: list[Received] = field(default_factory=list)
@@ -50,7 +50,7 @@ def text(status: str = "200 OK", body: bytes = b"", *headers: str) -> bytes:
 
 
 def always(answer: bytes) -> Answer:
-    """Give the same bytes to everybody."""
+    """Send the same bytes as every response."""
 
     async def give(_request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
@@ -103,7 +103,7 @@ async def _read(reader: asyncio.StreamReader) -> Received:
 def policy(
     allow: str = "127.0.0.0/8", *, only: str | None = None, resolver: Resolver | None = None, **limits: float
 ) -> OutboundPolicy:
-    """Make a policy with the tests' limits, in the settings' own words."""
+    """Make a policy with the tests' limits; `allow` and `only` are written as in the settings."""
     chosen = OutboundLimits(**{**{name: getattr(LIMITS, name) for name in LIMITS.__slots__}, **limits})
     made = OutboundPolicy(
         allow=allowed_targets(allow), only=None if only is None else allowed_targets(only), limits=chosen
@@ -118,14 +118,14 @@ async def fetch(chosen: OutboundPolicy, url: str, method: str = "GET", content: 
 
 
 class Names:
-    """A name server of our own; a list of lists answers one after the other, the last one for ever."""
+    """A name server of the test: each lookup of a name returns the next list, then always the last one."""
 
     def __init__(self, **answers: Sequence[Sequence[str]]) -> None:
         self._answers = {name.replace("_", "."): [list(answer) for answer in given] for name, given in answers.items()}
-        self.asked: list[str] = []
+        self.lookups: list[str] = []
 
     async def __call__(self, host: str, _port: int) -> Sequence[str]:
-        self.asked.append(host)
+        self.lookups.append(host)
         answers = self._answers.get(host)
         if answers is None:
             raise OSError("no such name")

@@ -14,7 +14,7 @@ from toolweave.outbound import OutboundRequest, open_outbound_client
 pytestmark = pytest.mark.requirement("W-09")
 
 
-async def test_a_body_up_to_the_limit_is_taken_and_one_byte_more_is_not() -> None:
+async def test_a_body_up_to_the_limit_is_read_and_one_byte_more_is_refused() -> None:
     for size, taken in ((1000, True), (1001, False)):
         async with serving(always(text(body=b"x" * size))) as peer:
             if taken:
@@ -25,7 +25,7 @@ async def test_a_body_up_to_the_limit_is_taken_and_one_byte_more_is_not() -> Non
             assert raised.value.reason == "too_large"
 
 
-async def test_a_body_without_end_is_left_at_the_limit() -> None:
+async def test_a_body_without_end_is_refused_at_the_limit() -> None:
     gone = asyncio.Event()
 
     async def endless(_request: Received, writer: asyncio.StreamWriter) -> None:
@@ -87,7 +87,7 @@ async def test_a_bomb_or_a_broken_packing_is_an_error_and_takes_no_more_memory_t
     assert most < 4_000_000
 
 
-async def test_the_size_of_an_answer_does_not_matter_to_who_wants_only_its_status() -> None:
+async def test_a_large_body_does_not_matter_if_only_the_status_is_needed() -> None:
     async with serving(always(text("202 Accepted", b"x" * 5000))) as peer, open_outbound_client(policy()) as client:
         answer = await client.send(OutboundRequest("POST", f"http://127.0.0.1:{peer.port}/"), needs_body=False)
     assert (answer.status, answer.body) == (202, b"")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.requirement("W-09")
 HERE = [["127.0.0.1"]]
 
 
-async def test_a_request_arrives_as_it_was_meant() -> None:
+async def test_a_request_arrives_unchanged() -> None:
     async with (
         serving(always(text("201 Created", b"made", "X-Thing: 1", "x-thing: 2"))) as peer,
         open_outbound_client(policy(resolver=Names(api_example=HERE))) as client,
@@ -50,11 +50,11 @@ async def test_tls_checks_the_name_of_the_url_though_the_connection_goes_to_an_a
             await fetch(policy(), f"https://127.0.0.1:{peer.port}/")
 
 
-async def test_the_connection_goes_to_the_address_that_was_checked_and_not_to_a_later_one() -> None:
+async def test_the_connection_uses_the_address_that_was_checked() -> None:
     async with serving(always(text(body=b"first"))) as peer:
         names = Names(rebound_example=[["127.0.0.1"], ["10.0.0.1"]])
         answer = await fetch(policy(resolver=names), f"http://rebound.example:{peer.port}/")
-        assert (answer.body, names.asked) == (b"first", ["rebound.example"])
+        assert (answer.body, names.lookups) == (b"first", ["rebound.example"])
 
 
 async def test_every_request_resolves_and_checks_again() -> None:
@@ -67,7 +67,7 @@ async def test_every_request_resolves_and_checks_again() -> None:
                 await client.send(request)
 
 
-async def test_the_next_address_is_tried_when_one_refuses() -> None:
+async def test_the_next_address_is_tried_if_one_refuses() -> None:
     async with serving(always(text(body=b"second"))) as peer:
         names = Names(api_example=[["127.0.0.2", "127.0.0.1"]])
         answer = await fetch(policy(resolver=names), f"http://api.example:{peer.port}/")
@@ -211,21 +211,21 @@ async def test_the_time_is_for_all_redirects_together() -> None:
 
 
 async def test_cancelling_the_caller_cancels_the_request() -> None:
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
     async def noticing(_request: Received, writer: asyncio.StreamWriter) -> None:
-        asked.set()
+        requested.set()
         await asyncio.Event().wait()
 
     async with serving(noticing) as peer:
         task = asyncio.create_task(fetch(policy(), f"http://127.0.0.1:{peer.port}/"))
-        await asyncio.wait_for(asked.wait(), 60)
+        await asyncio.wait_for(requested.wait(), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
 
-async def test_a_port_where_nobody_listens_is_a_failed_connection() -> None:
+async def test_a_port_without_a_listener_is_a_failed_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
     with pytest.raises(OutboundFailed, match=f"127.0.0.1:{port}") as raised:
@@ -233,7 +233,7 @@ async def test_a_port_where_nobody_listens_is_a_failed_connection() -> None:
     assert raised.value.reason == "connect"
 
 
-async def test_a_host_that_takes_no_connection_is_given_up_in_time() -> None:
+async def test_a_host_that_accepts_no_connection_is_an_error_in_time() -> None:
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -251,7 +251,7 @@ async def test_a_host_that_takes_no_connection_is_given_up_in_time() -> None:
                 filler.close()
 
 
-async def test_a_handshake_that_does_not_come_to_an_end_is_given_up_in_time() -> None:
+async def test_a_handshake_without_an_end_is_an_error_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
         with pytest.raises(OutboundFailed, match="in time") as raised:
@@ -259,7 +259,7 @@ async def test_a_handshake_that_does_not_come_to_an_end_is_given_up_in_time() ->
     assert raised.value.reason == "connect"
 
 
-async def test_an_answer_to_head_has_no_body_whatever_its_headers_say() -> None:
+async def test_a_response_to_head_has_no_body_whatever_its_headers() -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\nContent-Encoding: gzip\r\n\r\n"
     async with serving(always(answer)) as peer:
         assert (await fetch(policy(), f"http://127.0.0.1:{peer.port}/", "HEAD")).body == b""
@@ -278,7 +278,7 @@ async def test_an_answer_to_head_has_no_body_whatever_its_headers_say() -> None:
     ],
     ids=["nothing", "another protocol", "nonsense", "cut", "two lengths", "broken chunk", "packed transfer"],
 )
-async def test_an_answer_that_is_not_http_is_a_failed_transfer(answer: bytes) -> None:
+async def test_a_response_that_is_not_http_is_a_failed_transfer(answer: bytes) -> None:
     async with serving(always(answer)) as peer:
         with pytest.raises(OutboundFailed) as raised:
             await fetch(policy(), f"http://127.0.0.1:{peer.port}/")

@@ -1,4 +1,4 @@
-"""An answer that drips, never ends, or is packed to explode costs a bounded time and memory, and holds up nobody."""
+"""A response that drips or never ends costs a bounded time, and other tasks go on."""
 
 import asyncio
 
@@ -40,7 +40,7 @@ async def drip(writer: asyncio.StreamWriter, first: bytes, again: bytes) -> None
     ],
     ids=["body", "chunks", "chunk extension", "trailers", "headers", "a header", "status", "gzip", "interim"],
 )
-async def test_a_dripping_answer_is_left_when_its_time_is_up(first: bytes, again: bytes) -> None:
+async def test_a_dripping_response_ends_at_the_total_timeout(first: bytes, again: bytes) -> None:
     gone = asyncio.Event()
 
     async def dripping(_request: Received, writer: asyncio.StreamWriter) -> None:
@@ -69,7 +69,7 @@ async def test_a_dripping_answer_is_left_when_its_time_is_up(first: bytes, again
     ],
     ids=["headers", "a header", "chunk extension", "trailers", "status"],
 )
-async def test_endless_headers_are_left_long_before_time_is_up(start: bytes, block: bytes) -> None:
+async def test_endless_headers_are_refused_before_the_total_timeout(start: bytes, block: bytes) -> None:
     async def flooding(_request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(start)
         while True:
@@ -83,7 +83,7 @@ async def test_endless_headers_are_left_long_before_time_is_up(start: bytes, blo
 
 
 @pytest.mark.slow
-async def test_a_body_of_tiny_pieces_is_left_though_it_is_small() -> None:
+async def test_a_small_body_of_very_many_pieces_is_refused() -> None:
     pieces = b"1\r\nx\r\n" * (MAX_CHUNKS + 1)
     async with serving(always(CHUNKED + pieces + b"0\r\n\r\n")) as peer:
         with pytest.raises(OutboundFailed, match="too many pieces") as raised:
@@ -91,7 +91,7 @@ async def test_a_body_of_tiny_pieces_is_left_though_it_is_small() -> None:
     assert raised.value.reason == "too_large"
 
 
-async def test_a_flood_of_tiny_pieces_lets_others_go_on() -> None:
+async def test_a_flood_of_tiny_pieces_does_not_block_other_tasks() -> None:
     turns = 0
 
     async def others() -> None:

@@ -43,7 +43,7 @@ async def test_public_addresses_are_requested_written_out_or_behind_a_name(addre
     names = Names(example_org=[[address]])
     assert (await policy("", resolver=names).check_url("https://example.org/")).host == "example.org"
     assert str((await policy("", resolver=names).check_url(url_of(address))).address) == address
-    assert names.asked == ["example.org"]
+    assert names.lookups == ["example.org"]
 
 
 @pytest.mark.parametrize(("kind", "address"), [(kind, address) for kind in NOT_PUBLIC for address in NOT_PUBLIC[kind]])
@@ -119,7 +119,7 @@ async def test_a_tools_own_host_is_the_only_one_and_must_be_public_like_any(
         await chosen.check_url(refused)
 
 
-async def test_names_without_addresses_are_failures_that_may_pass() -> None:
+async def test_a_name_without_an_address_is_a_temporary_failure() -> None:
     names = Names(empty_example=[[]])
     for host in ("unknown.example", "empty.example"):
         with pytest.raises(OutboundFailed, match=host) as raised:
@@ -127,7 +127,7 @@ async def test_names_without_addresses_are_failures_that_may_pass() -> None:
         assert raised.value.reason == "resolve"
 
 
-async def test_a_name_server_that_does_not_answer_is_not_waited_for() -> None:
+async def test_a_silent_name_server_is_an_error_in_time() -> None:
     async def silent(_host: str, _port: int) -> Sequence[str]:
         await asyncio.Event().wait()
         return ()

@@ -98,7 +98,7 @@ HOSTILE = st.builds(
 
 
 @given(HOSTILE)
-def test_whatever_is_accepted_reads_the_same_when_it_is_read_again(url: str) -> None:
+def test_an_accepted_url_is_parsed_alike_a_second_time(url: str) -> None:
     try:
         target = parse_target(url)
     except OutboundRefused:

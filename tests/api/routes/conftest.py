@@ -23,13 +23,13 @@ def serve_ours(folder: Path, env: Mapping[str, str] | None = None) -> Iterator[A
 
 
 def wait_for_health(process: AppProcess, status: str) -> dict[str, Any]:
-    """Ask /health until it says `status`, bounded; gives the whole answer."""
+    """Request /health until it shows `status`, bounded; return the whole body."""
     deadline = time.monotonic() + START_BOUND_S
     while True:
         answer: dict[str, Any] = httpx.get(f"{process.url}/health", timeout=60).json()
         if answer["status"] == status and "connecting" not in str(answer["servers"]):
             return answer
-        assert time.monotonic() < deadline, f"/health never said {status!r}: {answer}"
+        assert time.monotonic() < deadline, f"/health did not show {status!r}: {answer}"
 
 
 def chat(process: AppProcess, **body: Any) -> list[ChatEvent]:

@@ -1,4 +1,4 @@
-"""With its MCP servers absent, killed or failing, the served application stays up and says what is true (T-06)."""
+"""With its MCP servers absent, killed or failing, the application stays up and claims no success (T-06)."""
 
 import json
 import os
@@ -14,12 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.routes.conftest import chat, events_of, named, serve_ours, wait_for_health
+from tests.api.routes.conftest import chat, named, serve_ours, wait_for_health
 from tests.api.routes.lifespans import MISBEHAVING
 from tests.cli.command import toolweave
-from tests.fixtures.app_server import OURS, AppProcess, serve_in_thread
+from tests.fixtures.app_server import AppProcess
 from tests.fixtures.mcp_server import todo_over
-from tests.servers.connections.peers import log_records
 
 FAULTY = str(Path(__file__).parents[2] / "fixtures" / "faulty_todo_server.py")
 NO_DATABASE = "Unable to access todo database. Please try again later."
@@ -115,7 +114,7 @@ def test_without_the_todo_tools_the_rest_is_up_and_chat_health_and_the_command_l
     assert listed[2] == "off disabled"
 
 
-def test_a_todo_server_that_is_installed_later_is_reached_at_once_by_a_reconnect(
+def test_a_todo_server_that_is_installed_later_is_connected_by_a_reconnect(
     partly: tuple[AppProcess, Path],
 ) -> None:
     process, mode = partly
@@ -127,7 +126,7 @@ def test_a_todo_server_that_is_installed_later_is_reached_at_once_by_a_reconnect
 
 
 @pytest.mark.requirement("T-06")
-def test_a_killed_server_is_not_ready_soon_and_comes_back_by_itself_while_the_others_stay(
+def test_a_killed_server_is_reported_down_and_reconnects_by_itself_while_the_others_stay(
     partly: tuple[AppProcess, Path],
 ) -> None:
     process, _ = partly
@@ -139,19 +138,6 @@ def test_a_killed_server_is_not_ready_soon_and_comes_back_by_itself_while_the_ot
     back = wait_for(process, lambda servers: servers["other"]["state"] == "ready")
     assert (back["other"]["tools"], back["todo"]) == (2, before["todo"])
     assert children_of(process.pid, MISBEHAVING) != [child]
-
-
-@pytest.mark.requirement("T-06")
-def test_with_no_server_at_all_the_chat_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "mcp.jsonc"
-    path.write_text('{"mcpServers": {}}', encoding="utf-8")
-    env = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_MCP_CONFIG": str(path)}
-    with log_records() as records, serve_in_thread(OURS, tmp_path / "data", env) as server:
-        health = httpx.get(f"{server.url}/health", timeout=60).json()
-        answer = httpx.post(f"{server.url}/chat/stream", json={"message": "Add a task"}, timeout=60)
-    assert (health["status"], health["servers"], health["detail"]) == ("degraded", {}, "No MCP tools available")
-    assert events_of(answer.text)[-1][1]["content"].startswith("No MCP tools available")
-    assert len([record for record in records if record["level"]["name"] == "CRITICAL"]) == 1
 
 
 CLAIM = re.compile(
@@ -185,7 +171,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[AppProces
     [("error", REQUESTS), ("rpc_error", REQUESTS), ("wrong_shape", REQUESTS), ("silent", REQUESTS[:3])],
 )
 @pytest.mark.requirement("T-06")
-def test_no_answer_claims_success_without_a_successful_result_in_its_run(
+def test_no_message_claims_success_without_a_successful_tool_result(
     faulty: tuple[AppProcess, Path], mode: str, requests: tuple[str, ...]
 ) -> None:
     process, file = faulty
@@ -209,7 +195,7 @@ def test_a_change_that_fails_after_a_search_that_did_not_is_no_success(faulty: t
     assert "Buy milk" in answer_of(process, "What are my active tasks?")
 
 
-def test_a_server_that_dies_with_the_call_is_no_success_either(faulty: tuple[AppProcess, Path]) -> None:
+def test_a_call_whose_server_dies_is_no_success(faulty: tuple[AppProcess, Path]) -> None:
     process, file = faulty
     file.write_text("gone", encoding="utf-8")
     answer = answer_of(process)
@@ -221,14 +207,6 @@ def test_a_server_that_dies_with_the_call_is_no_success_either(faulty: tuple[App
 
 
 def children_of(parent: int, containing: str) -> list[int]:
-    """Give the children of a process whose command line contains a text."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-            line = (folder / "cmdline").read_text(encoding="utf-8")
-        except OSError:
-            continue
-        if fields[1] == str(parent) and containing in line:
-            found.append(int(folder.name))
-    return found
+    """Return the children of a process whose command line contains a text."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
+    return [int(pid) for pid in children if containing in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")]

@@ -1,4 +1,4 @@
-"""/health says how the process is, /health/live that it is, /health/ready whether it can serve (T-06)."""
+"""/health shows the state of the process, /health/live that it runs, /health/ready whether it can serve (T-06)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,6 @@ import pytest
 
 from tests.api.routes.lifespans import configured, peer, running
 from tests.fixtures.mcp_server import free_port
-from toolweave.config.settings import Settings
 from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.plane import ToolPlane
 
@@ -26,12 +25,10 @@ BOUND_S = 20.0
     ("servers", "status", "detail", "states"),
     [
         ({}, "degraded", "No MCP tools available", {}),
-        ({"good": GOOD}, "ok", None, {"good": "ready"}),
         ({"good": GOOD, "off": OFF}, "ok", None, {"good": "ready", "off": "disabled"}),
         ({"off": OFF}, "degraded", "No MCP tools available", {"off": "disabled"}),
         ({"none": peer("no-tools")}, "degraded", "No MCP tools available", {"none": "ready"}),
         ({"none": peer("no-tools"), "good": GOOD}, "ok", None, {"none": "ready", "good": "ready"}),
-        ({"gone": MISSING}, "degraded", "No MCP tools available", {"gone": "down"}),
         (
             {"good": GOOD, "gone": MISSING, "unset": UNSET},
             "degraded",
@@ -41,7 +38,7 @@ BOUND_S = 20.0
     ],
 )
 @pytest.mark.requirement("T-06")
-async def test_health_is_200_and_says_which_servers_are_not_there_and_whether_there_are_tools(
+async def test_health_is_200_and_names_the_servers_that_are_not_ready_and_missing_tools(
     tmp_path: Path, servers: dict[str, Any], status: str, detail: str | None, states: dict[str, str]
 ) -> None:
     async with running(configured(tmp_path, servers)) as (_, http):
@@ -112,22 +109,16 @@ async def test_health_names_a_server_with_an_open_breaker_also_when_there_is_no_
         assert await shown(http) == ("degraded", detail, "OPEN")
 
 
-async def test_live_asks_nobody(tmp_path: Path) -> None:
-    async with running(configured(tmp_path, {"gone": MISSING}, api_url="http://127.0.0.1:9")) as (_, http):
-        answer = await http.get("/health/live")
-    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
-
-
 @asynccontextmanager
-async def api_that_answers(answer: bytes | None) -> AsyncIterator[str]:
-    """Run an API that answers every request with these bytes, or never."""
-    asked: list[asyncio.StreamWriter] = []
+async def api_that_sends(response: bytes | None) -> AsyncIterator[str]:
+    """Run an API that responds to every request with these bytes, or never."""
+    writers: list[asyncio.StreamWriter] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append(writer)
-        if answer is not None:
+        writers.append(writer)
+        if response is not None:
             await reader.readuntil(b"\r\n\r\n")
-            writer.write(answer)
+            writer.write(response)
             writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -135,47 +126,39 @@ async def api_that_answers(answer: bytes | None) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
-        for writer in asked:
+        for writer in writers:
             writer.close()
         await server.wait_closed()
 
 
+READY = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 BROKEN = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
+NO_DATABASE = {"status": "unavailable", "detail": "The database does not answer."}
 
 
-async def readiness(folder: Path, api_url: str) -> httpx.Response:
-    settings: Settings = configured(folder, {"gone": MISSING}, api_url=api_url)
-    async with running(settings) as (_, http), asyncio.timeout(60):
-        return await http.get("/health/ready")
-
-
-@pytest.mark.parametrize("broken", [BROKEN, None])
-async def test_ready_is_503_when_the_database_behind_the_api_fails_or_does_not_answer_in_time(
-    tmp_path: Path, broken: bytes | None
+@pytest.mark.requirement("T-06")
+@pytest.mark.parametrize(
+    ("response", "status", "body"),
+    [(READY, 200, {"status": "ready"}), (BROKEN, 503, NO_DATABASE), (None, 503, NO_DATABASE)],
+    ids=["with MCP servers down", "a failing database", "a database that does not answer in time"],
+)
+async def test_ready_depends_on_the_database_behind_the_api(
+    tmp_path: Path, response: bytes | None, status: int, body: dict[str, str]
 ) -> None:
-    async with api_that_answers(broken) as url:
-        answer = await readiness(tmp_path, url)
-    assert (answer.status_code, answer.json()["status"]) == (503, "unavailable")
-    assert answer.json()["detail"] == "The database does not answer."
+    async with (
+        api_that_sends(response) as url,
+        running(configured(tmp_path, {"gone": MISSING}, api_url=url)) as (_, http),
+    ):
+        answer = await http.get("/health/ready")
+    assert (answer.status_code, answer.json()) == (status, body)
 
 
 @pytest.mark.requirement("T-06")
-async def test_ready_is_503_without_an_api_even_where_none_is_configured(tmp_path: Path) -> None:
-    async with running(configured(tmp_path, {"gone": MISSING})) as (_, http):
-        assert (await http.get("/health/ready")).status_code == 503
-        turn = await http.post("/chat/stream", json={"message": "hi"})
-        assert "cannot be reached right now" in turn.text
-
-
-@pytest.mark.requirement("T-06")
-async def test_ready_is_503_without_an_api(tmp_path: Path) -> None:
-    assert (await readiness(tmp_path, f"http://127.0.0.1:{free_port()}")).status_code == 503
-
-
-@pytest.mark.requirement("T-06")
-async def test_ready_is_200_while_mcp_is_degraded(tmp_path: Path) -> None:
-    async with api_that_answers(
-        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
-    ) as url:
-        answer = await readiness(tmp_path, url)
-    assert (answer.status_code, answer.json()) == (200, {"status": "ready"})
+async def test_without_an_api_ready_is_503_and_live_is_200(tmp_path: Path) -> None:
+    for settings in ({}, {"api_url": f"http://127.0.0.1:{free_port()}"}):
+        async with running(configured(tmp_path, {"gone": MISSING}, **settings)) as (_, http):
+            assert (await http.get("/health/ready")).status_code == 503
+            live = await http.get("/health/live")
+            assert (live.status_code, live.json()) == (200, {"status": "ok"})
+            chat = await http.post("/chat/stream", json={"message": "hi"})
+            assert "cannot be reached right now" in chat.text

@@ -128,7 +128,7 @@ async def test_an_unknown_server_is_404_and_one_that_is_never_connected_is_not_r
     assert "is misconfigured: environment variable" in refused[1].json()["detail"]
 
 
-async def test_a_reconnect_gives_a_new_session_and_says_how_the_server_is_then(tmp_path: Path) -> None:
+async def test_a_reconnect_opens_a_new_session_and_returns_the_servers_state(tmp_path: Path) -> None:
     async with running(configured(tmp_path, SERVERS)) as (app, http):
         before = (await called(app, "pid")).content[0].text
         answer = await http.post("/servers/good/reconnect")

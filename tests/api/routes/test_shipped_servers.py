@@ -11,7 +11,7 @@ from toolweave.config.settings import Settings
 
 
 @pytest.mark.requirement("D-13")
-async def test_no_external_server_is_started_and_nothing_is_amiss_without_them(tmp_path: Path) -> None:
+async def test_no_external_server_is_started_and_health_is_ok_without_them(tmp_path: Path) -> None:
     async with running(Settings(data_dir=tmp_path, model="offline")) as (_, http):
         health = (await http.get("/health")).json()
         listed = (await http.get("/servers")).json()

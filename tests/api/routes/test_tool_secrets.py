@@ -59,7 +59,7 @@ async def test_a_secret_is_in_no_response_and_in_no_log_line(
 
 
 @pytest.mark.parametrize("api", SECRETS)
-async def test_a_hidden_secret_that_comes_back_stays_as_it_was(
+async def test_a_masked_secret_in_a_request_does_not_change_the_stored_one(
     http: httpx.AsyncClient, app_server: AppServer, api: dict[str, Any]
 ) -> None:
     tool = await created(http, **api)
@@ -105,7 +105,7 @@ async def test_the_same_host_written_otherwise_is_the_same(http: httpx.AsyncClie
         assert (await http.put(f"/tools/{tool['tool_id']}", json=body)).status_code == 200
 
 
-async def test_a_new_tool_has_no_secret_to_keep(http: httpx.AsyncClient) -> None:
+async def test_a_masked_secret_without_a_stored_one_is_refused(http: httpx.AsyncClient) -> None:
     for api in ({"auth": {**KEY, "value": "***"}}, {"headers": {"X-Anything": "***"}}):
         answer = await http.post("/tools", json=config(**api))
         assert answer.status_code == 422
@@ -160,7 +160,7 @@ async def test_references_to_variables_and_values_that_are_no_secrets_are_shown(
     assert fields == FIELDS | {"password": {"type": "string", "default": "***"}, "nested": nested}
 
 
-async def test_an_import_brings_no_secret_back_that_was_changed_meanwhile(
+async def test_an_import_does_not_restore_a_secret_that_was_changed_meanwhile(
     http: httpx.AsyncClient, app_server: AppServer
 ) -> None:
     tool = await created(http, auth={"type": "bearer", "value": "leaked"})

@@ -9,13 +9,12 @@ import httpx
 import pytest
 
 from tests.api.routes.tool_bodies import KEY, config, created
-from tests.fixtures.app_server import AppServer
 
 SERVER_ENV = {"TOOLWEAVE_MODEL": "offline"}
 
 
 @pytest.mark.requirement("W-01")
-async def test_a_tool_is_stored_and_answered_with_its_id_and_what_it_did_not_say(http: httpx.AsyncClient) -> None:
+async def test_a_tool_is_stored_and_returned_with_defaults(http: httpx.AsyncClient) -> None:
     answer = await http.post(
         "/tools", json=config(tool_id="get_weather", auth={"type": "bearer", "value": "{env:TOOL_A}"})
     )
@@ -67,29 +66,26 @@ async def test_many_tools_of_one_name_at_once_get_an_id_each(http: httpx.AsyncCl
     assert len({answer.json()["tool_id"] for answer in answers}) == 20
 
 
-async def test_a_name_without_a_letter_for_an_id_gets_one_all_the_same(http: httpx.AsyncClient) -> None:
+async def test_a_tool_whose_name_has_no_letter_for_an_id_gets_one(http: httpx.AsyncClient) -> None:
     tool = (await http.post("/tools", json={**config(name="天気"), "tool_id": None})).json()
     assert tool["tool_id"].startswith("tool_")
     assert (await http.get(f"/tools/{tool['tool_id']}")).json() == tool
 
 
-async def test_an_id_that_is_taken_is_409_and_the_stored_tool_stays(http: httpx.AsyncClient) -> None:
-    tool = await created(http)
-    answer = await http.post("/tools", json=config(tool_id=tool["tool_id"], name="Another"))
-    assert answer.status_code == 409
-    assert tool["tool_id"] in answer.json()["detail"]
-    assert (await http.get(f"/tools/{tool['tool_id']}")).json() == tool
-
-
-async def test_of_many_who_create_the_same_tool_at_once_one_does(http: httpx.AsyncClient) -> None:
+async def test_of_many_requests_that_create_one_tool_one_succeeds_and_the_others_are_409(
+    http: httpx.AsyncClient,
+) -> None:
     body = config()
-    answers = await asyncio.gather(*(http.post("/tools", json=body) for _ in range(20)))
-    assert sorted(answer.status_code for answer in answers) == [201] + [409] * 19
+    responses = await asyncio.gather(*(http.post("/tools", json=body | {"name": str(n)}) for n in range(20)))
+    assert sorted(response.status_code for response in responses) == [201] + [409] * 19
+    assert all(body["tool_id"] in response.text for response in responses)
+    stored = next(response.json() for response in responses if response.status_code == 201)
+    assert (await http.get(f"/tools/{body['tool_id']}")).json() == stored
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-@pytest.mark.parametrize("tool_id", ["nobody", "..%2F..%2Fetc", "%00", "a%20b", "%F0%9F%92%A5", "x" * 200])
-async def test_a_tool_nobody_stored_is_404_and_names_no_others(
+@pytest.mark.parametrize("tool_id", ["nobody", "..%2F..%2Fetc", "%00", "%F0%9F%92%A5"])
+async def test_an_unknown_tool_is_404_and_the_response_names_no_other(
     http: httpx.AsyncClient, method: str, tool_id: str
 ) -> None:
     there = await created(http)
@@ -112,22 +108,17 @@ async def test_a_tool_is_replaced_and_gets_another_etag(http: httpx.AsyncClient)
     assert (shown.json(), shown.headers["etag"]) == (answer.json(), answer.headers["etag"])
 
 
-async def test_what_is_shown_can_be_sent_back(http: httpx.AsyncClient) -> None:
+async def test_a_response_can_be_sent_back_but_not_to_another_tool(http: httpx.AsyncClient) -> None:
     tool = await created(http, auth={**KEY, "value": "s3cret"}, field_mappings={"request": {"city": "path.city"}})
-    answer = await http.put(f"/tools/{tool['tool_id']}", json=tool)
-    assert (answer.status_code, answer.json()) == (200, tool)
+    path = f"/tools/{tool['tool_id']}"
+    for body in (tool, {name: value for name, value in tool.items() if name != "tool_id"}):
+        answer = await http.put(path, json=body)
+        assert (answer.status_code, answer.json()) == (200, tool)
+    refused = await http.put(path, json=config(tool_id="another"))
+    assert (refused.status_code, refused.json()["detail"][0]["loc"]) == (422, ["body", "tool_id"])
 
 
-async def test_a_body_that_names_another_tool_than_the_path_is_refused(http: httpx.AsyncClient) -> None:
-    tool = await created(http)
-    answer = await http.put(f"/tools/{tool['tool_id']}", json=config(tool_id="another"))
-    assert answer.status_code == 422
-    assert answer.json()["detail"][0]["loc"] == ["body", "tool_id"]
-    without = {name: value for name, value in tool.items() if name != "tool_id"}
-    assert (await http.put(f"/tools/{tool['tool_id']}", json=without)).status_code == 200
-
-
-async def test_with_if_match_only_the_revision_that_was_seen_is_changed(http: httpx.AsyncClient) -> None:
+async def test_with_if_match_only_the_named_revision_is_changed(http: httpx.AsyncClient) -> None:
     tool = await created(http)
     path = f"/tools/{tool['tool_id']}"
     old = (await http.get(path)).headers["etag"]
@@ -140,7 +131,7 @@ async def test_with_if_match_only_the_revision_that_was_seen_is_changed(http: ht
     assert (await http.delete(path, headers={"if-match": "*"})).status_code == 204
 
 
-async def test_of_many_who_change_the_same_revision_one_does(http: httpx.AsyncClient) -> None:
+async def test_of_many_requests_that_change_one_revision_one_succeeds(http: httpx.AsyncClient) -> None:
     tool = await created(http)
     path = f"/tools/{tool['tool_id']}"
     seen = {"if-match": (await http.get(path)).headers["etag"]}
@@ -163,7 +154,7 @@ async def test_a_deleted_tool_is_gone_and_its_id_is_free(http: httpx.AsyncClient
     assert (await http.post("/tools", json=tool)).status_code == 201
 
 
-async def test_tools_are_listed_page_by_page_and_found_by_their_words(http: httpx.AsyncClient) -> None:
+async def test_tools_are_listed_page_by_page_and_found_by_words(http: httpx.AsyncClient) -> None:
     word = f"zebra{uuid4().hex[:8]}"
     names = {(await created(http, name=f"{word} {number}"))["tool_id"] for number in range(5)}
     whole = await http.get("/tools", params={"query": word})
@@ -178,9 +169,7 @@ async def test_tools_are_listed_page_by_page_and_found_by_their_words(http: http
     assert (await http.get("/tools", params={"query": f"no{word}"})).json() == []
 
 
-@pytest.mark.parametrize(
-    "query", ['"', "*", "a AND", "NEAR(", "'; DROP TABLE tools; --", "%", "\x00", "💥", "-", "x" * 500]
-)
+@pytest.mark.parametrize("query", ['"', "*", "a AND", "NEAR(", "'; DROP TABLE tools; --", "\x00", "x" * 500])
 async def test_any_words_can_be_searched_for(http: httpx.AsyncClient, query: str) -> None:
     answer = await http.get("/tools", params={"query": query})
     assert (answer.status_code, isinstance(answer.json(), list)) == (200, True)
@@ -189,31 +178,26 @@ async def test_any_words_can_be_searched_for(http: httpx.AsyncClient, query: str
 @pytest.mark.parametrize(
     "params", [{"limit": 0}, {"limit": 1001}, {"limit": "x"}, {"offset": -1}, {"query": "x" * 501}]
 )
-async def test_a_page_that_cannot_be_is_422(http: httpx.AsyncClient, params: dict[str, Any]) -> None:
+async def test_an_invalid_page_is_422(http: httpx.AsyncClient, params: dict[str, Any]) -> None:
     assert (await http.get("/tools", params=params)).status_code == 422
 
 
 WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"tool_id": "a/b"}, ["tool_id"]),
     ({"tool_id": "export"}, ["tool_id"]),
-    ({"tool_id": 5}, ["tool_id"]),
     ({"name": ""}, ["name"]),
     ({"name": "x" * 10_001}, ["name"]),
     ({"base_url": "ftp://s3cret.example"}, ["api", "base_url"]),
     ({"base_url": "https://ann:s3cret@example.org"}, ["api", "base_url"]),
-    ({"base_url": "http://2130706433/s3cret"}, ["api", "base_url"]),
     ({"base_url": "https://example.org/?key=s3cret"}, ["api", "base_url"]),
     ({"path": "/../s3cret"}, ["api", "path"]),
     ({"path": "/a\r\nHost: s3cret"}, ["api", "path"]),
     ({"method": "s3cret"}, ["api", "method"]),
     ({"timeout_s": 1e9}, ["api", "timeout_s"]),
-    ({"timeout_s": "s3cret"}, ["api", "timeout_s"]),
     ({"auth": {"type": "s3cret"}}, ["api", "auth", "type"]),
     ({"auth": {"type": "bearer"}}, ["api", "auth"]),
     ({"headers": {"X": "s3cret\r\nY: z"}}, ["api", "headers"]),
-    ({"headers": {"X": ["s3cret"]}}, ["api", "headers", "X"]),
     ({"input_schema": {"type": "s3cret"}}, ["input_schema"]),
-    ({"input_schema": ["s3cret"]}, ["input_schema"]),
     ({"field_mappings": {"request": {"city": "s3cret"}}}, ["field_mappings", "request", "city"]),
     ({"field_mappings": {"response": {"x": "$[?("}}}, ["field_mappings", "response", "x"]),
     ({"unknown": "s3cret"}, ["api", "unknown"]),
@@ -242,50 +226,31 @@ for _ in range(90):
 
 
 @pytest.mark.parametrize(
-    ("body", "status"),
+    "body",
     [
-        (b"", 422),
-        (b"null", 422),
-        (b"[]", 422),
-        (b'"tool"', 422),
-        (b"{", 422),
-        (b"[" * 200_000, 422),
-        (b'{"name":' * 500 + b"1" + b"}" * 500, 422),
-        (b'{"name": "\xff"}', 422),
-        (rb'{"name": "\ud800"}', 422),
-        ('{"name": "x"}'.encode("utf-16"), 422),
-        (json.dumps(config()).encode()[:-1] + b', "name": "twice"}', 422),
-        (json.dumps(config(input_schema=DEEP)).encode(), 422),
-        (json.dumps(config(input_schema={"enum": list(range(20_000))})).encode(), 422),
-        (json.dumps(config(input_schema={"$schema": {}})).encode(), 422),
-        (json.dumps(config(headers={"X" * 500_000: "v"})).encode(), 422),
+        b'{"name":' * 500 + b"1" + b"}" * 500,
+        b'{"name": "\xff"}',
+        json.dumps(config()).encode()[:-1] + b', "name": "twice"}',
+        json.dumps(config(input_schema=DEEP)).encode(),
+        json.dumps(config(input_schema={"enum": list(range(20_000))})).encode(),
+        json.dumps(config(input_schema={"$schema": {}})).encode(),
+        json.dumps(config(headers={"X" * 500_000: "v"})).encode(),
     ],
+    ids=["nested", "not UTF-8", "a name twice", "a deep schema", "a wide schema", "no schema", "a long header"],
 )
-async def test_a_hostile_body_is_refused(http: httpx.AsyncClient, body: bytes, status: int) -> None:
+async def test_a_hostile_body_is_refused(http: httpx.AsyncClient, body: bytes) -> None:
     tool = await created(http)
     for method, path in (("POST", "/tools"), ("PUT", f"/tools/{tool['tool_id']}")):
         answer = await http.request(method, path, content=body, headers={"content-type": "application/json"})
-        assert answer.status_code == status, answer.text[:300]
+        assert answer.status_code == 422, answer.text[:300]
         assert answer.json()["detail"]
         assert len(answer.content) < 100_000
     assert (await http.get(f"/tools/{tool['tool_id']}")).json() == tool
 
 
-async def test_odd_texts_come_back_as_they_are(http: httpx.AsyncClient) -> None:
+async def test_odd_texts_are_returned_unchanged(http: httpx.AsyncClient) -> None:
     fields = {"a b": {"type": "string", "description": "\u0000 \u202e 💥 </script> {env:HOME}"}, "n": {"const": 1e300}}
     schema = {"type": "object", "properties": fields}
     tool = await created(http, path="/", name="💥\u0000", input_schema=schema)
     assert (tool["input_schema"], tool["name"]) == (schema, "💥\u0000")
     assert (await http.get(f"/tools/{tool['tool_id']}")).json() == tool
-
-
-@pytest.mark.parametrize("path", ["/tools", "/workflow", "/tools/import"])
-async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(app_server: AppServer, path: str) -> None:
-    host, port = app_server.url.removeprefix("http://").split(":")
-    async with asyncio.timeout(60):
-        reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(f"POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: 20000000\r\n\r\n".encode())
-        status = await reader.readline()
-        writer.close()
-        await writer.wait_closed()
-    assert status.startswith(b"HTTP/1.1 413 ")

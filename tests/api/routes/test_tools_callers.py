@@ -24,13 +24,13 @@ async def authenticate(authorization: str | None):
     if authorization == "Bearer late":
         await asyncio.Event().wait()
     if authorization == "Bearer broken":
-        raise RuntimeError("whom I ask is down")
+        raise RuntimeError("the directory is down")
     if authorization == "Bearer busy":
-        raise Auth.exceptions.HTTPException(503, "Whom I ask is busy.")
+        raise Auth.exceptions.HTTPException(503, "The directory is busy.")
     if authorization == "Bearer banned":
         raise Auth.exceptions.HTTPException(403, "Not you.")
     if authorization not in ("Bearer ann", "Bearer carl"):
-        raise Auth.exceptions.HTTPException(401, "Say who you are.")
+        raise Auth.exceptions.HTTPException(401, "No valid key.")
     return {"identity": authorization.removeprefix("Bearer ")}
 
 @auth.on.assistants.search
@@ -42,12 +42,13 @@ async def run_nothing_for_carl(ctx, value):
     return ctx.user.identity != "carl"
 """
 ANN = {"authorization": "Bearer ann"}
+CARL = {"authorization": "Bearer carl"}
 WORKFLOW = {"user_instructions": "Get the weather", "tool_ids": ["nobody"]}
 
 
 @contextmanager
 def serving(folder: Path, *, by_the_api: bool) -> Iterator[httpx.Client]:
-    """Serve our routes, guarded by the API itself or by what they ask it."""
+    """Serve our routes; the API authenticates their callers, or the routes ask the API."""
     (folder / "keys.py").write_text(KEYS, encoding="utf-8")
     served = {
         "graphs": {"workflow": "toolweave.graphs.served:workflow"},
@@ -81,7 +82,7 @@ def guarded(request: pytest.FixtureRequest) -> httpx.Client:
     return client
 
 
-def test_whom_the_api_does_not_know_gets_nowhere(guarded: httpx.Client) -> None:
+def test_an_unknown_caller_is_refused_everywhere(guarded: httpx.Client) -> None:
     tool = guarded.post("/tools", json=config(), headers=ANN).json()
     path = f"/tools/{tool['tool_id']}"
     refused = [
@@ -97,54 +98,42 @@ def test_whom_the_api_does_not_know_gets_nowhere(guarded: httpx.Client) -> None:
     assert guarded.get(path, headers=ANN).json() == tool
 
 
-def test_whom_it_knows_is_served_below_the_prefix(guarded: httpx.Client) -> None:
+def test_a_known_caller_is_served_below_the_prefix(guarded: httpx.Client) -> None:
     created = guarded.post("/tools", json=config(), headers=ANN)
     assert created.headers["location"] == f"/api/tools/{created.json()['tool_id']}"
     answer = guarded.post("/workflow", json=WORKFLOW, headers=ANN)
     assert (answer.status_code, answer.json()["error_stage"]) == (200, "tool_retrieval")
 
 
-@pytest.mark.parametrize(("who", "status"), [("banned", 403), ("busy", 503), ("broken", 503), ("late", 503)])
-def test_whom_the_api_cannot_judge_is_not_let_in(ours: httpx.Client, who: str, status: int) -> None:
-    answer = ours.post("/tools", json=config(), headers={"authorization": f"Bearer {who}"})
-    assert answer.status_code == status
+@pytest.mark.parametrize(("caller", "status"), [("banned", 403), ("busy", 503), ("broken", 503), ("late", 503)])
+def test_a_caller_that_the_api_cannot_judge_is_refused(ours: httpx.Client, caller: str, status: int) -> None:
+    headers = {"authorization": f"Bearer {caller}"}
+    assert ours.post("/tools", json=config(), headers=headers).status_code == status
+    refused = ours.post("/ai/mcp", json=HELLO, headers={**ACCEPT, **headers})
+    assert (refused.status_code, "error" in refused.json()) == (status, True)
 
 
-def test_who_may_not_run_may_not_run_the_workflow_but_is_known(guarded: httpx.Client) -> None:
-    carl = {"authorization": "Bearer carl"}
-    assert guarded.post("/workflow", json=WORKFLOW, headers=carl).status_code == 403
-    assert guarded.get("/tools", headers=carl).status_code == 200
+def test_a_caller_that_may_not_run_graphs_is_known_but_may_not_run_the_workflow(guarded: httpx.Client) -> None:
+    assert guarded.post("/workflow", json=WORKFLOW, headers=CARL).status_code == 403
+    assert guarded.get("/tools", headers=CARL).status_code == 200
 
 
-def test_the_core_tools_are_for_whom_the_api_knows_and_below_the_prefix(guarded: httpx.Client) -> None:
+def test_a_session_with_the_core_tools_belongs_to_the_caller_that_opened_it(guarded: httpx.Client) -> None:
     unknown = guarded.post("/ai/mcp", json=HELLO, headers=ACCEPT)
     assert (unknown.status_code, unknown.headers.get("www-authenticate", "Bearer")) == (401, "Bearer")
-    answer = guarded.post("/ai/mcp", json=HELLO, headers={**ACCEPT, **ANN})
-    assert answer.status_code == 200
-    session = {"mcp-session-id": answer.headers["mcp-session-id"]}
-    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-    assert guarded.post("/ai/mcp", json=ping, headers={**ACCEPT, **session}).status_code == 401
-    assert guarded.post("/ai/mcp", json=ping, headers={**ACCEPT, **session, **ANN}).status_code == 200
-
-
-def test_a_session_with_the_core_tools_is_for_nobody_else(guarded: httpx.Client) -> None:
     opened = guarded.post("/ai/mcp", json=HELLO, headers={**ACCEPT, **ANN})
+    assert opened.status_code == 200
     session = {**ACCEPT, "mcp-session-id": opened.headers["mcp-session-id"]}
     ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-    carls = {**session, "authorization": "Bearer carl"}
-    assert guarded.post("/ai/mcp", json=ping, headers=carls).status_code == 404
-    assert guarded.get("/ai/mcp", headers=carls).status_code == 404
-    assert guarded.delete("/ai/mcp", headers=carls).status_code == 404
+    assert guarded.post("/ai/mcp", json=ping, headers=session).status_code == 401
+    for method in ("POST", "GET", "DELETE"):
+        body = {"json": ping} if method == "POST" else {}
+        assert guarded.request(method, "/ai/mcp", headers={**session, **CARL}, **body).status_code == 404
     assert guarded.post("/ai/mcp", json=ping, headers={**session, **ANN}).status_code == 200
 
 
-def test_of_whom_the_api_cannot_judge_the_core_tools_are_kept(ours: httpx.Client) -> None:
-    refused = ours.post("/ai/mcp", json=HELLO, headers={**ACCEPT, "authorization": "Bearer broken"})
-    assert (refused.status_code, "error" in refused.json()) == (503, True)
-
-
 HUGE = b"[" + b" " * (17 * 1024 * 1024) + b"]"
-BODIES = (b"{", b"[]", b"{}", b'{"message": 5}', HUGE)
+BODIES = (b"{", b'{"message": 5}', HUGE)
 TAKING_BODIES = (
     *(("POST", path) for path in ("/chat/stream", "/workflow", "/tools", "/tools/import", "/tools/import/openapi")),
     *(("PUT", "/tools/some"), ("DELETE", "/tools/some"), ("POST", "/servers/some/reconnect"), ("POST", "/ai/mcp")),
@@ -152,18 +141,16 @@ TAKING_BODIES = (
 
 
 @pytest.mark.parametrize(("method", "path"), TAKING_BODIES)
-@pytest.mark.parametrize("body", BODIES, ids=["no json", "a list", "empty", "of wrong types", "too large"])
-def test_credentials_are_looked_at_before_the_body_is(
-    guarded: httpx.Client, method: str, path: str, body: bytes
-) -> None:
+@pytest.mark.parametrize("body", BODIES, ids=["no JSON", "wrong types", "too large"])
+def test_credentials_are_checked_before_the_body(guarded: httpx.Client, method: str, path: str, body: bytes) -> None:
     sent = {"content-type": "application/json", **ACCEPT}
     assert guarded.request(method, path, content=body, headers=sent).status_code == 401
     banned = {**sent, "authorization": "Bearer banned"}
     assert guarded.request(method, path, content=body, headers=banned).status_code == 403
 
 
-def test_the_body_is_looked_at_once_the_caller_is_known(guarded: httpx.Client) -> None:
-    sent = {"content-type": "application/json", **ANN}
-    for path in ("/chat/stream", "/workflow"):
-        assert guarded.post(path, content=b"{", headers=sent).status_code == 422
-        assert guarded.post(path, content=HUGE, headers=sent).status_code == 413
+def test_the_body_is_checked_once_the_caller_is_known(guarded: httpx.Client) -> None:
+    headers = {"content-type": "application/json", **ANN}
+    for path in ("/chat/stream", "/workflow", "/tools", "/tools/import"):
+        assert guarded.post(path, content=b"{", headers=headers).status_code == 422
+        assert guarded.post(path, content=HUGE, headers=headers).status_code == 413

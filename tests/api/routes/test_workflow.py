@@ -137,7 +137,7 @@ async def test_the_response_is_formatted_on_request(http: httpx.AsyncClient, sho
         ("Delete the product", ["doc_delete_product"], "llm_selection", "."),
         ("Delete product 4 and all its reviews", ["doc_delete_product"], "llm_selection", "."),
     ],
-    ids=["unknown tools", "no tool fits", "an argument is missing", "a wish is left over"],
+    ids=["unknown tools", "no tool fits", "an argument is missing", "a part is not covered"],
 )
 async def test_nothing_is_sent_if_no_request_can_be_chosen(
     http: httpx.AsyncClient, shop: ShopApi, text: str, tool_ids: list[str], stage: str, problem: str
@@ -180,7 +180,7 @@ async def test_a_private_host_is_stored_and_refused_only_when_it_is_called(
 
 
 @pytest.mark.slow
-async def test_two_hundred_at_once_get_each_their_own_answer(http: httpx.AsyncClient, shop: ShopApi) -> None:
+async def test_two_hundred_requests_at_once_get_their_own_responses(http: httpx.AsyncClient, shop: ShopApi) -> None:
     before = await threads(http)
     amounts = range(1, 201)
     tools = ("convert_currency", "get_product", "search_products")

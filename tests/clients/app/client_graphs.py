@@ -36,7 +36,7 @@ class Memory(TypedDict, total=False):
 
 
 async def prepare(state: MessagesState) -> None:
-    get_stream_writer()({"heard": len(state["messages"])})
+    get_stream_writer()({"message_count": len(state["messages"])})
 
 
 async def say(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
@@ -88,9 +88,9 @@ async def keep(state: Memory, runtime: Runtime[None]) -> Memory:
 
 
 async def hand_out(state: MessagesState) -> dict[str, Any]:
-    told = state["messages"][-1].text
+    text = state["messages"][-1].text
     names = ("first", "second")
-    args = {name: {"subagent_type": "worker", "description": told} for name in names}
+    args = {name: {"subagent_type": "worker", "description": text} for name in names}
     calls = [{"name": "task", "args": args[name], "id": f"call-{name}"} for name in names]
     return {"messages": [AIMessage("", id="handed-out", tool_calls=calls)]}
 
@@ -103,8 +103,8 @@ def to_workers(state: MessagesState) -> list[Send]:
 
 async def work(call: ToolCall) -> dict[str, Any]:
     prefix = f"{str(call['id']).removeprefix('call-')}:"
-    told = {"messages": [HumanMessage(call["args"]["description"])]}
-    done = await chain(MessagesState, ("say", say)).ainvoke(told, {"configurable": {"prefix": prefix}})
+    given = {"messages": [HumanMessage(call["args"]["description"])]}
+    done = await chain(MessagesState, ("say", say)).ainvoke(given, {"configurable": {"prefix": prefix}})
     return {"messages": [ToolMessage(done["messages"][-1].text, tool_call_id=str(call["id"]), name="task")]}
 
 

@@ -53,43 +53,43 @@ scenario("a stream whose connection is cut goes on where it was", async () => {
   const proxy = await cuttingProxy(url);
   const threadId = await newThread();
   const gate = newGate();
-  const heard = [];
+  const received = [];
   const stream = newClient(proxy.url).runs.stream(threadId, "talk", {
     input: human(`before ${gate.word} after the cut`),
     ...tuples,
   });
   for await (const part of stream) {
-    heard.push(part);
-    if (text(heard) === "you said: before") {
+    received.push(part);
+    if (text(received) === "you said: before") {
       await gate.reached();
       void proxy.cut();
       await gate.open();
     }
   }
-  assert.equal(text(heard), "you said: before after the cut");
-  const ids = heard.map((part) => part.id);
+  assert.equal(text(received), "you said: before after the cut");
+  const ids = received.map((part) => part.id);
   assert.equal(new Set(ids).size, ids.length);
-  assert.deepEqual(await all(client.runs.joinStream(threadId, heard[0].data.run_id, { lastEventId: "-1" })), heard);
+  assert.deepEqual(await all(client.runs.joinStream(threadId, received[0].data.run_id, { lastEventId: "-1" })), received);
   proxy.close();
 });
 
 scenario("a stream without a thread that is cut goes on where it was", async () => {
   const proxy = await cuttingProxy(url);
   const gate = newGate();
-  const heard = [];
+  const received = [];
   const stream = newClient(proxy.url).runs.stream(null, "talk", {
     input: human(`before ${gate.word} after`),
     ...tuples,
   });
   for await (const part of stream) {
-    heard.push(part);
-    if (text(heard) === "you said: before") {
+    received.push(part);
+    if (text(received) === "you said: before") {
       await gate.reached();
       // The run must not end before the client is back: it would be gone with its temporary thread.
       void proxy.cut().then(gate.open);
     }
   }
-  assert.equal(text(heard), "you said: before after");
+  assert.equal(text(received), "you said: before after");
   proxy.close();
 });
 

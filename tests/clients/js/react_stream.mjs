@@ -154,7 +154,7 @@ scenario("a cut connection costs no token", async () => {
   proxy.close();
 });
 
-scenario("a failed run is told to the page", async () => {
+scenario("a page shows that a run failed", async () => {
   const { thread_id: threadId } = await client.threads.create();
   const hook = mounted({ assistantId: "broken", threadId });
   await (await hook.until(ready)).submit({ n: 1 });

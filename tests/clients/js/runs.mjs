@@ -31,7 +31,7 @@ scenario("several modes come in one stream", async () => {
   const streamMode = ["values", "updates", "custom", "messages-tuple"];
   const parts = await all(client.runs.stream(await newThread(), "talk", { input: human("hi"), streamMode }));
   assert.deepEqual(names(parts), ["metadata", "values", "custom", "updates", "messages", "updates", "values"]);
-  assert.deepEqual(parts.find((part) => part.event === "custom").data, { heard: 1 });
+  assert.deepEqual(parts.find((part) => part.event === "custom").data, { message_count: 1 });
 });
 
 scenario("a subgraph's events carry its namespace", async () => {
@@ -48,7 +48,7 @@ scenario("a run is waited for with its context", async () => {
   assert.equal(values.messages.at(-1).type, "ai");
 });
 
-scenario("a failed run is thrown, or given when asked", async () => {
+scenario("a failed run is thrown, or returned on request", async () => {
   const message = "ValueError: cannot go on from 2";
   await assert.rejects(client.runs.wait(await newThread(), "broken", { input: { n: 1 } }), new Error(message));
   const given = await client.runs.wait(await newThread(), "broken", { input: { n: 1 }, raiseError: false });
@@ -114,7 +114,7 @@ scenario("many runs are cancelled at once", async () => {
   assert.deepEqual(statuses, ["interrupted", "interrupted"]);
 });
 
-scenario("a busy thread refuses a second run when told to", async () => {
+scenario("a busy thread refuses a second run with the strategy reject", async () => {
   const threadId = await newThread();
   const gate = newGate();
   const run = await client.runs.create(threadId, "talk", { input: human(gate.word) });
@@ -144,7 +144,7 @@ scenario("an interrupt is seen and answered by a command", async () => {
   assert.equal(values.messages[3].content, "you said: decided: yes");
 });
 
-scenario("waiting for a run that asks gives the question", async () => {
+scenario("waiting for a run that interrupts returns the interrupt", async () => {
   const threadId = await newThread();
   const values = await client.runs.wait(threadId, "family", { input: { n: 1, ask: true } });
   assert.deepEqual(values.__interrupt__.map((one) => one.value), [{ question: 3 }]);

@@ -30,14 +30,14 @@ async function tokens(transport) {
   const thread = opened("talk", transport);
   const gate = newGate();
   const { run_id: runId } = await thread.run.start({ input: human(`good ${gate.word} morning`) });
-  const heard = [];
+  const received = [];
   for await (const message of thread.messages) {
     for await (const token of message.text) {
-      heard.push(token);
-      if (heard.join("") === "you said: good") await gate.open();
+      received.push(token);
+      if (received.join("") === "you said: good") await gate.open();
     }
   }
-  assert.deepEqual(heard, ["you said:", " good", " morning"]);
+  assert.deepEqual(received, ["you said:", " good", " morning"]);
   const output = await thread.output;
   assert.equal(output.messages.at(-1).text, "you said: good morning");
   assert.equal((await client.runs.get(thread.threadId, runId)).status, "success");
@@ -63,8 +63,8 @@ async function answered(transport) {
   await thread.close();
 }
 
-scenario("a failed run tells what failed over SSE", () => failed("sse"));
-scenario("a failed run tells what failed over a WebSocket", () => failed("websocket"));
+scenario("a failed run shows its error over SSE", () => failed("sse"));
+scenario("a failed run shows its error over a WebSocket", () => failed("websocket"));
 
 async function failed(transport) {
   const thread = opened("broken", transport);
@@ -76,8 +76,8 @@ async function failed(transport) {
   await thread.close();
 }
 
-scenario("who comes late hears it all over SSE", () => late("sse"));
-scenario("who comes late hears it all over a WebSocket", () => late("websocket"));
+scenario("a late subscriber receives all events over SSE", () => late("sse"));
+scenario("a late subscriber receives all events over a WebSocket", () => late("websocket"));
 
 async function late(transport) {
   const first = opened("count", transport);
@@ -107,22 +107,22 @@ async function cut(transport) {
   };
   const thread = opened("talk", transport, { at: proxy.url, onConnected });
   await thread.run.start({ input: human(`before ${gate.word} after`) });
-  const heard = [];
+  const received = [];
   for await (const message of thread.messages) {
     for await (const token of message.text) {
-      heard.push(token);
-      if (heard.join("") === "you said: before") {
+      received.push(token);
+      if (received.join("") === "you said: before") {
         await gate.reached();
         void proxy.cut();
       }
     }
   }
-  assert.deepEqual(heard, ["you said:", " before", " after"]);
+  assert.deepEqual(received, ["you said:", " before", " after"]);
   await thread.close();
   proxy.close();
 }
 
-scenario("a run that was cancelled is told to be interrupted", async () => {
+scenario("a cancelled run is shown as interrupted", async () => {
   const thread = opened("talk", "sse");
   const gate = newGate();
   const over = ended(thread);

@@ -97,18 +97,18 @@ scenario("threads are pruned", async () => {
   await refused(404, client.threads.get(made.thread_id));
 });
 
-scenario("a thread's stream tells of its runs", async () => {
+scenario("a thread's stream has the events of its runs", async () => {
   const { thread_id: threadId } = await client.threads.create();
   await client.runs.create(threadId, "count", { input: { n: 1 }, streamResumable: true });
   const leave = new AbortController();
-  const heard = [];
+  const received = [];
   for await (const part of client.threads.joinStream(threadId, { lastEventId: "-", signal: leave.signal })) {
-    heard.push(part);
+    received.push(part);
     if (part.data.status === "run_done") break;
   }
   leave.abort();
-  assert.equal(heard[0].event, "metadata");
-  assert.deepEqual(heard.filter((part) => part.event === "values").map((part) => part.data.n), [1, 2, 4]);
+  assert.equal(received[0].event, "metadata");
+  assert.deepEqual(received.filter((part) => part.event === "values").map((part) => part.data.n), [1, 2, 4]);
 });
 
 await runScenarios();

@@ -209,41 +209,41 @@ scenario("a message sent while a run goes on interrupts it", async () => {
 });
 
 scenario("all kinds of events reach their listeners", async () => {
-  const heard = {};
-  const hears = (kind) => (data, options) => (heard[kind] ??= []).push([data, options?.namespace]);
+  const received = {};
+  const record = (kind) => (data, options) => (received[kind] ??= []).push([data, options?.namespace]);
   const hook = mounted({
     assistantId: "family",
     threadId: await newThread(),
-    onUpdateEvent: hears("updates"),
-    onTaskEvent: hears("tasks"),
-    onCheckpointEvent: hears("checkpoints"),
-    onDebugEvent: hears("debug"),
-    onLangChainEvent: hears("events"),
-    onMetadataEvent: hears("metadata"),
+    onUpdateEvent: record("updates"),
+    onTaskEvent: record("tasks"),
+    onCheckpointEvent: record("checkpoints"),
+    onDebugEvent: record("debug"),
+    onLangChainEvent: record("events"),
+    onMetadataEvent: record("metadata"),
   }, (stream) => stream.values);
   await (await hook.until(ready)).submit({ n: 1 }, { streamSubgraphs: true });
-  assert.deepEqual(heard.updates.map(([data]) => Object.keys(data)[0]), ["parent", "step", "confirm", "child"]);
-  assert.match(heard.updates[1][1][0], /^child:/);
-  assert.equal(heard.metadata.length, 1);
-  for (const kind of ["tasks", "checkpoints", "debug"]) assert.ok(heard[kind].length >= 4, kind);
-  assert.equal(heard.events[0][0].event, "on_chain_start");
+  assert.deepEqual(received.updates.map(([data]) => Object.keys(data)[0]), ["parent", "step", "confirm", "child"]);
+  assert.match(received.updates[1][1][0], /^child:/);
+  assert.equal(received.metadata.length, 1);
+  for (const kind of ["tasks", "checkpoints", "debug"]) assert.ok(received[kind].length >= 4, kind);
+  assert.equal(received.events[0][0].event, "on_chain_start");
   assert.deepEqual((await hook.until((stream) => stream.values.answer)).values, { n: 3, answer: "unasked" });
   hook.unmount();
 });
 
 scenario("what a node writes reaches the page while the run goes on", async () => {
-  const heard = [];
-  const hook = mounted({ assistantId: "talk", threadId: await newThread(), onCustomEvent: (data) => heard.push(data) });
+  const received = [];
+  const hook = mounted({ assistantId: "talk", threadId: await newThread(), onCustomEvent: (data) => received.push(data) });
   const gate = newGate();
   const submitting = (await hook.until(ready)).submit(human(gate.word));
   await hook.until((stream) => stream.messages.length === 2);
-  assert.deepEqual(heard, [{ heard: 1 }]);
+  assert.deepEqual(received, [{ message_count: 1 }]);
   await gate.open();
   await submitting;
   hook.unmount();
 });
 
-scenario("a failed run is told to the page", async () => {
+scenario("a page shows that a run failed", async () => {
   const told = [];
   const threadId = await newThread();
   const options = { assistantId: "broken", threadId, fetchStateHistory: true };
@@ -259,7 +259,7 @@ scenario("a failed run is told to the page", async () => {
   again.unmount();
 });
 
-scenario("what a subagent says is shown apart, while it works and after the page is loaded again", async () => {
+scenario("a subagent's messages are shown separately, while it works and after the page is loaded again", async () => {
   const options = {
     assistantId: "delegate",
     threadId: await newThread(),

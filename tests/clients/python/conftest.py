@@ -31,8 +31,8 @@ class Sdk:
 async def any_sdk(request: pytest.FixtureRequest, app_server: AppServer) -> AsyncIterator[Sdk]:
     """Give either client of the module's server."""
     if request.param == "sync":
-        with get_sync_client(url=app_server.url, api_key=None) as in_step:
-            yield Sdk(in_step)
+        with get_sync_client(url=app_server.url, api_key=None) as synchronous:
+            yield Sdk(synchronous)
     else:
         async with get_client(url=app_server.url, api_key=None) as client:
             yield Sdk(client)

@@ -1,4 +1,4 @@
-"""The newer protocol through Python where a run asks: RemoteGraph's version 3, and the client that works in step."""
+"""The newer protocol through Python when a run interrupts: RemoteGraph's version 3, and the synchronous client."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ LANGGRAPH_JSON = Path(__file__).parent.parent / "app" / "langgraph.json"
 BOUND_S = 60
 
 
-async def test_a_remote_graph_is_resumed_as_soon_as_it_asks(sdk: LangGraphClient) -> None:
+async def test_a_remote_graph_is_resumed_as_soon_as_it_interrupts(sdk: LangGraphClient) -> None:
     graph = RemoteGraph("family", client=sdk)
     for _ in range(10):
         config: Any = {"configurable": {"thread_id": str(uuid4())}}
@@ -33,20 +33,20 @@ async def test_a_remote_graph_is_resumed_as_soon_as_it_asks(sdk: LangGraphClient
                 assert await second.output() == {"n": 3, "ask": True, "answer": "yes"}
 
 
-async def test_the_client_in_step_streams_and_answers(app_server: AppServer) -> None:
+async def test_the_synchronous_client_streams_and_resumes(app_server: AppServer) -> None:
     def talk_and_answer() -> Any:
         hello = {"messages": [{"role": "user", "content": "hello"}]}
         with get_sync_client(url=app_server.url, api_key=None) as client:
             with client.threads.stream(assistant_id="talk") as thread:
                 thread.run.start(input=hello)
-                said = [str(message.text) for message in thread.messages]
+                texts = [str(message.text) for message in thread.messages]
             with client.threads.stream(assistant_id="family") as thread:
                 thread.run.start(input={"n": 1, "ask": True})
                 for _ in thread.values:
                     pass
                 thread.run.respond("yes")
-                return said, thread.output
+                return texts, thread.output
 
-    said, output = await asyncio.wait_for(asyncio.to_thread(talk_and_answer), BOUND_S)
-    assert said == ["you said: hello"]
+    texts, output = await asyncio.wait_for(asyncio.to_thread(talk_and_answer), BOUND_S)
+    assert texts == ["you said: hello"]
     assert output["answer"] == "yes"

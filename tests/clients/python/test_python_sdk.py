@@ -127,11 +127,11 @@ async def test_version_two_of_the_stream_has_typed_parts(any_sdk: Sdk) -> None:
     assert parts[-1]["data"] == {"child": {"n": 3, "answer": "unasked"}}
 
 
-async def test_a_question_is_waited_for_and_answered(any_sdk: Sdk) -> None:
+async def test_an_interrupt_is_waited_for_and_resumed(any_sdk: Sdk) -> None:
     threads, runs = any_sdk.client.threads, any_sdk.client.runs
     thread_id = (await any_sdk(threads.create))["thread_id"]
-    asked = await any_sdk(runs.wait, thread_id, "family", input={"n": 1, "ask": True})
-    (question,) = asked["__interrupt__"]
+    values = await any_sdk(runs.wait, thread_id, "family", input={"n": 1, "ask": True})
+    (question,) = values["__interrupt__"]
     assert question["value"] == {"question": 3}
     resume = {question["id"]: "yes"}
     assert (await any_sdk(runs.wait, thread_id, "family", command={"resume": resume}))["answer"] == "yes"
@@ -162,8 +162,8 @@ async def test_a_threads_stream(any_sdk: Sdk) -> None:
 
     await any_sdk(runs.create, thread_id, "count", input={"n": 1}, stream_resumable=True)
     async with asyncio.timeout(60):
-        heard = await first_run()
-    assert [part.data["n"] for part in heard if part.event == "values"] == [1, 2, 4]
+        received = await first_run()
+    assert [part.data["n"] for part in received if part.event == "values"] == [1, 2, 4]
 
 
 async def test_crons(any_sdk: Sdk) -> None:
@@ -203,9 +203,11 @@ async def test_the_store(any_sdk: Sdk) -> None:
 
 
 @pytest.mark.parametrize("thread", ["on a thread", "without a thread"])
-async def test_a_cut_stream_goes_on_where_it_was(app_server: AppServer, http: httpx.AsyncClient, thread: str) -> None:
+async def test_a_cut_stream_continues_after_its_last_event(
+    app_server: AppServer, http: httpx.AsyncClient, thread: str
+) -> None:
     gate = str(uuid4())
-    heard: list[Any] = []
+    parts: list[Any] = []
 
     async def cut_and_open(proxy: CuttingProxy) -> None:
         await http.get(f"/gates/{gate}/reached")
@@ -223,38 +225,38 @@ async def test_a_cut_stream_goes_on_where_it_was(app_server: AppServer, http: ht
     ):
         thread_id: Any = (await sdk.threads.create())["thread_id"] if thread == "on a thread" else None
         async for part in sdk.runs.stream(thread_id, "talk", stream_mode=["messages-tuple"], **options):
-            heard.append(part)
-            if _text(heard) == "you said: before":
+            parts.append(part)
+            if _text(parts) == "you said: before":
                 tasks.create_task(cut_and_open(proxy))
-    assert _text(heard) == "you said: before after"
-    assert len({part.id for part in heard}) == len(heard)
+    assert _text(parts) == "you said: before after"
+    assert len({part.id for part in parts}) == len(parts)
 
 
-async def test_a_cut_stream_of_the_client_in_step_goes_on_where_it_was(
+async def test_a_cut_stream_of_the_synchronous_client_continues_after_its_last_event(
     app_server: AppServer, http: httpx.AsyncClient
 ) -> None:
     gate, half = str(uuid4()), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def listen(url: str) -> list[Any]:
-        heard: list[Any] = []
+        parts: list[Any] = []
         options: dict[str, Any] = {"input": human(f"before @{gate} after"), "stream_resumable": True}
         with get_sync_client(url=url, api_key=None) as sdk:
             thread_id = sdk.threads.create()["thread_id"]
             for part in sdk.runs.stream(thread_id, "talk", stream_mode=["messages-tuple"], **options):
-                heard.append(part)
-                if _text(heard) == "you said: before":
+                parts.append(part)
+                if _text(parts) == "you said: before":
                     loop.call_soon_threadsafe(half.set)
-        return heard
+        return parts
 
     async with asyncio.timeout(60), open_cutting_proxy(app_server.url) as proxy:
         listening = asyncio.create_task(asyncio.to_thread(listen, proxy.url))
         await half.wait()
         proxy.cut()
         await http.post(f"/gates/{gate}/open")
-        heard = await listening
-    assert _text(heard) == "you said: before after"
-    assert len({part.id for part in heard}) == len(heard)
+        parts = await listening
+    assert _text(parts) == "you said: before after"
+    assert len({part.id for part in parts}) == len(parts)
 
 
 def _is_done(part: Any) -> bool:

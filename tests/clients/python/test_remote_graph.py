@@ -32,16 +32,16 @@ class Errand(TypedDict, total=False):
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sdk_clients(app_server: AppServer) -> AsyncIterator[tuple[LangGraphClient, SyncLangGraphClient]]:
     """Give clients without retries, as RemoteGraph takes them."""
-    with get_sync_client(url=app_server.url, api_key=None) as in_step:
+    with get_sync_client(url=app_server.url, api_key=None) as synchronous:
         async with get_client(url=app_server.url, api_key=None) as client:
-            yield client, in_step
+            yield client, synchronous
 
 
 @pytest.fixture
 def remote(sdk_clients: tuple[LangGraphClient, SyncLangGraphClient]) -> Any:
     """Make remote graphs by name."""
-    client, in_step = sdk_clients
-    return lambda name: RemoteGraph(name, client=client, sync_client=in_step)
+    client, synchronous = sdk_clients
+    return lambda name: RemoteGraph(name, client=client, sync_client=synchronous)
 
 
 def on_thread(thread_id: str | None = None) -> Any:
@@ -59,11 +59,7 @@ def around(node: Any, state: type[Any]) -> Any:
     return builder.compile(checkpointer=InMemorySaver())
 
 
-async def test_a_remote_graph_is_invoked_without_a_thread(remote: Any) -> None:
-    assert await remote("count").ainvoke({"n": 1}) == {"n": 4, "log": ["add", "double"]}
-
-
-def test_a_remote_graph_is_invoked_in_step(remote: Any) -> None:
+def test_a_remote_graph_is_invoked_by_the_synchronous_client(remote: Any) -> None:
     assert remote("count").invoke({"n": 1}) == {"n": 4, "log": ["add", "double"]}
     assert list(remote("count").stream({"n": 1}, stream_mode="updates")) == [
         {"add": {"n": 2, "log": ["add"]}},
@@ -111,10 +107,10 @@ async def test_a_failure_is_raised(remote: Any) -> None:
         await remote("broken").ainvoke({"n": 1})
 
 
-async def test_a_question_stops_it_and_a_command_resumes_it(remote: Any) -> None:
+async def test_an_interrupt_stops_it_and_a_command_resumes_it(remote: Any) -> None:
     graph, config = remote("family"), on_thread()
-    asked = await graph.ainvoke({"n": 1, "ask": True}, config)
-    assert [one["value"] for one in asked["__interrupt__"]] == [{"question": 3}]
+    first = await graph.ainvoke({"n": 1, "ask": True}, config)
+    assert [one["value"] for one in first["__interrupt__"]] == [{"question": 3}]
     state = await graph.aget_state(config, subgraphs=True)
     assert state.next == ("child",)
     assert [one.value for one in state.interrupts] == [{"question": 3}]
@@ -137,37 +133,37 @@ async def test_it_is_a_node_of_another_graph(remote: Any) -> None:
 
 async def test_its_tokens_and_inner_steps_reach_the_stream_of_the_graph_around_it(remote: Any) -> None:
     graph = around(remote("talk"), MessagesState)
-    asked = {"messages": [HumanMessage("good morning")]}
-    stream = graph.astream(asked, on_thread(), stream_mode=["messages", "updates", "custom"], subgraphs=True)
+    given = {"messages": [HumanMessage("good morning")]}
+    stream = graph.astream(given, on_thread(), stream_mode=["messages", "updates", "custom"], subgraphs=True)
     parts = [part async for part in stream]
     tokens = [data[0]["content"] for ns, mode, data in parts if ns and mode == "messages"]
     assert "".join(tokens) == "you said: good morning"
-    assert [data for _, mode, data in parts if mode == "custom"] == [{"heard": 1}]
+    assert [data for _, mode, data in parts if mode == "custom"] == [{"message_count": 1}]
     updates = [(len(ns), next(iter(data))) for ns, mode, data in parts if mode == "updates"]
     assert updates == [(0, "before"), (1, "prepare"), (1, "model"), (0, "remote")]
 
 
-async def test_its_question_stops_the_graph_around_it_and_its_answer_lets_both_go_on(remote: Any) -> None:
+async def test_its_interrupt_stops_the_graph_around_it_and_its_answer_resumes_both(remote: Any) -> None:
     graph, config = around(remote("family"), Errand), on_thread()
-    asked = await graph.ainvoke({"n": 1, "ask": True}, config)
-    assert [one.value for one in asked["__interrupt__"]] == [{"question": 103}]
+    first = await graph.ainvoke({"n": 1, "ask": True}, config)
+    assert [one.value for one in first["__interrupt__"]] == [{"question": 103}]
     assert (await graph.aget_state(config)).next == ("remote",)
-    # The remote thread has the same id; it waits where the question was asked, and is answered there.
+    # The remote thread has the same id; it waits at its interrupt, and is resumed there.
     assert (await remote("family").aget_state(config)).next == ("child",)
     answered = await remote("family").ainvoke(Command(resume="yes"), config)
     assert answered == {"n": 103, "ask": True, "answer": "yes"}
-    # The graph around it calls it once more, and must get what came of it, not the question again.
+    # The graph around it calls it once more, and must get its result, not the interrupt again.
     assert await graph.ainvoke(Command(resume="yes"), config) == answered
     assert (await graph.aget_state(config)).next == ()
 
 
-async def test_the_graph_around_it_asks_again_while_nobody_has_answered(remote: Any) -> None:
+async def test_the_graph_around_it_interrupts_again_until_the_remote_run_is_resumed(remote: Any) -> None:
     graph, config = around(remote("family"), Errand), on_thread()
-    asked = await graph.ainvoke({"n": 1, "ask": True}, config)
+    first = await graph.ainvoke({"n": 1, "ask": True}, config)
     again = await graph.ainvoke(Command(resume="yes"), config)
-    assert again["__interrupt__"] == asked["__interrupt__"]
+    assert again["__interrupt__"] == first["__interrupt__"]
 
 
-async def test_a_command_for_the_graph_around_it_fails_the_run_that_has_none(remote: Any) -> None:
+async def test_a_command_for_a_parent_graph_fails_a_run_without_one(remote: Any) -> None:
     with pytest.raises(RemoteException, match="ParentCommand"):
         await remote("hand_back").ainvoke({"n": 1})

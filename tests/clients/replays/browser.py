@@ -9,7 +9,7 @@ import httpx
 
 SIMPLE_METHODS = ("GET", "HEAD", "POST")
 SIMPLE_TYPES = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
-# What a request may carry, and a page may read of an answer, without being told.
+# The headers that a request may have, and a page may read of a response, without permission.
 SIMPLE_HEADERS = frozenset({"accept", "accept-language", "content-language", "content-type"})
 READABLE_HEADERS = frozenset({"cache-control", "content-type", "content-length", "expires", "last-modified", "pragma"})
 
@@ -51,7 +51,7 @@ class Page:
         return await self.fetch(method, path, body, {"content-type": "application/json"} if body else {}, headers)
 
     async def plain(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        """Send a body without naming its type, which a browser calls text/plain; none asks for no preflight."""
+        """Send a body without its type, as text/plain; a request without a body needs no preflight."""
         return await self.fetch(
             method, path, body, {"content-type": "text/plain;charset=UTF-8"} if body else {}, headers
         )
@@ -75,12 +75,12 @@ class Page:
         return method not in SIMPLE_METHODS or not simple_type or not headers.keys() <= SIMPLE_HEADERS
 
     async def _ask(self, method: str, path: str, headers: Mapping[str, str]) -> None:
-        asked = {"origin": self._origin, "access-control-request-method": method}
+        requested = {"origin": self._origin, "access-control-request-method": method}
         if headers:
-            asked["access-control-request-headers"] = ",".join(sorted(headers))
+            requested["access-control-request-headers"] = ",".join(sorted(headers))
         if self._public:
-            asked["access-control-request-private-network"] = "true"
-        answer = await self._http.options(path, headers=asked)
+            requested["access-control-request-private-network"] = "true"
+        answer = await self._http.options(path, headers=requested)
         assert answer.is_success, f"{method} {path}: the preflight was refused: {answer.status_code} {answer.text}"
         assert answer.headers["access-control-allow-origin"] in ("*", self._origin)
         assert method in {word.strip() for word in answer.headers["access-control-allow-methods"].split(",")}

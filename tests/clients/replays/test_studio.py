@@ -62,17 +62,6 @@ async def test_it_draws_a_graph_and_the_forms_of_its_state(studio: Page) -> None
     assert list(subgraphs) == ["child"]
 
 
-async def test_it_makes_versions_of_an_assistant(studio: Page) -> None:
-    made = (await studio.plain("POST", "/assistants", {"graph_id": "talk", "name": "Mine", "config": {}})).body
-    path = f"/assistants/{made['assistant_id']}"
-    changed = await studio.plain("PATCH", path, {"context": {"prefix": "now"}})
-    assert changed.body["version"] == 2
-    versions = (await studio.plain("POST", f"{path}/versions", {"limit": 10, "offset": 0})).body
-    assert [version["version"] for version in versions] == [2, 1]
-    assert (await studio.plain("POST", f"{path}/latest", {"version": 1})).body["version"] == 1
-    assert (await studio.plain("DELETE", path)).status == 204
-
-
 async def test_it_follows_a_run_in_every_detail(studio: Page) -> None:
     thread_id = await new_thread(studio)
     events = await run(studio, thread_id, "family", input={"n": 1}, config={"configurable": {}, "recursion_limit": 25})
@@ -96,7 +85,7 @@ async def test_it_shows_messages_while_they_are_written(studio: Page) -> None:
     events = await run(studio, await new_thread(studio), "talk", input=human("good morning"))
     partial = [data[0]["content"] for name, data, _ in events if name == "messages/partial"]
     assert list(dict.fromkeys(partial)) == ["you said:", "you said: good", "you said: good morning"]
-    assert [data for name, data, _ in events if name == "custom"] == [{"heard": 1}]
+    assert [data for name, data, _ in events if name == "custom"] == [{"message_count": 1}]
 
 
 async def test_it_looks_at_every_step_of_the_past(studio: Page) -> None:
@@ -115,20 +104,6 @@ async def test_it_looks_at_every_step_of_the_past(studio: Page) -> None:
     assert (await studio.plain("POST", f"/threads/{thread_id}/state/checkpoint", body)).body["next"] == ["confirm"]
 
 
-async def test_it_edits_a_past_state_and_runs_on_from_there(studio: Page) -> None:
-    thread_id = await new_thread(studio)
-    await run(studio, thread_id, "count", input={"n": 1})
-    history = (await studio.plain("POST", f"/threads/{thread_id}/history", {"limit": 1000})).body
-    (after_add,) = [past for past in history if past["next"] == ["double"]]
-    body = {"values": {"n": 50}, "checkpoint": after_add["checkpoint"], "as_node": "add"}
-    forked = (await studio.plain("POST", f"/threads/{thread_id}/state", body)).body
-    assert forked["checkpoint"]["checkpoint_id"] != after_add["checkpoint"]["checkpoint_id"]
-    events = await run(studio, thread_id, "count", input=None, checkpoint=forked["checkpoint"])
-    assert [data["n"] for name, data, _ in events if name == "values"][-1] == 100
-    history = (await studio.plain("POST", f"/threads/{thread_id}/history", {"limit": 1000})).body
-    assert [past["metadata"]["source"] for past in history].count("update") == 1
-
-
 async def test_it_steps_through_a_graph_node_by_node(studio: Page) -> None:
     thread_id = await new_thread(studio)
     await run(studio, thread_id, "count", input={"n": 1}, interrupt_before="*")
@@ -139,16 +114,6 @@ async def test_it_steps_through_a_graph_node_by_node(studio: Page) -> None:
         await run(studio, thread_id, "count", input=None, interrupt_before="*")
     assert steps == ["add", "double"]
     assert (await studio.plain("GET", f"/threads/{thread_id}")).body["status"] == "idle"
-
-
-async def test_it_answers_a_question(studio: Page) -> None:
-    thread_id = await new_thread(studio)
-    await run(studio, thread_id, "family", input={"n": 1, "ask": True})
-    thread = (await studio.plain("GET", f"/threads/{thread_id}")).body
-    assert thread["status"] == "interrupted"
-    ((question,),) = thread["interrupts"].values()
-    events = await run(studio, thread_id, "family", command={"resume": {question["id"]: "from Studio"}})
-    assert [data for name, data, _ in events if name == "values"][-1]["answer"] == "from Studio"
 
 
 async def test_it_shows_a_failure_and_where_it_happened(studio: Page) -> None:
