@@ -30,14 +30,9 @@ async def test_a_request_arrives_whole_and_its_response_is_returned() -> None:
         answer = await http.post("/a%20b?q=1", json={"x": 1}, headers={"X-Two": "2"})
     assert (answer.status_code, answer.text, answer.headers["x-a"]) == (201, "done", "1")
     assert seen["message"] == {"type": "http.request", "body": b'{"x":1}', "more_body": False}
-    scope = seen["scope"]
-    assert (scope["method"], scope["path"], scope["raw_path"], scope["query_string"]) == (
-        "POST",
-        "/a b",
-        b"/a%20b",
-        b"q=1",
-    )
-    assert (b"x-two", b"2") in scope["headers"]
+    target = {"method": "POST", "path": "/a b", "raw_path": b"/a%20b", "query_string": b"q=1"}
+    assert seen["scope"].items() >= target.items()
+    assert (b"x-two", b"2") in seen["scope"]["headers"]
 
 
 async def test_chunks_arrive_while_the_application_still_works() -> None:

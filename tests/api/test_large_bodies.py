@@ -15,33 +15,19 @@ REFUSAL = (
     "Send less at a time, or send large data as one text, such as base64 or JSON in a string."
 )
 NOBODY = "00000000-0000-4000-8000-000000000000"
-ENDPOINTS = [
-    ("POST", "/threads"),
-    ("POST", "/threads/search"),
-    ("POST", f"/threads/{NOBODY}/state"),
-    ("POST", f"/threads/{NOBODY}/runs/wait"),
-    ("POST", f"/threads/{NOBODY}/commands"),
-    ("POST", "/runs/stream"),
-    ("POST", "/runs/batch"),
-    ("PUT", "/store/items"),
-    ("POST", "/mcp"),
-    ("POST", f"/a2a/{NOBODY}"),
-    ("POST", "/ai/mcp"),
-    ("POST", "/chat/stream"),
-    ("POST", "/workflow"),
-    ("POST", "/tools"),
-]
+ENDPOINTS = (
+    *("POST /threads", "POST /threads/search", f"POST /threads/{NOBODY}/state", f"POST /threads/{NOBODY}/runs/wait"),
+    *(f"POST /threads/{NOBODY}/commands", "POST /runs/stream", "POST /runs/batch", "PUT /store/items", "POST /mcp"),
+    *(f"POST /a2a/{NOBODY}", "POST /ai/mcp", "POST /chat/stream", "POST /workflow", "POST /tools"),
+)
 
 pytestmark = pytest.mark.requirement("R-03")
 
 
-@pytest.mark.parametrize(("method", "path"), ENDPOINTS)
-async def test_a_body_of_too_many_values_is_413_and_says_what_to_do(
-    http: httpx.AsyncClient, method: str, path: str
-) -> None:
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+async def test_a_body_of_too_many_values_is_413_and_says_what_to_do(http: httpx.AsyncClient, endpoint: str) -> None:
     answer = await http.request(
-        method,
-        path,
+        *endpoint.split(),
         content=b'{"metadata":[' + b"[]," * (MAX_VALUES // 2) + b"[]]}",
         headers={"accept": "application/json, text/event-stream"},
     )

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -127,8 +128,8 @@ def test_a_session_with_the_core_tools_belongs_to_the_caller_that_opened_it(guar
     ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
     assert guarded.post("/ai/mcp", json=ping, headers=session).status_code == 401
     for method in ("POST", "GET", "DELETE"):
-        body = {"json": ping} if method == "POST" else {}
-        assert guarded.request(method, "/ai/mcp", headers={**session, **CARL}, **body).status_code == 404
+        body: Any = ping if method == "POST" else None
+        assert guarded.request(method, "/ai/mcp", json=body, headers={**session, **CARL}).status_code == 404
     assert guarded.post("/ai/mcp", json=ping, headers={**session, **ANN}).status_code == 200
 
 
