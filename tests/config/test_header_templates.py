@@ -49,7 +49,7 @@ def test_each_form_of_template_is_understood(text: str, parts: tuple[str | Calle
 
 
 @given(st.text(min_size=1).filter(lambda text: not set(text) & set("\r\n\0")))
-def test_what_a_variable_brings_is_never_read_as_a_template(value: str) -> None:
+def test_the_value_of_a_variable_is_never_read_as_a_template(value: str) -> None:
     text = "{env:A}{user:b:-{env:A}}"
     assert parse_template(text, {"A": value}) == HeaderTemplate((value, CallerField("user", "b", value)))
     assert parse_template("{env:A}", {"A": "{user:b}"}) is None

@@ -108,7 +108,7 @@ def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
     assert read_jsonc(file).value == {"a": 1}
 
 
-def test_a_pipe_is_read_to_its_end_and_one_that_nobody_writes_into_is_not_waited_for(
+def test_a_pipe_is_read_to_its_end_and_one_without_a_writer_is_an_error_at_the_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe = tmp_path / "pipe.jsonc"

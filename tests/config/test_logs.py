@@ -202,7 +202,7 @@ def test_a_terminal_gets_coloured_text_with_fields() -> None:
     assert "\x1b[33mWARNING \x1b[0m" in written
 
 
-def test_the_form_can_be_chosen_whatever_the_stream_is() -> None:
+def test_the_setting_of_the_format_counts_for_every_stream() -> None:
     human = configured(log_format="human")
     logger.info("hello")
     assert human.getvalue().endswith(" INFO     tests.config.test_logs: hello\n")
@@ -238,7 +238,7 @@ def test_the_log_goes_to_stderr_by_default(capsys: pytest.CaptureFixture[str]) -
     assert (out, json.loads(err)["message"]) == ("", "hello")
 
 
-def test_the_mcp_sdk_does_not_quote_what_servers_sent() -> None:
+def test_log_lines_of_the_mcp_sdk_contain_no_message_of_a_server() -> None:
     out = configured(log_level="TRACE")
     for name in ("mcp.client.stdio", "mcp.client.streamable_http", "mcp.client.sse"):
         logging.getLogger(name).error("Failed to parse %s", SECRET)

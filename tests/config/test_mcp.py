@@ -59,7 +59,7 @@ def test_every_key_of_an_entry_reaches_the_configuration(load: Load, tmp_path: P
     )
 
 
-def test_what_is_left_out_has_the_documented_default(load: Load) -> None:
+def test_keys_that_are_left_out_have_the_documented_defaults(load: Load) -> None:
     server = only(load('{servers: {a: {url: "https://mcp.example/mcp"}}}'))
     assert server == McpServerConfig(name="a", transport="http", url="https://mcp.example/mcp")
     assert (server.timeout_s, server.prefix, server.enabled, server.misconfigured) == (5.0, None, True, None)

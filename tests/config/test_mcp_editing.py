@@ -83,7 +83,7 @@ def test_an_entry_of_another_file_is_taken_over_or_put_in_the_place_of_one(mine:
 
 @settings(max_examples=15)
 @given(st.dictionaries(st.sampled_from("abcd"), st.just({"command": "x"})), st.sampled_from([None, 2, "\t"]))
-def test_what_is_plain_json_stays_plain_json(servers: dict[str, Any], indent: Any) -> None:
+def test_plain_json_stays_plain_json(servers: dict[str, Any], indent: Any) -> None:
     commented = parse_entries('{servers: {x: {command: "y", // why\n}}}')["x"]
     text = json.dumps({"mcpServers": servers}, indent=indent)
     for edited in (with_entry(text, "new", ADDED), with_entry(text, "new", commented)):

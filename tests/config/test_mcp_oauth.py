@@ -48,7 +48,7 @@ def test_every_key_of_auth_reaches_the_configuration_with_its_variables_filled_i
 
 
 @pytest.mark.parametrize("auth", ['"oauth"', "{}", '{type: "oauth"}', '{grant: "authorization_code"}'])
-def test_a_sign_in_by_a_person_is_what_auth_means_by_itself(load: Load, auth: str) -> None:
+def test_auth_without_a_grant_means_sign_in_by_a_user(load: Load, auth: str) -> None:
     (server,) = load(f'url: "https://h/mcp", auth: {auth}').servers
     assert server.auth == OAuth(grant="authorization_code")
 
@@ -68,7 +68,7 @@ def test_a_sign_in_by_a_person_is_what_auth_means_by_itself(load: Load, auth: st
         ('url: "https://h/", auth: {redirect_port: 0}', "auth.redirect_port must be at least 1"),
     ],
 )
-def test_what_auth_cannot_be_is_refused_by_name(load: Load, entry: str, problem: str) -> None:
+def test_a_wrong_value_of_auth_is_refused_by_name(load: Load, entry: str, problem: str) -> None:
     with pytest.raises(ConfigError, match="server 'a'") as refused:
         load(entry)
     assert problem in str(refused.value)
@@ -82,7 +82,7 @@ def test_what_auth_cannot_be_is_refused_by_name(load: Load, entry: str, problem:
         ('url: "https://h/", auth: {redirect_port: "{env:VALUE}"}', "many"),
     ],
 )
-def test_what_a_variable_makes_of_auth_is_judged_once_it_is_filled_in(load: Load, entry: str, value: str) -> None:
+def test_values_of_auth_from_variables_are_checked(load: Load, entry: str, value: str) -> None:
     (server,) = load(entry, VALUE=value).servers
     assert server.misconfigured
     assert value not in server.misconfigured

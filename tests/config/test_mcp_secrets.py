@@ -16,7 +16,7 @@ SECRET = "s3cr3t-9f8e7d"
 
 pytestmark = pytest.mark.requirement("A-06")
 
-# Where a person may have put a secret, in a form that is right or wrong.
+# Values with a secret, valid and invalid.
 CARRIERS = st.sampled_from(
     [
         SECRET,
@@ -50,7 +50,7 @@ ENTRIES = st.fixed_dictionaries({}, optional=FIELDS)
 
 
 def everything_shown(file: Path, environ: dict[str, str], *, strict: bool) -> str:
-    """Load and give all text the caller could log: the result's and its servers' forms, or the error's."""
+    """Load, and return all text that the caller could log: the result's and its servers' forms, or the error's."""
     try:
         config = load_mcp_config(file, environ, strict=strict)
     except ConfigError as error:

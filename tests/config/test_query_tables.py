@@ -47,5 +47,5 @@ def test_an_invalid_list_is_refused_where_it_is_wrong(text: str, expected: str) 
     assert len(str(raised.value)) < 250
 
 
-def test_labels_are_what_callers_use() -> None:
+def test_a_label_has_schema_and_table() -> None:
     assert [table.label for table in parse_query_tables('a, s.b, "x y"."z"')] == ["a", "s.b", "x y.z"]

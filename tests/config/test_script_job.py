@@ -72,20 +72,6 @@ def test_both_files_are_read_and_their_variables_filled_in(tmp_path: Path) -> No
     assert SECRET not in repr(job)
 
 
-def test_each_job_reads_the_files_as_they_are_now(tmp_path: Path) -> None:
-    settings, mcp = file_of(tmp_path, "language: de", "script.yaml"), file_of(tmp_path, servers(one={"command": "a"}))
-    environ = {"CONFIG_PATH": str(settings), "MCP_CONFIG_PATH": str(mcp)}
-    first = read_script_job(environ)
-    file_of(tmp_path, "language: fr", "script.yaml")
-    file_of(tmp_path, servers(two={"command": "a"}))
-    second = read_script_job(environ)
-    mcp.unlink()
-
-    assert [job.settings.language for job in (first, second)] == ["de", "fr"]
-    assert [job.mcp.servers[0].name for job in (first, second) if job.mcp] == ["one", "two"]
-    assert "the file does not exist" in refusal(**environ)
-
-
 def test_the_environment_of_the_process_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONFIG_PATH", str(file_of(tmp_path, "language: '{env:TONGUE}'")))
     monkeypatch.setenv("TONGUE", "ja")

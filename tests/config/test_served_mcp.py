@@ -57,7 +57,7 @@ def test_a_link_in_the_data_folder_that_leads_nowhere_is_an_error_and_not_our_fi
 
 
 @pytest.mark.parametrize("name", ["plain", "with space", "50%20#@:;"])
-def test_the_database_lies_in_the_data_folder_whatever_its_name(tmp_path: Path, name: str) -> None:
+def test_the_database_is_in_the_data_folder_for_every_folder_name(tmp_path: Path, name: str) -> None:
     config = served_mcp_config(load_settings({}, data_dir=tmp_path / name), {})
     url = make_url(todo_of(config).env["TOOLWEAVE_TODO_DATABASE_URL"])
     assert url.database == str(tmp_path / name / "todo.db")

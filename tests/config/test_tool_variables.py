@@ -114,7 +114,7 @@ def test_variables_are_filled_in_wherever_they_stand() -> None:
     assert variables.filled_values("{env:TOOL_A} {env:TOOL_EMPTY:-x} {env:TOOL_B}", environ) == ("1", "{env:TOOL_A}")
 
 
-def test_what_is_missing_or_not_allowed_is_named_without_any_value() -> None:
+def test_missing_and_forbidden_variables_are_named_without_any_value() -> None:
     environ = {"TOOL_A": "hunter2", "OTHER": "hunter3"}
     with pytest.raises(MissingVariable, match="TOOL_NONE, TOOL_NO are not set") as missing:
         ToolVariables().resolve("{env:TOOL_A}{env:TOOL_NONE}{env:TOOL_NO}", "h.example", environ)
@@ -123,7 +123,7 @@ def test_what_is_missing_or_not_allowed_is_named_without_any_value() -> None:
     assert "hunter" not in f"{missing.value}{refused.value}"
 
 
-def test_the_processs_environment_counts_unless_another_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_of_the_process_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOL_HERE", "found")
     assert ToolVariables().resolve("{env:TOOL_HERE}", "h.example") == "found"
     assert ToolVariables().filled_values("{env:TOOL_HERE}") == ("found",)

@@ -47,7 +47,7 @@ WRITES = calling(script())
 
 
 def job_with(*servers: McpServerConfig) -> ScriptJob:
-    """Give a job whose MCP file names these servers."""
+    """Return a job whose MCP file names these servers."""
     return ScriptJob(mcp=McpConfig(servers, Path("mcp.jsonc")))
 
 

@@ -76,6 +76,6 @@ def test_run_sync_passes_errors_on_and_can_be_called_from_many_threads() -> None
         AgentLoop([], ScriptedModel(turns=[ModelError("broken")])).run_sync("go")
 
 
-async def test_run_sync_inside_an_event_loop_says_what_to_do() -> None:
+async def test_run_sync_inside_an_event_loop_is_refused_with_advice() -> None:
     with pytest.raises(RuntimeError, match=r"await loop\.run"):
         AgentLoop([], ScriptedModel(turns=["ok"])).run_sync("go")

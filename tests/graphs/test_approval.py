@@ -77,7 +77,7 @@ async def test_approved_calls_run_as_requested_beside_those_that_need_no_approva
     ],
 )
 @pytest.mark.requirement("S-07")
-async def test_each_decision_gives_the_call_its_result_and_the_model_goes_on(
+async def test_each_decision_gives_the_call_its_result_and_the_model_continues(
     decision: Any, ran: list[Any], expected: tuple[str, str]
 ) -> None:
     desk = Desk()
@@ -235,7 +235,7 @@ async def test_an_approval_is_for_the_tool_that_was_meant_and_for_no_other_that_
     assert "needs a person's approval" in results(result)["e"][1]
 
 
-async def test_a_task_that_somebody_sends_past_the_person_is_refused() -> None:
+async def test_a_task_sent_to_the_tool_node_without_approval_is_refused() -> None:
     desk = Desk()
     graph = desk.graph("ok")
     call = {"name": "erase", "args": {"path": "a"}, "id": "x", "type": "tool_call"}

@@ -56,6 +56,6 @@ async def test_without_any_tool_the_run_fails_naming_servers_and_reasons() -> No
     assert model.prompts == []
 
 
-async def test_without_a_configured_server_the_error_says_so(tmp_path: Path) -> None:
+async def test_a_run_without_a_configured_server_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ServerUnavailable, match="None is enabled"):
         await AgentLoop(McpConfig(servers=(), path=tmp_path), ScriptedModel(turns=["never"])).run("anything")

@@ -27,7 +27,7 @@ def never_ending() -> ScriptedModel:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 10])
-async def test_end_says_so_in_the_last_message_and_the_status(limit: int) -> None:
+async def test_end_names_the_limit_in_the_last_message_and_the_status(limit: int) -> None:
     model = never_ending()
 
     result = await build_agent_loop(tools=[again], model=model, max_iterations=limit).ainvoke(GO)

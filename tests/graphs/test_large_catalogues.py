@@ -49,7 +49,7 @@ async def test_a_tool_that_is_not_offered_can_be_called_and_is_offered_from_then
     assert ["spotify_pause" in names for names in model.offered] == [False, True]
 
 
-async def test_a_model_can_look_for_tools_and_call_what_it_finds() -> None:
+async def test_a_model_can_search_for_tools_and_is_then_offered_the_results() -> None:
     find = calling(("find_tools", {"query": "refund a customer"}))
     model, [found] = await run(find, task="what is the weather in Rome?", max_tools=5)
     assert "stripe_refund_payment: Refund a payment in part or whole" in found.text.splitlines()
@@ -73,7 +73,7 @@ async def test_what_failed_draws_in_the_tools_it_speaks_of() -> None:
     assert {"complain", "home_start_vacuum"} <= set(names)
 
 
-async def test_earlier_words_of_the_user_count_less_than_the_newest() -> None:
+async def test_earlier_messages_of_the_user_count_less_than_the_newest() -> None:
     messages: list[AnyMessage] = [HumanMessage("play a song"), AIMessage("ok"), HumanMessage("book a hotel room")]
     offered = await ToolSelector(FixedTools(tuple(TOOLS)), 8).select(TOOLS, messages)
     names = [each["function"]["name"] for each in offered]

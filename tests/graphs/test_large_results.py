@@ -110,7 +110,7 @@ async def test_a_stored_result_can_be_searched(plane: ToolPlane) -> None:
         ({}, "id: Field required"),
     ],
 )
-async def test_a_wrong_reading_is_answered_with_what_is_wrong(
+async def test_a_wrong_call_of_the_reading_tool_gets_the_reason(
     plane: ToolPlane, arguments: dict[str, Any], text: str
 ) -> None:
     chat = Chat(plane, InMemoryStore(), long_text(200), calling(("read_tool_result", arguments)))

@@ -47,7 +47,7 @@ async def test_an_approved_call_waits_for_its_server_that_is_being_connected_aga
     assert int(text) != before
 
 
-async def test_a_call_of_a_server_that_is_down_is_an_error_that_says_so() -> None:
+async def test_a_call_of_a_server_that_is_down_is_an_error_with_the_reason() -> None:
     async with misbehaving_http("listens") as remote:
         config = replace(remote.config, prefix="", approve=("pid",))
         async with open_tool_plane([config], timing=QUICK) as plane:

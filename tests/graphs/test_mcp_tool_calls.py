@@ -58,7 +58,7 @@ async def test_wrong_arguments_are_answered_and_the_good_call_beside_them_is_car
     ],
 )
 @pytest.mark.requirement("T-12")
-async def test_a_failure_of_the_server_is_a_sentence_and_its_own_words_are_in_the_log_only(
+async def test_a_failure_of_the_server_is_a_sentence_and_its_own_text_is_in_the_log_only(
     plane: ToolPlane, tool: str, arguments: dict[str, object], text: str
 ) -> None:
     with log_records() as records:

@@ -1,20 +1,15 @@
 """Registered tools are offered in the agent loop to runs that name their ids."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import httpx
 import pytest
-import pytest_asyncio
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.schema import Config
 
-from tests.api.routes.conftest import serve_ours
-from tests.fixtures.app_server import AppProcess
 from tests.fixtures.logged import logged
 from tests.fixtures.openai_wire import WireCall, WireServer, WireTurn
 from tests.fixtures.scripted_model import ScriptedModel, add, calling
@@ -143,26 +138,6 @@ async def test_lost_tools_of_servers_are_still_known(shop: ShopApi) -> None:
     assert await CatalogWithRegisteredTools(FixedTools(()), FixedToolConfigs(()), ApiCalls()).unavailable_tools() == ()
 
 
-@pytest.fixture(scope="module")
-def server(
-    running_shop: ShopApi, serving_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AppProcess]:
-    """Serve in a process of its own: the served graphs read their settings once in each process."""
-    with (
-        serve_ours(tmp_path_factory.mktemp("data"), serving_env) as served,
-        httpx.Client(base_url=served.url, timeout=60) as http,
-    ):
-        for config in running_shop.tools():
-            assert http.post("/tools", json=config.model_dump(mode="json")).status_code == 201
-        yield served
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def client(server: AppProcess) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=server.url, api_key=None) as made:
-        yield made
-
-
 @pytest.mark.requirement("W-08")
 async def test_an_assistants_configuration_offers_registered_tools_to_its_runs(
     client: LangGraphClient, wire: WireServer, shop: ShopApi
@@ -187,7 +162,7 @@ async def test_an_assistants_configuration_offers_registered_tools_to_its_runs(
     assert SHOP_KEY not in repr([answer, state, [each.body for each in wire.requests]])
 
 
-async def test_a_run_that_names_an_unknown_tool_ends_with_an_error_that_says_so(
+async def test_a_run_that_names_an_unknown_tool_ends_with_an_error_that_names_it(
     client: LangGraphClient, wire: WireServer, shop: ShopApi
 ) -> None:
     wire.turns[:] = []

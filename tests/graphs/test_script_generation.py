@@ -12,7 +12,7 @@ import yaml
 
 from tests.fixtures.logged import logged
 from tests.fixtures.openai_wire import MAX_WAIT_S, WireServer, WireTurn, openai_wire
-from tests.fixtures.web_pages import WebPages, web_pages
+from tests.fixtures.web_pages import WebPages
 from tests.graphs.script_agent import BEES, DONE, FETCHING, asks, fetching
 from tests.nodes.model_at import calling
 from tests.nodes.script.writing import script
@@ -33,16 +33,9 @@ WRITTEN = VideoScript.model_validate(script())
 ENTRY = {"command": sys.executable, "args": [FETCHING, "--only", "read"], "timeout_s": 60}
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[WebPages]:
-    with web_pages() as pages:
-        yield pages
-
-
 @pytest.fixture
 def wire(site: WebPages, monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServer]:
     """Serve a scripted model, and name it in the environment; it writes the script unless a test says otherwise."""
-    site.forget()
     with openai_wire([calling(script())], repeat=True, keep_alive=True) as server:
         for name in ("OPENROUTER_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY"):
             monkeypatch.delenv(name, raising=False)
@@ -78,7 +71,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 @pytest.mark.requirement("A-04")
-async def test_a_page_becomes_a_script_and_a_file_by_what_the_arguments_say_only(
+async def test_a_page_becomes_a_script_and_a_file_by_the_arguments_only(
     site: WebPages, wire: WireServer, tmp_path: Path
 ) -> None:
     progress, folder = Progress(), tmp_path / "new" / "folder"
@@ -156,7 +149,7 @@ def test_without_an_event_loop_the_sync_form_does_the_same_again_and_a_failing_o
     assert names_in(tmp_path) == []
 
 
-async def test_inside_an_event_loop_the_sync_forms_say_what_to_do() -> None:
+async def test_inside_an_event_loop_the_sync_forms_are_refused_with_advice() -> None:
     with pytest.raises(RuntimeError, match=r"await generate_script_from_url\(…\)"):
         generate_script_from_url_sync("https://site.example/")
     with pytest.raises(RuntimeError, match=r"await generate_script_from_url_with_agent\(…\)"):

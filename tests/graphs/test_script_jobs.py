@@ -63,7 +63,7 @@ class Files:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    """Give a folder in which only the served plane's file is there at first."""
+    """Return a folder in which only the served plane's file exists at first."""
     files = Files(tmp_path_factory.mktemp("jobs"))
     files.write_servers(files.folder / "served.jsonc", "served")
     return files
@@ -113,7 +113,7 @@ async def plain_jobs(plain_worker: AppProcess) -> AsyncIterator[LangGraphClient]
 
 
 async def failure_of(client: LangGraphClient, url: str) -> str:
-    """Let a job fail; give the error that its thread, and the metadata of its run, have then."""
+    """Run a job that fails; return the error of its thread and of its run's metadata."""
     thread = await client.threads.create()
     await client.runs.wait(thread["thread_id"], "script_writer", input={"url": url}, raise_error=False)
     now: Any = await client.threads.get(thread["thread_id"])

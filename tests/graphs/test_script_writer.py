@@ -35,7 +35,7 @@ MIN_SHARE = 0.95
 
 @pytest.fixture
 def site(running_site: WebPages, wire: WireServer) -> WebPages:
-    """Give the site and the model as they were at first: one answers every page, the other with the same script."""
+    """Return the reset site and reset the model: one serves every page, the other always writes the same script."""
     running_site.forget()
     wire.requests.clear()
     wire.turns[:], wire.repeat = [calling(script())], True
@@ -90,9 +90,7 @@ async def jobs(plain_fetch: PlainFetch) -> AsyncIterator[dict[str, Job]]:
 
 @pytest.mark.requirement("A-04")
 @pytest.mark.parametrize("name", ARTICLES)
-async def test_of_a_page_of_any_kind_the_article_is_what_the_script_is_written_from(
-    jobs: dict[str, Job], name: str
-) -> None:
+async def test_the_model_gets_the_article_of_a_page_of_any_kind(jobs: dict[str, Job], name: str) -> None:
     job, truth = jobs[name], truth_of(name)
     shown = plain(job.article)
 
@@ -127,7 +125,7 @@ def plain(text: str) -> str:
         ("/status/503", "503 Service Unavailable. Check the URL, try again later"),
     ],
 )
-async def test_a_page_that_gives_no_article_ends_the_run_with_what_to_do(
+async def test_a_page_without_an_article_ends_the_run_with_advice(
     site: WebPages, writer: ScriptGraph, wire: WireServer, path: str, text: str
 ) -> None:
     site.robots = "User-agent: *\nDisallow: /private/"

@@ -28,7 +28,7 @@ async def web() -> AsyncIterator[AgentFetch]:
 
 
 @pytest.mark.requirement("A-04")
-async def test_an_agent_chooses_a_tool_and_what_it_returns_becomes_the_script(agent: Agent) -> None:
+async def test_the_result_of_the_tool_that_an_agent_calls_becomes_the_script(agent: Agent) -> None:
     job = await agent.run([fetching("firecrawl", "scrape")], asks(("firecrawl_scrape", {"url": BEES})), DONE)
 
     assert job.failure is None

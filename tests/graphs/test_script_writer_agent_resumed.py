@@ -9,12 +9,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from tests.fixtures.openai_wire import WireTurn
+from tests.graphs.gated_tools import THREAD
 from tests.graphs.script_agent import BEES, DONE, WRITES, Agent, asks, fetching, job_with
 from toolweave.config.script_job import ScriptJob
 from toolweave.errors import ConfigError, FetchFailed
 from toolweave.graphs.script_writer import build_script_writer
 
-THREAD: Any = {"configurable": {"thread_id": "t"}}
 READS = asks(("web_read", {"url": BEES}))
 
 
@@ -22,7 +22,7 @@ def recorded(record: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()] if record.exists() else []
 
 
-async def test_a_tool_that_needs_approval_waits_for_a_person_and_the_job_goes_on(agent: Agent, tmp_path: Path) -> None:
+async def test_a_tool_call_waits_for_approval_and_then_the_job_continues(agent: Agent, tmp_path: Path) -> None:
     record = tmp_path / "calls"
     graph = agent.graph(fetching(record=record, approve=("read",)), checkpointer=InMemorySaver())
     agent.server.turns[:] = [READS, DONE, WRITES]
@@ -70,7 +70,7 @@ async def test_after_a_break_behind_the_loop_the_model_gets_no_second_request(ag
 
 
 @pytest.mark.requirement("A-05")
-async def test_a_job_whose_mcp_file_is_gone_when_it_goes_on_fails_and_fetches_no_other_way(agent: Agent) -> None:
+async def test_a_job_whose_mcp_file_is_gone_fails_and_fetches_no_other_way(agent: Agent) -> None:
     jobs = [job_with(fetching()), ScriptJob()]
     graph = build_script_writer(model=agent.model, read_job=lambda: jobs.pop(0))
     agent.server.requests.clear()

@@ -63,8 +63,8 @@ async def connected(process: AppProcess) -> AsyncIterator[LangGraphClient]:
         yield client
 
 
-async def begun(client: LangGraphClient, url: str) -> tuple[str, str]:
-    """Begin a job in the background, whose model is streamed."""
+async def start_job(client: LangGraphClient, url: str) -> tuple[str, str]:
+    """Start a job in the background, whose model is streamed."""
     thread_id = (await client.threads.create())["thread_id"]
     run = await client.runs.create(thread_id, "script_writer", input={"url": url}, stream_mode=["messages-tuple"])
     return thread_id, run["run_id"]
@@ -76,7 +76,7 @@ def progress_of(run: Run) -> dict[str, Any]:
 
 
 async def job_ended(client: LangGraphClient, thread_id: str, run_id: str) -> tuple[Any, Any]:
-    """Wait for the end; give the thread's values and the run."""
+    """Wait for the end; return the thread's values and the run."""
     async with asyncio.timeout(BOUND_S):
         values = await client.runs.join(thread_id, run_id)
     run: Any = await client.runs.get(thread_id, run_id)
@@ -115,14 +115,14 @@ async def until_writing(client: LangGraphClient, thread_id: str, run_id: str, wi
 
 @pytest.mark.requirement("S-05")
 @pytest.mark.requirement("A-04")
-async def test_jobs_of_a_killed_server_go_on_where_they_stood(
+async def test_jobs_of_a_killed_server_continue_where_they_stopped(
     process: AppProcess, site: WebPages, wire: WireServer
 ) -> None:
     site.answers["/bees"] = article(PARTS)
     wire.turns[:] = [*(noting((f"Heading {number}", "Bees fly far.")) for number in range(1, PARTS + 1)), HANGING]
     async with connected(process) as client:
-        fetching = await begun(client, f"{site.url}/slow")
-        writing = await begun(client, f"{site.url}/bees")
+        fetching = await start_job(client, f"{site.url}/slow")
+        writing = await start_job(client, f"{site.url}/bees")
         assert await asyncio.to_thread(site.slow_asked.wait, BOUND_S)
         left: Any = await until_writing(client, *writing, wire)
     assert (left["status"], progress_of(left)["message"]) == ("running", WRITING)
@@ -143,19 +143,19 @@ async def test_jobs_of_a_killed_server_go_on_where_they_stood(
 
 
 def children(process: AppProcess) -> set[str]:
-    """Give the children of a server (needs /proc)."""
+    """Return the ids of a server's child processes (needs /proc)."""
     return set(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii").split())
 
 
 @pytest.mark.parametrize("while_it", ["fetches", "writes"])
-async def test_a_cancelled_job_ends_at_once_and_leaves_nobody_waiting(
+async def test_a_cancelled_job_ends_at_once_and_leaves_no_request_and_no_process(
     process: AppProcess, site: WebPages, wire: WireServer, while_it: str
 ) -> None:
     site.answers["/bees"] = article(1)
     wire.turns[:] = [HANGING]
     before = children(process)
     async with connected(process) as client:
-        thread_id, run_id = await begun(client, f"{site.url}/{'slow' if while_it == 'fetches' else 'bees'}")
+        thread_id, run_id = await start_job(client, f"{site.url}/{'slow' if while_it == 'fetches' else 'bees'}")
         assert await asyncio.to_thread((site.slow_asked if while_it == "fetches" else wire.asked).wait, BOUND_S)
         async with asyncio.timeout(CANCEL_BOUND_S):
             await client.runs.cancel(thread_id, run_id, wait=True)
@@ -172,7 +172,7 @@ async def test_a_cancelled_job_ends_at_once_and_leaves_nobody_waiting(
 
 @contextmanager
 def ended_event(pid: int) -> Iterator[asyncio.Event]:
-    """Give an event that is set when a process ends (needs Linux)."""
+    """Yield an event that is set when a process ends (needs Linux)."""
     ended, loop, descriptor = asyncio.Event(), asyncio.get_running_loop(), os.pidfd_open(pid)
     loop.add_reader(descriptor, ended.set)
     try:

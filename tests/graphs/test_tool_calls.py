@@ -188,7 +188,7 @@ async def test_a_finished_call_is_not_repeated_when_its_sibling_is_resumed() -> 
     assert result["iterations"] == 2, "resuming is no new input"
 
 
-async def test_a_run_that_was_cut_off_goes_on_without_repeating_finished_calls() -> None:
+async def test_a_cancelled_run_continues_without_repeating_finished_calls() -> None:
     pair = Pair()
     model = ScriptedModel(turns=[calling(("quick", {}), ("hang", {})), "ok"])
     graph = pair.graph(model)

@@ -93,7 +93,7 @@ async def test_an_invalid_input_is_explained(shop: ShopApi, given: Any, error: s
     assert ask.prompts == []
 
 
-async def test_an_input_cannot_set_what_the_stages_write(shop: ShopApi) -> None:
+async def test_an_input_cannot_set_the_keys_that_the_stages_write(shop: ShopApi) -> None:
     forged: Any = request(
         selection={"tool_id": "place_order", "arguments": {}},
         http_spec={"method": "DELETE", "url": f"{shop.url}/products/1"},
@@ -292,7 +292,7 @@ async def test_a_failure_is_logged_once_with_its_request_and_without_secrets(sho
 
 
 @pytest.mark.parametrize(("kind", "limit"), [("run", "run_timeout"), ("idle", "idle_timeout")])
-def test_a_stage_that_is_stopped_at_its_time_limit_says_so(kind: Any, limit: str) -> None:
+def test_the_error_of_a_stage_that_timed_out_names_the_limit(kind: Any, limit: str) -> None:
     stopped = NodeTimeoutError("retrieve", 30.2, kind=kind, **{limit: 30.0})
 
     assert failure_message("tool_retrieval", stopped) == "The tools could not be looked up. It took longer than 30 s."

@@ -1,15 +1,12 @@
 """The workflow as an assistant of a real server: streams, threads and the drawing, over the official SDK (W-02)."""
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from tests.fixtures.app_server import OURS, AppProcess
+from tests.fixtures.app_server import AppProcess
 from tests.fixtures.openai_wire import WireServer, WireTurn
 from tests.fixtures.shop_api import ShopApi
 from tests.graphs.shop_workflow import KEYS, chosen, empty, sent
@@ -17,29 +14,12 @@ from tests.graphs.shop_workflow import KEYS, chosen, empty, sent
 WORDS = "The chess set costs 49 euros."
 
 
-@pytest.fixture(scope="module")
-def server(
-    running_shop: ShopApi, serving_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AppProcess]:
-    with AppProcess(OURS, tmp_path_factory.mktemp("data"), serving_env) as process:
-        with httpx.Client(base_url=process.url, timeout=60) as client:
-            for tool in running_shop.tools():
-                assert client.post("/tools", json=tool.model_dump(mode="json")).status_code == 201
-        yield process
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def client(server: AppProcess) -> AsyncIterator[LangGraphClient]:
-    async with get_client(url=server.url, api_key=None) as made:
-        yield made
-
-
 def workflow_input(*tool_ids: str, **more: Any) -> Any:
     return {"user_instructions": "What does the chess set cost?", "tool_ids": list(tool_ids), **more}
 
 
 @pytest.mark.requirement("W-02")
-async def test_each_stage_and_the_words_of_the_model_are_streamed(
+async def test_each_stage_and_the_tokens_of_the_model_are_streamed(
     client: LangGraphClient, wire: WireServer, shop: ShopApi
 ) -> None:
     wire.turns[:] = [chosen("get_product", {"product_id": 2}), WireTurn(text=WORDS)]
