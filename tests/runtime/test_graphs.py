@@ -80,6 +80,10 @@ class Maker:
         return returning(config["configurable"]["x"])
 
 
+def with_default(size: int = 3) -> Any:
+    return returning(size)
+
+
 def registry(factory: object) -> GraphRegistry:
     return GraphRegistry({"g": factory}, {"g": None}, checkpointer=InMemorySaver(), store=InMemoryStore())
 
@@ -97,6 +101,11 @@ async def result_of(factory: object, **how: Any) -> Any:
 )
 async def test_a_factory_of_any_form_gets_the_config(factory: Callable[..., Any]) -> None:
     assert await result_of(factory) == "from config"
+
+
+async def test_a_factory_without_arguments_or_with_defaults_gets_none() -> None:
+    assert await result_of(plain) == "nothing"
+    assert await result_of(with_default) == 3
 
 
 async def test_a_context_manager_is_left_when_the_use_ends() -> None:

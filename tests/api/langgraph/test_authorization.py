@@ -282,6 +282,12 @@ async def test_the_metadata_that_a_handler_writes_is_stored(http: httpx.AsyncCli
     assert [each["metadata"]["owner"] for each in (run, thread_of_run, assistant)] == ["ada"] * 3
 
 
+async def test_a_run_uses_the_input_that_a_handler_sets(http: httpx.AsyncClient) -> None:
+    body = {"assistant_id": "keep", "input": {"said": "by the user"}}
+    response = await http.post("/runs/wait", json=body, headers=as_user("limited"))
+    assert response.json()["said"] == "by the handler"
+
+
 async def test_searches_count_and_page_over_what_may_be_seen(http: httpx.AsyncClient, ids: Ids) -> None:
     eve = as_user("eve")
     for number in range(3):

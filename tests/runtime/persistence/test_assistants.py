@@ -48,18 +48,12 @@ async def test_an_assistant_is_found_by_id_and_by_graph_name(assistants: Assista
             await assistants.resolve(unknown)
 
 
-async def test_search_filters_sorts_and_pages(assistants: AssistantRepository) -> None:
+async def test_a_search_takes_any_text_of_a_name(assistants: AssistantRepository) -> None:
     async def names(**query: object) -> list[str]:
         return [assistant.name for assistant in await assistants.search(**query)]  # type: ignore[arg-type]
 
-    await assistants.create(made(name="Delta"))
-    assert await names() == ["100%_real", "counter", "echo", "Delta"]
-    assert await names(sort_by="name", sort_order="asc", limit=2, offset=1) == ["counter", "Delta"]
-    assert await names(name="ECH") == ["echo"]
     assert await names(name="%_") == ["100%_real"]
     assert await names(name="\ud800") == []
-    assert await names(metadata={"created_by": "system"}, limit=2) == ["100%_real", "counter"]
-    assert await assistants.count(metadata={"created_by": "system"}) == 3
 
 
 def made(**fields: Any) -> Assistant:

@@ -70,18 +70,6 @@ async def log(persistence: Persistence, thread_id: str) -> list[str]:
     return list(state.values.get("log", []))
 
 
-async def test_the_same_run_id_on_another_thread_is_left_alone(persistence: Persistence) -> None:
-    await run(persistence, "t", "run", "hello")
-    await run(persistence, "other", "run", "hello")
-    before = await stored(persistence, "other")
-
-    with claimed(persistence, "t") as claim:
-        await persistence.checkpointer.roll_back_run(claim, "run")
-        await persistence.checkpointer.roll_back_run(claim, "unknown")
-
-    assert await stored(persistence, "other") == before
-
-
 def asking(persistence: Persistence, *, nested: bool) -> "CompiledStateGraph[State, None, State, State]":
     """Build a graph with an interrupt beside another node; nested, it is a subgraph."""
     graph = StateGraph(State)

@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from uuid import uuid4
 
 import pytest
 
-from tests.runtime.persistence.records import MOMENT, new_run
+from tests.runtime.persistence.records import MOMENT, new_run, store_cron
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import Cron
 from toolweave.runtime.persistence.crons import FiringTakenError, firing_claim
@@ -19,24 +18,23 @@ FOLLOWING = MOMENT + timedelta(hours=1)
 async def cron(persistence: Persistence) -> Cron:
     """Store a cron that is due."""
     await persistence.assistants.sync_system({"graph": None})
-    (assistant,) = await persistence.assistants.search()
-    due = Cron(
-        cron_id=str(uuid4()),
-        assistant_id=assistant.assistant_id,
-        thread_id=None,
-        user_id="",
-        schedule="0 * * * *",
-        timezone=None,
-        end_time=None,
-        payload={"input": {"n": 1}},
-        metadata={},
-        on_run_completed="delete",
-        enabled=True,
-        next_run_at=MOMENT,
-        created_at=MOMENT,
-        updated_at=MOMENT,
-    )
-    return await persistence.crons.create(due)
+    return await store_cron(persistence)
+
+
+async def test_only_enabled_crons_with_a_next_firing_are_due(persistence: Persistence, cron: Cron) -> None:
+    await store_cron(persistence, enabled=False)
+    await store_cron(persistence, next_run_at=None)
+    assert await persistence.crons.list_due(MOMENT - timedelta(seconds=1)) == []
+    assert await persistence.crons.list_due(MOMENT) == [cron]
+
+
+async def test_every_change_wakes_the_scheduler(persistence: Persistence, cron: Cron) -> None:
+    crons = persistence.crons
+    changes = (store_cron(persistence), crons.update(cron.cron_id, lambda stored: stored), crons.delete(cron.cron_id))
+    for change in changes:
+        crons.changed.clear()
+        await change
+        assert crons.changed.is_set()
 
 
 async def test_a_firing_whose_run_is_refused_is_not_taken(persistence: Persistence, cron: Cron) -> None:

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from tests.runtime.persistence.records import new_run
 from toolweave.errors import DataFolderLocked, PersistenceError
-from toolweave.runtime.persistence.data_folder import open_persistence
+from toolweave.runtime.persistence.data_folder import LOCK_FILE, open_persistence
 
 
 class State(TypedDict):
@@ -62,20 +62,26 @@ async def test_a_second_opening_is_refused_unless_it_does_not_want_the_folder_al
         with pytest.raises(DataFolderLocked, match=r"serving on http://127\.0\.0\.1:2024"):
             async with open_persistence(tmp_path):
                 pytest.fail("opened twice")
+        (tmp_path / LOCK_FILE).write_text('{"pid"', encoding="utf-8")
+        with pytest.raises(DataFolderLocked, match="in use by another process"):
+            async with open_persistence(tmp_path):
+                pytest.fail("opened twice")
         async with open_persistence(tmp_path, exclusive=False) as beside:
             assert await beside.threads.count() == 0
     async with open_persistence(tmp_path):
         pass
 
 
+@pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 4096])
 @pytest.mark.parametrize("name", ["app.db", "checkpoints.db", "store.db"])
-async def test_a_damaged_file_is_named_and_the_folder_is_free_again(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b"this was a database once" * 100)
+async def test_a_damaged_file_is_named_and_the_folder_is_free_again(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
 
     with pytest.raises(PersistenceError, match=rf"{name}: file is not a database.*restore a backup"):
         async with open_persistence(tmp_path):
             pytest.fail("opened")
 
+    assert (tmp_path / name).read_bytes() == content
     (tmp_path / name).unlink()
     async with open_persistence(tmp_path):
         pass

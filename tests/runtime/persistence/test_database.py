@@ -130,15 +130,6 @@ async def test_a_full_disk_fails_the_write_and_the_database_goes_on(tmp_path: Pa
     assert stored_notes(tmp_path / "notes.db") == {"small"}
 
 
-async def test_a_violated_constraint_reaches_the_caller_as_it_is(database: SqliteDatabase) -> None:
-    await database.write(partial(insert, note="once"))
-
-    with pytest.raises(Exception, match="UNIQUE constraint failed") as caught:
-        await database.write(partial(insert, note="once"))
-
-    assert not isinstance(caught.value, PersistenceError)
-
-
 async def test_the_reader_cannot_write(database: SqliteDatabase) -> None:
     with pytest.raises(PersistenceError, match="attempt to write a readonly database"):
         await database.read(partial(insert, note="sneaky"))
@@ -203,31 +194,7 @@ async def test_a_closed_database_refuses_work(tmp_path: Path) -> None:
         database.queue_write(count)
 
 
-@pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 4096])
-async def test_a_damaged_file_is_refused_with_its_name_and_the_fix(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "notes.db"
-    path.write_bytes(content)
-
-    with pytest.raises(PersistenceError, match=r"notes\.db: file is not a database.*restore a backup"):
-        async with open_database(path, prepare):
-            pytest.fail("opened")
-
-    assert path.read_bytes() == content
-
-
 async def test_a_missing_folder_is_refused_with_its_name_and_the_fix(tmp_path: Path) -> None:
     with pytest.raises(PersistenceError, match=r"absent/notes\.db: unable to open database file\. Make its folder"):
         async with open_database(tmp_path / "absent" / "notes.db", prepare):
             pytest.fail("opened")
-
-
-async def test_a_failed_preparation_stores_nothing(tmp_path: Path) -> None:
-    def fail(connection: Connection) -> None:
-        prepare(connection)
-        raise NotFound("half way")
-
-    with pytest.raises(NotFound):
-        async with open_database(tmp_path / "notes.db", fail):
-            pytest.fail("opened")
-    async with open_database(tmp_path / "notes.db", prepare) as database:
-        assert await database.read(count) == 0

@@ -11,7 +11,7 @@ import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.encryption import data_folder_cipher
-from toolweave.errors import Conflict
+from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import Outcome, Run
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.runs import RunRepository
@@ -39,6 +39,32 @@ async def test_a_created_run_is_stored_as_it_was_described(runs: RunRepository) 
     run = await created(runs, "t", metadata=huge, kwargs={"input": huge}, not_before=IN_A_CENTURY)
     assert (run.metadata, run.kwargs, run.not_before) == (huge, {"input": huge}, IN_A_CENTURY)
     assert await runs.get("t", run.run_id) == await runs.find(run.run_id) == run
+
+
+async def test_a_run_stores_its_graph_and_assistant_in_its_thread(persistence: Persistence) -> None:
+    await persistence.threads.create("existing", {"user": "u", "graph_id": "other"})
+    await created(persistence.runs, "existing")
+    await created(persistence.runs, "new", thread_metadata={"x": 1})
+    existing, new = [await persistence.threads.get(thread_id) for thread_id in ("existing", "new")]
+    assert existing.metadata == {"user": "u", "graph_id": "graph", "assistant_id": "assistant"}
+    assert new.metadata == {"x": 1, "graph_id": "graph", "assistant_id": "assistant"}
+
+
+async def test_a_failed_run_leaves_its_error_and_the_old_values(persistence: Persistence) -> None:
+    first = await running(persistence.runs, "t")
+    await persistence.runs.finalise(first.run_id, 1, SUCCESS)
+    second = await running(persistence.runs, "t")
+    error = {"error": "ValueError", "message": "kaboom"}
+    await persistence.runs.finalise(second.run_id, 1, Outcome("error", "error", error=error))
+    thread = await persistence.threads.get("t")
+    assert (thread.status, thread.values, thread.interrupts, thread.error) == ("error", {"n": 1}, {}, error)
+
+
+async def test_cancelling_a_pending_temporary_run_deletes_its_thread(persistence: Persistence) -> None:
+    run = await created(persistence.runs, "t", temporary=True)
+    await persistence.runs.request_cancel(run.run_id, "interrupt")
+    with pytest.raises(NotFound):
+        await persistence.threads.get("t")
 
 
 async def test_an_interrupted_thread_is_interrupted_again_after_its_pending_run_was_cancelled(

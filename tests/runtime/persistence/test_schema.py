@@ -53,18 +53,6 @@ async def test_migrations_make_exactly_the_tables_that_are_defined(tmp_path: Pat
     assert any("WHERE status" in definition for definition in made)
 
 
-async def test_opening_again_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "app.db"
-    async with open_database(path, partial(upgrade_schema, path)):
-        pass
-    before = definitions(path)
-
-    async with open_database(path, partial(upgrade_schema, path)):
-        pass
-
-    assert definitions(path) == before
-
-
 @pytest.mark.parametrize(
     ("schema", "error", "message"),
     [

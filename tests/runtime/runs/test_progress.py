@@ -243,6 +243,19 @@ async def test_no_event_fails_its_run(tmp_path: Path) -> None:
     assert (run.status, run.metadata["progress"]["percent"]) == ("success", 12.0)
 
 
+async def test_a_second_attempt_that_fails_has_its_error_beside_the_progress_of_the_first(tmp_path: Path) -> None:
+    async def wait(state: JobState) -> JobState:
+        raise ValueError("boom")
+
+    async with open_job_at_gate(tmp_path) as (_, run, _):
+        pass
+    async with open_bench(tmp_path, {}, more={"waiting": chain(publish_half, wait).compile()}) as bench:
+        run = await bench.persistence.runs.get(run.thread_id, run.run_id)
+        await bench.engine.wait_for_run(run)
+        run = await bench.persistence.runs.get(run.thread_id, run.run_id)
+    assert (run.attempt, run.status, run.metadata["error"]) == (2, "error", "boom")
+
+
 async def test_a_webhook_carries_the_progress_in_its_metadata_and_the_error_beside_it(jobs: Bench) -> None:
     run = await ended(jobs, jobs.run("failing_job", webhook="https://hook.example"))
     body = "SELECT body FROM webhook_deliveries WHERE run_id = ?"

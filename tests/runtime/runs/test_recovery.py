@@ -37,18 +37,6 @@ async def test_a_run_goes_on_after_the_node_it_had_finished(tmp_path: Path) -> N
         assert (await bench.persistence.runs.get(run.thread_id, run.run_id)).attempt == 2
 
 
-async def test_joining_a_run_that_is_still_queued_waits_for_its_end(tmp_path: Path) -> None:
-    before, after = Gate(), Gate()
-    async with open_bench(tmp_path, {"gated": before}) as bench:
-        first = await bench.run_at_gate()
-        second = (await bench.engine.start_run(bench.run("counter", first.thread_id))).run
-    async with open_bench(tmp_path, {"gated": after}) as bench:
-        joined = asyncio.create_task(ended(bench, second))
-        await asyncio.wait_for(after.reached.wait(), 60)
-        after.opened.set()
-        assert (await joined)["log"] == ["first", "waited:", "second", "first", "second"]
-
-
 @pytest.mark.parametrize("stops", [{"interrupt_before": ["second"]}, {"interrupt_after": ["first"]}])
 async def test_a_breakpoint_holds_although_the_process_died_there(tmp_path: Path, stops: dict[str, Any]) -> None:
     async with open_bench(tmp_path) as bench:

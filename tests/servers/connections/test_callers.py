@@ -355,10 +355,12 @@ async def test_a_caller_whose_token_is_refused_is_offered_what_the_others_have(r
     recorder.refused.add("Bearer token-of-eve")
     other = replace(recorder.config(name="other"), headers={"Authorization": "Bearer fixed"})
     async with plane_of(recorder.config(headers=TOKEN), other) as plane:
+        shared = await plane.tools()
         offered = [tool.name for tool in await plane.tools(configurable=user("eve"))]
-        both = [tool.name for tool in await plane.tools(configurable=user("ada"))]
+        both = await plane.tools(configurable=user("ada"))
     assert offered == ["other_hold", "other_whoami"]
-    assert both == ["peer_hold", "peer_whoami", *offered]
+    assert [tool.name for tool in both] == ["peer_hold", "peer_whoami", *offered]
+    assert all(one is other for one, other in zip(both[2:], shared, strict=True)), "shared tools are built once"
 
 
 async def test_names_of_an_earlier_server_win_over_those_of_a_callers_tools(recorder: Recorder) -> None:

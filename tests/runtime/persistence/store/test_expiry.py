@@ -61,6 +61,15 @@ async def test_reading_an_expired_item_does_not_restart_its_time_to_live(
     assert await store.aget(NS, "k") is not None
 
 
+async def test_the_default_holds_for_items_without_a_time_to_live(database: SqliteDatabase, clock: Clock) -> None:
+    store = SqliteStore(database, StoreOptions(default_ttl=3, refresh_on_read=False), clock)
+    await store.aput(NS, "default", {})
+    await store.aput(NS, "for ever", {}, ttl=None)
+    await store.aput(NS, "own", {}, ttl=10)
+    clock.advance(4)
+    assert [item.key for item in await store.asearch(NS)] == ["for ever", "own"]
+
+
 async def test_a_put_sets_a_new_time_to_live(database: SqliteDatabase, clock: Clock) -> None:
     store = SqliteStore(database, StoreOptions(), clock)
     await store.aput(NS, "k", {"n": 1}, ttl=1)

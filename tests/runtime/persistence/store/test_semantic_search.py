@@ -42,6 +42,13 @@ async def test_a_put_chooses_the_fields_to_embed(tmp_path: Path) -> None:
         ]
 
 
+async def test_without_an_index_a_query_changes_nothing(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db", StoreOptions()) as store:
+        await store.aput(NS, "a", {"text": "x"})
+        await store.aput(NS, "b", {"text": "cats"})
+        assert [(item.key, item.score) for item in await store.asearch(NS, query="cats")] == [("a", None), ("b", None)]
+
+
 async def test_an_update_replaces_the_embedded_texts(tmp_path: Path) -> None:
     async with open_store(tmp_path / "store.db", StoreOptions(index(fields=["parts[*]"]))) as store:
         await store.aput(NS, "k", {"parts": ["red", "blue"]})

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import httpx
+
 from tests.fixtures.mcp_server import free_port
 from tests.servers.connections.oauth.guarded import (
     Guarded,
@@ -16,6 +18,7 @@ from tests.servers.connections.oauth.guarded import (
 )
 from tests.servers.connections.peers import BOUND_S, call, failure_kind, text_of, until
 from toolweave.servers.connections.oauth import TokenLocation
+from toolweave.servers.connections.oauth.authorization import open_authorization
 from toolweave.servers.connections.oauth.login import sign_out
 from toolweave.servers.connections.plane import ToolPlane
 
@@ -95,6 +98,34 @@ async def test_a_refused_token_is_renewed_once_for_all_calls_and_open_calls_cont
     renewed = stored_grant(config, tokens)
     assert renewed.tokens.refresh_token != first.tokens.refresh_token
     assert (await guarded.told())["access"] == [renewed.access_token]
+
+
+async def test_a_request_that_is_refused_after_a_renewal_is_sent_again_with_the_new_token(guarded: Guarded) -> None:
+    tokens: list[str] = []
+    refused: set[str | None] = {None}
+    received, renewed = asyncio.Event(), asyncio.Event()
+
+    async def respond(request: httpx.Request) -> httpx.Response:
+        if request.headers.get("authorization") not in refused:
+            return httpx.Response(200)
+        if request.url.path == "/late":
+            received.set()
+            await renewed.wait()
+        return httpx.Response(401)
+
+    async with (
+        open_authorization(guarded.machine(), None, tokens.append) as auth,
+        httpx.AsyncClient(auth=auth, transport=httpx.MockTransport(respond), base_url="http://peer") as client,
+        asyncio.timeout(BOUND_S),
+    ):
+        await client.get("/first")
+        refused.add(f"Bearer {tokens[-1]}")
+        late = asyncio.create_task(client.get("/late"))
+        await received.wait()
+        assert (await client.get("/early")).status_code == 200
+        renewed.set()
+        assert (await late).status_code == 200
+    assert await guarded.request_count("client_credentials") == 2
 
 
 async def test_an_expired_token_is_renewed_before_it_is_sent_and_stored(

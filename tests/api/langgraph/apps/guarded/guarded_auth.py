@@ -29,6 +29,8 @@ async def by_owner(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> Any:
     metadata = value.get("metadata") or {}
     if ctx.action in ("create", "create_run"):
         value["metadata"] = {**metadata, "owner": name}
+    if ctx.action == "create_run" and name == "limited":
+        value["kwargs"]["input"] = {"said": "by the handler"}
     return {"owner": name}
 
 
