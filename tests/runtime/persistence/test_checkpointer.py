@@ -157,6 +157,21 @@ async def test_a_cancelled_caller_does_not_leave_a_run_half_rolled_back(persiste
     assert await stored(persistence, "t") == (set(), 0)
 
 
+async def test_a_copied_thread_has_the_same_state_and_goes_its_own_way(persistence: Persistence) -> None:
+    graph = asking(persistence, nested=True)
+    await graph.ainvoke({"log": ["hello"]}, config_of("first"))
+    before = await stored(persistence, "t")
+
+    await persistence.checkpointer.acopy_thread("t", "copy")
+    copy: RunnableConfig = {"configurable": {"thread_id": "copy"}}
+    assert await stored(persistence, "copy") == before
+    assert (await graph.aget_state(copy)).interrupts == (await graph.aget_state(config_of("reader"))).interrupts
+    answered = await graph.ainvoke(Command(resume="yes"), copy)
+
+    assert "answer: yes" in answered["log"]
+    assert await stored(persistence, "t") == before
+
+
 @pytest.mark.requirement("R-01")
 async def test_only_the_claim_that_holds_a_thread_may_write_its_checkpoints(persistence: Persistence) -> None:
     graph = compiled(persistence)

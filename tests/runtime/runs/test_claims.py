@@ -30,6 +30,16 @@ def later(minutes: float) -> datetime:
     return datetime.now(UTC) + timedelta(minutes=minutes)
 
 
+async def test_a_run_that_is_created_while_its_thread_is_claimed_starts_afterwards(bench: Bench) -> None:
+    thread_id = await idle_thread(bench)
+    async with bench.engine.claim_thread(thread_id):
+        started = await bench.engine.start_run(bench.run("counter", thread_id))
+        assert await bench.persistence.runs.claim(started.run.run_id) is None
+        assert (await bench.persistence.runs.get(thread_id, started.run.run_id)).status == "pending"
+    async with asyncio.timeout(BOUND_S):
+        assert loads(await bench.engine.wait_for_run(started.run))["n"] == 4
+
+
 async def test_a_request_that_is_cancelled_at_any_moment_releases_its_thread(bench: Bench) -> None:
     thread_id = await idle_thread(bench)
 

@@ -107,6 +107,15 @@ async def test_a_thread_that_is_used_before_the_sweep_claims_it_stays(bench: Ben
     assert not await prune_to_latest(bench.engine, thread_id)
 
 
+async def test_a_thread_that_expires_later_is_not_claimed_as_expired(bench: Bench) -> None:
+    thread_id = await used_thread(bench, ThreadTtl(5))
+    with pytest.raises(Conflict, match="Try again"):
+        async with bench.engine.claim_thread(thread_id, expired_by=later(4)):
+            pytest.fail("claimed")
+    async with bench.engine.claim_thread(thread_id, expired_by=later(6)):
+        pass
+
+
 async def test_a_sweep_stops_at_its_limit(bench: Bench) -> None:
     for _ in range(5):
         await bench.persistence.threads.create(str(uuid4()), ttl=ThreadTtl(0))

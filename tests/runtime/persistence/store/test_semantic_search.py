@@ -11,21 +11,6 @@ from toolweave.runtime.persistence.store import StoreIndex, StoreOptions, open_s
 NS = ("notes",)
 
 
-async def test_the_nearest_comes_first_with_its_score(tmp_path: Path) -> None:
-    async with open_store(tmp_path / "store.db", StoreOptions(index())) as store:
-        await store.aput(NS, "far", {"text": "the weather is fine"})
-        await store.aput(NS, "near", {"text": "cats drink milk"})
-        await store.aput(NS, "exact", {"text": "milk cats"})
-        await store.aput(("other",), "exact", {"text": "milk cats"})
-        found = await store.asearch(NS, query="cats milk")
-        assert [item.key for item in found] == ["exact", "near", "far"]
-        scores = [item.score for item in found]
-        assert scores == sorted(scores, key=lambda score: -(score or 0))
-        assert all(isinstance(score, float) for score in scores)
-        assert [item.score for item in await store.asearch(NS)] == [None, None, None]
-        assert [item.key for item in await store.asearch(NS, query="cats milk", limit=1, offset=1)] == ["near"]
-
-
 async def test_a_put_chooses_the_fields_to_embed(tmp_path: Path) -> None:
     embeddings = BagOfWords()
     async with open_store(tmp_path / "store.db", StoreOptions(index(embeddings, ["title"]))) as store:

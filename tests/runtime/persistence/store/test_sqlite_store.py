@@ -41,18 +41,6 @@ async def test_a_value_comes_back_as_it_was_put(value: dict[str, Any], store: Sq
     assert (await store.asearch(NS, filter={name: value[name] for name in list(value)[:1]}))[0].value == value
 
 
-@pytest.mark.parametrize("key", ["", "k.k", "k\0k", "k'\"", "%", "ключ", "x" * 10_000])
-async def test_any_text_is_a_key(key: str, store: SqliteStore) -> None:
-    await store.aput(NS, key, {"is": key[:10]})
-    await store.aput(NS, "k", {"is": "another"})
-    item = await store.aget(NS, key)
-    assert item is not None
-    assert item.key == key
-    await store.adelete(NS, key)
-    assert await store.aget(NS, key) is None
-    assert [item.key for item in await store.asearch(NS)] == ["k"]
-
-
 async def test_an_update_keeps_the_items_place_and_the_time_it_was_made(database: SqliteDatabase, clock: Clock) -> None:
     store = SqliteStore(database, StoreOptions(), clock)
     for key in ("a", "b", "c"):
