@@ -1,4 +1,4 @@
-"""The demo is the first thing that a newcomer runs: it must tell its whole story and mean it."""
+"""The demo runs without a key, and its output shows real results."""
 
 import re
 from pathlib import Path

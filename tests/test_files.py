@@ -1,4 +1,4 @@
-"""The data folder is for its owner only, whatever the umask and whatever an earlier version has left (R-02)."""
+"""Only the owner can read the data folder, under any umask and after any earlier version (R-02)."""
 
 import os
 import stat

@@ -40,7 +40,7 @@ class Ended:
 
 
 class Running:
-    """A command that goes on; `url` is where a server said it is ready."""
+    """A command that goes on; `url` is from the ready line of a server."""
 
     def __init__(self, process: subprocess.Popen[bytes], stderr: Path) -> None:
         self.process = process

@@ -23,7 +23,7 @@ def is_running(pid: int) -> bool:
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that nobody announces."""
+    """Poll a condition that has no event."""
     deadline = time.monotonic() + BOUND_S
     while not condition():
         assert time.monotonic() < deadline, f"not within {BOUND_S:g} s: {what}"

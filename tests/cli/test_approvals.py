@@ -39,7 +39,7 @@ def answer_to(value: Any, *answers: str) -> Any:
         (["", "re", "what?", " APPROVE "], {"type": "accept", "args": None}),
     ],
 )
-def test_an_approval_is_answered_in_the_words_of_agent_inbox(answers: list[str], response: dict[str, Any]) -> None:
+def test_an_approval_is_answered_in_the_format_of_agent_inbox(answers: list[str], response: dict[str, Any]) -> None:
     assert answer_to([REQUEST], *answers) == [response]
     assert answer_to(REQUEST, *answers) == [response]
 
@@ -62,7 +62,7 @@ def test_only_what_the_request_allows_can_be_chosen() -> None:
     assert person.questions[0] == "delete_todo(id=3)\nreject> "
 
 
-def test_several_approvals_of_one_interrupt_are_asked_one_by_one() -> None:
+def test_several_approvals_of_one_interrupt_are_decided_one_by_one() -> None:
     answers = answer_to([REQUEST, {**REQUEST, "description": "Really?"}], "approve", "reject")
     assert [answer["type"] for answer in answers] == ["accept", "ignore"]
 

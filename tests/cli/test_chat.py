@@ -25,14 +25,16 @@ def test_without_a_message_it_is_a_conversation_line_by_line(sample_server: Runn
     assert (ended.code, ended.stdout) == (0, "You said: one\nYou said: two\n")
 
 
-def test_a_failed_turn_is_told_and_the_conversation_goes_on(sample_server: Running, tmp_path: Path) -> None:
+def test_a_failed_turn_is_shown_and_the_conversation_goes_on(sample_server: Running, tmp_path: Path) -> None:
     ended = chat(sample_server, tmp_path, "fails", stdin="one\ntwo\n")
     assert ended.code == 0
     assert ended.stdout.count("The run failed:") == 2
     assert chat(sample_server, tmp_path, "fails", "one").code == 1
 
 
-def test_a_question_of_the_graph_is_asked_and_its_answer_given(sample_server: Running, tmp_path: Path) -> None:
+def test_a_question_of_the_graph_is_shown_and_the_answer_resumes_the_run(
+    sample_server: Running, tmp_path: Path
+) -> None:
     ended = chat(sample_server, tmp_path, "asks", "hi", stdin="Bob\n")
     assert (ended.code, ended.stdout) == (0, "Hello Bob\n")
     assert "What is your name?" in ended.stderr
@@ -47,7 +49,7 @@ def test_an_approval_shows_the_call_and_passes_the_decision_on(sample_server: Ru
     assert 'erase(path="a")\napprove / edit / reject> ' in ended.stderr
 
 
-def test_a_question_that_nobody_answered_is_asked_again_when_the_thread_is_continued(
+def test_an_unanswered_question_is_shown_again_when_the_thread_is_continued(
     sample_server: Running, tmp_path: Path
 ) -> None:
     thread = str(uuid4())
@@ -98,7 +100,7 @@ def test_without_a_server_it_says_how_to_start_one(tmp_path: Path) -> None:
     assert "`toolweave dev`" in ended.paragraph
 
 
-def test_a_url_that_is_none_and_a_thread_that_is_no_uuid_are_explained(tmp_path: Path) -> None:
+def test_an_invalid_url_and_an_invalid_thread_id_are_refused(tmp_path: Path) -> None:
     assert "no server answers here" in toolweave("chat", "hi", "--url", "nonsense", cwd=tmp_path).paragraph
     assert toolweave("chat", "hi", "--thread", "nonsense", cwd=tmp_path).code == 2
 

@@ -1,4 +1,4 @@
-"""`toolweave chat` with tools that need a person's approval and a server that asks (S-07)."""
+"""`toolweave chat` with tools that need approval and a server that elicits input (S-07)."""
 
 from collections.abc import Iterator
 from pathlib import Path

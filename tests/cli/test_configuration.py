@@ -1,4 +1,4 @@
-"""What is served, and which of option, environment and langgraph.json decides a setting."""
+"""Which graphs are served; options win over the environment, which wins over langgraph.json."""
 
 import os
 from pathlib import Path

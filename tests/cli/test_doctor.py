@@ -34,7 +34,7 @@ def test_where_all_is_well_every_line_is_ok_and_nothing_is_left_behind(elsewhere
     assert [path.name for path in elsewhere.iterdir()] == ["mcp.jsonc"]
 
 
-def test_everything_that_is_wrong_is_found_in_one_go_with_what_to_do(elsewhere: Path) -> None:
+def test_one_run_finds_every_problem_with_its_fix(elsewhere: Path) -> None:
     (elsewhere / "langgraph.json").write_text(
         '{"graphs": {"a": "./absent.py:a"}, "http": {"app": "json:dumps"}, "grahps": 1}', encoding="utf-8"
     )
@@ -94,7 +94,7 @@ def test_a_running_server_is_no_failure(tmp_path: Path) -> None:
     ("turn", "level", "expected"),
     [(WireTurn(), "ok", "answers"), (WireTurn(status=401), "fail", "rejects the key (401)")],
 )
-def test_the_endpoint_of_the_model_is_asked_with_the_key(turn: WireTurn, level: str, expected: str) -> None:
+def test_doctor_sends_the_key_to_the_endpoint_of_the_model(turn: WireTurn, level: str, expected: str) -> None:
     with openai_wire([turn]) as endpoint:
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": SECRET, "TOOLWEAVE_MODEL": "m"}
         chosen, reached = check_model(load_settings(environ))
@@ -178,7 +178,7 @@ def test_registered_tools_that_cannot_be_called_are_named_with_the_reason(elsewh
     assert SECRET not in ended.stdout
 
 
-def test_what_is_no_tool_registry_fails_and_none_is_made(elsewhere: Path) -> None:
+def test_a_file_that_is_no_tool_registry_fails_and_no_registry_is_created(elsewhere: Path) -> None:
     folder = elsewhere / ".toolweave"
     folder.mkdir()
     (folder / "tools.db").write_bytes(b"no database at all" * 100)

@@ -1,4 +1,4 @@
-"""`toolweave dev` starts the server again when the application changes: nothing stored is lost, mistakes are told."""
+"""`toolweave dev` starts the server again when the application changes: nothing stored is lost, errors are shown."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def answer_of(server: Running) -> str:
         return "nothing"
 
 
-def test_an_edit_takes_effect_a_mistake_is_told_and_runs_go_on_in_the_next_server(app: Path) -> None:
+def test_an_edit_takes_effect_an_error_is_shown_and_runs_go_on_in_the_next_server(app: Path) -> None:
     with serving("--data-dir", str(app / "data"), cwd=app, command="dev") as server:
         assert answer_of(server) == "one"
         thread = httpx.post(f"{server.url}/threads", json={}, timeout=60).json()["thread_id"]
@@ -73,7 +73,7 @@ def test_an_edit_takes_effect_a_mistake_is_told_and_runs_go_on_in_the_next_serve
         assert ended.json() == {"waits": True, "said": "two"}
 
         (app / "graph.py").write_text("raise ValueError('a mistake')\n", encoding="utf-8")
-        eventually(lambda: "the server is down" in server.stderr(), "the mistake is told")
+        eventually(lambda: "the server is down" in server.stderr(), "the error is shown")
         assert "graph 'talk': cannot load" in server.stderr()
         assert "ValueError: a mistake" in server.stderr()
         assert server.process.poll() is None
@@ -86,14 +86,16 @@ def test_an_edit_takes_effect_a_mistake_is_told_and_runs_go_on_in_the_next_serve
     assert over.stderr.count("Studio  ") == 1
 
 
-def test_what_langgraph_json_names_later_is_noticed_too(app: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_files_that_langgraph_json_names_later_are_watched_too(
+    app: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     write(elsewhere, "one")
     config = {"graphs": {"talk": f"{elsewhere}/graph.py:graph"}, "env": "variables.txt"}
     (app / "variables.txt").write_text("ENDING=?\n", encoding="utf-8")
     with serving("--data-dir", str(app / "data"), cwd=app, command="dev") as server:
         (app / "langgraph.json").write_text("{", encoding="utf-8")
-        eventually(lambda: "the server is down" in server.stderr(), "the mistake is told")
+        eventually(lambda: "the server is down" in server.stderr(), "the error is shown")
         (app / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")
         eventually(lambda: answer_of(server) == "one?", "the other graph is served")
         write(elsewhere, "two")
@@ -122,7 +124,7 @@ def test_without_reload_an_edit_waits_for_the_next_start(app: Path) -> None:
         assert server.signalled(signal.SIGTERM).code == 0
 
 
-def test_what_belongs_to_an_application_is_noticed_and_nothing_else(app: Path) -> None:
+def test_only_files_of_the_application_are_watched(app: Path) -> None:
     (app / "lib").mkdir()
     (app / "src").mkdir()
     config = {"graphs": {"g": "./src/deep.py:graph", "m": "module:graph"}, "dependencies": [".", "./lib", "requests"]}

@@ -20,7 +20,7 @@ from toolweave.cli.run import parse_input
         ("", {"messages": [{"role": "user", "content": ""}]}),
     ],
 )
-def test_input_is_a_json_object_or_what_the_user_says(text: str | None, value: object) -> None:
+def test_input_is_a_json_object_or_a_message(text: str | None, value: object) -> None:
     assert parse_input(text) == value
 
 
@@ -36,7 +36,7 @@ def test_the_whole_state_comes_as_json(sample_server: Running, tmp_path: Path) -
     assert [message["content"] for message in state["messages"]] == ["from a pipe", "You said: from a pipe"]
 
 
-def test_streamed_events_are_lines_of_json_as_asked_for(sample_server: Running, tmp_path: Path) -> None:
+def test_streamed_events_are_lines_of_json_of_the_requested_modes(sample_server: Running, tmp_path: Path) -> None:
     ended = run(sample_server, tmp_path, "counts", '{"n": 1}', "--stream", "updates", "--stream", "tasks")
     events = [json.loads(line) for line in ended.stdout.splitlines()]
     assert {event["event"] for event in events} == {"metadata", "updates", "tasks"}
@@ -48,7 +48,7 @@ def test_a_failed_run_fails_the_command_with_the_reason(sample_server: Running, 
     assert run(sample_server, tmp_path, "fails", "x", "--stream", "updates").code == 1
 
 
-def test_a_run_that_waits_says_what_for_and_how_to_answer(sample_server: Running, tmp_path: Path) -> None:
+def test_an_interrupted_run_shows_its_question_and_how_to_answer(sample_server: Running, tmp_path: Path) -> None:
     thread = str(uuid4())
     ended = run(sample_server, tmp_path, "asks", "x", "--thread", thread)
     assert (ended.code, ended.stdout) == (0, "")
@@ -70,7 +70,7 @@ def test_a_mode_that_does_not_exist_is_wrong_usage(sample_server: Running, tmp_p
     assert "everything" in ended.stderr
 
 
-def test_without_a_server_a_local_one_with_a_temporary_folder_does(elsewhere: Path) -> None:
+def test_local_runs_a_server_with_a_temporary_folder(elsewhere: Path) -> None:
     (elsewhere / "langgraph.json").write_text(
         json.dumps({"graphs": {"echo": f"{SAMPLE_APP.parent}/sample.py:echo"}}), encoding="utf-8"
     )
@@ -78,7 +78,7 @@ def test_without_a_server_a_local_one_with_a_temporary_folder_does(elsewhere: Pa
     assert [path.name for path in elsewhere.iterdir()] == ["langgraph.json"]
 
 
-def test_a_local_server_that_cannot_start_says_why(elsewhere: Path) -> None:
+def test_a_local_server_that_cannot_start_shows_the_error(elsewhere: Path) -> None:
     (elsewhere / "langgraph.json").write_text('{"graphs": {"echo": "./absent.py:echo"}}', encoding="utf-8")
     ended = toolweave("run", "echo", "hi", "--local", cwd=elsewhere)
     assert (ended.code, ended.stdout) == (1, "")

@@ -112,7 +112,7 @@ def test_an_agent_fetches_with_the_servers_that_dotenv_names_and_only_json_is_on
 
 
 @pytest.mark.requirement("A-05")
-def test_what_is_wrong_is_one_paragraph_that_says_what_to_do(site: WebPages, wire: WireServer, tmp_path: Path) -> None:
+def test_an_error_is_one_paragraph_with_the_fix(site: WebPages, wire: WireServer, tmp_path: Path) -> None:
     page = site.page("news.html")
     (tmp_path / "file").touch()
     keyless = {"OPENAI_BASE_URL": "", "TOOLWEAVE_MODEL": ""}

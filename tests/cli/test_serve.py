@@ -1,4 +1,4 @@
-"""`toolweave serve` and `dev`: ready when they say so, gone when told to, clear about what keeps them from starting."""
+"""`toolweave serve` and `dev`: the ready line, the stop at a signal, and the errors that prevent a start."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def test_a_langgraph_json_that_cannot_be_served_is_named(content: str | None, sa
     assert said in ended.paragraph
 
 
-def test_a_port_in_use_is_told_before_anything_is_opened(sample_server: Running, tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_before_anything_is_opened(sample_server: Running, tmp_path: Path) -> None:
     port = sample_server.url.rpartition(":")[2]
     ended = toolweave("serve", "--config", str(SAMPLE_APP), "--port", port, cwd=tmp_path)
     assert (ended.code, ended.stdout) == (1, "")
@@ -105,7 +105,7 @@ def test_a_port_in_use_is_told_before_anything_is_opened(sample_server: Running,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_second_server_on_a_data_folder_is_told_who_has_it_and_the_first_goes_on(tmp_path: Path) -> None:
+def test_a_second_server_on_a_data_folder_names_the_process_of_the_first_which_goes_on(tmp_path: Path) -> None:
     arguments = ("--config", str(SAMPLE_APP), "--data-dir", str(tmp_path / "data"))
     with serving(*arguments, cwd=tmp_path) as first:
         second = toolweave("serve", "--port", "0", *arguments, cwd=tmp_path)

@@ -32,9 +32,7 @@ async def sign_in(folder: Path, *options: str, **env: str) -> Ended:
     return await asyncio.to_thread(go)
 
 
-async def test_the_list_says_what_is_configured_and_who_is_signed_in_without_secrets(
-    guarded: Guarded, tmp_path: Path
-) -> None:
+async def test_the_list_shows_servers_and_sign_ins_without_secrets(guarded: Guarded, tmp_path: Path) -> None:
     write_mcp_file(
         tmp_path,
         {
@@ -92,7 +90,7 @@ async def test_a_sign_out_deletes_the_tokens_also_of_a_removed_server(guarded: G
     assert "there is no server 'peer'" in again.paragraph
 
 
-async def test_what_cannot_be_signed_in_to_is_said_in_a_paragraph(guarded: Guarded, tmp_path: Path) -> None:
+async def test_a_failed_sign_in_is_one_paragraph(guarded: Guarded, tmp_path: Path) -> None:
     secret = {"grant": "client_credentials", "client_id": "me", "client_secret": SECRET}
     write_mcp_file(
         tmp_path,

@@ -1,4 +1,4 @@
-"""`toolweave servers add` and `remove`: ready-made servers by name, anybody's by URL or command."""
+"""`toolweave servers add` and `remove`: ready-made servers by name, others by URL or command."""
 
 import json
 import sys
@@ -42,7 +42,7 @@ def mine(tmp_path: Path) -> Path:
 
 
 @pytest.mark.requirement("C-09")
-def test_a_name_is_enough_for_a_ready_made_server_and_what_is_missing_is_said(tmp_path: Path) -> None:
+def test_a_name_adds_a_ready_made_server_and_the_output_names_missing_variables(tmp_path: Path) -> None:
     ended = servers(tmp_path, "add", "brave", "--no-install")
     assert ended.code == 0, ended.stderr
     assert ended.stdout.splitlines()[:-1] == [
@@ -86,7 +86,7 @@ def test_without_a_name_the_ready_made_servers_are_listed_with_what_they_need(tm
     assert not (tmp_path / ".toolweave").exists()
 
 
-def test_anybodys_program_is_added_and_tried_at_once(mine: Path) -> None:
+def test_any_program_is_added_and_started_at_once(mine: Path) -> None:
     command = (sys.executable, str(MCP_SERVER))
     ended = servers(mine.parents[1], "add", "any", "--env", "NAME={env:HOME}", "--", *command)
     assert ended.code == 0, ended.stderr
@@ -97,7 +97,7 @@ def test_anybodys_program_is_added_and_tried_at_once(mine: Path) -> None:
     assert entries(mine)["any"] == {"command": command[0], "args": [command[1]], "env": {"NAME": "{env:HOME}"}}
 
 
-def test_a_server_that_does_not_come_up_is_added_and_said_to_be_down(mine: Path) -> None:
+def test_a_server_that_does_not_start_is_added_and_shown_as_down(mine: Path) -> None:
     ended = servers(mine.parents[1], "add", "gone", "--json", "--", "./no-such-program", "-x")
     assert ended.code == 1
     result = json.loads(ended.stdout)
@@ -155,7 +155,7 @@ def test_a_remote_server_is_added_with_references_and_a_literal_secret_is_warned
         (("tools", "zzz"), "there is no server 'zzz'. Known: first."),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line_and_the_file_left_alone(
+def test_an_invalid_command_is_refused_in_one_line_without_a_change_of_the_file(
     args: tuple[str, ...], expected: str, mine: Path
 ) -> None:
     ended = servers(mine.parents[1], *args)
@@ -174,7 +174,7 @@ def test_a_file_that_is_wrong_already_is_not_edited(mine: Path) -> None:
     assert mine.read_text(encoding="utf-8") == broken
 
 
-def test_a_running_server_is_said_to_need_a_restart(tmp_path: Path) -> None:
+def test_the_output_says_that_a_running_server_needs_a_restart(tmp_path: Path) -> None:
     (tmp_path / "named.jsonc").write_text("{mcpServers: {}}", encoding="utf-8")
     named = ("--config", "named.jsonc")
     added = servers(tmp_path, "add", "any", "--no-check", *named, "--", "run")

@@ -39,11 +39,11 @@ def test_calls_and_results_stand_on_lines_of_their_own() -> None:
     ]
 
 
-def test_a_failed_run_says_so() -> None:
+def test_a_failed_run_shows_its_error() -> None:
     assert shown(("token", {"text": "Wor"}), ("error", {"message": "no key"})) == "Wor\nThe run failed: no key\n"
 
 
-def test_nothing_that_a_model_or_a_server_says_commands_the_terminal() -> None:
+def test_no_text_of_a_model_or_a_server_controls_the_terminal() -> None:
     hostile = "\x1b]0;title\x07\x1b[2J\x9b31m\r"
     text = shown(
         ("token", {"text": hostile}),
@@ -55,7 +55,7 @@ def test_nothing_that_a_model_or_a_server_says_commands_the_terminal() -> None:
     assert not {"\x1b", "\x07", "\x9b", "\r"} & set(text)
 
 
-def test_long_text_is_cut_and_its_length_told() -> None:
+def test_long_text_is_cut_and_its_length_shown() -> None:
     assert shorten("ab " * 1000, 5) == "ab ab… (2999 characters)"
 
 

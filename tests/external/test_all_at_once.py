@@ -29,7 +29,7 @@ def served(module_data_dir: Path, apis: StubApis) -> Iterator[Served]:
     folder.mkdir()
     git(folder, "init", "--quiet")
     env = {**KEYS, "FILESYSTEM_FOLDER": str(folder), "GIT_REPOSITORY": str(folder), "SUPABASE_API_URL": apis.url}
-    # What it is asked for lies on this machine, which it refuses as it is shipped.
+    # The pages are on this machine; the shipped configuration refuses these.
     changes = {"fetch": {"args": ["--allow-private-ips"]}}
     with serve_with(module_data_dir, *EXTERNAL, env=env, changes=changes) as served:
         yield served

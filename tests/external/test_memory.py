@@ -1,4 +1,4 @@
-"""The memory server keeps what it was told over the ends of its process (C-09)."""
+"""The memory server stores entities over restarts of its process (C-09)."""
 
 import asyncio
 import json
@@ -38,11 +38,11 @@ async def test_what_was_remembered_is_there_after_the_server_was_killed_and_afte
     assert "prefers short answers" in (data_dir / "memory.jsonl").read_text(encoding="utf-8")
 
 
-async def test_many_things_told_at_once_are_all_remembered(data_dir: Path) -> None:
+async def test_many_entities_created_at_once_are_all_stored(data_dir: Path) -> None:
     names = [f"thing-{number}" for number in range(20)]
     async with plane_with("memory", data_dir=data_dir) as plane:
-        told = [answer(plane, "memory", "create_entities", entities=[{**ENTITY, "name": name}]) for name in names]
-        await asyncio.gather(*told)
+        tasks = [answer(plane, "memory", "create_entities", entities=[{**ENTITY, "name": name}]) for name in names]
+        await asyncio.gather(*tasks)
         graph = json.loads(await answer(plane, "memory", "read_graph"))
         assert connection(plane, "memory").status.state == "ready"
     assert sorted(entity["name"] for entity in graph["entities"]) == sorted(names)

@@ -1,4 +1,4 @@
-"""Hand the URL that a client scenario is served at to the test, with what the client is told, and exit as it says.
+"""Hand the URL that a client scenario is served at to the test, with the context of the client, and exit with its code.
 
 The suite starts `python hand_over.py PORT URL`. The client itself is in the test's process, which has long loaded
 what it needs: one of its own would take two seconds to start for each scenario.

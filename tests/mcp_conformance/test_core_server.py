@@ -103,5 +103,5 @@ def test_every_reason_is_of_a_scenario() -> None:
     assert baseline("sign_in").keys() <= set(SIGN_IN_SCENARIOS)
 
 
-def test_the_lock_file_leaves_the_registry_to_whoever_installs() -> None:
+def test_the_lock_file_names_no_registry() -> None:
     assert Path(HERE / "package-lock.json").read_text(encoding="utf-8").count('"resolved"') == 0

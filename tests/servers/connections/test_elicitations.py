@@ -25,8 +25,6 @@ from toolweave.servers.connections.sessions.elicitations import Elicitations
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ASKING = str(FIXTURES / "asking_server.py")
-SLIM = str(FIXTURES / "asking_lines.py")
-"""A small server for the planes of one test; the other tests use a server of the SDK."""
 
 
 def asking(*command: str, **config: Any) -> McpServerConfig:
@@ -122,7 +120,7 @@ async def test_over_http_each_question_belongs_to_its_call(plane: ToolPlane) -> 
 
 
 async def test_over_stdio_calls_with_ambiguous_questions_are_repeated_one_at_a_time_with_a_warning() -> None:
-    async with plane_of(asking(SLIM)) as plane:
+    async with plane_of(asking(ASKING)) as plane:
         with log_records() as records:
             results = await asyncio.gather(*(call(plane, "together", who=name, others=1) for name in "ab"))
 
@@ -137,7 +135,7 @@ async def test_over_stdio_calls_with_ambiguous_questions_are_repeated_one_at_a_t
 
 async def test_a_call_with_an_ambiguous_question_that_may_not_be_repeated_is_made_once(tmp_path: Path) -> None:
     log = tmp_path / "calls.jsonl"
-    async with plane_of(asking(SLIM, "--log", str(log))) as plane:
+    async with plane_of(asking(ASKING, "--log", str(log))) as plane:
         results = await asyncio.gather(*(call(plane, "wipe_together", others=1) for _ in "ab"))
 
     assert any(text_of(result) == "wiped: cancel" for result in results)
@@ -145,7 +143,7 @@ async def test_a_call_with_an_ambiguous_question_that_may_not_be_repeated_is_mad
 
 
 async def test_a_server_that_is_configured_to_ask_runs_one_call_at_a_time() -> None:
-    async with plane_of(asking(SLIM, elicit=True, timeout_s=LIMIT_S)) as plane:
+    async with plane_of(asking(ASKING, elicit=True, timeout_s=LIMIT_S)) as plane:
         [first, second] = await overdue(plane, *(call(plane, "together", who=name, others=1) for name in "ab"))
 
     kinds = [(result.meta or {}).get("toolweave/failure") for result in (first, second)]
