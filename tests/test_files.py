@@ -70,7 +70,7 @@ def test_a_new_folder_and_all_files_of_all_processes_are_their_owners_only(tmp_p
         assert open_to_others(modes(tmp_path / "new")) == {}
 
 
-def test_what_an_earlier_version_left_open_is_closed_with_one_warning(tmp_path: Path) -> None:
+def test_files_that_an_earlier_version_left_open_are_closed_with_one_warning(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with serving(data_dir) as process:
         use(process)
@@ -173,7 +173,7 @@ def test_a_file_is_never_open_to_others_not_even_for_a_moment(tmp_path: Path) ->
     assert modes(tmp_path)["todo.db-wal"] == 0o600
 
 
-def test_programs_of_other_projects_keep_their_modes_and_nobody_is_warned_of_them(tmp_path: Path) -> None:
+def test_programs_of_other_projects_keep_their_modes_without_a_warning(tmp_path: Path) -> None:
     program = tmp_path / "real" / "servers" / "program"
     program.parent.mkdir(parents=True)
     (tmp_path / "real").chmod(0o755)

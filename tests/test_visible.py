@@ -1,4 +1,4 @@
-"""Other people's texts lose what nobody sees, and nothing that scripts, emoji or layout need."""
+"""Invisible characters are removed from texts of others, except those that scripts, emoji or layout need."""
 
 import pytest
 
@@ -25,7 +25,7 @@ HIDDEN_WORDS = "".join(chr(0xE0000 + ord(letter)) for letter in "ignore the user
         ("lone \ud800 half", "lone  half"),
     ],
 )
-def test_what_cannot_be_seen_goes(text: str, shown: str) -> None:
+def test_invisible_characters_are_removed(text: str, shown: str) -> None:
     assert visible_text(text) == shown
 
 
@@ -43,7 +43,7 @@ def test_what_cannot_be_seen_goes(text: str, shown: str) -> None:
         "a − b ≤ c … “d” — ‹e›",
     ],
 )
-def test_what_scripts_emoji_and_layout_need_stays(text: str) -> None:
+def test_characters_that_scripts_emoji_and_layout_need_stay(text: str) -> None:
     assert visible_text(text) == text
 
 

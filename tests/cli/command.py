@@ -1,6 +1,6 @@
 """Run `toolweave` commands in processes of their own: real arguments, streams, signals and exit codes.
 
-`cold` starts an interpreter as a shell would; all others are forked (tests/fixtures/forked_python.py).
+`cold_python` starts an interpreter as a shell would; all others are forked (tests/fixtures/forked_python.py).
 """
 
 import json
@@ -101,11 +101,6 @@ def toolweave(*args: str, cwd: Path, stdin: str = "", env: Mapping[str, str] | N
     """Run a command to its end."""
     with started(*args, cwd=cwd, stdin=stdin, env=env) as running:
         return running.ended()
-
-
-def cold(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Ended:
-    """Run `python -m toolweave` to its end."""
-    return cold_python("-m", "toolweave", *args, cwd=cwd, env=env)
 
 
 def cold_python(*args: str, cwd: Path, env: Mapping[str, str] | None = None, bound_s: float = BOUND_S) -> Ended:

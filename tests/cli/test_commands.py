@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Ended, cold, cold_python, toolweave
+from tests.cli.command import Ended, cold_python, toolweave
 from toolweave.cli.commands import COMMANDS, SERVER_COMMANDS
 
 ENTRY_POINTS = Path(__file__).parents[1] / "public_names" / "entry_points.txt"
@@ -46,19 +46,19 @@ def test_the_overview_lists_every_command_in_a_line_and_imports_none_of_them(tmp
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_every_command_explains_its_options(name: str, tmp_path: Path) -> None:
+def test_every_command_has_a_help_text(name: str, tmp_path: Path) -> None:
     ended = toolweave(name, "--help", cwd=tmp_path)
     assert ended.code == 0, ended.stderr
     assert f"toolweave {name}" in ended.stdout
 
 
-def test_help_says_what_counts_where_an_option_is_not_given(tmp_path: Path) -> None:
+def test_help_shows_the_defaults_of_options(tmp_path: Path) -> None:
     for args, default in ((("script",), "CONFIG_PATH"), (("serve",), "2024"), (("servers", "check"), "all that are")):
         assert f"[default: ({default}" in toolweave(*args, "--help", cwd=tmp_path).stdout
 
 
 def test_the_module_runs_as_a_program_and_knows_its_version(tmp_path: Path) -> None:
-    ended = cold("--version", cwd=tmp_path)
+    ended = cold_python("-m", "toolweave", "--version", cwd=tmp_path)
     assert (ended.code, ended.stderr) == (0, "")
     assert ended.stdout.startswith("toolweave 0.")
 

@@ -1,4 +1,4 @@
-"""The address to serve on: refused where it would be unsafe, explained where it cannot be used; a stop at the start."""
+"""The address to serve on, refused if unsafe, explained if unusable; the order of start and stop."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -33,7 +33,7 @@ def site() -> Iterator[WebPages]:
 
 @pytest.fixture
 def wire(site: WebPages) -> Iterator[WireServer]:
-    """Serve a model that writes the script, unless a test says otherwise."""
+    """Serve a model that writes the script, unless a test sets other turns."""
     site.forget()
     with openai_wire([calling(script())], repeat=True) as server:
         yield server

@@ -19,7 +19,7 @@ async def run(folder: Path, *args: str, **env: str) -> Ended:
 
 
 async def sign_in(folder: Path, *options: str, **env: str) -> Ended:
-    """Run `servers login peer` and go where it says."""
+    """Run `servers login peer` and open its URL."""
 
     def go() -> Ended:
         line = ("servers", "login", "peer", "--no-browser", *options)

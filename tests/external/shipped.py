@@ -70,7 +70,7 @@ async def answer(plane: ToolPlane, server: str, tool: str, **arguments: Any) -> 
 
 
 async def refusal(plane: ToolPlane, server: str, tool: str, **arguments: Any) -> str:
-    """Call a tool that must fail; gives what it says."""
+    """Call a tool that must fail; return its text."""
     result = await call(plane, tool, server=server, **arguments)
     assert result.isError, text_of(result)
     return text_of(result)

@@ -9,7 +9,7 @@ import pytest
 from tests.api.routes.conftest import wait_for_health
 from tests.external.served import Served, serve_with, text_in
 from tests.external.shipped import KEYS
-from tests.external.stub_apis import PROJECT, stub_apis
+from tests.external.stub_apis import PROJECT, StubApis
 from tests.external.test_git import git
 
 pytestmark = [pytest.mark.external, pytest.mark.slow]
@@ -31,17 +31,15 @@ def folder(module_data_dir: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(module_data_dir: Path, folder: Path) -> Iterator[Served]:
+def served(module_data_dir: Path, folder: Path, apis: StubApis) -> Iterator[Served]:
     env = {
         "SUPABASE_ACCESS_TOKEN": KEYS["SUPABASE_ACCESS_TOKEN"],
         "FILESYSTEM_FOLDER": str(folder),
         "GIT_REPOSITORY": str(folder),
         "TOOLWEAVE_FILE_ROOTS": str(folder),
+        "SUPABASE_API_URL": apis.url,
     }
-    with (
-        stub_apis() as apis,
-        serve_with(module_data_dir, *ENABLED, env=env | {"SUPABASE_API_URL": apis.url}) as served,
-    ):
+    with serve_with(module_data_dir, *ENABLED, env=env) as served:
         wait_for_health(served.process, "degraded")
         yield served
 

@@ -1,6 +1,6 @@
 """Firecrawl and Supabase against a stand-in for their APIs, and Brave without its key (C-09)."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from tests.external.shipped import KEYS, answer, configs_of, offered, plane_with, refusal
-from tests.external.stub_apis import PAGE, PROJECT, StubApis, stub_apis
+from tests.external.stub_apis import PAGE, PROJECT, StubApis
 from toolweave.servers.connections.plane import ToolPlane
 
 pytestmark = [pytest.mark.external, pytest.mark.slow]
@@ -16,26 +16,16 @@ pytestmark = [pytest.mark.external, pytest.mark.slow]
 URL = "https://shop.example/hours"
 
 
-@pytest.fixture(scope="module")
-def running_apis() -> Iterator[StubApis]:
-    with stub_apis() as apis:
-        yield apis
-
-
-@pytest.fixture
-def apis(running_apis: StubApis) -> StubApis:
-    """Return the stub without requests."""
-    running_apis.requests.clear()
-    return running_apis
+@pytest.fixture(autouse=True)
+def forget_requests(apis: StubApis) -> None:
+    apis.requests.clear()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def plane(module_data_dir: Path, running_apis: StubApis) -> AsyncIterator[ToolPlane]:
+async def plane(module_data_dir: Path, apis: StubApis) -> AsyncIterator[ToolPlane]:
     env = {name: value for name, value in KEYS.items() if name != "BRAVE_API_KEY"}
-    env["SUPABASE_API_URL"] = running_apis.url
-    firecrawl: dict[str, Any] = {
-        "env": {"FIRECRAWL_API_KEY": "{env:FIRECRAWL_API_KEY}", "FIRECRAWL_API_URL": running_apis.url}
-    }
+    env["SUPABASE_API_URL"] = apis.url
+    firecrawl: dict[str, Any] = {"env": {"FIRECRAWL_API_KEY": "{env:FIRECRAWL_API_KEY}", "FIRECRAWL_API_URL": apis.url}}
     names = ("firecrawl", "supabase", "brave")
     async with plane_with(*names, data_dir=module_data_dir, env=env, changes={"firecrawl": firecrawl}) as plane:
         yield plane

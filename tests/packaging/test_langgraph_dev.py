@@ -32,7 +32,7 @@ PREPARED = ROOT / ".venv-langgraph" / "bin" / "langgraph"
 BOUND_S = 90.0
 ANN = {"authorization": "Bearer ann"}
 SCRIPT_SETTINGS = "script.yaml"
-KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
+INHERITED = ("PATH", "HOME", "LANG", "TMPDIR")
 pytestmark = [pytest.mark.requirement("S-03")]
 
 
@@ -64,12 +64,13 @@ async def authenticate(authorization: str | None):
 def official_server(folder: Path, langgraph_json: Path = ROOT / "langgraph.json", prefix: str = "") -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    env = {name: os.environ[name] for name in KEPT if name in os.environ}
-    env |= {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_DATA_DIR": str(folder / "data")}
-    env |= {"TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1", "TOOLWEAVE_FILE_ROOTS": str(HERE.parent)}
-    env |= {"CONFIG_PATH": str(folder / SCRIPT_SETTINGS)}
-    env |= {"TOOLWEAVE_MCP_CONFIG": str(_with_the_core_server(folder))}
-    env |= {
+    env = {name: os.environ[name] for name in INHERITED if name in os.environ} | {
+        "TOOLWEAVE_MODEL": "offline",
+        "TOOLWEAVE_DATA_DIR": str(folder / "data"),
+        "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1",
+        "TOOLWEAVE_FILE_ROOTS": str(HERE.parent),
+        "CONFIG_PATH": str(folder / SCRIPT_SETTINGS),
+        "TOOLWEAVE_MCP_CONFIG": str(_with_the_core_server(folder)),
         "LANGSMITH_TRACING": "false",
         "LANGGRAPH_CLI_NO_ANALYTICS": "1",
         "LANGGRAPH_DISABLE_FILE_PERSISTENCE": "true",

@@ -92,7 +92,7 @@ async def dies_while_idle(transport: Transport) -> list[Figure]:
 
 
 async def dies_without_a_sign(transport: Transport) -> list[Figure]:
-    """Over HTTP without a stream of the server's own messages, only the ping tells."""
+    """Over HTTP without a stream of the server's own messages, only the ping detects the end."""
     if transport != "http":
         return []
     async with misbehaving_http() as server, open_tool_plane([server.config]) as plane:
@@ -147,7 +147,7 @@ async def calls_are_cut_for_long(transport: Transport) -> list[Figure]:
         await peer.recovered()
         spent = time.perf_counter() - begun
         async with asyncio.timeout(IDLE_CONNECTIONS_S):
-            while open_files() > files + 5:  # noqa: ASYNC110  nobody tells of a connection that is closed
+            while open_files() > files + 5:  # noqa: ASYNC110  there is no event for a closed connection
                 await asyncio.sleep(0.1)
         return [Figure("250 calls are cut, 50 at once", 15.0, spent)]
 
