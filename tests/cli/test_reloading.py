@@ -25,13 +25,13 @@ from typing_extensions import TypedDict
 
 class State(TypedDict, total=False):
     waits: bool
-    said: str
+    text: str
 
 
 async def say(state: State) -> State:
     while state.get("waits") and not Path("go").exists():
         await asyncio.sleep(0.02)
-    return {"said": "%s" + os.environ.get("ENDING", "")}
+    return {"text": "%s" + os.environ.get("ENDING", "")}
 
 
 graph = StateGraph(State).add_node("say", say).add_edge(START, "say").compile()
@@ -54,7 +54,7 @@ def answer_of(server: Running) -> str:
     body = {"assistant_id": "talk", "input": {"waits": False}}
     try:
         answer = httpx.post(f"{server.url}/runs/wait", json=body, timeout=60)
-        return str(answer.json().get("said"))
+        return str(answer.json().get("text"))
     except (httpx.TransportError, ValueError):
         return "nothing"
 
@@ -70,7 +70,7 @@ def test_an_edit_takes_effect_an_error_is_shown_and_runs_go_on_in_the_next_serve
         eventually(lambda: answer_of(server) == "two", "the edit takes effect")
         (app / "go").touch()
         ended = httpx.get(f"{server.url}/threads/{thread}/runs/{run}/join", timeout=60)
-        assert ended.json() == {"waits": True, "said": "two"}
+        assert ended.json() == {"waits": True, "text": "two"}
 
         (app / "graph.py").write_text("raise ValueError('a mistake')\n", encoding="utf-8")
         eventually(lambda: "the server is down" in server.stderr(), "the error is shown")

@@ -70,9 +70,9 @@ def test_it_prints_the_script_to_read_and_keeps_it_as_a_file(site: WebPages, wir
     ]
     written = (tmp_path / "out" / "script.yaml").read_text(encoding="utf-8")
     assert VideoScript.model_validate(yaml.safe_load(written)) == WRITTEN
-    told = [line.partition(" %  ") for line in ended.stderr.splitlines()]
-    assert (told[0][0], told[-1][0]) == ("  0", "100")
-    assert all(mark and message for _, mark, message in told)
+    progress = [line.partition(" %  ") for line in ended.stderr.splitlines()]
+    assert (progress[0][0], progress[-1][0]) == ("  0", "100")
+    assert all(mark and message for _, mark, message in progress)
     system = str(wire.requests[0].messages[0]["content"])
     assert "A calm teacher" in system
     assert "Latin" in system
@@ -146,8 +146,8 @@ def test_an_interrupt_ends_it_and_leaves_nothing_half_written(site: WebPages, wi
 
 
 def test_the_document_names_speakers_and_shows_no_control_characters() -> None:
-    told = (Narration(text="Hello.\x1b[2J", persona_id="host"), Narration(text="Yes.", persona_id="nobody"))
-    section = ScriptSection(title="One\nand more", narrations=told, slide_prompt="A bee")
+    narrations = (Narration(text="Hello.\x1b[2J", persona_id="host"), Narration(text="Yes.", persona_id="nobody"))
+    section = ScriptSection(title="One\nand more", narrations=narrations, slide_prompt="A bee")
     paragraphs = script_paragraphs(
         VideoScript(title="Bees", description="All.", sections=(section,)), [Persona(id="host", name="Mika")]
     )

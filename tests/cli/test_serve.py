@@ -52,7 +52,7 @@ def test_dev_shows_the_urls_to_open_and_a_log_for_people(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("env", "said"),
+    ("env", "expected"),
     [
         ({"TOOLWEAVE_PORT": "abc"}, ("TOOLWEAVE_PORT must be a whole number", "unset it")),
         ({"TOOLWEAVE_MODEL": "", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, ("OPENAI_BASE_URL", "TOOLWEAVE_MODEL")),
@@ -64,17 +64,17 @@ def test_dev_shows_the_urls_to_open_and_a_log_for_people(tmp_path: Path) -> None
     ],
 )
 def test_a_wrong_setting_or_file_is_one_paragraph_with_the_fix(
-    env: dict[str, str], said: tuple[str, ...], tmp_path: Path
+    env: dict[str, str], expected: tuple[str, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "broken.jsonc").write_text('{"mcpServers":\n {{}', encoding="utf-8")
     ended = toolweave("serve", cwd=tmp_path, env={"TOOLWEAVE_PORT": "0", **env})
     assert (ended.code, ended.stdout) == (1, "")
-    for fragment in said:
+    for fragment in expected:
         assert fragment in ended.paragraph
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         (None, "the file does not exist. Create it or correct the path."),
         ('{"graphs": ', "not valid JSON5"),
@@ -86,14 +86,14 @@ def test_a_wrong_setting_or_file_is_one_paragraph_with_the_fix(
         ('{"graphs": {"a": "toolweave:__version__"}}', "not a graph"),
     ],
 )
-def test_a_langgraph_json_that_cannot_be_served_is_named(content: str | None, said: str, tmp_path: Path) -> None:
+def test_a_langgraph_json_that_cannot_be_served_is_named(content: str | None, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "langgraph.json"
     if content is not None:
         path.write_text(content, encoding="utf-8")
     ended = toolweave("serve", "--port", "0", "--config", str(path), cwd=tmp_path)
     assert (ended.code, ended.stdout) == (1, "")
     assert "langgraph.json" in ended.paragraph
-    assert said in ended.paragraph
+    assert expected in ended.paragraph
 
 
 def test_a_port_in_use_is_an_error_before_anything_is_opened(sample_server: Running, tmp_path: Path) -> None:

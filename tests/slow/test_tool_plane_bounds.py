@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow]
 
 DEADLINE_S = 5.0
 IDLE_CONNECTIONS_S = 10.0
-"""Those that carried the cancellations are kept for three seconds, and looked at with the next ping."""
+"""Connections that carried cancellations stay open for three seconds, and are checked with the next ping."""
 
 
 @dataclass(frozen=True)
