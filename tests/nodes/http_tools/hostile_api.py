@@ -1,4 +1,4 @@
-"""One operation of an API on a real socket that answers the bytes a test gives it."""
+"""One operation of an API on a real socket, with the response that a test gives."""
 
 import json
 import ssl
@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from tests.nodes.http_tools.orders import tool
 from tests.outbound.peers import Answer, Peer, always, serving, text
 from toolweave.config.settings import load_settings
 from toolweave.nodes.http_tools.api_calls import ApiCalls
@@ -16,7 +17,7 @@ from toolweave.tool_config import ToolConfig
 
 
 def json_answer(value: Any, status: str = "200 OK", *headers: str) -> bytes:
-    """Write an answer of JSON; bytes are JSON already."""
+    """Write a response of JSON; bytes are JSON already."""
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
     return text(status, body, "Content-Type: application/json", *headers)
 
@@ -24,14 +25,14 @@ def json_answer(value: Any, status: str = "200 OK", *headers: str) -> bytes:
 def calls(
     allow: str = "127.0.0.1", variables: str = "TOOL_*", resolver: Resolver = resolve_host, **more: Any
 ) -> ApiCalls:
-    """Make what calls APIs, of settings in their own words."""
+    """Build the caller of APIs from settings as an operator writes them."""
     settings = load_settings({"TOOLWEAVE_OUTBOUND_ALLOW": allow, "TOOLWEAVE_TOOL_ENV": variables})
     return ApiCalls(settings.outbound_allow, settings.tool_env, resolver=resolver, **more)
 
 
 @dataclass
 class Operation:
-    """An operation, and the peer that it is called at."""
+    """An operation, and the peer that serves it."""
 
     peer: Peer
     tool: ToolConfig
@@ -45,14 +46,7 @@ class Operation:
 
 def operation(base_url: str, method: str = "GET", **api: Any) -> ToolConfig:
     """Describe an operation."""
-    return ToolConfig.model_validate(
-        {
-            "tool_id": "thing",
-            "name": "Thing",
-            "description": "Ask for a thing.",
-            "api": {"base_url": base_url, "path": "/thing", "method": method, **api},
-        }
-    )
+    return tool("/thing", method, base_url=base_url, **api)
 
 
 @asynccontextmanager

@@ -52,7 +52,7 @@ def stored(value: Any) -> Any:
         (b"[" * 100_000, JSON, "[" * 100_000),
     ],
 )
-def test_json_is_read_by_its_type_or_by_what_it_is(data: bytes, content_type: str, value: Any) -> None:
+def test_json_is_recognised_by_its_type_or_its_content(data: bytes, content_type: str, value: Any) -> None:
     assert read(data, content_type) == value
 
 
@@ -73,7 +73,7 @@ def test_json_is_read_by_its_type_or_by_what_it_is(data: bytes, content_type: st
         (r'{"\ud800": 1}', {"?": 1}),
     ],
 )
-def test_what_no_store_takes_becomes_what_it_takes(written: str, value: Any) -> None:
+def test_values_that_no_store_accepts_are_replaced(written: str, value: Any) -> None:
     assert read(f"[{written}]".encode()) == [value]
 
 

@@ -37,7 +37,7 @@ async def test_a_call_returns_the_response_of_a_loopback_api_only_if_the_setting
     assert [sent.query for sent in shop.requests] == [[("category", "books")]]
 
 
-async def test_query_headers_and_body_go_over_the_wire_as_they_are_meant() -> None:
+async def test_query_headers_and_body_are_sent_unchanged() -> None:
     async with serving_operation(json_answer({}), method="POST") as api:
         await api.call(
             headers={"X-Trace": "a b", "user-agent": "Mine"},

@@ -208,7 +208,7 @@ def test_a_query_holds_scalars_lists_and_json_and_leaves_null_out() -> None:
 
 
 @given(any_text, st.lists(any_text, min_size=1, max_size=4))
-def test_any_texts_in_a_query_come_out_as_they_went_in(one: str, several: list[str]) -> None:
+def test_any_texts_in_a_query_are_read_back_unchanged(one: str, several: list[str]) -> None:
     request = build_request(SEARCH, {"q": one, "tags": several})
     url = add_query(request.url, request.query)
 

@@ -39,7 +39,7 @@ def test_each_kind_of_held_back_request_is_done_right_in_four_of_five(
 
 
 @pytest.mark.slow
-def test_what_was_tuned_on_stays_right() -> None:
+def test_requests_of_the_tune_half_stay_right() -> None:
     right, total = shares(judge(request) for request in requests_of("tune"))["overall"]
 
     assert right / total >= 0.97

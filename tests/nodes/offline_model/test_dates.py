@@ -43,11 +43,11 @@ def test_a_date_is_found(text: str, day: str) -> None:
     "text",
     ["2026-02-31", "32.13.2026", "February 30", "may I ask", "Monday's meeting", "in no time", "second", "99999 days"],
 )
-def test_what_is_no_date_is_left_alone(text: str) -> None:
+def test_a_text_without_a_date_has_none(text: str) -> None:
     assert find_dates(text, WEDNESDAY) == []
 
 
 @given(st.dates(), st.text(max_size=60))
-def test_no_day_and_no_text_is_too_odd(today: date, text: str) -> None:
+def test_dates_are_searched_in_any_text_on_any_day(today: date, text: str) -> None:
     for sentence in (text, "in 999 months", "next week", "end of next year", "tomorrow", "next friday"):
         assert all(found.start < found.end for found in find_dates(sentence, today))

@@ -66,7 +66,7 @@ def test_message_ids_are_those_of_langchain_and_call_ids_differ_within_a_convers
     assert len(set(calls)) == len(calls) == 2
 
 
-def test_the_clock_is_what_tomorrow_is_reckoned_from() -> None:
+def test_tomorrow_is_the_day_after_that_of_the_clock() -> None:
     model = OfflineChatModel(clock=lambda: datetime(2030, 12, 31, 23, 0, tzinfo=UTC))
 
     reply = model.bind_tools(seeded_backend().tools()).invoke("Add a task to sleep tomorrow")
@@ -123,7 +123,7 @@ def test_one_call_at_a_time_when_parallel_calls_are_off() -> None:
     messages += [first, ToolMessage("{}", tool_call_id=first.tool_calls[0]["id"])]
     second = model.invoke(messages)
 
-    assert [call["args"] for call in (*first.tool_calls, *second.tool_calls)] == [{"id": 1}, {"id": 2}]
+    assert [[call["args"] for call in reply.tool_calls] for reply in (first, second)] == [[{"id": 1}], [{"id": 2}]]
 
 
 class Reminder(BaseModel):

@@ -91,7 +91,7 @@ def test_a_page_is_read_under_a_header_of_any_form_or_none(content_type: str) ->
         ("utf-16-le", "text/html; charset=utf-16-le", ""),
     ],
 )
-def test_bytes_are_read_by_mark_header_meta_or_what_they_are(codec: str, content_type: str, meta: str) -> None:
+def test_the_charset_is_found_in_mark_header_meta_or_content(codec: str, content_type: str, meta: str) -> None:
     head = f"<meta charset='{meta}'>" if meta else ""
     words = f"{PARAGRAPHS}<p>À bientôt – 5 €, naïve Jürgen.</p>"
     html = f"<html><head>{head}<title>Café “Größe”</title></head><body><article><h1>Café “Größe”</h1>{words}"
@@ -120,7 +120,7 @@ def test_headings_emphasis_and_raised_digits_become_words_to_read_aloud() -> Non
     assert "Water is H₂O, a field 10² steps, and the rest a guess." in page["text"]
 
 
-def test_images_of_markdown_are_shown_without_where_they_lie() -> None:
+def test_images_of_markdown_are_shown_without_their_urls() -> None:
     lines = '![A bee](https://example.org/a_(1).png "On a flower")\n![Hive](<https://example.org/h i.png>)\n'
     inline, code = f"![inline](data:image/png;base64,{'A' * 500})", "```\n![code](stays.png)\n```"
 

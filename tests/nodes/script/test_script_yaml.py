@@ -37,7 +37,7 @@ def test_a_text_of_any_characters_is_read_as_it_was_written() -> None:
         assert read(script_yaml(script)) == script
 
 
-def test_it_is_readable_long_texts_are_blocks_and_what_is_absent_is_left_out() -> None:
+def test_long_texts_are_blocks_and_absent_fields_are_left_out() -> None:
     script = VideoScript(
         title="Bienen – 蜂 🐝",
         description=SENTENCE,

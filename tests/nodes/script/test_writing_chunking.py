@@ -77,6 +77,12 @@ def test_a_long_paragraph_is_divided_between_sentences_in_any_script() -> None:
         assert all(block.text.endswith(sentence) for part in parts for block in part)
 
 
+def test_the_continuation_of_a_section_without_a_heading_has_none() -> None:
+    parts = split_into_parts([Block("", "word " * 2_000)], 500)
+
+    assert {block.heading for part in parts for block in part} == {""}
+
+
 def test_a_heading_that_is_too_long_is_whole_in_the_text() -> None:
     block = make_block("word " * 1_000, "Text.")
 

@@ -94,7 +94,7 @@ async def test_a_section_that_is_longer_than_a_part_is_read_to_its_end() -> None
     assert sorted(map(int, re.findall(r"Fact number (\d+) is written", shown))) == list(range(300))
 
 
-async def test_parts_are_read_side_by_side_but_few_at_once_and_alike_each_time() -> None:
+async def test_a_few_parts_are_read_at_once_and_their_notes_stay_in_order() -> None:
     first, second = Reader(), Reader()
 
     await write_script(first, long_page(40), SMALL | {"article_tokens": 1_000})

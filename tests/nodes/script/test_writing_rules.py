@@ -78,7 +78,7 @@ async def test_the_repair_turn_shows_the_article_the_script_and_what_is_wrong(en
     assert again.tool_names == ["write_script"]
 
 
-async def test_what_was_cut_is_shown_as_it_came(endpoint: Endpoint) -> None:
+async def test_a_cut_answer_is_shown_unchanged(endpoint: Endpoint) -> None:
     made = await endpoint.write(calling('{"title": "Half a sc'), calling(script()))
 
     assert made.requests[1].messages[2]["content"] == '{"title": "Half a sc'

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from tests.fixtures.openai_wire import WireTurn
 from tests.fixtures.shop_api import ShopApi
@@ -14,7 +15,7 @@ from toolweave.nodes.chat_models import as_lazy_chat_model
 from toolweave.nodes.offline_model import OfflineChatModel
 from toolweave.nodes.tool_catalog import FixedToolConfigs
 from toolweave.nodes.workflow.prompts import WorkflowModel
-from toolweave.nodes.workflow.select import select_node
+from toolweave.nodes.workflow.select import parse_choice, select_node
 from toolweave.nodes.workflow.tool_descriptions import tool_candidates
 
 
@@ -55,11 +56,12 @@ async def test_a_right_choice_becomes_the_request_of_the_configuration(endpoint:
         saying(f"Sure!\n```json\n{json.dumps(RIGHT, indent=1)}\n```\nThat is it."),
         saying(f'With {{order_id}} as {{"order_id": "A-1001"}} I choose {json.dumps(RIGHT)} now.'),
         saying(f'<think>Is it {{"tool_id": "cancel_order", "arguments": {{}}}}?</think>{json.dumps(RIGHT)}'),
+        saying(json.dumps({"result": {"choice": RIGHT}})),
         saying(json.dumps({"name": "get_order", "parameters": {"order_id": "A-1001"}})),
     ],
     ids=[
         *("tool itself", "other name", "arguments as text", "flat", "all filled"),
-        *("text", "fenced", "prose with other objects", "thoughts", "tool's call as text"),
+        *("text", "fenced", "prose with other objects", "thoughts", "nested text", "tool's call as text"),
     ],
 )
 async def test_a_choice_is_read_in_any_form_that_endpoints_give_it(
@@ -71,6 +73,11 @@ async def test_a_choice_is_read_in_any_form_that_endpoints_give_it(
         assert made.update is not None
         assert made.update["selection"] == RIGHT
         assert len(made.requests) == 1
+
+
+def test_the_arguments_of_a_choice_are_not_read_as_a_choice() -> None:
+    for arguments in ({"filter": {"tool_id": "other"}}, {"tool_id": 5}, {"reason": '{"tool_id": "other"}'}):
+        assert parse_choice(AIMessage(json.dumps({"arguments": arguments})), ["only"]).arguments == arguments
 
 
 @pytest.mark.requirement("W-05")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.fixtures.shop_api import ShopApi
-from tests.nodes.model_at import saying
+from tests.nodes.model_at import USAGE, saying
 from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, choosing, some
 
 
@@ -29,14 +29,14 @@ async def test_a_reason_is_an_answer_and_gets_no_repair_turn(endpoint: Endpoint,
     assert len(made.failure.model_usage) == 1
 
 
-async def test_the_usage_of_the_first_turn_is_counted_if_the_repair_turn_fails(
-    endpoint: Endpoint, shop: ShopApi
-) -> None:
-    made = await endpoint.attempt(some(shop, "get_order"), choosing(tool_id="nowhere"), WireTurn(status=500))
+async def test_the_usage_of_both_turns_is_counted_if_the_repair_turn_fails(endpoint: Endpoint, shop: ShopApi) -> None:
+    cut = WireTurn(text="{", finish_reason="length", usage=USAGE)
 
-    assert "status 500" in made.error
+    made = await endpoint.attempt(some(shop, "get_order"), choosing(tool_id="nowhere"), cut)
+
+    assert "cut off at its length limit" in made.error
     assert made.failure is not None
-    assert [usage["output_tokens"] for usage in made.failure.model_usage] == [20]
+    assert [usage["output_tokens"] for usage in made.failure.model_usage] == [20, 20]
 
 
 @pytest.mark.parametrize(
