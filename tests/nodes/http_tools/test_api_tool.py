@@ -69,7 +69,7 @@ async def test_arguments_may_have_any_name() -> None:
 
 
 async def test_an_error_of_the_api_reaches_the_model_with_its_text(shop: ShopApi) -> None:
-    message = await invoke(tools_of(shop)["get_product"], product_id=99_999)
+    message = await invoke(tools_of(shop)["update_product_price"], product_id=99_999, price=1)
     assert message.status == "error"
     assert "answered 404 Not Found" in message.text
     assert "There is no product 99999." in message.text

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,14 +15,6 @@ from toolweave.nodes.offline_model import OfflineChatModel
 TODAY = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
 MAX_MODEL_CALLS = 10
 CHANGES = ("create_todo", "update_todo", "delete_todo")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    request: Request
-    right: bool
-    calls: tuple[Call, ...]
-    answer: str
 
 
 def offline_model() -> OfflineChatModel:
@@ -60,8 +51,8 @@ def calls_after_last_request(messages: Sequence[AnyMessage]) -> tuple[Call, ...]
     return tuple((call["name"], call["args"]) for reply in replies for call in reply.tool_calls)
 
 
-def judge(request: Request) -> Verdict:
-    """Judge one request: its calls are right when they do exactly one of the accepted lists.
+def judge(request: Request) -> bool:
+    """Return whether the calls for one request do exactly one of the accepted lists.
 
     What changes something must match call for call, argument for argument. Reading first is allowed when something
     is changed or unclear; otherwise the reads must match too. A question must come where one is due.
@@ -69,7 +60,7 @@ def judge(request: Request) -> Verdict:
     messages = converse([*request.history, request.text], seeded_backend().tools())
     calls, answer = calls_after_last_request(messages), messages[-1].text
     right = any(_is_right(calls, accepted, asks=request.asks) for accepted in request.accepted)
-    return Verdict(request, right and (not request.asks or "?" in answer), calls, answer)
+    return right and (not request.asks or "?" in answer)
 
 
 def _is_right(calls: Sequence[Call], accepted: Sequence[Call], *, asks: bool) -> bool:
@@ -109,13 +100,13 @@ def _fits(made: Any, wanted: Any) -> bool:
     return made is wanted if isinstance(made, bool) or isinstance(wanted, bool) else bool(made == wanted)
 
 
-def shares(verdicts: Iterable[Verdict]) -> dict[str, tuple[int, int]]:
+def shares(requests: Iterable[Request]) -> dict[str, tuple[int, int]]:
     """Count the right ones and all of each kind, and of the five operations together under `overall`."""
     right: Counter[str] = Counter()
     total: Counter[str] = Counter()
-    for verdict in verdicts:
-        operation = verdict.request.operation
-        for key in (operation, "overall") if operation in OPERATIONS else (operation,):
+    for request in requests:
+        verdict = judge(request)
+        for key in (request.operation, "overall") if request.operation in OPERATIONS else (request.operation,):
             total[key] += 1
-            right[key] += verdict.right
+            right[key] += verdict
     return {key: (right[key], total[key]) for key in total}

@@ -14,6 +14,7 @@ from tests.nodes.offline_model.other_tools import OTHER_TOOLS, read_file
 from tests.nodes.offline_model.todo_backend import TodoBackend, seeded_backend
 from toolweave.nodes.model_turn import model_usage
 from toolweave.nodes.offline_model import OfflineChatModel
+from toolweave.nodes.script.script_file import VideoScript
 
 REQUESTS = ("Add a task to buy milk #home", "Show my tasks", "hello", "Delete task 1 and task 2", "")
 
@@ -135,20 +136,6 @@ class Reminder(BaseModel):
     due_date: str | None = None
 
 
-class Narration(BaseModel):
-    text: str
-
-
-class Section(BaseModel):
-    title: str
-    narrations: list[Narration]
-
-
-class Script(BaseModel):
-    title: str
-    sections: list[Section] = Field(min_length=1)
-
-
 class Trip(TypedDict):
     """A trip."""
 
@@ -170,7 +157,7 @@ def test_a_class_is_filled_from_the_text() -> None:
 @pytest.mark.requirement("O-01")
 def test_nested_and_empty_input_still_gives_a_valid_object() -> None:
     for text in ("", "A script about volcanoes. They are hot.", "x" * 100_000):
-        for schema in (Script, Reminder):
+        for schema in (VideoScript, Reminder):
             assert isinstance(offline_model().with_structured_output(schema).invoke(text), schema)
 
 

@@ -57,6 +57,7 @@ async def test_plain_instructions_choose_and_fill_one_of_many_operations(
     ("text", "reason"),
     [
         ("Show the customer", "get_customer needs a value that is missing: customer id."),
+        ("Show product 4 and delete product 5", "Give one request at a time."),
         ("Delete product 4 and all its reviews", "I could not place ‘reviews’ in delete_product."),
         ("Cancel order A-1001 of customer 7", "I could not place ‘customer’ and ‘7’ in cancel_order."),
     ],

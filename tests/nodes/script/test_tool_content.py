@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from tests.fixtures.web_pages import PAGES, truth_of
+from tests.fixtures.web_pages import PAGES
 from toolweave.errors import FetchFailed
 from toolweave.nodes.script.fetching.pages_from_tools import WHOLE_KEY, PageDocument, page_candidates, page_from_results
 
@@ -187,14 +187,6 @@ async def test_the_facts_a_tool_gives_become_the_pages() -> None:
     assert (page["title"], page["site"], page["language"]) == ("On bees", "site.example", "en")
     assert page["url"] == page["final_url"] == URL
     assert page["text"] == TEXT
-
-
-async def test_html_in_a_result_is_read_like_a_fetched_page() -> None:
-    html = (PAGES / "blog.html").read_text(encoding="utf-8")
-
-    page = await page_from_results(URL, dialogue(({"url": URL}, html)))
-
-    assert (page["title"], page["language"]) == (truth_of("blog.html")["title"], "en-GB")
 
 
 async def test_a_result_that_proves_to_be_no_article_gives_way_to_the_next() -> None:

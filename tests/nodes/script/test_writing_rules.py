@@ -56,15 +56,6 @@ async def test_a_problem_goes_to_the_model_once_and_then_into_the_error(
     assert problem in made.error
 
 
-async def test_a_corrected_script_is_used(endpoint: Endpoint) -> None:
-    made = await endpoint.write(saying("Here is a script."), calling(script()))
-
-    assert made.script["title"] == "Bees"
-    assert made.state is not None
-    assert made.state["metadata"]["usage"]["calls"] == {"write": 2}
-    assert made.state["metadata"]["usage"]["total_tokens"] == 240
-
-
 async def test_the_repair_turn_shows_the_article_the_script_and_what_is_wrong(endpoint: Endpoint) -> None:
     first = script(9, title="Nine parts")
 
@@ -76,6 +67,10 @@ async def test_the_repair_turn_shows_the_article_the_script_and_what_is_wrong(en
     assert '"title": "Nine parts"' in again.messages[2]["content"]
     assert '"title": "Part 9"' in again.messages[2]["content"]
     assert again.tool_names == ["write_script"]
+    assert made.script["title"] == "Bees"
+    assert made.state is not None
+    assert made.state["metadata"]["usage"]["calls"] == {"write": 2}
+    assert made.state["metadata"]["usage"]["total_tokens"] == 240
 
 
 async def test_a_cut_answer_is_shown_unchanged(endpoint: Endpoint) -> None:
