@@ -12,7 +12,7 @@ import pytest
 from tests.fixtures.loop_clock import pass_time
 from tests.fixtures.mcp_server import child_pids, free_port
 from tests.fixtures.misbehaving_tools import TOGETHER
-from tests.servers.connections.faulty import TIMING, TRANSPORTS, Faulty, faulty
+from tests.servers.connections.faulty import TIMING, TRANSPORTS, faulty
 from tests.servers.connections.peers import (
     BOUND_S,
     LIMIT_S,
@@ -174,27 +174,20 @@ async def test_odd_lists_of_tools_are_the_same_over_each_transport(
     assert any("more than once" in record["message"] for record in records) == (behave == "duplicate-tools")
 
 
-@over_all
-async def test_new_tools_appear_when_the_server_announces_them(transport: Transport) -> None:
+@pytest.mark.parametrize(
+    ("transport", "streams_end"),
+    [("stdio", False), ("http", False), ("sse", False), pytest.param("http", True, id="no-stream-of-announcements")],
+)
+async def test_new_tools_appear_when_the_server_announces_them(transport: Transport, streams_end: bool) -> None:
     async with faulty(transport) as peer:
         assert "peer_extra" not in {tool.name for tool in await peer.plane.tools(["peer"])}
+        if streams_end:
+            await peer.call("refuse_streams")
         await peer.call("grow")
-        await extra_tool(peer)
-
-
-async def extra_tool(peer: Faulty) -> None:
-    """Wait, bounded, until the tool that `grow` adds is offered."""
-    status = peer.plane._connections["peer"].status
-    async with asyncio.timeout(BOUND_S):
-        while "peer_extra" not in {tool.name for tool in await peer.plane.tools(["peer"])}:
-            await status.wait_for_change()
-
-
-async def test_new_tools_appear_when_the_stream_of_announcements_cannot_be_opened_again() -> None:
-    async with faulty("http") as peer:
-        await peer.call("refuse_streams")
-        await peer.call("grow")
-        await extra_tool(peer)
+        status = peer.plane._connections["peer"].status
+        async with asyncio.timeout(BOUND_S):
+            while "peer_extra" not in {tool.name for tool in await peer.plane.tools(["peer"])}:
+                await status.wait_for_change()
         assert not (await peer.call("echo")).isError
 
 

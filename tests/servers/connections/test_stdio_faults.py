@@ -1,4 +1,4 @@
-"""What a caller gets when a stdio server gives no usable answer (mcp.md 3.1), beside `test_faults_in_answers`."""
+"""The failures of calls to a stdio server (mcp.md 3.1), beside those of `test_faults_in_answers`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,10 +23,6 @@ from tests.servers.connections.peers import (
 from toolweave.servers.connections.plane import ToolPlane
 
 NOT_UNDERSTOOD = "The tool server 'peer' gave an answer that could not be understood."
-NewLoop = Callable[[], asyncio.AbstractEventLoop]
-over_both_loops = pytest.mark.parametrize(
-    "new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"]
-)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -66,40 +62,34 @@ async def test_arguments_that_cannot_be_sent_are_refused_in_an_open_session(plan
     assert text_of(refused).startswith("The call was not sent: a ")
 
 
-async def test_a_large_answer_arrives_whole(plane: ToolPlane) -> None:
+async def test_a_large_response_is_complete(plane: ToolPlane) -> None:
     assert len(text_of(await call(plane, "huge", size=3_000_000))) == 3_000_000
 
 
-def run_until_replaced(new_loop: NewLoop, spoil: Callable[[ToolPlane], Awaitable[None]]) -> None:
-    """Spoil the only server of a plane on a loop of this kind, and wait until the plane has replaced the process."""
+async def close_output(plane: ToolPlane) -> None:
+    assert failure_kind(await call(plane, "close_stdout")) in ("transport", "timeout")
 
+
+async def stop_reading(plane: ToolPlane) -> None:
+    await call(plane, "stop_reading")
+    results = await asyncio.gather(*(call(plane, "echo", text="x" * 300_000) for _ in range(3)))
+    assert {failure_kind(result) for result in results} <= {"timeout", "transport"}
+
+
+# Under uvloop the child holds a second copy of its closed output: only the ping detects it.
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("fail", [close_output, stop_reading])
+def test_a_server_that_closes_its_output_or_stops_reading_is_replaced(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], fail: Callable[[ToolPlane], Awaitable[None]]
+) -> None:
     async def scenario() -> None:
         timing = replace(QUICK, ping_timeout_s=5.0)
         async with plane_of(misbehaving(timeout_s=5.0), timing=timing) as plane:
             pid = await pid_of(plane)
-            await spoil(plane)
+            await fail(plane)
             await until(plane, "down")
             await until(plane, "ready")
             assert await pid_of(plane) != pid
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(scenario())
-
-
-@over_both_loops
-def test_a_server_that_closes_its_output_but_lives_is_replaced(new_loop: NewLoop) -> None:
-    # Under uvloop the child holds a second copy of the closed end: only the ping detects it.
-    async def close_output(plane: ToolPlane) -> None:
-        assert failure_kind(await call(plane, "close_stdout")) in ("transport", "timeout")
-
-    run_until_replaced(new_loop, close_output)
-
-
-@over_both_loops
-def test_a_server_that_stops_reading_is_replaced_and_its_calls_end_at_the_deadline(new_loop: NewLoop) -> None:
-    async def stop_reading(plane: ToolPlane) -> None:
-        await call(plane, "stop_reading")
-        results = await asyncio.gather(*(call(plane, "echo", text="x" * 300_000) for _ in range(3)))
-        assert {failure_kind(result) for result in results} <= {"timeout", "transport"}
-
-    run_until_replaced(new_loop, stop_reading)
