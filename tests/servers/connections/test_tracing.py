@@ -101,18 +101,7 @@ async def main():
         await plane.call("peer", "wrong_shape", {}, CallContext())
         given = {"traceparent": "00-" + "c" * 32 + "-" + "d" * 16 + "-01"}
         await plane.call("peer", "echo", {}, CallContext(configurable=given))
-    spans = [
-        {
-            "name": span.name,
-            "kind": span.kind.name,
-            "trace": f"{span.context.trace_id:032x}",
-            "id": f"{span.context.span_id:016x}",
-            "parent": f"{span.parent.span_id:016x}" if span.parent else None,
-            "status": span.status.status_code.name,
-            "attributes": dict(span.attributes),
-        }
-        for span in exporter.get_finished_spans()
-    ]
+    spans = [json.loads(span.to_json()) for span in exporter.get_finished_spans()]
     print(json.dumps({"spans": spans, "meta": json.loads(result.content[0].text)}))
 
 asyncio.run(main())
@@ -125,8 +114,10 @@ def test_with_an_sdk_each_call_is_a_client_span_whose_id_is_sent_to_the_server()
     assert run.returncode == 0, run.stderr
     output = json.loads(run.stdout)
     called, agent, failed, broken, traced = output["spans"]
-    assert (called["name"], called["kind"], called["parent"]) == ("tools/call meta", "CLIENT", agent["id"])
-    assert output["meta"]["traceparent"].startswith(f"00-{agent['trace']}-{called['id']}-")
+    trace_id, agent_id = agent["context"]["trace_id"], agent["context"]["span_id"]
+    assert (called["name"], called["kind"], called["parent_id"]) == ("tools/call meta", "SpanKind.CLIENT", agent_id)
+    called_id = called["context"]["span_id"]
+    assert output["meta"]["traceparent"].startswith(f"00-{trace_id}-{called_id}-".replace("0x", ""))
     assert called["attributes"] == {
         "mcp.method.name": "tools/call",
         "gen_ai.operation.name": "execute_tool",
@@ -135,7 +126,7 @@ def test_with_an_sdk_each_call_is_a_client_span_whose_id_is_sent_to_the_server()
         "network.transport": "pipe",
     }
     assert "secret-text" not in run.stdout.replace(json.dumps(output["meta"]), "")
-    assert (failed["status"], failed["attributes"]["error.type"]) == ("ERROR", "tool_error")
-    assert (broken["status"], broken["attributes"]["error.type"]) == ("ERROR", "protocol")
-    assert (traced["trace"], traced["parent"]) == ("c" * 32, "d" * 16)
-    assert [called["status"], traced["status"]] == ["UNSET", "UNSET"]
+    assert (traced["context"]["trace_id"], traced["parent_id"]) == ("0x" + "c" * 32, "0x" + "d" * 16)
+    assert [failed["attributes"]["error.type"], broken["attributes"]["error.type"]] == ["tool_error", "protocol"]
+    statuses = [span["status"]["status_code"] for span in (called, traced, failed, broken)]
+    assert statuses == ["UNSET", "UNSET", "ERROR", "ERROR"]
