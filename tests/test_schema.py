@@ -110,6 +110,7 @@ def test_an_expression_that_needs_exponential_time_elsewhere_is_matched_in_linea
         {"properties": {"name": {"pattern": "^(a+)+$"}}, "patternProperties": {"^(b|b)*c": {"type": "null"}}}
     )
     assert schema.problems({"name": "a" * 50_000}) == []
+    assert Schema({"pattern": "b+"}).problems("abc") == [], "a pattern is searched anywhere in the text"
     assert schema.problems({"name": "a" * 50_000 + "!"})[0].startswith("name must satisfy pattern: ^(a+)+$; got 'aaa")
     assert schema.problems({"b" * 50_000: 1}) == []
     assert schema.problems({"bbc": 1}) == ["bbc must be null; got 1"]
@@ -148,11 +149,10 @@ DEEP: dict[str, Any] = reduce(lambda schema, _: {"items": schema}, range(1_000),
             "nested more than 64 levels deep",
         ),
         ({"$schema": {}}, r"\$schema must be a string"),
-        ({"$schema": None}, r"\$schema must be a string"),
         ({"$schema": "http://json-schema.org/draft-07/schema#", "exclusiveMinimum": True}, "exclusiveMinimum"),
         ({"$schema": "https://example.org/own", "exclusiveMinimum": True}, "exclusiveMinimum"),
     ],
-    ids=range(10),
+    ids=range(9),
 )
 def test_an_invalid_schema_is_refused_with_a_reason_that_does_not_repeat_its_values(
     schema: dict[str, Any], reason: str
