@@ -149,6 +149,7 @@ async def test_one_unusable_choice_is_repaired(shop: ShopApi) -> None:
         (2, chosen("delete_everything", {}), "delete_everything"),
         (2, chosen("place_order", {"customer_id": 17, "items": [{"product_id": 1}]}), "place_order"),
         (2, chosen("get_product", {"product_id": 0}), "product_id"),
+        (2, chosen("get_product", {}), "product_id"),
         (2, chosen("get_product", {"product_id": "../orders"}), "product_id"),
         (2, chosen("get_product", {"product_id": 1, "admin": True}), "admin"),
         (2, chosen_by_hand("GET", "http://evil.test/products/1"), "not http://evil.test"),
