@@ -107,6 +107,33 @@ async def test_a_new_message_instead_of_an_answer_leaves_the_call_behind_unexecu
     assert "instead of a decision" in results({"messages": desk.model.prompts[-1]})["e"][1]
 
 
+async def test_arguments_edited_in_the_state_are_those_of_the_request_and_of_the_call() -> None:
+    desk = Desk()
+    graph = await desk.paused_at(ERASE)
+    pending = (await graph.aget_state(THREAD)).values["messages"][-1]
+    changed = pending.model_copy(update={"tool_calls": calling(("erase", {"path": "z"}, "e")).tool_calls})
+
+    await graph.aupdate_state(THREAD, {"messages": [changed]})
+    paused = await graph.ainvoke(None, THREAD)
+
+    assert [request["action_request"]["args"] for request in requests(paused)] == [{"path": "z"}]
+    await graph.ainvoke(Command(resume="approve"), THREAD)
+    assert desk.ran == [("erase", {"path": "z"})]
+
+
+async def test_going_back_to_before_the_approval_needs_another_approval() -> None:
+    desk = Desk()
+    graph = await desk.paused_at(ERASE)
+    waiting = (await graph.aget_state(THREAD)).config
+    await graph.ainvoke(Command(resume="approve"), THREAD)
+    assert len(desk.ran) == 1
+
+    paused = await graph.ainvoke(None, waiting)
+
+    assert len(requests(paused)) == 1
+    assert len(desk.ran) == 1, "an old approval is not used again"
+
+
 async def test_a_turn_without_approval_adds_neither_steps_nor_keys_of_the_state() -> None:
     desk = Desk()
     graph = desk.graph(calling(LOOK), "ok")
