@@ -80,6 +80,11 @@ async def test_earlier_messages_of_the_user_count_less_than_the_newest() -> None
     assert {"hotels_book", "spotify_play"} <= set(names)
 
 
+async def test_the_same_conversation_is_offered_the_same_tools() -> None:
+    offers = {tuple((await run(task="send the invoice to the customer", max_tools=30))[0].offered[0]) for _ in range(3)}
+    assert len(offers) == 1
+
+
 @pytest.mark.parametrize("task", ["zzz", "天気", "\u200b", "x" * 1_000_000])
 async def test_words_that_fit_nothing_still_fill_the_offer(task: str) -> None:
     model, _ = await run(task=task, max_tools=10)
