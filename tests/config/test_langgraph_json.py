@@ -84,15 +84,6 @@ def test_variables_of_an_env_file_are_read_beside_the_file(tmp_path: Path) -> No
     assert config.warnings == ()
 
 
-def test_the_process_environment_is_filled_when_no_other_is_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environ: dict[str, str] = {}
-    monkeypatch.setattr("os.environ", environ)
-    load(tmp_path, env={"TOOLWEAVE_TEST_VARIABLE": "1"}).apply_env()
-    assert environ == {"TOOLWEAVE_TEST_VARIABLE": "1"}
-
-
 def test_an_absent_dot_env_is_no_matter_and_another_absent_file_is_warned_of(tmp_path: Path) -> None:
     assert load(tmp_path, env=".env").warnings == ()
     config = load(tmp_path, env="prod.env")

@@ -72,14 +72,6 @@ def test_both_files_are_read_and_their_variables_filled_in(tmp_path: Path) -> No
     assert SECRET not in repr(job)
 
 
-def test_the_environment_of_the_process_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONFIG_PATH", str(file_of(tmp_path, "language: '{env:TONGUE}'")))
-    monkeypatch.setenv("TONGUE", "ja")
-    monkeypatch.setenv("MCP_CONFIG_PATH", "")
-
-    assert read_script_job().settings.language == "ja"
-
-
 def test_relative_paths_count_from_the_working_folder_and_those_in_the_mcp_file_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

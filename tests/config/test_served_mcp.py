@@ -101,8 +101,3 @@ def test_a_command_turns_a_remote_todo_server_into_one_over_stdio(tmp_path: Path
     assert todo_of(config) == McpServerConfig(name="todo", transport="stdio", command="run")
     assert [server.name for server in config.servers] == ["todo", "x"]
     assert config.path == file
-
-
-def test_the_process_environment_is_used_when_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOOLWEAVE_PYTHON", "/opt/python")
-    assert todo_of(served_mcp_config(load_settings({}))).command == "/opt/python"
