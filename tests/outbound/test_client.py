@@ -50,13 +50,6 @@ async def test_tls_checks_the_name_of_the_url_though_the_connection_goes_to_an_a
             await fetch(policy(), f"https://127.0.0.1:{peer.port}/")
 
 
-async def test_the_connection_uses_the_address_that_was_checked() -> None:
-    async with serving(always(text(body=b"first"))) as peer:
-        names = Names(rebound_example=[["127.0.0.1"], ["10.0.0.1"]])
-        answer = await fetch(policy(resolver=names), f"http://rebound.example:{peer.port}/")
-        assert (answer.body, names.lookups) == (b"first", ["rebound.example"])
-
-
 async def test_every_request_resolves_and_checks_again() -> None:
     async with serving(always(text(body=b"first"))) as peer:
         names = Names(rebound_example=[["127.0.0.1"], ["10.0.0.1"]])

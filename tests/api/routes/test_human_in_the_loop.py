@@ -126,6 +126,26 @@ async def test_a_copied_thread_waits_for_an_answer_of_its_own(client: LangGraphC
     assert texts == ["Hello Eve", "Hello Bob"]
 
 
+async def test_a_request_shows_arguments_edited_in_the_state_and_is_repeated_from_its_checkpoint(
+    client: LangGraphClient,
+) -> None:
+    thread_id = (await client.threads.create())["thread_id"]
+    await client.runs.wait(thread_id, "todo_agent", input=MILK)
+    state: Any = await client.threads.get_state(thread_id)
+    message = state["values"]["messages"][-1]
+    message["tool_calls"][0]["args"] = {"title": "Buy tea"}
+    await client.threads.update_state(thread_id, {"messages": [message]})
+    edited: Any = await client.runs.wait(thread_id, "todo_agent", input=None)
+    assert edited["__interrupt__"][0]["value"][0]["action_request"]["args"] == {"title": "Buy tea"}
+    await client.runs.wait(thread_id, "todo_agent", command={"resume": "approve"})
+
+    checkpoint_id = state["checkpoint"]["checkpoint_id"]
+    again: Any = await client.runs.wait(thread_id, "todo_agent", input=None, checkpoint_id=checkpoint_id)
+
+    assert again["__interrupt__"][0]["value"][0]["action_request"]["args"] == {"title": "Buy milk"}
+    assert [message["type"] for message in again["messages"]] == ["human", "ai"]
+
+
 async def test_a_stateless_run_returns_its_request_and_cannot_be_resumed(client: LangGraphClient) -> None:
     values: Any = await client.runs.wait(None, "todo_agent", input=MILK)
     assert values["__interrupt__"][0]["value"][0]["action_request"]["action"] == "create_todo"

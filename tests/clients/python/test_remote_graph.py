@@ -118,13 +118,6 @@ async def test_an_interrupt_stops_it_and_a_command_resumes_it(remote: Any) -> No
     assert await graph.ainvoke(Command(resume="yes"), config) == {"n": 3, "ask": True, "answer": "yes"}
 
 
-async def test_it_stops_before_a_node_and_goes_on(remote: Any) -> None:
-    graph, config = remote("count"), on_thread()
-    await graph.ainvoke({"n": 1}, config, interrupt_before=["double"])
-    assert (await graph.aget_state(config)).next == ("double",)
-    assert (await graph.ainvoke(None, config))["n"] == 4
-
-
 async def test_it_is_a_node_of_another_graph(remote: Any) -> None:
     graph = around(remote("family"), Errand)
     assert await graph.ainvoke({"n": 1}, on_thread()) == {"n": 103, "answer": "unasked"}

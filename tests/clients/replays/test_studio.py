@@ -126,15 +126,6 @@ async def test_it_shows_a_failure_and_where_it_happened(studio: Page) -> None:
     ]
 
 
-async def test_it_cancels_a_run(studio: Page, http: httpx.AsyncClient) -> None:
-    thread_id, gate = await new_thread(studio), str(uuid4())
-    body = {"assistant_id": "talk", "input": human(f"@{gate}"), "multitask_strategy": "rollback"}
-    created = (await studio.plain("POST", f"/threads/{thread_id}/runs", body)).body
-    await http.get(f"/gates/{gate}/reached")
-    answer = await studio.plain("POST", f"/threads/{thread_id}/runs/{created['run_id']}/cancel?wait=1&action=interrupt")
-    assert (answer.status, answer.body) == (200, {})
-
-
 async def test_it_looks_into_the_store_and_at_crons(studio: Page) -> None:
     place = ["studio", str(uuid4())]
     item = {"namespace": place, "key": "k", "value": {"seen": True}}
