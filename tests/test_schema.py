@@ -110,7 +110,7 @@ def test_an_expression_that_needs_exponential_time_elsewhere_is_matched_in_linea
         {"properties": {"name": {"pattern": "^(a+)+$"}}, "patternProperties": {"^(b|b)*c": {"type": "null"}}}
     )
     assert schema.problems({"name": "a" * 50_000}) == []
-    assert Schema({"pattern": "b+"}).problems("abc") == [], "a pattern is searched anywhere in the text"
+    assert len(Schema({"pattern": "b+", "maxLength": 1}).problems("abc")) == 1, "it is searched anywhere in the text"
     assert schema.problems({"name": "a" * 50_000 + "!"})[0].startswith("name must satisfy pattern: ^(a+)+$; got 'aaa")
     assert schema.problems({"b" * 50_000: 1}) == []
     assert schema.problems({"bbc": 1}) == ["bbc must be null; got 1"]
