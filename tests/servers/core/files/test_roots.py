@@ -1,36 +1,15 @@
-"""The operator's folders: which they are, how paths name them, and what is told when one cannot be used."""
+"""The operator's folders: which they are, how paths name them, and the error of a folder that cannot be used."""
 
 import asyncio
 import os
 from pathlib import Path
 
 import pytest
-from fastmcp import Client
 
 from tests.servers.core.files.file_client import SECRET, FileClient, file_client, tree
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.servers.core.files.tools import FileTools
-from toolweave.servers.core.server import open_core_server
-
-
-@pytest.mark.requirement("C-02")
-async def test_both_tools_are_described_to_models() -> None:
-    async with open_core_server(Settings()) as server, Client(server) as client:
-        tools = {tool.name: tool for tool in await client.list_tools()}
-        assert tuple(tools["read_file"].inputSchema["properties"]) == ("path", "start_line", "max_lines")
-        searching = tools["search_files"].inputSchema
-        assert tuple(searching["properties"])[:3] == ("pattern", "directory", "content")
-        assert searching["properties"]["content"]["default"] is False
-        assert searching["required"] == ["pattern"]
-        for name in ("read_file", "search_files"):
-            assert tools[name].description
-            hints = tools[name].annotations
-            assert hints is not None
-            assert hints.readOnlyHint
-            for parameter in tools[name].inputSchema["properties"].values():
-                assert parameter["description"]
-                assert parameter["examples"]
 
 
 async def test_several_roots_begin_paths_with_their_names(root: Path, tmp_path: Path) -> None:
@@ -63,7 +42,7 @@ async def test_a_link_may_lead_from_one_root_into_another(root: Path, tmp_path: 
         assert await files.code("absolute.txt") == "forbidden_path"
 
 
-async def test_roots_of_the_same_name_are_told_apart_and_one_within_another_is_searched_once(tmp_path: Path) -> None:
+async def test_roots_of_one_name_get_different_names_and_a_root_within_another_is_searched_once(tmp_path: Path) -> None:
     first = tree(tmp_path / "a/docs", {"1.txt": "", "inner/2.txt": ""})
     second = tree(tmp_path / "b/docs", {"3.txt": ""})
     async with file_client(first, second, first / "inner", f"{first}/") as files:
@@ -134,17 +113,8 @@ async def test_a_root_that_goes_away_is_an_error_and_works_again_when_it_is_back
     assert await files.read("readme.md") == "# Title\n\nHello world.\n"
 
 
-@pytest.mark.requirement("C-05")
-async def test_no_answer_names_a_place_outside_the_roots(root: Path, files: FileClient) -> None:
-    (root / "out").symlink_to("../outside")
-    (root / "abs").symlink_to(root.parent / "outside/secret.txt")
-    for path in ("out/secret.txt", "abs", "../outside", "/etc/passwd", "none", "docs", str(root / "none"), "~/x"):
-        assert str(root.parent) not in str(await files.call("read_file", path=path))
-        assert str(root.parent) not in str(await files.call("search_files", pattern="*", directory=path))
-
-
 @pytest.mark.parametrize("rule", ["!", "\\"])
-def test_what_is_no_ignore_rule_is_an_error_of_its_setting(rule: str) -> None:
+def test_an_invalid_ignore_rule_is_an_error_of_its_setting(rule: str) -> None:
     with pytest.raises(ConfigError, match="TOOLWEAVE_FILE_IGNORE") as caught:
         FileTools(Settings(file_ignore=(rule,)))
     assert os.linesep not in str(caught.value)

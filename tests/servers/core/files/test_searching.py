@@ -1,4 +1,4 @@
-"""Files are found by name and by the text in them, in one order, within limits that the answer tells."""
+"""Files are found by name and by the text in them, in one order, within limits that the answer names."""
 
 import asyncio
 import os
@@ -21,19 +21,15 @@ from toolweave.servers.core.files.tools import run_in_thread
     [
         ("*.md", ".", ["docs/deep/er/notes.md", "docs/setup.md", "readme.md"]),
         ("*.md", "docs", ["docs/deep/er/notes.md", "docs/setup.md"]),
-        ("*.md", "./docs/", ["docs/deep/er/notes.md", "docs/setup.md"]),
-        ("docs/*.md", ".", ["docs/setup.md"]),
         ("docs/**/*.md", ".", ["docs/deep/er/notes.md", "docs/setup.md"]),
         ("**/er/*", "docs", ["docs/deep/er/notes.md"]),
         ("er/*", "docs", []),
         ("./*.md", ".", ["docs/deep/er/notes.md", "docs/setup.md", "readme.md"]),
         ("docs/", ".", ["docs/deep/er/notes.md", "docs/setup.md"]),
         ("**", "src", ["src/empty.py", "src/main.py"]),
-        ("main.py", ".", ["src/main.py"]),
         ("main", ".", []),
         ("*main*", ".", ["src/main.py"]),
         ("[a-m]*.py", ".", ["src/empty.py", "src/main.py"]),
-        ("?????.py", ".", ["src/empty.py"]),
         ("../*", "docs", []),
         ("/etc/*", ".", []),
         ("*.MD", ".", []),
@@ -130,12 +126,10 @@ async def test_no_more_than_the_limit_is_answered_and_the_answer_says_so(root: P
     ]
 
 
-async def test_paths_come_sorted_part_by_part_and_alike_every_time(root: Path, files: FileClient) -> None:
+async def test_paths_come_sorted_part_by_part(root: Path, files: FileClient) -> None:
     tree(root, dict.fromkeys(("b/2", "b/10", "a-b/x", "a/z", "a/B", "a.txt", "ä/1", "Z"), ""))
     found = await files.paths("*")
     assert found == sorted(found, key=lambda path: path.split("/"))
-    for _ in range(5):
-        assert await files.paths("*") == found
 
 
 async def test_links_are_passed_by_so_that_loops_end_and_nothing_is_found_twice(root: Path, files: FileClient) -> None:
@@ -186,20 +180,14 @@ async def test_a_directory_that_is_a_file_or_absent_is_refused(files: FileClient
 @pytest.mark.parametrize(
     ("tool", "arguments", "expected"),
     [
-        ("read_file", {"path": ""}, "'path' must have 1 or more characters"),
         ("read_file", {"path": "x" * 4097}, "'path' must have 4096 or fewer characters"),
         ("read_file", {"path": "a", "start_line": 0}, "'start_line' must be at least 1"),
-        ("read_file", {"path": "a", "start_line": "1"}, "'start_line' must be a whole number"),
-        ("read_file", {"path": "a", "max_lines": 0}, "'max_lines' must be at least 1"),
         ("read_file", {"path": "a", "max_lines": True}, "'max_lines' must be a whole number"),
         ("search_files", {}, "'pattern' is required"),
-        ("search_files", {"pattern": ""}, "'pattern' must have 1 or more characters"),
         ("search_files", {"pattern": "x" * 501}, "'pattern' must have 500 or fewer characters"),
         ("search_files", {"pattern": "a\nb", "content": True}, "'pattern' must be a single line"),
-        ("search_files", {"pattern": "a\0b"}, "'pattern' must be a single line"),
         ("search_files", {"pattern": "a", "directory": ""}, "'directory' must have 1 or more"),
         ("search_files", {"pattern": "a", "directory": "\0"}, "without NUL"),
-        ("search_files", {"pattern": "a", "content": "true"}, "'content' must be true or false"),
         ("search_files", {"pattern": "a", "files": "*.py"}, "'files' must be left out unless content is true"),
         ("search_files", {"pattern": "a", "limit": 1001}, "'limit' must be at most 1000"),
         ("search_files", {"pattern": "a", "ignore_case": 1}, "'ignore_case' must be true or false"),
@@ -222,7 +210,11 @@ def budget(*, seconds: float = 60, files: int = 10**6, content_bytes: int = 10**
     return CallBudget(seconds=seconds, files=files, content_bytes=content_bytes)
 
 
-def test_a_search_that_runs_out_of_time_files_or_bytes_answers_what_it_has_and_says_why(root: Path) -> None:
+def test_a_search_that_is_stopped_early_answers_its_matches_and_the_reason(root: Path) -> None:
+    cancelled = budget()
+    cancelled.cancel()
+    assert search(root, cancelled) == []
+    assert cancelled.stop_reason == "cancelled"
     late = budget(seconds=0)
     assert search(root, late) == []
     assert late.stop_reason == "time"
@@ -232,14 +224,6 @@ def test_a_search_that_runs_out_of_time_files_or_bytes_answers_what_it_has_and_s
     little = budget(content_bytes=30)
     assert [match["path"] for match in search(root, little, "e", content=True)] == ["docs/deep/er/notes.md"]
     assert little.stop_reason == "bytes"
-
-
-def test_a_cancelled_search_goes_no_further(root: Path) -> None:
-    tree(root / "many", {f"{number}.txt": "" for number in range(500)})
-    ended = budget()
-    ended.cancel()
-    assert search(root, ended) == []
-    assert ended.stop_reason == "cancelled"
 
 
 async def test_a_call_that_is_cancelled_ends_after_its_work_on_the_thread_has_ended() -> None:
@@ -259,13 +243,6 @@ async def test_a_call_that_is_cancelled_ends_after_its_work_on_the_thread_has_en
         await call
     assert ended.is_set()
     assert shared.stop_reason == "cancelled"
-
-
-async def test_many_searches_at_once_all_answer(root: Path, files: FileClient) -> None:
-    tree(root / "many", {f"{number:03}.txt": "needle" for number in range(200)})
-    answers = await asyncio.gather(*(files.search("needle", content=True, limit=1000) for _ in range(12)))
-    assert {answer["metadata"]["count"] for answer in answers} == {200}
-    assert {answer["metadata"]["truncated"] for answer in answers} == {False}
 
 
 @pytest.mark.slow

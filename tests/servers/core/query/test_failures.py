@@ -1,7 +1,8 @@
-"""A database that is down, slow, closed or changed is told in words that help, and found again (C-03, C-06)."""
+"""A database that is down, slow, closed or changed is a clear error, and works again later (C-03, C-06)."""
 
 import asyncio
 import gc
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.servers.core.query.shop import make_shop
 
 @pytest.fixture(scope="module")
 def own_postgres() -> Iterator[PostgresServer]:
-    """A server that tests may stop."""
+    """Start a server that tests may stop."""
     with postgres_server() as server:
         yield server
 
@@ -33,18 +34,17 @@ async def test_a_database_that_was_restarted_is_found_again(own_postgres: Postgr
             assert "TOOLWEAVE_QUERY_DATABASE_URL" in error["suggestion"]
             await asyncio.to_thread(own_postgres.start)
             assert len(await client.rows("orders")) == 4
-            # One that nobody noticed.
+            # A restart between two calls.
             await asyncio.to_thread(own_postgres.stop)
             await asyncio.to_thread(own_postgres.start)
             assert len(await client.rows("orders")) == 4
 
 
-async def test_who_is_not_let_in_hears_so_without_the_password(postgres: PostgresServer) -> None:
+async def test_a_refused_connection_is_an_error_without_the_password(postgres: PostgresServer) -> None:
     postgres.execute("CREATE ROLE guest LOGIN PASSWORD 'right'")
     try:
         for url in (
             postgres.url(user="guest", password="hunter2"),
-            postgres.url(user="ghost", password="hunter2"),
             postgres.url("no_such_database"),
             f"postgresql://u:hunter2@127.0.0.1:{free_port()}/d",
             f"postgresql://u:hunter2@127.0.0.1:{free_port()}/d?connect_timeout=soon",
@@ -58,23 +58,11 @@ async def test_who_is_not_let_in_hears_so_without_the_password(postgres: Postgre
         postgres.execute("DROP ROLE guest")
 
 
-async def test_a_server_that_says_nothing_is_not_waited_for() -> None:
-    gone = asyncio.Event()
-
-    async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await gone.wait()
-        writer.close()
-
-    server = await asyncio.start_server(silent, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    try:
-        async with query_client(f"postgresql://u@127.0.0.1:{port}/d", "orders", timeout_s=0.2) as client:
-            error = await client.refused("orders")
-            assert error["code"] == "query_timeout"
-    finally:
-        gone.set()
-        server.close()
-        await server.wait_closed()
+async def test_a_server_that_never_answers_is_a_timeout() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/d"
+        async with query_client(url, "orders", timeout_s=0.2) as client:
+            assert (await client.refused("orders"))["code"] == "query_timeout"
 
 
 @pytest.mark.requirement("C-03")
@@ -126,7 +114,7 @@ async def test_a_sqlite_file_that_another_program_holds_is_busy(tmp_path: Path) 
     engine.dispose()
 
 
-async def test_tables_that_change_under_the_server_are_read_as_they_are(empty_url: str) -> None:
+async def test_tables_that_change_under_the_server_are_read_in_their_new_form(empty_url: str) -> None:
     async with query_client(empty_url, "t") as client:
         if empty_url.startswith("sqlite"):
             run_sql(empty_url, "CREATE TABLE other (id INTEGER)")
@@ -146,7 +134,7 @@ async def test_tables_that_change_under_the_server_are_read_as_they_are(empty_ur
         assert await client.found("t", {"b": 3}) == [2]
 
 
-async def test_a_column_of_another_type_than_was_seen_is_looked_at_again(postgres: PostgresServer) -> None:
+async def test_a_column_whose_type_changes_is_read_with_its_new_type(postgres: PostgresServer) -> None:
     with postgres.fresh_database() as url:
         run_sql(url, "CREATE TABLE t (id integer PRIMARY KEY, a integer)", "INSERT INTO t VALUES (1, 5)")
         async with query_client(url, "t") as client:

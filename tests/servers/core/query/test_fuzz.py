@@ -22,7 +22,7 @@ _QUERIES_PER_TABLE = 8
 
 
 class Fuzzed:
-    """A database and the tool over it; notes every statement that the tool's connections execute."""
+    """A database and the tool over it, with every statement that the tool's connections execute."""
 
     def __init__(self, engine: sa.Engine, tools: QueryTools) -> None:
         self.engine = engine
@@ -97,13 +97,13 @@ async def _check_query(database: Fuzzed, rows: list[dict[str, Any]], draw: Any) 
         return
     found = [row for row in rows if all(cases.holds(item, row) for item in tree)]
     expected = cases.ordered(found, _first_of_each(order))
-    told = [{name: _told(row[name]) for name in columns or cases.COLUMNS} for row in expected[:limit]]
-    assert answer["data"] == told, arguments
+    rows = [{name: _in_answer(row[name]) for name in columns or cases.COLUMNS} for row in expected[:limit]]
+    assert answer["data"] == rows, arguments
     assert answer["metadata"]["has_more"] == (len(expected) > limit)
 
 
 def _bound_only(executed: list[tuple[str, str]], tree: Any) -> None:
-    """No statement writes, and no value that a call may be told apart by stands in the text of one."""
+    """No statement writes, and no value of a call is in the text of one."""
     for statement, _ in executed:
         assert statement.lstrip().upper().startswith(("SELECT", "PRAGMA", "DECLARE", "FETCH")), statement
         if "things" in statement:
@@ -123,7 +123,7 @@ def _first_of_each(order: list[str]) -> list[str]:
     return list(first.values())
 
 
-def _told(value: Any) -> Any:
+def _in_answer(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     return str(value) if isinstance(value, int) and abs(value) > 2**53 - 1 else value

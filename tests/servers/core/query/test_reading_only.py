@@ -1,16 +1,18 @@
-"""Queries write nothing, whatever they are asked to read (C-03)."""
+"""Queries write nothing, whatever they read (C-03)."""
 
 import hashlib
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from fastmcp import Client
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tests.fixtures.postgres import PostgresServer
-from tests.servers.core.query.querying import query_client
+from tests.servers.core.query.querying import QueryClient, query_client, run_sql
 from tests.servers.core.query.shop import make_shop
 from toolweave.config.settings import Settings
 from toolweave.servers.core.query.database import open_query_database
@@ -40,10 +42,6 @@ async def test_a_connection_for_queries_cannot_write(shop_url: str) -> None:
 async def test_the_default_is_the_todo_database_of_which_only_the_todos_are_seen(tmp_path: Path) -> None:
     async with open_todo_database(f"sqlite:///{tmp_path / 'todo.db'}") as database:
         await TodoRepository(database).create({"title": "Buy milk"}, key="k")
-    from fastmcp import Client
-
-    from tests.servers.core.query.querying import QueryClient
-
     async with open_core_server(Settings(data_dir=tmp_path)) as server, Client(server) as client:
         core = QueryClient(client)
         assert [row["title"] for row in await core.rows("todos", filters={"status": "active"})] == ["Buy milk"]
@@ -51,7 +49,9 @@ async def test_the_default_is_the_todo_database_of_which_only_the_todos_are_seen
             assert (await core.refused(table))["code"] == "guardrail"
 
 
-async def test_a_file_that_is_not_there_is_not_made_and_found_once_it_is(tmp_path: Path) -> None:
+async def test_an_absent_file_is_not_created_and_is_read_after_another_program_created_it(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "later" / "data 100%?.db"
     async with query_client(
         f"sqlite:///file:{str(file).replace('%', '%25').replace('?', '%3F')}?uri=true", "t"
@@ -80,36 +80,29 @@ async def test_the_file_stays_as_it_is(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["data.db"]  # noqa: PTH208
 
 
-@pytest.mark.parametrize("content", [b"no database at all " * 100, b""])
-async def test_a_file_that_is_no_database_is_told_so(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(("content", "code"), [(b"no database at all " * 100, "unavailable"), (b"", "not_found")])
+async def test_a_file_that_is_no_database_is_an_error(tmp_path: Path, content: bytes, code: str) -> None:
     (tmp_path / "data.db").write_bytes(content)
     async with query_client(f"sqlite:///{tmp_path / 'data.db'}", "t") as client:
-        error = await client.refused("t")
-    assert error["code"] == ("unavailable" if content else "not_found")
+        assert (await client.refused("t"))["code"] == code
 
 
-async def test_a_transaction_of_a_query_has_its_limits_role_and_path(postgres: PostgresServer) -> None:
-    names = ("transaction_read_only", "statement_timeout", "lock_timeout", "search_path", "role", "timezone")
+async def test_a_transaction_of_a_query_has_its_limits_and_path(postgres: PostgresServer) -> None:
+    expected = {
+        "transaction_read_only": "on",
+        "statement_timeout": "61500ms",
+        "lock_timeout": "61500ms",
+        "search_path": "pg_catalog, pg_temp",
+        "timezone": "UTC",
+    }
 
     async def settings(connection: AsyncConnection) -> list[str]:
-        asked = sa.select(*(sa.func.current_setting(name) for name in names))
-        return list((await connection.execute(asked)).one())
+        statement = sa.select(*(sa.func.current_setting(name) for name in expected))
+        return list((await connection.execute(statement)).one())
 
     with postgres.fresh_database() as url:
-        postgres.execute("CREATE ROLE reader")
-        try:
-            given = Settings(query_database_url=url, query_role="reader", query_timeout_s=61.5)
-            async with open_query_database(given) as database:
-                assert await database.run(settings) == [
-                    "on",
-                    "61500ms",
-                    "61500ms",
-                    "pg_catalog, pg_temp",
-                    "reader",
-                    "UTC",
-                ]
-        finally:
-            postgres.execute("DROP ROLE reader")
+        async with open_query_database(Settings(query_database_url=url, query_timeout_s=61.5)) as database:
+            assert await database.run(settings) == list(expected.values())
 
 
 async def test_the_role_of_queries_reads_what_it_was_granted_and_no_more(postgres: PostgresServer) -> None:
@@ -143,18 +136,17 @@ async def test_a_view_that_would_write_is_refused(postgres: PostgresServer) -> N
 
 async def test_tables_of_other_schemas_are_read_by_their_full_names(postgres: PostgresServer) -> None:
     with postgres.fresh_database() as url:
-        postgres.execute("CREATE SCHEMA sales", url=url)
-        postgres.execute("CREATE TABLE sales.orders (id integer PRIMARY KEY)", url=url)
-        postgres.execute("CREATE TABLE orders (id integer PRIMARY KEY, secret text)", url=url)
-        postgres.execute("INSERT INTO sales.orders VALUES (7)", url=url)
+        run_sql(
+            url,
+            "CREATE SCHEMA sales",
+            "CREATE TABLE sales.orders AS SELECT 7 AS id",
+            "CREATE TABLE orders (id integer PRIMARY KEY, secret text)",
+        )
         async with query_client(url, "sales.orders") as client:
             assert await client.rows("sales.orders") == [{"id": 7}]
             assert (await client.refused("orders"))["code"] == "guardrail"
 
 
 def _make(file: Path, name: str) -> None:
-    connection = sqlite3.connect(file)
-    connection.execute("CREATE TABLE t (name TEXT)")
-    connection.execute("INSERT INTO t VALUES (?)", (name,))
-    connection.commit()
-    connection.close()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(f"CREATE TABLE t (name TEXT); INSERT INTO t VALUES ('{name}')")  # noqa: S608

@@ -13,8 +13,11 @@ from tests.servers.core.query.querying import QueryClient, query_client, run_sql
 from tests.servers.core.query.shop import price
 
 
-async def test_values_are_answered_as_json_dates_as_iso_text(shop: QueryClient) -> None:
+async def test_values_are_answered_as_json_and_a_filter_by_them_finds_the_row(shop: QueryClient) -> None:
     (row,) = await shop.rows("orders", filters={"id": 1})
+    for column, value in row.items():
+        if column != "details":
+            assert 1 in await shop.found("orders", {column: value}), column
     assert price(row.pop("total")) == Decimal("12.50")
     in_utc = row.pop("sent_at")
     assert in_utc.startswith("2026-01-02T10:00:00")
@@ -31,44 +34,28 @@ async def test_values_are_answered_as_json_dates_as_iso_text(shop: QueryClient) 
     }
 
 
-async def test_what_is_answered_of_a_row_finds_the_row(shop: QueryClient) -> None:
-    (row,) = await shop.rows("orders", filters={"id": 1})
-    for column, value in row.items():
-        if column != "details":
-            assert 1 in await shop.found("orders", {column: value}), column
-
-
 @pytest.mark.parametrize(
     ("declared", "stored", "answered"),
     [
-        ("TEXT", "caf\N{LATIN SMALL LETTER E WITH ACUTE}", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"),
         ("TEXT", "before\0after", "before\0after"),
-        ("BLOB", b"", ""),
         ("INTEGER", 2**53 - 1, 2**53 - 1),
         ("INTEGER", 2**53, str(2**53)),
         ("INTEGER", -(2**63), str(-(2**63))),
         ("INTEGER", "no number", "no number"),
         ("REAL", float("inf"), "Infinity"),
-        ("REAL", float("-inf"), "-Infinity"),
         ("NUMERIC", 12.5, 12.5),
-        ("BOOLEAN", 1, True),
         ("BOOLEAN", 7, 7),
         ("BLOB", b"\x00\x01", "AAE="),
         ("BLOB", "text", "text"),
         ("TEXT", b"\xff", "/w=="),
-        ("DATE", "2026-12-24", "2026-12-24"),
         ("DATE", "whenever", "whenever"),
-        ("DATETIME", "2026-12-24 15:00:00", "2026-12-24T15:00:00"),
         ("DATETIME", "2026-12-24T15:00:00Z", "2026-12-24T15:00:00+00:00"),
         ("TIME", "noon", "noon"),
         ("DATETIME", 1700000000, 1700000000),
-        ("JSON", '{"a": [1, null]}', {"a": [1, None]}),
         ("JSON", "{broken", "{broken"),
-        ("JSON", "NaN", "NaN"),
         ("JSON", '{"a": 1e999}', '{"a": 1e999}'),
         ("JSON", '"\\ud800"', '"\\ud800"'),
         ("JSON", "[" * 2000 + "]" * 2000, "[" * 2000 + "]" * 2000),
-        ("WHATEVER", "text", "text"),
         ("", 3, 3),
     ],
 )
@@ -97,40 +84,31 @@ async def test_sqlite_dates_written_in_several_ways_are_compared_as_what_they_me
     run_sql(url, create, "INSERT INTO t VALUES (:id, :at)", values=rows)
     async with query_client(url, "t") as client:
         assert await client.found("t", {"at": "2026-01-01T10:00"}) == [0, 1, 2]
-        assert await client.found("t", [{"column": "at", "op": "gt", "value": "2026-01-01T09:59:59.999"}]) == [
-            0,
-            1,
-            2,
-        ]
+        after = [{"column": "at", "op": "gt", "value": "2026-01-01T09:59:59.999"}]
+        assert await client.found("t", after) == [0, 1, 2]
         assert [row["id"] for row in await client.rows("t", order_by="-at")] == [0, 1, 2, 3, 4]
 
 
 _EXACT = "1234567890.123456789012345678901"
 _POSTGRESQL = [
     ("numeric", f"'{_EXACT}'", _EXACT, {"value": _EXACT}),
-    ("numeric", "'NaN'", "NaN", None),
     ("bigint", str(2**62), str(2**62), {"value": str(2**62)}),
     ("real", "0.1", 0.1, {"value": 0.1}),
-    ("double precision", "'NaN'", "NaN", None),
     ("double precision", "'-Infinity'", "-Infinity", None),
     ("uuid", "'00000000-0000-0000-0000-00000000000A'", "00000000-0000-0000-0000-00000000000a", {}),
     ("timestamptz", "'2026-01-01 10:00+02'", "2026-01-01T08:00:00+00:00", {}),
     ("timestamptz", "'infinity'", "infinity", None),
     ("timestamp", "'0044-03-15 12:00 BC'", "0044-03-15T12:00:00 BC", None),
-    ("timestamp", "'20000-01-01'", "20000-01-01T00:00:00", None),
     ("date", "'-infinity'", "-infinity", None),
     ("timetz", "'10:00+02'", "10:00:00+02", None),
     ("interval", "'1 day 2 hours'", "1 day 02:00:00", None),
     ("text[]", "'{a,NULL}'", ["a", None], None),
-    ("int4range", "'[1,3)'", "[1,3)", None),
     ("inet", "'10.0.0.1/8'", "10.0.0.1/8", None),
-    ("jsonb", """'{"a": [1.5, null]}'""", {"a": [1.5, None]}, None),
     ("json", r"""'{"a": "\u0000"}'""", {"a": "\0"}, None),
     ("mood", "'sad'", "sad", {}),
     ("adult", "42", 42, {}),
     ("char(5)", "'ab'", "ab", {}),
     ("citext_like", "'Ab'", "Ab", {}),
-    ("point", "'(1,2)'", "(1,2)", None),
     ("bytea", r"'\x00ff'", "AP8=", {}),
 ]
 
