@@ -15,25 +15,25 @@ Progress = tuple[float, float | None, str | None]
 
 
 class JobClient(TodoClient):
-    """Call tools and get their envelopes; `told` is the progress of the last call."""
+    """Call tools and get their envelopes; `progress` is that of the last call."""
 
     def __init__(self, client: Client[Any]) -> None:
         super().__init__(client)
-        self.told: list[Progress] = []
+        self.progress: list[Progress] = []
 
     async def call(self, tool: str, arguments: dict[str, Any], **meta: Any) -> dict[str, Any]:
-        self.told = []
+        self.progress = []
         return envelope(
-            await self.client.call_tool_mcp(tool, arguments, progress_handler=self._heard, meta=meta or None)
+            await self.client.call_tool_mcp(tool, arguments, progress_handler=self._add_progress, meta=meta or None)
         )
 
-    async def _heard(self, progress: float, total: float | None, message: str | None) -> None:
-        self.told.append((progress, total, message))
+    async def _add_progress(self, percent: float, total: float | None, message: str | None) -> None:
+        self.progress.append((percent, total, message))
 
 
 @asynccontextmanager
 async def job_client(**settings: Any) -> AsyncIterator[JobClient]:
-    """Open the core server with these settings; requests to this machine are allowed unless told otherwise."""
+    """Open the core server with these settings; requests to this machine are allowed by default."""
     chosen = Settings(**{"outbound_allow": "127.0.0.0/8", **settings})
     async with open_core_server(chosen) as server, Client(server) as client:
         yield JobClient(client)

@@ -1,4 +1,4 @@
-"""check_job_status waits a little, and tells progress as it goes (C-04)."""
+"""check_job_status waits a little and reports the progress of the job (C-04)."""
 
 import asyncio
 import json
@@ -26,22 +26,22 @@ def running(progress: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("C-04")
-async def test_progress_is_told_as_it_grows_until_the_job_is_over() -> None:
+async def test_progress_is_reported_as_it_grows_until_the_job_is_over() -> None:
     done = {"status": "succeeded", "progress": 100, "result": "report.pdf"}
     steps = one_after_the_other(running(10), running(5), running(60), done)
     async with serving(steps) as peer, job_client(job_endpoints=at(peer)) as jobs:
         answer = await jobs.call("check_job_status", {"endpoint": at(peer), "job_id": "1", "wait_s": 3})
-        assert jobs.told == [(10, 100, "running"), (60, 100, "running"), (100, 100, "succeeded")]
+        assert jobs.progress == [(10, 100, "running"), (60, 100, "running"), (100, 100, "succeeded")]
     assert answer["data"]["result"] == "report.pdf"
     assert answer["metadata"]["finished"] is True
     assert answer["metadata"]["questions"] == 4
 
 
-async def test_without_waiting_it_asks_once_and_tells_the_progress() -> None:
+async def test_without_waiting_it_sends_one_request_and_reports_the_progress() -> None:
     async with serving(always(text(body=b'{"status": "running", "progress": 40}'))) as peer:
         async with job_client(job_endpoints=at(peer)) as jobs:
             answer = await jobs.call("check_job_status", {"endpoint": at(peer), "job_id": "1"})
-            assert jobs.told == [(40, 100, "running")]
+            assert jobs.progress == [(40, 100, "running")]
         assert len(peer.requests) == 1
     assert answer["metadata"]["finished"] is False
 
@@ -53,9 +53,9 @@ async def test_waiting_ends_with_its_time() -> None:
     assert answer["data"]["status"] == "running"
 
 
-async def test_progress_that_is_no_percentage_is_answered_and_not_told() -> None:
+async def test_progress_that_is_no_percentage_is_returned_and_not_reported() -> None:
     for progress in (True, "40 %", {"done": 1, "of": 3}, -1, 101):
         async with serving(one_after_the_other(running(progress))) as peer, job_client(job_endpoints=at(peer)) as jobs:
             job = await jobs.data("check_job_status", {"endpoint": at(peer), "job_id": "1"})
             assert job["progress"] == progress
-            assert jobs.told == []
+            assert jobs.progress == []
