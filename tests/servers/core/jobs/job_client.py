@@ -27,8 +27,8 @@ class JobClient(TodoClient):
             await self.client.call_tool_mcp(tool, arguments, progress_handler=self._add_progress, meta=meta or None)
         )
 
-    async def _add_progress(self, percent: float, total: float | None, message: str | None) -> None:
-        self.progress.append((percent, total, message))
+    async def _add_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self.progress.append((progress, total, message))
 
 
 @asynccontextmanager

@@ -90,7 +90,7 @@ async def test_sqlite_dates_written_in_several_ways_are_compared_as_what_they_me
 
 
 _EXACT = "1234567890.123456789012345678901"
-_POSTGRESQL = [
+_POSTGRESQL: list[tuple[str, str, Any, Any]] = [
     ("numeric", f"'{_EXACT}'", _EXACT, {"value": _EXACT}),
     ("bigint", str(2**62), str(2**62), {"value": str(2**62)}),
     ("real", "0.1", 0.1, {"value": 0.1}),
