@@ -53,14 +53,14 @@ async def session(guarded: HttpMcpServer) -> AsyncIterator[ClientSession]:
 
 
 @pytest.mark.requirement("C-01")
-async def test_with_a_token_it_may_listen_anywhere_and_serves_whoever_shows_it(session: ClientSession) -> None:
+async def test_with_a_token_it_may_listen_anywhere_and_serves_callers_with_the_token(session: ClientSession) -> None:
     assert [tool.name for tool in (await session.list_tools()).tools] == TOOLS
     answer = envelope(await session.call_tool("read_file", {"path": "note.txt"}))
     assert answer["data"]["content"] == "found"
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer another-token-than-that"}, {"Authorization": TOKEN}])
-async def test_nobody_else_is_let_in(guarded: HttpMcpServer, headers: dict[str, str]) -> None:
+async def test_a_caller_without_the_token_is_refused(guarded: HttpMcpServer, headers: dict[str, str]) -> None:
     async with httpx.AsyncClient(headers=headers, timeout=BOUND_S) as client:
         for method in ("GET", "POST"):
             answer = await client.request(method, guarded.url, json={} if method == "POST" else None)
@@ -83,7 +83,7 @@ async def test_a_block_to_paste_into_another_program_shows_the_token(guarded: Ht
 
 
 @pytest.mark.requirement("C-01")
-async def test_over_a_pipe_it_serves_whoever_started_it_with_the_block_to_paste(tmp_path: Path) -> None:
+async def test_over_a_pipe_it_serves_the_process_that_started_it_with_the_block_to_paste(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("found", encoding="utf-8")
     entry = to_paste()[0]
     assert Path(entry["command"]).name == "python"
@@ -104,7 +104,7 @@ async def test_over_a_pipe_it_serves_whoever_started_it_with_the_block_to_paste(
         ((), {"TOOLWEAVE_FILE_MAX_BYTES": "0"}, "TOOLWEAVE_FILE_MAX_BYTES"),
     ],
 )
-def test_what_it_cannot_do_ends_it_with_one_line_that_names_the_setting(
+def test_a_setting_that_it_cannot_use_ends_it_with_one_line(
     tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], says: str
 ) -> None:
     ended = subprocess.run(

@@ -21,16 +21,12 @@ COLUMNS = "id, customer_id, total, status, placed_on"
 FAILURES: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("read_file", {}, "validation", "missing_parameter", "'path' is required"),
     ("read_file", {"path": "README.md", "lines": 3}, "validation", "unknown_parameter", "'lines'"),
-    ("read_file", {"path": 3}, "validation", "invalid_parameter", "'path' must be a string"),
     ("read_file", {"path": "a\0b"}, "validation", "invalid_parameter", "'path' must be a path without NUL"),
     ("read_file", {"path": "absent.md"}, "not_found", "not_found", "no such file"),
     ("read_file", {"path": "../secret.txt"}, "access", "forbidden_path", "not within the folders"),
     ("read_file", {"path": "logo.png"}, "content", "not_text", "not text"),
     ("search_files", {"pattern": "*", "limit": 0}, "validation", "invalid_parameter", "'limit' must be at least 1"),
-    ("search_files", {"pattern": "*", "directory": "/etc"}, "access", "forbidden_path", "not within the folders"),
     ("query_database", {"table": 1}, "validation", "invalid_parameter", "'table' must be a string"),
-    ("query_database", {"table": "orders", "limit": 1.5}, "validation", "invalid_parameter", "'limit' must be a whole"),
-    ("query_database", {"table": "orders", "columns": ["id", 7]}, "validation", "invalid_parameter", "'columns[1]'"),
     (
         "query_database",
         {"table": "orders", "filters": [{"column": "id", "op": "near", "value": 1}]},
@@ -39,19 +35,11 @@ FAILURES: list[tuple[str, dict[str, Any], str, str, str]] = [
         "'filters[0].op' must be one of eq, ne,",
     ),
     ("query_database", {"table": "cards"}, "guardrail", "guardrail", "'table_allow_list'"),
-    (
-        "query_database",
-        {"table": "customers", "columns": ["card_number"]},
-        "guardrail",
-        "guardrail",
-        "'column_allow_list'",
-    ),
     ("execute_job", {"endpoint": "https://example.com/"}, "access", "forbidden_endpoint", "not among those"),
     ("execute_job", {"endpoint": "{jobs}/count", "params": []}, "validation", "invalid_parameter", "'params'"),
     ("execute_job", {"endpoint": "{jobs}/count", "params": {}}, "upstream", "endpoint_error", "422"),
     ("execute_job", {"endpoint": "{closed}/x"}, "unavailable", "endpoint_unreachable", "{closed}/x"),
     ("execute_job", {"endpoint": "{silent}/x"}, "timeout", "endpoint_timeout", "3.5 s"),
-    ("check_job_status", {"endpoint": "{jobs}/count", "job_id": ".."}, "validation", "invalid_parameter", "'job_id'"),
     ("check_job_status", {"endpoint": "{jobs}/count", "job_id": "x"}, "not_found", "not_found", "404"),
     (
         "check_job_status",
@@ -66,7 +54,7 @@ FAILURES: list[tuple[str, dict[str, Any], str, str, str]] = [
 
 @pytest.fixture(scope="module")
 def silent_port() -> Iterator[int]:
-    """Listen and never answer."""
+    """Give a port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield int(listener.getsockname()[1])
 
@@ -165,7 +153,7 @@ async def test_a_success_is_the_same_in_process_and_over_a_pipe(
         ("search_files", {"pattern": "x"}, "TOOLWEAVE_FILE_ROOTS"),
     ],
 )
-async def test_what_the_operator_has_not_switched_on_names_its_setting(
+async def test_a_tool_that_is_not_configured_names_its_setting(
     world: CoreWorld, tool: str, arguments: dict[str, Any], setting: str
 ) -> None:
     async with core_client(world.settings(job_endpoints=(), file_roots=())) as core:
@@ -197,18 +185,14 @@ async def test_an_answer_larger_than_any_file_that_may_be_read_is_refused(world:
 
 
 async def test_calls_of_one_session_run_side_by_side(world: CoreWorld) -> None:
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("read_file", {"path": "README.md"}),
+        ("search_files", {"pattern": "*.md"}),
+        ("query_database", {"table": "customers"}),
+    ]
     async with core_client(world.settings()) as core:
-        answers = await asyncio.gather(
-            *(core.call(tool, arguments) for tool, arguments in _MIXED for _ in range(20)),
-        )
+        answers = await asyncio.gather(*(core.call(tool, arguments) for tool, arguments in calls for _ in range(20)))
     assert {answer["status"] for answer in answers} == {"success"}
-
-
-_MIXED: list[tuple[str, dict[str, Any]]] = [
-    ("read_file", {"path": "README.md"}),
-    ("search_files", {"pattern": "*.md"}),
-    ("query_database", {"table": "customers"}),
-]
 
 
 def _filled(value: Any, places: dict[str, str]) -> Any:

@@ -1,4 +1,4 @@
-"""Sessions that nobody uses any more are forgotten: after a while, and at once when there are too many."""
+"""Idle sessions end after a while, and at once if there are too many."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,14 +17,14 @@ PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
 
 
 class Client:
-    """Somebody who opens sessions and never closes one."""
+    """A client that opens sessions and never closes one."""
 
     def __init__(self, http: httpx.AsyncClient, sessions: StreamableHTTPSessionManager) -> None:
         self._http = http
         self._sessions = sessions
 
     @property
-    def kept(self) -> int:
+    def session_count(self) -> int:
         return len(self._sessions._server_instances)
 
     async def open(self) -> str:
@@ -60,15 +60,15 @@ async def test_many_sessions_opened_and_left_do_not_pile_up() -> None:
     async with bounded(limit=20) as client:
         for _ in range(5):
             await asyncio.gather(*(client.open() for _ in range(40)))
-        assert client.kept <= 20 + BURST_SESSIONS
+        assert client.session_count <= 20 + BURST_SESSIONS
         await client.open()
         assert await client.ping(await client.open()) == 200
 
 
-async def test_a_session_left_alone_is_forgotten_by_itself() -> None:
+async def test_an_idle_session_ends() -> None:
     async with bounded(idle_s=0.05) as client:
         session = await client.open()
         async with asyncio.timeout(BOUND_S):
-            while client.kept:  # noqa: ASYNC110 - nobody tells
+            while client.session_count:  # noqa: ASYNC110 - there is no event
                 await asyncio.sleep(0.01)
         assert await client.ping(session) == 404

@@ -1,4 +1,4 @@
-"""Sign tokens as an issuer would, and as somebody would who is none."""
+"""Sign tokens as an issuer would, and as an attacker would."""
 
 import base64
 import hashlib
@@ -43,7 +43,7 @@ def jwk(key: RsaKey, kid: str) -> dict[str, str]:
 
 
 def claims(**others: Any) -> dict[str, Any]:
-    """Give the claims of a token that is taken; None leaves one out."""
+    """Give the claims of a valid token; None leaves one out."""
     now = int(time.time())
     usual = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "iat": now, "exp": now + 600}
     return {name: value for name, value in (usual | others).items() if value is not None}
@@ -64,7 +64,7 @@ def unsigned(content: dict[str, Any]) -> str:
 
 
 def signed_with_text(secret: str, content: dict[str, Any]) -> str:
-    """Sign with HS256, whose secret is a text that anybody may know."""
+    """Sign with HS256, whose secret is a public text."""
     begun = _begun({"alg": "HS256"}, content)
     return _ended(begun, hmac.new(secret.encode(), begun.encode(), hashlib.sha256).digest())
 
