@@ -251,7 +251,9 @@ async def test_progress_goes_up_from_nothing_to_a_hundred_and_names_the_page(
     assert percents == sorted(percents)
     assert (percents[0], percents[-1]) == (0, 100)
     assert {event["type"] for event in events} == {"progress"}
-    assert any(site.page("letter.txt") in event["message"] for event in events)
+    shown = {event["message"].partition(" ")[0]: event for event in events}
+    assert (shown["Fetching"]["progress"], shown["Fetched"]["progress"]) == (2, 40)
+    assert site.page("letter.txt") in shown["Fetching"]["message"]
 
 
 @pytest.mark.slow

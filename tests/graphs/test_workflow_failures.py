@@ -29,7 +29,7 @@ class ScriptedRegistry:
     async def find(self, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
         tools = self._results.pop(0) if len(self._results) > 1 else self._results[0]
         if tools is None:
-            raise PersistenceError("disk /srv/secret-place is full")
+            raise PersistenceError("disk /srv/secret-place is full, password=hunter2-hunter2")
         return await FixedToolConfigs(tuple(tools)).find(tool_ids)
 
 
@@ -122,6 +122,7 @@ async def test_an_unreadable_registry_ends_the_run_with_a_message_without_detail
     assert failed(answer, "tool_retrieval") == "The tools could not be looked up. The reason is in the server's log."
     [record] = records
     assert "PersistenceError: disk /srv/secret-place is full" in record["message"]
+    assert "hunter2" not in record["message"]
 
 
 @pytest.mark.requirement("W-05")

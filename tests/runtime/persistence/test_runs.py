@@ -60,6 +60,15 @@ async def test_a_failed_run_leaves_its_error_and_the_old_values(persistence: Per
     assert (thread.status, thread.values, thread.interrupts, thread.error) == ("error", {"n": 1}, {}, error)
 
 
+async def test_the_end_of_a_run_whose_thread_was_deleted_changes_nothing(persistence: Persistence) -> None:
+    run = await running(persistence.runs, "t")
+    await persistence.threads.delete("t")
+
+    assert await persistence.runs.finalise(run.run_id, 1, SUCCESS) is None
+    with pytest.raises(NotFound):
+        await persistence.threads.get("t")
+
+
 async def test_cancelling_a_pending_temporary_run_deletes_its_thread(persistence: Persistence) -> None:
     run = await created(persistence.runs, "t", temporary=True)
     await persistence.runs.request_cancel(run.run_id, "interrupt")
