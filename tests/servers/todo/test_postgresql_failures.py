@@ -122,6 +122,7 @@ async def test_a_transaction_without_a_call_limit_ends_when_the_server_does_not_
     [
         ("53100", "cannot grow: the disk is full"),
         ("53200", "is out of memory"),
+        ("40001", "is busy"),
         ("40P01", "is busy"),
         ("57014", "took too long and was stopped"),
         ("58030", "cannot be read or written: the disk reports an error"),

@@ -17,28 +17,42 @@ from toolweave.servers.core.files.searching import FileSearch
 
 HIDDEN = [
     ".env",
+    ".env.local",
     ".ENV",
+    "docs/.Env.production",
     "app/.envrc",
     "keys/server.pem",
+    "keys/SERVER.PEM",
+    "keys/server.key",
+    "id_rsa",
     "id_rsa.old",
     "keys/id_ed25519",
     ".ssh/config",
+    ".git/config",
     ".GIT/config",
+    "sub/.git/HEAD",
     ".aws/credentials",
+    ".netrc",
+    ".npmrc",
     ".toolweave/app.db",
     "node_modules/a/index.js",
+    "sub/.venv/x.py",
     "__pycache__/x.txt",
     "new\nline/.env",
     "terraform.tfstate",
+    ".env~",
     ".env-production",
+    ".env.local.bak~",
     "#.env#",
     "deploy/production.env",
     "keys/server.key.old",
+    "keys/server.pem.orig",
     ".netrc.save",
     ".git.bak/config",
     ".bash_history",
     ".\u200benv",
     ".ſsh/config",
+    "．ssh/config",
 ]
 
 
@@ -120,7 +134,7 @@ async def test_a_search_skips_the_files_of_gitignore_and_a_read_does_not(root: P
     tree(
         root,
         {
-            ".gitignore": "*.log\nbuild/\n!keep.log\n",
+            ".gitignore": "*.log\nbuild/\n!keep.log\ndrafts/**\n!drafts/final.md\n",
             "a.log": "needle",
             "keep.log": "needle",
             "build/out.txt": "needle",
@@ -128,9 +142,13 @@ async def test_a_search_skips_the_files_of_gitignore_and_a_read_does_not(root: P
             "docs/b.log": "needle",
             "docs/top.md": "needle",
             "docs/deep/top.md": "needle",
+            "drafts/first.md": "needle",
+            "drafts/final.md": "needle",
         },
     )
-    assert await files.paths("needle", content=True) == ["docs/b.log", "docs/deep/top.md", "keep.log"]
+    assert await files.paths("needle", content=True) == [
+        *("docs/b.log", "docs/deep/top.md", "drafts/final.md", "keep.log")
+    ]
     assert await files.paths("*.log", directory="docs") == ["docs/b.log"]
     assert await files.paths("top.md", directory="docs/deep") == ["docs/deep/top.md"]
     assert await files.read("a.log") == "needle"

@@ -112,6 +112,7 @@ async def test_a_view_is_read_as_a_table(shop: QueryClient) -> None:
         ({"order_by": ["id"] * 9}, "'order_by' must be a column, or a list of at most 8 columns."),
         ({"columns": []}, "'columns' must hold 1 or more."),
         ({"limit": 0}, "'limit' must be at least 1."),
+        ({"limit": "5"}, "'limit' must be a whole number."),
     ],
 )
 async def test_a_wrong_parameter_is_named_down_to_its_entry(
