@@ -79,7 +79,7 @@ SLICE_VALUES = 2_000
 MAX_SLICED_DEPTH = 10
 
 
-def to_jsonable(value: object) -> object:
+def json_default(value: object) -> object:
     """Return a JSON-compatible form of a value that JSON has no type for."""
     for kinds, convert in CONVERTERS:
         if isinstance(value, kinds):
@@ -89,7 +89,7 @@ def to_jsonable(value: object) -> object:
     return _dump_by_method(value)
 
 
-def dumps(value: object, default: Callable[[object], object] = to_jsonable) -> bytes:
+def dumps(value: object, default: Callable[[object], object] = json_default) -> bytes:
     """Encode a value as compact UTF-8 JSON; never raises for a value that a graph can hold.
 
     `default` converts values that JSON has no type for. The standard one encodes messages and other pydantic models as
@@ -111,7 +111,7 @@ def is_large(value: object) -> bool:
 def dumps_slices(value: Any, level: int = 0) -> Iterator[bytes]:
     """Yield the JSON of `dumps` in pieces, so that other tasks can run between them."""
     if isinstance(value, BaseModel) and is_large(value):
-        value = to_jsonable(value)
+        value = json_default(value)
     if type(value) not in (dict, list, tuple) or level == MAX_SLICED_DEPTH or not is_large(value):
         yield dumps(value)
         return

@@ -54,12 +54,12 @@ def test_fields_without_a_mapping_have_their_usual_places() -> None:
     read = ToolConfig.model_validate(document(fields, {"q": "header.X-Q"}, path="/{id}"))
     changed = ToolConfig.model_validate(document(fields, {"q": "query.q"}, path="/{id}", method="patch"))
 
-    assert read.locations == {
+    assert read.request_locations == {
         "id": RequestLocation("path", "id"),
         "q": RequestLocation("header", "X-Q"),
         "first name": RequestLocation("query", "first name"),
     }
-    assert {name: str(place) for name, place in changed.locations.items()} == {
+    assert {name: str(place) for name, place in changed.request_locations.items()} == {
         "id": "path.id",
         "q": "query.q",
         "first name": "body.$['first name']",
@@ -150,7 +150,7 @@ def test_places_side_by_side_are_accepted() -> None:
     places = dict(enumerate((*bodies, "query.a", "query.A", "header.a", "path.a")))
     fields = {f"field_{number}": place for number, place in places.items()}
     config = ToolConfig.model_validate(document(tuple(fields), fields, path="/{a}", method="POST"))
-    assert {name: str(place) for name, place in config.locations.items()} == fields
+    assert {name: str(place) for name, place in config.request_locations.items()} == fields
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
@@ -186,7 +186,7 @@ def test_no_argument_takes_the_place_of_a_credential_in_the_query(request_places
     auth = {"type": "api_key", "location": "query", "name": "key", "value": "{env:TOOL_KEY}"}
 
     assert "which the configuration or the client fills" in refusal(document(("key",), request_places, auth=auth))
-    assert ToolConfig.model_validate(document(("key",), {"key": "query.id"}, auth=auth)).locations
+    assert ToolConfig.model_validate(document(("key",), {"key": "query.id"}, auth=auth)).request_locations
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ MAX_CHECK_STEPS = 20_000
 _PATH_ONLY = re.compile(r"/(?!/)")
 
 
-def differences(built: HTTPRequestSpec, written: HTTPRequestSpec) -> list[str]:
+def request_differences(built: HTTPRequestSpec, written: HTTPRequestSpec) -> list[str]:
     """Return how `written` differs from `built` in method, URL, query and body; [] if they are the same request.
 
     A query in the URL counts as query, and a URL may start with its path. Null counts as absent; "5" equals 5. At most
@@ -128,7 +128,7 @@ def infer_arguments(tool: ToolConfig, written: HTTPRequestSpec) -> dict[str, Any
         for name, value in _written_values(tool, written, target, in_path)
         if value is not None
     }
-    if problems := differences(build_request(tool, found), written):
+    if problems := request_differences(build_request(tool, found), written):
         raise WrongArguments(problems)
     return found
 
@@ -139,7 +139,7 @@ def _written_values(
     query = _query_texts(written, target)
     headers = {name.lower(): text for name, text in written.headers.items()}
     body = _parse_json(written.body) if isinstance(written.body, str) else written.body
-    for name, place in tool.locations.items():
+    for name, place in tool.request_locations.items():
         match place.part:
             case "path":
                 yield name, in_path.get(place.name)

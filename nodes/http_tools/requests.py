@@ -88,7 +88,7 @@ def check_arguments(tool: ToolConfig, arguments: Mapping[str, Any]) -> dict[str,
 
 def _path_defaults(tool: ToolConfig) -> dict[str, Any]:
     found = {}
-    for name, place in tool.locations.items():
+    for name, place in tool.request_locations.items():
         form = tool.input_fields[name]
         if place.part == "path" and isinstance(form, dict) and "default" in form:
             found[name] = form["default"]
@@ -214,7 +214,7 @@ def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequest
         WrongArguments: the arguments do not match the input_schema, or a value is invalid at its place.
     """
     checked = check_arguments(tool, arguments)
-    places = tool.locations
+    places = tool.request_locations
     path, problems = _build_path(tool, checked)
     secret = tool.secret_headers
     headers = {name: text for name, text in tool.api.headers.items() if name not in secret}
@@ -234,7 +234,7 @@ def build_request(tool: ToolConfig, arguments: Mapping[str, Any]) -> HTTPRequest
 
 
 def _build_path(tool: ToolConfig, checked: Mapping[str, Any]) -> tuple[str, list[str]]:
-    fields = {place.name: name for name, place in tool.locations.items() if place.part == "path"}
+    fields = {place.name: name for name, place in tool.request_locations.items() if place.part == "path"}
     if composed := [name for name in fields.values() if isinstance(checked.get(name, ""), dict | list | tuple | None)]:
         return "", [f"{name} must be one text, number or boolean: it is a part of the path" for name in composed]
     texts = {placeholder: value_text(checked[name]) for placeholder, name in fields.items() if name in checked}

@@ -227,7 +227,7 @@ _IMAGE = re.compile(
 )
 
 
-def read_html(html: str, url: str) -> ArticlePage:
+def extract_article(html: str, url: str) -> ArticlePage:
     """Extract the article of an HTML document.
 
     Raises:
@@ -296,7 +296,7 @@ def read_article(
     """
     text = decode_page(body, content_type)
     if is_html(body, content_type):
-        page = read_html(text, final_url)
+        page = extract_article(text, final_url)
     else:
         markdown = replace_outside_code(visible_text(text), _IMAGE, r"![\1](\2)")
         page = page_from_markdown(markdown, final_url, title=visible_text(title), language=visible_text(language))

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
 from toolweave.errors import SelectionFailed, StageFailed
-from toolweave.nodes.http_tools.comparison import differences, infer_arguments
+from toolweave.nodes.http_tools.comparison import infer_arguments, request_differences
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 from toolweave.nodes.model_turn import ModelUsage, json_object, json_objects
 from toolweave.nodes.tool_catalog import ToolRegistry, registered_tools
@@ -185,6 +185,6 @@ def _check_choice(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[Chos
             # Some models fill in every field, so they name the tool that lacks a value, too.
             raise SelectionFailed(f"The model chose no request: {choice.reason}") from None
         raise
-    if spec is not None and (found := differences(request, spec)):
+    if spec is not None and (found := request_differences(request, spec)):
         raise WrongArguments(found)
     return ChosenRequest(tool_id=tool.tool_id, arguments=dict(arguments)), request

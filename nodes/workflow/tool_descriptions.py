@@ -97,7 +97,7 @@ def _section(title: str, lines: Iterator[str]) -> list[str]:
 
 def _parameter_lines(tool: ToolConfig, secrets: KnownSecrets) -> Iterator[str]:
     root = _bounded_schema(tool.input_schema, secrets)
-    for name, place in tool.locations.items():
+    for name, place in tool.request_locations.items():
         shown = secrets.hide(name)
         needed = "required" if name in tool.required_fields or place.part == "path" else "optional"
         where = place.part if place.steps == (name,) else f"{place.part} {secrets.hide(place.name)}"

@@ -147,7 +147,7 @@ class EventLog:
         self.flush = self._unstored.flush
         self.ended_runs = EndedRunCache()
 
-    def open(self, run_id: str, *, resumable: bool, created_at: datetime) -> Channel:
+    def open_channel(self, run_id: str, *, resumable: bool, created_at: datetime) -> Channel:
         """Return a run's channel; create it if it is not open."""
         channel = self._channels.get(run_id)
         if channel is None:
@@ -175,7 +175,7 @@ class EventLog:
         await self._database.write(_no_op)
         channel.stored_seq = max(channel.stored_seq, published)
 
-    def close(self, run_id: str) -> None:
+    def close_channel(self, run_id: str) -> None:
         """End the listeners of a run and remove its channel."""
         channel = self._channels.pop(run_id, None)
         if channel is not None:
@@ -253,7 +253,7 @@ class ThreadLog:
         channel = self._channels.get(thread_id)
         return 0 if channel is None else channel.last_seq
 
-    async def open(self, thread_id: str) -> Channel:
+    async def open_channel(self, thread_id: str) -> Channel:
         """Open a thread's channel for publishing; the caller must `release` it."""
         channel = self._channels.setdefault(thread_id, Channel(thread_id))
         channel.user_count += 1
@@ -313,7 +313,7 @@ class ThreadLog:
         if channel.last_seq // PRUNE_EVERY_EVENTS > since // PRUNE_EVERY_EVENTS:
             self._database.queue_write(partial(prune_thread_events, thread_id=channel.key))
 
-    def close(self, thread_id: str) -> None:
+    def close_channel(self, thread_id: str) -> None:
         """End the listeners of a deleted thread."""
         channel = self._channels.pop(thread_id, None)
         if channel is not None:
@@ -326,7 +326,7 @@ class ThreadLog:
         # Subscribe before the last number is read, so that no event is missed.
         self._channels.setdefault(thread_id, Channel(thread_id)).add_listener(live)
         try:
-            channel = await self.open(thread_id)
+            channel = await self.open_channel(thread_id)
             try:
                 yield live
             finally:

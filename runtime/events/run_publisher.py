@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.types import Interrupt
 
-from toolweave.runtime.codec import dumps, to_jsonable
+from toolweave.runtime.codec import dumps, json_default
 from toolweave.runtime.events.channel import Channel, uses_protocol
 from toolweave.runtime.events.log import ThreadLog
 from toolweave.runtime.models import JsonObject, Namespace, Outcome, Run, StreamEvent
@@ -54,7 +54,7 @@ def _wire_tool_calls(message: AIMessage) -> JsonObject:
 
 
 def _to_wire(value: object) -> object:
-    return wire_message(value) if isinstance(value, BaseMessage) else to_jsonable(value)
+    return wire_message(value) if isinstance(value, BaseMessage) else json_default(value)
 
 
 ROOT_NAMESPACE: Namespace = ()
@@ -219,7 +219,7 @@ class Publishers:
             self.log.release(publisher.channel)
 
     async def _open_publisher(self, run: Run, *, publishes_all: bool) -> RunPublisher:
-        channel = await self.log.open(run.thread_id)
+        channel = await self.log.open_channel(run.thread_id)
         earlier = self._publishers.pop(run.run_id, None)
         if earlier is not None:
             # An earlier attempt whose end could not be stored.

@@ -136,12 +136,12 @@ class StreamPosition:
     number: int
 
     @property
-    def created_at(self) -> int:
+    def run_created_at(self) -> int:
         """Return the creation of the event's run in microseconds; 0 for an event of the thread itself."""
         return self.number // SEQS_PER_RUN
 
     @property
-    def seq(self) -> int:
+    def run_seq(self) -> int:
         """Return the event's number in its run."""
         return self.number % SEQS_PER_RUN
 
@@ -213,11 +213,11 @@ async def _stored_events(
     find = partial(
         resumable_runs,
         thread_id=subscription.thread_id,
-        from_created_at=after.created_at,
+        from_created_at=after.run_created_at,
         from_moment=after.milliseconds * 1000,
     )
     for run in await persistence.app.read(find):
-        seq = after.seq if to_micros(run.created_at) == after.created_at else 0
+        seq = after.run_seq if to_micros(run.created_at) == after.run_created_at else 0
         async with aclosing(log.read_stored(run, seq)) as batches:
             async for batch in batches:
                 for event in batch:

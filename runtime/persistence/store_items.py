@@ -169,7 +169,7 @@ def delete_expired(connection: Connection, now: datetime) -> int:
 
 
 def find_item(driver: sqlite3.Connection, op: GetOp, view: StoreView) -> tuple[Item | None, list[ItemLifetime]]:
-    """Return one item, or None."""
+    """Return one item, or None, and the lifetimes that the read must refresh."""
     parameters = {"prefix": ".".join(op.namespace), "key": op.key, **_view_parameters(view)}
     row = driver.execute(GET, parameters).fetchone()
     if row is None:

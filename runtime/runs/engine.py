@@ -255,7 +255,7 @@ class EmbeddedEngine:
 
     def end_thread_streams(self, thread_id: str) -> None:
         """End the streams of a deleted thread."""
-        self.runtime.publishers.log.close(thread_id)
+        self.runtime.publishers.log.close_channel(thread_id)
         self.runtime.thread_hub.close_thread(thread_id)
 
     def follow_thread(self, thread_id: str, modes: frozenset[ThreadStreamMode]) -> ThreadSubscription:
@@ -298,7 +298,7 @@ class EmbeddedEngine:
             await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
         self.runtime.thread_hub.close_all()
         for live in tuple(self.live_runs.values()):
-            self.runtime.log.close(live.run.run_id)
+            self.runtime.log.close_channel(live.run.run_id)
             live.result_future.cancel()
         self.runtime.log.flush()
         self.runtime.publishers.log.flush()
@@ -309,7 +309,7 @@ class EmbeddedEngine:
     def _track_run(self, run: Run) -> LiveRun:
         # The thread log stores the events of a run of the newer protocol.
         resumable = bool(run.kwargs.get("resumable")) and not uses_protocol(run)
-        channel = self.runtime.log.open(run.run_id, resumable=resumable, created_at=run.created_at)
+        channel = self.runtime.log.open_channel(run.run_id, resumable=resumable, created_at=run.created_at)
         live = LiveRun(run, channel, asyncio.get_running_loop().create_future())
         self.live_runs[run.run_id] = live
         self.runtime.thread_hub.on_run_opened(run, channel)
@@ -442,7 +442,7 @@ class EmbeddedEngine:
         """Raise a PersistenceError for a run's waiters and requeue the run, because its end could not be stored."""
         logger.bind(run_id=live.run.run_id).opt(exception=error).critical("the end of a run could not be stored")
         self.live_runs.pop(live.run.run_id, None)
-        self.runtime.log.close(live.run.run_id)
+        self.runtime.log.close_channel(live.run.run_id)
         if not live.result_future.done():
             live.result_future.set_exception(PersistenceError("The end of the run could not be stored; see the log."))
             live.result_future.exception()
@@ -473,7 +473,7 @@ class EmbeddedEngine:
 
     def _end_run(self, live: LiveRun, body: bytes | None) -> None:
         self.live_runs.pop(live.run.run_id, None)
-        self.runtime.log.close(live.run.run_id)
+        self.runtime.log.close_channel(live.run.run_id)
         self.runtime.thread_hub.on_run_ended(live.run)
         if not live.result_future.done():
             live.result_future.set_result(body)

@@ -75,7 +75,7 @@ async def message_parts(
     return list(blocks), artifact
 
 
-def message_text(result: "CallToolResult") -> str:
+def tool_result_text(result: "CallToolResult") -> str:
     """Return the text of a result without its media, as the server sent it."""
     return "\n".join(block["text"] for block in _content_blocks(result) if block["type"] == "text")
 

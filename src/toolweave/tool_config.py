@@ -119,7 +119,7 @@ def _parse_body_path(name: str) -> PathSteps:
     return steps
 
 
-def find_collision(locations: Mapping[str, RequestLocation]) -> str | None:
+def find_location_conflict(locations: Mapping[str, RequestLocation]) -> str | None:
     """Return which locations of fields exclude each other, None if none: the same twice, or one inside another."""
     used: dict[tuple[str, PathSteps], str] = {}
     inner: dict[PathSteps, str | int] = {}
@@ -361,7 +361,7 @@ class ToolConfig(_Strict):
         return properties if isinstance(properties, dict) else {}
 
     @property
-    def locations(self) -> dict[str, RequestLocation]:
+    def request_locations(self) -> dict[str, RequestLocation]:
         """Return each field's location: as mapped, else the placeholder of its name, else the query or JSON body."""
         mapped, method = self.field_mappings.request, self.api.method
         return {
@@ -401,7 +401,7 @@ class ToolConfig(_Strict):
         mapped = self.field_mappings.request
         if unknown := [name for name in mapped if name not in self.input_fields]:
             raise ValueError(f"field_mappings.request names fields that the input_schema has not: {_listed(unknown)}")
-        locations = self.locations
+        locations = self.request_locations
         filled = {location.name for location in locations.values() if location.part == "path"}
         if empty := [name for name in self.api.placeholders if name not in filled]:
             raise ValueError(f"no input field fills the path's placeholder {_listed(empty)}")
@@ -409,7 +409,7 @@ class ToolConfig(_Strict):
             raise ValueError(f"field_mappings.request fills a placeholder that the path has not: {_listed(extra)}")
         if self.api.method in BODYLESS and any(location.part == "body" for location in locations.values()):
             raise ValueError(f"a {self.api.method} request has no body; map the fields to its query")
-        if problem := find_collision(locations) or self._find_overwritten(locations):
+        if problem := find_location_conflict(locations) or self._find_overwritten(locations):
             raise ValueError(problem)
         return self
 

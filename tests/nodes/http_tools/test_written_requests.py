@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import BASE, FLAG, NUMBER, TEXT, WHOLE, tool, written
-from toolweave.nodes.http_tools.comparison import MAX_DIFFERENCES, differences, infer_arguments
+from toolweave.nodes.http_tools.comparison import MAX_DIFFERENCES, infer_arguments, request_differences
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, add_query, build_request
 
 SHOP = tool("/orders/{id}", fields={"id": TEXT, "limit": WHOLE, "open": FLAG, "tags": {"type": "array", "items": TEXT}})
@@ -38,7 +38,7 @@ def posted(body: Any) -> HTTPRequestSpec:
     ],
 )
 def test_the_same_request_in_another_spelling_has_no_differences(other: HTTPRequestSpec) -> None:
-    assert differences(BUILT, other) == []
+    assert request_differences(BUILT, other) == []
     assert infer_arguments(SHOP, other) == ARGUMENTS
 
 
@@ -69,7 +69,7 @@ def test_the_same_request_in_another_spelling_has_no_differences(other: HTTPRequ
     ],
 )
 def test_a_different_request_is_described_by_its_difference(other: HTTPRequestSpec, expected: str) -> None:
-    assert differences(BUILT, other) == [expected]
+    assert request_differences(BUILT, other) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_different_request_is_described_by_its_difference(other: HTTPRequestSp
     ],
 )
 def test_a_hostile_url_is_never_the_same_request(url: str) -> None:
-    assert differences(BUILT, get_order(url=url, query=QUERY))
+    assert request_differences(BUILT, get_order(url=url, query=QUERY))
     with pytest.raises(WrongArguments):
         infer_arguments(SHOP, get_order(url=url, query=QUERY))
 
@@ -116,11 +116,13 @@ ALL_ABSENT = [
     ],
 )
 def test_differences_in_a_body_are_named_by_their_place(body: Any, expected: list[str]) -> None:
-    assert differences(posted(BODY), posted(body)) == expected
+    assert request_differences(posted(BODY), posted(body)) == expected
 
 
 def test_the_number_and_length_of_differences_are_limited() -> None:
-    found = differences(posted({}), posted({"x" * 5_000: "y" * 5_000, **{str(number): 1 for number in range(50)}}))
+    found = request_differences(
+        posted({}), posted({"x" * 5_000: "y" * 5_000, **{str(number): 1 for number in range(50)}})
+    )
 
     assert len(found) == MAX_DIFFERENCES
     assert all(len(line) < 700 for line in found)
@@ -131,8 +133,8 @@ def test_bodies_nested_without_end_are_compared() -> None:
     for _ in range(50_000):
         deep = [deep]
 
-    assert len(differences(posted(None), posted(deep))) == 1
-    assert len(differences(posted(None), posted("[" * 50_000))) == 1
+    assert len(request_differences(posted(None), posted(deep))) == 1
+    assert len(request_differences(posted(None), posted("[" * 50_000))) == 1
 
 
 json_values = st.recursive(
@@ -144,8 +146,8 @@ json_values = st.recursive(
 
 @given(json_values, json_values)
 def test_any_body_equals_itself_and_any_two_can_be_compared(one: Any, other: Any) -> None:
-    assert differences(posted(one), posted(one)) == []
-    assert isinstance(differences(posted(one), posted(other)), list)
+    assert request_differences(posted(one), posted(one)) == []
+    assert isinstance(request_differences(posted(one), posted(other)), list)
 
 
 @given(
@@ -157,12 +159,12 @@ def test_any_body_equals_itself_and_any_two_can_be_compared(one: Any, other: Any
 def test_any_written_request_is_compared_or_refused(url: str, query: dict[str, Any]) -> None:
     request = get_order(url=url or "/", query=query)
 
-    assert differences(BUILT, request)
+    assert request_differences(BUILT, request)
     try:
         arguments = infer_arguments(SHOP, request)
     except WrongArguments:
         return
-    assert differences(build_request(SHOP, arguments), request) == []
+    assert request_differences(build_request(SHOP, arguments), request) == []
 
 
 FIELDS = {"id": TEXT, "count": WHOLE, "price": NUMBER, "open": FLAG, "trace": TEXT, "name": TEXT, "note": TEXT}
@@ -194,7 +196,7 @@ def test_the_arguments_of_a_built_request_are_those_it_was_built_from(method: st
         return
 
     assert infer_arguments(config, built) == arguments
-    assert differences(built, built) == []
+    assert request_differences(built, built) == []
 
 
 @pytest.mark.parametrize(

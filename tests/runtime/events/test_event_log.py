@@ -50,7 +50,7 @@ async def test_events_are_on_disk_before_the_checkpoint_that_makes_them_unrepeat
     persistence = bench.persistence
     run = (await persistence.runs.create_run(bench.run("counter", resumable=True))).run
     manual_log = EventLog(persistence.app, flush_interval_s=3600)
-    channel = manual_log.open(run.run_id, resumable=True, created_at=run.created_at)
+    channel = manual_log.open_channel(run.run_id, resumable=True, created_at=run.created_at)
     manual_log.publish(channel, "custom", b"1")
 
     async def stored() -> list[bytes]:

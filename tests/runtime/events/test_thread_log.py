@@ -28,7 +28,7 @@ async def stored(log: ThreadLog, after: int = 0) -> list[StreamEvent]:
 
 
 async def test_events_are_numbered_per_thread_and_stored_in_order(log: ThreadLog, run: Run) -> None:
-    channel = await log.open(THREAD)
+    channel = await log.open_channel(THREAD)
     written = [log.publish(channel, *values(run, b"%d" % number)) for number in range(1200)]
     assert [event.seq for event in written] == list(range(1, 1201))
     assert [event.data for event in await stored(log)] == [event.data for event in written]
@@ -39,7 +39,7 @@ async def test_events_are_numbered_per_thread_and_stored_in_order(log: ThreadLog
 async def test_a_process_numbers_in_a_new_block_after_one_that_was_killed(
     log: ThreadLog, run: Run, persistence: Persistence
 ) -> None:
-    lost = await log.open(THREAD)
+    lost = await log.open_channel(THREAD)
     lost.last_seq = 500
     for life in (1, 2):
         later = ThreadLog(persistence.app)
@@ -50,7 +50,7 @@ async def test_a_process_numbers_in_a_new_block_after_one_that_was_killed(
 
 
 async def test_a_subscriber_gets_each_event_once_while_it_reads_stored_ones(log: ThreadLog, run: Run) -> None:
-    channel = await log.open(THREAD)
+    channel = await log.open_channel(THREAD)
     for _ in range(50):
         log.publish(channel, *values(run))
     received: list[int] = []
@@ -74,7 +74,7 @@ async def test_a_subscriber_that_leaves_frees_its_channel(log: ThreadLog) -> Non
 
 
 async def test_only_the_newest_events_stay_stored(log: ThreadLog, run: Run, persistence: Persistence) -> None:
-    channel = await log.open(THREAD)
+    channel = await log.open_channel(THREAD)
     for _ in range(30):
         log.publish(channel, *values(run))
     log.flush()
@@ -110,6 +110,6 @@ async def test_the_end_of_a_run_that_cannot_be_stored_is_not_published(log: Thre
         again = await publishers.start_run(run)
         assert again is not None
         async with publishers.publish_end(run, Outcome("success", "idle")):
-            log.close(THREAD)
+            log.close_channel(THREAD)
         received = [event async for batch in subscriber.batches() for event in batch]
     assert [loads(event.data)["params"]["data"]["event"] for event in received] == ["running"]
