@@ -46,10 +46,13 @@ async def test_all_calls_go_to_one_process_until_it_is_killed_and_then_to_its_su
         await until(plane, "ready")
 
 
-async def requests_of(plane: ToolPlane) -> dict[str, Any]:
-    """Return the id of this request and the ids of the requests whose cancellation the server was notified of."""
-    found: dict[str, Any] = json.loads(text_of(await call(plane, "cancelled")))
-    return found
+async def requests_of(plane: ToolPlane, *, cancelled: int = 0) -> dict[str, Any]:
+    """Wait until the server was notified of cancelled requests; return their ids and the id of this request."""
+    async with asyncio.timeout(BOUND_S):
+        while True:
+            found: dict[str, Any] = json.loads(text_of(await call(plane, "cancelled")))
+            if len(found["cancelled"]) >= cancelled:
+                return found
 
 
 @pytest.mark.requirement("T-05")
@@ -63,13 +66,14 @@ async def test_the_server_is_notified_of_the_calls_that_end_at_their_deadline_or
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
-        before = await requests_of(plane)
+        before = await requests_of(plane, cancelled=1)
         [left] = {first + 1, first + 2} - {meanwhile}
         assert before["cancelled"] == [left]
         [cut] = await overdue(plane, call(plane, "wait"))
         assert failure_kind(cut) == "timeout"
         assert "took longer than 30 seconds" in text_of(cut)
-        assert (await requests_of(plane))["cancelled"] == [left, before["this"] + 1]
+        after = await requests_of(plane, cancelled=2)
+        assert after["cancelled"] == [left, before["this"] + 1]
         assert plane.health()["peer"]["state"] == "ready"
 
 
