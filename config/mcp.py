@@ -22,13 +22,7 @@ from toolweave.config.mcp_entry import (
     check_resolved_entry,
 )
 from toolweave.config.settings import Settings, load_settings
-from toolweave.config.variables import (
-    HeaderTemplate,
-    fill_references,
-    find_unresolved,
-    header_templates,
-    inserted_values,
-)
+from toolweave.config.variables import HeaderTemplate, env_values, fill_references, find_unresolved, header_templates
 from toolweave.errors import ConfigError, MissingVariable
 
 SHIPPED_MCP_CONFIG = Path(__file__).parent / "mcp.servers.jsonc"
@@ -239,7 +233,7 @@ def _resolve_server(
         _server_config(written, entry),
         headers={header: text for header, text in entry.headers.items() if header not in templates},
         caller_headers=templates,
-        secret_values=inserted_values(raw, environ),
+        secret_values=env_values(raw, environ),
     )
     return _with_paths(server, folder) if server.builtin is None else _with_settings(server, environ, settings)
 

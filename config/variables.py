@@ -102,7 +102,7 @@ def variable_names(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def inserted_values(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
+def env_values(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the values of `environ` that `fill_references` inserts; defaults stand in the file and are not secret."""
     return tuple(environ[name] for name in variable_names(value) if environ.get(name))
 
@@ -233,9 +233,9 @@ class ToolVariables:
             raise MissingVariable(missing)
         return str(fill_references(text, environ))
 
-    def inserted_values(self, text: str, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    def env_values(self, text: str, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
         """Return the values of the environment that `resolve` inserts into a text."""
-        return inserted_values(text, environ)
+        return env_values(text, environ)
 
 
 def _parse_allowed_variable(text: str) -> AllowedVariable:

@@ -57,7 +57,7 @@ def resolve_credentials(tool: ToolConfig, variables: ToolVariables) -> Credentia
     authority = parse_target(tool.api.base_url).authority
     headers = {name: variables.resolve(tool.api.headers[name], authority) for name in sorted(tool.secret_headers)}
     secrets = [part for text in headers.values() for part in (text, text.partition(" ")[2])]
-    secrets += [value for name in headers for value in variables.inserted_values(tool.api.headers[name])]
+    secrets += [value for name in headers for value in variables.env_values(tool.api.headers[name])]
     query: dict[str, str] = {}
     auth = tool.api.auth
     if auth.type != "none" and auth.value is not None:
@@ -69,7 +69,7 @@ def resolve_credentials(tool: ToolConfig, variables: ToolVariables) -> Credentia
             name, content, parts = _auth_header(auth, value)
             headers = {key: text for key, text in headers.items() if key.lower() != name.lower()} | {name: content}
             secrets += parts
-        secrets += variables.inserted_values(auth.value) if auth.type != "basic" else ()
+        secrets += variables.env_values(auth.value) if auth.type != "basic" else ()
     _require_sendable(headers)
     return Credentials(headers, query, tuple(dict.fromkeys(secret for secret in secrets if secret.strip())))
 

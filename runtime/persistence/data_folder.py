@@ -17,12 +17,7 @@ from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes_table
 from toolweave.runtime.persistence.crons import CronRepository
-from toolweave.runtime.persistence.database import (
-    BUSY_TIMEOUT_S,
-    SqliteDatabase,
-    open_sqlite_database,
-    translate_errors,
-)
+from toolweave.runtime.persistence.database import BUSY_TIMEOUT_S, SqliteDatabase, open_sqlite, translate_errors
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
 from toolweave.runtime.persistence.search import json_contains
@@ -149,7 +144,7 @@ async def open_persistence(
         if exclusive:
             stack.enter_context(data_folder_lock(data_dir, address))
         app = await stack.enter_async_context(
-            open_sqlite_database(app_path, partial(upgrade_schema, app_path, cipher=cipher), functions=SQL_FUNCTIONS)
+            open_sqlite(app_path, partial(upgrade_schema, app_path, cipher=cipher), functions=SQL_FUNCTIONS)
         )
         checkpointer = await stack.enter_async_context(_open_checkpointer(data_dir / "checkpoints.db"))
         store = await stack.enter_async_context(open_store(data_dir / "store.db", store_options))
@@ -182,7 +177,7 @@ def _make_folder(data_dir: Path) -> None:
 
 @asynccontextmanager
 async def _open_checkpointer(path: Path) -> AsyncIterator[RunAwareSaver]:
-    async with open_sqlite_database(path, create_kept_writes_table) as database, _open_connection(path) as connection:
+    async with open_sqlite(path, create_kept_writes_table) as database, _open_connection(path) as connection:
         saver = RunAwareSaver(connection, database)
         with translate_errors(path):
             await saver.setup()

@@ -144,7 +144,7 @@ class ConnectionThread:
 
 
 class SqliteDatabase:
-    """One SQLite file, used from the event loop (S-05); open it with `open_sqlite_database`."""
+    """One SQLite file, used from the event loop (S-05); open it with `open_sqlite`."""
 
     def __init__(self, path: Path, writer: ConnectionThread, reader: ConnectionThread) -> None:
         self.path = path
@@ -198,7 +198,7 @@ def _check_writable(path: Path, connection: Connection) -> None:
 
 
 @asynccontextmanager
-async def open_sqlite_database(
+async def open_sqlite(
     path: Path, prepare: Callable[[Connection], object] | None = None, *, functions: SqlFunctions | None = None
 ) -> AsyncIterator[SqliteDatabase]:
     """Open the file, creating it if necessary, and run all queued jobs before closing it.

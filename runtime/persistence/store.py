@@ -39,7 +39,7 @@ from toolweave.runtime.background import background_task, clear_regularly
 from toolweave.runtime.codec import to_json, utc_now
 from toolweave.runtime.graphs import load_target
 from toolweave.runtime.persistence import store_items
-from toolweave.runtime.persistence.database import SqliteDatabase, driver_of, open_sqlite_database
+from toolweave.runtime.persistence.database import SqliteDatabase, driver_of, open_sqlite
 from toolweave.runtime.persistence.store_filter import check_item_filter
 
 WHOLE_VALUE_PATHS = ("$",)
@@ -211,7 +211,7 @@ async def open_store(path: Path, options: StoreOptions) -> AsyncIterator[SqliteS
     Raises:
         PersistenceError: the file cannot be used.
     """
-    async with open_sqlite_database(path, _create_tables) as database:
+    async with open_sqlite(path, _create_tables) as database:
         store = SqliteStore(database, options)
         texts = "{} expired store items deleted", "expired store items cannot be deleted yet: {}"
         async with background_task(clear_regularly(store.sweep_ttl, options.sweep_seconds, *texts), "store-sweeper"):

@@ -75,7 +75,7 @@ async def message_parts(
     return list(blocks), artifact
 
 
-def tool_result_text(result: "CallToolResult") -> str:
+def text_content(result: "CallToolResult") -> str:
     """Return the text of a result without its media, as the server sent it."""
     return "\n".join(block["text"] for block in _content_blocks(result) if block["type"] == "text")
 

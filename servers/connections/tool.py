@@ -152,12 +152,10 @@ class McpTool(BaseTool):
         if questions := questions_in(result):
             if self.answers is None or not self.may_be_reissued:
                 why = NO_PERSON_TEXT if self.may_be_reissued else UNSAFE_REISSUE_TEXT.format(server=self.server)
-                raise ToolException(
-                    unanswered_text(questions, why, results.error_text(results.tool_result_text(result)))
-                )
+                raise ToolException(unanswered_text(questions, why, results.error_text(results.text_content(result))))
             return "", {QUESTIONS_KEY: questions}
         if result.isError:
-            text = results.error_text(results.tool_result_text(result))
+            text = results.error_text(results.text_content(result))
             raise ToolException(text or f"The tool {self.name} failed without an error message.")
         if self.max_whole_chars:
             return await results.whole_message_parts(result, self.max_result_chars, self.max_whole_chars)

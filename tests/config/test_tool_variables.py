@@ -109,7 +109,7 @@ def test_variables_are_filled_in_wherever_they_stand() -> None:
     assert variables.resolve("{env:TOOL_A}:{env:TOOL_B}", "h.example", environ) == "1:{env:TOOL_A}"
     assert variables.resolve("{env:TOOL_EMPTY:-x} {env:TOOL_A:-y}", "h.example", environ) == "x 1"
     assert variables.resolve("no reference {at} all", "h.example", environ) == "no reference {at} all"
-    assert variables.inserted_values("{env:TOOL_A} {env:TOOL_EMPTY:-x} {env:TOOL_B}", environ) == ("1", "{env:TOOL_A}")
+    assert variables.env_values("{env:TOOL_A} {env:TOOL_EMPTY:-x} {env:TOOL_B}", environ) == ("1", "{env:TOOL_A}")
 
 
 def test_missing_and_forbidden_variables_are_named_without_any_value() -> None:

@@ -44,7 +44,7 @@ async def test_a_process_numbers_in_a_new_block_after_one_that_was_killed(
     for life in (1, 2):
         later = ThreadLog(persistence.app)
         await later.skip_used_seqs()
-        channel = await later.open(THREAD)
+        channel = await later.open_channel(THREAD)
         assert later.publish(channel, *values(run)).seq == life * SEQS_PER_RESTART + 1
         later.flush()
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 
 from tests.fixtures.logged import logged
 from toolweave.errors import NotFound, PersistenceError
-from toolweave.runtime.persistence.database import SqliteDatabase, open_sqlite_database
+from toolweave.runtime.persistence.database import SqliteDatabase, open_sqlite
 
 CREATE = text("CREATE TABLE notes (id INTEGER PRIMARY KEY, note TEXT UNIQUE) STRICT")
 INSERT = text("INSERT INTO notes (note) VALUES (:note)")
@@ -68,7 +68,7 @@ async def write_as_one_batch(database: SqliteDatabase, *works: Callable[[Connect
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
-    async with open_sqlite_database(tmp_path / "notes.db", prepare) as opened:
+    async with open_sqlite(tmp_path / "notes.db", prepare) as opened:
         yield opened
 
 
@@ -107,7 +107,7 @@ async def test_a_failing_commit_fails_every_write_of_the_batch(tmp_path: Path) -
         reference = "REFERENCES notes (id) DEFERRABLE INITIALLY DEFERRED"
         connection.execute(text(f"CREATE TABLE replies (note_id INTEGER {reference}) STRICT"))
 
-    async with open_sqlite_database(tmp_path / "notes.db", child_tables) as database:
+    async with open_sqlite(tmp_path / "notes.db", child_tables) as database:
         orphan = text("INSERT INTO replies VALUES (7)")
         results = await write_as_one_batch(
             database, partial(insert, note="good"), lambda connection: connection.execute(orphan).rowcount
@@ -154,7 +154,7 @@ async def test_a_read_is_of_one_moment(database: SqliteDatabase) -> None:
 
 
 async def test_closing_executes_all_queued_writes(tmp_path: Path) -> None:
-    async with open_sqlite_database(tmp_path / "notes.db", prepare) as database:
+    async with open_sqlite(tmp_path / "notes.db", prepare) as database:
         for number in range(2000):
             database.queue_write(partial(insert, note=str(number)))
 
@@ -163,7 +163,7 @@ async def test_closing_executes_all_queued_writes(tmp_path: Path) -> None:
 
 async def test_a_failed_write_without_a_waiter_is_logged(tmp_path: Path) -> None:
     with logged("ERROR") as lines:
-        async with open_sqlite_database(tmp_path / "notes.db", prepare) as database:
+        async with open_sqlite(tmp_path / "notes.db", prepare) as database:
             database.queue_write(lambda connection: insert(connection, "twice"))
             database.queue_write(lambda connection: insert(connection, "twice"))
 
@@ -173,7 +173,7 @@ async def test_a_failed_write_without_a_waiter_is_logged(tmp_path: Path) -> None
 
 
 async def test_a_cancelled_caller_does_not_take_a_queued_write_back(tmp_path: Path) -> None:
-    async with open_sqlite_database(tmp_path / "notes.db", prepare) as database:
+    async with open_sqlite(tmp_path / "notes.db", prepare) as database:
         with writer_held(database):
             writing = asyncio.ensure_future(database.write(lambda connection: insert(connection, "stored")))
             await asyncio.sleep(0)
@@ -185,7 +185,7 @@ async def test_a_cancelled_caller_does_not_take_a_queued_write_back(tmp_path: Pa
 
 
 async def test_a_closed_database_refuses_work(tmp_path: Path) -> None:
-    async with open_sqlite_database(tmp_path / "notes.db", prepare) as database:
+    async with open_sqlite(tmp_path / "notes.db", prepare) as database:
         pass
 
     with pytest.raises(PersistenceError, match="closed"):
@@ -196,5 +196,5 @@ async def test_a_closed_database_refuses_work(tmp_path: Path) -> None:
 
 async def test_a_missing_folder_is_refused_with_its_name_and_the_fix(tmp_path: Path) -> None:
     with pytest.raises(PersistenceError, match=r"absent/notes\.db: unable to open database file\. Make its folder"):
-        async with open_sqlite_database(tmp_path / "absent" / "notes.db", prepare):
+        async with open_sqlite(tmp_path / "absent" / "notes.db", prepare):
             pytest.fail("opened")

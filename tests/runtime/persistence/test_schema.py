@@ -15,7 +15,7 @@ from toolweave.encryption import data_folder_cipher
 from toolweave.errors import NewerSchema, PersistenceError
 from toolweave.runtime.codec import to_json
 from toolweave.runtime.persistence.data_folder import open_persistence
-from toolweave.runtime.persistence.database import open_sqlite_database
+from toolweave.runtime.persistence.database import open_sqlite
 from toolweave.runtime.persistence.run_rows import open_credentials
 from toolweave.runtime.persistence.schema import metadata, upgrade_schema
 
@@ -46,7 +46,7 @@ async def test_migrations_make_exactly_the_tables_that_are_defined(tmp_path: Pat
         return list(compare_metadata(MigrationContext.configure(connection), metadata))
 
     for path in (old_file, defined):
-        async with open_sqlite_database(path, partial(upgrade_schema, path)) as database:
+        async with open_sqlite(path, partial(upgrade_schema, path)) as database:
             assert await database.read(differences) == []
     made, upgraded = ({sql for sql in definitions(path) if "INDEX" in sql} for path in (defined, old_file))
     assert made == upgraded
@@ -64,7 +64,7 @@ async def test_an_unknown_schema_is_refused_and_left_alone(
     tmp_path: Path, schema: str, error: type[Exception], message: str
 ) -> None:
     path = tmp_path / "app.db"
-    async with open_sqlite_database(path, partial(upgrade_schema, path)):
+    async with open_sqlite(path, partial(upgrade_schema, path)):
         pass
     connection = sqlite3.connect(path)
     connection.execute("UPDATE alembic_version SET version_num = ?", [schema])
@@ -74,7 +74,7 @@ async def test_an_unknown_schema_is_refused_and_left_alone(
     before = definitions(path)
 
     with pytest.raises(error, match=message):
-        async with open_sqlite_database(path, partial(upgrade_schema, path)):
+        async with open_sqlite(path, partial(upgrade_schema, path)):
             pytest.fail("opened")
 
     assert definitions(path) == before
@@ -88,7 +88,7 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) 
     before = definitions(path)
 
     with pytest.raises(PersistenceError, match=r"app\.db: table runs already exists"):
-        async with open_sqlite_database(path, partial(upgrade_schema, path)):
+        async with open_sqlite(path, partial(upgrade_schema, path)):
             pytest.fail("opened")
 
     assert definitions(path) == before
@@ -100,7 +100,7 @@ async def test_tokens_that_an_earlier_version_stored_are_encrypted_or_removed(tm
     token = "secret-token" * 2_000
     user = {"identity": "ada", "display_name": "Ada", "permissions": ["talk"], "token": token}
     kwargs = {"config": {"configurable": {"langgraph_auth_user": user, "langgraph_auth_user_id": "ada"}}}
-    async with open_sqlite_database(old_file) as old:
+    async with open_sqlite(old_file) as old:
         await old.write(partial(store_as_version_4, kwargs=to_json(kwargs), user=to_json(user)))
     assert b"secret-token" in (tmp_path / "app.db").read_bytes()
 

@@ -67,7 +67,7 @@ async def test_a_run_that_is_executed_again_ends_once_in_the_stream(bench: Bench
 def test_positions_are_parsed_as_they_were_written() -> None:
     position = StreamPosition(1795313531118, 17953135311152210000000007)
     assert parse_position(str(position)) == position
-    assert (position.created_at, position.seq) == (1795313531115221, 7)
+    assert (position.run_created_at, position.run_seq) == (1795313531115221, 7)
     assert parse_position("-1") == StreamPosition(0, 0)
     assert parse_position(" 5 ") == StreamPosition(5, 0)
     for text in ("", "x", "5-", "-5", "5-x", "5-5-5", "9" * 16, "٣", f"5-{'1' * 28}"):

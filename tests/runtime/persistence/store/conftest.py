@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.runtime.persistence.database import SqliteDatabase, open_sqlite_database
+from toolweave.runtime.persistence.database import SqliteDatabase, open_sqlite
 from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
 
 
@@ -41,5 +41,5 @@ async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
     path = tmp_path / "store.db"
     async with open_store(path, StoreOptions()):
         pass
-    async with open_sqlite_database(path) as opened:
+    async with open_sqlite(path) as opened:
         yield opened
