@@ -30,7 +30,7 @@ class Watched:
 
     thread_id: str
     run_id: str
-    heard: list[Frame] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
 
     @property
     def path(self) -> str:
@@ -59,32 +59,34 @@ async def start_runs(http: httpx.AsyncClient) -> list[Watched]:
 
 async def listen_until_killed(process: AppProcess, runs: list[Watched], frames_before: int) -> None:
     """Stream all runs, each from its last id, and kill the server when so many events have come, or all have ended."""
-    before = sum(len(run.heard) for run in runs)
+    before = sum(len(run.frames) for run in runs)
     async with httpx.AsyncClient(base_url=process.url, timeout=60) as http, asyncio.TaskGroup() as group:
         streams = [group.create_task(listen(http, run)) for run in runs]
-        while sum(len(run.heard) for run in runs) < before + frames_before and not all(map(asyncio.Task.done, streams)):
+        while sum(len(run.frames) for run in runs) < before + frames_before and not all(
+            map(asyncio.Task.done, streams)
+        ):
             await asyncio.wait(streams, timeout=0.005)
         await asyncio.to_thread(process.kill)
 
 
 async def listen(http: httpx.AsyncClient, run: Watched) -> bool:
-    last_id = run.heard[-1].id if run.heard else "-1"
-    return await read_until_cut(http, f"{run.path}/stream", last_id, run.heard)
+    last_id = run.frames[-1].id if run.frames else "-1"
+    return await read_until_cut(http, f"{run.path}/stream", last_id, run.frames)
 
 
 async def check_end(http: httpx.AsyncClient, run: Watched) -> None:
     """Check one run: ended well, and no client misled whatever it had heard before."""
-    known = list(run.heard)
+    known = list(run.frames)
     assert await listen(http, run)
     assert (await http.get(run.path)).json()["status"] == "success"
     assert (await http.get(f"{run.path}/join")).json()["done"] == TICKS
     whole: list[Frame] = []
     assert await read_until_cut(http, f"{run.path}/stream", "-1", whole)
     last_known = known[-1].id if known else ""
-    assert run.heard[len(known) :] == [frame for frame in whole if frame.id > last_known]
+    assert run.frames[len(known) :] == [frame for frame in whole if frame.id > last_known]
     by_id = {frame.id: frame for frame in whole}
     assert all(by_id.get(frame.id, frame) == frame for frame in known)
-    for frames in (whole, run.heard):
+    for frames in (whole, run.frames):
         assert [frame.id for frame in frames] == sorted({frame.id for frame in frames})
         check_no_gap(frames)
     await check_lost_id(http, run, whole)
@@ -112,6 +114,6 @@ def check_no_gap(frames: list[Frame]) -> None:
 async def check_lost_id(http: httpx.AsyncClient, run: Watched, whole: list[Frame]) -> None:
     """An id that was given out, but lost in the crash with its event, is followed by all of the next attempts."""
     prefix = whole[0].id.rpartition("-")[0]
-    heard: list[Frame] = []
-    assert await read_until_cut(http, f"{run.path}/stream", f"{prefix}-{NEVER_STORED:010d}", heard)
-    assert heard == [frame for frame in whole if int(frame.id.rpartition("-")[2]) > NEVER_STORED]
+    frames: list[Frame] = []
+    assert await read_until_cut(http, f"{run.path}/stream", f"{prefix}-{NEVER_STORED:010d}", frames)
+    assert frames == [frame for frame in whole if int(frame.id.rpartition("-")[2]) > NEVER_STORED]

@@ -20,7 +20,7 @@ async def until_ready(url: str) -> None:
             pass
 
 
-def told(*calls: tuple[str, dict[str, Any], str]) -> dict[str, Any]:
+def calls_input(*calls: tuple[str, dict[str, Any], str]) -> dict[str, Any]:
     """Make the input that has the model call tools: name, arguments, call id."""
     listed = [{"name": name, "args": args, "id": call_id} for name, args, call_id in calls]
     return {"messages": [{"role": "user", "content": json.dumps(listed)}]}

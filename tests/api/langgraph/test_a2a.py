@@ -58,7 +58,7 @@ async def stream(http: httpx.AsyncClient, graph_id: str, params: Any, method: st
     return [json.loads(frame.partition("data: ")[2])["result"] for frame in frames]
 
 
-def said(task: Any) -> list[tuple[str, str]]:
+def history_texts(task: Any) -> list[tuple[str, str]]:
     return [(entry["role"], entry["parts"][0]["text"]) for entry in task["history"]]
 
 
@@ -72,24 +72,24 @@ async def test_a_message_is_a_run_and_its_context_a_thread(http: httpx.AsyncClie
     task = await send(http, "talk", message(HI, messageId="m1"))
     assert list(task) == ["kind", "id", "contextId", "history", "status", "artifacts"]
     assert task["status"]["state"] == "completed"
-    assert said(task) == [("user", "you"), ("agent", "hello you")]
+    assert history_texts(task) == [("user", "you"), ("agent", "hello you")]
     assert artifact_text(task) == "hello you"
     assert task["history"][0]["messageId"] == "m1"
     thread_id, _, run_id = task["id"].partition(":")
     assert thread_id == task["contextId"]
     assert (await sdk.runs.get(thread_id, run_id))["status"] == "success"
     again = await send(http, "talk", message({"text": "again"}, contextId=thread_id))
-    assert said(again)[2:] == [("user", "again"), ("agent", "hello again")]
+    assert history_texts(again)[2:] == [("user", "again"), ("agent", "hello again")]
     assert again["id"] != task["id"]
 
 
 async def test_the_later_revision_has_its_own_names_for_methods_states_and_roles(http: httpx.AsyncClient) -> None:
-    asked = {"message": {"role": "ROLE_USER", "parts": [{"text": "you"}], "messageId": "m1"}}
-    task = (await send(http, "talk", asked, "SendMessage"))["task"]
+    message = {"message": {"role": "ROLE_USER", "parts": [{"text": "you"}], "messageId": "m1"}}
+    task = (await send(http, "talk", message, "SendMessage"))["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
-    assert said(task) == [("ROLE_USER", "you"), ("ROLE_AGENT", "hello you")]
+    assert history_texts(task) == [("ROLE_USER", "you"), ("ROLE_AGENT", "hello you")]
     found = await send(http, "talk", {"id": task["id"]}, "GetTask")
-    assert (found["status"]["state"], said(found)) == ("TASK_STATE_COMPLETED", said(task))
+    assert (found["status"]["state"], history_texts(found)) == ("TASK_STATE_COMPLETED", history_texts(task))
 
 
 async def test_the_history_is_of_the_context_or_of_the_task_and_has_the_requested_length(
@@ -113,13 +113,13 @@ async def test_the_history_is_of_the_context_or_of_the_task_and_has_the_requeste
 
 async def test_texts_are_one_message_and_data_is_the_graphs_input(http: httpx.AsyncClient) -> None:
     task = await send(http, "talk", message(HI, {"kind": "text", "text": "and you"}))
-    assert said(task)[0] == ("user", "you\nand you")
+    assert history_texts(task)[0] == ("user", "you\nand you")
     task = await send(http, "steps", message(data(n=1), data(log=["z"])))
     assert task["history"] == []
     assert json.loads(artifact_text(task)) == {"n": 4, "log": ["z", "add", "double"]}
 
 
-@pytest.mark.api("POST /a2a/{assistant_id}", "200 streams a task, what is said meanwhile and how it ended")
+@pytest.mark.api("POST /a2a/{assistant_id}", "200 streams a task, its messages and its end")
 async def test_a_stream_has_the_states_and_texts_of_the_task(http: httpx.AsyncClient) -> None:
     events = await stream(http, "talk", message(HI))
     assert [event["kind"] for event in events] == ["task", *["status-update"] * 3, "artifact-update", "status-update"]
@@ -210,7 +210,7 @@ async def test_tasks_are_listed(http: httpx.AsyncClient) -> None:
     assert (await send(http, "talk", working, "ListTasks"))["totalSize"] == 0
 
 
-@pytest.mark.api("POST /a2a/{assistant_id}", "200 with a JSON-RPC error for what is asked wrongly")
+@pytest.mark.api("POST /a2a/{assistant_id}", "200 with a JSON-RPC error for an invalid request")
 @pytest.mark.parametrize(
     ("method", "params", "code"),
     [

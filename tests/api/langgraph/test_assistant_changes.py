@@ -174,7 +174,7 @@ async def test_a_deleted_assistant_is_gone_and_its_threads_are_not(
     assert answer.status_code == 404
 
 
-@pytest.mark.api("DELETE /assistants/{assistant_id}", "204 deletes its threads when asked to, stopping their runs")
+@pytest.mark.api("DELETE /assistants/{assistant_id}", "204 deletes its threads on request and stops their runs")
 async def test_delete_threads_deletes_the_assistants_threads_with_their_runs(
     sdk: LangGraphClient, http: httpx.AsyncClient
 ) -> None:

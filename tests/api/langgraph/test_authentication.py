@@ -78,7 +78,9 @@ async def test_the_published_document_says_how_to_authenticate(http: httpx.Async
     assert {"401", "403"} <= document["paths"]["/threads"]["post"]["responses"].keys()
 
 
-async def test_a_handlers_refusal_is_sent_as_it_is_and_a_broken_handler_lets_nobody_in(http: httpx.AsyncClient) -> None:
+async def test_a_handlers_refusal_is_sent_unchanged_and_a_broken_handler_refuses_everyone(
+    http: httpx.AsyncClient,
+) -> None:
     refusals = {"teapot": (418, "POST /threads/search"), "crash": (500, "Internal Server Error")}
     for name, (status, detail) in refusals.items():
         answer = await http.post("/threads/search", json={}, headers={"authorization": f"Bearer {name}"})

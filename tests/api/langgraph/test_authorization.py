@@ -354,7 +354,7 @@ async def test_a_websocket_is_guarded_as_the_endpoints_are(app_server: AppServer
         *(("/assistants/{}", "assistant_id"), ("/runs/crons/{}", "cron_id")),
     ],
 )
-async def test_an_id_of_another_user_is_answered_like_an_id_that_nobody_has(
+async def test_an_id_of_another_user_gives_the_error_of_an_unknown_id(
     path: str, name: str, http: httpx.AsyncClient, ids: Ids
 ) -> None:
     unknown = str(UUID(int=7))

@@ -118,7 +118,7 @@ def test_text_of_all_kinds_comes_back_as_it_was(client: httpx.Client) -> None:
     assert answer.json() == {"n": 2 * (2**60 + 1), "log": [*words, "add", "double"]}
 
 
-def test_a_number_too_large_to_be_kept_is_the_runs_error_not_the_servers(client: httpx.Client) -> None:
+def test_a_number_too_large_to_store_is_the_runs_error_not_the_servers(client: httpx.Client) -> None:
     answer = client.post("/runs/wait", json={"assistant_id": "steps", "input": {"n": 2**64 - 1}})
     assert answer.status_code == 200
     assert answer.json()["__error__"]["error"] == "TypeError"

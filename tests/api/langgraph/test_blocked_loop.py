@@ -28,6 +28,6 @@ def test_a_node_that_blocks_is_logged_once_with_its_stack_and_what_to_do(app_pro
     assert "stubborn_graphs.py:" in report
     assert "(graph blocking, node block)" in report
     assert "asyncio.to_thread" in report
-    assert "said.wait(LONGER_THAN_ANY_START_S)" in report
+    assert "warned.wait(LONGER_THAN_ANY_START_S)" in report
     assert "thread_id=" in report
     assert "run_id=" in report

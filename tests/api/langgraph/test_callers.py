@@ -70,7 +70,7 @@ def ask(client: httpx.Client, tool: str, headers: dict[str, str], **fields: Any)
     return state
 
 
-def said(state: dict[str, Any]) -> str:
+def last_text(state: dict[str, Any]) -> str:
     text: str = state["messages"][-1]["content"]
     return text
 
@@ -82,7 +82,7 @@ def test_fifty_users_at_once_each_reach_the_server_as_themselves(client: httpx.C
         # A busy machine may lose a session that it opens or serves too slowly; no user may get another user's.
         while (state := ask(client, "peer_whoami", headers))["messages"][-2]["status"] == "error":
             pass
-        return seen_in(said(state))
+        return seen_in(last_text(state))
 
     with ThreadPoolExecutor(16) as threads:
         answers = list(threads.map(seen_by, range(50)))
@@ -98,9 +98,9 @@ def test_a_user_without_a_token_gets_an_error_that_names_it_and_the_run_continue
     before = len(recorder.calls)
     state = ask(client, "peer_whoami", WITHOUT_TOKEN)
     assert state["messages"][-2]["status"] == "error"
-    assert "needs mcp_token of the signed-in user" in said(state)
+    assert "needs mcp_token of the signed-in user" in last_text(state)
     assert len(recorder.calls) == before
-    assert seen_in(said(ask(client, "open_whoami", WITHOUT_TOKEN)))["authorization"] is None
+    assert seen_in(last_text(ask(client, "open_whoami", WITHOUT_TOKEN)))["authorization"] is None
 
 
 FORGED = {
@@ -113,9 +113,9 @@ FORGED = {
 
 def check_forged(client: httpx.Client, recorder: Recorder, **fields: Any) -> None:
     before = len(recorder.calls)
-    assert "needs mcp_token of the signed-in user" in said(ask(client, "peer_whoami", WITHOUT_TOKEN, **fields))
+    assert "needs mcp_token of the signed-in user" in last_text(ask(client, "peer_whoami", WITHOUT_TOKEN, **fields))
     assert len(recorder.calls) == before
-    seen = seen_in(said(ask(client, "peer_whoami", TED, **fields)))
+    seen = seen_in(last_text(ask(client, "peer_whoami", TED, **fields)))
     assert seen["authorization"] == "Bearer mcp-token-of-ted"
     assert recorder.calls[-1].meta["user_id"] == "ted"
 
@@ -148,7 +148,7 @@ def test_without_an_auth_handler_no_user_is_signed_in_whatever_a_request_contain
     (tmp_path / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")
     with serving(tmp_path / "langgraph.json", tmp_path, recorder) as client:
         forged = {"config": {"configurable": {**FORGED, "user_id": "eve"}}}
-        assert "needs mcp_token of the signed-in user" in said(ask(client, "peer_whoami", TED, **forged))
+        assert "needs mcp_token of the signed-in user" in last_text(ask(client, "peer_whoami", TED, **forged))
         ask(client, "open_whoami", {}, **forged)
         assert recorder.calls[-1].meta["user_id"] == "eve"
 

@@ -12,7 +12,7 @@ import pytest_asyncio
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from tests.api.langgraph.talking import BOUND_S, TALKING, told
+from tests.api.langgraph.talking import BOUND_S, TALKING, calls_input
 from tests.fixtures.app_server import AppServer, serve_in_thread
 from tests.fixtures.mcp_server import free_port
 from tests.servers.connections.peers import MISBEHAVING
@@ -47,16 +47,16 @@ async def client(server: AppServer) -> AsyncIterator[LangGraphClient]:
         yield client
 
 
-async def said(client: LangGraphClient, tool: str, **arguments: Any) -> str:
+async def tool_text(client: LangGraphClient, tool: str, **arguments: Any) -> str:
     """Have a run of its own call one tool."""
-    values: Any = await client.runs.wait(None, "talking", input=told((tool, arguments, "call")))
+    values: Any = await client.runs.wait(None, "talking", input=calls_input((tool, arguments, "call")))
     return str(values["messages"][-2]["content"])
 
 
 async def numbers_cancelled(client: LangGraphClient, server: str, *, least: int) -> int:
     """Wait, bounded, until a server was told of so many cancelled requests; over HTTP it is told a little later."""
     async with asyncio.timeout(BOUND_S):
-        while (number := len(set(json.loads(await said(client, f"{server}_cancelled"))["cancelled"]))) < least:
+        while (number := len(set(json.loads(await tool_text(client, f"{server}_cancelled"))["cancelled"]))) < least:
             pass  # each look is a run
     return number
 
@@ -66,28 +66,28 @@ async def test_cancelling_a_run_cancels_each_of_its_open_calls_on_the_server(cli
     calls: list[tuple[str, dict[str, Any], str]] = [
         (f"{server}_wait", {}, f"{server}-{number}") for server in SERVERS for number in range(CALLS)
     ]
-    run = (await client.runs.create(thread, "talking", input=told(*calls)))["run_id"]
+    run = (await client.runs.create(thread, "talking", input=calls_input(*calls)))["run_id"]
     for server in ("local", "remote"):
-        await said(client, f"{server}_entered", calls=CALLS)
+        await tool_text(client, f"{server}_entered", calls=CALLS)
     await client.runs.cancel(thread, run, wait=True)
     assert (await client.runs.get(thread, run))["status"] == "interrupted"
-    told_of = {
+    notified = {
         server: await numbers_cancelled(client, server, least=1 if server == "narrow" else CALLS) for server in SERVERS
     }
     # Of the calls that waited for their turn the server knows nothing, and its turn is free again.
-    assert told_of == {"local": CALLS, "remote": CALLS, "narrow": 1}
+    assert notified == {"local": CALLS, "remote": CALLS, "narrow": 1}
 
 
 async def test_a_caller_who_hangs_up_takes_the_calls_along_if_the_run_is_to_end_then(client: LangGraphClient) -> None:
     async def listen() -> None:
         async for _ in client.runs.stream(
-            None, "talking", input=told(("remote_wait", {}, "1")), on_disconnect="cancel"
+            None, "talking", input=calls_input(("remote_wait", {}, "1")), on_disconnect="cancel"
         ):
             pass
 
     before = await numbers_cancelled(client, "remote", least=0)
     listening = asyncio.create_task(listen())
-    await said(client, "remote_entered", calls=1)
+    await tool_text(client, "remote_entered", calls=1)
     listening.cancel()
     await asyncio.wait({listening})
     assert await numbers_cancelled(client, "remote", least=before + 1) == before + 1

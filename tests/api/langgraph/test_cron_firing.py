@@ -62,10 +62,8 @@ async def test_a_cron_starts_runs_whose_threads_are_deleted(sdk: LangGraphClient
         await sdk.threads.get(run["thread_id"])
 
 
-@pytest.mark.api("POST /runs/crons", "200 keeps the threads of its runs when asked to")
-async def test_a_cron_keeps_the_threads_of_its_runs_when_asked_to(
-    sdk: LangGraphClient, http: httpx.AsyncClient
-) -> None:
+@pytest.mark.api("POST /runs/crons", "200 keeps the threads of its runs on request")
+async def test_a_cron_keeps_the_threads_of_its_runs_on_request(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     async with cron_at_gate(http, "/runs/crons", on_run_completed="keep") as (cron, gate):
         run = (await runs_of(sdk, cron))[0]
         await http.post(f"/gates/{gate}/open")

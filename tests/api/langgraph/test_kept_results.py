@@ -14,7 +14,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError
 
 from tests.api.langgraph.steering import new_thread
-from tests.api.langgraph.talking import TALKING, TALKING_ENV, told, until_ready
+from tests.api.langgraph.talking import TALKING, TALKING_ENV, calls_input, until_ready
 from tests.fixtures.app_server import AppServer, serve_in_thread
 from tests.servers.connections.peers import log_records
 
@@ -23,7 +23,7 @@ SERVER_ENV = TALKING_ENV
 
 Sdk = LangGraphClient
 Keys = Callable[[str], list[str]]
-LONG = told(("long_text", {"lines": 500}, "long"))
+LONG = calls_input(("long_text", {"lines": 500}, "long"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
@@ -42,11 +42,11 @@ async def long_result(sdk: Sdk, thread_id: str | None) -> str:
 def keys(app_server: AppServer) -> Callable[[str], list[str]]:
     """Read the store's file beside the server: what is kept for a thread is not for clients."""
 
-    def kept(thread_id: str) -> list[str]:
+    def stored(thread_id: str) -> list[str]:
         query = "SELECT key FROM store WHERE prefix = ?"
         return [key for (key,) in tables(app_server.settings.data_dir, query, f"threads.{thread_id}.tool_results")]
 
-    return kept
+    return stored
 
 
 def store_of(data_dir: Path) -> sqlite3.Connection:
@@ -58,17 +58,17 @@ def tables(data_dir: Path, query: str, *values: str) -> list[Any]:
         return connection.execute(query, values).fetchall()
 
 
-async def test_a_long_result_is_kept_whole_and_read_on_in_a_later_run(sdk: Sdk, keys: Keys) -> None:
+async def test_a_long_result_is_stored_whole_and_read_in_a_later_run(sdk: Sdk, keys: Keys) -> None:
     thread_id = await new_thread(sdk)
     text = await long_result(sdk, thread_id)
     assert len(text) < 1_300
     assert keys(thread_id) == ["long"]
-    read = told(("read_tool_result", {"id": "long", "search": "line 499"}, "read"))
+    read = calls_input(("read_tool_result", {"id": "long", "search": "line 499"}, "read"))
     state: Any = await sdk.runs.wait(thread_id, "talking", input=read)
     assert "line 499: plain" in state["messages"][-2]["content"]
 
 
-async def test_clients_of_the_store_neither_see_nor_change_what_is_kept(sdk: Sdk, keys: Keys) -> None:
+async def test_clients_of_the_store_neither_see_nor_change_stored_results(sdk: Sdk, keys: Keys) -> None:
     thread_id = await new_thread(sdk)
     await long_result(sdk, thread_id)
     place = ["threads", thread_id, "tool_results"]
@@ -102,7 +102,7 @@ async def test_a_copied_thread_has_its_own_copy(sdk: Sdk, keys: Keys) -> None:
     copied: Any = await sdk.threads.copy(source)  # type: ignore[func-returns-value]  # as the SDK has it
     await sdk.threads.delete(source)
     assert keys(copied["thread_id"]) == ["long"]
-    read = told(("read_tool_result", {"id": "long", "offset": 1000}, "read"))
+    read = calls_input(("read_tool_result", {"id": "long", "offset": 1000}, "read"))
     state: Any = await sdk.runs.wait(copied["thread_id"], "talking", input=read)
     assert "[Characters 1000 to " in state["messages"][-2]["content"]
 
@@ -124,8 +124,8 @@ async def test_what_a_crash_left_of_deleted_threads_goes_at_the_next_start(
     app_server: AppServer, tmp_path: Path
 ) -> None:
     gone, foreign = str(uuid4()), "not-a-thread"
-    with closing(store_of(app_server.settings.data_dir)) as kept, closing(store_of(tmp_path)) as left_behind:
-        kept.backup(left_behind)
+    with closing(store_of(app_server.settings.data_dir)) as stored, closing(store_of(tmp_path)) as left_behind:
+        stored.backup(left_behind)
         with left_behind:
             left_behind.execute("DELETE FROM store")
             for prefix in (f"threads.{gone}.tool_results", f"threads.{foreign}.tool_results", f"threads.{gone}.notes"):

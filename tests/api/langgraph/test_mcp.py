@@ -71,7 +71,7 @@ async def test_fastmcp_clients_call_tools(app_server: AppServer) -> None:
 
 @pytest.mark.api("POST /mcp", "200 agrees on a protocol version")
 @pytest.mark.parametrize(
-    ("asked", "agreed"),
+    ("requested", "agreed"),
     [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
@@ -82,8 +82,8 @@ async def test_fastmcp_clients_call_tools(app_server: AppServer) -> None:
         ({"not": "text"}, "2025-11-25"),
     ],
 )
-async def test_a_version_is_agreed_on(asked: Any, agreed: str, http: httpx.AsyncClient) -> None:
-    greeting = (await ask(http, "initialize", {"protocolVersion": asked, "capabilities": {}}))["result"]
+async def test_a_version_is_agreed_on(requested: Any, agreed: str, http: httpx.AsyncClient) -> None:
+    greeting = (await ask(http, "initialize", {"protocolVersion": requested, "capabilities": {}}))["result"]
     assert greeting["protocolVersion"] == agreed
     assert greeting["capabilities"] == {"tools": {"listChanged": False}}
     assert (await ask(http, "ping", request_id="text"))["result"] == {}

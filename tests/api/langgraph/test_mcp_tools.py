@@ -25,7 +25,7 @@ def test_a_graph_that_takes_no_object_gets_its_input_by_name() -> None:
     assert taken.graph_input({}) is None
 
 
-def test_only_definitions_that_are_used_are_kept() -> None:
+def test_unused_definitions_are_removed() -> None:
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {

@@ -30,18 +30,18 @@ FIRST_ID = 1200
 
 async def read_whole(http: httpx.AsyncClient, path: str) -> list[Frame]:
     """Read a stream from its beginning, coming back after each cut with the last id."""
-    heard: list[Frame] = []
-    while not await read_until_cut(http, path, heard[-1].id if heard else "-1", heard):
+    frames: list[Frame] = []
+    while not await read_until_cut(http, path, frames[-1].id if frames else "-1", frames):
         pass
-    return heard
+    return frames
 
 
-def check_whole(heard: list[Frame]) -> None:
+def check_whole(frames: list[Frame]) -> None:
     """Say that every event is there, once, in its order."""
-    assert heard[0].event == "metadata"
-    assert [frame.data["tick"] for frame in heard if frame.event == "custom"] == list(range(TICKS))
-    assert [frame.data["done"] for frame in heard if frame.event == "values" and "done" in frame.data] == DONE
-    ids = [frame.id for frame in heard]
+    assert frames[0].event == "metadata"
+    assert [frame.data["tick"] for frame in frames if frame.event == "custom"] == list(range(TICKS))
+    assert [frame.data["done"] for frame in frames if frame.event == "values" and "done" in frame.data] == DONE
+    ids = [frame.id for frame in frames]
     assert ids == sorted(set(ids))
 
 
@@ -56,10 +56,10 @@ async def test_nothing_is_lost_or_repeated_over_cut_connections(
         thread_id = (await sdk.threads.create())["thread_id"]
         run = await sdk.runs.create(thread_id, **RUN, stream_resumable=True)
         path = f"/threads/{thread_id}/runs/{run['run_id']}/stream"
-        heard = await read_whole(proxied, path)
+        frames = await read_whole(proxied, path)
         assert (await sdk.runs.get(thread_id, run["run_id"]))["status"] == "success"
-        check_whole(heard)
-        assert heard == await read_whole(http, path)
+        check_whole(frames)
+        assert frames == await read_whole(http, path)
 
     async with (
         asyncio.timeout(60),
@@ -97,6 +97,6 @@ async def test_the_sdk_comes_back_for_the_rest(app_server: AppServer, sdk: LangG
         open_cutting_proxy(app_server.url, budget) as proxy,
         get_client(url=proxy.url, api_key=None) as client,
     ):
-        for heard in await asyncio.gather(*(one_stream(client) for _ in range(STREAMS))):
-            check_whole(heard)
+        for frames in await asyncio.gather(*(one_stream(client) for _ in range(STREAMS))):
+            check_whole(frames)
     assert proxy.cuts >= STREAMS

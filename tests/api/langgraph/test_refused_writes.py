@@ -90,8 +90,8 @@ async def test_a_refused_command_leaves_the_thread_as_it_was(thread: Thread) -> 
 
 async def test_what_another_task_did_with_its_answer_stays_when_a_resumed_run_is_refused(thread: Thread) -> None:
     await thread.wait("shop", input={"log": []})
-    asked = {task["name"]: task["interrupts"][0]["id"] for task in (await thread.state())["tasks"]}
-    await thread.wait("shop", command={"resume": {asked["pay"]: ["paid"], asked["book"]: 5}})
+    interrupted = {task["name"]: task["interrupts"][0]["id"] for task in (await thread.state())["tasks"]}
+    await thread.wait("shop", command={"resume": {interrupted["pay"]: ["paid"], interrupted["book"]: 5}})
     state = await thread.state()
     assert (state["values"], state["next"]) == ({"log": ["paid"]}, ["book"])
 

@@ -40,7 +40,7 @@ async def test_a_cancelled_run_keeps_what_it_has_done(http: httpx.AsyncClient, t
     assert (await thread.state())["next"] == ["hold"]
 
 
-@pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "200 rolls the run back when asked to")
+@pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "200 rolls the run back on request")
 async def test_a_run_rolled_back_was_never_there(thread: Thread) -> None:
     run_id, _ = await thread.run_at_gate()
     answer = await thread.post(f"/runs/{run_id}/cancel?wait=true&action=rollback")
@@ -138,7 +138,7 @@ async def test_all_runs_of_a_status_are_cancelled(
     await http.post("/runs/cancel", json={"status": "all"})
 
 
-@pytest.mark.api("POST /runs/cancel", "204 rolls back when asked to")
+@pytest.mark.api("POST /runs/cancel", "204 rolls back on request")
 async def test_runs_are_rolled_back_together(sdk: LangGraphClient, thread: Thread) -> None:
     runs = [(await thread.run_at_gate())[0]]
     runs.append((await thread.create_run("steps", input={"n": 1}))["run_id"])
@@ -193,7 +193,7 @@ async def test_what_to_cancel_must_be_clear(http: httpx.AsyncClient, body: objec
     ("strategy", "left", "log"),
     [("interrupt", ["success", "interrupted"], ["add", "add", "double"]), ("rollback", ["success"], ["add", "double"])],
 )
-@pytest.mark.api("POST /threads/{thread_id}/runs", "200 interrupts or rolls back the run before it when asked to")
+@pytest.mark.api("POST /threads/{thread_id}/runs", "200 interrupts or rolls back the run before it on request")
 async def test_a_run_may_take_the_place_of_the_one_before(
     thread: Thread, strategy: str, left: list[str], log: list[str]
 ) -> None:

@@ -103,7 +103,7 @@ async def test_a_fork_is_named_in_its_checkpoints_and_nowhere_in_its_stream(thre
     assert "forked_from" not in state["metadata"]
 
 
-@pytest.mark.api("POST /runs/stream", "200 in the modes asked for, by default values")
+@pytest.mark.api("POST /runs/stream", "200 in the requested modes, by default values")
 @pytest.mark.parametrize(
     ("modes", "names"),
     [
@@ -113,12 +113,12 @@ async def test_a_fork_is_named_in_its_checkpoints_and_nowhere_in_its_stream(thre
         (["updates", "values"], ["values", *["updates", "values"] * 3]),
     ],
 )
-async def test_the_modes_asked_for_are_streamed(http: httpx.AsyncClient, modes: Any, names: list[str]) -> None:
+async def test_the_requested_modes_are_streamed(http: httpx.AsyncClient, modes: Any, names: list[str]) -> None:
     assert await events(http, "letters", input={"log": []}, stream_mode=modes) == ["metadata", *names]
 
 
 @pytest.mark.parametrize("subgraphs", [True, False])
-async def test_subgraphs_are_streamed_when_asked_for(http: httpx.AsyncClient, subgraphs: bool) -> None:
+async def test_subgraphs_are_streamed_on_request(http: httpx.AsyncClient, subgraphs: bool) -> None:
     names = await events(http, "outer", input={}, stream_mode="updates", stream_subgraphs=subgraphs)
     inner = [name for name in names if name.startswith("updates|inner:")]
     assert len(inner) == (3 if subgraphs else 0)
@@ -126,8 +126,8 @@ async def test_subgraphs_are_streamed_when_asked_for(http: httpx.AsyncClient, su
 
 
 @pytest.mark.parametrize("query", [{"namespace": ""}, {"namespace": "none:such"}, {"namespace": '["", "none:such"]'}])
-@pytest.mark.api("POST /runs/stream", "200 shows only the namespaces asked for")
-async def test_a_stream_shows_the_namespaces_asked_for(http: httpx.AsyncClient, query: dict[str, str]) -> None:
+@pytest.mark.api("POST /runs/stream", "200 shows only the requested namespaces")
+async def test_a_stream_shows_the_requested_namespaces(http: httpx.AsyncClient, query: dict[str, str]) -> None:
     body = {"assistant_id": "outer", "input": {}, "stream_mode": "updates", "stream_subgraphs": True}
     text = (await http.post("/runs/stream", json=body, params=query)).text
     assert "updates|inner" not in text
@@ -180,16 +180,16 @@ async def test_only_a_strict_resume_refuses_an_unknown_interrupt(thread: Thread,
     plain = await thread.wait("asking", command={"resume": {UNKNOWN: "yes"}}, strict_resume=False)
     assert plain["__interrupt__"] == [question]
     right = await thread.wait("asking", command={"resume": {question["id"]: "yes"}}, strict_resume=True)
-    assert [asked["value"] for asked in right["__interrupt__"]] == ["second?"]
+    assert [interrupted["value"] for interrupted in right["__interrupt__"]] == ["second?"]
 
 
 @pytest.mark.parametrize("end", ["/runs", "/runs/stream", "/runs/wait"])
-async def test_an_answer_needs_the_thread_that_asked(http: httpx.AsyncClient, end: str) -> None:
+async def test_an_answer_needs_the_thread_of_the_interrupt(http: httpx.AsyncClient, end: str) -> None:
     answer = await http.post(end, json={"assistant_id": "asking", "command": {"resume": "yes"}})
     assert (answer.status_code, answer.json()) == (400, {"detail": "You must provide a thread_id when resuming."})
 
 
-async def test_a_delay_that_is_over_is_none(thread: Thread) -> None:
+async def test_a_run_whose_delay_has_passed_starts_at_once(thread: Thread) -> None:
     assert (await thread.wait("letters", input={}, after_seconds=-5))["log"] == ["a", "b", "c"]
 
 
@@ -206,7 +206,7 @@ async def test_checkpoints_of_a_temporary_thread_are_not_shown(
 async def test_what_a_task_beside_the_asking_one_writes_is_not_yet_the_result(thread: Thread) -> None:
     command = {"goto": {"node": "a", "input": {}}}
     answer = await thread.wait("asking_at_once", command=command)
-    assert (answer["log"], [asked["value"] for asked in answer["__interrupt__"]]) == ([], ["first?"])
+    assert (answer["log"], [interrupted["value"] for interrupted in answer["__interrupt__"]]) == ([], ["first?"])
     assert (await thread.state())["values"] == {"log": ["a"]}
 
 
@@ -238,6 +238,6 @@ async def test_the_run_shows_what_it_was_configured_with(http: httpx.AsyncClient
     assert run["kwargs"]["config"]["run_name"] == "mine"
     assert run["kwargs"]["context"] == {"style": "loud"}
     assert (run["kwargs"]["durability"], run["kwargs"]["checkpoint_during"]) == ("exit", True)
-    kept = {name: item for name, item in config.items() if name != "configurable"}
-    assert (await http.get(f"/threads/{thread_id}")).json()["config"] == {**kept, "configurable": {}}
+    stored = {name: item for name, item in config.items() if name != "configurable"}
+    assert (await http.get(f"/threads/{thread_id}")).json()["config"] == {**stored, "configurable": {}}
     await sdk.runs.join(thread_id, run["run_id"])

@@ -88,7 +88,7 @@ async def test_what_is_not_there_is_not_found(http: httpx.AsyncClient, thread: T
 @pytest.mark.api("POST /threads/{thread_id}/runs", "409 on a busy thread, when it is not to be waited for")
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "409 on a busy thread, when it is not to be waited for")
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "409 on a busy thread, when it is not to be waited for")
-async def test_a_busy_thread_is_a_conflict_when_asked_for(http: httpx.AsyncClient, thread: Thread) -> None:
+async def test_a_busy_thread_is_a_conflict_with_reject(http: httpx.AsyncClient, thread: Thread) -> None:
     late = {"assistant_id": "letters", "input": {}, "after_seconds": 3600}
     run = (await thread.post("/runs", json=late)).json()
     body = {"assistant_id": "letters", "input": {}, "multitask_strategy": "reject"}

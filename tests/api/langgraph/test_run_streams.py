@@ -119,7 +119,7 @@ async def test_a_run_is_cancelled_when_its_client_leaves_only_if_the_request_say
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 can cancel the run when its client leaves")
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/join", "200 can cancel the run when its client leaves")
 @pytest.mark.parametrize("end", ["stream", "join"])
-async def test_leaving_a_joined_run_cancels_it_only_when_asked(
+async def test_leaving_a_joined_run_cancels_it_only_on_request(
     http: httpx.AsyncClient, thread: Thread, end: str
 ) -> None:
     run_id, _ = await thread.run_at_gate()

@@ -14,10 +14,10 @@ from tests.api.langgraph.steering import NOBODY, Thread, new_thread
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 
 
-@pytest.mark.api("POST /threads/{thread_id}/runs", "200 creates a pending run and shows what was asked for")
+@pytest.mark.api("POST /threads/{thread_id}/runs", "200 creates a pending run and shows the request's fields")
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}", "200 gives a run")
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/join", "200 gives the result when the run has ended")
-async def test_a_created_run_shows_what_was_asked_for(thread: Thread) -> None:
+async def test_a_created_run_shows_the_fields_of_its_request(thread: Thread) -> None:
     body = {"assistant_id": "steps", "input": {"n": 1}, "metadata": {"who": "me"}, "config": {"tags": ["t"]}}
     answer = await thread.post("/runs", json=body)
     run = answer.json()
@@ -78,9 +78,9 @@ async def test_wait_gives_an_error_in_the_body(thread: Thread) -> None:
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 with the question of an interrupted run")
 async def test_an_interrupt_is_answered_by_a_command(thread: Thread) -> None:
-    asked: Any = await thread.wait("ask", input={"n": 5})
-    (interrupt,) = asked.pop("__interrupt__")
-    assert (asked, interrupt["value"]) == ({"n": 5, "log": []}, {"question": 5})
+    interrupted: Any = await thread.wait("ask", input={"n": 5})
+    (interrupt,) = interrupted.pop("__interrupt__")
+    assert (interrupted, interrupt["value"]) == ({"n": 5, "log": []}, {"question": 5})
     assert (await thread.show())["status"] == "interrupted"
     resumed = await thread.wait("ask", command={"resume": {interrupt["id"]: "yes"}})
     assert resumed == {"n": 6, "log": ["yes", "add"]}
@@ -94,7 +94,7 @@ async def test_an_interrupt_is_answered_by_a_command(thread: Thread) -> None:
         {"config": {"configurable": {"checkpoint_id": {"no": "id"}}}},
     ],
 )
-async def test_a_run_from_an_unknown_checkpoint_is_refused_and_the_state_kept(
+async def test_a_run_from_an_unknown_checkpoint_is_refused_and_the_state_stays(
     thread: Thread, start: dict[str, Any]
 ) -> None:
     values = await thread.wait("steps", input={"n": 1})
@@ -142,7 +142,7 @@ async def test_bad_thread_ids_have_the_reference_servers_statuses(http: httpx.As
     assert answers[1].json() == {"detail": "badly formed hexadecimal UUID string"}
 
 
-@pytest.mark.api("POST /threads/{thread_id}/runs", "200 creates a missing thread when asked to")
+@pytest.mark.api("POST /threads/{thread_id}/runs", "200 creates a missing thread on request")
 async def test_a_run_creates_a_missing_thread_with_its_metadata(sdk: LangGraphClient) -> None:
     thread_id = str(uuid4())
     metadata = {"x": 1, "graph_id": "not this one"}
@@ -168,7 +168,7 @@ async def test_runs_are_listed_newest_first_and_filtered(thread: Thread) -> None
         assert (await thread.get(f"/runs?{wrong}")).status_code == 422
 
 
-@pytest.mark.api("POST /threads/{thread_id}/runs", "200 starts later when asked to")
+@pytest.mark.api("POST /threads/{thread_id}/runs", "200 starts later on request")
 async def test_a_delayed_run_is_pending_until_it_is_due(thread: Thread) -> None:
     body = {"assistant_id": "steps", "input": {"n": 1}, "after_seconds": 3600}
     later = (await thread.post("/runs", json=body)).json()

@@ -58,7 +58,7 @@ def test_what_was_there_before_a_stop_is_there_after_it(app_process: AppProcess,
     assert suffixes <= {".db", ".db-wal", ".db-shm", ".lock", ""}
     app_process.start()
     with get_sync_client(url=app_process.url, api_key=None) as sdk:
-        kept: Any = sdk.threads.get(thread["thread_id"])
-        assert (kept["status"], kept["metadata"]["kept"]) == ("interrupted", True)
+        stored: Any = sdk.threads.get(thread["thread_id"])
+        assert (stored["status"], stored["metadata"]["kept"]) == ("interrupted", True)
         resumed: Any = sdk.runs.wait(thread["thread_id"], "ask", command={"resume": "yes"})
     assert resumed == {"n": 6, "log": ["yes", "add"]}

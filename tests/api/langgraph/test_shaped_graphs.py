@@ -52,11 +52,11 @@ async def test_a_node_gets_the_context_that_its_graph_declares(
 
 
 async def test_a_function_that_asks_before_it_has_given_anything_shows_its_question(thread: Thread) -> None:
-    asked = await thread.wait("asking_function", input="tea")
-    assert [question["value"] for question in asked["__interrupt__"]] == [{"about": "tea"}]
+    interrupted = await thread.wait("asking_function", input="tea")
+    assert [question["value"] for question in interrupted["__interrupt__"]] == [{"about": "tea"}]
     (run,) = await thread.runs()
     joined = (await thread.get(f"/runs/{run['run_id']}/join")).json()
-    assert joined == asked
+    assert joined == interrupted
     answered = await thread.wait("asking_function", command={"resume": "green"})
     assert answered == {"topic": "tea", "answer": "green"}
 
@@ -66,7 +66,7 @@ async def test_a_question_beside_a_failing_node_stays_on_the_thread(thread: Thre
     assert answer["__error__"]["message"] == "this half fails"
     shown = await thread.show()
     assert shown["status"] == "error"
-    assert [question["value"] for asked in shown["interrupts"].values() for question in asked] == ["still there?"]
+    assert [each["value"] for interrupts in shown["interrupts"].values() for each in interrupts] == ["still there?"]
 
 
 async def test_a_graph_lends_its_assistant_the_name_it_was_compiled_with(sdk: LangGraphClient) -> None:

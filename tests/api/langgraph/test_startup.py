@@ -31,10 +31,10 @@ async def start(app: Starlette) -> tuple[dict[str, Any], "asyncio.Task[None]", "
 
 
 async def failure(app: Starlette) -> str:
-    said, task, _ = await start(app)
+    message, task, _ = await start(app)
     await task
-    assert said["type"] == "lifespan.startup.failed"
-    message: str = said["message"]
+    assert message["type"] == "lifespan.startup.failed"
+    message: str = message["message"]
     assert "Traceback" not in message
     assert "\n" not in message
     return message
@@ -48,15 +48,15 @@ def written(folder: Path, code: str) -> Path:
 
 
 async def test_a_data_folder_in_use_is_named(tmp_path: Path) -> None:
-    said, first, ending = await start(application(APP, tmp_path))
-    assert said["type"] == "lifespan.startup.complete"
+    message, first, ending = await start(application(APP, tmp_path))
+    assert message["type"] == "lifespan.startup.complete"
     message = await failure(application(APP, tmp_path))
     assert str(tmp_path) in message
     await ending.put({"type": "lifespan.shutdown"})
     async with asyncio.timeout(60):
         await first
-    said, again, ending = await start(application(APP, tmp_path))
-    assert said["type"] == "lifespan.startup.complete"
+    message, again, ending = await start(application(APP, tmp_path))
+    assert message["type"] == "lifespan.startup.complete"
     await ending.put({"type": "lifespan.shutdown"})
     await again
 

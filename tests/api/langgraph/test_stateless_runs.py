@@ -53,8 +53,8 @@ async def test_a_run_in_the_background_names_its_thread(sdk: LangGraphClient, ht
         await sdk.threads.get(run["thread_id"])
 
 
-@pytest.mark.api("POST /runs", "200 keeps the thread when asked to")
-async def test_a_thread_is_kept_when_asked_for(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
+@pytest.mark.api("POST /runs", "200 keeps the thread on request")
+async def test_a_thread_is_kept_on_request(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     run = (await http.post("/runs", json={**STEPS, "on_completion": "keep"})).json()
     await sdk.runs.join(run["thread_id"], run["run_id"])
     thread = await sdk.threads.get(run["thread_id"])
@@ -65,8 +65,8 @@ async def test_a_thread_is_kept_when_asked_for(sdk: LangGraphClient, http: httpx
 async def test_errors_and_interrupts_are_in_the_body(sdk: LangGraphClient) -> None:
     failed = await sdk.runs.wait(None, "broken", input={"n": 1}, raise_error=False)
     assert failed == {"__error__": {"error": "ValueError", "message": "cannot go on from 2"}}
-    asked: Any = await sdk.runs.wait(None, "ask", input={"n": 5})
-    assert [interrupt["value"] for interrupt in asked["__interrupt__"]] == [{"question": 5}]
+    interrupted: Any = await sdk.runs.wait(None, "ask", input={"n": 5})
+    assert [interrupt["value"] for interrupt in interrupted["__interrupt__"]] == [{"question": 5}]
 
 
 async def test_what_only_makes_sense_on_a_thread_is_named_as_ignored(http: httpx.AsyncClient) -> None:

@@ -45,7 +45,7 @@ async def test_an_item_is_put_got_replaced_and_deleted(sdk: LangGraphClient, roo
 
 
 @pytest.mark.api("PUT /store/items", "400 for no namespace and for LangGraph's own")
-async def test_nobody_writes_where_langgraph_does(http: httpx.AsyncClient) -> None:
+async def test_a_client_cannot_write_to_langgraphs_namespace(http: httpx.AsyncClient) -> None:
     for namespace, detail in (
         ([], "Namespace cannot be empty."),
         (["langgraph"], "Root label for namespace cannot be \"langgraph\". Got: ('langgraph',)"),
@@ -151,7 +151,7 @@ async def test_namespaces_are_listed(sdk: LangGraphClient, root: str) -> None:
 
 
 @pytest.mark.api("POST /store/items/search", "200 finds by meaning where an embedding is configured")
-@pytest.mark.api("PUT /store/items", "204 embeds the fields that are asked for")
+@pytest.mark.api("PUT /store/items", "204 embeds the requested fields")
 async def test_a_query_finds_by_meaning(sdk: LangGraphClient, root: str) -> None:
     await sdk.store.put_item([root], "cats", {"text": "cats drink milk"})
     await sdk.store.put_item([root], "dogs", {"text": "dogs bite"})
@@ -171,8 +171,8 @@ async def test_an_item_that_cannot_be_embedded_is_not_stored(http: httpx.AsyncCl
 
 
 @pytest.mark.api("PUT /store/items", "204 with a time to live")
-@pytest.mark.api("GET /store/items", "200 prolongs a life unless told otherwise")
-async def test_an_item_lives_as_long_as_it_is_told_to(sdk: LangGraphClient, root: str) -> None:
+@pytest.mark.api("GET /store/items", "200 refreshes the time to live unless refresh_ttl is false")
+async def test_an_item_is_stored_for_its_time_to_live(sdk: LangGraphClient, root: str) -> None:
     await sdk.store.put_item([root], "gone", {}, ttl=0)
     await sdk.store.put_item([root], "here", {}, ttl=5)
     assert await sdk.store.get_item([root], "gone") is None

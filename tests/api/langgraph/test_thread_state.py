@@ -76,7 +76,7 @@ async def test_a_failed_task_shows_its_error(thread: Thread) -> None:
     assert [task["error"] for task in state["tasks"]] == ["ValueError('cannot go on from 2')"]
 
 
-@pytest.mark.api("GET /threads/{thread_id}/state", "200 shows the states of subgraphs when asked to")
+@pytest.mark.api("GET /threads/{thread_id}/state", "200 shows the states of subgraphs on request")
 async def test_a_subgraph_shows_where_it_keeps_its_state_or_the_state_itself(thread: Thread) -> None:
     await thread.wait("nested", input={"n": 1}, interrupt_before=["inner"])
     flat: Any = await thread.state()
@@ -200,7 +200,9 @@ async def test_an_update_that_the_graph_does_not_take_is_refused_with_the_reason
 
 
 @pytest.mark.api("POST /threads/{thread_id}/state", "409 a run is executing")
-async def test_an_update_waits_for_nobody_but_refuses_a_running_thread(http: httpx.AsyncClient, thread: Thread) -> None:
+async def test_an_update_of_a_running_thread_is_refused_without_waiting(
+    http: httpx.AsyncClient, thread: Thread
+) -> None:
     run = await thread.create_run("gated", input={"gate": "update"})
     await http.get("/gates/update/reached")
     with pytest.raises(ConflictError, match="has in-flight runs"):

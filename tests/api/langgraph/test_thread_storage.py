@@ -84,7 +84,7 @@ async def test_a_thread_is_measured(sdk: LangGraphClient, thread: Thread) -> Non
         ({"ttl": 5, "strategy": "keep_latest"}, "keep_latest", 5.0),
     ],
 )
-async def test_a_time_to_live_is_kept_and_shown(
+async def test_a_time_to_live_is_stored_and_shown(
     http: httpx.AsyncClient, ttl: object, strategy: str, minutes: float
 ) -> None:
     made = await http.post("/threads", json={"ttl": ttl})

@@ -70,8 +70,8 @@ async def run_resumable(thread: Thread, n: int) -> None:
     await thread.join(run["run_id"])
 
 
-def names(heard: list[Frame]) -> list[str]:
-    return [event.event for event in heard]
+def names(events: list[Frame]) -> list[str]:
+    return [event.event for event in events]
 
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 streams run after run, each from its metadata to run_done")
@@ -81,15 +81,15 @@ async def test_runs_follow_each_other_in_one_stream_with_rising_ids(follow: Foll
     assert follower.response.headers["content-type"] == "text/event-stream; charset=utf-8"
     for n in (1, 5):
         await thread.wait("steps", input={"n": n})
-    heard = await follower.until_done(runs=2)
+    events = await follower.until_done(runs=2)
     first, second = (run["run_id"] for run in reversed(await thread.runs()))
     one_run = ["metadata", "values", "values", "values", "metadata"]
-    assert names(heard) == one_run * 2
-    assert heard[0].data == {"run_id": first, "attempt": 1}
-    assert [event.data["n"] for event in heard[1:4]] == [1, 2, 4]
-    assert heard[4].data == {"status": "run_done", "run_id": first}
-    assert heard[9].data == {"status": "run_done", "run_id": second}
-    ids = [tuple(map(int, event.id.split("-"))) for event in heard]
+    assert names(events) == one_run * 2
+    assert events[0].data == {"run_id": first, "attempt": 1}
+    assert [event.data["n"] for event in events[1:4]] == [1, 2, 4]
+    assert events[4].data == {"status": "run_done", "run_id": first}
+    assert events[9].data == {"status": "run_done", "run_id": second}
+    ids = [tuple(map(int, event.id.split("-"))) for event in events]
     assert ids == sorted(set(ids))
 
 
@@ -97,12 +97,12 @@ async def test_runs_follow_each_other_in_one_stream_with_rising_ids(follow: Foll
 async def test_a_run_is_done_when_it_says_so(follow: Follow, thread: Thread) -> None:
     follower = await follow(thread.id)
     await thread.create_run("broken", input={"n": 1})
-    heard = await follower.until_done()
-    run = await thread.run(heard[-1].data["run_id"])
+    events = await follower.until_done()
+    run = await thread.run(events[-1].data["run_id"])
     assert run["status"] == "error"
     assert (await thread.show())["status"] == "error"
-    assert heard[-2].event == "error"
-    assert heard[-2].data == {"error": "ValueError", "message": "cannot go on from 2"}
+    assert events[-2].event == "error"
+    assert events[-2].data == {"error": "ValueError", "message": "cannot go on from 2"}
 
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 shows a run that is under way from now on")
@@ -110,8 +110,8 @@ async def test_who_comes_late_hears_the_rest(http: httpx.AsyncClient, follow: Fo
     _, gate = await thread.run_at_gate()
     follower = await follow(thread.id)
     await http.post(f"/gates/{gate}/open")
-    heard = await follower.until_done()
-    assert [event.data.get("log") for event in heard] == [["add", "passed"], ["add", "passed", "double"], None]
+    events = await follower.until_done()
+    assert [event.data.get("log") for event in events] == [["add", "passed"], ["add", "passed", "double"], None]
 
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 shows nothing of a run that never began")
@@ -121,11 +121,11 @@ async def test_cancelled_runs_end_and_those_that_never_began_are_not_there(follo
     queued = await thread.create_run("steps", input={"n": 1})
     await thread.cancel(queued["run_id"], wait=True)
     await thread.cancel(running, wait=True)
-    heard = await follower.until_done()
-    assert [event.data["run_id"] for event in heard] == [running, running]
+    events = await follower.until_done()
+    assert [event.data["run_id"] for event in events] == [running, running]
 
 
-@pytest.mark.api("GET /threads/{thread_id}/stream", "200 shows the modes asked for under both names")
+@pytest.mark.api("GET /threads/{thread_id}/stream", "200 shows the requested modes under both names")
 @pytest.mark.parametrize(
     ("params", "shown"),
     [
@@ -145,8 +145,8 @@ async def test_the_modes_say_what_is_shown(
     run = await thread.create_run("made", input={"n": 1}, stream_mode=["updates"])
     await thread.join(run["run_id"])
     await thread.update_state({"n": 7})
-    heard = [await follower.next() for _ in shown]
-    assert [event.replace("updates", "values") for event in names(heard)] == shown
+    events = [await follower.next() for _ in shown]
+    assert [event.replace("updates", "values") for event in names(events)] == shown
     await thread.delete()
     assert await follower.ended()
 
@@ -175,9 +175,9 @@ async def test_who_comes_back_has_missed_nothing_of_resumable_runs(
     whole += await follower.until_done()
     assert [event[1:] for event in await beginner.until_done(runs=3)] == [event[1:] for event in whole]
     for missed, again in enumerate(back, start=1):
-        heard = await again.until_done(runs=ends(whole[missed:]))
-        assert [event[1:] for event in heard] == [event[1:] for event in whole[missed:]]
-        ids = [tuple(map(int, event.id.split("-"))) for event in (whole[missed - 1], *heard)]
+        events = await again.until_done(runs=ends(whole[missed:]))
+        assert [event[1:] for event in events] == [event[1:] for event in whole[missed:]]
+        ids = [tuple(map(int, event.id.split("-"))) for event in (whole[missed - 1], *events)]
         assert ids == sorted(set(ids))
 
 

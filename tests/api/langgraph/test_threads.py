@@ -31,7 +31,7 @@ async def test_a_new_thread_is_idle_and_empty(http: httpx.AsyncClient) -> None:
     }
 
 
-@pytest.mark.api("POST /threads", "200 gives the thread that is there, if asked to")
+@pytest.mark.api("POST /threads", "200 returns the existing thread with if_exists do_nothing")
 @pytest.mark.api("POST /threads", "409 a thread of this id exists")
 async def test_a_thread_is_made_once(sdk: LangGraphClient) -> None:
     thread_id = str(uuid4())
@@ -54,7 +54,7 @@ async def test_after_a_run_the_thread_shows_where_it_stands(sdk: LangGraphClient
 
 
 @pytest.mark.api("PATCH /threads/{thread_id}", "200 merges metadata at the top level")
-@pytest.mark.api("PATCH /threads/{thread_id}", "204 answers nothing when asked to be brief")
+@pytest.mark.api("PATCH /threads/{thread_id}", "204 without a body with Prefer: return=minimal")
 async def test_metadata_is_merged_at_the_top_level(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread = await sdk.threads.create(metadata={"user": "u1", "deep": {"a": 1}})
     changed = await sdk.threads.update(thread["thread_id"], metadata={"user": "u2", "deep": {"b": 2}})

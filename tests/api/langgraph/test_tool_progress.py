@@ -7,7 +7,7 @@ import pytest_asyncio
 from langgraph_sdk.client import LangGraphClient
 
 from tests.api.langgraph.steering import new_thread
-from tests.api.langgraph.talking import TALKING, TALKING_ENV, told, until_ready
+from tests.api.langgraph.talking import TALKING, TALKING_ENV, calls_input, until_ready
 from tests.fixtures.app_server import AppServer
 
 LANGGRAPH_JSON = TALKING
@@ -21,10 +21,10 @@ async def ready_servers(app_server: AppServer) -> None:
     await until_ready(app_server.url)
 
 
-async def custom(sdk: LangGraphClient, graph: str, told_input: dict[str, Any], **options: Any) -> Events:
+async def custom(sdk: LangGraphClient, graph: str, run_input: dict[str, Any], **options: Any) -> Events:
     """Run a graph; give the names and data of its custom events."""
     thread_id = await new_thread(sdk)
-    parts = sdk.runs.stream(thread_id, graph, input=told_input, stream_mode=["custom"], **options)
+    parts = sdk.runs.stream(thread_id, graph, input=run_input, stream_mode=["custom"], **options)
     found = [(part.event, part.data) async for part in parts]
     assert found[-1][0] != "error", found[-1]
     return [(event, data) for event, data in found if event.startswith("custom")]
@@ -32,7 +32,7 @@ async def custom(sdk: LangGraphClient, graph: str, told_input: dict[str, Any], *
 
 async def test_progress_reaches_a_client_of_the_custom_stream(sdk: LangGraphClient) -> None:
     reports = [{"progress": 1, "total": 4, "message": "one"}]
-    events = await custom(sdk, "talking", told(("progress", {"reports": reports}, "c1")))
+    events = await custom(sdk, "talking", calls_input(("progress", {"reports": reports}, "c1")))
     where = {"type": "tool_progress", "tool": "progress", "server": "talk", "tool_call_id": "c1"}
     assert events == [("custom", {**where, "progress": 1.0, "total": 4.0, "message": "one"})]
 
@@ -40,7 +40,7 @@ async def test_progress_reaches_a_client_of_the_custom_stream(sdk: LangGraphClie
 @pytest.mark.parametrize("graph", ["talking", "around"])
 async def test_a_flood_is_thinned_out_and_its_last_report_always_comes(sdk: LangGraphClient, graph: str) -> None:
     options = {"stream_subgraphs": True} if graph == "around" else {}
-    events = await custom(sdk, graph, told(("progress_flood", {"reports": 5_000}, "c1")), **options)
+    events = await custom(sdk, graph, calls_input(("progress_flood", {"reports": 5_000}, "c1")), **options)
     reported = [data["progress"] for _, data in events]
     assert reported[-1] == 5_000
     assert reported == sorted(reported)
@@ -55,18 +55,18 @@ async def test_numbers_that_are_none_and_endless_messages_do_no_harm(sdk: LangGr
         {"progress": "half"},
         {"progress": 1e300, "total": float("nan"), "message": "\x1b[31m" + "m" * 1_000_000},
     ]
-    [(_, event)] = await custom(sdk, "talking", told(("progress", {"reports": reports}, "c1")))
+    [(_, event)] = await custom(sdk, "talking", calls_input(("progress", {"reports": reports}, "c1")))
     assert (event["progress"], event["total"]) == (1e300, None)
     assert event["message"].startswith("mmm")
     assert len(event["message"]) == 500
 
 
 async def test_what_is_reported_after_the_answer_is_dropped(sdk: LangGraphClient) -> None:
-    assert await custom(sdk, "talking", told(("late_progress", {}, "c1"))) == []
+    assert await custom(sdk, "talking", calls_input(("late_progress", {}, "c1"))) == []
 
 
 async def test_a_client_that_asks_for_no_custom_events_gets_none(sdk: LangGraphClient, thread_id: str) -> None:
-    asked = told(("progress", {"reports": [{"progress": 1}]}, "c1"))
-    parts = [part async for part in sdk.runs.stream(thread_id, "talking", input=asked, stream_mode=["values"])]
+    run_input = calls_input(("progress", {"reports": [{"progress": 1}]}, "c1"))
+    parts = [part async for part in sdk.runs.stream(thread_id, "talking", input=run_input, stream_mode=["values"])]
     assert {part.event for part in parts} == {"metadata", "values"}
     assert parts[-1].data["messages"][-2]["content"] == "done"

@@ -53,16 +53,16 @@ async def test_a_webhook_gets_the_run_as_it_ended_with_values_and_times(
     key, hook = new_hook()
     body = {"assistant_id": "steps", "input": INPUT, "webhook": hook, "metadata": {"mine": 1}}
     await thread.post(f"/runs{end}", json=body)
-    heard = await first_webhook(http, key)
-    assert list(heard) == KEYS
-    stored: Any = await thread.run(heard["run_id"])
-    shown = {name: heard[name] for name in KEYS[:10]}
+    webhook = await first_webhook(http, key)
+    assert list(webhook) == KEYS
+    stored: Any = await thread.run(webhook["run_id"])
+    shown = {name: webhook[name] for name in KEYS[:10]}
     assert shown["kwargs"]["config"]["configurable"].pop("__pregel_node_finished") is None
     assert {**shown, "updated_at": None} == {**stored, "updated_at": None}
-    assert (heard["status"], heard["values"]) == ("success", {"n": 4, "log": ["add", "double"]})
-    assert heard["kwargs"]["webhook"] == hook
-    assert heard["metadata"]["mine"] == 1
-    times = [heard[name] for name in ("created_at", "run_started_at", "run_ended_at", "webhook_sent_at")]
+    assert (webhook["status"], webhook["values"]) == ("success", {"n": 4, "log": ["add", "double"]})
+    assert webhook["kwargs"]["webhook"] == hook
+    assert webhook["metadata"]["mine"] == 1
+    times = [webhook[name] for name in ("created_at", "run_started_at", "run_ended_at", "webhook_sent_at")]
     assert times == sorted(times)
     assert all(time.endswith("+00:00") for time in times)
 
@@ -71,9 +71,9 @@ async def test_a_webhook_gets_the_run_as_it_ended_with_values_and_times(
 async def test_a_webhook_is_signed_and_carries_the_configured_headers(http: httpx.AsyncClient, thread: Thread) -> None:
     key, hook = new_hook()
     await thread.create_run("steps", input={"n": 1, "gate": "ä\U0001f600"}, webhook=hook)
-    heard = (await http.get("/heard/first", params={"k": key})).json()
-    headers = heard["headers"]
-    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.{heard['body']}".encode()
+    webhook = (await http.get("/heard/first", params={"k": key})).json()
+    headers = webhook["headers"]
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.{webhook['body']}".encode()
     signature = base64.b64encode(hmac.new(KEY, signed, hashlib.sha256).digest()).decode()
     assert headers["webhook-signature"] == f"v1,{signature}"
     assert headers["content-type"] == "application/json"
@@ -172,9 +172,9 @@ async def test_no_webhook_is_sent_for_runs_that_never_ran_or_were_deleted(
 async def test_a_stateless_run_is_posted_to_its_webhook(http: httpx.AsyncClient, path: str) -> None:
     key, hook = new_hook()
     created = await http.post(path, json={"assistant_id": "steps", "input": INPUT, "webhook": hook})
-    heard = await first_webhook(http, key)
-    assert (heard["status"], heard["values"]) == ("success", None)
-    assert created.headers["content-location"].endswith(heard["run_id"])
+    webhook = await first_webhook(http, key)
+    assert (webhook["status"], webhook["values"]) == ("success", None)
+    assert created.headers["content-location"].endswith(webhook["run_id"])
 
 
 @pytest.mark.api("POST /runs/wait", "200 posts the ended run without values to the webhook though its thread is gone")
@@ -182,9 +182,9 @@ async def test_the_webhook_of_a_run_without_a_thread_has_no_values(http: httpx.A
     key, hook = new_hook()
     body = {"assistant_id": "broken", "input": INPUT, "webhook": hook}
     await http.post("/runs/wait", json=body)
-    heard = await first_webhook(http, key)
-    assert (heard["status"], heard["values"], heard["error"]["error"]) == ("error", None, "ValueError")
-    assert (await http.get(f"/threads/{heard['thread_id']}")).status_code == 404
+    webhook = await first_webhook(http, key)
+    assert (webhook["status"], webhook["values"], webhook["error"]["error"]) == ("error", None, "ValueError")
+    assert (await http.get(f"/threads/{webhook['thread_id']}")).status_code == 404
     key, hook = new_hook()
     await http.post("/runs/wait", json={**body, "assistant_id": "steps", "webhook": hook, "on_completion": "keep"})
     assert (await first_webhook(http, key))["values"] == {"n": 4, "log": ["add", "double"]}
@@ -199,7 +199,7 @@ async def test_each_run_of_a_batch_is_posted_to_its_own_webhook(http: httpx.Asyn
         assert (await first_webhook(http, key))["run_id"] == run["run_id"]
 
 
-async def test_a_webhook_to_where_nobody_listens_is_given_up_and_harms_no_run(
+async def test_a_webhook_that_cannot_be_delivered_affects_no_run(
     http: httpx.AsyncClient, sdk: LangGraphClient, thread: Thread, app_server: Any
 ) -> None:
     query = "SELECT count(given_up_at) FROM webhook_deliveries"
@@ -298,8 +298,8 @@ async def test_a_cron_does_not_change_to_a_webhook_that_may_not_be(
     for webhook in INVALID:
         answer = await http.patch(f"/runs/crons/{cron['cron_id']}", json={"webhook": webhook})
         assert answer.status_code == 422, (webhook, answer.text)
-    kept = (await http.get(f"/runs/crons/{cron['cron_id']}")).json()
-    assert kept["payload"]["webhook"] == "/hook?k=cron"
+    stored = (await http.get(f"/runs/crons/{cron['cron_id']}")).json()
+    assert stored["payload"]["webhook"] == "/hook?k=cron"
     await sdk.crons.delete(cron["cron_id"])
 
 

@@ -25,16 +25,16 @@ class Receiver:
 
     def __init__(self) -> None:
         self.answers = False
-        self.heard: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue()
+        self.deliveries: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue()
 
     async def __call__(self, request: Received, writer: asyncio.StreamWriter) -> None:
-        self.heard.put_nowait((str(request.header("webhook-id")), json.loads(request.body)))
+        self.deliveries.put_nowait((str(request.header("webhook-id")), json.loads(request.body)))
         if not self.answers:
             await asyncio.Event().wait()
         writer.write(text("204 No Content"))
 
     async def next(self) -> tuple[str, dict[str, Any]]:
-        return await asyncio.wait_for(self.heard.get(), BOUND_S)
+        return await asyncio.wait_for(self.deliveries.get(), BOUND_S)
 
 
 async def finish_runs(url: str, port: int) -> set[str]:

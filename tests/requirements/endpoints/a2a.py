@@ -6,12 +6,12 @@ UNKNOWN = "400 for an unknown assistant"
 BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "POST /a2a/{assistant_id}": (
         "200 runs a message and gives the finished task",
-        "200 streams a task, what is said meanwhile and how it ended",
+        "200 streams a task, its messages and its end",
         "200 gives a failed run as a failed task",
         "200 gives an interrupt as a task that needs input, and takes the answer",
         "200 cancels a task that runs or waits",
         "200 lists tasks by context, status and page",
-        "200 with a JSON-RPC error for what is asked wrongly",
+        "200 with a JSON-RPC error for an invalid request",
         "202 for answers nobody waits for",
         "400 for a stream that is not accepted",
     ),

@@ -67,7 +67,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     ),
     "DELETE /assistants/{assistant_id}": (
         "204 deletes the assistant and leaves its threads",
-        "204 deletes its threads when asked to, stopping their runs",
+        "204 deletes its threads on request and stops their runs",
         "404 refuses an unknown assistant",
         "422 refuses ids that are no UUID and a delete_threads that is no boolean",
     ),

@@ -5,7 +5,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         "200 creates a cron whose payload makes its runs",
         "200 reads the schedule in its time zone and ends it at end_time",
         "200 starts runs with the payload, on threads that are deleted afterwards",
-        "200 keeps the threads of its runs when asked to",
+        "200 keeps the threads of its runs on request",
         "200 starts runs on behalf of the user who created the cron",
         "400 refuses context and config.configurable together",
         "404 refuses an unknown assistant, by name or id",

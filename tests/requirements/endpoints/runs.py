@@ -10,12 +10,12 @@ LEAVES = "200 can cancel the run when its client leaves"
 
 BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "POST /threads/{thread_id}/runs": (
-        "200 creates a pending run and shows what was asked for",
-        "200 creates a missing thread when asked to",
+        "200 creates a pending run and shows the request's fields",
+        "200 creates a missing thread on request",
         "200 queues behind what runs on the thread",
-        "200 interrupts or rolls back the run before it when asked to",
+        "200 interrupts or rolls back the run before it on request",
         "200 names fields without effect in a header",
-        "200 starts later when asked to",
+        "200 starts later on request",
         BOTH_CONTEXTS,
         NOT_FOUND,
         BUSY,
@@ -75,7 +75,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     ),
     "POST /threads/{thread_id}/runs/{run_id}/cancel": (
         "200 with wait, keeps the run's checkpoints",
-        "200 rolls the run back when asked to",
+        "200 rolls the run back on request",
         "202 at once, when it is not waited for",
         "202 whatever reason the client gives",
         "404 for a run that has ended or is unknown",
@@ -84,7 +84,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "POST /runs/cancel": (
         "204 cancels the named runs of a thread and ignores unknown ones",
         "204 cancels all runs of a status, of every thread",
-        "204 rolls back when asked to",
+        "204 rolls back on request",
         "404 when there is nothing to cancel",
         "422 unless it names either a status or runs of a thread, and a known action",
     ),

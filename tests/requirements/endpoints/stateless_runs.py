@@ -7,15 +7,15 @@ BAD_BODY = "422 for a body or an assistant that is not valid"
 BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "POST /runs": (
         "200 creates a run in the background and names its thread",
-        "200 keeps the thread when asked to",
+        "200 keeps the thread on request",
         BOTH_CONTEXTS,
         NOT_FOUND,
         BAD_BODY,
     ),
     "POST /runs/stream": (
         "200 streams, and is found again by the run alone",
-        "200 in the modes asked for, by default values",
-        "200 shows only the namespaces asked for",
+        "200 in the requested modes, by default values",
+        "200 shows only the requested namespaces",
         "200 is resumed by the Python SDK where it was cut, also when the run is gone",
         BOTH_CONTEXTS,
         NOT_FOUND,

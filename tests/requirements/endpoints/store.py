@@ -6,7 +6,7 @@ BAD_BODY = "422 for a body that is malformed"
 BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "PUT /store/items": (
         "204 stores or replaces an item",
-        "204 embeds the fields that are asked for",
+        "204 embeds the requested fields",
         "204 with a time to live",
         "400 for no namespace and for LangGraph's own",
         BAD_LABEL,
@@ -14,7 +14,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     ),
     "GET /store/items": (
         "200 gives an item, null when there is none",
-        "200 prolongs a life unless told otherwise",
+        "200 refreshes the time to live unless refresh_ttl is false",
         "400 without a key",
         BAD_LABEL,
     ),

@@ -22,7 +22,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         "200 names the checkpoint and the run",
         "200 shows tasks with their interrupts",
         "200 shows tasks with their errors",
-        "200 shows the states of subgraphs when asked to",
+        "200 shows the states of subgraphs on request",
         "200 shows only the fields that are selected",
         "404 unknown thread, or its graph is not served any more",
         "422 bad thread id or select",

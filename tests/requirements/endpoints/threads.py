@@ -3,7 +3,7 @@
 BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "POST /threads": (
         "200 makes an idle thread without values",
-        "200 gives the thread that is there, if asked to",
+        "200 returns the existing thread with if_exists do_nothing",
         "200 builds up a state from supersteps",
         "200 takes a time to live, in minutes or with a strategy",
         "201 says that there is no graph for the supersteps",
@@ -20,7 +20,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     "PATCH /threads/{thread_id}": (
         "200 merges metadata at the top level",
         "200 sets a time to live that counts from now",
-        "204 answers nothing when asked to be brief",
+        "204 without a body with Prefer: return=minimal",
         "404 unknown thread",
         "422 bad thread id, metadata or ttl",
     ),
@@ -62,7 +62,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         "200 says run_done when the run has ended",
         "200 shows a run that is under way from now on",
         "200 shows nothing of a run that never began",
-        "200 shows the modes asked for under both names",
+        "200 shows the requested modes under both names",
         "200 shows a state that was written by hand",
         "200 goes on after Last-Event-ID with the events of resumable runs",
         "200 keeps nothing of runs that are not resumable",

@@ -60,14 +60,14 @@ async def listening(
     http: httpx.AsyncClient, thread_id: str, channels: Iterable[str] = OFFICIAL, **body: Any
 ) -> AsyncIterator[Heard]:
     """Hear a thread's events over SSE while the block runs; the stream is open when it begins."""
-    heard, opened = Heard(), asyncio.Event()
-    reading = asyncio.create_task(_read(http, thread_id, {"channels": list(channels), **body}, heard, opened))
+    listener, opened = Heard(), asyncio.Event()
+    reading = asyncio.create_task(_read(http, thread_id, {"channels": list(channels), **body}, listener, opened))
     opening = asyncio.create_task(opened.wait())
     try:
         await asyncio.wait((reading, opening), return_when=asyncio.FIRST_COMPLETED, timeout=BOUND_S)
         if reading.done():
             reading.result()
-        yield heard
+        yield listener
     finally:
         reading.cancel()
         opening.cancel()
@@ -75,18 +75,18 @@ async def listening(
 
 
 async def _read(
-    http: httpx.AsyncClient, thread_id: str, body: dict[str, Any], heard: Heard, opened: asyncio.Event
+    http: httpx.AsyncClient, thread_id: str, body: dict[str, Any], listener: Heard, opened: asyncio.Event
 ) -> None:
     async with http.stream("POST", f"/threads/{thread_id}/stream/events", json=body) as answer:
         assert answer.status_code == 200, await answer.aread()
         opened.set()
         async for line in answer.aiter_lines():
             if line.startswith("data: "):
-                await heard.add(json.loads(line[6:]))
-    await heard.end()
+                await listener.add(json.loads(line[6:]))
+    await listener.end()
 
 
-async def kept(
+async def stored_events(
     http: httpx.AsyncClient, thread_id: str, channels: Iterable[str] = OFFICIAL, **params: Any
 ) -> list[Event]:
     """Give all that is kept of a thread: what a WebSocket subscription is sent before its answer."""
@@ -117,16 +117,16 @@ def as_command(method: str, number: int = 7, **params: Any) -> str:
 async def send(http: httpx.AsyncClient, thread_id: str, method: str, **params: Any) -> dict[str, Any]:
     answer = await http.post(f"/threads/{thread_id}/commands", content=as_command(method, **params))
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    assert told["id"] == 7
-    return told
+    contents: dict[str, Any] = answer.json()
+    assert contents["id"] == 7
+    return contents
 
 
 async def start(http: httpx.AsyncClient, thread_id: str, graph: str, given: Any, **params: Any) -> str:
     """Start a run and give its id."""
-    told = await send(http, thread_id, "run.start", assistant_id=graph, input=given, **params)
-    assert told["type"] == "success", told
-    run_id: str = told["result"]["run_id"]
+    contents = await send(http, thread_id, "run.start", assistant_id=graph, input=given, **params)
+    assert contents["type"] == "success", contents
+    run_id: str = contents["result"]["run_id"]
     return run_id
 
 
@@ -141,14 +141,14 @@ async def run_whole(
     """Run a graph on a thread of its own; give the thread and what was told."""
     thread_id = await new_thread(http)
     await ended(http, thread_id, await start(http, thread_id, graph, given))
-    return thread_id, await kept(http, thread_id, channels)
+    return thread_id, await stored_events(http, thread_id, channels)
 
 
 async def ended(http: httpx.AsyncClient, thread_id: str, run_id: str) -> None:
     await http.get(f"/threads/{thread_id}/runs/{run_id}/join")
 
 
-def told(events: Iterable[Event]) -> list[tuple[str, list[str], Any]]:
+def contents(events: Iterable[Event]) -> list[tuple[str, list[str], Any]]:
     """Give method, names of the namespace's steps, and data of each event."""
     return [
         (event["method"], [step.partition(":")[0] for step in event["params"]["namespace"]], event["params"]["data"])

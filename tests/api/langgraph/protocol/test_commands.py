@@ -9,15 +9,15 @@ import pytest
 
 from tests.api.langgraph.protocol.listening import (
     APP,
+    contents,
     ended,
-    kept,
     listening,
     new_thread,
     on,
     run_whole,
     send,
     start,
-    told,
+    stored_events,
 )
 
 LANGGRAPH_JSON = APP
@@ -37,7 +37,7 @@ async def settled(http: httpx.AsyncClient, thread_id: str) -> None:
     await ended(http, thread_id, (await newest_run(http, thread_id))["run_id"])
 
 
-async def asked(http: httpx.AsyncClient, graph: str, count: int = 1) -> tuple[str, list[str]]:
+async def interrupted(http: httpx.AsyncClient, graph: str, count: int = 1) -> tuple[str, list[str]]:
     """Run a graph up to its questions; give the thread and the questions' ids."""
     thread_id, events = await run_whole(http, graph, {"n": 1})
     questions = [data["interrupt_id"] for data in on(events, "input.requested")]
@@ -50,10 +50,10 @@ async def test_a_run_is_started_on_a_thread_that_it_creates(http: httpx.AsyncCli
     thread_id = str(uuid4())
     given: dict[str, Any] = {"input": {"n": 1}, "metadata": {"m": 1}, "config": {"tags": ["t"]}}
     given |= {"multitask_strategy": None, "multitaskStrategy": None, "context": None, "unheard": "of"}
-    told_back = await send(http, thread_id, "run.start", assistant_id="count", **given)
-    run_id = told_back["result"]["run_id"]
+    responses = await send(http, thread_id, "run.start", assistant_id="count", **given)
+    run_id = responses["result"]["run_id"]
     expected = {"type": "success", "id": 7, "result": {"run_id": run_id}, "meta": {"applied_through_seq": 0}}
-    assert told_back == expected
+    assert responses == expected
     await ended(http, thread_id, run_id)
     run = await newest_run(http, thread_id)
     assert run["run_id"] == run_id
@@ -156,7 +156,7 @@ async def test_a_thread_id_that_is_no_uuid_is_refused(http: httpx.AsyncClient) -
 @pytest.mark.parametrize("name", ["multitask_strategy", "multitaskStrategy"])
 async def test_a_multitask_strategy_has_its_effect(http: httpx.AsyncClient, thread_id: str, name: str) -> None:
     gate = str(uuid4())
-    async with listening(http, thread_id) as heard:
+    async with listening(http, thread_id) as listener:
         first = await start(http, thread_id, "gated", {"n": 1, "gate": gate})
         await http.get(f"/gates/{gate}/reached")
         params: dict[str, Any] = {"assistant_id": "count", "input": {"n": 5}}
@@ -164,7 +164,7 @@ async def test_a_multitask_strategy_has_its_effect(http: httpx.AsyncClient, thre
         assert refused["error"] == "unknown_error"
         assert refused["message"].startswith("409: Thread is already running a task.")
         second = await start(http, thread_id, "count", {"n": 5}, **{name: "interrupt"})
-        events = await heard.run(runs=2)
+        events = await listener.run(runs=2)
     lives = [event for event in events if event["method"] == "lifecycle"]
     ends = [(event["event_id"].split(":")[1], event["params"]["data"]["event"]) for event in lives]
     assert ends == [(first, "running"), (first, "interrupted"), (second, "running"), (second, "completed")]
@@ -178,7 +178,7 @@ async def test_a_run_forks_from_a_checkpoint(http: httpx.AsyncClient) -> None:
     fork = {"configurable": {"checkpoint_id": checkpoint_id, "thread_id": thread_id}}
     await ended(http, thread_id, await start(http, thread_id, "count", None, config=fork))
     assert await values(http, thread_id) == {"n": 3, "log": ["add", "add"]}
-    assert on(await kept(http, thread_id), "values")[-2:] == [
+    assert on(await stored_events(http, thread_id), "values")[-2:] == [
         {"n": 2, "log": ["add"]},
         {"n": 3, "log": ["add", "add"]},
     ]
@@ -189,7 +189,7 @@ async def test_a_run_forks_from_a_checkpoint(http: httpx.AsyncClient) -> None:
 
 @pytest.mark.api("POST /threads/{thread_id}/commands", "200 answers an interrupt, with update, goto, config, metadata")
 async def test_an_answer_lets_the_run_go_on(http: httpx.AsyncClient) -> None:
-    thread_id, (question,) = await asked(http, "ask")
+    thread_id, (question,) = await interrupted(http, "ask")
     assert await send(http, thread_id, "input.respond", interrupt_id=question, namespace=[], response="yes") == {
         "type": "success",
         "id": 7,
@@ -198,11 +198,15 @@ async def test_an_answer_lets_the_run_go_on(http: httpx.AsyncClient) -> None:
     }
     await settled(http, thread_id)
     assert await values(http, thread_id) == {"n": 2, "log": ["asked: yes", "add"]}
-    assert told(await kept(http, thread_id))[-1] == ("lifecycle", [], {"event": "completed", "graph_name": "ask"})
+    assert contents(await stored_events(http, thread_id))[-1] == (
+        "lifecycle",
+        [],
+        {"event": "completed", "graph_name": "ask"},
+    )
 
 
 async def test_an_answer_may_update_the_state_and_jump(http: httpx.AsyncClient) -> None:
-    thread_id, (question,) = await asked(http, "ask")
+    thread_id, (question,) = await interrupted(http, "ask")
     extras = {"update": {"n": 40}, "goto": "after", "metadata": {"m": 2}, "config": {"tags": ["t"]}}
     answer = {"interrupt_id": question, "namespace": [], "response": "yes"}
     await send(http, thread_id, "input.respond", responses=[answer], strict_resume=True, **extras)
@@ -215,12 +219,12 @@ async def test_an_answer_may_update_the_state_and_jump(http: httpx.AsyncClient) 
 
 @pytest.mark.api("POST /threads/{thread_id}/commands", "200 answers several questions at once, or one of them")
 async def test_questions_are_answered_one_by_one_or_together(http: httpx.AsyncClient) -> None:
-    thread_id, (first, second) = await asked(http, "ask_both", 2)
+    thread_id, (first, second) = await interrupted(http, "ask_both", 2)
     await send(http, thread_id, "input.respond", interrupt_id=first, namespace=[], response="one")
     await settled(http, thread_id)
     state = (await http.get(f"/threads/{thread_id}/state")).json()
     assert [waiting["id"] for waiting in state["interrupts"]] == [second]
-    thread_id, questions = await asked(http, "ask_both", 2)
+    thread_id, questions = await interrupted(http, "ask_both", 2)
     answers = [{"interrupt_id": question, "namespace": [], "response": question} for question in questions]
     await send(http, thread_id, "input.respond", responses=answers)
     await settled(http, thread_id)
@@ -249,26 +253,26 @@ async def test_an_answer_that_fits_no_question_is_refused(
 
 
 async def test_of_many_answers_at_once_one_is_taken(http: httpx.AsyncClient) -> None:
-    thread_id, (question,) = await asked(http, "ask")
-    told_back = await asyncio.gather(
+    thread_id, (question,) = await interrupted(http, "ask")
+    responses = await asyncio.gather(
         *(send(http, thread_id, "input.respond", interrupt_id=question, response=number) for number in range(8))
     )
-    assert sorted(answer["type"] for answer in told_back) == [*["error"] * 7, "success"]
-    assert {answer["error"] for answer in told_back if answer["type"] == "error"} == {"no_such_interrupt"}
+    assert sorted(answer["type"] for answer in responses) == [*["error"] * 7, "success"]
+    assert {answer["error"] for answer in responses if answer["type"] == "error"} == {"no_such_interrupt"}
     await settled(http, thread_id)
     assert len((await http.get(f"/threads/{thread_id}/runs")).json()) == 2
 
 
-async def test_a_question_can_be_answered_as_soon_as_it_is_heard(http: httpx.AsyncClient) -> None:
+async def test_an_interrupt_can_be_answered_as_soon_as_its_event_arrives(http: httpx.AsyncClient) -> None:
     for _ in range(5):
         thread_id = await new_thread(http)
-        async with listening(http, thread_id) as heard:
+        async with listening(http, thread_id) as listener:
             await start(http, thread_id, "ask", {"n": 1})
-            events = await heard.until(lambda events: bool(on(events, "input.requested")))
+            events = await listener.until(lambda events: bool(on(events, "input.requested")))
             question = on(events, "input.requested")[0]["interrupt_id"]
             answer = await send(http, thread_id, "input.respond", interrupt_id=question, response="at once")
             assert answer["type"] == "success", answer
-            await heard.until(
+            await listener.until(
                 lambda events: on(events, "lifecycle")[-1:] == [{"event": "completed", "graph_name": "ask"}]
             )
         assert (await values(http, thread_id))["log"] == ["asked: at once", "add"]
@@ -276,7 +280,7 @@ async def test_a_question_can_be_answered_as_soon_as_it_is_heard(http: httpx.Asy
 
 @pytest.mark.api("POST /threads/{thread_id}/commands", "200 takes the input for an interrupted thread as the answer")
 async def test_an_input_to_a_thread_that_asks_is_the_answer(http: httpx.AsyncClient) -> None:
-    thread_id, _ = await asked(http, "ask")
+    thread_id, _ = await interrupted(http, "ask")
     await ended(http, thread_id, await start(http, thread_id, "ask", {"said": "so"}))
     assert await values(http, thread_id) == {"n": 2, "log": ["asked: {'said': 'so'}", "add"]}
     assert (await newest_run(http, thread_id))["kwargs"]["command"] == {"resume": {"said": "so"}}
@@ -285,9 +289,9 @@ async def test_an_input_to_a_thread_that_asks_is_the_answer(http: httpx.AsyncCli
 async def test_an_input_that_comes_with_the_question_is_the_answer(http: httpx.AsyncClient) -> None:
     for _ in range(5):
         thread_id = await new_thread(http)
-        async with listening(http, thread_id, ["lifecycle"]) as heard:
+        async with listening(http, thread_id, ["lifecycle"]) as listener:
             await start(http, thread_id, "ask", {"n": 1})
-            await heard.run()
+            await listener.run()
             await ended(http, thread_id, await start(http, thread_id, "ask", "so"))
         assert (await values(http, thread_id))["log"] == ["asked: so", "add"]
 

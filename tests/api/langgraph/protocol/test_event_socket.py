@@ -16,13 +16,13 @@ from tests.api.langgraph.protocol.listening import (
     OFFICIAL,
     Event,
     as_command,
+    contents,
     ended,
     ends_run,
     on,
     run_whole,
     socket,
     start,
-    told,
 )
 
 LANGGRAPH_JSON = APP
@@ -70,14 +70,14 @@ async def test_a_client_starts_a_run_answers_it_and_hears_all_of_it(http: httpx.
         question = on(events, "input.requested")[0]["interrupt_id"]
         _, answered = await exchange(client, as_command("input.respond", 3, interrupt_id=question, response="yes"))
         assert (answered["type"], answered["id"], answered["result"]) == ("success", 3, {})
-        assert told(await until_run_ends(client))[-1] == (
+        assert contents(await until_run_ends(client))[-1] == (
             "lifecycle",
             [],
             {"event": "completed", "graph_name": "ask"},
         )
 
 
-async def test_a_subscription_is_sent_what_is_kept_before_its_answer(http: httpx.AsyncClient) -> None:
+async def test_a_subscription_gets_the_stored_events_before_its_response(http: httpx.AsyncClient) -> None:
     thread_id, whole = await run_whole(http, "nested", {"n": 1})
     async with socket(http, thread_id) as client:
         events, answer = await exchange(client, as_command("subscription.subscribe", 1, channels=OFFICIAL))

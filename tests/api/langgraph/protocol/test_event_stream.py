@@ -11,14 +11,14 @@ from tests.api.langgraph.protocol.listening import (
     APP,
     OFFICIAL,
     Event,
+    contents,
     ended,
-    kept,
     listening,
     new_thread,
     on,
     run_whole,
     start,
-    told,
+    stored_events,
 )
 
 LANGGRAPH_JSON = APP
@@ -61,8 +61,8 @@ async def test_namespaces_and_depth_limit_what_is_sent(http: httpx.AsyncClient) 
         ({"namespaces": "middle", "depth": "0"}, {root, middle, inner}),
     )
     for limit, namespaces in limits:
-        events = await kept(http, thread_id, ["values"], **limit)
-        assert {tuple(names) for _, names, _ in told(events)} == namespaces, limit
+        events = await stored_events(http, thread_id, ["values"], **limit)
+        assert {tuple(names) for _, names, _ in contents(events)} == namespaces, limit
 
 
 @pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 replays stored events from since on, then live ones")
@@ -88,76 +88,76 @@ async def test_since_limits_what_is_sent_if_it_is_a_number(http: httpx.AsyncClie
     thread_id, events = await run_whole(http, "count", {"n": 1})
     not_numbers: tuple[Any, ...] = ("2", -1, 2.5, None, True)
     for since in not_numbers:
-        assert await kept(http, thread_id, since=since) == events, since
+        assert await stored_events(http, thread_id, since=since) == events, since
     for later in (10**6, 2**63 - 1, 2**64 - 1):
-        assert await kept(http, thread_id, since=later) == [], later
+        assert await stored_events(http, thread_id, since=later) == [], later
 
 
 @pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 waits for a missing thread, and ends with the thread")
 async def test_a_listener_may_come_before_the_thread_and_is_ended_with_it(http: httpx.AsyncClient) -> None:
     thread_id = str(uuid4())
-    async with listening(http, thread_id) as heard:
+    async with listening(http, thread_id) as listener:
         await start(http, thread_id, "count", {"n": 1})
-        assert told(await heard.run())[-1] == completed("count")
+        assert contents(await listener.run())[-1] == completed("count")
         await http.delete(f"/threads/{thread_id}")
-        await heard.until_ended()
+        await listener.until_ended()
     assert (await http.get(f"/threads/{thread_id}")).status_code == 404
 
 
-async def test_a_cancelled_run_is_told_as_interrupted_and_leaves_its_thread_idle(
+async def test_a_cancelled_run_ends_as_interrupted_and_leaves_its_thread_idle(
     http: httpx.AsyncClient, thread_id: str
 ) -> None:
     gate = str(uuid4())
-    async with listening(http, thread_id) as heard:
+    async with listening(http, thread_id) as listener:
         run_id = await start(http, thread_id, "gated", {"n": 1, "gate": gate})
         await http.get(f"/gates/{gate}/reached")
         assert (await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?wait=1")).status_code == 200
-        events = await heard.run()
-    assert told(events)[-1] == ("lifecycle", [], {"event": "interrupted", "graph_name": "gated"})
+        events = await listener.run()
+    assert contents(events)[-1] == ("lifecycle", [], {"event": "interrupted", "graph_name": "gated"})
     assert (await http.get(f"/threads/{thread_id}/runs/{run_id}")).json()["status"] == "interrupted"
     assert (await http.get(f"/threads/{thread_id}")).json()["status"] == "idle"
     assert (await http.get(f"/threads/{thread_id}/state")).json()["next"] == ["wait"]
 
 
-async def test_a_rolled_back_run_is_told_live_and_then_forgotten(http: httpx.AsyncClient, thread_id: str) -> None:
+async def test_a_rolled_back_run_is_streamed_live_and_not_stored(http: httpx.AsyncClient, thread_id: str) -> None:
     gate = str(uuid4())
-    async with listening(http, thread_id) as heard:
+    async with listening(http, thread_id) as listener:
         run_id = await start(http, thread_id, "gated", {"n": 1, "gate": gate})
         await http.get(f"/gates/{gate}/reached")
         await http.post(f"/threads/{thread_id}/runs/{run_id}/cancel?wait=1&action=rollback")
-        last = (await heard.run())[-1]
-        assert await kept(http, thread_id) == []
+        last = (await listener.run())[-1]
+        assert await stored_events(http, thread_id) == []
         await start(http, thread_id, "count", {"n": 1})
-        following = (await heard.run(runs=2))[-1]
+        following = (await listener.run(runs=2))[-1]
     assert last["params"]["data"]["event"] == "interrupted"
-    assert [event["seq"] > last["seq"] for event in await kept(http, thread_id)] == [True] * 5
+    assert [event["seq"] > last["seq"] for event in await stored_events(http, thread_id)] == [True] * 5
     assert following["seq"] > last["seq"]
 
 
-async def test_whoever_hears_of_the_end_finds_the_run_ended(http: httpx.AsyncClient) -> None:
+async def test_the_run_has_ended_when_its_end_event_arrives(http: httpx.AsyncClient) -> None:
     for _ in range(5):
         thread_id = await new_thread(http)
-        async with listening(http, thread_id, ["lifecycle"]) as heard:
+        async with listening(http, thread_id, ["lifecycle"]) as listener:
             run_id = await start(http, thread_id, "count", {"n": 1})
-            await heard.run()
+            await listener.run()
             assert (await http.get(f"/threads/{thread_id}/runs/{run_id}")).json()["status"] == "success"
             assert (await http.get(f"/threads/{thread_id}")).json()["status"] == "idle"
 
 
-async def test_a_run_of_the_older_endpoints_is_told_to_who_listens_already(
+async def test_a_run_of_the_older_endpoints_is_sent_to_open_subscriptions(
     http: httpx.AsyncClient, thread_id: str
 ) -> None:
     older = {"assistant_id": "ask", "input": {"n": 1}}
     await http.post(f"/threads/{thread_id}/runs/wait", json=older)
-    assert await kept(http, thread_id) == []
-    async with listening(http, thread_id) as heard:
+    assert await stored_events(http, thread_id) == []
+    async with listening(http, thread_id) as listener:
         await http.post(f"/threads/{thread_id}/runs/wait", json=older)
-        events = await heard.until(
+        events = await listener.until(
             lambda events: on(events, "values")[-1:] == [{"n": 1, "log": []}] and len(events) > 4
         )
     assert [event["method"] for event in events] == ["lifecycle", "values", "input.requested", "lifecycle", "values"]
     assert "__interrupt__" not in on(events, "values")[-1]
-    assert await kept(http, thread_id) == events
+    assert await stored_events(http, thread_id) == events
 
 
 async def test_a_run_of_the_protocol_can_be_joined_by_the_older_endpoints(
@@ -203,10 +203,10 @@ async def test_a_thread_id_that_is_no_uuid_has_no_events(http: httpx.AsyncClient
 async def test_many_listeners_hear_the_same(http: httpx.AsyncClient, thread_id: str) -> None:
 
     async def hear() -> list[Event]:
-        async with listening(http, thread_id, OFFICIAL) as heard:
-            return await heard.run()
+        async with listening(http, thread_id, OFFICIAL) as listener:
+            return await listener.run()
 
     hearing = [asyncio.create_task(hear()) for _ in range(20)]
     await ended(http, thread_id, await start(http, thread_id, "nested", {"n": 1}))
-    whole = await kept(http, thread_id)
+    whole = await stored_events(http, thread_id)
     assert await asyncio.gather(*hearing) == [whole] * 20

@@ -7,7 +7,17 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.api.langgraph.protocol.listening import APP, Event, ended, kept, listening, on, send, start, told
+from tests.api.langgraph.protocol.listening import (
+    APP,
+    Event,
+    contents,
+    ended,
+    listening,
+    on,
+    send,
+    start,
+    stored_events,
+)
 from tests.fixtures.app_server import AppProcess
 
 LANGGRAPH_JSON = APP
@@ -26,7 +36,7 @@ async def test_threads_go_on_telling_where_a_killed_server_has_stopped(app_proce
             await start(http, ENDED, "count", {"n": 1})
             first = await ended_one.run()
             await start(http, ASKING, "ask", {"n": 1})
-            asked = await asking.until(lambda events: bool(on(events, "input.requested")))
+            interrupted = await asking.until(lambda events: bool(on(events, "input.requested")))
             await start(http, GOING, "gated", {"n": 1, "gate": GATE})
             await http.get(f"/gates/{GATE}/reached")
             before = await going.until(lambda events: len(on(events, "values")) == 2)
@@ -35,14 +45,14 @@ async def test_threads_go_on_telling_where_a_killed_server_has_stopped(app_proce
         await asyncio.to_thread(app_process.start)
         await an_ended_run_is_replayed_and_the_next_one_follows(http, first)
         await a_killed_run_goes_on_under_numbers_that_nobody_was_given(http, before)
-        await a_question_can_still_be_answered(http, asked)
+        await a_question_can_still_be_answered(http, interrupted)
 
 
 async def an_ended_run_is_replayed_and_the_next_one_follows(http: httpx.AsyncClient, first: list[Event]) -> None:
-    assert await kept(http, ENDED) == first
-    async with listening(http, ENDED, since=first[1]["seq"]) as heard:
+    assert await stored_events(http, ENDED) == first
+    async with listening(http, ENDED, since=first[1]["seq"]) as listener:
         await start(http, ENDED, "count", {"n": 5})
-        later = await heard.run(runs=2)
+        later = await listener.run(runs=2)
     assert later[:3] == first[2:]
     assert later[3]["seq"] > first[-1]["seq"]
     assert on(later, "values")[-1]["n"] == 7
@@ -51,25 +61,25 @@ async def an_ended_run_is_replayed_and_the_next_one_follows(http: httpx.AsyncCli
 async def a_killed_run_goes_on_under_numbers_that_nobody_was_given(
     http: httpx.AsyncClient, before: list[Event]
 ) -> None:
-    async with listening(http, GOING, since=before[-1]["seq"]) as heard:
+    async with listening(http, GOING, since=before[-1]["seq"]) as listener:
         await http.post(f"/gates/{GATE}/open")
-        after = await heard.run()
+        after = await listener.run()
     assert min(event["seq"] for event in after) > max(event["seq"] for event in before)
-    assert told(after)[-2:] == [
+    assert contents(after)[-2:] == [
         ("values", [], {"n": 3, "gate": GATE, "log": ["add", "passed", "add"]}),
         ("lifecycle", [], {"event": "completed", "graph_name": "gated"}),
     ]
-    same_under_each_number([*before, *after, *await kept(http, GOING)])
+    same_under_each_number([*before, *after, *await stored_events(http, GOING)])
 
 
-async def a_question_can_still_be_answered(http: httpx.AsyncClient, asked: list[Event]) -> None:
+async def a_question_can_still_be_answered(http: httpx.AsyncClient, interrupted: list[Event]) -> None:
     await ended(http, ASKING, (await http.get(f"/threads/{ASKING}/runs")).json()[0]["run_id"])
-    question = on(asked, "input.requested")[0]["interrupt_id"]
-    async with listening(http, ASKING, since=asked[-1]["seq"]) as heard:
+    question = on(interrupted, "input.requested")[0]["interrupt_id"]
+    async with listening(http, ASKING, since=interrupted[-1]["seq"]) as listener:
         answer = await send(http, ASKING, "input.respond", interrupt_id=question, response="still here")
         assert answer["type"] == "success", answer
         completed = {"event": "completed", "graph_name": "ask"}
-        events = await heard.until(lambda events: on(events, "lifecycle")[-1:] == [completed])
+        events = await listener.until(lambda events: on(events, "lifecycle")[-1:] == [completed])
     assert on(events, "values")[-1] == {"n": 2, "log": ["asked: still here", "add"]}
 
 

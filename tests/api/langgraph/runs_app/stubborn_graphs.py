@@ -29,10 +29,10 @@ def stay(state: Nothing) -> Nothing:
 
 async def block(state: Nothing) -> Nothing:
     """Block the event loop until somebody logs it."""
-    said = threading.Event()
-    sink = logger.add(lambda _: said.set(), filter=lambda record: "event loop" in record["message"], level="WARNING")
+    warned = threading.Event()
+    sink = logger.add(lambda _: warned.set(), filter=lambda record: "event loop" in record["message"], level="WARNING")
     try:
-        return {"nothing": said.wait(LONGER_THAN_ANY_START_S)}
+        return {"nothing": warned.wait(LONGER_THAN_ANY_START_S)}
     finally:
         logger.remove(sink)
 

@@ -17,16 +17,16 @@ class Said(TypedDict, total=False):
 def tell(state: Said, config: RunnableConfig) -> Said:
     configured = config["configurable"]
     user = configured.get("langgraph_auth_user")
-    told = {name: value for name, value in configured.items() if name.startswith(("x-", "authorization", "user_id"))}
+    shown = {name: value for name, value in configured.items() if name.startswith(("x-", "authorization", "user_id"))}
     if user is not None:
-        told |= {
+        shown |= {
             "identity": user.identity,
             "team": user["team"],
             "permissions": list(user.permissions),
             "id": configured["langgraph_auth_user_id"],
             "listed": configured["langgraph_auth_permissions"],
         }
-    return {"said": state.get("said", ""), "seen": told}
+    return {"said": state.get("said", ""), "seen": shown}
 
 
 def answer(state: MessagesState) -> dict[str, Any]:

@@ -25,16 +25,16 @@ class OddError(Exception):
     """An error of a class that nobody else knows."""
 
 
-def said(state: MessagesState) -> str:
+def last_text(state: MessagesState) -> str:
     return str(state["messages"][-1].content)
 
 
 async def answer(state: MessagesState) -> dict[str, Any]:
-    return {"messages": MALFORMED if "malformed" in said(state) else [("ai", f"hello {said(state)}")]}
+    return {"messages": MALFORMED if "malformed" in last_text(state) else [("ai", f"hello {last_text(state)}")]}
 
 
 async def beside(state: MessagesState) -> dict[str, Any]:
-    if said(state) == "malformed, and never done":
+    if last_text(state) == "malformed, and never done":
         await asyncio.Event().wait()
     return {"messages": [("ai", "beside")]}
 
@@ -65,7 +65,7 @@ async def set_number_too(state: Log) -> Log:
 
 def by_message(state: MessagesState) -> str:
     # As agents do: nothing guards against a list without messages.
-    return "answer" if said(state) == "again" else END
+    return "answer" if last_text(state) == "again" else END
 
 
 def by_number(state: Log) -> str:

@@ -5,13 +5,13 @@ from typing import Any
 from langgraph_sdk import Auth
 
 auth = Auth()
-asked: list[str] = []
+requested: list[str] = []
 
 
 @auth.authenticate  # type: ignore[type-var]  # typed for async handlers only
 def authenticate(request: Any, body: Any, headers: dict[bytes, bytes], query_params: dict[str, str]) -> str:
     name = headers.get(b"x-api-key", b"").decode() or query_params.get("name", "") or (body or {}).get("name", "")
-    asked.append(f"{name} {request.method}")
+    requested.append(f"{name} {request.method}")
     return str(name)
 
 

@@ -1,11 +1,11 @@
-"""What is told of a run on each channel, and in which order."""
+"""The events of a run on each channel, and their order."""
 
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.api.langgraph.protocol.listening import APP, on, run_whole, told
+from tests.api.langgraph.protocol.listening import APP, contents, on, run_whole
 
 LANGGRAPH_JSON = APP
 EVERYTHING = ("values", "updates", "messages", "lifecycle", "input", "tasks", "custom", "checkpoints")
@@ -20,9 +20,9 @@ def completed(graph: str) -> tuple[str, list[str], Any]:
 
 
 @pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 sends lifecycle, values and interrupts in order")
-async def test_a_run_is_told_from_running_to_completed(http: httpx.AsyncClient) -> None:
+async def test_a_run_has_events_from_running_to_completed(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "count", {"n": 1})
-    assert told(events) == [
+    assert contents(events) == [
         running("count"),
         ("values", [], {"n": 1, "log": []}),
         ("values", [], {"n": 2, "log": ["add"]}),
@@ -32,7 +32,7 @@ async def test_a_run_is_told_from_running_to_completed(http: httpx.AsyncClient) 
 
 
 @pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 streams messages as content blocks")
-async def test_a_models_words_are_told_block_by_block_and_kept_in_the_values(http: httpx.AsyncClient) -> None:
+async def test_the_words_of_a_model_are_sent_block_by_block_and_stored_in_the_values(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "speak", {"messages": [{"role": "user", "content": "you there"}]})
     spoken = on(events, "messages")
     said = on(events, "values")[-1]["messages"][-1]
@@ -54,7 +54,7 @@ async def test_a_models_words_are_told_block_by_block_and_kept_in_the_values(htt
     assert set(on(events, "values")[0]["messages"][0]) == {"type", "content", "id"}
 
 
-async def test_words_of_two_models_at_once_can_be_told_apart(http: httpx.AsyncClient) -> None:
+async def test_words_of_two_models_at_once_have_different_message_ids(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "duet", {"messages": [{"role": "user", "content": "sing"}]})
     texts: dict[str, str] = {}
     alone = ""
@@ -67,11 +67,11 @@ async def test_words_of_two_models_at_once_can_be_told_apart(http: httpx.AsyncCl
     assert sorted(texts.values()) == ["bom bom bom", "la la la"]
 
 
-async def test_subgraphs_are_told_with_their_namespaces_and_lives(http: httpx.AsyncClient) -> None:
+async def test_events_of_subgraphs_have_their_namespaces_and_lifecycles(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "nested", {"n": 1})
     lives = [
         (steps, {"event": data["event"], "graph_name": data["graph_name"]})
-        for method, steps, data in told(events)
+        for method, steps, data in contents(events)
         if method == "lifecycle"
     ]
     assert lives == [
@@ -89,9 +89,9 @@ async def test_subgraphs_are_told_with_their_namespaces_and_lives(http: httpx.As
 
 
 @pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 tells how a run failed")
-async def test_a_failure_is_told_of_the_subgraph_and_of_the_run(http: httpx.AsyncClient) -> None:
+async def test_a_failure_has_events_of_the_subgraph_and_of_the_run(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "broken", {"n": 1})
-    assert told(events)[-2:] == [
+    assert contents(events)[-2:] == [
         ("lifecycle", ["child"], {"event": "failed", "graph_name": "child", "error": "cannot go on"}),
         ("lifecycle", [], {"event": "failed", "graph_name": "broken", "error": "cannot go on"}),
     ]
@@ -99,9 +99,9 @@ async def test_a_failure_is_told_of_the_subgraph_and_of_the_run(http: httpx.Asyn
 
 async def test_a_question_comes_before_the_run_stands_still_and_the_values_after(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "ask", {"n": 1})
-    asked = on(events, "input.requested")[0]
-    assert told(events)[-3:] == [
-        ("input.requested", [], {"interrupt_id": asked["interrupt_id"], "payload": {"question": 1}}),
+    interrupted = on(events, "input.requested")[0]
+    assert contents(events)[-3:] == [
+        ("input.requested", [], {"interrupt_id": interrupted["interrupt_id"], "payload": {"question": 1}}),
         ("lifecycle", [], {"event": "interrupted", "graph_name": "ask"}),
         ("values", [], {"n": 1, "log": []}),
     ]
@@ -109,28 +109,28 @@ async def test_a_question_comes_before_the_run_stands_still_and_the_values_after
 
 async def test_two_questions_at_once_stop_the_run_once(http: httpx.AsyncClient) -> None:
     thread_id, events = await run_whole(http, "ask_both", {"n": 1})
-    first, second = (asked["payload"] for asked in on(events, "input.requested"))
+    first, second = (interrupted["payload"] for interrupted in on(events, "input.requested"))
     assert (first, second["about"]["content"]) == ("first", "second")
     assert [data["event"] for data in on(events, "lifecycle")] == ["running", "interrupted"]
     thread = (await http.get(f"/threads/{thread_id}")).json()
     assert (thread["status"], len(thread["interrupts"])) == ("interrupted", 2)
 
 
-async def test_a_question_of_a_subgraph_is_told_once_in_its_namespace(http: httpx.AsyncClient) -> None:
+async def test_an_interrupt_of_a_subgraph_is_sent_once_in_its_namespace(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "ask_inside", {"n": 1})
-    asked = [(steps, data["payload"]) for method, steps, data in told(events) if method == "input.requested"]
-    assert asked == [(["child"], {"question": 1})]
-    assert told(events)[-1] == ("lifecycle", ["child"], {"event": "interrupted", "graph_name": "child"})
+    interrupted = [(steps, data["payload"]) for method, steps, data in contents(events) if method == "input.requested"]
+    assert interrupted == [(["child"], {"question": 1})]
+    assert contents(events)[-1] == ("lifecycle", ["child"], {"event": "interrupted", "graph_name": "child"})
 
 
 async def test_a_breakpoint_ends_a_run_that_asks_nothing(http: httpx.AsyncClient) -> None:
     thread_id, events = await run_whole(http, "stopping", {"n": 1})
-    assert told(events)[-1] == completed("stopping")
+    assert contents(events)[-1] == completed("stopping")
     assert (await http.get(f"/threads/{thread_id}")).json()["status"] == "interrupted"
 
 
 @pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 sends the other channels to clients that request them")
-async def test_tool_calls_are_told_from_start_to_end(http: httpx.AsyncClient) -> None:
+async def test_a_tool_call_has_events_from_its_start_to_its_end(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "tooled", {"messages": [{"role": "user", "content": "go"}]}, ["tools"])
     calls = sorted((data["tool_call_id"], data["event"]) for data in on(events, "tools"))
     starts_and_ends = [("call-1", "tool-finished"), ("call-1", "tool-started")]
@@ -150,16 +150,16 @@ async def test_tool_calls_are_told_from_start_to_end(http: httpx.AsyncClient) ->
         ("custom:other", []),
     ],
 )
-async def test_what_nodes_return_and_write_is_told_to_who_asks_for_it(
+async def test_updates_and_custom_events_are_sent_to_their_subscribers(
     http: httpx.AsyncClient, channel: str, expected: list[Any]
 ) -> None:
     _, events = await run_whole(http, "count", {"n": 1}, [channel])
     assert on(events, channel.partition(":")[0]) == expected
 
 
-async def test_tasks_are_told_when_they_start_and_end(http: httpx.AsyncClient) -> None:
+async def test_a_task_has_events_at_its_start_and_its_end(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "nested", {"n": 1}, ["tasks"])
-    names = [(steps, data["name"], "result" in data) for _, steps, data in told(events)]
+    names = [(steps, data["name"], "result" in data) for _, steps, data in contents(events)]
     assert names == [
         ([], "middle", False),
         (["middle"], "inner", False),
@@ -190,7 +190,7 @@ async def test_who_asks_for_everything_is_shown_a_plain_graphs_steps_once(http: 
     assert {event["method"] for event in events} == {"values", "lifecycle"}
 
 
-async def test_a_graph_that_asks_for_modes_by_its_transformers_has_them_told(http: httpx.AsyncClient) -> None:
+async def test_the_modes_that_a_graphs_transformers_require_are_streamed(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "telling", {"n": 1}, EVERYTHING)
     assert on(events, "updates") == [{"add": {"n": 2, "log": ["add"]}}]
     assert on(events, "custom") == [
