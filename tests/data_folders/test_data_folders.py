@@ -14,7 +14,7 @@ import pytest
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 
-from tests.api.langgraph.protocol.listening import kept, listening, on, send
+from tests.api.langgraph.protocol.listening import listening, on, send, stored_events
 from tests.data_folders.write import (
     APP,
     APPROVAL,
@@ -186,7 +186,7 @@ async def test_a_call_is_approved_after_its_threads_events_were_replayed_and_run
     process: AppProcess, data_dir: Path
 ) -> None:
     async with httpx.AsyncClient(base_url=process.url, timeout=BOUND_S) as http:
-        before = await kept(http, APPROVAL)
+        before = await stored_events(http, APPROVAL)
         assert on(before, "lifecycle")[0] == {"event": "running", "graph_name": "todo_agent"}
         (request,) = on(before, "input.requested")
         assert request["payload"][0]["action_request"] == {"action": "create_todo", "args": {"title": "Buy tea"}}

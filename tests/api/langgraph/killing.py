@@ -26,7 +26,7 @@ RUN: dict[str, Any] = {
 
 @dataclass
 class Watched:
-    """One run, and what the client that streams it has heard."""
+    """One run, and the frames that its client has received."""
 
     thread_id: str
     run_id: str
@@ -75,7 +75,7 @@ async def listen(http: httpx.AsyncClient, run: Watched) -> bool:
 
 
 async def check_end(http: httpx.AsyncClient, run: Watched) -> None:
-    """Check one run: ended well, and no client misled whatever it had heard before."""
+    """Check one run: ended well, and no client got wrong frames, wherever it was cut."""
     known = list(run.frames)
     assert await listen(http, run)
     assert (await http.get(run.path)).json()["status"] == "success"

@@ -54,7 +54,7 @@ async def tool_text(client: LangGraphClient, tool: str, **arguments: Any) -> str
 
 
 async def numbers_cancelled(client: LangGraphClient, server: str, *, least: int) -> int:
-    """Wait, bounded, until a server was told of so many cancelled requests; over HTTP it is told a little later."""
+    """Wait, bounded, until a server was notified of so many cancelled requests; over HTTP that comes a little later."""
     async with asyncio.timeout(BOUND_S):
         while (number := len(set(json.loads(await tool_text(client, f"{server}_cancelled"))["cancelled"]))) < least:
             pass  # each look is a run

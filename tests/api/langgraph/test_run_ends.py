@@ -1,4 +1,4 @@
-"""When a stream closes its run has ended, for whoever asks (section 6): clients take a running one for a cut stream."""
+"""A run has ended when its stream closes (section 6): clients take a running one for a cut stream."""
 
 import asyncio
 from pathlib import Path

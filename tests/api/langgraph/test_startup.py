@@ -31,10 +31,10 @@ async def start(app: Starlette) -> tuple[dict[str, Any], "asyncio.Task[None]", "
 
 
 async def failure(app: Starlette) -> str:
-    message, task, _ = await start(app)
+    event, task, _ = await start(app)
     await task
-    assert message["type"] == "lifespan.startup.failed"
-    message: str = message["message"]
+    assert event["type"] == "lifespan.startup.failed"
+    message: str = event["message"]
     assert "Traceback" not in message
     assert "\n" not in message
     return message
@@ -48,15 +48,15 @@ def written(folder: Path, code: str) -> Path:
 
 
 async def test_a_data_folder_in_use_is_named(tmp_path: Path) -> None:
-    message, first, ending = await start(application(APP, tmp_path))
-    assert message["type"] == "lifespan.startup.complete"
+    event, first, ending = await start(application(APP, tmp_path))
+    assert event["type"] == "lifespan.startup.complete"
     message = await failure(application(APP, tmp_path))
     assert str(tmp_path) in message
     await ending.put({"type": "lifespan.shutdown"})
     async with asyncio.timeout(60):
         await first
-    message, again, ending = await start(application(APP, tmp_path))
-    assert message["type"] == "lifespan.startup.complete"
+    event, again, ending = await start(application(APP, tmp_path))
+    assert event["type"] == "lifespan.startup.complete"
     await ending.put({"type": "lifespan.shutdown"})
     await again
 

@@ -1,4 +1,4 @@
-"""A server that is told to stop breaks streams off, so that clients know there is more; nothing else stops it."""
+"""A server that gets SIGTERM cuts its streams, so that clients know there is more; nothing else stops it."""
 
 import threading
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ LEAVING = {"assistant_id": "leaving", "input": {}}
 
 @dataclass(frozen=True)
 class Stop:
-    """How a server ended that was told to while two runs went on, and the URL of the one that came after it."""
+    """The end of a server that got SIGTERM during two runs, and the URL of the next one."""
 
     left: Any
     """What a run had answered before, whose node exits."""

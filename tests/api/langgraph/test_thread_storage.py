@@ -75,7 +75,7 @@ async def test_a_thread_is_measured(sdk: LangGraphClient, thread: Thread) -> Non
 
 
 @pytest.mark.api("POST /threads", "200 takes a time to live, in minutes or with a strategy")
-@pytest.mark.api("GET /threads/{thread_id}", "200 shows the time to live when asked to include it")
+@pytest.mark.api("GET /threads/{thread_id}", "200 shows the time to live with include=ttl")
 @pytest.mark.parametrize(
     ("ttl", "strategy", "minutes"),
     [

@@ -108,7 +108,7 @@ async def test_what_the_rules_do_not_allow_any_more_is_not_sent() -> None:
 
 
 async def sent_by(tmp_path: Path, http_section: dict[str, Any], app: FastAPI = OWN) -> int:
-    """Deliver one webhook that waits; gives how many the application has heard."""
+    """Deliver one webhook that waits; return how many the application has received."""
     file = tmp_path / "langgraph.json"
     file.write_text(json.dumps({"graphs": {"g": "a.b:c"}, "http": http_section}), encoding="utf-8")
     async with open_persistence(tmp_path) as persistence:

@@ -32,15 +32,15 @@ def new_hook() -> tuple[str, str]:
 
 async def first_webhook(http: httpx.AsyncClient, key: str) -> Any:
     """Wait for the first webhook under a key and give its body."""
-    return json.loads((await http.get("/heard/first", params={"k": key})).json()["body"])
+    return json.loads((await http.get("/webhooks/first", params={"k": key})).json()["body"])
 
 
 async def no_webhook(http: httpx.AsyncClient, sdk: LangGraphClient, key: str) -> bool:
-    """Say that nothing was heard under a key even when a later run's webhook has come."""
+    """Return whether no webhook with a key has come when a later run's webhook has."""
     later, hook = new_hook()
     await http.post("/runs/wait", json={"assistant_id": "steps", "input": INPUT, "webhook": hook})
     await first_webhook(http, later)
-    return bool((await http.get("/heard", params={"k": key})).json() == [])
+    return bool((await http.get("/webhooks", params={"k": key})).json() == [])
 
 
 @pytest.mark.parametrize("end", ["", "/wait", "/stream"])
@@ -71,7 +71,7 @@ async def test_a_webhook_gets_the_run_as_it_ended_with_values_and_times(
 async def test_a_webhook_is_signed_and_carries_the_configured_headers(http: httpx.AsyncClient, thread: Thread) -> None:
     key, hook = new_hook()
     await thread.create_run("steps", input={"n": 1, "gate": "ä\U0001f600"}, webhook=hook)
-    webhook = (await http.get("/heard/first", params={"k": key})).json()
+    webhook = (await http.get("/webhooks/first", params={"k": key})).json()
     headers = webhook["headers"]
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.{webhook['body']}".encode()
     signature = base64.b64encode(hmac.new(KEY, signed, hashlib.sha256).digest()).decode()

@@ -66,6 +66,6 @@ async def test_webhooks_outlive_a_kill_and_do_not_hold_up_a_stop(app_process: Ap
         await receiver.next()
         assert await asyncio.to_thread(app_process.stop) == 0
     assert {body["run_id"] for body in delivered.values()} == finished
-    # Whoever had heard an earlier attempt knows the later one by its id.
+    # A receiver recognises the second attempt by its id.
     assert begun.keys() <= delivered.keys()
     assert all(body["status"] == "success" for body in delivered.values())

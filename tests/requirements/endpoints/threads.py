@@ -13,7 +13,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
     ),
     "GET /threads/{thread_id}": (
         "200 shows status, values, error and interrupts",
-        "200 shows the time to live when asked to include it",
+        "200 shows the time to live with include=ttl",
         "404 unknown thread",
         "422 bad thread id",
     ),

@@ -45,7 +45,7 @@ class Heard:
             return list(self.events)
 
     async def run(self, run_id: str | None = None, runs: int = 1) -> list[Event]:
-        """Wait for the ends of runs; give what was heard."""
+        """Wait for the ends of runs; return the events."""
         return await self.until(lambda events: sum(ends_run(event, run_id) for event in events) >= runs)
 
 
@@ -138,7 +138,7 @@ async def new_thread(http: httpx.AsyncClient) -> str:
 async def run_whole(
     http: httpx.AsyncClient, graph: str, given: Any, channels: Iterable[str] = OFFICIAL
 ) -> tuple[str, list[Event]]:
-    """Run a graph on a thread of its own; give the thread and what was told."""
+    """Run a graph on a thread of its own; return the thread and the events."""
     thread_id = await new_thread(http)
     await ended(http, thread_id, await start(http, thread_id, graph, given))
     return thread_id, await stored_events(http, thread_id, channels)

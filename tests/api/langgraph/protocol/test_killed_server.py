@@ -40,7 +40,7 @@ async def test_threads_go_on_telling_where_a_killed_server_has_stopped(app_proce
             await start(http, GOING, "gated", {"n": 1, "gate": GATE})
             await http.get(f"/gates/{GATE}/reached")
             before = await going.until(lambda events: len(on(events, "values")) == 2)
-            # At once: what was heard last may not be on the disk.
+            # At once: the last events may not be on the disk.
             await asyncio.to_thread(app_process.kill)
         await asyncio.to_thread(app_process.start)
         await an_ended_run_is_replayed_and_the_next_one_follows(http, first)

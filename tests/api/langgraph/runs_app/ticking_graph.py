@@ -1,4 +1,4 @@
-"""A graph whose every event can be told from all others: it counts aloud, step after step."""
+"""A graph with a different number in each of its events."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The application beside the API: it hears webhooks, tells tests what it heard, and opens gates."""
+"""The application beside the API: it receives webhooks, returns them to tests, and opens gates."""
 
 import asyncio
 from typing import Any
@@ -22,13 +22,13 @@ async def hook(request: Request, k: str, status: int = 200) -> Response:
     return Response(status_code=status)
 
 
-@app.get("/heard")
-async def heard(k: str) -> list[dict[str, Any]]:
+@app.get("/webhooks")
+async def webhooks(k: str) -> list[dict[str, Any]]:
     return HEARD.get(k, [])
 
 
-@app.get("/heard/first")
-async def first_heard(k: str) -> dict[str, Any]:
+@app.get("/webhooks/first")
+async def first_webhook(k: str) -> dict[str, Any]:
     async with NEWS:
         await NEWS.wait_for(lambda: k in HEARD)
         return HEARD[k][0]

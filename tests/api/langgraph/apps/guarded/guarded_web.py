@@ -1,4 +1,4 @@
-"""Routes beside the API, one of which calls it as whoever asks."""
+"""Routes beside the API, one of which calls it as its caller."""
 
 from typing import Any
 

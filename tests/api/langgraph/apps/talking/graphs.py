@@ -1,4 +1,4 @@
-"""Agent loops on a talkative MCP server whose model does what it is told: a message is a JSON list of tool calls."""
+"""Agent loops on a talkative MCP server whose model calls the tools of a message, a JSON list of tool calls."""
 
 import json
 
