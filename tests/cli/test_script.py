@@ -138,7 +138,7 @@ def test_an_error_is_one_paragraph_with_the_fix(site: WebPages, wire: WireServer
 def test_an_interrupt_ends_it_and_leaves_nothing_half_written(site: WebPages, wire: WireServer, tmp_path: Path) -> None:
     wire.turns[:] = [WireTurn(text="Slowly", silent_after=2)]
     with started("script", site.page("news.html"), "-o", "out", cwd=tmp_path, env=environ(wire)) as running:
-        assert wire.asked.wait(BOUND_S)
+        assert wire.requested.wait(BOUND_S)
         ended = running.signalled(signal.SIGINT)
     assert (ended.code, ended.stdout) == (130, "")
     assert "Traceback" not in ended.stderr

@@ -145,14 +145,14 @@ async def test_a_server_that_runs_takes_up_a_sign_in_and_writes_no_token(guarded
         reconnect = f"{server.url}/servers/peer/reconnect"
         answer = await asyncio.to_thread(httpx.post, reconnect, trust_env=False)
         assert answer.json()["last_error"] == "needs a sign-in: run `toolweave servers login peer`"
-        assert (await guarded.told())["seen"] == []
+        assert (await guarded.recorded())["seen"] == []
         await sign_in(tmp_path, "--data-dir", "data")
         async with asyncio.timeout(BOUND_S):
             await asyncio.to_thread(until_ready, server)
-        told = await guarded.told()
+        recorded = await guarded.recorded()
         shown = [server.stderr(), answer.text, json.dumps(await asyncio.to_thread(health, server))]
         shown += await asyncio.to_thread(pages, server)
     shown += await asyncio.to_thread(contents, tmp_path)
-    secrets = {form[name] for form in told["forms"] for name in ("code", "code_verifier")} | set(told["access"])
+    secrets = {form[name] for form in recorded["forms"] for name in ("code", "code_verifier")} | set(recorded["access"])
     assert len(secrets) == 3
     assert [each for each in secrets if any(each in text for text in shown)] == []

@@ -190,9 +190,9 @@ async def test_a_call_is_approved_after_its_threads_events_were_replayed_and_run
         assert on(before, "lifecycle")[0] == {"event": "running", "graph_name": "todo_agent"}
         (request,) = on(before, "input.requested")
         assert request["payload"][0]["action_request"] == {"action": "create_todo", "args": {"title": "Buy tea"}}
-        async with listening(http, APPROVAL, since=before[-1]["seq"]) as heard:
+        async with listening(http, APPROVAL, since=before[-1]["seq"]) as listener:
             await send(http, APPROVAL, "input.respond", interrupt_id=request["interrupt_id"], response="approve")
-            later = await heard.run()
+            later = await listener.run()
     assert on(later, "lifecycle")[-1] == {"event": "completed", "graph_name": "todo_agent"}
     lines = (data_dir / "logs" / "mcp.jsonl").read_text(encoding="utf-8").splitlines()
     calls = [json.loads(line)["record"]["extra"] for line in lines]
@@ -212,9 +212,9 @@ def test_a_workflow_goes_on_where_it_stopped_and_takes_another_turn(sdk: SyncLan
     state = sdk.threads.get_state(WORKFLOW)
     assert (state["next"], state["values"]["output"]) == (["format"], SUNNY)  # type: ignore[call-overload]
     site.requests.clear()
-    told: Any = sdk.runs.wait(WORKFLOW, "workflow", input=None)
-    assert (told["status"], told["output"], site.requests) == ("success", SUNNY, [])
-    assert "Paris" in told["formatted_response"]
+    resumed: Any = sdk.runs.wait(WORKFLOW, "workflow", input=None)
+    assert (resumed["status"], resumed["output"], site.requests) == ("success", SUNNY, [])
+    assert "Paris" in resumed["formatted_response"]
     again: Any = sdk.runs.wait(WORKFLOW, "workflow", input=WEATHER)
     assert (again["status"], again["output"], site.requests) == ("success", SUNNY, ["/v1/Paris"])
 
@@ -240,7 +240,7 @@ def test_a_cancelled_run_is_rolled_back_and_its_thread_asks_again(sdk: SyncLangG
 
 
 @with_product_graphs
-def test_a_webhook_that_nobody_heard_is_sent_again(sdk: SyncLangGraphClient, site: WebPages) -> None:
+def test_an_undelivered_webhook_is_sent_again(sdk: SyncLangGraphClient, site: WebPages) -> None:
     body = json.loads(site.posted.get(timeout=BOUND_S))
     assert (body["thread_id"], body["status"]) == (INTERRUPTED, "success")
     assert body["run_id"] == sdk.runs.list(INTERRUPTED)[-1]["run_id"]

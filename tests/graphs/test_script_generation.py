@@ -179,7 +179,7 @@ async def test_an_old_file_stays_whole_when_a_new_script_is_cancelled_or_fails(
     old.write_text("title: Old\n", encoding="utf-8")
     wire.turns[:] = [WireTurn(text="Slowly", silent_after=2)]
     going = asyncio.create_task(generate_script_from_url(site.page("news.html"), output_dir=tmp_path))
-    await asyncio.to_thread(wire.asked.wait, BOUND_S)
+    await asyncio.to_thread(wire.requested.wait, BOUND_S)
     going.cancel()
     with pytest.raises(asyncio.CancelledError):
         await going

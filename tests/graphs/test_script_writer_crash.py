@@ -53,7 +53,7 @@ def process(wire: WireServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(autouse=True)
 def fresh_wire(wire: WireServer) -> None:
-    for record in (wire.requests, wire.asked, wire.left):
+    for record in (wire.requests, wire.requested, wire.left):
         record.clear()
 
 
@@ -123,7 +123,7 @@ async def test_jobs_of_a_killed_server_continue_where_they_stopped(
     async with connected(process) as client:
         fetching = await start_job(client, f"{site.url}/slow")
         writing = await start_job(client, f"{site.url}/bees")
-        assert await asyncio.to_thread(site.slow_asked.wait, BOUND_S)
+        assert await asyncio.to_thread(site.slow_requested.wait, BOUND_S)
         left: Any = await until_writing(client, *writing, wire)
     assert (left["status"], progress_of(left)["message"]) == ("running", WRITING)
 
@@ -156,7 +156,7 @@ async def test_a_cancelled_job_ends_at_once_and_leaves_no_request_and_no_process
     before = children(process)
     async with connected(process) as client:
         thread_id, run_id = await start_job(client, f"{site.url}/{'slow' if while_it == 'fetches' else 'bees'}")
-        assert await asyncio.to_thread((site.slow_asked if while_it == "fetches" else wire.asked).wait, BOUND_S)
+        assert await asyncio.to_thread((site.slow_requested if while_it == "fetches" else wire.requested).wait, BOUND_S)
         async with asyncio.timeout(CANCEL_BOUND_S):
             await client.runs.cancel(thread_id, run_id, wait=True)
         run = await client.runs.get(thread_id, run_id)
@@ -191,7 +191,7 @@ async def test_a_job_cancelled_while_its_agent_works_leaves_no_server(wire: Wire
             pass
 
     job = asyncio.create_task(read())
-    assert await asyncio.to_thread(wire.asked.wait, BOUND_S)
+    assert await asyncio.to_thread(wire.requested.wait, BOUND_S)
     [server] = child_pids(FETCHING)
     with ended_event(server) as ended:
         job.cancel()

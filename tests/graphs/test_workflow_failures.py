@@ -305,7 +305,7 @@ async def test_a_run_that_is_cancelled_ends_as_cancelled(shop: ShopApi) -> None:
     saver = InMemorySaver()
     with logged() as records, shop_workflow(shop, WireTurn(silent_after=0), checkpointer=saver) as ask:
         running = asyncio.create_task(ask("Get it", "get_product"))
-        assert await asyncio.to_thread(ask.wire.asked.wait, MAX_WAIT_S)
+        assert await asyncio.to_thread(ask.wire.requested.wait, MAX_WAIT_S)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running

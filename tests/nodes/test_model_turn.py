@@ -101,7 +101,7 @@ async def test_a_key_that_the_endpoint_quotes_is_not_in_the_error(status: int) -
 async def test_a_silent_endpoint_ends_the_turn_at_the_model_timeout(silent_after: int) -> None:
     with openai_wire([WireTurn(text="Once upon a time", silent_after=silent_after)]) as server:
         turn = asyncio.create_task(model_turn(model_at(server, "30"), [HumanMessage("hi")], {}))
-        assert await asyncio.to_thread(server.asked.wait, 60)
+        assert await asyncio.to_thread(server.requested.wait, 60)
         while not turn.done():
             pass_time(1)
             await asyncio.sleep(0)
@@ -114,7 +114,7 @@ async def test_a_silent_endpoint_ends_the_turn_at_the_model_timeout(silent_after
 async def test_a_cancelled_turn_leaves_the_endpoint() -> None:
     with openai_wire([WireTurn(text="Once upon a time", silent_after=1)]) as server:
         turn = asyncio.ensure_future(model_turn(model_at(server), [HumanMessage("hi")], {}))
-        assert await asyncio.to_thread(server.asked.wait, 60)
+        assert await asyncio.to_thread(server.requested.wait, 60)
         # Python 3.11's wait_for loses a cancellation that meets the answer it waits for.
         while not turn.done():
             turn.cancel()

@@ -63,14 +63,14 @@ async def test_a_flood_is_limited_and_messages_of_an_unknown_level_are_dropped()
 
 async def test_our_log_level_is_requested_from_a_server_that_logs() -> None:
     async with open_tool_plane([talkative()], timing=QUICK) as plane:
-        while (level := text_of(await call(plane, "asked_level", server="talk"))) == "None":
+        while (level := text_of(await call(plane, "requested_level", server="talk"))) == "None":
             pass
     assert level == "info"
 
 
 async def test_no_log_level_is_requested_from_a_server_without_logging() -> None:
     async with open_tool_plane([talkative("--no-logging")], timing=QUICK) as plane:
-        assert text_of(await call(plane, "asked_level", server="talk")) == "None"
+        assert text_of(await call(plane, "requested_level", server="talk")) == "None"
 
 
 async def test_no_part_of_a_secret_is_logged_at_any_position_of_a_message() -> None:

@@ -62,7 +62,7 @@ async def test_a_write_that_was_half_done_when_its_process_was_killed_leaves_not
 
 @pytest.mark.slow
 @pytest.mark.parametrize("answers", [1, 5, 20, 60])
-async def test_what_was_told_before_a_kill_is_there_and_repeated_calls_double_nothing(
+async def test_acknowledged_calls_survive_a_kill_and_repeated_calls_double_nothing(
     postgres: PostgresServer, url: str, answers: int
 ) -> None:
     titles = [f"todo {number}" for number in range(100)]

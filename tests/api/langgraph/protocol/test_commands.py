@@ -49,7 +49,7 @@ async def interrupted(http: httpx.AsyncClient, graph: str, count: int = 1) -> tu
 async def test_a_run_is_started_on_a_thread_that_it_creates(http: httpx.AsyncClient) -> None:
     thread_id = str(uuid4())
     given: dict[str, Any] = {"input": {"n": 1}, "metadata": {"m": 1}, "config": {"tags": ["t"]}}
-    given |= {"multitask_strategy": None, "multitaskStrategy": None, "context": None, "unheard": "of"}
+    given |= {"multitask_strategy": None, "multitaskStrategy": None, "context": None, "unknown": "field"}
     responses = await send(http, thread_id, "run.start", assistant_id="count", **given)
     run_id = responses["result"]["run_id"]
     expected = {"type": "success", "id": 7, "result": {"run_id": run_id}, "meta": {"applied_through_seq": 0}}

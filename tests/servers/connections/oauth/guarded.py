@@ -50,13 +50,13 @@ class Guarded:
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             (await client.post(f"{self.login}/control", json=orders)).raise_for_status()
 
-    async def told(self) -> Any:
+    async def recorded(self) -> Any:
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             return (await client.get(f"{self.login}/control")).json()
 
     async def request_count(self, what: str) -> int:
         """Return how many requests of a kind the authorization server received."""
-        return int((await self.told())["asked"].count(what))
+        return int((await self.recorded())["requested"].count(what))
 
     async def until_requested(self, what: str) -> None:
         """Wait until it has received such a request; another process gives no signal."""

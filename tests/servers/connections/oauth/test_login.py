@@ -63,7 +63,7 @@ async def test_a_registered_client_is_redirected_to_its_own_port(guarded: Guarde
     port = free_port()
     auth = OAuth(client_id="fixed-client", redirect_port=port, scope="more")
     await signed_in(guarded.config(auth), file_place(tmp_path))
-    form = (await guarded.told())["forms"][0]
+    form = (await guarded.recorded())["forms"][0]
     assert (form["client_id"], form["redirect_uri"]) == ("fixed-client", f"http://127.0.0.1:{port}/callback")
     assert await guarded.request_count("register") == 0
 

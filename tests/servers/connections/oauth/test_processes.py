@@ -117,7 +117,7 @@ async def test_tokens_that_cannot_be_stored_are_used_until_the_process_ends(
 async def test_a_missing_scope_is_logged_once_and_the_token_is_redacted(guarded: Guarded) -> None:
     with log_records() as records:
         async with plane_for(guarded.machine()) as plane:
-            (token,) = (await guarded.told())["access"]
+            (token,) = (await guarded.recorded())["access"]
             assert connection(plane).redaction.sanitize(f"bad token {token}!") == "bad token ***!"
             await guarded.tell(set={"scope_wanted": "admin write"})
             for _ in range(2):
@@ -142,7 +142,7 @@ async def test_no_log_error_or_health_holds_a_token_code_verifier_or_secret(
             await guarded.tell(revoke="access")
             for name in ("peer", "machine"):
                 assert text_of(await call(plane, "echo", server=name, text="hello")) == "hello"
-            secret = (await guarded.told())["access"][0]
+            secret = (await guarded.recorded())["access"][0]
             body = {"access_token": secret, "token_type": "Odd", "refresh_token": secret}
             for status in (200, 400):
                 await guarded.tell(
@@ -154,7 +154,7 @@ async def test_no_log_error_or_health_holds_a_token_code_verifier_or_secret(
                     shown.append(text_of(result))
                     await until(plane, "down", name=name)
                 shown.append(str(plane.health()))
-    state = await guarded.told()
+    state = await guarded.recorded()
     names = ("code", "code_verifier", "refresh_token", "client_secret", "authorization")
     secrets = {form[name] for form in state["forms"] for name in names if form.get(name)}
     secrets |= {carried.removeprefix("Bearer ") for carried in state["seen"] if carried} | {secret}

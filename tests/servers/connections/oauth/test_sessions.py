@@ -41,7 +41,7 @@ async def test_only_the_configured_scope_is_requested(guarded: Guarded) -> None:
     for scope, expected in (("more", "more"), (None, "tools more")):
         async with plane_for(guarded.machine(scope=scope)):
             pass
-        assert (await guarded.told())["forms"][-1]["scope"] == expected
+        assert (await guarded.recorded())["forms"][-1]["scope"] == expected
 
 
 async def test_a_refused_secret_is_reported_and_not_tried_again_without_a_reconnect(guarded: Guarded) -> None:
@@ -58,7 +58,7 @@ async def test_a_secret_is_sent_to_the_configured_authorization_server_only(guar
     async with plane_for(guarded.machine(issuer=None), state="down") as plane:
         assert f"the server names {guarded.login}/ as its authorization server" in last_error(plane)
         assert "set auth.issuer" in last_error(plane)
-    assert (await guarded.told())["forms"] == []
+    assert (await guarded.recorded())["forms"] == []
 
 
 async def test_an_absent_authorization_server_is_named(guarded: Guarded) -> None:
@@ -74,8 +74,8 @@ async def test_without_a_sign_in_no_request_is_sent_and_a_later_one_is_used(guar
     async with plane_for(guarded.config(), place, state="down") as plane:
         await failed_attempts(plane, 5)
         assert last_error(plane) == "needs a sign-in: run `toolweave servers login peer`"
-        state = await guarded.told()
-        assert (state["asked"], state["seen"]) == ([], [])
+        state = await guarded.recorded()
+        assert (state["requested"], state["seen"]) == ([], [])
         await signed_in(guarded.config(), place)
         await until(plane, "ready")
         assert text_of(await call(plane, "echo", text="hello")) == "hello"
@@ -97,7 +97,7 @@ async def test_a_refused_token_is_renewed_once_for_all_calls_and_open_calls_cont
     assert (await guarded.request_count("refresh_token"), await guarded.request_count("reuse")) == (1, 0)
     renewed = stored_grant(config, tokens)
     assert renewed.tokens.refresh_token != first.tokens.refresh_token
-    assert (await guarded.told())["access"] == [renewed.access_token]
+    assert (await guarded.recorded())["access"] == [renewed.access_token]
 
 
 async def test_a_request_that_is_refused_after_a_renewal_is_sent_again_with_the_new_token(guarded: Guarded) -> None:
@@ -135,7 +135,7 @@ async def test_an_expired_token_is_renewed_before_it_is_sent_and_stored(
     for _ in range(2):
         async with plane_for(guarded.config(), tokens) as plane:
             assert text_of(await call(plane, "echo", text="hello")) == "hello"
-    seen = (await guarded.told())["seen"]
+    seen = (await guarded.recorded())["seen"]
     assert (await guarded.request_count("register"), await guarded.request_count("refresh_token")) == (1, 1)
     assert f"Bearer {old.access_token}" not in seen
 
