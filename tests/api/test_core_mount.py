@@ -183,9 +183,11 @@ async def test_where_other_machines_reach_it_callers_must_send_a_token(reachable
     "headers",
     [
         {"x-forwarded-for": "192.0.2.8"},
+        {"x-original-forwarded-for": "192.0.2.8"},
         {"fly-client-ip": "192.0.2.8"},
         {"x-forwarded-for": "127.0.0.1, 192.0.2.8"},
         {"x-real-ip": "192.0.2.8"},
+        {"x-real-ip": "unknown"},
         {"cf-connecting-ip": "2001:db8::1"},
         {"forwarded": 'For="[2001:db8::1]:4711"; proto=https'},
         {"forwarded": "for=127.0.0.1, for=192.0.2.8"},
@@ -217,7 +219,8 @@ async def test_a_proxys_caller_on_this_machine_needs_none(headers: dict[str, str
 
 
 async def test_a_served_process_refuses_a_proxys_callers_too(http: httpx.AsyncClient) -> None:
-    assert (await hello(http, forwarded="for=192.0.2.8")).status_code == 403
+    for name, value in (("forwarded", "for=192.0.2.8"), ("x-real-ip", "192.0.2.8"), ("x-forwarded-for", "192.0.2.8")):
+        assert (await hello(http, **{name: value})).status_code == 403
 
 
 async def test_with_a_token_set_callers_on_this_machine_need_it_too_and_it_is_checked_before_the_body() -> None:

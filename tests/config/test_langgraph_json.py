@@ -120,6 +120,8 @@ def test_only_graphs_are_required(tmp_path: Path, empty: dict[str, Any]) -> None
         ({"graphs": GRAPHS, "dependencies": "."}, 5, "dependencies must be a list"),
         ({"graphs": GRAPHS, "env": {"A": None}}, 6, "env.A must be a string"),
         ({"graphs": GRAPHS, "auth": {"disable_studio_auth": True}}, 5, "auth.path is required"),
+        ({"graphs": GRAPHS, "auth": {"path": "./auth.js:auth"}}, 6, "auth.path must name Python code"),
+        ({"graphs": GRAPHS, "auth": "./auth.py:auth"}, 5, "auth must be an object"),
         ({"graphs": GRAPHS, "store": {"index": {"embed": "openai:x"}}}, 6, "store.index.dims is required"),
         ({"graphs": GRAPHS, "store": {"index": {"embed": "openai:x", "dims": 0}}}, 8, "must be greater than 0"),
         ({"graphs": GRAPHS, "checkpointer": {"ttl": {"strategy": "forget"}}}, 7, "must be 'delete' or 'keep_latest'"),

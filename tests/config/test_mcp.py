@@ -105,7 +105,10 @@ def test_servers_keep_the_order_of_the_file_which_may_have_none(load: Load) -> N
         ("{servers: {a: {command: 'x', env: {\n'A=B': '1'}}}}", 2, "env.A=B is not a name for an environment variable"),
         ("{servers: {a: {command: 'x',\nargs: ['\\0']}}}", 2, "args[0] must not contain a NUL character"),
         ("{servers: {a: {command: 'x',\nargs: ['\\ud800']}}}", 2, "args[0] must be valid Unicode text"),
-        ("{servers: {a: {command: 'x',\nargs: ['{env:MY-VAR}']}}}", 2, "args[0] contains a reference that is not"),
+        *(
+            (f"{{servers: {{a: {{command: 'x',\nargs: ['{text}']}}}}}}", 2, "args[0] contains a reference that is not")
+            for text in ("{env:MY-VAR}", "{env:A", "{env:}", "{env:A:b}", "${env:A:-{env:B}}", "${input:a")
+        ),
         ("{servers: {a: {command: 'x',\ntype: 'pipe'}}}", 2, "type must be 'stdio', 'http', 'streamable_http'"),
         ("{servers: {a: {command: 'x',\ntimeout_s: 0}}}", 2, "timeout_s must be greater than 0"),
         ("{servers: {a: {command: 'x',\nmax_concurrency: 1.5}}}", 2, "max_concurrency must be a whole number"),

@@ -33,6 +33,8 @@ def test_without_a_setting_variables_that_begin_with_tool_may_be_used_for_every_
         ("*_KEY", "OTHER_KEY", True),
         ("SHOP_KEY", "SHOP_KEY", True),
         ("A_*, B_* ,,C_*", "B_X", True),
+        ("A_*,B_*", "TOOL_X", False),
+        (",", "TOOL_X", False),
     ],
 )
 def test_names_are_globs_in_which_case_counts(setting: str, name: str, allowed: bool) -> None:
@@ -44,6 +46,7 @@ def test_names_are_globs_in_which_case_counts(setting: str, name: str, allowed: 
     [
         ("K@api.example", "api.example", True),
         ("K@API.Example.", "api.example", True),
+        ("K@api.example", "sub.api.example", False),
         ("K@api.example", "api.example.evil.example", False),
         ("K@api.example", "api.example:8443", False),
         ("K@api.example:8443", "api.example:8443", True),

@@ -132,6 +132,7 @@ async def test_a_question_that_is_ignored_is_declined(catalog: PlaneTools, word:
         (response({"value": "3"}), "integer"),
         (response({"days": 3}), "there is no field 'days'"),
         (response({}), "value"),
+        (response({"value": {"a": 1}}), "no plain value"),
         ({"type": "accept"}, "value"),
         ({"type": "edit", "args": {"value": 3}}, "edit does not apply"),
         ("3", "its type is '3'"),

@@ -172,6 +172,7 @@ async def test_with_mcp_servers_an_agent_fetches_the_page_with_their_tools_and_n
     assert "winding paths" in str(wire.requests[-1].messages)
     assert "French" in str(wire.requests[-1].messages)
     assert [len(files.calls(name)) for name in ("first", "second", "served")] == [0, 1, 0]
+    assert json.loads(files.calls("second")[0])["has_key"]
     assert site.requests == []
     assert len(history) > 4
     for place in (history, runs, wire.requests, agent_worker.logs()):
@@ -193,6 +194,7 @@ async def test_without_mcp_servers_the_page_is_fetched_by_http(
     assert [section["title"] for section in answer["script"]["sections"]] == ["Part 1", "Part 2", "Part 3"]
     assert site.requests == ["/robots.txt", "/pages/news.html"]
     assert [request.tool_names for request in wire.requests] == [["write_script"]]
+    assert files.calls("job") == []
 
 
 @pytest.mark.requirement("A-05")

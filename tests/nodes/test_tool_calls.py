@@ -4,14 +4,15 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call
 
 from tests.fixtures.scripted_model import calling
-from toolweave.nodes.tool_calls import prompt_messages, requested_calls, with_unique_call_ids
+from toolweave.nodes.tool_calls import UNKNOWN_OUTCOME, prompt_messages, requested_calls, with_unique_call_ids
 
 
-def test_a_late_result_moves_behind_its_call_and_one_without_a_call_is_left_out() -> None:
-    request, late = calling(("t", {}, "c1")), ToolMessage("late", tool_call_id="c1")
+def test_a_late_result_or_an_unknown_outcome_follows_its_call_and_a_result_without_a_call_is_left_out() -> None:
+    request, late = calling(("t", {}, "c1"), ("t", {}, "c2")), ToolMessage("late", tool_call_id="c1")
     orphan, human = ToolMessage("orphan", tool_call_id="gone"), HumanMessage("impatient")
 
-    assert prompt_messages(None, [orphan, request, human, late]) == [request, late, human]
+    unknown = ToolMessage(UNKNOWN_OUTCOME, tool_call_id="c2", name="t", status="error")
+    assert prompt_messages(None, [orphan, request, human, late]) == [request, late, unknown, human]
 
 
 def test_arguments_that_are_not_json_are_not_sent_back_to_the_model() -> None:

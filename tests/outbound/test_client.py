@@ -203,12 +203,18 @@ async def test_the_time_is_for_all_redirects_together() -> None:
         assert raised.value.reason == "timeout"
 
 
-async def test_cancelling_the_caller_cancels_the_request() -> None:
-    requested = asyncio.Event()
+async def test_cancelling_the_caller_cancels_the_request_and_closes_its_connection() -> None:
+    requested, gone = asyncio.Event(), asyncio.Event()
 
     async def noticing(_request: Received, writer: asyncio.StreamWriter) -> None:
         requested.set()
-        await asyncio.Event().wait()
+        try:
+            while True:
+                writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        except OSError:
+            gone.set()
 
     async with serving(noticing) as peer:
         task = asyncio.create_task(fetch(policy(), f"http://127.0.0.1:{peer.port}/"))
@@ -216,6 +222,7 @@ async def test_cancelling_the_caller_cancels_the_request() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        await asyncio.wait_for(gone.wait(), 60)
 
 
 async def test_a_port_without_a_listener_is_a_failed_connection() -> None:

@@ -289,6 +289,26 @@ async def test_only_the_current_attempt_of_a_run_stores_its_webhook(persistence:
     assert await persistence.webhooks.start_next(later) is not None
 
 
+async def test_an_error_in_the_transaction_that_ends_a_run_leaves_it_running_without_a_webhook(
+    persistence: Persistence,
+) -> None:
+    new = new_run("t", kwargs={"input": {"n": 1}, "webhook": URL})
+    await persistence.runs.create_run(new)
+    run = await persistence.runs.claim(new.run_id)
+    assert run is not None
+    write = webhook_write(run, SUCCESS)
+    assert write is not None
+
+    def fail(connection: Connection) -> None:
+        write(connection)
+        raise RuntimeError("the transaction ends here")
+
+    with pytest.raises(RuntimeError):
+        await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, fail)
+    assert (await persistence.runs.get("t", run.run_id)).status == "running"
+    assert await persistence.webhooks.start_next(utc_now() + timedelta(seconds=1)) is None
+
+
 def test_a_payload_can_hold_input_that_json_cannot() -> None:
     hostile = {"half": "\ud800", "huge": 2**70, "nan": float("nan"), "text": 'quote " and } brace'}
     run = replace(run_from_new(new_run("t", kwargs={"input": hostile, "webhook": URL})), updated_at=NOON, attempt=1)

@@ -115,9 +115,11 @@ async def test_what_is_not_valid_is_refused(http: httpx.AsyncClient, thread: Thr
 @pytest.mark.api("DELETE /threads/{thread_id}/runs/{run_id}", "404 for an unknown thread or run")
 async def test_unknown_threads_and_runs_are_not_found(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
     assert (await http.get(f"/threads/{NOBODY}/runs")).status_code == 404
+    run_id = (await sdk.runs.create(await new_thread(sdk), "letters", after_seconds=3600))["run_id"]
     for thread_id in (await new_thread(sdk), NOBODY):
         for method in ("GET", "DELETE"):
             assert (await http.request(method, f"/threads/{thread_id}/runs/{NOBODY}")).status_code == 404
+            assert (await http.request(method, f"/threads/{thread_id}/runs/{run_id}")).status_code == 404
 
 
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}", "422 for an id that is not a UUID")

@@ -1,5 +1,6 @@
 """A person approves calls and answers questions over our server: /chat/stream, the SDK, after a crash (S-07)."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -153,6 +154,28 @@ async def test_a_stateless_run_returns_its_request_and_cannot_be_resumed(client:
     with pytest.raises(httpx.HTTPStatusError) as refusal:
         await client.runs.wait(None, "todo_agent", command={"resume": "approve"})
     assert refusal.value.response.status_code == 400
+
+
+async def test_an_unattended_run_requests_no_approval(client: LangGraphClient) -> None:
+    config: Any = {"configurable": {"unattended": True}}
+
+    values: Any = await client.runs.wait(None, "todo_agent", input=MILK, config=config)
+
+    assert (values["status"], "__interrupt__" in values) == ("done", False)
+
+
+async def test_each_of_several_concurrent_answers_goes_to_its_thread(client: LangGraphClient) -> None:
+    async def talk(number: int) -> str:
+        thread_id = (await client.threads.create())["thread_id"]
+        message: Any = {"messages": [{"role": "user", "content": f'Add a task "errand {number}"'}]}
+        await client.runs.wait(thread_id, "todo_agent", input=message)
+        edited = {"type": "edit", "args": {"title": f"Edited {number}"}}
+        result: Any = await client.runs.wait(thread_id, "todo_agent", command={"resume": [edited]})
+        return str(next(message["content"] for message in result["messages"] if message["type"] == "tool"))
+
+    results = await asyncio.gather(*(talk(number) for number in range(3)))
+
+    assert [f'"Edited {number}"' in result for number, result in enumerate(results)] == [True] * 3
 
 
 @pytest.mark.requirement("S-07")

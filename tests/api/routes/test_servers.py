@@ -59,6 +59,7 @@ async def test_all_servers_are_listed_in_the_order_of_the_file_and_no_page_shows
         assert each.items() >= {**health[each["name"]], "last_error": each["last_error"]}.items()
     assert details["remote"].json()["target"] == "http://127.0.0.1:9"
     assert details["remote"].json()["errors"][0]["outcome"] == "connection"
+    assert {page.status_code for page in (*pages.values(), *details.values())} == {200}
     texts = [page.text for page in (*pages.values(), *details.values())]
     assert [secret for text in texts for secret in SECRETS if secret in text] == []
 

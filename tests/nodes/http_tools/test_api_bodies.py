@@ -111,7 +111,9 @@ def test_json_that_is_nested_too_deeply_stays_text() -> None:
         # Codecs that are no charsets: they would unpack, decode twice or take quadratic time.
         (b"eJxLBAAAYgBi", "text/plain; charset=base64", "eJxLBAAAYgBi"),
         (rb"\ud800", "text/plain; charset=unicode_escape", r"\ud800"),
+        (b"+2AA-", "text/plain; charset=utf-7", "+2AA-"),
         (b"xn--" + b"a" * 100_000, "text/plain; charset=idna", "xn--" + "a" * 100_000),
+        (b"abc", "text/plain; charset=\x00", "abc"),
         (b"abc", f"text/plain; charset={'x' * 50_000}", "abc"),
     ],
 )

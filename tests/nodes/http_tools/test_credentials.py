@@ -161,6 +161,7 @@ AUTHS: list[tuple[dict[str, Any], str, str]] = [
     ({"auth": key("key", "{env:TOOL_ODD}", "query")}, SECRET, f"GET /thing?key={quote(SECRET, safe='*')} HTTP/1.1"),
     ({"auth": {"type": "bearer", "value": "{env:TOOL_KEY}"}}, PLAIN, f"authorization: Bearer {PLAIN}"),
     ({"auth": {"type": "basic", "value": "{env:TOOL_USER}:{env:TOOL_ODD}"}}, SECRET, basic(f"admin:{SECRET}")),
+    ({"auth": {"type": "basic", "value": f"{PLAIN}:"}}, PLAIN, basic(f"{PLAIN}:")),
     ({"headers": {"X-Api-Key": "Token {env:TOOL_KEY}, v=1"}}, PLAIN, f"x-api-key: Token {PLAIN}, v=1"),
 ]
 

@@ -50,6 +50,14 @@ async def test_a_run_stores_its_graph_and_assistant_in_its_thread(persistence: P
     assert new.metadata == {"x": 1, "graph_id": "graph", "assistant_id": "assistant"}
 
 
+async def test_a_second_run_of_the_same_id_is_refused_and_creates_no_thread(persistence: Persistence) -> None:
+    first = await created(persistence.runs, "t")
+    with pytest.raises(Conflict, match="already exists"):
+        await created(persistence.runs, "elsewhere", run_id=first.run_id)
+    with pytest.raises(NotFound):
+        await persistence.threads.get("elsewhere")
+
+
 async def test_a_failed_run_leaves_its_error_and_the_old_values(persistence: Persistence) -> None:
     first = await running(persistence.runs, "t")
     await persistence.runs.finalise(first.run_id, 1, SUCCESS)

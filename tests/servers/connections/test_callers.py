@@ -287,6 +287,19 @@ async def test_a_reconnect_closes_the_sessions_that_are_not_in_use(recorder: Rec
         assert (await seen_as(plane, user("ada")))["session"] != before
 
 
+async def test_a_closing_plane_ends_open_calls_of_callers_and_closes_all_sessions(recorder: Recorder) -> None:
+    tasks = asyncio.all_tasks()
+    async with plane_of(recorder.config(headers=TOKEN, timeout_s=BOUND_S)) as plane:
+        await asyncio.gather(*(seen_as(plane, user(f"user-{number}")) for number in range(10)))
+        open_calls = [asyncio.create_task(call_as(plane, user(f"user-{number}"), "hold")) for number in range(5)]
+        for _ in open_calls:
+            assert await asyncio.to_thread(recorder.entered.acquire, timeout=BOUND_S)
+    assert all(result.isError for result in await asyncio.gather(*open_calls))
+    await eventually(lambda: recorder.sessions == {})
+    assert asyncio.all_tasks() <= tasks
+    assert failure_kind(await call_as(plane, user("ada"))) == "transport"
+
+
 async def test_callers_on_another_loop_have_their_sessions_too(recorder: Recorder) -> None:
     recorder.needs_token = True
     async with plane_of(recorder.config(headers=TOKEN)) as plane:
@@ -313,16 +326,21 @@ async def test_over_sse_each_user_has_their_own_session_too() -> None:
     assert [each["authorization"] for each in seen] == [f"Bearer token-of-{name}" for name in names]
 
 
-async def test_secrets_are_neither_in_representations_nor_in_the_log(recorder: Recorder) -> None:
+async def test_retries_have_one_token_and_secrets_are_neither_in_representations_nor_in_the_log(
+    recorder: Recorder,
+) -> None:
     recorder.description = "whose is token-of-ada?"
     with log_records() as records:
         async with plane_of(recorder.config(headers=TOKEN)) as plane:
             await seen_as(plane, user("ada", github_token="token-of-ada" + "x" * 3_000))
-            recorder.failing = 1
-            await call_as(plane, user("ada"))
+            recorder.failing = 2
+            await seen_as(plane, user("ada"))
             caller = next(iter(sessions(plane)._sessions.values())).connection
             shown = repr(caller.config) + repr(CallContext.from_configurable(user("ada"), None)) + str(plane.health())
     assert "token-of-ada" not in shown + json.dumps(records)
+    attempts = recorder.calls[1:]
+    same = {(call.headers["authorization"], call.session, call.meta["correlation_id"]) for call in attempts}
+    assert (len(attempts), len(same)) == (3, 1)
 
 
 async def test_a_template_with_an_unsendable_default_makes_the_server_misconfigured(recorder: Recorder) -> None:

@@ -16,7 +16,11 @@ Written = list[dict[str, Any]]
 
 
 def progress_events(written: Written, interval_s: float = 60.0) -> ProgressEvents:
-    return ProgressEvents(written.append, {"tool": "t"}, interval_s)
+    def write(event: dict[str, Any]) -> None:
+        asyncio.get_running_loop()  # a thread without a loop fails here
+        written.append(event)
+
+    return ProgressEvents(write, {"tool": "t"}, interval_s)
 
 
 async def turns(count: int = 5) -> None:
@@ -28,7 +32,8 @@ async def turns(count: int = 5) -> None:
 async def test_the_first_report_is_written_at_once_and_of_the_rest_the_newest_at_the_end() -> None:
     written: Written = []
     events = progress_events(written)
-    for number in range(1_000):
+    await asyncio.to_thread(events.report, 0, 1_000, "step 0")
+    for number in range(1, 1_000):
         events.report(number, 1_000, f"step {number}")
     await turns()
     assert [event["progress"] for event in written] == [0]

@@ -1,6 +1,7 @@
 """Served graphs and routes find the process's registry, on whatever event loop they run."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,6 +55,26 @@ async def test_on_another_loop_the_same_database_is_opened_beside_it(
         finally:
             REGISTRY.unpublish(registry)
     assert not (tmp_path / "elsewhere").exists()
+
+
+async def test_each_of_two_loops_has_the_registry_that_was_published_on_it(tmp_path: Path) -> None:
+    slot = RegistrySlot()
+    both_are_published = threading.Barrier(2)
+
+    async def serve(name: str) -> list[str]:
+        async with opened(tmp_path / name) as registry:
+            await registry.create(tool(name))
+            slot.publish(registry)
+            await asyncio.to_thread(both_are_published.wait, 60)
+            async with slot.open_registry() as found:
+                assert found is registry
+                ids = [config.tool_id for config in await found.list_all()]
+            await asyncio.to_thread(both_are_published.wait, 60)
+            slot.unpublish(registry)
+            return ids
+
+    served = await asyncio.gather(*(on_another_loop(lambda name=name: serve(name)) for name in ("one", "two")))  # type: ignore[misc]
+    assert served == [["one"], ["two"]]
 
 
 async def test_without_a_lifespan_the_registry_of_the_settings_is_opened_for_each_use(

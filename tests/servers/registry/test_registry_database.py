@@ -39,6 +39,7 @@ async def test_the_setting_names_another_place_and_the_data_folder_is_left_alone
     async with open_tool_registry(settings) as registry:
         await registry.create(tool("get_user"))
     assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o600
+    assert stat.S_IMODE(elsewhere.parent.stat().st_mode) == 0o700
     assert names(tmp_path) == ["elsewhere", "mine.db"]
 
 

@@ -19,6 +19,7 @@ from tests.fixtures.mcp_server import (
     todo_over,
 )
 from tests.servers.todo.in_memory import envelope
+from tests.servers.todo.refused_calls import REFUSED
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("create_todo", {"title": "Buy milk", "tags": ["shop"]}),
@@ -86,6 +87,9 @@ async def test_a_call_is_one_line_on_stderr_with_its_ids_and_without_its_content
     }
     await todo_server.session.call_tool("create_todo", {"title": "a private matter"}, meta=meta)
     await todo_server.session.call_tool("create_todo", {"title": ""}, meta={"run_id": "run-2"})
+    large = [REFUSED[8], REFUSED[18], REFUSED[24]]
+    for tool, arguments, name, _ in large:
+        assert name in envelope(await todo_server.session.call_tool(tool, arguments))["error"]["message"]
     lines = [json.loads(line) for line in todo_server.stderr().splitlines()]
     (call,) = [line for line in lines if line.get("meta", {}).get("run_id") == "run-1"]
     assert call["tool"] == "create_todo"
@@ -95,6 +99,7 @@ async def test_a_call_is_one_line_on_stderr_with_its_ids_and_without_its_content
     (refused,) = [line for line in lines if line.get("meta", {}).get("run_id") == "run-2"]
     assert (refused["outcome"], refused["code"], refused["level"]) == ("error", "invalid_parameter", "WARNING")
     assert "private matter" not in todo_server.stderr()
+    assert "x" * 1000 not in todo_server.stderr()
 
 
 def listening_addresses(port: int) -> list[str]:
