@@ -295,8 +295,8 @@ async def test_a_closing_plane_ends_open_calls_of_callers_and_closes_all_session
         for _ in open_calls:
             assert await asyncio.to_thread(recorder.entered.acquire, timeout=BOUND_S)
     assert all(result.isError for result in await asyncio.gather(*open_calls))
-    await eventually(lambda: recorder.sessions == {})
     assert asyncio.all_tasks() <= tasks
+    await eventually(lambda: recorder.sessions == {})
     assert failure_kind(await call_as(plane, user("ada"))) == "transport"
 
 
