@@ -24,6 +24,7 @@ def test_configured_values_do_not_appear() -> None:
     assert Redaction(signed).sanitize("refused client-secret-1") == "refused ***"
     text = Redaction(SERVER).sanitize("env-secret header-secret pass-word ?token=query-secret flag 1")
     assert text == "*** *** *** ?*** flag 1"
+    assert "secret" not in repr(SERVER) + repr(signed)
 
 
 @pytest.mark.requirement("A-06")
