@@ -153,7 +153,7 @@ class ServerConnection:
         self._connect_now.set()
         self.status.set_closed()
         self._monitor.mark_lost("the tool plane is closing")
-        if self._session is None and self.config.command is None:
+        if self._is_connecting and self.config.command is None:
             # Only cancellation ends a connect to a frozen server. For a command it could leave the process running.
             self._supervisor.cancel()
         limit_s = self.timing.close_timeout_s

@@ -19,7 +19,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from toolweave.errors import NewerSchema, PersistenceError, sqlite_failure
 from toolweave.files import make_file, make_folder
 from toolweave.servers.databases import postgresql
-from toolweave.servers.databases.engine import DatabaseKind, OpenedFile, create_engine, parse_url, sqlite_file
+from toolweave.servers.databases.engine import (
+    DatabaseKind,
+    OpenedFile,
+    SQLiteThreads,
+    create_engine,
+    parse_url,
+    sqlite_file,
+)
 
 # Shorter than a tool's timeout, so that a caller gets "busy" instead of a timeout error.
 BUSY_TIMEOUT_S = 3.0
@@ -213,7 +220,8 @@ async def open_database(
     parsed = parse_url(url, kind.setting)
     wait_s = busy_timeout_s if queue_timeout_s is None else queue_timeout_s
     # On a thread: importing a driver reads files, and some servers forbid blocking calls on the event loop.
-    engine = await asyncio.to_thread(create_engine, parsed, kind, busy_timeout_s, wait_s)
+    threads = SQLiteThreads()
+    engine = await asyncio.to_thread(create_engine, parsed, kind, busy_timeout_s, wait_s, threads)
     database = Database(engine, kind, asyncio.Lock(), wait_s, OpenedFile(sqlite_file(parsed)))
     try:
         if prepare:
@@ -221,6 +229,7 @@ async def open_database(
         yield database
     finally:
         await engine.dispose()
+        await threads.wait(busy_timeout_s)
 
 
 async def has_schema(url: str | sa.URL, kind: DatabaseKind) -> bool:

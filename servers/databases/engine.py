@@ -1,5 +1,6 @@
 """Create the engine of a database from its kind and its URL, and detect a replaced SQLite file."""
 
+import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
@@ -76,6 +77,39 @@ class _SQLiteConnection(sqlite3.Connection):
         super().close()
 
 
+class SQLiteThreads:
+    """The threads of closed connections; such a thread may still execute the statement of a cancelled call."""
+
+    def __init__(self) -> None:
+        self._stops: set[asyncio.Future[object]] = set()
+
+    def stop_once(self, stop: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a `stop` that stops a connection's thread only once.
+
+        Without this, closing a connection that a cancelled call has stopped would wait for ever for the stopped thread.
+        """
+        was_called = False
+
+        def stop_thread() -> Any:
+            nonlocal was_called
+            if was_called:
+                return None
+            was_called = True
+            stopped = stop()
+            # None if the garbage collector stops it where no event loop runs.
+            if stopped is not None:
+                self._stops.add(stopped)
+                stopped.add_done_callback(self._stops.discard)
+            return stopped
+
+        return stop_thread
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait until the threads have ended: one that outlives the event loop fails and keeps the database locked."""
+        if self._stops:
+            await asyncio.wait(self._stops, timeout=timeout_s)
+
+
 def parse_url(url: str | sa.URL, setting: str) -> sa.URL:
     """Parse a SQLAlchemy URL and add the asynchronous driver.
 
@@ -125,14 +159,16 @@ def create_pooled_engine(url: sa.URL, setting: str, name: str, queue_timeout_s: 
         raise ConfigError(problem, source=setting, fix=_URL_FIX) from error
 
 
-def create_engine(url: sa.URL, kind: DatabaseKind, busy_timeout_s: float, queue_timeout_s: float) -> AsyncEngine:
+def create_engine(
+    url: sa.URL, kind: DatabaseKind, busy_timeout_s: float, queue_timeout_s: float, threads: SQLiteThreads
+) -> AsyncEngine:
     """Create the engine of a database that we write to; raises as `create_pooled_engine`."""
     is_sqlite = url.get_backend_name() == "sqlite"
     connect_args = {"timeout": busy_timeout_s, "factory": _SQLiteConnection} if is_sqlite else {}
     engine = create_pooled_engine(url, kind.setting, kind.name, queue_timeout_s, connect_args=connect_args)
     if is_sqlite:
         # Runs before SQLAlchemy's own setup of a new connection, because that setup may be cancelled.
-        sa.event.listen(engine.sync_engine, "connect", _connect_listener(kind), insert=True)
+        sa.event.listen(engine.sync_engine, "connect", _connect_listener(kind, threads), insert=True)
         statements = {"DEFERRED": "BEGIN DEFERRED", "IMMEDIATE": "BEGIN IMMEDIATE"}
     elif url.drivername == postgresql.DRIVER:
         statements = postgresql.begin_statements(kind.version_table.name, busy_timeout_s)
@@ -149,10 +185,10 @@ def _begin_listener(statements: Mapping[str, str]) -> Callable[[sa.Connection], 
     return begin
 
 
-def _connect_listener(kind: DatabaseKind) -> Callable[[Any, object], None]:
+def _connect_listener(kind: DatabaseKind, threads: SQLiteThreads) -> Callable[[Any, object], None]:
     def configure(connection: Any, _record: object) -> None:
         driver = connection.driver_connection
-        driver.stop = _call_once(driver.stop)
+        driver.stop = threads.stop_once(driver.stop)
         # None: the driver does not begin transactions by itself.
         connection.isolation_level = None
         cursor = connection.cursor()
@@ -160,20 +196,3 @@ def _connect_listener(kind: DatabaseKind) -> Callable[[Any, object], None]:
         cursor.close()
 
     return configure
-
-
-def _call_once(stop: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a `stop` that stops a connection's thread only once.
-
-    Without this, closing a connection that a cancelled call has stopped would wait for ever for the stopped thread.
-    """
-    was_called = False
-
-    def stop_once() -> Any:
-        nonlocal was_called
-        if was_called:
-            return None
-        was_called = True
-        return stop()
-
-    return stop_once

@@ -254,7 +254,11 @@ class FaultReportingClient(httpx.AsyncClient):
             return await self._open_stream(request, **options)
         # A frozen server must not delay the closing of a session, and with it the shutdown of Toolweave.
         request.extensions["timeout"] = httpx.Timeout(CLOSE_TIMEOUT_S).as_dict()
-        return await super().send(request, **options)
+        # The SDK cancels the DELETE when a late response finds the session closed; the server would keep the session.
+        with anyio.CancelScope(shield=True):
+            response = await super().send(request, **options)
+            await response.aread()
+        return response
 
     async def _open_stream(self, request: httpx.Request, **options: Any) -> httpx.Response:
         now = asyncio.get_running_loop().time()

@@ -289,9 +289,7 @@ async def test_a_reconnect_closes_the_sessions_that_are_not_in_use(recorder: Rec
 
 async def test_a_closing_plane_ends_open_calls_of_callers_and_closes_all_sessions(recorder: Recorder) -> None:
     tasks = asyncio.all_tasks()
-    # A session stays open on the server if a ping is active when the plane closes.
-    timing = replace(QUICK, remote_ping_interval_s=BOUND_S)
-    async with plane_of(recorder.config(headers=TOKEN, timeout_s=BOUND_S), timing=timing) as plane:
+    async with plane_of(recorder.config(headers=TOKEN, timeout_s=BOUND_S)) as plane:
         await asyncio.gather(*(seen_as(plane, user(f"user-{number}")) for number in range(10)))
         open_calls = [asyncio.create_task(call_as(plane, user(f"user-{number}"), "hold")) for number in range(5)]
         for _ in open_calls:

@@ -7,8 +7,10 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 
+from tests.fixtures.caller_recorder import caller_recorder
 from tests.fixtures.loop_clock import pass_time
 from tests.fixtures.mcp_server import child_pids, free_port
 from tests.fixtures.misbehaving_tools import TOGETHER
@@ -33,7 +35,10 @@ from tests.servers.connections.peers import (
 from tests.servers.connections.test_termination import nothing_left
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import Transport
+from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.sessions.http import STREAM_INTERVAL_S
+from toolweave.servers.connections.sessions.monitor import SessionMonitor
+from toolweave.servers.connections.sessions.session import open_session
 
 over_all = pytest.mark.parametrize("transport", TRANSPORTS)
 over_http = pytest.mark.parametrize("transport", ["http", "sse"])
@@ -68,15 +73,17 @@ async def test_a_server_that_dies_fails_its_open_calls_and_is_used_again_when_it
 async def test_a_call_to_a_frozen_server_ends_at_its_deadline_and_the_server_recovers(
     transport: Transport,
 ) -> None:
-    async with faulty(transport, timeout_s=LIMIT_S, timing=replace(TIMING, ping_timeout_s=5.0)) as peer:
+    timing = replace(TIMING, ping_timeout_s=5.0, list_timeout_s=5.0)
+    async with faulty(transport, timeout_s=LIMIT_S, timing=timing) as peer:
         pid = await pid_of(peer.plane)
         os.kill(pid, signal.SIGSTOP)
         [frozen] = await overdue(peer.plane, peer.call("echo"))
         assert failure_kind(frozen) in ("timeout", "transport")
-        # A ping that was sent beside the call waits as long as the call.
+        # A ping, or the list that follows a new stream, waits beside a call as long as the call.
         pass_time(LIMIT_S)
         await until(peer.plane, "down")
-        assert str(peer.plane.health()["peer"]["last_error"]).startswith("it did not answer a ping within ")
+        reason = str(peer.plane.health()["peer"]["last_error"])
+        assert reason.startswith(("it did not answer a ping within ", "it did not list its tools within "))
         if peer.remote is not None:
             os.kill(pid, signal.SIGCONT)
         await peer.recovered()
@@ -90,6 +97,27 @@ async def test_closing_the_plane_is_not_delayed_by_a_frozen_server() -> None:
         async with asyncio.timeout(BOUND_S), plane_of(peer.config, timing=timing):
             os.kill(peer.pid, signal.SIGSTOP)
         os.kill(peer.pid, signal.SIGCONT)
+
+
+async def test_a_plane_that_closes_while_a_session_closes_ends_it_on_the_server() -> None:
+    with caller_recorder() as server:
+        for turns in range(3, 12):
+            async with plane_of(server.config()) as plane:
+                reconnecting = asyncio.create_task(plane.reconnect("peer"))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            assert server.sessions == {}
+            await reconnecting
+
+
+async def test_a_session_whose_transport_fails_while_it_closes_ends_on_the_server() -> None:
+    with caller_recorder() as server:
+        config = server.config()
+        with anyio.CancelScope() as transport:
+            async with open_session(config, SessionMonitor("peer", Redaction(config))):
+                assert len(server.sessions) == 1
+                transport.cancel()
+        assert server.sessions == {}
 
 
 async def test_an_http_server_that_lost_our_session_gets_a_new_one_for_the_call() -> None:
