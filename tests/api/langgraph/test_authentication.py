@@ -96,7 +96,7 @@ async def test_a_run_knows_its_user_and_the_configured_headers_but_no_credential
 @pytest.mark.api("POST /runs/crons", "200 starts runs on behalf of the user who created the cron")
 async def test_a_run_of_a_cron_knows_the_user_who_created_it(http: httpx.AsyncClient) -> None:
     thread_id = (await http.post("/threads", json={}, headers=ADA)).json()["thread_id"]
-    body = {"assistant_id": "keep", "schedule": "* * * * * *", "input": {"said": "now"}}
+    body = {"assistant_id": "keep", "schedule": "* * * * * *", "input": {"text": "now"}}
     async with (
         asyncio.timeout(BOUND_S),
         http.stream("GET", f"/threads/{thread_id}/stream?stream_modes=lifecycle", headers=ADA) as stream,
@@ -135,9 +135,9 @@ async def test_a_request_cannot_configure_another_user(http: httpx.AsyncClient) 
 async def test_a_graph_factory_gets_the_user_in_every_context(http: httpx.AsyncClient) -> None:
     thread = (await http.post("/threads", json={}, headers=ADA)).json()["thread_id"]
     run = await http.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "who", "input": {}}, headers=ADA)
-    assert run.json() == {"said": "threads.create_run for ada"}
+    assert run.json() == {"text": "threads.create_run for ada"}
     assert (await http.get(f"/threads/{thread}/state", headers=ADA)).json()["values"] == run.json()
-    updated = await http.post(f"/threads/{thread}/state", json={"values": {"said": "x"}}, headers=ADA)
+    updated = await http.post(f"/threads/{thread}/state", json={"values": {"text": "x"}}, headers=ADA)
     assert updated.status_code == 200
     assert (await http.get("/assistants/who/graph", headers={"authorization": "Bearer admin"})).status_code == 200
     opened = load_target("guarded_graphs.py:OPENED", LANGGRAPH_JSON.parent)

@@ -44,10 +44,10 @@ async def ids(http: httpx.AsyncClient) -> AsyncIterator[Ids]:
 
     metadata = {"secret": SECRET}
     thread = (await created("POST", "/threads", {"metadata": metadata}))["thread_id"]
-    said = {"assistant_id": "keep", "input": {"said": SECRET}}
-    await created("POST", f"/threads/{thread}/runs/wait", {**said, "stream_resumable": True})
+    keep_run = {"assistant_id": "keep", "input": {"text": SECRET}}
+    await created("POST", f"/threads/{thread}/runs/wait", {**keep_run, "stream_resumable": True})
     run = (await created("GET", f"/threads/{thread}/runs", None))[0]["run_id"]
-    later = {**said, "after_seconds": YEAR, "stream_resumable": True}
+    later = {**keep_run, "after_seconds": YEAR, "stream_resumable": True}
     waiting = (await created("POST", f"/threads/{thread}/runs", later))["run_id"]
     alone = (await created("POST", "/runs", {**later, "on_completion": "keep"}))["run_id"]
     assistant = await created(
@@ -55,7 +55,7 @@ async def ids(http: httpx.AsyncClient) -> AsyncIterator[Ids]:
         "/assistants",
         {"graph_id": "talk", "name": SECRET, "config": {"configurable": {"key": SECRET}}, "metadata": metadata},
     )
-    schedule = {**said, "schedule": "0 0 1 1 *", "metadata": metadata}
+    schedule = {**keep_run, "schedule": "0 0 1 1 *", "metadata": metadata}
     cron = (await created("POST", "/runs/crons", schedule))["cron_id"]
     await created("POST", f"/threads/{thread}/runs/crons", schedule)
     await created("PUT", "/store/items", {"namespace": ["notes"], "key": "k", "value": {"secret": SECRET}})
@@ -77,7 +77,7 @@ def bodies(ids: Ids) -> dict[str, list[Any]]:
     thread, run, assistant = ids["thread_id"], ids["run_id"], ids["assistant_id"]
     secret = {"metadata": {"secret": SECRET}}
     start = {"assistant_id": assistant, "input": {"messages": []}}
-    on_thread = {"assistant_id": "keep", "input": {"said": "mine now"}, "if_not_exists": "create"}
+    on_thread = {"assistant_id": "keep", "input": {"text": "mine now"}, "if_not_exists": "create"}
     talk = {"role": "user", "messageId": "m", "parts": [{"kind": "text", "text": "x"}], "contextId": thread}
     commands = [
         {"id": 1, "method": "run.start", "params": {**on_thread}},
@@ -93,11 +93,11 @@ def bodies(ids: Ids) -> dict[str, list[Any]]:
         "POST /assistants/{assistant_id}/versions": [{}],
         "POST /assistants/{assistant_id}/latest": [{"version": 1}],
         "POST /threads": [{"thread_id": thread, "if_exists": "do_nothing"}, {"thread_id": thread}],
-        "POST /threads/search": [{}, secret, {"ids": [thread]}, {"values": {"said": SECRET}}, {"status": "busy"}],
-        "POST /threads/count": [secret, {"values": {"said": SECRET}}],
+        "POST /threads/search": [{}, secret, {"ids": [thread]}, {"values": {"text": SECRET}}, {"status": "busy"}],
+        "POST /threads/count": [secret, {"values": {"text": SECRET}}],
         "POST /threads/prune": [{"thread_ids": [thread]}, {"thread_ids": [thread], "strategy": "keep_latest"}],
         "PATCH /threads/{thread_id}": [{"metadata": {"owner": "bob"}}],
-        "POST /threads/{thread_id}/state": [{"values": {"said": "mine now"}}],
+        "POST /threads/{thread_id}/state": [{"values": {"text": "mine now"}}],
         "POST /threads/{thread_id}/state/checkpoint": [{"checkpoint": {"checkpoint_id": ids["checkpoint_id"]}}],
         "POST /threads/{thread_id}/history": [{"limit": 10}],
         "POST /threads/{thread_id}/commands": commands,
@@ -252,7 +252,7 @@ LOOKING = [
 
 
 @pytest.mark.parametrize("endpoint", LOOKING)
-async def test_the_owner_and_an_admin_are_let_through(endpoint: str, http: httpx.AsyncClient, ids: Ids) -> None:
+async def test_the_owner_and_an_admin_are_allowed(endpoint: str, http: httpx.AsyncClient, ids: Ids) -> None:
     one_run = {**ids, "waiting": ids["run_id"], "alone": ids["run_id"]}
     for user in (ADA, ADMIN):
         assert {each.status_code for each in await responses(http, endpoint, one_run, user)} == {200}
@@ -283,9 +283,9 @@ async def test_the_metadata_that_a_handler_writes_is_stored(http: httpx.AsyncCli
 
 
 async def test_a_run_uses_the_input_that_a_handler_sets(http: httpx.AsyncClient) -> None:
-    body = {"assistant_id": "keep", "input": {"said": "by the user"}}
+    body = {"assistant_id": "keep", "input": {"text": "by the user"}}
     response = await http.post("/runs/wait", json=body, headers=as_user("limited"))
-    assert response.json()["said"] == "by the handler"
+    assert response.json()["text"] == "by the handler"
 
 
 async def test_searches_count_and_page_over_what_may_be_seen(http: httpx.AsyncClient, ids: Ids) -> None:
@@ -311,12 +311,12 @@ async def test_every_user_has_a_store_of_their_own(http: httpx.AsyncClient, ids:
         assert listed.json() == {"namespaces": [[name, "n"]]}
 
 
-async def test_everybody_may_run_a_graphs_own_assistant_but_see_only_their_own(
+async def test_every_user_may_run_a_graphs_own_assistant_but_see_only_their_own(
     http: httpx.AsyncClient, ids: Ids
 ) -> None:
     for assistant in ("keep", system_assistant_id("keep")):
-        answer = await http.post("/runs/wait", json={"assistant_id": assistant, "input": {"said": "x"}}, headers=BOB)
-        assert answer.json()["said"] == "x"
+        answer = await http.post("/runs/wait", json={"assistant_id": assistant, "input": {"text": "x"}}, headers=BOB)
+        assert answer.json()["text"] == "x"
     assert (await http.get(f"/assistants/{system_assistant_id('keep')}", headers=BOB)).status_code == 404
     assert (await http.get(f"/assistants/{system_assistant_id('keep')}", headers=ADMIN)).status_code == 200
 
@@ -324,7 +324,7 @@ async def test_everybody_may_run_a_graphs_own_assistant_but_see_only_their_own(
 async def test_an_mcp_and_an_a2a_run_belong_to_their_caller(http: httpx.AsyncClient, ids: Ids) -> None:
     call = {**RPC, "method": "tools/call", "params": {"name": SECRET, "arguments": {"messages": "hi"}}}
     answer = (await http.post("/mcp", json=call, headers={**ADA, **ACCEPT})).json()
-    assert "heard" in answer["result"]["content"][0]["text"]
+    assert "received" in answer["result"]["content"][0]["text"]
     talk = {"role": "user", "messageId": "m", "parts": [{"kind": "text", "text": "x"}]}
     send = {**RPC, "method": "message/send", "params": {"message": talk}}
     task = (await http.post(f"/a2a/{ids['assistant_id']}", json=send, headers={**ADA, **ACCEPT})).json()["result"]
@@ -376,7 +376,7 @@ async def test_an_id_of_another_user_gives_the_error_of_an_unknown_id(
         ("POST", "/threads/{thread_id}/commands", {"id": 1, "method": "run.start", "params": {"metadata": "x"}}),
     ],
 )
-async def test_a_body_of_the_wrong_form_is_refused_before_a_handler_stumbles_over_it(
+async def test_a_body_of_the_wrong_form_is_refused_before_the_authorization_handler_runs(
     method: str, path: str, body: Any, http: httpx.AsyncClient, ids: Ids
 ) -> None:
     answer = await http.request(method, path.format(**ids), json=body, headers=ADA)
@@ -388,7 +388,7 @@ async def test_a_handlers_failed_assertion_is_a_refusal(http: httpx.AsyncClient)
     assert (answer.status_code, answer.json()) == (403, {"detail": "not you"})
 
 
-async def test_metadata_that_a_handler_takes_away_is_gone(http: httpx.AsyncClient) -> None:
+async def test_metadata_that_a_handler_removes_is_not_stored(http: httpx.AsyncClient) -> None:
     cron = {"assistant_id": "keep", "schedule": "0 0 1 1 *", "metadata": {"owner": "ada"}}
     made = await http.post("/runs/crons", json=cron, headers=as_user("plain"))
     assert (made.status_code, made.json()["metadata"]) == (200, {})
@@ -413,7 +413,7 @@ async def test_a_user_who_may_only_read_a_thread_sends_no_a2a_message_to_it(http
 
 
 async def test_the_stream_of_a_run_that_is_gone_with_its_thread_stays_its_owners(http: httpx.AsyncClient) -> None:
-    run = {"assistant_id": "keep", "input": {"said": SECRET}, "stream_resumable": True}
+    run = {"assistant_id": "keep", "input": {"text": SECRET}, "stream_resumable": True}
     location = (await http.post("/runs/stream", json=run, headers=ADA)).headers["location"]
     again = {"last-event-id": "-1"}
     assert SECRET in (await http.get(location, headers={**ADA, **again})).text
@@ -433,7 +433,7 @@ async def test_a_listener_from_before_a_thread_exists_receives_nothing_of_anothe
     ):
         await socket.send(json.dumps({"id": 1, "method": "subscription.subscribe", "params": wanted}))
         assert json.loads(await socket.recv())["type"] == "success"
-        run = {"assistant_id": "keep", "input": {"said": SECRET}, "if_not_exists": "create"}
+        run = {"assistant_id": "keep", "input": {"text": SECRET}, "if_not_exists": "create"}
         await http.post(f"/threads/{thread}/runs/wait", json=run, headers=ADA)
         received = ""
         async for text in hers.aiter_text():

@@ -44,7 +44,7 @@ def test_a_prefix_stands_before_everything_and_locations_are_relative_to_it(tmp_
             assert (client.get(path).status_code, client.get(path).json()) == (404, {"detail": "Not Found"})
         body = {"assistant_id": "nothing", "input": {}}
         answer = client.post("/api/runs/wait", json=body)
-        assert answer.json() == {"said": "nothing"}
+        assert answer.json() == {"text": "nothing"}
         assert answer.headers["location"].startswith("/threads/")
         assert client.get("/api/mine").json() == 0
         assert "/threads/{thread_id}" in client.get("/api/openapi.json").json()["paths"]
@@ -85,7 +85,7 @@ def test_the_other_parts_can_be_switched_off_too(tmp_path: Path) -> None:
     flags = ["disable_assistants", "disable_threads", "disable_mcp", "disable_a2a"]
     with serving(tmp_path, http=dict.fromkeys(flags, True)) as client:
         assert switched_off(client) == flags
-        assert client.post("/runs/wait", json={"assistant_id": "nothing", "input": {}}).json() == {"said": "nothing"}
+        assert client.post("/runs/wait", json={"assistant_id": "nothing", "input": {}}).json() == {"text": "nothing"}
         document = client.get("/openapi.json").json()
         assert not [path for path in document["paths"] if path.startswith(("/assistants", "/mcp", "/a2a"))]
 
@@ -104,7 +104,7 @@ def test_middleware_runs_before_authentication_and_a_route_calls_the_api_as_its_
         assert client.get("/mine", headers={"x-api-key": "bob"}).json() == 1
 
 
-def test_streams_go_through_the_applications_middleware_and_a_leaving_client_is_noticed(tmp_path: Path) -> None:
+def test_streams_pass_the_applications_middleware_and_a_disconnect_cancels_the_run(tmp_path: Path) -> None:
     with serving(tmp_path, http=APP) as client:
         body = {"assistant_id": "waiting", "input": {}, "on_disconnect": "cancel", "if_not_exists": "create"}
         thread = client.post("/threads", json={}).json()["thread_id"]
@@ -143,7 +143,7 @@ def test_a_handler_reads_query_and_body_and_filters_may_be_combined(tmp_path: Pa
         assert client.post("/threads/count", params={"name": "cleo"}, json={}).json() == 1
 
 
-def test_users_are_remembered_by_the_headers_that_the_cache_names(tmp_path: Path) -> None:
+def test_users_are_cached_by_the_headers_that_the_cache_names(tmp_path: Path) -> None:
     cache = {"cache_keys": ["x-api-key"], "ttl_seconds": 3600}
     with serving(tmp_path, auth={**AUTH, "cache": cache}) as client:
         for _ in range(3):
@@ -158,7 +158,7 @@ def test_users_are_remembered_by_the_headers_that_the_cache_names(tmp_path: Path
         assert client.get(f"/threads/{made['thread_id']}", headers={"x-api-key": "fay"}).status_code == 404
 
 
-def test_a_remembered_user_is_dropped_when_the_time_is_over_or_newer_ones_are_too_many(
+def test_a_cached_user_is_dropped_after_its_time_and_when_the_cache_is_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0

@@ -30,7 +30,7 @@ async def by_owner(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> Any:
     if ctx.action in ("create", "create_run"):
         value["metadata"] = {**metadata, "owner": name}
     if ctx.action == "create_run" and name == "limited":
-        value["kwargs"]["input"] = {"said": "by the handler"}
+        value["kwargs"]["input"] = {"text": "by the handler"}
     return {"owner": name}
 
 
@@ -42,7 +42,7 @@ async def readers_too(ctx: Auth.types.AuthContext, value: Any) -> Any:
 
 
 @auth.on.assistants.search
-async def nobody_searches_for_owners(ctx: Auth.types.AuthContext, value: Any) -> Any:
+async def owners_cannot_be_searched_for(ctx: Auth.types.AuthContext, value: Any) -> Any:
     value.setdefault("metadata", {}).pop("owner", None)
     assert ctx.user.identity != "nosy", "not you"
     return await by_owner(ctx=ctx, value=value)

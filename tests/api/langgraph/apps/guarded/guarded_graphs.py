@@ -1,4 +1,4 @@
-"""Graphs that say what they were given, and by whom."""
+"""Graphs that show their input, their configuration and their user."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from langgraph_sdk.runtime import ServerRuntime
 from typing_extensions import TypedDict
 
 
-class Said(TypedDict, total=False):
-    said: str
+class Note(TypedDict, total=False):
+    text: str
     seen: dict[str, Any]
 
 
-def tell(state: Said, config: RunnableConfig) -> Said:
+def show_config(state: Note, config: RunnableConfig) -> Note:
     configured = config["configurable"]
     user = configured.get("langgraph_auth_user")
     shown = {name: value for name, value in configured.items() if name.startswith(("x-", "authorization", "user_id"))}
@@ -26,14 +26,14 @@ def tell(state: Said, config: RunnableConfig) -> Said:
             "id": configured["langgraph_auth_user_id"],
             "listed": configured["langgraph_auth_permissions"],
         }
-    return {"said": state.get("said", ""), "seen": shown}
+    return {"text": state.get("text", ""), "seen": shown}
 
 
 def answer(state: MessagesState) -> dict[str, Any]:
-    return {"messages": [AIMessage(content="heard")]}
+    return {"messages": [AIMessage(content="received")]}
 
 
-keep = StateGraph(Said).add_node("tell", tell).add_edge(START, "tell").compile()
+keep = StateGraph(Note).add_node("show_config", show_config).add_edge(START, "show_config").compile()
 talk = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer").compile()
 
 
@@ -45,8 +45,8 @@ async def who(runtime: ServerRuntime) -> Any:  # type: ignore[type-arg]
     name = runtime.ensure_user().identity
     OPENED.append(f"{runtime.access_context} for {name}")
 
-    def say(_state: Said) -> Said:
-        return {"said": f"{runtime.access_context} for {name}"}
+    def say(_state: Note) -> Note:
+        return {"text": f"{runtime.access_context} for {name}"}
 
-    builder: Any = StateGraph(Said)
+    builder: Any = StateGraph(Note)
     return builder.add_node("say", say).add_edge(START, "say").compile()

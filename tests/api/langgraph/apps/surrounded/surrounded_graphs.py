@@ -7,10 +7,10 @@ from typing_extensions import TypedDict
 
 
 class Nothing(TypedDict, total=False):
-    said: str
+    text: str
 
 
-nothing = StateGraph(Nothing).add_node("rest", lambda _state: {"said": "nothing"}).add_edge(START, "rest").compile()
+nothing = StateGraph(Nothing).add_node("rest", lambda _state: {"text": "nothing"}).add_edge(START, "rest").compile()
 
 
 async def wait(state: Nothing) -> Nothing:
