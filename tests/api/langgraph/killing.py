@@ -1,4 +1,4 @@
-"""Kill the server in the middle of twenty streamed runs, start it again, and check what every client hears."""
+"""Kill the server in the middle of twenty streamed runs, start it again, and check the events of every client."""
 
 import asyncio
 import random

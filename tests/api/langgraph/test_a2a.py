@@ -135,7 +135,7 @@ async def test_a_stream_has_the_states_and_texts_of_the_task(http: httpx.AsyncCl
 
 
 @pytest.mark.api("POST /a2a/{assistant_id}", "200 gives a failed run as a failed task")
-async def test_a_run_that_fails_is_a_failed_task(http: httpx.AsyncClient) -> None:
+async def test_a_failed_run_is_a_failed_task(http: httpx.AsyncClient) -> None:
     task = await send(http, "broken", message(data(n=1)))
     assert task["status"]["state"] == "failed"
     text = "Error executing assistant: ValueError: cannot go on from 2"
@@ -177,7 +177,7 @@ async def test_a_task_is_canceled(http: httpx.AsyncClient) -> None:
         assert await error_code(http, "gated", method, {"id": started["id"]}) == -32002
 
 
-async def test_a_caller_that_waits_for_a_task_gets_its_cancellation(http: httpx.AsyncClient) -> None:
+async def test_a_client_that_waits_for_a_task_gets_its_cancellation(http: httpx.AsyncClient) -> None:
     gate, context = str(uuid4()), str(uuid4())
     waiting = asyncio.create_task(send(http, "gated", message(data(n=1, gate=gate), contextId=context)))
     streaming = asyncio.create_task(stream(http, "gated", message(data(n=1, gate=gate))))
@@ -293,7 +293,7 @@ async def test_an_unknown_assistant_is_an_error(assistant_id: str, text: str, ht
 
 @pytest.mark.api("POST /a2a/{assistant_id}", "202 for answers nobody waits for")
 @pytest.mark.api("POST /a2a/{assistant_id}", "400 for a stream that is not accepted")
-async def test_answers_are_taken_and_streams_must_be_accepted(http: httpx.AsyncClient) -> None:
+async def test_responses_are_accepted_and_streams_need_an_accept_header(http: httpx.AsyncClient) -> None:
     path = await agent(http, "talk")
     assert (await http.post(path, json={"jsonrpc": "2.0", "id": 1, "result": {}})).status_code == 202
     body = rpc("message/stream", message(HI))

@@ -31,7 +31,7 @@ ROW = {"values": {"log": ["a", {"b": 1}], "n": 4}, "metadata": {"graph_id": "ste
         ("values.log[²]", None),
     ],
 )
-def test_a_path_is_followed_or_null(path: str, value: Any) -> None:
+def test_a_path_gives_its_value_or_null(path: str, value: Any) -> None:
     assert extract_values(ROW, {"it": path}) == {"it": value}
 
 
@@ -45,7 +45,7 @@ def test_a_path_is_followed_or_null(path: str, value: Any) -> None:
         (0, 10, 5, {"x-pagination-total": "5"}),
     ],
 )
-async def test_page_headers_count_what_was_seen(found: int, limit: int, offset: int, headers: dict[str, str]) -> None:
+async def test_page_headers_count_the_rows(found: int, limit: int, offset: int, headers: dict[str, str]) -> None:
     async def count() -> int:
         return 7
 

@@ -38,7 +38,7 @@ async def test_context_and_configurable_are_two_names_of_the_same_values(sdk: La
 
 @pytest.mark.api("POST /assistants", "200 gives the one that exists with if_exists do_nothing")
 @pytest.mark.api("POST /assistants", "409 refuses an id that exists")
-async def test_an_id_is_given_once(sdk: LangGraphClient) -> None:
+async def test_an_assistant_id_can_be_used_once(sdk: LangGraphClient) -> None:
     assistant_id = str(uuid4())
     created = await sdk.assistants.create("steps", assistant_id=assistant_id.upper(), name="first")
     assert created["assistant_id"] == assistant_id

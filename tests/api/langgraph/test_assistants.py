@@ -1,4 +1,4 @@
-"""Assistants can be found and say what their graphs look like (langgraph_api.md 2.1)."""
+"""Assistants are found, and describe their graphs (langgraph_api.md 2.1)."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -86,7 +86,7 @@ async def test_the_content_type_of_a_request_does_not_matter(http: httpx.AsyncCl
 
 @pytest.mark.api("GET /assistants/{assistant_id}", "404 refuses an unknown id")
 @pytest.mark.api("GET /assistants/{assistant_id}", "422 refuses an id that is no UUID, a graph's name included")
-async def test_an_assistant_is_got_by_uuid_only(sdk: LangGraphClient) -> None:
+async def test_an_assistant_is_found_by_uuid_only(sdk: LangGraphClient) -> None:
     with pytest.raises(NotFoundError):
         await sdk.assistants.get(NOBODY)
     with pytest.raises(UnprocessableEntityError, match="Invalid assistant ID: must be a UUID"):

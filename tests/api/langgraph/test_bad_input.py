@@ -89,7 +89,7 @@ def test_no_body_makes_the_server_fail(client: httpx.Client, thread: str, path: 
 
 @pytest.mark.parametrize("body", [b"", b"\x00", b"\xff\xfe", b"NaN", b'"\\ud800"', b"[" * 5000, b'{"a":' * 5000])
 @pytest.mark.parametrize(("path", "component"), POSTS)
-def test_what_is_no_json_is_422(client: httpx.Client, thread: str, path: str, component: str, body: bytes) -> None:
+def test_a_non_json_body_is_422(client: httpx.Client, thread: str, path: str, component: str, body: bytes) -> None:
     answer = client.post(path.format(thread=thread), content=body)
     assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid JSON in request body"})
 
@@ -112,7 +112,7 @@ def test_no_path_makes_the_server_fail(client: httpx.Client, thread: str, part: 
         check(client.get(path))
 
 
-def test_text_of_all_kinds_comes_back_as_it_was(client: httpx.Client) -> None:
+def test_text_of_all_kinds_is_returned_unchanged(client: httpx.Client) -> None:
     words = ["ü€😀", "\u2028", "\x00", "a\r\nb", "</script>"]
     answer = client.post("/runs/wait", json={"assistant_id": "steps", "input": {"n": 2**60, "log": words}})
     assert answer.json() == {"n": 2 * (2**60 + 1), "log": [*words, "add", "double"]}

@@ -78,7 +78,7 @@ async def test_cancelling_a_run_cancels_each_of_its_open_calls_on_the_server(cli
     assert notified == {"local": CALLS, "remote": CALLS, "narrow": 1}
 
 
-async def test_a_caller_who_hangs_up_takes_the_calls_along_if_the_run_is_to_end_then(client: LangGraphClient) -> None:
+async def test_a_client_that_disconnects_cancels_the_calls_with_on_disconnect_cancel(client: LangGraphClient) -> None:
     async def listen() -> None:
         async for _ in client.runs.stream(
             None, "talking", input=calls_input(("remote_wait", {}, "1")), on_disconnect="cancel"

@@ -75,7 +75,7 @@ def held_run(http: httpx.Client, thread_id: str, **fields: Any) -> tuple[str, st
     return run_id, gate
 
 
-def test_no_way_of_running_leaves_a_token_in_a_file(process: AppProcess, data_dir: Path) -> None:
+def test_no_kind_of_run_leaves_a_token_in_a_file(process: AppProcess, data_dir: Path) -> None:
     with client(process) as http:
         thread = new_thread(http)
         wanted = {**SHOW, "webhook": WEBHOOK}
@@ -132,7 +132,7 @@ def test_a_cancelled_and_a_superseded_run_have_no_credentials_left(
         assert sealed_runs(data_dir) == {}
 
 
-def test_a_run_goes_on_after_a_kill_with_the_tokens_of_its_caller(process: AppProcess, data_dir: Path) -> None:
+def test_a_run_continues_after_a_kill_with_the_tokens_of_its_caller(process: AppProcess, data_dir: Path) -> None:
     with client(process) as http:
         thread = new_thread(http)
         run_id, gate = held_run(http, thread)
@@ -192,7 +192,7 @@ def test_a_cron_fires_with_its_users_tokens_and_stores_them_encrypted_only(data_
         assert rows(data_dir, "SELECT count(*) FROM crons") == [(0,)]
 
 
-def test_what_the_api_shows_of_a_run_has_neither_the_tokens_nor_the_headers(process: AppProcess) -> None:
+def test_the_json_of_a_run_has_neither_the_tokens_nor_the_headers(process: AppProcess) -> None:
     with client(process) as http:
         thread = new_thread(http)
         body = {**SHOW, "after_seconds": 3600}

@@ -63,7 +63,7 @@ async def test_a_cron_follows_its_time_zone_up_to_its_end(http: httpx.AsyncClien
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/crons", "200 creates a cron whose runs share the thread")
-async def test_a_cron_on_a_thread_completes_nothing(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
+async def test_a_cron_on_a_thread_ignores_on_run_completed(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id = await new_thread(sdk)
     body = {"assistant_id": STEPS, "schedule": "@daily", "multitask_strategy": "reject", "on_run_completed": "keep"}
     answer = await http.post(f"/threads/{thread_id}/runs/crons", json=body)
@@ -74,7 +74,7 @@ async def test_a_cron_on_a_thread_completes_nothing(sdk: LangGraphClient, http: 
     assert (await http.get(f"/runs/crons/{cron['cron_id']}")).status_code == 404
 
 
-async def test_a_cron_goes_with_its_assistant(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
+async def test_a_cron_is_deleted_with_its_assistant(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     assistant_id = (await sdk.assistants.create("steps"))["assistant_id"]
     cron = await created(http, assistant_id=assistant_id)
     await sdk.assistants.delete(assistant_id)

@@ -39,7 +39,7 @@ async def test_a_body_that_grows_too_large_is_refused_on_the_way() -> None:
     assert "32 MiB" in raised.value.detail
 
 
-async def test_a_body_cut_off_by_its_client_is_no_request() -> None:
+async def test_a_body_cut_off_by_its_client_is_a_disconnect() -> None:
     with pytest.raises(ClientDisconnect):
         await read_json(request([b'{"a"'], complete=False))
 

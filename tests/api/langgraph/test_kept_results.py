@@ -40,7 +40,7 @@ async def long_result(sdk: Sdk, thread_id: str | None) -> str:
 
 @pytest.fixture
 def keys(app_server: AppServer) -> Callable[[str], list[str]]:
-    """Read the store's file beside the server: what is kept for a thread is not for clients."""
+    """Read the store's file beside the server: clients cannot read the stored results of a thread."""
 
     def stored(thread_id: str) -> list[str]:
         query = "SELECT key FROM store WHERE prefix = ?"
@@ -120,7 +120,7 @@ async def test_a_subgraph_keeps_results_for_the_thread_it_runs_on(sdk: Sdk, keys
     assert keys(thread_id) == ["long"]
 
 
-async def test_what_a_crash_left_of_deleted_threads_goes_at_the_next_start(
+async def test_results_of_deleted_threads_left_by_a_crash_are_deleted_at_the_next_start(
     app_server: AppServer, tmp_path: Path
 ) -> None:
     gone, foreign = str(uuid4()), "not-a-thread"

@@ -1,4 +1,4 @@
-"""S-05: a server killed in the middle of twenty streamed runs finishes them all, and no client hears a gap."""
+"""S-05: a server killed in the middle of twenty streamed runs finishes them all, and no client misses an event."""
 
 import random
 from pathlib import Path

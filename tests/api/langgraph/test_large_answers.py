@@ -1,4 +1,4 @@
-"""R-03: large answers arrive whole, and others are served while they are encoded."""
+"""R-03: large responses are complete, and other requests are answered while they are encoded."""
 
 import asyncio
 from pathlib import Path
@@ -80,10 +80,10 @@ async def test_other_requests_are_answered_while_a_large_answer_is_encoded() -> 
 
     app = Starlette(routes=[Route("/rows", rows), Route("/small", small)])
     async with httpx.AsyncClient(transport=StreamingAsgiTransport(app), base_url="http://127.0.0.1") as http:
-        asking = asyncio.create_task(http.get("/rows"))
-        while not asking.done():
+        large = asyncio.create_task(http.get("/rows"))
+        while not large.done():
             assert (await http.get("/small")).json() == {"ok": True}
             events.append("small")
-        assert (await asking).json() == [{"number": number} for number in range(10_000)]
+        assert (await large).json() == [{"number": number} for number in range(10_000)]
     first, last = events.index("row"), len(events) - 1 - events[::-1].index("row")
     assert "small" in events[first:last]

@@ -52,7 +52,7 @@ class Client:
             await answer({"type": "http"}, self.receive, self.send)
 
 
-async def test_a_large_backlog_goes_out_in_pieces_that_a_slow_client_can_hold_up() -> None:
+async def test_a_large_backlog_is_sent_in_small_pieces() -> None:
     client = Client()
     one = StreamEvent(1, "values", b"1" * 1000, None)
 
@@ -99,7 +99,7 @@ async def test_heartbeats_come_while_nothing_happens() -> None:
     assert last_beat < len(client.bodies) - 1
 
 
-async def test_a_slow_answer_is_kept_alive_with_line_breaks() -> None:
+async def test_line_breaks_keep_a_slow_response_alive() -> None:
     client = Client()
 
     async def slow() -> bytes:
@@ -112,7 +112,7 @@ async def test_a_slow_answer_is_kept_alive_with_line_breaks() -> None:
     assert client.messages[-1] == {"type": "http.response.body", "body": b'{"n":4}', "more_body": False}
 
 
-async def test_a_client_that_leaves_ends_the_stream_and_is_reported() -> None:
+async def test_a_disconnect_ends_the_stream_and_is_reported() -> None:
     client = Client()
     disconnects: list[str] = []
     closed = asyncio.Event()
@@ -134,7 +134,7 @@ async def test_a_client_that_leaves_ends_the_stream_and_is_reported() -> None:
     assert client.bodies == [b"event: metadata\r\ndata: {}\r\n\r\n"]
 
 
-async def test_an_error_in_the_middle_breaks_the_answer_off() -> None:
+async def test_an_error_in_the_middle_ends_the_response_incomplete() -> None:
     client = Client()
 
     async def failing() -> AsyncGenerator[Sequence[StreamEvent]]:

@@ -110,7 +110,7 @@ async def test_every_assistant_is_a_tool(http: httpx.AsyncClient, sdk: LangGraph
         await sdk.assistants.delete(assistant["assistant_id"])
 
 
-async def test_a_list_of_messages_is_taken_as_one_text_or_as_it_is(http: httpx.AsyncClient) -> None:
+async def test_messages_are_accepted_as_one_text_or_as_a_list(http: httpx.AsyncClient) -> None:
     tools = {tool["name"]: tool for tool in (await ask(http, "tools/list"))["result"]["tools"]}
     schema = tools["talk"]["inputSchema"]
     assert schema["properties"]["messages"]["type"] == "string"
@@ -132,12 +132,12 @@ async def test_a_tools_result_is_json(http: httpx.AsyncClient, sdk: LangGraphCli
 
 
 @pytest.mark.api("POST /mcp", "200 gives a failing run as a tool's error, and an interrupt in the result")
-async def test_a_run_that_fails_or_asks_says_so(http: httpx.AsyncClient) -> None:
+async def test_a_failed_run_is_an_error_and_an_interrupt_is_in_the_result(http: httpx.AsyncClient) -> None:
     failed = await call(http, "broken", {"n": 1})
     assert (failed["isError"], text(failed)) == (True, "ValueError: cannot go on from 2")
     assert text(await call(http, "steps", {"n": "x"})).startswith("TypeError: ")
-    asking = await call(http, "ask", {"n": 3})
-    assert asking["structuredContent"]["__interrupt__"][0]["value"] == {"question": 3}
+    interrupted = await call(http, "ask", {"n": 3})
+    assert interrupted["structuredContent"]["__interrupt__"][0]["value"] == {"question": 3}
 
 
 @pytest.mark.api("POST /mcp", "200 with a JSON-RPC error for what cannot be called")
@@ -153,7 +153,7 @@ async def test_a_run_that_fails_or_asks_says_so(http: httpx.AsyncClient) -> None
         ("x" * 10_000, None, -32601),
     ],
 )
-async def test_what_cannot_be_called_is_an_error(method: str, params: Any, code: int, http: httpx.AsyncClient) -> None:
+async def test_an_invalid_call_is_an_error(method: str, params: Any, code: int, http: httpx.AsyncClient) -> None:
     answer = await ask(http, method, params)
     assert answer["error"]["code"] == code
     assert len(answer["error"]["message"]) < 300
@@ -169,7 +169,7 @@ async def test_what_cannot_be_called_is_an_error(method: str, params: Any, code:
         {"jsonrpc": "2.0", "id": 1, "result": {}},
     ],
 )
-async def test_notifications_are_taken_without_an_answer(message: Any, http: httpx.AsyncClient) -> None:
+async def test_notifications_are_accepted_without_a_response(message: Any, http: httpx.AsyncClient) -> None:
     answer = await http.post("/mcp", json=message, headers=ACCEPT)
     assert (answer.status_code, answer.content) == (202, b"")
 
@@ -192,7 +192,7 @@ async def test_notifications_are_taken_without_an_answer(message: Any, http: htt
         (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
     ],
 )
-async def test_what_is_no_message_is_refused(body: bytes, code: int, http: httpx.AsyncClient) -> None:
+async def test_a_body_that_is_no_message_is_refused(body: bytes, code: int, http: httpx.AsyncClient) -> None:
     answer = await http.post("/mcp", content=body, headers=ACCEPT)
     assert answer.status_code == 400
     assert (answer.json()["id"], answer.json()["error"]["code"]) == (None, code)
@@ -216,7 +216,7 @@ async def test_there_are_no_sessions_and_no_stream(http: httpx.AsyncClient) -> N
     assert (slash.status_code, slash.headers["location"]) == (307, str(http.base_url.join("/mcp")))
 
 
-async def test_a_client_that_leaves_takes_its_run_with_it(
+async def test_a_disconnected_client_cancels_its_run(
     app_server: AppServer, http: httpx.AsyncClient, sdk: LangGraphClient
 ) -> None:
     gate = str(uuid4())

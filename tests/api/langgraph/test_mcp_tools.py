@@ -43,6 +43,6 @@ def test_unused_definitions_are_removed() -> None:
     assert taken.graph_input({"messages": [1]}) == {"messages": [1]}
 
 
-def test_a_text_named_messages_stays_a_text() -> None:
+def test_a_string_field_named_messages_stays_a_string() -> None:
     taken = tool_input({"type": "object", "properties": {"messages": {"type": "string"}}})
     assert taken.graph_input({"messages": "hi"}) == {"messages": "hi"}

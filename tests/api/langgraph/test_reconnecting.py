@@ -1,4 +1,4 @@
-"""A client whose connection is cut again and again hears every event of a resumable run, each once (section 6.2)."""
+"""A client whose connection is cut again and again receives every event of a resumable run once (section 6.2)."""
 
 import asyncio
 import random
@@ -37,7 +37,7 @@ async def read_whole(http: httpx.AsyncClient, path: str) -> list[Frame]:
 
 
 def check_whole(frames: list[Frame]) -> None:
-    """Say that every event is there, once, in its order."""
+    """Check that every event is there, once, in its order."""
     assert frames[0].event == "metadata"
     assert [frame.data["tick"] for frame in frames if frame.event == "custom"] == list(range(TICKS))
     assert [frame.data["done"] for frame in frames if frame.event == "values" and "done" in frame.data] == DONE
@@ -73,7 +73,7 @@ async def test_nothing_is_lost_or_repeated_over_cut_connections(
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 is resumed by the Python SDK where it was cut")
 @pytest.mark.api("POST /runs/stream", "200 is resumed by the Python SDK where it was cut, also when the run is gone")
 @pytest.mark.parametrize("stateless", [False, True])
-async def test_the_sdk_comes_back_for_the_rest(app_server: AppServer, sdk: LangGraphClient, stateless: bool) -> None:
+async def test_the_sdk_resumes_a_cut_stream(app_server: AppServer, sdk: LangGraphClient, stateless: bool) -> None:
     dice = random.Random(SEED)
     cut_once: set[str] = set()
 

@@ -88,7 +88,7 @@ async def test_a_refused_command_leaves_the_thread_as_it_was(thread: Thread) -> 
     assert [message["content"] for message in answered["messages"]] == ["you", "x", "hello x"]
 
 
-async def test_what_another_task_did_with_its_answer_stays_when_a_resumed_run_is_refused(thread: Thread) -> None:
+async def test_writes_of_another_resumed_task_are_stored_when_one_task_is_refused(thread: Thread) -> None:
     await thread.wait("shop", input={"log": []})
     interrupted = {task["name"]: task["interrupts"][0]["id"] for task in (await thread.state())["tasks"]}
     await thread.wait("shop", command={"resume": {interrupted["pay"]: ["paid"], interrupted["book"]: 5}})

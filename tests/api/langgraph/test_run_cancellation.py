@@ -26,7 +26,7 @@ async def test_a_busy_thread_refuses_or_queues_the_next_run(http: httpx.AsyncCli
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "200 with wait, keeps the run's checkpoints")
-async def test_a_cancelled_run_keeps_what_it_has_done(http: httpx.AsyncClient, thread: Thread) -> None:
+async def test_a_cancelled_run_keeps_its_checkpoints(http: httpx.AsyncClient, thread: Thread) -> None:
     run_id, _ = await thread.run_at_gate()
     path = f"/threads/{thread.id}/runs/{run_id}"
     answer = await http.post(f"{path}/cancel?wait=1")
@@ -41,7 +41,7 @@ async def test_a_cancelled_run_keeps_what_it_has_done(http: httpx.AsyncClient, t
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "200 rolls the run back on request")
-async def test_a_run_rolled_back_was_never_there(thread: Thread) -> None:
+async def test_a_rolled_back_run_is_deleted_with_its_checkpoints(thread: Thread) -> None:
     run_id, _ = await thread.run_at_gate()
     answer = await thread.post(f"/runs/{run_id}/cancel?wait=true&action=rollback")
     assert (answer.status_code, answer.json()) == (200, {})
@@ -65,7 +65,7 @@ async def test_cancelling_without_waiting_is_accepted_at_once(thread: Thread, qu
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "404 for a run that has ended or is unknown")
 @pytest.mark.api("POST /threads/{thread_id}/runs/{run_id}/cancel", "422 for an action or a flag that does not exist")
-async def test_there_is_nothing_to_cancel_in_ended_or_unknown_runs(thread: Thread) -> None:
+async def test_ended_and_unknown_runs_cannot_be_cancelled(thread: Thread) -> None:
     run = await thread.create_run("steps", input={"n": 1})
     await thread.join(run["run_id"])
     for run_id in (run["run_id"], NOBODY):
@@ -76,7 +76,7 @@ async def test_there_is_nothing_to_cancel_in_ended_or_unknown_runs(thread: Threa
 
 
 @pytest.mark.api("DELETE /threads/{thread_id}/runs/{run_id}", "204 stops the run and deletes it and its checkpoints")
-async def test_a_deleted_run_takes_its_checkpoints_along(sdk: LangGraphClient, thread: Thread) -> None:
+async def test_a_run_is_deleted_with_its_checkpoints(sdk: LangGraphClient, thread: Thread) -> None:
     run = await thread.create_run("steps", input={"n": 1})
     await thread.join(run["run_id"])
     await sdk.runs.delete(thread.id, run["run_id"])
@@ -151,7 +151,7 @@ async def test_runs_are_rolled_back_together(sdk: LangGraphClient, thread: Threa
 
 
 @pytest.mark.api("POST /runs/cancel", "404 when there is nothing to cancel")
-async def test_there_may_be_nothing_to_cancel_at_all(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
+async def test_cancelling_without_a_matching_run_is_not_found(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id, other = await new_thread(sdk), await new_thread(sdk)
     foreign, gate = await run_at_gate(sdk, http, other)
     for body in (
@@ -183,7 +183,7 @@ async def test_there_may_be_nothing_to_cancel_at_all(sdk: LangGraphClient, http:
         ({"status": "all"}, "?action=zz"),
     ],
 )
-async def test_what_to_cancel_must_be_clear(http: httpx.AsyncClient, body: object, query: str) -> None:
+async def test_an_ambiguous_request_to_cancel_is_refused(http: httpx.AsyncClient, body: object, query: str) -> None:
     answer = await http.post(f"/runs/cancel{query}", json=body)
     assert answer.status_code == 422
     assert isinstance(answer.json()["detail"], str)
@@ -194,9 +194,7 @@ async def test_what_to_cancel_must_be_clear(http: httpx.AsyncClient, body: objec
     [("interrupt", ["success", "interrupted"], ["add", "add", "double"]), ("rollback", ["success"], ["add", "double"])],
 )
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 interrupts or rolls back the run before it on request")
-async def test_a_run_may_take_the_place_of_the_one_before(
-    thread: Thread, strategy: str, left: list[str], log: list[str]
-) -> None:
+async def test_a_run_may_replace_the_one_before(thread: Thread, strategy: str, left: list[str], log: list[str]) -> None:
     await thread.run_at_gate()
     body = {"assistant_id": "steps", "input": {"n": 1}, "multitask_strategy": strategy}
     run = (await thread.post("/runs", json=body)).json()

@@ -49,7 +49,7 @@ async def test_no_stream_closes_before_its_run_has_ended(
 
 
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 closes when the run has ended, not before")
-async def test_no_joined_stream_does_either(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
+async def test_no_joined_stream_closes_before_its_run_has_ended(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
     async def one(last_id: str | None) -> str:
         thread_id = await new_thread(sdk)
         body = {"assistant_id": "ticking", "input": {"steps": 2, "per_step": 20, "pause": 0.001}}

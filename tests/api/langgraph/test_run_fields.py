@@ -56,7 +56,7 @@ async def test_a_recursion_limit_ends_the_run(thread: Thread) -> None:
         ({"interrupt_before": ["nowhere"], "interrupt_after": ["nowhere"]}, ["a", "b", "c"], []),
     ],
 )
-async def test_breakpoints_stop_where_they_say(
+async def test_breakpoints_stop_before_and_after_the_named_nodes(
     thread: Thread, fields: Any, stopped: list[str], next_nodes: list[str]
 ) -> None:
     assert (await thread.wait("letters", input={"log": []}, **fields))["log"] == stopped
@@ -65,7 +65,7 @@ async def test_breakpoints_stop_where_they_say(
     assert run["status"] == "success"
 
 
-async def test_a_command_updates_and_goes_where_it_says(thread: Thread) -> None:
+async def test_a_command_updates_the_state_and_chooses_the_next_node(thread: Thread) -> None:
     await thread.wait("letters", input={}, interrupt_before=["b"])
     answer = await thread.wait("letters", command={"update": {"log": ["x"]}, "goto": "c"})
     assert answer["log"] == ["a", "x", "b", "c", "c"]
@@ -77,7 +77,7 @@ async def test_a_command_sends_an_input_to_a_node(thread: Thread) -> None:
     assert answer["log"][:2] == ["a", "c"]
 
 
-async def test_a_checkpoint_is_gone_on_from_with_or_without_input(thread: Thread) -> None:
+async def test_a_run_continues_from_a_checkpoint_with_or_without_input(thread: Thread) -> None:
     await thread.wait("letters", input={})
     history = await thread.history()
     after_a = next(state for state in history if state["next"] == ["b"])["checkpoint"]
@@ -203,14 +203,14 @@ async def test_checkpoints_of_a_temporary_thread_are_not_shown(
     assert text.count('"type":"task_result"') == 3
 
 
-async def test_what_a_task_beside_the_asking_one_writes_is_not_yet_the_result(thread: Thread) -> None:
+async def test_writes_of_a_task_beside_an_interrupted_one_are_not_in_the_result(thread: Thread) -> None:
     command = {"goto": {"node": "a", "input": {}}}
     answer = await thread.wait("asking_at_once", command=command)
     assert (answer["log"], [interrupted["value"] for interrupted in answer["__interrupt__"]]) == ([], ["first?"])
     assert (await thread.state())["values"] == {"log": ["a"]}
 
 
-async def test_a_run_that_goes_on_from_a_forks_checkpoint_shows_its_origin_as_the_state_does(
+async def test_a_run_that_continues_a_fork_shows_the_origin_as_the_state_does(
     sdk: LangGraphClient, thread: Thread
 ) -> None:
     await thread.wait("letters", input={})

@@ -1,4 +1,4 @@
-"""However a run is asked for, what cannot be run is refused alike; nothing is created (langgraph_api.md 2.3, 2.4)."""
+"""Every endpoint that creates runs refuses an invalid run with the same error (langgraph_api.md 2.3, 2.4)."""
 
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,7 @@ async def test_a_field_that_is_wrong_by_itself_is_refused_before_anything_is_loo
 @pytest.mark.api("POST /runs", "404 for an unknown assistant")
 @pytest.mark.api("POST /runs/stream", "404 for an unknown assistant")
 @pytest.mark.api("POST /runs/wait", "404 for an unknown assistant")
-async def test_what_is_not_there_is_not_found(http: httpx.AsyncClient, thread: Thread) -> None:
+async def test_an_unknown_thread_assistant_or_checkpoint_is_not_found(http: httpx.AsyncClient, thread: Thread) -> None:
     missing = "Thread or assistant not found."
     await refused(http, "/runs", {"assistant_id": NOBODY}, 404, missing)
     await refused(http, f"/threads/{thread.id}/runs", {"assistant_id": NOBODY}, 404, missing)
@@ -104,7 +104,7 @@ async def test_a_busy_thread_is_a_conflict_with_reject(http: httpx.AsyncClient, 
 @pytest.mark.api("POST /runs/stream", "422 for a body or an assistant that is not valid")
 @pytest.mark.api("POST /runs/wait", "422 for a body or an assistant that is not valid")
 @pytest.mark.parametrize("body", BAD_BODIES)
-async def test_what_is_not_valid_is_refused(http: httpx.AsyncClient, thread: Thread, body: Any) -> None:
+async def test_an_invalid_body_is_refused(http: httpx.AsyncClient, thread: Thread, body: Any) -> None:
     await refused(http, "/runs", body, 422)
     await refused(http, f"/threads/{thread.id}/runs", body, 422)
     assert await thread.runs() == []

@@ -50,7 +50,7 @@ async def test_tokens_arrive_as_message_chunks(sdk: LangGraphClient, thread: Thr
 
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/join", "200 with an error for an unknown run")
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 with an error event for an unknown run")
-async def test_joining_an_unknown_run_tells_so_in_the_body(sdk: LangGraphClient, thread: Thread) -> None:
+async def test_joining_an_unknown_run_gives_an_error_in_the_body(sdk: LangGraphClient, thread: Thread) -> None:
     error = {"error": "HTTPException", "message": "404: Run not found"}
     assert await thread.join(NOBODY) == {"__error__": error}
     parts = [(part.event, part.data) async for part in sdk.runs.join_stream(thread.id, NOBODY)]
@@ -60,7 +60,7 @@ async def test_joining_an_unknown_run_tells_so_in_the_body(sdk: LangGraphClient,
 
 
 @pytest.mark.api("GET /threads/{thread_id}/runs/{run_id}/stream", "200 goes on from where a run is")
-async def test_a_joined_stream_goes_on_from_where_the_run_is(http: httpx.AsyncClient, thread: Thread) -> None:
+async def test_a_joined_stream_has_the_events_after_the_join(http: httpx.AsyncClient, thread: Thread) -> None:
     run_id, gate = await thread.run_at_gate(stream_mode=["values", "updates"])
     parts: list[str] = []
     async with asyncio.timeout(60), http.stream("GET", f"/threads/{thread.id}/runs/{run_id}/stream") as answer:
@@ -101,7 +101,7 @@ async def test_a_run_that_is_not_resumable_has_no_replay(sdk: LangGraphClient, t
 @pytest.mark.parametrize(("on_disconnect", "status"), [("cancel", "interrupted"), ("continue", "success")])
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 can cancel the run when its client leaves")
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 can cancel the run when its client leaves")
-async def test_a_run_is_cancelled_when_its_client_leaves_only_if_the_request_says_so(
+async def test_a_disconnect_cancels_the_run_only_with_on_disconnect_cancel(
     http: httpx.AsyncClient, thread: Thread, end: str, on_disconnect: str, status: str
 ) -> None:
     gate = str(uuid4())

@@ -1,4 +1,4 @@
-"""Runs on a thread: what can be asked for, and what waiting for them gives (langgraph_api.md 2.3, 4.1, 5)."""
+"""Runs on a thread: the fields of their requests, and the responses of waiting (langgraph_api.md 2.3, 4.1, 5)."""
 
 import asyncio
 from pathlib import Path
@@ -58,7 +58,7 @@ async def test_a_created_run_shows_the_fields_of_its_request(thread: Thread) -> 
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/wait", "200 gives the values and says where to come back")
-async def test_wait_gives_the_values_and_says_where_to_come_back(thread: Thread) -> None:
+async def test_wait_gives_the_values_and_the_location_of_the_run(thread: Thread) -> None:
     answer = await thread.post("/runs/wait", json={"assistant_id": "steps", "input": {"n": 1}})
     assert answer.json() == {"n": 4, "log": ["add", "double"]}
     (run,) = await thread.runs()
@@ -112,7 +112,7 @@ async def test_context_and_configurable_reach_the_node(thread: Thread, given: An
     assert values["messages"][-1]["content"] == "hi x"
 
 
-async def test_a_client_cannot_reach_langgraphs_inner_parts_or_another_thread(
+async def test_a_client_cannot_set_langgraphs_internal_keys_or_another_thread(
     sdk: LangGraphClient, http: httpx.AsyncClient
 ) -> None:
     thread_id, victim = await new_thread(sdk), await new_thread(sdk)

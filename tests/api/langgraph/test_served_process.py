@@ -27,7 +27,7 @@ def app_process(data_dir: Path) -> Iterator[AppProcess]:
 
 
 @pytest.mark.requirement("S-05")
-def test_a_run_killed_in_the_middle_goes_on_from_its_checkpoint(app_process: AppProcess) -> None:
+def test_a_killed_run_continues_from_its_checkpoint(app_process: AppProcess) -> None:
     thread_id, gate = str(uuid4()), str(uuid4())
     run_input = {"n": 1, "gate": gate}
     body = {"assistant_id": "gated", "input": run_input, "if_not_exists": "create", "stream_resumable": True}
@@ -49,7 +49,7 @@ def test_a_run_killed_in_the_middle_goes_on_from_its_checkpoint(app_process: App
 
 
 @pytest.mark.requirement("S-05")
-def test_what_was_there_before_a_stop_is_there_after_it(app_process: AppProcess, data_dir: Path) -> None:
+def test_threads_are_the_same_after_a_restart(app_process: AppProcess, data_dir: Path) -> None:
     with get_sync_client(url=app_process.url, api_key=None) as sdk:
         thread = sdk.threads.create(metadata={"kept": True})
         sdk.runs.wait(thread["thread_id"], "ask", input={"n": 5})

@@ -1,4 +1,4 @@
-"""What a graph declares holds over the API, too: its output, its context, its name, what its factory is asked for."""
+"""What a graph declares holds over the API, too: its output, its context, its name, its factory's configuration."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ async def test_a_run_gives_and_streams_the_output_schema_and_its_thread_keeps_al
     ]
 
 
-async def test_a_run_that_stops_before_any_output_gives_the_state_it_left(thread: Thread) -> None:
+async def test_a_run_that_stops_before_any_output_gives_its_state(thread: Thread) -> None:
     stopped = await thread.wait("narrow", input={"question": "why"}, interrupt_after=["draft"])
     assert stopped == {"question": "why", "draft": "why, hm"}
     assert (await thread.show())["status"] == "interrupted"
@@ -69,7 +69,7 @@ async def test_a_question_beside_a_failing_node_stays_on_the_thread(thread: Thre
     assert [each["value"] for interrupts in shown["interrupts"].values() for each in interrupts] == ["still there?"]
 
 
-async def test_a_graph_lends_its_assistant_the_name_it_was_compiled_with(sdk: LangGraphClient) -> None:
+async def test_an_assistant_has_the_compiled_name_of_its_graph(sdk: LangGraphClient) -> None:
     (assistant,) = await sdk.assistants.search(graph_id="half_failing")
     assert assistant["name"] == "Half a Graph"
     (unnamed,) = await sdk.assistants.search(graph_id="narrow")

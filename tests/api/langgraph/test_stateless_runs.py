@@ -16,7 +16,7 @@ STEPS = {"assistant_id": "steps", "input": {"n": 1}}
 
 
 @pytest.mark.api("POST /runs/wait", "200 answers and leaves nothing behind")
-async def test_wait_answers_and_leaves_nothing_behind(http: httpx.AsyncClient) -> None:
+async def test_wait_gives_the_values_and_deletes_run_and_thread(http: httpx.AsyncClient) -> None:
     answer = await http.post("/runs/wait", json=STEPS)
     assert answer.json() == {"n": 4, "log": ["add", "double"]}
     path = answer.headers["content-location"]
@@ -69,7 +69,7 @@ async def test_errors_and_interrupts_are_in_the_body(sdk: LangGraphClient) -> No
     assert [interrupt["value"] for interrupt in interrupted["__interrupt__"]] == [{"question": 5}]
 
 
-async def test_what_only_makes_sense_on_a_thread_is_named_as_ignored(http: httpx.AsyncClient) -> None:
+async def test_a_field_that_needs_a_thread_is_named_as_ignored(http: httpx.AsyncClient) -> None:
     answer = await http.post("/runs/wait", json={**STEPS, "checkpoint_id": NOBODY, "multitask_strategy": "reject"})
     assert (answer.status_code, answer.headers["x-ignored-fields"]) == (200, "checkpoint_id")
 
@@ -153,7 +153,7 @@ async def test_a_resumable_stream_is_replayed_after_its_end(http: httpx.AsyncCli
 
 
 @pytest.mark.api("GET /runs/{run_id}/stream", "404 for an unknown run, and for one that is gone and was not resumable")
-async def test_the_stream_of_an_unknown_run_or_of_one_that_is_gone_is_not_found(http: httpx.AsyncClient) -> None:
+async def test_the_stream_of_an_unknown_or_deleted_run_is_not_found(http: httpx.AsyncClient) -> None:
     gone = (await http.post("/runs/stream", json=STEPS)).headers["location"]
     for path in (gone, f"/runs/{NOBODY}/stream"):
         answer = await http.get(path, headers={"last-event-id": "-1"})

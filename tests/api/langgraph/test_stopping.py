@@ -82,7 +82,7 @@ def end_of(pieces: Iterator[bytes]) -> Exception | None:
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 breaks off when the server stops; the run goes on later")
 @pytest.mark.requirement("S-05")
-def test_streams_break_off_without_a_traceback_and_the_run_goes_on_later(stop: Stop) -> None:
+def test_streams_break_off_without_a_traceback_and_the_run_continues_later(stop: Stop) -> None:
     assert isinstance(stop.cut, httpx.RemoteProtocolError)
     assert "incomplete chunked read" in str(stop.cut)
     assert stop.exit_code == 0
@@ -93,7 +93,7 @@ def test_streams_break_off_without_a_traceback_and_the_run_goes_on_later(stop: S
 
 
 @pytest.mark.requirement("S-05")
-def test_a_node_that_does_not_end_is_left_behind_and_begun_again_later(stop: Stop) -> None:
+def test_a_node_that_does_not_end_is_abandoned_and_started_again_later(stop: Stop) -> None:
     assert stop.exit_code == 0
     assert "Traceback" not in stop.logs
     with httpx.Client(base_url=stop.next_url, timeout=60) as http:

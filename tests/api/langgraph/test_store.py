@@ -63,7 +63,7 @@ LABEL_ERROR = "Namespace label '{}' must be a non-empty string without periods"
 @pytest.mark.api("POST /store/items/search", "422 for a label that is not one, as plain text")
 @pytest.mark.api("POST /store/namespaces", "422 for a label that is not one, as plain text")
 @pytest.mark.parametrize("label", ["a.b", "", "a\0"])
-async def test_a_label_that_is_not_one_is_refused_in_plain_text(label: str, http: httpx.AsyncClient) -> None:
+async def test_an_invalid_label_is_refused_in_plain_text(label: str, http: httpx.AsyncClient) -> None:
     named = {"namespace": ["a", label], "key": "k"}
     answers = [
         await http.put(ITEMS, json={**named, "value": {}}),
@@ -182,7 +182,7 @@ async def test_an_item_is_stored_for_its_time_to_live(sdk: LangGraphClient, root
     assert [item["key"] for item in found] == ["here"]
 
 
-async def test_hostile_text_comes_back_as_it_was_sent(http: httpx.AsyncClient, root: str) -> None:
+async def test_hostile_text_is_returned_unchanged(http: httpx.AsyncClient, root: str) -> None:
     deep: dict[str, Any] = {}
     for _ in range(190):
         deep = {"d": deep}
@@ -203,7 +203,7 @@ async def test_graphs_and_clients_see_the_same_items(assistant: str, sdk: LangGr
     assert item["value"] == {"text": f"from {key}"}
 
 
-async def test_runs_and_clients_write_at_once_and_the_server_goes_on_answering(
+async def test_runs_and_clients_write_at_once_while_the_server_answers(
     sdk: LangGraphClient, http: httpx.AsyncClient, root: str
 ) -> None:
     runs = [sdk.runs.wait(None, "flood", input={"key": f"{root}{number}"}) for number in range(8)]

@@ -30,7 +30,7 @@ async def test_the_applications_routes_win_and_use_its_lifespan_and_the_api(http
     assert (await http.get("/steps/4")).json() == {"n": 10, "log": ["add", "double"]}
 
 
-async def test_the_applications_middleware_goes_around_every_route(http: httpx.AsyncClient) -> None:
+async def test_the_applications_middleware_runs_for_every_route(http: httpx.AsyncClient) -> None:
     answers = [await http.get(path) for path in ("/greeting", "/ok", "/nope")]
     answers.append(await http.post("/greeting"))
     assert [answer.status_code for answer in answers] == [200, 200, 404, 405]
@@ -55,7 +55,7 @@ async def test_one_openapi_document_describes_both(http: httpx.AsyncClient) -> N
     assert metadata == {"type": "object"}
 
 
-async def test_every_reference_in_the_document_leads_somewhere(http: httpx.AsyncClient) -> None:
+async def test_every_reference_in_the_document_can_be_resolved(http: httpx.AsyncClient) -> None:
     document = (await http.get("/openapi.json")).json()
     refs: list[str] = []
 
@@ -84,7 +84,7 @@ async def test_the_documentation_page_needs_nothing_from_elsewhere(http: httpx.A
 
 
 @pytest.mark.requirement("T-08")
-async def test_the_guard_stands_before_api_and_application(http: httpx.AsyncClient) -> None:
+async def test_the_guard_protects_api_and_application(http: httpx.AsyncClient) -> None:
     for path in ("/ok", "/greeting", "/nope"):
         assert (await http.get(path, headers={"host": "evil.example"})).status_code == 421
         assert (await http.get(path, headers={"origin": "https://evil.example"})).status_code == 403
@@ -127,7 +127,7 @@ async def test_a_trailing_slash_is_redirected_with_method_and_body(http: httpx.A
 
 
 @pytest.mark.api("GET /info", "200 names the version of the API and the parts that are there")
-async def test_clients_learn_what_they_talk_to(tmp_path: Path) -> None:
+async def test_info_names_the_version_and_the_features(tmp_path: Path) -> None:
     (tmp_path / "langgraph.json").write_text('{"graphs": {"g": "./g.py:g"}}', encoding="utf-8")
     app = create_langgraph_app(load_langgraph_json(tmp_path / "langgraph.json"), Settings())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as api:

@@ -83,9 +83,7 @@ async def test_an_update_is_refused_while_a_run_is_delayed(sdk: LangGraphClient,
 
 
 @pytest.mark.api("DELETE /threads/{thread_id}/runs/{run_id}", "409 the run has ended and another one is in flight")
-async def test_an_ended_run_is_not_deleted_while_another_one_is_to_go_on_from_it(
-    sdk: LangGraphClient, thread: Thread
-) -> None:
+async def test_an_ended_run_is_not_deleted_while_a_later_one_is_pending(sdk: LangGraphClient, thread: Thread) -> None:
     ended = await thread.create_run("logging", input=logged("ended"))
     await thread.join(ended["run_id"])
     delayed = await thread.create_run("logging", input=logged(), after_seconds=3600)
@@ -181,7 +179,7 @@ async def interleave(sdk: LangGraphClient, http: httpx.AsyncClient, seed: int, m
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_no_interleaving_of_writers_loses_what_was_acknowledged(
+async def test_no_interleaving_of_writers_loses_an_acknowledged_write(
     sdk: LangGraphClient, http: httpx.AsyncClient, seed: int
 ) -> None:
     await interleave(sdk, http, seed, most=30)
@@ -189,7 +187,7 @@ async def test_no_interleaving_of_writers_loses_what_was_acknowledged(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_no_interleaving_of_many_writers_loses_what_was_acknowledged(
+async def test_no_interleaving_of_many_writers_loses_an_acknowledged_write(
     sdk: LangGraphClient, http: httpx.AsyncClient
 ) -> None:
     for _ in range(60):

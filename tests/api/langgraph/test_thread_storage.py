@@ -119,13 +119,13 @@ async def test_a_time_to_live_can_be_set_later(sdk: LangGraphClient, thread: Thr
 
 
 @pytest.mark.parametrize("ttl", [-1, "x", True, 1e300, {"ttl": -1}, {"ttl": "5"}, {"ttl": 5, "strategy": "zz"}, [5]])
-async def test_a_time_to_live_that_cannot_be_is_refused(http: httpx.AsyncClient, thread: Thread, ttl: object) -> None:
+async def test_an_invalid_time_to_live_is_refused(http: httpx.AsyncClient, thread: Thread, ttl: object) -> None:
     assert (await http.post("/threads", json={"ttl": ttl})).status_code == 422
     assert (await http.patch(f"/threads/{thread.id}", json={"ttl": ttl})).status_code == 422
 
 
 @pytest.mark.requirement("S-05")
-def test_a_server_keeps_its_own_time_to_live_and_clears_what_a_crash_left(tmp_path: Path) -> None:
+def test_a_server_applies_its_own_time_to_live_and_deletes_data_left_by_a_crash(tmp_path: Path) -> None:
     config = json.loads(LANGGRAPH_JSON.read_text(encoding="utf-8"))
     config["graphs"] = {"steps": f"{LANGGRAPH_JSON.parent}/steered_graphs.py:steps"}
     config |= {"dependencies": [str(LANGGRAPH_JSON.parent)], "http": {}}
@@ -159,7 +159,7 @@ def checkpoints(folder: Path, thread_id: str) -> int:
 
 
 def wait_until(condition: Any) -> None:
-    """Ask again and again; each question is a request or a read of its own."""
+    """Check the condition until it is true; each check is a request or a read."""
     deadline = time.monotonic() + BOUND_S
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -94,7 +94,7 @@ async def test_runs_follow_each_other_in_one_stream_with_rising_ids(follow: Foll
 
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 says run_done when the run has ended")
-async def test_a_run_is_done_when_it_says_so(follow: Follow, thread: Thread) -> None:
+async def test_the_run_has_ended_when_run_done_arrives(follow: Follow, thread: Thread) -> None:
     follower = await follow(thread.id)
     await thread.create_run("broken", input={"n": 1})
     events = await follower.until_done()
@@ -106,7 +106,7 @@ async def test_a_run_is_done_when_it_says_so(follow: Follow, thread: Thread) -> 
 
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 shows a run that is under way from now on")
-async def test_who_comes_late_hears_the_rest(http: httpx.AsyncClient, follow: Follow, thread: Thread) -> None:
+async def test_a_late_subscriber_gets_the_later_events(http: httpx.AsyncClient, follow: Follow, thread: Thread) -> None:
     _, gate = await thread.run_at_gate()
     follower = await follow(thread.id)
     await http.post(f"/gates/{gate}/open")
@@ -115,7 +115,7 @@ async def test_who_comes_late_hears_the_rest(http: httpx.AsyncClient, follow: Fo
 
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 shows nothing of a run that never began")
-async def test_cancelled_runs_end_and_those_that_never_began_are_not_there(follow: Follow, thread: Thread) -> None:
+async def test_a_cancelled_run_has_its_end_and_one_that_never_began_no_event(follow: Follow, thread: Thread) -> None:
     follower = await follow(thread.id, stream_modes="lifecycle")
     running, _ = await thread.run_at_gate()
     queued = await thread.create_run("steps", input={"n": 1})
@@ -138,7 +138,7 @@ async def test_cancelled_runs_end_and_those_that_never_began_are_not_there(follo
         ({"stream_mode": '["lifecycle","state_update"]'}, ["metadata", "metadata", "state_update"]),
     ],
 )
-async def test_the_modes_say_what_is_shown(
+async def test_a_stream_has_the_events_of_its_modes(
     follow: Follow, thread: Thread, params: dict[str, Any], shown: list[str]
 ) -> None:
     follower = await follow(thread.id, **params)
@@ -161,7 +161,7 @@ async def test_a_state_written_by_hand_is_shown_whole(sdk: LangGraphClient, foll
 
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 goes on after Last-Event-ID with the events of resumable runs")
-async def test_who_comes_back_has_missed_nothing_of_resumable_runs(
+async def test_a_reconnected_subscriber_misses_no_event_of_resumable_runs(
     http: httpx.AsyncClient, follow: Follow, thread: Thread
 ) -> None:
     follower = await follow(thread.id)
@@ -189,7 +189,7 @@ async def test_runs_that_are_not_resumable_are_only_live(follow: Follow, thread:
     assert (await resumed.next()).data["run_id"] == (await thread.runs())[0]["run_id"]
 
 
-async def test_who_comes_back_to_a_run_that_was_taken_back_goes_on_after_it(follow: Follow, thread: Thread) -> None:
+async def test_a_reconnection_after_a_rollback_gets_the_later_runs(follow: Follow, thread: Thread) -> None:
     follower = await follow(thread.id)
     gone, _ = await thread.run_at_gate(stream_resumable=True)
     last = await follower.next()
@@ -210,7 +210,7 @@ async def test_the_stream_of_a_deleted_thread_ends(follow: Follow, thread: Threa
 
 
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 forgets clients that leave")
-async def test_clients_that_leave_are_forgotten(http: httpx.AsyncClient, thread: Thread, app_server: AppServer) -> None:
+async def test_disconnected_clients_are_removed(http: httpx.AsyncClient, thread: Thread, app_server: AppServer) -> None:
     _, gate = await thread.run_at_gate()
     hub = app_server.app.state.services.engine.runtime.thread_hub
     async with http.stream("GET", f"/threads/{thread.id}/stream"):

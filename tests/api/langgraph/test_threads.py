@@ -33,7 +33,7 @@ async def test_a_new_thread_is_idle_and_empty(http: httpx.AsyncClient) -> None:
 
 @pytest.mark.api("POST /threads", "200 returns the existing thread with if_exists do_nothing")
 @pytest.mark.api("POST /threads", "409 a thread of this id exists")
-async def test_a_thread_is_made_once(sdk: LangGraphClient) -> None:
+async def test_a_thread_id_can_be_used_once(sdk: LangGraphClient) -> None:
     thread_id = str(uuid4())
     made = await sdk.threads.create(thread_id=thread_id, metadata={"a": {"b": 1}}, graph_id="steps")
     assert made["metadata"] == {"a": {"b": 1}, "graph_id": "steps"}
@@ -43,7 +43,7 @@ async def test_a_thread_is_made_once(sdk: LangGraphClient) -> None:
 
 
 @pytest.mark.api("GET /threads/{thread_id}", "200 shows status, values, error and interrupts")
-async def test_after_a_run_the_thread_shows_where_it_stands(sdk: LangGraphClient) -> None:
+async def test_after_a_run_the_thread_shows_its_status_and_values(sdk: LangGraphClient) -> None:
     thread = await sdk.threads.create()
     await sdk.runs.wait(thread["thread_id"], "steps", input={"n": 1})
     after: Any = await sdk.threads.get(thread["thread_id"])
@@ -146,7 +146,7 @@ async def test_an_extract_path_must_start_at_the_thread(http: httpx.AsyncClient)
 
 
 @pytest.mark.api("POST /threads/{thread_id}/copy", "200 copies the history, not the runs")
-async def test_a_copy_has_the_history_and_goes_its_own_way(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
+async def test_a_copy_has_the_history_and_its_own_later_states(sdk: LangGraphClient, http: httpx.AsyncClient) -> None:
     thread_id = (await sdk.threads.create(metadata={"mine": 1}))["thread_id"]
     await sdk.runs.wait(thread_id, "ask", input={"n": 5})
     made = (await http.post(f"/threads/{thread_id}/copy")).json()
@@ -192,7 +192,7 @@ async def test_a_thread_can_begin_with_a_state(sdk: LangGraphClient) -> None:
 
 
 @pytest.mark.api("POST /threads", "201 says that there is no graph for the supersteps")
-async def test_a_state_that_cannot_be_applied_leaves_the_thread_and_says_so(http: httpx.AsyncClient) -> None:
+async def test_a_state_that_cannot_be_applied_leaves_the_thread_and_gives_the_reason(http: httpx.AsyncClient) -> None:
     steps = [{"updates": [{"values": {"n": 1}, "as_node": "__input__"}]}]
     answer = await http.post("/threads", json={"supersteps": steps})
     assert answer.status_code == 201
@@ -209,7 +209,7 @@ async def test_supersteps_that_the_graph_does_not_take_are_refused(
     assert (await http.post("/threads", json=body)).status_code == 400
 
 
-async def test_runs_and_their_checkpoints_say_what_their_thread_says_of_itself(sdk: LangGraphClient) -> None:
+async def test_runs_and_their_checkpoints_have_the_metadata_of_their_thread(sdk: LangGraphClient) -> None:
     thread_id = (await sdk.threads.create(metadata={"owner": "ada", "kind": "thread"}))["thread_id"]
     await sdk.runs.wait(thread_id, "steps", input={"n": 1}, metadata={"kind": "run"})
     runs: Any = await sdk.runs.list(thread_id)

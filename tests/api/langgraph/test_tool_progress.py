@@ -38,7 +38,7 @@ async def test_progress_reaches_a_client_of_the_custom_stream(sdk: LangGraphClie
 
 
 @pytest.mark.parametrize("graph", ["talking", "around"])
-async def test_a_flood_is_thinned_out_and_its_last_report_always_comes(sdk: LangGraphClient, graph: str) -> None:
+async def test_a_flood_is_reduced_and_its_last_report_always_arrives(sdk: LangGraphClient, graph: str) -> None:
     options = {"stream_subgraphs": True} if graph == "around" else {}
     events = await custom(sdk, graph, calls_input(("progress_flood", {"reports": 5_000}, "c1")), **options)
     reported = [data["progress"] for _, data in events]
@@ -48,7 +48,7 @@ async def test_a_flood_is_thinned_out_and_its_last_report_always_comes(sdk: Lang
     assert {event.partition("|")[2].partition(":")[0] for event, _ in events} == {"inner" if options else ""}
 
 
-async def test_numbers_that_are_none_and_endless_messages_do_no_harm(sdk: LangGraphClient) -> None:
+async def test_invalid_numbers_and_very_long_messages_are_sanitized(sdk: LangGraphClient) -> None:
     reports = [
         {"progress": float("nan")},
         {"progress": float("inf"), "total": 1},
@@ -61,11 +61,11 @@ async def test_numbers_that_are_none_and_endless_messages_do_no_harm(sdk: LangGr
     assert len(event["message"]) == 500
 
 
-async def test_what_is_reported_after_the_answer_is_dropped(sdk: LangGraphClient) -> None:
+async def test_progress_after_the_result_is_dropped(sdk: LangGraphClient) -> None:
     assert await custom(sdk, "talking", calls_input(("late_progress", {}, "c1"))) == []
 
 
-async def test_a_client_that_asks_for_no_custom_events_gets_none(sdk: LangGraphClient, thread_id: str) -> None:
+async def test_a_client_of_other_modes_gets_no_custom_events(sdk: LangGraphClient, thread_id: str) -> None:
     run_input = calls_input(("progress", {"reports": [{"progress": 1}]}, "c1"))
     parts = [part async for part in sdk.runs.stream(thread_id, "talking", input=run_input, stream_mode=["values"])]
     assert {part.event for part in parts} == {"metadata", "values"}

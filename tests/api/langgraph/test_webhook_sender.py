@@ -96,7 +96,7 @@ async def test_a_redirect_is_an_answer_and_not_followed() -> None:
         assert other.requests == []
 
 
-async def test_what_the_rules_do_not_allow_any_more_is_not_sent() -> None:
+async def test_a_webhook_that_the_rules_do_not_allow_any_more_is_not_sent() -> None:
     HEARD.clear()
     strict = rules(policy("", resolver=Names(rebound_example=[["127.0.0.1"]])), WebhookUrlRules())
     async with serving(always(text())) as peer, open_webhook_sender(OWN, strict) as send:

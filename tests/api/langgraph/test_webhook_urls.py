@@ -61,7 +61,7 @@ def rules(allow: str = "", **fields: Any) -> WebhookRules:
         ({"allowed_ports": (443,), "disable_loopback": False}, "/hook", None),
     ],
 )
-async def test_a_webhook_is_taken_when_every_rule_allows_it(
+async def test_a_webhook_is_accepted_when_every_rule_allows_it(
     fields: dict[str, Any], url: str, complaint: str | None
 ) -> None:
     if complaint is None:

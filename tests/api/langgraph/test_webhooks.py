@@ -1,4 +1,4 @@
-"""Runs tell their webhook how they ended (langgraph_api.md 5.11)."""
+"""The server posts an ended run to its webhook (langgraph_api.md 5.11)."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ KEYS = [
 
 
 def new_hook() -> tuple[str, str]:
-    """Make up a key, and the path of a hook that files what it hears under it."""
+    """Make up a key, and the path of a hook that files the received webhooks under it."""
     key = str(uuid4())
     return key, f"/hook?k={key}"
 
@@ -137,7 +137,7 @@ async def test_the_webhook_of_a_replaced_run_names_the_reason(
     assert (await first_webhook(http, later))["status"] == "success"
 
 
-async def test_the_webhook_of_a_run_whose_client_has_left_names_the_reason(http: httpx.AsyncClient) -> None:
+async def test_the_webhook_of_a_run_whose_client_disconnected_names_the_reason(http: httpx.AsyncClient) -> None:
     key, hook = new_hook()
     gate = str(uuid4())
     body = {"assistant_id": "gated", "input": {"gate": gate}, "webhook": hook, "on_disconnect": "cancel"}
@@ -267,7 +267,7 @@ INVALID: tuple[Any, ...] = (
 @pytest.mark.api("POST /runs/stream", "422 for a webhook that is invalid or not allowed")
 @pytest.mark.api("POST /runs/crons", "422 for a webhook that is invalid or not allowed")
 @pytest.mark.api("POST /threads/{thread_id}/runs/crons", "422 for a webhook that is invalid or not allowed")
-async def test_a_webhook_that_may_not_be_is_refused_and_no_run_is_created(
+async def test_an_invalid_webhook_is_refused_and_no_run_is_created(
     http: httpx.AsyncClient, sdk: LangGraphClient, thread: Thread, path: str
 ) -> None:
     for webhook in INVALID:
@@ -291,9 +291,7 @@ async def test_one_wrong_webhook_refuses_a_whole_batch(http: httpx.AsyncClient, 
 
 
 @pytest.mark.api("PATCH /runs/crons/{cron_id}", "422 for a webhook that is invalid or not allowed")
-async def test_a_cron_does_not_change_to_a_webhook_that_may_not_be(
-    http: httpx.AsyncClient, sdk: LangGraphClient
-) -> None:
+async def test_a_cron_does_not_change_to_an_invalid_webhook(http: httpx.AsyncClient, sdk: LangGraphClient) -> None:
     cron: Any = await sdk.crons.create("steps", schedule="0 0 1 1 *", input=INPUT, webhook="/hook?k=cron")
     for webhook in INVALID:
         answer = await http.patch(f"/runs/crons/{cron['cron_id']}", json={"webhook": webhook})
@@ -306,7 +304,7 @@ async def test_a_cron_does_not_change_to_a_webhook_that_may_not_be(
 @pytest.mark.parametrize(
     "webhook", ["/", "/hook?k=a%20b", "https://127.0.0.1:9/x", "https://localhost/", "https://[::1]/"]
 )
-async def test_this_machine_is_reached_where_langgraph_json_says_so(thread: Thread, webhook: str) -> None:
+async def test_a_webhook_to_this_machine_is_accepted_if_langgraph_json_allows_it(thread: Thread, webhook: str) -> None:
     body = {"assistant_id": "steps", "input": INPUT, "webhook": webhook, "after_seconds": 3600}
     answer = await thread.post("/runs", json=body)
     assert answer.status_code == 200, answer.text

@@ -1,4 +1,4 @@
-"""A webhook that was promised is delivered, whatever line the server dies on."""
+"""A webhook that was promised is delivered even if the server is killed."""
 
 import asyncio
 import json

@@ -65,7 +65,7 @@ JSON_HEAD = ("date: <date>", "server: uvicorn")
         ("GET /threads/zzz HTTP/1.1", "", 422, '{"detail":"Invalid thread ID: must be a UUID"}'),
     ],
 )
-async def test_plain_answers(app_server: AppServer, request_line: str, body: str, status: int, answer: str) -> None:
+async def test_plain_responses(app_server: AppServer, request_line: str, body: str, status: int, answer: str) -> None:
     got = await exchange(app_server, request_line, body)
     head, _, text = got.partition("\r\n\r\n")
     status_line, *headers = head.split("\r\n")
@@ -76,7 +76,7 @@ async def test_plain_answers(app_server: AppServer, request_line: str, body: str
     assert text == answer
 
 
-async def test_a_new_thread(app_server: AppServer) -> None:
+async def test_the_response_to_a_new_thread_is_exact(app_server: AppServer) -> None:
     got = await exchange(app_server, "POST /threads HTTP/1.1", "{}")
     assert got.partition("\r\n\r\n")[2] == (
         '{"thread_id":"<id1>","created_at":"<time>","updated_at":"<time>","state_updated_at":"<time>",'
@@ -84,13 +84,13 @@ async def test_a_new_thread(app_server: AppServer) -> None:
     )
 
 
-async def test_nothing_is_sent_with_204_and_202(app_server: AppServer) -> None:
+async def test_a_204_has_no_body(app_server: AppServer) -> None:
     thread_id = await new_thread(app_server)
     got = await exchange(app_server, f"DELETE /threads/{thread_id} HTTP/1.1")
     assert got == lines("HTTP/1.1 204 No Content", *JSON_HEAD, "vary: Origin", "connection: close", "", "")
 
 
-async def test_wrong_methods_name_the_right_ones(app_server: AppServer) -> None:
+async def test_a_wrong_method_names_the_allowed_ones(app_server: AppServer) -> None:
     got = await exchange(app_server, "GET /threads HTTP/1.1")
     assert "\r\nallow: POST\r\n" in got
     assert got.endswith('{"detail":"Method Not Allowed"}')
@@ -99,7 +99,7 @@ async def test_wrong_methods_name_the_right_ones(app_server: AppServer) -> None:
     assert "\r\nallow: DELETE, GET, HEAD, PATCH\r\n" in got
 
 
-async def test_an_event_stream(app_server: AppServer) -> None:
+async def test_an_event_stream_is_exact(app_server: AppServer) -> None:
     thread_id = await new_thread(app_server)
     body = '{"assistant_id":"steps","input":{"n":1},"stream_mode":["values","updates"]}'
     got = await exchange(app_server, f"POST /threads/{thread_id}/runs/stream HTTP/1.1", body, end=b"\r\n0\r\n\r\n")
@@ -141,7 +141,7 @@ async def test_an_event_stream(app_server: AppServer) -> None:
     )
 
 
-async def test_a_waited_for_run(app_server: AppServer) -> None:
+async def test_the_response_to_a_waiting_client_is_exact(app_server: AppServer) -> None:
     thread_id = await new_thread(app_server)
     body = '{"assistant_id":"steps","input":{"n":1}}'
     got = await exchange(app_server, f"POST /threads/{thread_id}/runs/wait HTTP/1.1", body)

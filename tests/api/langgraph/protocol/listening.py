@@ -89,7 +89,7 @@ async def _read(
 async def stored_events(
     http: httpx.AsyncClient, thread_id: str, channels: Iterable[str] = OFFICIAL, **params: Any
 ) -> list[Event]:
-    """Give all that is kept of a thread: what a WebSocket subscription is sent before its answer."""
+    """Give all stored events of a thread: a WebSocket subscription is sent them before its response."""
     events: list[Event] = []
     async with socket(http, thread_id) as client:
         await client.send(as_command("subscription.subscribe", channels=list(channels), **params))

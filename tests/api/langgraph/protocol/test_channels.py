@@ -34,20 +34,20 @@ async def test_a_run_has_events_from_running_to_completed(http: httpx.AsyncClien
 @pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 streams messages as content blocks")
 async def test_the_words_of_a_model_are_sent_block_by_block_and_stored_in_the_values(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "speak", {"messages": [{"role": "user", "content": "you there"}]})
-    spoken = on(events, "messages")
-    said = on(events, "values")[-1]["messages"][-1]
-    assert spoken[0] == {"event": "message-start", "role": "ai", "id": said["id"]}
-    assert [block["event"] for block in spoken] == [
+    blocks = on(events, "messages")
+    message = on(events, "values")[-1]["messages"][-1]
+    assert blocks[0] == {"event": "message-start", "role": "ai", "id": message["id"]}
+    assert [block["event"] for block in blocks] == [
         "message-start",
         "content-block-start",
         *["content-block-delta"] * 5,
         "content-block-finish",
         "message-finish",
     ]
-    assert "".join(block["delta"]["text"] for block in spoken[2:7]) == "hello you there"
-    assert said == {
+    assert "".join(block["delta"]["text"] for block in blocks[2:7]) == "hello you there"
+    assert message == {
         "type": "ai",
-        "id": said["id"],
+        "id": message["id"],
         "content": [{"type": "text", "text": "hello you there", "index": 0}],
         "response_metadata": {"output_version": "v1"},
     }
@@ -97,7 +97,7 @@ async def test_a_failure_has_events_of_the_subgraph_and_of_the_run(http: httpx.A
     ]
 
 
-async def test_a_question_comes_before_the_run_stands_still_and_the_values_after(http: httpx.AsyncClient) -> None:
+async def test_an_interrupt_is_sent_before_the_end_of_the_run_and_the_values_after_it(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "ask", {"n": 1})
     interrupted = on(events, "input.requested")[0]
     assert contents(events)[-3:] == [
@@ -107,7 +107,7 @@ async def test_a_question_comes_before_the_run_stands_still_and_the_values_after
     ]
 
 
-async def test_two_questions_at_once_stop_the_run_once(http: httpx.AsyncClient) -> None:
+async def test_two_interrupts_at_once_stop_the_run_once(http: httpx.AsyncClient) -> None:
     thread_id, events = await run_whole(http, "ask_both", {"n": 1})
     first, second = (interrupted["payload"] for interrupted in on(events, "input.requested"))
     assert (first, second["about"]["content"]) == ("first", "second")
@@ -123,7 +123,7 @@ async def test_an_interrupt_of_a_subgraph_is_sent_once_in_its_namespace(http: ht
     assert contents(events)[-1] == ("lifecycle", ["child"], {"event": "interrupted", "graph_name": "child"})
 
 
-async def test_a_breakpoint_ends_a_run_that_asks_nothing(http: httpx.AsyncClient) -> None:
+async def test_a_breakpoint_ends_a_run_without_an_interrupt(http: httpx.AsyncClient) -> None:
     thread_id, events = await run_whole(http, "stopping", {"n": 1})
     assert contents(events)[-1] == completed("stopping")
     assert (await http.get(f"/threads/{thread_id}")).json()["status"] == "interrupted"
@@ -185,7 +185,7 @@ async def test_each_checkpoint_comes_right_before_the_values_that_it_holds(http:
     assert values == on(events, "values")
 
 
-async def test_who_asks_for_everything_is_shown_a_plain_graphs_steps_once(http: httpx.AsyncClient) -> None:
+async def test_a_subscription_to_all_channels_gets_each_step_of_a_plain_graph_once(http: httpx.AsyncClient) -> None:
     _, events = await run_whole(http, "count", {"n": 1}, EVERYTHING)
     assert {event["method"] for event in events} == {"values", "lifecycle"}
 

@@ -80,7 +80,7 @@ async def test_a_run_is_started_on_a_thread_that_it_creates(http: httpx.AsyncCli
         ({"assistant_id": "count", "multitask_strategy": "later"}, "unknown_error", '422: "later" is not one of'),
     ],
 )
-async def test_a_run_that_cannot_be_is_refused(
+async def test_an_invalid_start_of_a_run_is_refused(
     http: httpx.AsyncClient, params: dict[str, Any], code: str, message: str
 ) -> None:
     thread_id = str(uuid4())
@@ -105,7 +105,7 @@ async def test_a_run_that_cannot_be_is_refused(
         (b'{"id": 4, "method": 5}', 4),
     ],
 )
-async def test_what_is_no_command_is_refused(http: httpx.AsyncClient, body: bytes, number: object) -> None:
+async def test_a_body_that_is_no_command_is_refused(http: httpx.AsyncClient, body: bytes, number: object) -> None:
     answer = await http.post(f"/threads/{uuid4()}/commands", content=body)
     assert answer.status_code == 400
     expected = {"type": "error", "id": number, "error": "invalid_argument", "message": MALFORMED}
@@ -113,7 +113,7 @@ async def test_what_is_no_command_is_refused(http: httpx.AsyncClient, body: byte
 
 
 @pytest.mark.parametrize("body", [b"{", b"", b"\xff", b'{"id": 1, "method": "x", "params": ' + b"[" * 300])
-async def test_what_is_no_json_is_refused(http: httpx.AsyncClient, body: bytes) -> None:
+async def test_a_body_that_is_no_json_is_refused(http: httpx.AsyncClient, body: bytes) -> None:
     answer = await http.post(f"/threads/{uuid4()}/commands", content=body)
     assert (answer.status_code, answer.json()) == (400, {"detail": "Invalid JSON body"})
 
@@ -154,7 +154,7 @@ async def test_a_thread_id_that_is_no_uuid_is_refused(http: httpx.AsyncClient) -
 
 @pytest.mark.api("POST /threads/{thread_id}/commands", "200 applies a multitask strategy under both of its names")
 @pytest.mark.parametrize("name", ["multitask_strategy", "multitaskStrategy"])
-async def test_a_multitask_strategy_has_its_effect(http: httpx.AsyncClient, thread_id: str, name: str) -> None:
+async def test_a_multitask_strategy_works_under_both_names(http: httpx.AsyncClient, thread_id: str, name: str) -> None:
     gate = str(uuid4())
     async with listening(http, thread_id) as listener:
         first = await start(http, thread_id, "gated", {"n": 1, "gate": gate})
@@ -188,7 +188,7 @@ async def test_a_run_forks_from_a_checkpoint(http: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.api("POST /threads/{thread_id}/commands", "200 answers an interrupt, with update, goto, config, metadata")
-async def test_an_answer_lets_the_run_go_on(http: httpx.AsyncClient) -> None:
+async def test_an_answer_resumes_the_run(http: httpx.AsyncClient) -> None:
     thread_id, (question,) = await interrupted(http, "ask")
     assert await send(http, thread_id, "input.respond", interrupt_id=question, namespace=[], response="yes") == {
         "type": "success",
@@ -205,7 +205,7 @@ async def test_an_answer_lets_the_run_go_on(http: httpx.AsyncClient) -> None:
     )
 
 
-async def test_an_answer_may_update_the_state_and_jump(http: httpx.AsyncClient) -> None:
+async def test_an_answer_may_update_the_state_and_choose_the_next_node(http: httpx.AsyncClient) -> None:
     thread_id, (question,) = await interrupted(http, "ask")
     extras = {"update": {"n": 40}, "goto": "after", "metadata": {"m": 2}, "config": {"tags": ["t"]}}
     answer = {"interrupt_id": question, "namespace": [], "response": "yes"}
@@ -218,7 +218,7 @@ async def test_an_answer_may_update_the_state_and_jump(http: httpx.AsyncClient) 
 
 
 @pytest.mark.api("POST /threads/{thread_id}/commands", "200 answers several questions at once, or one of them")
-async def test_questions_are_answered_one_by_one_or_together(http: httpx.AsyncClient) -> None:
+async def test_interrupts_are_answered_one_by_one_or_together(http: httpx.AsyncClient) -> None:
     thread_id, (first, second) = await interrupted(http, "ask_both", 2)
     await send(http, thread_id, "input.respond", interrupt_id=first, namespace=[], response="one")
     await settled(http, thread_id)
@@ -245,14 +245,12 @@ async def test_questions_are_answered_one_by_one_or_together(http: httpx.AsyncCl
         ({"responses": [{"interrupt_id": "nobody's", "response": 1}]}, "no_such_interrupt"),
     ],
 )
-async def test_an_answer_that_fits_no_question_is_refused(
-    http: httpx.AsyncClient, params: dict[str, Any], code: str
-) -> None:
+async def test_an_answer_to_no_interrupt_is_refused(http: httpx.AsyncClient, params: dict[str, Any], code: str) -> None:
     thread_id, _ = await run_whole(http, "count", {"n": 1})
     assert (await send(http, thread_id, "input.respond", **params))["error"] == code
 
 
-async def test_of_many_answers_at_once_one_is_taken(http: httpx.AsyncClient) -> None:
+async def test_one_of_many_answers_at_once_is_accepted(http: httpx.AsyncClient) -> None:
     thread_id, (question,) = await interrupted(http, "ask")
     responses = await asyncio.gather(
         *(send(http, thread_id, "input.respond", interrupt_id=question, response=number) for number in range(8))
@@ -279,14 +277,14 @@ async def test_an_interrupt_can_be_answered_as_soon_as_its_event_arrives(http: h
 
 
 @pytest.mark.api("POST /threads/{thread_id}/commands", "200 takes the input for an interrupted thread as the answer")
-async def test_an_input_to_a_thread_that_asks_is_the_answer(http: httpx.AsyncClient) -> None:
+async def test_an_input_to_an_interrupted_thread_is_the_answer(http: httpx.AsyncClient) -> None:
     thread_id, _ = await interrupted(http, "ask")
     await ended(http, thread_id, await start(http, thread_id, "ask", {"said": "so"}))
     assert await values(http, thread_id) == {"n": 2, "log": ["asked: {'said': 'so'}", "add"]}
     assert (await newest_run(http, thread_id))["kwargs"]["command"] == {"resume": {"said": "so"}}
 
 
-async def test_an_input_that_comes_with_the_question_is_the_answer(http: httpx.AsyncClient) -> None:
+async def test_an_input_sent_when_the_run_is_interrupted_is_the_answer(http: httpx.AsyncClient) -> None:
     for _ in range(5):
         thread_id = await new_thread(http)
         async with listening(http, thread_id, ["lifecycle"]) as listener:

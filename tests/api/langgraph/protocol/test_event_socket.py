@@ -59,7 +59,7 @@ async def close_code(client: ClientConnection) -> tuple[int, str]:
     return closed.value.rcvd.code, closed.value.rcvd.reason
 
 
-async def test_a_client_starts_a_run_answers_it_and_hears_all_of_it(http: httpx.AsyncClient) -> None:
+async def test_a_client_starts_a_run_answers_its_interrupt_and_gets_all_events(http: httpx.AsyncClient) -> None:
     thread_id = str(uuid4())
     async with socket(http, thread_id) as client:
         _, subscribed = await exchange(client, as_command("subscription.subscribe", 1, channels=OFFICIAL))
@@ -92,7 +92,7 @@ async def test_a_subscription_gets_the_stored_events_before_its_response(http: h
         assert (answer["result"]["restored"], answer["result"]["missed_events"]) == (True, len(events))
 
 
-async def test_an_event_that_two_subscriptions_ask_for_is_sent_once(http: httpx.AsyncClient, thread_id: str) -> None:
+async def test_an_event_of_two_subscriptions_is_sent_once(http: httpx.AsyncClient, thread_id: str) -> None:
     async with socket(http, thread_id) as client:
         _, first = await exchange(client, as_command("subscription.subscribe", 1, channels=["values", "lifecycle"]))
         await exchange(client, as_command("subscription.subscribe", 2, channels=["values"], namespaces=[[]], depth=0))
@@ -128,7 +128,7 @@ async def test_an_event_that_two_subscriptions_ask_for_is_sent_once(http: httpx.
         (as_command("subscription.unsubscribe"), 7, "invalid_argument"),
     ],
 )
-async def test_a_bad_frame_is_refused_and_the_connection_stays(
+async def test_a_bad_frame_is_refused_and_the_connection_stays_open(
     http: httpx.AsyncClient, text: str | bytes, number: int | None, error: str
 ) -> None:
     async with socket(http, str(uuid4())) as client:
@@ -137,7 +137,7 @@ async def test_a_bad_frame_is_refused_and_the_connection_stays(
         assert (await exchange(client, as_command("zzz", 8)))[1]["id"] == 8
 
 
-async def test_no_connection_may_subscribe_without_end(http: httpx.AsyncClient) -> None:
+async def test_the_subscriptions_of_a_connection_are_limited(http: httpx.AsyncClient) -> None:
     async with socket(http, str(uuid4())) as client:
         answers = [
             (await exchange(client, as_command("subscription.subscribe", number, channels=["input"])))[1]
@@ -146,7 +146,7 @@ async def test_no_connection_may_subscribe_without_end(http: httpx.AsyncClient) 
     assert [answer["type"] for answer in answers] == [*["success"] * 100, "error"]
 
 
-async def test_a_deleted_thread_closes_the_connection_for_good(http: httpx.AsyncClient) -> None:
+async def test_deleting_the_thread_closes_the_connection(http: httpx.AsyncClient) -> None:
     thread_id, _ = await run_whole(http, "count", {"n": 1})
     async with socket(http, thread_id) as client:
         await exchange(client, as_command("subscription.subscribe", channels=["values"]))
@@ -159,7 +159,7 @@ async def test_a_thread_id_that_is_no_uuid_closes_the_connection(http: httpx.Asy
         assert await close_code(client) == (4422, "Invalid thread ID: must be a UUID")
 
 
-async def test_a_page_of_a_stranger_is_not_connected(http: httpx.AsyncClient) -> None:
+async def test_a_page_of_a_foreign_origin_is_not_connected(http: httpx.AsyncClient) -> None:
     url = str(http.base_url.copy_with(scheme="ws", path=f"/threads/{uuid4()}/stream/events"))
     with pytest.raises(InvalidStatus):
         await connect(url, origin="https://stranger.example")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The events of a thread over SSE: their frames, what is kept, who is sent what, and when the stream ends."""
+"""The events of a thread over SSE: their frames, the stored ones, filters, and when the stream ends."""
 
 import asyncio
 from typing import Any
@@ -66,7 +66,7 @@ async def test_namespaces_and_depth_limit_what_is_sent(http: httpx.AsyncClient) 
 
 
 @pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 replays stored events from since on, then live ones")
-async def test_a_late_listener_hears_the_same_and_then_the_next_run_without_a_gap(
+async def test_a_late_subscriber_gets_the_same_events_and_then_the_next_run_without_a_gap(
     http: httpx.AsyncClient, thread_id: str
 ) -> None:
     async with listening(http, thread_id) as live:
@@ -94,7 +94,7 @@ async def test_since_limits_what_is_sent_if_it_is_a_number(http: httpx.AsyncClie
 
 
 @pytest.mark.api("POST /threads/{thread_id}/stream/events", "200 waits for a missing thread, and ends with the thread")
-async def test_a_listener_may_come_before_the_thread_and_is_ended_with_it(http: httpx.AsyncClient) -> None:
+async def test_a_subscriber_may_come_before_the_thread_and_its_stream_ends_with_it(http: httpx.AsyncClient) -> None:
     thread_id = str(uuid4())
     async with listening(http, thread_id) as listener:
         await start(http, thread_id, "count", {"n": 1})
@@ -200,13 +200,13 @@ async def test_a_thread_id_that_is_no_uuid_has_no_events(http: httpx.AsyncClient
     assert (answer.status_code, answer.json()) == (422, {"detail": "Invalid thread ID: must be a UUID"})
 
 
-async def test_many_listeners_hear_the_same(http: httpx.AsyncClient, thread_id: str) -> None:
+async def test_many_subscribers_get_the_same_events(http: httpx.AsyncClient, thread_id: str) -> None:
 
-    async def hear() -> list[Event]:
+    async def receive() -> list[Event]:
         async with listening(http, thread_id, OFFICIAL) as listener:
             return await listener.run()
 
-    hearing = [asyncio.create_task(hear()) for _ in range(20)]
+    receiving = [asyncio.create_task(receive()) for _ in range(20)]
     await ended(http, thread_id, await start(http, thread_id, "nested", {"n": 1}))
     whole = await stored_events(http, thread_id)
-    assert await asyncio.gather(*hearing) == [whole] * 20
+    assert await asyncio.gather(*receiving) == [whole] * 20

@@ -1,4 +1,4 @@
-"""What listeners hear when the server is killed and started again: no number twice, nothing lost that was kept."""
+"""What subscribers get when the server is killed and started again: no number twice, no stored event lost."""
 
 import asyncio
 from typing import Any
@@ -25,7 +25,7 @@ ENDED, GOING, ASKING, GATE = (str(uuid4()) for _ in range(4))
 
 
 @pytest.mark.requirement("S-05")
-async def test_threads_go_on_telling_where_a_killed_server_has_stopped(app_process: AppProcess) -> None:
+async def test_streams_of_threads_continue_where_a_killed_server_has_stopped(app_process: AppProcess) -> None:
     async with httpx.AsyncClient(base_url=app_process.url, timeout=60) as http:
         await asyncio.to_thread(app_process.start)
         async with (
@@ -44,7 +44,7 @@ async def test_threads_go_on_telling_where_a_killed_server_has_stopped(app_proce
             await asyncio.to_thread(app_process.kill)
         await asyncio.to_thread(app_process.start)
         await an_ended_run_is_replayed_and_the_next_one_follows(http, first)
-        await a_killed_run_goes_on_under_numbers_that_nobody_was_given(http, before)
+        await a_killed_run_continues_with_unused_numbers(http, before)
         await a_question_can_still_be_answered(http, interrupted)
 
 
@@ -58,9 +58,7 @@ async def an_ended_run_is_replayed_and_the_next_one_follows(http: httpx.AsyncCli
     assert on(later, "values")[-1]["n"] == 7
 
 
-async def a_killed_run_goes_on_under_numbers_that_nobody_was_given(
-    http: httpx.AsyncClient, before: list[Event]
-) -> None:
+async def a_killed_run_continues_with_unused_numbers(http: httpx.AsyncClient, before: list[Event]) -> None:
     async with listening(http, GOING, since=before[-1]["seq"]) as listener:
         await http.post(f"/gates/{GATE}/open")
         after = await listener.run()

@@ -55,7 +55,7 @@ async def test_subgraphs_are_found_and_finished(sdk: LangGraphClient, transport:
 
 
 @both_transports
-async def test_what_nodes_write_under_a_name_is_an_extension(sdk: LangGraphClient, transport: Transport) -> None:
+async def test_named_custom_events_of_nodes_are_an_extension(sdk: LangGraphClient, transport: Transport) -> None:
     async with sdk.threads.stream(assistant_id="count", transport=transport) as thread, asyncio.timeout(BOUND_S):
         await thread.run.start(input={"n": 1})
         progress = [written async for written in thread.extensions["progress"]]
@@ -63,7 +63,7 @@ async def test_what_nodes_write_under_a_name_is_an_extension(sdk: LangGraphClien
 
 
 @both_transports
-async def test_a_question_is_answered_and_the_run_goes_on(sdk: LangGraphClient, transport: Transport) -> None:
+async def test_an_interrupt_is_answered_and_the_run_continues(sdk: LangGraphClient, transport: Transport) -> None:
     async with sdk.threads.stream(assistant_id="ask", transport=transport) as thread, asyncio.timeout(BOUND_S):
         await thread.run.start(input={"n": 1})
         _ = [values async for values in thread.values]
@@ -73,7 +73,7 @@ async def test_a_question_is_answered_and_the_run_goes_on(sdk: LangGraphClient, 
 
 
 @both_transports
-async def test_a_failed_run_raises_what_went_wrong(sdk: LangGraphClient, transport: Transport) -> None:
+async def test_a_failed_run_raises_its_error(sdk: LangGraphClient, transport: Transport) -> None:
     async with sdk.threads.stream(assistant_id="broken", transport=transport) as thread:
         await thread.run.start(input={"n": 1})
         with pytest.raises(RuntimeError, match="cannot go on"):

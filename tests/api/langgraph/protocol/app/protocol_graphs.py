@@ -61,8 +61,8 @@ def answering(text: str) -> Any:
 
 
 async def say(state: MessagesState) -> dict[str, Any]:
-    said: dict[str, Any] = await answering(f"hello {state['messages'][-1].content}")(state)
-    return said
+    result: dict[str, Any] = await answering(f"hello {state['messages'][-1].content}")(state)
+    return result
 
 
 @tool
