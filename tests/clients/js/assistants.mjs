@@ -6,7 +6,7 @@ scenario("assistants are searched by graph and page by page", async () => {
   const [talk] = await client.assistants.search({ graphId: "talk", metadata: { created_by: "system" } });
   assert.equal(talk.graph_id, "talk");
   assert.equal(talk.name, "talk");
-  assert.equal(talk.description, "Says again what it is told, word by word");
+  assert.equal(talk.description, "Repeats the user's message, word by word");
   assert.match(talk.assistant_id, /^[0-9a-f]{8}-[0-9a-f]{4}-5/);
   const first = await client.assistants.search({ limit: 2, includePagination: true, sortBy: "name" });
   assert.equal(first.assistants.length, 2);

@@ -30,7 +30,7 @@ scenario("a run is joined without its thread", async () => {
   assert.equal(text(parts), "you said: a b");
 });
 
-scenario("a joined stream is cancelled when its client leaves, if asked", async () => {
+scenario("a disconnect cancels a joined run on request", async () => {
   const threadId = await newThread();
   const gate = newGate();
   const run = await client.runs.create(threadId, "talk", { input: human(gate.word), ...tuples });
@@ -49,7 +49,7 @@ scenario("a joined stream is cancelled when its client leaves, if asked", async 
   assert.equal((await client.runs.get(threadId, run.run_id)).status, "interrupted");
 });
 
-scenario("a stream whose connection is cut goes on where it was", async () => {
+scenario("a stream whose connection is cut continues without a gap", async () => {
   const proxy = await cuttingProxy(url);
   const threadId = await newThread();
   const gate = newGate();
@@ -73,7 +73,7 @@ scenario("a stream whose connection is cut goes on where it was", async () => {
   proxy.close();
 });
 
-scenario("a stream without a thread that is cut goes on where it was", async () => {
+scenario("a cut stream without a thread continues without a gap", async () => {
   const proxy = await cuttingProxy(url);
   const gate = newGate();
   const received = [];

@@ -40,7 +40,7 @@ async function streaming(transport) {
   hook.unmount();
 }
 
-scenario("a conversation goes on and is found again by another page", async () => {
+scenario("a conversation continues and is shown by another page", async () => {
   const { thread_id: threadId } = await client.threads.create();
   const hook = mounted({ assistantId: "talk", threadId });
   await (await hook.until(ready)).submit(human("first"));
@@ -69,7 +69,7 @@ async function answering(transport) {
   hook.unmount();
 }
 
-scenario("a question that was asked before the page was loaded is answered", async () => {
+scenario("an interrupt from before the page was loaded is answered", async () => {
   const { thread_id: threadId } = await client.threads.create();
   await client.runs.wait(threadId, "approve", { input: human("hello") });
   const hook = mounted({ assistantId: "approve", threadId });

@@ -131,14 +131,14 @@ scenario("an interrupt is seen and answered by a command", async () => {
   const parts = await all(
     client.runs.stream(threadId, "approve", { input: human("hello"), streamMode: ["values", "updates"] }),
   );
-  const asked = parts.filter((part) => part.event === "updates").at(-1).data.__interrupt__;
-  assert.deepEqual(asked[0].value, { question: "Send it?", args: { text: "hello" } });
+  const interrupts = parts.filter((part) => part.event === "updates").at(-1).data.__interrupt__;
+  assert.deepEqual(interrupts[0].value, { question: "Send it?", args: { text: "hello" } });
   const thread = await client.threads.get(threadId);
   assert.equal(thread.status, "interrupted");
-  assert.deepEqual(Object.values(thread.interrupts).flat().map((one) => one.id), [asked[0].id]);
+  assert.deepEqual(Object.values(thread.interrupts).flat().map((one) => one.id), [interrupts[0].id]);
   const state = await client.threads.getState(threadId);
-  assert.deepEqual(state.tasks[0].interrupts[0].value, asked[0].value);
-  const values = await client.runs.wait(threadId, "approve", { command: { resume: { [asked[0].id]: "yes" } } });
+  assert.deepEqual(state.tasks[0].interrupts[0].value, interrupts[0].value);
+  const values = await client.runs.wait(threadId, "approve", { command: { resume: { [interrupts[0].id]: "yes" } } });
   assert.deepEqual(values.messages.map((message) => message.type), ["human", "ai", "tool", "ai"]);
   assert.equal(values.messages[2].content, "decided: yes");
   assert.equal(values.messages[3].content, "you said: decided: yes");
@@ -158,7 +158,7 @@ scenario("waiting for a run that interrupts returns the interrupt", async () => 
   });
 });
 
-scenario("a run stops before a node and goes on with nothing", async () => {
+scenario("a run stops before a node and continues without input", async () => {
   const threadId = await newThread();
   await client.runs.wait(threadId, "count", { input: { n: 1 }, interruptBefore: ["double"] });
   assert.deepEqual((await client.threads.getState(threadId)).next, ["double"]);

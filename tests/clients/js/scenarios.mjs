@@ -20,7 +20,7 @@ export function scenario(name, act) {
 
 /** Run all scenarios, some at once, and print what came of each; the process ends with the last. */
 export async function runScenarios({ atOnce = AT_ONCE } = {}) {
-  // What nobody waits for any more must not end the other scenarios.
+  // A rejection without a handler must not end the other scenarios.
   process.on("unhandledRejection", (error) => console.error(error));
   const waiting = [...scenarios];
   const work = async () => {

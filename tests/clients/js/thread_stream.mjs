@@ -13,12 +13,12 @@ const webSocketFactory = (address) => new window.WebSocket(address);
 const opened = (assistantId, transport, { at = url, threadId = crypto.randomUUID(), ...options } = {}) =>
   newClient(at).threads.stream(threadId, { assistantId, transport, webSocketFactory, ...options });
 
-/** Listen until the run is over, and give what was said of its end and of questions to humans. */
+/** Subscribe until the run is over, and return its end and its interrupts. */
 async function ended(thread) {
-  const questions = [];
+  const interrupts = [];
   for await (const { method, params } of await thread.subscribe(["lifecycle", "input"])) {
-    if (method === "input.requested") questions.push({ namespace: params.namespace, ...params.data });
-    else if (params.namespace.length === 0 && params.data.event !== "running") return { ...params.data, questions };
+    if (method === "input.requested") interrupts.push({ namespace: params.namespace, ...params.data });
+    else if (params.namespace.length === 0 && params.data.event !== "running") return { ...params.data, interrupts };
   }
   throw new Error("the subscription ended before the run");
 }
@@ -51,9 +51,9 @@ async function answered(transport) {
   const thread = opened("family", transport);
   const over = ended(thread);
   await thread.run.start({ input: { n: 1, ask: true } });
-  const { event, questions } = await over;
+  const { event, interrupts } = await over;
   assert.equal(event, "interrupted");
-  const [{ interrupt_id, namespace, payload }] = questions;
+  const [{ interrupt_id, namespace, payload }] = interrupts;
   assert.deepEqual(payload, { question: 3 });
   assert.match(namespace[0], /^child:/);
   // At once, though the thread may not yet say that it is interrupted.
@@ -100,7 +100,7 @@ async function cut(transport) {
   const proxy = await cuttingProxy(url);
   const gate = newGate();
   let connections = 0;
-  // The model goes on when the client is back: this client hears no tokens of a run that ended while it was away.
+  // The model continues when the client is back: this client receives no tokens of a run that ended meanwhile.
   const onConnected = () => {
     connections += 1;
     if (connections > 1) void gate.open();

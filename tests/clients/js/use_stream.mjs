@@ -39,7 +39,7 @@ scenario("a submitted message makes the thread and its answer streams in", async
   hook.unmount();
 });
 
-scenario("a conversation goes on and is found again by another page", async () => {
+scenario("a conversation continues and is shown by another page", async () => {
   const threadId = await newThread();
   const hook = mounted({ assistantId: "talk", threadId, fetchStateHistory: true });
   await (await hook.until(ready)).submit(human("first"));
@@ -120,7 +120,7 @@ scenario("an edited message makes a branch, and both can be looked at", async ()
   edited.setBranch(about.branchOptions[0]);
   await hook.until((stream) => lastContent(stream) === "you said: first");
   assert.deepEqual(contents(hook.shown()), ["first", "you said: first"]);
-  // What is said now goes on from the branch that is shown.
+  // The next message continues the shown branch.
   await hook.shown().submit(human("and then"));
   await hook.until((stream) => !stream.isLoading && lastContent(stream) === "you said: and then");
   assert.deepEqual(contents(hook.shown()), ["first", "you said: first", "and then", "you said: and then"]);
@@ -196,7 +196,7 @@ scenario("a cut connection costs no token", async () => {
   proxy.close();
 });
 
-scenario("a message sent while a run goes on interrupts it", async () => {
+scenario("a message sent during a run interrupts it", async () => {
   const threadId = await newThread();
   const hook = mounted({ assistantId: "talk", threadId });
   const gate = newGate();
@@ -231,7 +231,7 @@ scenario("all kinds of events reach their listeners", async () => {
   hook.unmount();
 });
 
-scenario("what a node writes reaches the page while the run goes on", async () => {
+scenario("custom data of a node reaches the page during the run", async () => {
   const received = [];
   const hook = mounted({ assistantId: "talk", threadId: await newThread(), onCustomEvent: (data) => received.push(data) });
   const gate = newGate();
@@ -244,15 +244,15 @@ scenario("what a node writes reaches the page while the run goes on", async () =
 });
 
 scenario("a page shows that a run failed", async () => {
-  const told = [];
+  const errors = [];
   const threadId = await newThread();
   const options = { assistantId: "broken", threadId, fetchStateHistory: true };
-  const hook = mounted({ ...options, onError: (error) => told.push(error) }, (stream) => stream.values);
+  const hook = mounted({ ...options, onError: (error) => errors.push(error) }, (stream) => stream.values);
   await (await hook.until(ready)).submit({ n: 1 });
   const failed = await hook.until((stream) => stream.error && !stream.isLoading);
   assert.equal(failed.error.message, "cannot go on from 2");
   assert.equal(failed.error.name, "ValueError");
-  assert.deepEqual(told, [failed.error]);
+  assert.deepEqual(errors, [failed.error]);
   hook.unmount();
   const again = mounted(options, (stream) => stream.values);
   assert.equal((await again.until((stream) => stream.error)).error, "ValueError('cannot go on from 2')");
@@ -268,12 +268,12 @@ scenario("a subagent's messages are shown separately, while it works and after t
     subagentToolNames: ["task"],
   };
   const read = (stream) => [stream.messages, stream.subagents];
-  const said = (stream) => [...stream.subagents.values()].map((one) => one.messages.map((message) => message.content));
+  const texts = (stream) => [...stream.subagents.values()].map((one) => one.messages.map((message) => message.content));
   const finished = (stream) => !stream.isLoading && stream.messages.length === 5;
   const gate = newGate();
   const hook = mounted(options, read);
   const submitting = (await hook.until(ready)).submit(human(`one ${gate.word} two`), { streamSubgraphs: true });
-  const half = await hook.until((stream) => String(said(stream)) === "first: one,second: one");
+  const half = await hook.until((stream) => String(texts(stream)) === "first: one,second: one");
   assert.equal(half.activeSubagents.length, 2);
   assert.deepEqual(half.messages.map((message) => message.type), ["human", "ai"]);
   await gate.open();
@@ -283,8 +283,8 @@ scenario("a subagent's messages are shown separately, while it works and after t
   assert.deepEqual(contents(hook.shown()).slice(2, 4), answers);
   hook.unmount();
   const again = mounted(options, read);
-  await again.until((stream) => finished(stream) && String(said(stream).map((messages) => messages.length)) === "2,2");
-  assert.deepEqual(said(again.shown()).map((messages) => messages.at(-1)), answers);
+  await again.until((stream) => finished(stream) && String(texts(stream).map((messages) => messages.length)) === "2,2");
+  assert.deepEqual(texts(again.shown()).map((messages) => messages.at(-1)), answers);
   again.unmount();
 });
 
