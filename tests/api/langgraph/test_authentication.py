@@ -114,7 +114,7 @@ async def test_a_run_of_a_cron_knows_the_user_who_created_it(http: httpx.AsyncCl
     assert run["metadata"]["owner"] == "ada"
 
 
-async def test_a_runs_json_shows_who_its_user_is_and_nothing_that_only_the_run_needs(http: httpx.AsyncClient) -> None:
+async def test_the_json_of_a_run_names_its_user_without_fields_that_only_the_run_needs(http: httpx.AsyncClient) -> None:
     made = await http.post("/runs", json={"assistant_id": "keep", "input": {}, "after_seconds": 3600}, headers=ADA)
     shown = made.json()["kwargs"]["config"]["configurable"]
     who = {"identity": "ada", "display_name": "ada", "is_authenticated": True, "permissions": ["talk"]}

@@ -189,7 +189,7 @@ def test_a_chat_without_a_thread_has_one_in_its_meta_and_leaves_none_behind(
     assert client.post("/threads/count", json={}, headers=TED).json() == count
 
 
-def test_the_trace_of_a_request_goes_on_to_the_servers_of_its_run(client: httpx.Client, recorder: Recorder) -> None:
+def test_the_trace_of_a_request_is_sent_to_the_servers_of_its_run(client: httpx.Client, recorder: Recorder) -> None:
     ask(client, "peer_whoami", {**TED, "traceparent": TRACEPARENT, "tracestate": "vendor=1"})
     assert recorder.calls[-1].meta["traceparent"] == TRACEPARENT
     assert recorder.calls[-1].meta["tracestate"] == "vendor=1"

@@ -59,7 +59,7 @@ async def test_context_and_configurable_exclude_each_other(http: httpx.AsyncClie
         ),
     ],
 )
-async def test_a_field_that_is_wrong_by_itself_is_refused_before_anything_is_looked_up(
+async def test_an_invalid_field_is_refused_before_thread_and_assistant_are_looked_up(
     http: httpx.AsyncClient, wrong: dict[str, Any], status: int, detail: str
 ) -> None:
     body = {"assistant_id": NOBODY, **wrong}

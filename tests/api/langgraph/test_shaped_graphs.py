@@ -51,7 +51,7 @@ async def test_a_node_gets_the_context_that_its_graph_declares(
     assert (await thread.wait(graph_id, input={}, **fields))["shown"] == shown
 
 
-async def test_a_function_that_asks_before_it_has_given_anything_shows_its_question(thread: Thread) -> None:
+async def test_a_function_interrupted_before_any_output_shows_its_interrupt(thread: Thread) -> None:
     interrupted = await thread.wait("asking_function", input="tea")
     assert [question["value"] for question in interrupted["__interrupt__"]] == [{"about": "tea"}]
     (run,) = await thread.runs()

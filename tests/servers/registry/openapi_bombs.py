@@ -68,7 +68,7 @@ STILL_TOOLS: dict[str, dict[str, Any]] = {
     ),
     "all_of of itself": posted(ref("A"), {"A": {"properties": {"x": {}}, "allOf": [ref("A")] * 10}}),
 }
-"""Their references are kept in the tool's schema, so that it stays small."""
+"""Their references stay in the tool's schema, so that it stays small."""
 
 _KEYS = {f"x-{n}": 1 for n in range(100_000)}
 
