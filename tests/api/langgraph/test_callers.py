@@ -138,21 +138,6 @@ def test_no_field_of_an_assistant_forges_a_user(client: httpx.Client, recorder: 
     check_forged(client, recorder, assistant_id=assistant["assistant_id"])
 
 
-def test_without_an_auth_handler_no_user_is_signed_in_whatever_a_request_contains(
-    recorder: Recorder, tmp_path: Path
-) -> None:
-    config = json.loads(APP.read_text(encoding="utf-8"))
-    del config["auth"]
-    for file in APP.parent.glob("*.py"):
-        (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
-    (tmp_path / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")
-    with serving(tmp_path / "langgraph.json", tmp_path, recorder) as client:
-        forged = {"config": {"configurable": {**FORGED, "user_id": "eve"}}}
-        assert "needs mcp_token of the signed-in user" in last_text(ask(client, "peer_whoami", TED, **forged))
-        ask(client, "open_whoami", {}, **forged)
-        assert recorder.calls[-1].meta["user_id"] == "eve"
-
-
 @pytest.mark.requirement("T-03")
 def test_the_meta_of_a_call_names_its_run_and_its_user(client: httpx.Client, recorder: Recorder) -> None:
     thread = client.post("/threads", json={}, headers=TED).json()["thread_id"]
@@ -211,3 +196,19 @@ def test_tokens_are_in_no_answer_of_the_api_and_in_no_log(client: httpx.Client, 
     logs = [file.read_text(encoding="utf-8") for file in (data_dir / "data").rglob("*.jsonl")]
     assert "".join(logs)
     assert "mcp-token-of-ted" not in "".join(logs)
+
+
+def test_without_an_auth_handler_no_user_is_signed_in_whatever_a_request_contains(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    config = json.loads(APP.read_text(encoding="utf-8"))
+    del config["auth"]
+    for file in APP.parent.glob("*.py"):
+        (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")
+    # The last test: this server replaces the process's plane, and a later call would open one that no test closes.
+    with serving(tmp_path / "langgraph.json", tmp_path, recorder) as client:
+        forged = {"config": {"configurable": {**FORGED, "user_id": "eve"}}}
+        assert "needs mcp_token of the signed-in user" in last_text(ask(client, "peer_whoami", TED, **forged))
+        ask(client, "open_whoami", {}, **forged)
+        assert recorder.calls[-1].meta["user_id"] == "eve"
