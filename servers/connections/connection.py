@@ -143,6 +143,7 @@ class ServerConnection:
     def start(self) -> None:
         """Start to connect, unless the server is disabled or misconfigured."""
         if self.status.state == "connecting":
+            self._is_connecting = True
             self._supervisor = asyncio.create_task(self._supervise(), name=f"mcp:{self.config.name}")
 
     async def stop(self) -> None:

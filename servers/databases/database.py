@@ -211,6 +211,7 @@ async def open_database(
 
     A call waits up to `busy_timeout_s` for other programs that lock the database, and up to `queue_timeout_s` (by
     default the same) for a connection that other calls of this process use. Without `prepare`, nothing is created.
+    The end waits up to `busy_timeout_s` for SQLite statements of cancelled calls.
 
     Raises:
         ConfigError: the URL is invalid, or its driver is not installed.
@@ -219,8 +220,8 @@ async def open_database(
     """
     parsed = parse_url(url, kind.setting)
     wait_s = busy_timeout_s if queue_timeout_s is None else queue_timeout_s
-    # On a thread: importing a driver reads files, and some servers forbid blocking calls on the event loop.
     threads = SQLiteThreads()
+    # On a thread: importing a driver reads files, and some servers forbid blocking calls on the event loop.
     engine = await asyncio.to_thread(create_engine, parsed, kind, busy_timeout_s, wait_s, threads)
     database = Database(engine, kind, asyncio.Lock(), wait_s, OpenedFile(sqlite_file(parsed)))
     try:

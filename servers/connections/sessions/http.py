@@ -257,8 +257,9 @@ class FaultReportingClient(httpx.AsyncClient):
         # The SDK cancels the DELETE when a late response finds the session closed; the server would keep the session.
         with anyio.CancelScope(shield=True):
             response = await super().send(request, **options)
-            await response.aread()
-        return response
+            await read_body(response, MAX_DISCARDED_BYTES)
+            await response.aclose()
+        return replace_body(response, b"")
 
     async def _open_stream(self, request: httpx.Request, **options: Any) -> httpx.Response:
         now = asyncio.get_running_loop().time()
