@@ -3,7 +3,7 @@
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 import httpx
 from fastapi import HTTPException, Request
@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.api.errors import detail_response
 from toolweave.api.request_bodies import matching_pattern, replay_body
+from toolweave.errors import BadRequest
 
 # After the client closes a response, the application has this long to stop before its task is cancelled.
 CLOSE_TIMEOUT_S = 3.0
@@ -39,6 +40,34 @@ REFUSAL_TEXTS = {
 # Scope key of the refusal, or None, that `KnownCallerMiddleware` received.
 REFUSAL_KEY = "toolweave.caller_refusal"
 CHECK_FAILED = "The LangGraph API could not check your credentials. Please try again later."
+OWN_GRAPHS = frozenset({"agent_loop", "todo_agent", "workflow", "script_writer"})
+MOST_GRAPHS = 1_000
+
+
+async def graph_names(client: LangGraphClient) -> list[str]:
+    """Return the names of the graphs that the API serves; each is also the name of an assistant."""
+    assistants = await client.assistants.search(metadata={"created_by": "system"}, limit=MOST_GRAPHS)
+    return sorted({assistant["graph_id"] for assistant in assistants})
+
+
+def default_assistant(graphs: Collection[str], enabled_servers: Collection[str]) -> str:
+    """Return the assistant that answers where none is named (U-01).
+
+    It is the only graph. Of Toolweave's own graphs it is the todo agent if no other MCP server than the todo server is
+    enabled, else the agent loop.
+
+    Raises:
+        BadRequest: there are several graphs; the text lists them.
+    """
+    if len(graphs) == 1:
+        return next(iter(graphs))
+    if set(graphs) == OWN_GRAPHS:
+        return "todo_agent" if set(enabled_servers) == {"todo"} else "agent_loop"
+    raise BadRequest(
+        f"This application has several assistants: {', '.join(graphs)}. Name one of them."
+        if graphs
+        else "This application has no assistant that you may use."
+    )
 
 
 class StreamingAsgiTransport(httpx.AsyncBaseTransport):

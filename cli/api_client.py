@@ -1,15 +1,22 @@
 """Connect to a running server with the official SDK, and translate the errors of connections and requests."""
 
-from collections.abc import Iterator
+import difflib
+import shlex
+import shutil
+import sys
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import httpx
 import typer
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import APIStatusError
+from langgraph_sdk.errors import APIStatusError, LangGraphError
 
+from toolweave.api.langgraph_client import default_assistant, graph_names
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError, RequestError
 
@@ -23,10 +30,18 @@ LocalOption = Annotated[
     bool, typer.Option("--local", help="Start a server with a temporary data folder; both are removed afterwards.")
 ]
 
+AssistantOption = Annotated[
+    str | None,
+    typer.Option(
+        "--assistant", metavar="NAME", help="Assistant id or graph name.", show_default="the application's only graph"
+    ),
+]
+
 
 def server_url(url: str | None, settings: Settings) -> str:
-    """Return the server's URL: `url`, else TOOLWEAVE_API_URL, else the address that `toolweave dev` uses."""
-    return (url or settings.api_url or f"http://127.0.0.1:{settings.port}").rstrip("/")
+    """Return the server's URL: `url`, with or without a scheme, else TOOLWEAVE_API_URL, else that of `toolweave dev`."""
+    url = (url or settings.api_url or f"http://127.0.0.1:{settings.port}").rstrip("/")
+    return url if "://" in url else f"http://{url}"
 
 
 def server_health(url: str, timeout_s: float = RESPONSE_TIMEOUT_S) -> dict[str, Any]:
@@ -61,6 +76,61 @@ async def connect(url: str) -> LangGraphClient:
     if response.status_code != httpx.codes.OK:
         raise ConfigError(f"GET /ok returned {response.status_code}: this is no LangGraph server.", source=url, fix=fix)
     return get_client(url=url, timeout=(CONNECT_TIMEOUT_S, None, None, None))
+
+
+async def choose_assistant(client: LangGraphClient, name: str | None) -> str:
+    """Return the assistant of this name or id, without one the application's default (U-01).
+
+    Raises:
+        RequestError: there is no such assistant, or no default; the text names those that there are.
+    """
+    if name is not None and _is_uuid(name):
+        return name
+    graphs = await graph_names(client)
+    if name is None:
+        return default_assistant(graphs, await _enabled_servers(client))
+    if graphs and name not in graphs:
+        raise RequestError(f"there is no assistant {name!r}. {did_you_mean(name, graphs)}")
+    return name
+
+
+async def _enabled_servers(client: LangGraphClient) -> list[str]:
+    """Return the names of the enabled MCP servers; none if the server is not Toolweave's."""
+    try:
+        health: Any = await client.http.get("/health")
+    except (httpx.HTTPError, LangGraphError):
+        return []
+    return [name for name, server in health["servers"].items() if server["state"] != "disabled"]
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Return a sentence with the nearest known name, else with all of them."""
+    nearest = difflib.get_close_matches(name, known, n=1)
+    return f"Did you mean {nearest[0]!r}?" if nearest else f"Known: {', '.join(known) or 'none'}."
+
+
+def continue_command(thread_id: str, assistant: str | None, url: str | None) -> str:
+    """Return the sentence with the command that continues a thread; it works in the present folder."""
+    options = {"--assistant": assistant, "--url": url, "--thread": thread_id}
+    words = [word for option, value in options.items() if value for word in (option, value)]
+    return f"Continue with: {program()} chat {shlex.join(words)}"
+
+
+def program() -> str:
+    """Return the command that starts this program: `toolweave` if that is on the PATH, else as it was started."""
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m toolweave"
+    found = shutil.which(started.name)
+    return started.name if found and Path(found).samefile(started) else shlex.quote(str(started))
 
 
 @contextmanager

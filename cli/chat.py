@@ -7,8 +7,9 @@ answers its questions at the terminal (S-07).
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from uuid import UUID, uuid4
 
@@ -18,13 +19,32 @@ from langgraph_sdk.errors import NotFoundError
 from rich.console import Console
 
 from toolweave.api.routes.chat import STREAM_END, TURN_END_EVENTS, ChatEvent, ChatEventTranslator
-from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, translate_request_errors
+from toolweave.cli.api_client import (
+    AssistantOption,
+    LocalOption,
+    UrlOption,
+    choose_assistant,
+    connect,
+    continue_command,
+    did_you_mean,
+    server_url,
+    translate_request_errors,
+)
+from toolweave.cli.chat_commands import COMMANDS, banner_text, model_text, threads_text, tools_text
 from toolweave.cli.http_server import local_server
 from toolweave.cli.terminal import call_text, compact_json, sanitize, shorten, stdout_console, styled
 from toolweave.config.settings import load_settings
+from toolweave.files import make_file
+
+try:
+    import readline
+except ImportError:  # Windows
+    readline = None  # type: ignore[assignment]
 
 T = TypeVar("T")
 PROMPT = "you> "
+HISTORY_FILE = "chat_history"
+MAX_HISTORY_LINES = 1_000
 
 
 class Transcript:
@@ -99,16 +119,42 @@ class Conversation:
 
     def send_lines_until_eof(self) -> bool:
         """Send line by line until the input ends; a failed turn is printed and does not end the conversation."""
+        stopped = False
         try:
             self._answer_pending_interrupts()
             while True:
-                if message := read_line(PROMPT).strip():
-                    try:
+                try:
+                    message = read_line(PROMPT).strip()
+                    stopped = False
+                    if message.startswith("/") and sys.stdin.isatty():
+                        self._run_command(message)
+                    elif message:
                         self._send(message)
-                    except KeyboardInterrupt:
-                        sys.stderr.write("\nStopped.\n")
+                except KeyboardInterrupt:
+                    if stopped:
+                        return False
+                    stopped = True
+                    sys.stderr.write("\nStopped. Ctrl-C again leaves the chat.\n")
         except EOFError:
             return False
+
+    def _run_command(self, text: str) -> None:
+        """Run a command of the chat, such as /help. Raises EOFError for /quit."""
+        name = text.split(maxsplit=1)[0]
+        if name == "/quit":
+            raise EOFError
+        if name == "/new":
+            self.thread_id = str(uuid4())
+        describe = {"/tools": tools_text, "/model": model_text, "/threads": threads_text}.get(name)
+        if describe:
+            output = self._run(describe(self._client))
+        elif name == "/help":
+            output = "\n".join(f"  {each:<9} {about}" for each, about in COMMANDS.items())
+        elif name == "/new":
+            output = f"  thread {self.thread_id}"
+        else:
+            output = f"There is no command {name}. {did_you_mean(name, COMMANDS)}"
+        sys.stderr.write(f"{sanitize(output)}\n")
 
     def _send(self, message: str) -> str:
         return self._finish_run(self._run(self._run_turn(input={"messages": [{"role": "user", "content": message}]})))
@@ -138,7 +184,7 @@ class Conversation:
 
     async def _run_turn(self, **request: Any) -> ChatEvent:
         """Run the assistant, print its events, and return the event that ends the turn."""
-        events = ChatEventTranslator(self.thread_id, is_resume="command" in request)
+        events = ChatEventTranslator(self.thread_id, is_resume="command" in request, with_details=True)
         end: ChatEvent = ("error", {})
         # Read to the stream's end: closing it earlier would cancel a run that is just being stored.
         async for part in self._client.runs.stream(
@@ -257,23 +303,52 @@ def chat(
     thread: Annotated[
         UUID | None, typer.Option("--thread", help="Continue this thread.", show_default="a new one")
     ] = None,
-    assistant: Annotated[str, typer.Option("--assistant", help="Assistant id or graph name.")] = "todo_agent",
+    assistant: AssistantOption = None,
     local: LocalOption = False,
 ) -> None:
     """Chat with an assistant; tokens, tool calls and results are printed as they arrive.
 
-    Without MESSAGE the conversation is interactive, line by line, until Ctrl-D. Ctrl-C stops the current answer.
+    Without MESSAGE the conversation is interactive, line by line, until Ctrl-D. Ctrl-C stops the current answer, and
+    twice the chat. On a terminal, /help lists the commands.
     """
+    settings = load_settings()
     with ExitStack() as stack:
-        server = stack.enter_context(local_server()) if local else server_url(url, load_settings())
+        server = stack.enter_context(local_server()) if local else server_url(url, settings)
         runner = stack.enter_context(asyncio.Runner())
         client = runner.run(connect(server))
         stack.callback(lambda: runner.run(client.aclose()))
-        conversation = Conversation(client, assistant, str(thread or uuid4()), runner, server)
-        failed = conversation.send_message(" ".join(message)) if message else conversation.send_lines_until_eof()
+        with translate_request_errors(server):
+            chosen = runner.run(choose_assistant(client, assistant))
+        conversation = Conversation(client, chosen, str(thread or uuid4()), runner, server)
+        if message:
+            failed = conversation.send_message(" ".join(message))
+        else:
+            if sys.stdin.isatty():
+                stack.enter_context(line_history(settings.data_dir))
+                sys.stderr.write(f"{sanitize(runner.run(banner_text(client, chosen, conversation.thread_id)))}\n")
+            failed = conversation.send_lines_until_eof()
         if not local:
-            sys.stderr.write(f"Continue with: toolweave chat --thread {conversation.thread_id}\n")
+            sys.stderr.write(f"{continue_command(conversation.thread_id, assistant, url)}\n")
     raise typer.Exit(1 if failed else 0)
+
+
+@contextmanager
+def line_history(data_dir: Path) -> Iterator[None]:
+    """Enable line editing while the block runs; if the data folder exists, the lines are stored there."""
+    if readline is None:
+        yield
+        return
+    file = data_dir / HISTORY_FILE
+    if data_dir.is_dir():
+        make_file(file)
+        with suppress(OSError):
+            readline.read_history_file(file)
+    readline.set_history_length(MAX_HISTORY_LINES)
+    try:
+        yield
+    finally:
+        if data_dir.is_dir():
+            readline.write_history_file(file)
 
 
 def read_line(question: str) -> str:

@@ -18,12 +18,9 @@ def command_group_class(commands: Mapping[str, CommandEntry]) -> type[TyperGroup
     """Return a class for the group of these commands; a target that is a `typer.Typer` has its own commands."""
 
     class CommandTable(TyperGroup):
-        def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-            return list(commands)
-
-        def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:  # noqa: ARG002
-            entry = commands.get(cmd_name)
-            return TyperCommand(cmd_name, help=entry[1]) if entry else None
+        def __init__(self, **attributes: Any) -> None:
+            super().__init__(**attributes)
+            self.commands = {name: TyperCommand(name, help=text) for name, (_, text) in commands.items()}
 
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
             name, _, rest = super().resolve_command(ctx, args)

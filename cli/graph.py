@@ -10,6 +10,7 @@ from langgraph.store.memory import InMemoryStore
 
 from toolweave.api.langgraph.app import prepare_imports
 from toolweave.api.langgraph.graph_description import without_error_handlers
+from toolweave.cli.api_client import did_you_mean
 from toolweave.cli.configuration import ConfigOption, read_configuration
 from toolweave.cli.terminal import stdout_console
 from toolweave.config.langgraph_json import LangGraphJson
@@ -33,7 +34,7 @@ def graph(
         raise ConfigError(
             f"there is no graph {name!r}.",
             source=str(langgraph_json.path),
-            fix=f"Known: {', '.join(langgraph_json.graphs)}.",
+            fix=did_you_mean(name, langgraph_json.graphs),
         )
     drawing = without_error_handlers(asyncio.run(_load_drawing(langgraph_json, name)))
     console.print(drawing.draw_mermaid().rstrip() if form == "mermaid" else graph_text(name, drawing))

@@ -283,7 +283,7 @@ def local_server() -> Iterator[str]:
             port=0,
             data_dir=Path(folder),
             mcp_config=None if place.is_shipped else place.path,
-            log_level="WARNING",
+            log_level="ERROR",
         )
         configure_logging(configuration.settings)
         stop = StopRequest()

@@ -9,21 +9,31 @@ from uuid import UUID
 
 import typer
 
-from toolweave.api.routes.chat import message_text
-from toolweave.cli.api_client import LocalOption, UrlOption, connect, server_url, translate_request_errors
+from toolweave.api.routes.chat import message_text, run_error_details
+from toolweave.cli.api_client import (
+    AssistantOption,
+    LocalOption,
+    UrlOption,
+    choose_assistant,
+    connect,
+    continue_command,
+    server_url,
+    translate_request_errors,
+)
 from toolweave.cli.http_server import local_server
 from toolweave.cli.terminal import compact_json, sanitize, stdout_console
 from toolweave.config.settings import load_settings
+from toolweave.errors import RequestError
 
 MODES = ("values", "updates", "messages-tuple", "messages", "tasks", "checkpoints", "debug", "events", "custom")
 
 
 def run(
-    assistant: Annotated[str, typer.Argument(help="Assistant id or graph name.")],
     input_text: Annotated[
         str | None,
         typer.Argument(metavar="[INPUT]", help="A JSON object, or text as the user's message; - reads stdin."),
     ] = None,
+    assistant: AssistantOption = None,
     url: UrlOption = None,
     thread: Annotated[
         UUID | None, typer.Option("--thread", help="Run on this thread.", show_default="a temporary one")
@@ -45,23 +55,29 @@ def run(
         with translate_request_errors(server):
             values, error = asyncio.run(_stream_run(server, assistant, value, str(thread) if thread else None, modes))
     if error is not None:
-        sys.stderr.write(f"The run failed: {sanitize(_error_text(error))}\n")
+        sys.stderr.write(f"The run failed: {sanitize(run_error_details(error))}\n")
         raise typer.Exit(1)
     interrupts = values.get("__interrupt__") if isinstance(values, dict) else None
     if interrupts:
-        continuing = f" Continue with: toolweave chat --assistant {assistant} --thread {thread}" if thread else ""
+        continuing = f" {continue_command(str(thread), assistant, url)}" if thread else ""
         sys.stderr.write(f"The run waits for an answer: {sanitize(compact_json(interrupts))}.{continuing}\n")
     if as_json or not (modes or interrupts):
         stdout_console().print(sanitize(result_text(values, as_json=as_json)))
 
 
 def parse_input(text: str | None) -> Any:
-    """Parse the input: None without text, a JSON object as it is, other text as a user's message."""
+    """Parse the input: None without text, a JSON object as it is, other text as a user's message.
+
+    Raises:
+        RequestError: the text begins like a JSON object or array and is not valid JSON.
+    """
     if text is None:
         return None
     try:
         value = json.loads(text)
-    except ValueError:
+    except ValueError as error:
+        if text.lstrip().startswith(("{", "[")):
+            raise RequestError(f"the input begins like JSON and is not valid JSON: {error}.") from None
         value = text
     return value if isinstance(value, dict) else {"messages": [{"role": "user", "content": text}]}
 
@@ -74,13 +90,15 @@ def result_text(values: Any, *, as_json: bool) -> str:
     return json.dumps(values, ensure_ascii=False, indent=2)
 
 
-async def _stream_run(url: str, assistant: str, value: Any, thread: str | None, modes: list[str]) -> tuple[Any, Any]:
+async def _stream_run(
+    url: str, assistant: str | None, value: Any, thread: str | None, modes: list[str]
+) -> tuple[Any, Any]:
     """Run the assistant; return the last state that the run reported, and its error."""
     client = await connect(url)
     async with client:
         stream = client.runs.stream(  # type: ignore[call-overload]
             thread,
-            assistant,
+            await choose_assistant(client, assistant),
             input=value,
             stream_mode=list(dict.fromkeys(["values", *modes])),
             on_disconnect="cancel",
@@ -95,10 +113,6 @@ async def _stream_run(url: str, assistant: str, value: Any, thread: str | None, 
             if modes and (part.event != "values" or "values" in modes):
                 print(compact_json({"event": part.event, "data": part.data}), flush=True)
         return values, error
-
-
-def _error_text(error: Any) -> str:
-    return str(error.get("message") or error.get("error")) if isinstance(error, dict) else str(error)
 
 
 def _check_modes(modes: list[str]) -> list[str]:

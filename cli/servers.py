@@ -1,7 +1,6 @@
 """Read mcp.jsonc for the `toolweave servers` commands, find what its entries lack, and start its servers briefly."""
 
 import asyncio
-import difflib
 import statistics
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from toolweave.cli.api_client import did_you_mean
 from toolweave.cli.configuration import DOTENV, read_configuration
 from toolweave.cli.terminal import styled
 from toolweave.config.langgraph_json import LangGraphJson
@@ -110,8 +110,7 @@ class ServersConfig:
         """
         if name in (known := self.names if known is None else known):
             return
-        nearest = difflib.get_close_matches(name, known, n=1)
-        fix = f"Did you mean {nearest[0]!r}?" if nearest else f"Known: {', '.join(known) or 'none'}."
+        fix = did_you_mean(name, known)
         if name in ready_made_servers():
             fix = f"Add it: toolweave servers add {name}."
         raise ConfigError(f"there is no server {name!r}.", source=str(self.mcp.path), fix=fix)

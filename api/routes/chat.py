@@ -1,4 +1,4 @@
-"""Chat with the todo agent over server-sent events: POST /chat/stream (T-02)."""
+"""Chat with an assistant over server-sent events: POST /chat/stream (T-02, U-01)."""
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
@@ -7,17 +7,19 @@ from typing import Annotated, Any, Self, cast
 from uuid import UUID
 
 import httpx
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import LangGraphError
+from langgraph_sdk.errors import APIStatusError, LangGraphError
 from langgraph_sdk.schema import StreamPart
 from loguru import logger
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from toolweave.api.langgraph_client import api_client
+from toolweave.api.langgraph_client import api_client, default_assistant, graph_names
 from toolweave.api.request_bodies import StrictJsonRoute
+from toolweave.errors import BadRequest
 from toolweave.nodes.agent import UNATTENDED_KEY
+from toolweave.servers.connections.plane import ToolPlane
 
 ChatEvent = tuple[str, dict[str, Any]]
 RUN_FAILED = "Something went wrong while answering. Please try again."
@@ -27,18 +29,18 @@ NOTHING_PENDING = "This chat has no pending question: it was answered already, o
 STREAM_END = "end"
 TURN_END_EVENTS = ("message", "interrupt", "error")
 router = APIRouter(tags=["chat"], route_class=StrictJsonRoute)
-ASSISTANT = "todo_agent"
 UNREACHABLE = "The assistant cannot be reached right now. Please try again later."
 
 
 class ChatEventTranslator:
     """Translate the API's events of one run: tokens as they arrive, tool calls and results as nodes finish, the end.
 
-    `is_resume`: the turn answers an interrupt.
+    `is_resume`: the turn answers an interrupt. `with_details`: errors have their own text, for the operator's terminal.
     """
 
-    def __init__(self, thread_id: str | None, *, is_resume: bool = False) -> None:
+    def __init__(self, thread_id: str | None, *, is_resume: bool = False, with_details: bool = False) -> None:
         self.thread_id = thread_id
+        self._error_text = run_error_details if with_details else run_error_text
         self._resume_unused = is_resume
         self._run_id: str | None = None
         self._metadata_sent = False
@@ -63,7 +65,7 @@ class ChatEventTranslator:
 
     def _translate_event(self, event: str, data: Any) -> Iterator[ChatEvent]:
         if event == "error":
-            yield "error", {"message": run_error_text(data)}
+            yield "error", {"message": self._error_text(data)}
         elif event == "messages":
             if data[0].get("type") == "AIMessageChunk" and (text := message_text(data[0].get("content"))):
                 yield "token", {"text": text}
@@ -121,12 +123,18 @@ def run_error_text(error: Any) -> str:
     return RUN_FAILED
 
 
+def run_error_details(error: Any) -> str:
+    """Return the text of a failed run's error."""
+    return str(error.get("message") or error.get("error")) if isinstance(error, dict) else str(error)
+
+
 class ChatRequest(BaseModel):
     """One turn of a chat: a message, or the answer to an interrupt of an earlier turn."""
 
     model_config = ConfigDict(extra="forbid")
 
     message: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
+    assistant_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     thread_id: UUID | None = None
     user_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     resume: Any = None
@@ -141,26 +149,39 @@ class ChatRequest(BaseModel):
 
 
 @router.post("/chat/stream", responses={401: {}, 403: {}})
-async def chat_stream(chat: ChatRequest, client: Annotated[LangGraphClient, Depends(api_client)]) -> StreamingResponse:
+async def chat_stream(
+    chat: ChatRequest, request: Request, client: Annotated[LangGraphClient, Depends(api_client)]
+) -> StreamingResponse:
     """Stream one turn: metadata, then tokens, tool calls and results, ending with message, interrupt or error.
 
+    Without an `assistant_id` the application's only graph answers (U-01); with several, an `error` event lists them.
     Without a thread_id nothing of the turn is stored (D-7), and it cannot wait for a user; an unknown thread_id is
     created. An `interrupt` event has the questions to the user; `resume` on the same thread continues the turn (S-07).
     """
     return StreamingResponse(
-        _sse_frames(chat, client), media_type="text/event-stream", headers={"cache-control": "no-store"}
+        _sse_frames(chat, request.app.state.plane, client),
+        media_type="text/event-stream",
+        headers={"cache-control": "no-store"},
     )
 
 
-async def _sse_frames(chat: ChatRequest, client: LangGraphClient) -> AsyncIterator[bytes]:
+async def _sse_frames(chat: ChatRequest, plane: ToolPlane, client: LangGraphClient) -> AsyncIterator[bytes]:
     translator = ChatEventTranslator(str(chat.thread_id) if chat.thread_id else None, is_resume=chat.resume is not None)
     try:
         # Read to the end even after the last event: closing earlier would cancel a run that is about to be stored.
-        async with client, aclosing(_stream_run(chat, client)) as parts:
-            async for part in parts:
-                for event in translator.translate(part.event, part.data):
-                    yield _sse_frame(*event)
+        async with client:
+            assistant = chat.assistant_id or await _default_assistant(client, plane)
+            async with aclosing(_stream_run(chat, assistant, client)) as parts:
+                async for part in parts:
+                    for event in translator.translate(part.event, part.data):
+                        yield _sse_frame(*event)
+    except BadRequest as error:
+        yield _sse_frame("error", {"message": f"{error} (assistant_id)"})
+        return
     except (httpx.HTTPError, LangGraphError) as error:
+        if isinstance(error, APIStatusError) and error.status_code == httpx.codes.UNPROCESSABLE_ENTITY:
+            yield _sse_frame("error", {"message": error.message})
+            return
         logger.bind(thread_id=translator.thread_id).opt(exception=error).error("chat: the LangGraph API failed")
         yield _sse_frame("error", {"message": UNREACHABLE})
         return
@@ -172,7 +193,12 @@ def _sse_frame(name: str, data: dict[str, Any]) -> bytes:
     return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode("utf-8", "replace")
 
 
-def _stream_run(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[StreamPart, None]:
+async def _default_assistant(client: LangGraphClient, plane: ToolPlane) -> str:
+    enabled = [name for name, server in plane.health().items() if server["state"] != "disabled"]
+    return default_assistant(await graph_names(client), enabled)
+
+
+def _stream_run(chat: ChatRequest, assistant: str, client: LangGraphClient) -> AsyncGenerator[StreamPart, None]:
     fields: dict[str, Any] = {"stream_mode": ["messages-tuple", "updates"], "on_disconnect": "cancel"}
     configurable: dict[str, Any] = {} if chat.user_id is None else {"user_id": chat.user_id}
     if chat.thread_id is None:
@@ -186,4 +212,4 @@ def _stream_run(chat: ChatRequest, client: LangGraphClient) -> AsyncGenerator[St
     else:
         fields["command"] = {"resume": chat.resume}
     stream = cast("Callable[..., AsyncGenerator[StreamPart, None]]", client.runs.stream)
-    return stream(str(chat.thread_id) if chat.thread_id else None, ASSISTANT, **fields)
+    return stream(str(chat.thread_id) if chat.thread_id else None, assistant, **fields)

@@ -26,7 +26,7 @@ _HAS_MODES = os.name != "nt"
 _SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
 _DATABASES = ("app.db", "checkpoints.db", "store.db", "todo.db", "tools.db")
 # The database check writes and removes `.app.db.space`.
-_FILES = frozenset({"toolweave.lock", "mcp.jsonc", "memory.jsonl", ".app.db.space"}).union(
+_FILES = frozenset({"toolweave.lock", "mcp.jsonc", "memory.jsonl", "chat_history", ".app.db.space"}).union(
     name + suffix for name in _DATABASES for suffix in ("", *_SQLITE_SUFFIXES)
 )
 _FOLDERS = frozenset({"oauth", "logs"})
