@@ -17,7 +17,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError, LangGraphError
 
 from toolweave.api.langgraph_client import default_assistant, graph_names
-from toolweave.config.settings import Settings
+from toolweave.config.settings import Settings, with_scheme
 from toolweave.errors import ConfigError, RequestError
 
 CONNECT_TIMEOUT_S = 5.0
@@ -39,9 +39,8 @@ AssistantOption = Annotated[
 
 
 def server_url(url: str | None, settings: Settings) -> str:
-    """Return the server's URL: `url`, with or without a scheme, else TOOLWEAVE_API_URL, else that of `toolweave dev`."""
-    url = (url or settings.api_url or f"http://127.0.0.1:{settings.port}").rstrip("/")
-    return url if "://" in url else f"http://{url}"
+    """Return the server's URL: `url`, else TOOLWEAVE_API_URL, else the address that `toolweave dev` uses."""
+    return with_scheme(url or settings.api_url or f"127.0.0.1:{settings.port}").rstrip("/")
 
 
 def server_health(url: str, timeout_s: float = RESPONSE_TIMEOUT_S) -> dict[str, Any]:

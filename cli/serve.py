@@ -225,19 +225,15 @@ def dev(
     environ = copy_environment()
     options = {"host": host, "port": port, "data_dir": data_dir, "allow_insecure_bind": allow_insecure_bind or None}
     configuration = read_configuration(config, **options)
-    settings = configuration.settings
-    if settings.log_format == "auto":
-        settings = settings.model_copy(update={"log_format": "human"})
-    configuration = Configuration(configuration.langgraph_json, settings)
     if inherited is not None:
         stop_with_parent()
         with socket.socket(fileno=inherited) as sock:
-            _serve(sock, configuration, banner=not is_restart, is_restart=is_restart)
+            _serve(sock, configuration, is_dev=True, is_restart=is_restart)
     elif reload:
         _dev_with_reload(config, configuration, environ, data_dir)
     else:
         with _listening_socket(configuration) as sock:
-            _serve(sock, configuration, banner=True)
+            _serve(sock, configuration, is_dev=True)
 
 
 def _dev_with_reload(
@@ -275,11 +271,11 @@ def _listening_socket(configuration: Configuration) -> AbstractContextManager[so
 
 
 def _serve(
-    sock: socket.socket, configuration: Configuration, *, banner: bool = False, is_restart: bool = False
+    sock: socket.socket, configuration: Configuration, *, is_dev: bool = False, is_restart: bool = False
 ) -> None:
     url = f"{socket_url(sock)}{configuration.langgraph_json.http.mount_prefix}"
     settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
-    configure_logging(settings)
+    configure_logging(settings, with_activity=is_dev)
     raise_open_files_limit()
     if configuration.has_toolweave_graphs:
         # Fail now, not in the first run, if the model cannot be used.
@@ -295,7 +291,7 @@ def _serve(
         if is_restart:
             logger.info("the server is ready again")
             return
-        if banner:
+        if is_dev:
             sys.stderr.write(welcome_text(url, configuration))
         print(READY_MESSAGE.format(url=url), flush=True)
 

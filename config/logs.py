@@ -41,11 +41,15 @@ _FIELDS = ("time", "level", "logger", "message", "exception")
 _sink_id = [0]
 
 
-def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> None:
+# Modules that log each run and each tool call at level DEBUG, and nothing else.
+_ACTIVITY_MODULES = ("toolweave.runtime.runs.engine", "toolweave.servers.connections.observability")
+
+
+def configure_logging(settings: Settings, *, stream: TextIO | None = None, with_activity: bool = False) -> None:
     """Send loguru and standard-library records to `stream` (default: stderr); replace the sink of an earlier call.
 
     Other sinks, such as the log of MCP calls, stay. `log_format` "auto" selects the human format on a terminal, and
-    JSON lines otherwise.
+    JSON lines otherwise. `with_activity` adds a line per run and per tool call (U-06).
     """
     target = sys.stderr if stream is None else stream
     human = settings.log_format == "human" or (settings.log_format == "auto" and target.isatty())
@@ -54,7 +58,8 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
         logger.remove(_sink_id[0])
     _sink_id[0] = logger.add(
         lambda message: _write(target, render(message.record)),
-        level=settings.log_level,
+        level=0 if with_activity else settings.log_level,
+        filter={"": settings.log_level, **dict.fromkeys(_ACTIVITY_MODULES, "DEBUG")} if with_activity else None,
         format=lambda _record: "",
         backtrace=False,
         diagnose=False,
@@ -118,6 +123,9 @@ def _json_line(record: "Record") -> str:
 
 
 def _human_line(record: "Record", *, colour: bool) -> str:
+    time = record["time"].isoformat(timespec="milliseconds")[11:23]
+    if record["name"] in _ACTIVITY_MODULES and record["level"].name == "DEBUG":
+        return f"{time} {_CONTROL_CHARS.sub(_escape_control, record['message'])}"
     level = f"{record['level'].name:<8}"
     if colour:
         level = f"\x1b[{_COLOURS.get(record['level'].name, '36')}m{level}\x1b[0m"
@@ -125,7 +133,6 @@ def _human_line(record: "Record", *, colour: bool) -> str:
     text = f"{record['name']}: {record['message']}{fields}"
     if exception := _exception_text(record):
         text += f"\n{exception}"
-    time = record["time"].isoformat(timespec="milliseconds")[11:23]
     return f"{time} {level} {_CONTROL_CHARS.sub(_escape_control, text)}"
 
 

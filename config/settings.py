@@ -63,6 +63,11 @@ def check_http_url(text: str) -> str:
     return text
 
 
+def with_scheme(url: str) -> str:
+    """Return the URL with `http://` if it has no scheme, such as localhost:2024."""
+    return url if "://" in url else f"http://{url}"
+
+
 def decode_webhook_keys(text: str) -> tuple[bytes, ...]:
     """Decode webhook signing keys, separated by spaces, in the form of the Standard Webhooks specification.
 
@@ -202,7 +207,7 @@ class Settings(BaseModel):
     port: int = Field(default=2024, ge=0, le=65535)
     cors_origins: Annotated[tuple[str, ...], BeforeValidator(comma_separated(_check_origin))] = ()
     allow_insecure_bind: bool = False
-    api_url: Url | None = Field(default=None, repr=False)
+    api_url: Annotated[Url, BeforeValidator(with_scheme)] | None = Field(default=None, repr=False)
 
     outbound_allow: Annotated[tuple[AllowedTarget, ...], BeforeValidator(allowed_targets)] = ()
     webhook_secret: Annotated[SecretStr, AfterValidator(_check_webhook_secret)] | None = None

@@ -1,5 +1,6 @@
 """The offline model as a LangChain chat model: it returns the next reply, or a required tool call."""
 
+import asyncio
 import hashlib
 import json
 import re
@@ -204,7 +205,8 @@ class OfflineChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002  the signature is LangChain's
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in _message_chunks(self._reply(messages, stop, kwargs)):
+        # In a thread, because the first replies compile many patterns.
+        for chunk in _message_chunks(await asyncio.to_thread(self._reply, messages, stop, kwargs)):
             yield chunk
 
     def _reply(

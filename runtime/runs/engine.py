@@ -1,6 +1,7 @@
 """Schedule and execute runs in one asyncio process, by events instead of polling (S-05)."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
@@ -42,6 +43,7 @@ class LiveRun:
     cancel_reason: str | None = None
     is_deleted: bool = False
     progress: RunProgress = field(default_factory=RunProgress)
+    created: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +394,13 @@ class EmbeddedEngine:
             await self._finish_run(live, await end_cancelled(self.runtime, run, "rollback", live.cancel_reason))
             return
         self.ended_counts[outcome.status] += 1
+        logger.bind(thread_id=run.thread_id, run_id=run.run_id).debug(
+            "run of {} on thread {}: {} in {:.2f} s",
+            run.graph_id,
+            run.thread_id,
+            outcome.status,
+            time.monotonic() - live.created,
+        )
         if webhook is not None:
             persistence.webhooks.new_delivery.set()
         if outcome.rolled_back:

@@ -60,8 +60,12 @@ PLAIN_LOG_ENV = {
     "FASTMCP_CHECK_FOR_UPDATES": "off",
     "FASTMCP_ENABLE_RICH_LOGGING": "false",
     "FASTMCP_SHOW_SERVER_BANNER": "false",
+    "TOOLWEAVE_LOG_LEVEL": "WARNING",
 }
-"""Make FastMCP servers write plain lines; other servers ignore these variables, and an entry's `env` overrides them."""
+"""Make FastMCP servers write plain lines, and ours none per call, since the tool plane logs calls.
+
+Other servers ignore these variables, and an entry's `env` overrides them.
+"""
 REQUEST_TIMEOUT_S = 10.0
 STREAM_TIMEOUT_S = 300.0
 
