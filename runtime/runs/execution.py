@@ -181,11 +181,11 @@ def _is_external_stop(error: BaseException) -> bool:
 
 
 async def _failed_execution(runtime: EngineRuntime, run: Run, channel: Channel, error: BaseException) -> Execution:
-    log = logger.bind(run_id=run.run_id, thread_id=run.thread_id, graph_id=run.graph_id)
-    if isinstance(error, ToolweaveError):  # its text says what to do
-        log.error("run failed: {}: {}", error.headline, error)
-    else:
-        log.opt(exception=error).error("run failed: {}", type(error).__name__)
+    # An error of ours says what to do; the stack of any other one shows the place in the graph.
+    is_ours = isinstance(error, ToolweaveError)
+    logger.bind(run_id=run.run_id, thread_id=run.thread_id, graph_id=run.graph_id).opt(
+        exception=None if is_ours else error
+    ).error("run failed: {}{}", type(error).__name__, f": {error}" if is_ours else "")
     described: JsonObject = loads(dumps(error))
     if advice := open_files_advice(error):
         described["message"] = f"{described['message']}. {advice}"

@@ -5,14 +5,17 @@
 
 import json
 import os
+import pty
 import select
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.fixtures.forked_python import REAL_PYTHON, pid_behind
@@ -155,6 +158,52 @@ def started(
                 yield Running(process, stderr)
             finally:
                 _end(process)
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def read_until(self, text: str) -> str:
+        """Wait until the command has written a text; return what it has written since the last call."""
+        output = b""
+        while text.encode() not in output:
+            assert select.select([self._descriptor], [], [], BOUND_S)[0], output.decode()
+            output += os.read(self._descriptor, 65536)
+        return output.decode()
+
+    def send(self, typed: str, *, until: str = "you> ", end: str = "\n") -> str:
+        """Type a line and return what the command writes until it has written a text."""
+        os.write(self._descriptor, f"{typed}{end}".encode())
+        return self.read_until(until)
+
+
+@contextmanager
+def terminal(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Terminal]:
+    """Run a command on a terminal until the block ends; echo is off, so that only its own output is read."""
+    ours, theirs = pty.openpty()
+    attributes = termios.tcgetattr(theirs)
+    attributes[3] &= ~termios.ECHO
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+    process = subprocess.Popen(
+        [REAL_PYTHON, "-m", "toolweave", *args],
+        cwd=cwd,
+        env=clean_environment(TERM="dumb", **(env or {})),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        # The terminal sends it SIGINT for Ctrl-C only as its controlling terminal.
+        preexec_fn=partial(os.login_tty, theirs),  # noqa: PLW1509
+    )
+    os.close(theirs)
+    with process:
+        try:
+            yield Terminal(ours)
+        finally:
+            _end(process)
+            os.close(ours)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,13 +1,17 @@
 """`toolweave chat` against a running server."""
 
+import json
 import signal
 import socket
+import stat
+import sys
 from pathlib import Path
 from uuid import uuid4
 
 import httpx
+import pytest
 
-from tests.cli.command import Ended, Running, started, toolweave
+from tests.cli.command import Ended, Running, started, terminal, toolweave
 from tests.cli.processes import eventually
 
 
@@ -28,7 +32,7 @@ def test_without_a_message_it_is_a_conversation_line_by_line(sample_server: Runn
 def test_a_failed_turn_is_shown_and_the_conversation_goes_on(sample_server: Running, tmp_path: Path) -> None:
     ended = chat(sample_server, tmp_path, "fails", stdin="one\ntwo\n")
     assert ended.code == 0
-    assert ended.stdout.count("The run failed:") == 2
+    assert ended.stdout.count("The run failed: the disk is on fire") == 2
     assert chat(sample_server, tmp_path, "fails", "one").code == 1
 
 
@@ -89,6 +93,48 @@ def test_a_local_server_has_its_tools_from_the_first_message_on(elsewhere: Path)
     assert '  → list_todos(status="active")' in lines
     assert "Buy milk" in lines[-1]
     assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.requirement("U-01")
+@pytest.mark.parametrize(("servers", "assistant"), [("todo", "todo_agent"), ("todo, time", "agent_loop")])
+def test_our_own_graphs_answer_with_the_todo_agent_if_only_its_server_is_enabled(
+    elsewhere: Path, servers: str, assistant: str
+) -> None:
+    entry = {"command": sys.executable, "args": ["-m", "toolweave.servers.todo"], "prefix": ""}
+    (elsewhere / "mcp.jsonc").write_text(
+        json.dumps({"mcpServers": {name: {**entry, "prefix": name[:4]} for name in servers.split(", ")}}),
+        encoding="utf-8",
+    )
+    with terminal("chat", "--local", cwd=elsewhere, env={"TOOLWEAVE_MCP_CONFIG": "mcp.jsonc"}) as chat:
+        assert f"assistant  {assistant}" in chat.read_until("you> ")
+
+
+@pytest.mark.requirement("U-06")
+def test_a_chat_on_a_terminal_has_commands_and_a_history(sample_server: Running, tmp_path: Path) -> None:
+    (tmp_path / ".toolweave").mkdir()
+    arguments = ("chat", "--assistant", "echo", "--url", sample_server.url)
+    with terminal(*arguments, cwd=tmp_path) as chat:
+        assert "assistant  echo" in chat.read_until("you> ")
+        assert "/threads" in chat.send("/help")
+        assert "Did you mean '/tools'?" in chat.send("/tolls")
+        assert "You said: good morning" in chat.send("good morning")
+        listed = chat.send("/threads")
+        assert "good morning" in listed
+        assert chat.send("/new").split("thread ")[1][:36] not in listed
+        assert "unknown: the server does not report it" in chat.send("/model")
+        ended = chat.send("/quit", until="--thread ")
+        assert f"chat --assistant echo --url {sample_server.url} --thread " in ended
+    history = tmp_path / ".toolweave" / "chat_history"
+    assert "good morning" in history.read_text(encoding="utf-8")
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+
+
+@pytest.mark.requirement("U-06")
+def test_ctrl_c_twice_leaves_a_chat_on_a_terminal(sample_server: Running, tmp_path: Path) -> None:
+    with terminal("chat", "--assistant", "echo", "--url", sample_server.url, cwd=tmp_path) as chat:
+        chat.read_until("you> ")
+        assert "Ctrl-C again" in chat.send("\x03", until="you> ", end="")
+        assert "Continue with" in chat.send("\x03", until="Continue with", end="")
 
 
 def test_without_a_server_it_says_how_to_start_one(tmp_path: Path) -> None:

@@ -53,15 +53,39 @@ def test_an_interrupted_run_shows_its_question_and_how_to_answer(sample_server: 
     ended = run(sample_server, tmp_path, "asks", "x", "--thread", thread)
     assert (ended.code, ended.stdout) == (0, "")
     assert "What is your name?" in ended.stderr
-    assert f"toolweave chat --assistant asks --thread {thread}" in ended.stderr
+    _, _, command = ended.stderr.partition("Continue with: ")
+    assert command.strip().endswith(f" chat --assistant asks --url {sample_server.url} --thread {thread}")
 
 
 def test_a_refusal_of_the_server_is_one_paragraph(sample_server: Running, tmp_path: Path) -> None:
-    ended = run(sample_server, tmp_path, "nobody", "x")
+    unknown = str(uuid4())
+    ended = run(sample_server, tmp_path, unknown, "x")
     assert ended.code == 1
-    assert ended.paragraph.startswith(
-        f"Request refused: {sample_server.url} answered 422: Invalid assistant: 'nobody'."
-    )
+    assert ended.paragraph.startswith(f"Request refused: {sample_server.url} answered 404: ")
+
+
+@pytest.mark.requirement("U-01")
+def test_an_application_with_several_graphs_needs_the_name_of_one(sample_server: Running, tmp_path: Path) -> None:
+    without = toolweave("run", "x", "--url", sample_server.url, cwd=tmp_path)
+    assert (without.code, without.stdout) == (1, "")
+    assert "several assistants: approves, asks, counts, echo, fails, " in without.paragraph
+    assert run(sample_server, tmp_path, "ehco", "x").paragraph.endswith("Did you mean 'echo'?")
+    assert "Known: approves, asks, " in run(sample_server, tmp_path, "nobody", "x").paragraph
+
+
+@pytest.mark.parametrize("text", ['{"n": ', "[1, 2", '  {"n" 1}'])
+def test_input_that_begins_like_json_and_does_not_parse_is_refused(text: str, tmp_path: Path) -> None:
+    ended = toolweave("run", text, cwd=tmp_path)
+    assert (ended.code, ended.stdout) == (1, "")
+    assert "is not valid JSON: " in ended.paragraph
+
+
+def test_a_url_without_a_scheme_is_an_http_url(sample_server: Running, tmp_path: Path) -> None:
+    address = sample_server.url.removeprefix("http://")
+    ended = toolweave("run", "hi", "--assistant", "echo", "--url", address, cwd=tmp_path)
+    assert ended == Ended(0, "You said: hi\n", "")
+    variable = {"TOOLWEAVE_API_URL": address}
+    assert toolweave("run", "hi", "--assistant", "echo", cwd=tmp_path, env=variable) == ended
 
 
 def test_a_mode_that_does_not_exist_is_wrong_usage(sample_server: Running, tmp_path: Path) -> None:
@@ -74,16 +98,16 @@ def test_local_runs_a_server_with_a_temporary_folder(elsewhere: Path) -> None:
     (elsewhere / "langgraph.json").write_text(
         json.dumps({"graphs": {"echo": f"{SAMPLE_APP.parent}/sample.py:echo"}}), encoding="utf-8"
     )
-    assert toolweave("run", "echo", "hi", "--local", cwd=elsewhere) == Ended(0, "You said: hi\n", "")
+    assert toolweave("run", "hi", "--local", cwd=elsewhere) == Ended(0, "You said: hi\n", "")
     assert [path.name for path in elsewhere.iterdir()] == ["langgraph.json"]
 
 
 def test_a_local_server_that_cannot_start_shows_the_error(elsewhere: Path) -> None:
     (elsewhere / "langgraph.json").write_text('{"graphs": {"echo": "./absent.py:echo"}}', encoding="utf-8")
-    ended = toolweave("run", "echo", "hi", "--local", cwd=elsewhere)
+    ended = toolweave("run", "hi", "--local", cwd=elsewhere)
     assert (ended.code, ended.stdout) == (1, "")
     assert "absent.py" in ended.paragraph
 
 
-def run(server: Running, cwd: Path, *args: str, stdin: str = "") -> Ended:
-    return toolweave("run", *args, "--url", server.url, cwd=cwd, stdin=stdin)
+def run(server: Running, cwd: Path, assistant: str, *args: str, stdin: str = "") -> Ended:
+    return toolweave("run", *args, "--assistant", assistant, "--url", server.url, cwd=cwd, stdin=stdin)
