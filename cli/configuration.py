@@ -1,6 +1,8 @@
 """Read langgraph.json and the settings: from options, then the environment, then langgraph.json's env."""
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +10,8 @@ import typer
 
 from toolweave.config.langgraph_json import GraphEntry, HttpEntry, LangGraphJson, load_langgraph_json, read_dotenv
 from toolweave.config.settings import Settings, export_settings, load_settings
+from toolweave.nodes.local_model import PORTS, find_local_model
+from toolweave.nodes.model_endpoint import MODEL_ADVICE, OFFLINE, chosen_endpoint, model_variable
 
 LANGGRAPH_JSON = Path("langgraph.json")
 DOTENV = ".env"
@@ -71,6 +75,32 @@ def read_configuration(config: Path | None = None, **options: Any) -> Configurat
     settings = load_settings(**provided)
     export_settings(settings, provided)
     return Configuration(langgraph_json, settings)
+
+
+def with_model(configuration: Configuration, ports: Mapping[str, int] = PORTS) -> tuple[Configuration, str]:
+    """Select a model for a developer's own machine (U-03); return the configuration, and a line about the model.
+
+    If no endpoint is configured, it is a model that a program on this machine offers, else the offline model. The choice
+    is published as environment variables, because graphs read the settings when they are imported.
+
+    Raises:
+        ConfigError: as `chosen_endpoint`.
+    """
+    settings = configuration.settings
+    if endpoint := chosen_endpoint(settings):
+        return configuration, f"{endpoint.model} ({model_variable(settings)} is set)"
+    if settings.model is not None:
+        return configuration, "offline, a demo model that follows rules (TOOLWEAVE_MODEL is set)"
+    found = asyncio.run(find_local_model(ports))
+    if found:
+        chosen = {"model": found.model, "openai_base_url": found.base_url}
+        line = f"{found.describe()} (no endpoint is configured)"
+    else:
+        chosen = {"model": OFFLINE}
+        line = f"offline, a demo model that follows rules: no endpoint is configured or found. {MODEL_ADVICE}"
+    settings = settings.model_copy(update=chosen)
+    export_settings(settings, chosen)
+    return replace(configuration, settings=settings), line
 
 
 def find_langgraph_json(config: Path | None) -> LangGraphJson:

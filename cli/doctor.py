@@ -18,6 +18,7 @@ from rich.console import Console
 from toolweave.api.langgraph.app import prepare_imports
 from toolweave.api.langgraph.auth.authentication import load_auth
 from toolweave.api.langgraph.custom_app import load_custom_app
+from toolweave.cli.api_client import did_you_mean
 from toolweave.cli.configuration import ConfigOption, DataDirOption, find_langgraph_json
 from toolweave.cli.graph import single_graph_registry
 from toolweave.cli.http_server import listening_socket, socket_url
@@ -31,7 +32,8 @@ from toolweave.config.settings import Settings, load_settings, unknown_variables
 from toolweave.errors import ConfigError, DataFolderLocked, OutboundRefused, ToolweaveError
 from toolweave.nodes.chat_models import settings_for_script
 from toolweave.nodes.http_tools.api_calls import resolve_credentials
-from toolweave.nodes.model_endpoint import ModelEndpoint, chosen_endpoint
+from toolweave.nodes.local_model import find_local_model
+from toolweave.nodes.model_endpoint import MODEL_ADVICE, ModelEndpoint, chosen_endpoint, model_variable
 from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.persistence.data_folder import LOCK_FILE, data_folder_lock
 from toolweave.runtime.persistence.schema import is_current
@@ -205,6 +207,7 @@ def check_file_roots(settings: Settings) -> Iterator[Finding]:
 
 
 MODEL_TIMEOUT_S = 5.0
+MAX_SHOWN_MODELS = 20
 KEY_REJECTED_CODES = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
 
@@ -213,27 +216,17 @@ def check_model(settings: Settings) -> Iterator[Finding]:
     endpoint = chosen_endpoint(settings)
     if endpoint is not None:
         yield Finding(
-            "ok", "model", f"{endpoint.model} at {_safe_url(endpoint)}, because {_model_variable(settings)} is set."
+            "ok", "model", f"{endpoint.model} at {_safe_url(endpoint)}, because {model_variable(settings)} is set."
         )
         yield _check_endpoint(endpoint)
     elif settings.model is not None:
         yield Finding("ok", "model", "the offline demo model, because TOOLWEAVE_MODEL is set to it.")
+    elif found := asyncio.run(find_local_model()):
+        text = f"no endpoint is configured: `dev`, `chat` and `run` use {found.describe()}, `serve` the offline model."
+        yield Finding("warn", "model", text, MODEL_ADVICE)
     else:
-        yield Finding(
-            "warn",
-            "model",
-            "the offline demo model, because no endpoint is configured.",
-            "Set OPENROUTER_API_KEY, GEMINI_API_KEY, or OPENAI_API_KEY / OPENAI_BASE_URL with TOOLWEAVE_MODEL; "
-            "TOOLWEAVE_MODEL=offline confirms the demo model.",
-        )
-
-
-def _model_variable(settings: Settings) -> str:
-    if settings.openrouter_api_key:
-        return "OPENROUTER_API_KEY"
-    if settings.gemini_api_key:
-        return "GEMINI_API_KEY"
-    return "OPENAI_BASE_URL" if settings.openai_base_url else "OPENAI_API_KEY"
+        text = "the offline demo model: no endpoint is configured, and no model with tools was found on this machine."
+        yield Finding("warn", "model", text, MODEL_ADVICE)
 
 
 def _safe_url(endpoint: ModelEndpoint) -> str:
@@ -255,7 +248,19 @@ def _check_endpoint(endpoint: ModelEndpoint) -> Finding:
     if response.status_code in KEY_REJECTED_CODES:
         fix = "Check the key in the variable named above."
         return Finding("fail", "model", f"{url} rejects the key ({response.status_code}).", fix)
+    names = _model_names(response)
+    if names and endpoint.model not in names:
+        fix = f"Set TOOLWEAVE_MODEL to one that it lists. {did_you_mean(endpoint.model, names[:MAX_SHOWN_MODELS])}"
+        return Finding("fail", "model", f"{url} does not list the model {endpoint.model}.", fix)
     return Finding("ok", "model", f"{url} answers.")
+
+
+def _model_names(response: httpx.Response) -> list[str]:
+    """Return the models that an endpoint lists; none if its response has another form."""
+    try:
+        return sorted({str(model["id"]) for model in response.json()["data"]})
+    except (ValueError, KeyError, TypeError):
+        return []
 
 
 QUERY_DATABASE = "query database"

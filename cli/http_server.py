@@ -27,7 +27,7 @@ from starlette.applications import Starlette
 
 from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli import gc_disabled
-from toolweave.cli.configuration import Configuration, read_configuration
+from toolweave.cli.configuration import Configuration, read_configuration, with_model
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import find_mcp_config
 from toolweave.config.settings import Settings
@@ -285,6 +285,11 @@ def local_server() -> Iterator[str]:
             mcp_config=None if place.is_shipped else place.path,
             log_level="ERROR",
         )
+        if configuration.has_toolweave_graphs:
+            is_chosen = configuration.settings.model is not None
+            configuration, model = with_model(configuration)
+            if not is_chosen and configuration.settings.model is not None:
+                sys.stderr.write(f"The model is {model}\n")
         configure_logging(configuration.settings)
         stop = StopRequest()
         ready: Future[str] = Future()

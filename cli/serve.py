@@ -27,6 +27,7 @@ from toolweave.cli.configuration import (
     DataDirOption,
     find_langgraph_json,
     read_configuration,
+    with_model,
 )
 from toolweave.cli.http_server import listening_socket, run_until_signal, socket_url, stop_with_parent
 from toolweave.config.langgraph_json import LangGraphJson
@@ -277,7 +278,11 @@ def _serve(
     settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
     configure_logging(settings, with_activity=is_dev)
     raise_open_files_limit()
-    if configuration.has_toolweave_graphs:
+    model = ""
+    if configuration.has_toolweave_graphs and is_dev:
+        configuration, model = with_model(Configuration(configuration.langgraph_json, settings))
+        settings = configuration.settings
+    elif configuration.has_toolweave_graphs:
         # Fail now, not in the first run, if the model cannot be used.
         model_label(settings)
     for warning in configuration.langgraph_json.warnings:
@@ -292,17 +297,18 @@ def _serve(
             logger.info("the server is ready again")
             return
         if is_dev:
-            sys.stderr.write(welcome_text(url, configuration))
+            sys.stderr.write(welcome_text(url, configuration, model))
         print(READY_MESSAGE.format(url=url), flush=True)
 
     run_until_signal(create_langgraph_app(configuration.langgraph_json, settings), sock, announce, threads=threads)
 
 
-def welcome_text(url: str, configuration: Configuration) -> str:
+def welcome_text(url: str, configuration: Configuration, model: str) -> str:
     """Return a banner with the URLs that a developer opens."""
     lines = [("API", url), ("Docs", f"{url}/docs"), ("Studio", f"{STUDIO_URL}{quote(url, safe=':/')}")]
     if configuration.has_toolweave_routes:
         lines += [("Health", f"{url}/health"), ("Chat", f"toolweave chat --url {url}")]
+    lines += [("Model", model)] if model else []
     graphs = ", ".join(configuration.langgraph_json.graphs)
     width = max(len(name) for name, _ in lines)
     listing = "\n".join(f"  {name:<{width}}  {value}" for name, value in lines)

@@ -13,6 +13,10 @@ OPENROUTER_URL = "https://openrouter.ai/api/v1"
 GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta/openai/"
 OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = SecretStr("not-needed")
+MODEL_ADVICE = (
+    "Set OPENROUTER_API_KEY, GEMINI_API_KEY, or OPENAI_API_KEY / OPENAI_BASE_URL with TOOLWEAVE_MODEL; "
+    "TOOLWEAVE_MODEL=offline confirms the demo model."
+)
 
 
 class ModelEndpoint(NamedTuple):
@@ -30,10 +34,7 @@ def warn_if_offline(settings: Settings) -> None:
         ConfigError: as `chosen_endpoint`.
     """
     if chosen_endpoint(settings) is None and settings.model is None:
-        logger.warning(
-            "No model is configured: the offline demo model answers. Set OPENROUTER_API_KEY, GEMINI_API_KEY, or "
-            "OPENAI_API_KEY / OPENAI_BASE_URL with TOOLWEAVE_MODEL; TOOLWEAVE_MODEL=offline silences this."
-        )
+        logger.warning("No model is configured: the offline demo model answers. {}", MODEL_ADVICE)
 
 
 def model_metadata(settings: Settings) -> dict[str, str]:
@@ -53,6 +54,15 @@ def model_label(settings: Settings) -> str:
     """
     endpoint = chosen_endpoint(settings)
     return endpoint.model if endpoint else OFFLINE
+
+
+def model_variable(settings: Settings) -> str:
+    """Return the variable that selects the endpoint of `chosen_endpoint`."""
+    if settings.openrouter_api_key:
+        return "OPENROUTER_API_KEY"
+    if settings.gemini_api_key:
+        return "GEMINI_API_KEY"
+    return "OPENAI_BASE_URL" if settings.openai_base_url else "OPENAI_API_KEY"
 
 
 def chosen_endpoint(settings: Settings) -> ModelEndpoint | None:
