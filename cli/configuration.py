@@ -80,8 +80,8 @@ def read_configuration(config: Path | None = None, **options: Any) -> Configurat
 def with_model(configuration: Configuration, ports: Mapping[str, int] = PORTS) -> tuple[Configuration, str]:
     """Select a model for a developer's own machine (U-03); return the configuration, and a line about the model.
 
-    If no endpoint is configured, it is a model that a program on this machine offers, else the offline model. The choice
-    is published as environment variables, because graphs read the settings when they are imported.
+    If no endpoint is configured, it is a model that a program on this machine offers, else the offline model. The
+    choice is published as environment variables, because graphs read the settings when they are imported.
 
     Raises:
         ConfigError: as `chosen_endpoint`.

@@ -32,26 +32,24 @@ class LocalModel(NamedTuple):
         return f"{self.model} of {self.program} on this machine"
 
 
-async def find_local_model(ports: Mapping[str, int] = PORTS) -> LocalModel | None:
-    """Return the model to use: a loaded one, else the one used last; None if none answers within `SEARCH_TIMEOUT_S`.
+async def find_local_model(ports: Mapping[str, int] = PORTS, timeout_s: float = SEARCH_TIMEOUT_S) -> LocalModel | None:
+    """Return the model to use: a loaded one, else the one used last; None if no program answers within `timeout_s`.
 
     Models that cannot call tools, and those that Ollama runs on other machines, do not count.
     """
-    async with httpx.AsyncClient(trust_env=False, timeout=SEARCH_TIMEOUT_S) as client:
-        searches = [asyncio.create_task(_search(client, program, port)) for program, port in ports.items()]
-        await asyncio.wait(searches, timeout=SEARCH_TIMEOUT_S)
-        for search in searches:
-            search.cancel()
-        results = await asyncio.gather(*searches, return_exceptions=True)
-    found = [result for result in results if isinstance(result, LocalModel)]
+    async with httpx.AsyncClient(trust_env=False, timeout=timeout_s) as client:
+        searches = (_search(client, program, port, timeout_s) for program, port in ports.items())
+        results = await asyncio.gather(*searches)
+    found = [result for result in results if result is not None]
     return next((model for model in found if model.is_loaded), found[0] if found else None)
 
 
-async def _search(client: httpx.AsyncClient, program: str, port: int) -> LocalModel | None:
+async def _search(client: httpx.AsyncClient, program: str, port: int, timeout_s: float) -> LocalModel | None:
     url = f"http://127.0.0.1:{port}"
-    # The answers' forms are checked by using them.
-    with suppress(httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError):
-        chosen = await _CHOICES[program](client, url)
+    # A response of another form causes one of the last five errors.
+    with suppress(TimeoutError, httpx.HTTPError, ValueError, KeyError, IndexError, TypeError, AttributeError):
+        async with asyncio.timeout(timeout_s):
+            chosen = await _CHOICES[program](client, url)
         if chosen and isinstance(chosen[0], str):
             return LocalModel(program, chosen[0], f"{url}/v1", chosen[1])
     return None
