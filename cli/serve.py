@@ -229,6 +229,7 @@ def dev(
     if inherited is not None:
         stop_with_parent()
         with socket.socket(fileno=inherited) as sock:
+            sock.set_inheritable(False)  # `dev` holds it open, too; a program that a server starts must not
             _serve(sock, configuration, is_dev=True, is_restart=is_restart)
     elif reload:
         _dev_with_reload(config, configuration, environ, data_dir)

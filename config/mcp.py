@@ -61,6 +61,12 @@ def find_mcp_config(settings: Settings) -> McpConfigLocation:
     return McpConfigLocation(SHIPPED_MCP_CONFIG, own, "the one that comes with Toolweave", is_shipped=True)
 
 
+PASSED_VARIABLES = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+)
+"""Certificates and proxies: the programs of servers get these variables in addition to their entry's `env`."""
+
 # The source in messages for servers that a Python caller passes, not a file.
 _INLINE = "mcp_config"
 
@@ -235,7 +241,16 @@ def _resolve_server(
         caller_headers=templates,
         secret_values=env_values(raw, environ),
     )
-    return _with_paths(server, folder) if server.builtin is None else _with_settings(server, environ, settings)
+    if server.builtin is not None:
+        return _with_settings(server, environ, settings)
+    return _with_paths(_with_passed_variables(server, environ) if server.command else server, folder)
+
+
+def _with_passed_variables(server: McpServerConfig, environ: Mapping[str, str]) -> McpServerConfig:
+    """Add `PASSED_VARIABLES`; a proxy's URL with a password is a secret."""
+    passed = {name: environ[name] for name in PASSED_VARIABLES if environ.get(name)}
+    secrets = tuple(value for value in passed.values() if "@" in value)
+    return replace(server, env=passed | server.env, secret_values=(*server.secret_values, *secrets))
 
 
 def _with_settings(server: McpServerConfig, environ: Mapping[str, str], settings: Settings | None) -> McpServerConfig:

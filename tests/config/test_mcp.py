@@ -264,6 +264,15 @@ def test_relative_paths_start_at_the_folder_of_the_file(load: Load, tmp_path: Pa
     assert (inside.command, inside.cwd) == (str(tmp_path / "work/bin/server"), str(tmp_path / "work"))
 
 
+def test_programs_get_the_variables_of_certificates_and_proxies_unless_their_entry_sets_them(load: Load) -> None:
+    passed = {"SSL_CERT_FILE": "/ca.pem", "https_proxy": "http://me:secret@proxy:3128", "NO_PROXY": "localhost"}
+    entries = '{servers: {a: {command: "x", env: {NO_PROXY: "*"}}, b: {url: "https://mcp.example"}}}'
+    program, remote = load(entries, **passed, HTTP_PROXY="", GITHUB_TOKEN="t").servers
+    assert program.env == {**passed, "NO_PROXY": "*"}
+    assert program.secret_values == (passed["https_proxy"],)
+    assert remote.env == {}
+
+
 @pytest.mark.requirement("T-08")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_a_server_we_start_has_a_command_and_a_loopback_url(load: Load, host: str) -> None:
