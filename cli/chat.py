@@ -36,10 +36,8 @@ from toolweave.cli.terminal import call_text, compact_json, sanitize, shorten, s
 from toolweave.config.settings import load_settings
 from toolweave.files import make_file
 
-try:
+if sys.platform != "win32":
     import readline
-except ImportError:  # Windows
-    readline = None  # type: ignore[assignment]
 
 T = TypeVar("T")
 PROMPT = "you> "
@@ -335,7 +333,7 @@ def chat(
 @contextmanager
 def line_history(data_dir: Path) -> Iterator[None]:
     """Enable line editing while the block runs; if the data folder exists, the lines are stored there."""
-    if readline is None:
+    if sys.platform == "win32":
         yield
         return
     file = data_dir / HISTORY_FILE

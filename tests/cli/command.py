@@ -174,6 +174,16 @@ class Terminal:
             output += os.read(self._descriptor, 65536)
         return output.decode()
 
+    def read_to_end(self) -> str:
+        """Wait until the command has ended; return what it has written since the last call."""
+        output = b""
+        while select.select([self._descriptor], [], [], BOUND_S)[0]:
+            try:
+                output += os.read(self._descriptor, 65536)
+            except OSError:  # no process has the terminal any more
+                break
+        return output.decode()
+
     def send(self, typed: str, *, until: str = "you> ", end: str = "\n") -> str:
         """Type a line and return what the command writes until it has written a text."""
         os.write(self._descriptor, f"{typed}{end}".encode())

@@ -122,7 +122,7 @@ def test_a_chat_on_a_terminal_has_commands_and_a_history(sample_server: Running,
         assert "good morning" in listed
         assert chat.send("/new").split("thread ")[1][:36] not in listed
         assert "unknown: the server does not report it" in chat.send("/model")
-        ended = chat.send("/quit", until="--thread ")
+        ended = chat.send("/quit", until="\n") + chat.read_to_end()
         assert f"chat --assistant echo --url {sample_server.url} --thread " in ended
     history = tmp_path / ".toolweave" / "chat_history"
     assert "good morning" in history.read_text(encoding="utf-8")

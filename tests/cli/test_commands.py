@@ -76,8 +76,11 @@ def test_every_command_and_program_starts_without_the_preloaded_parent(tmp_path:
 
 
 def test_wrong_usage_ends_with_code_two(tmp_path: Path) -> None:
-    for args in (("sreve",), ("serve", "--port", "70000"), ("run",), ()):
+    for args in (("serve", "--port", "70000"), ("run", "--thread", "x"), ()):
         assert toolweave(*args, cwd=tmp_path).code == 2
+    unknown = toolweave("sreve", cwd=tmp_path)
+    assert unknown.code == 2
+    assert "Did you mean 'serve'" in unknown.stderr
 
 
 def test_without_the_server_extra_the_command_line_says_what_to_install(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langgraph.errors import NodeError
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
@@ -44,11 +45,11 @@ def test_without_a_name_the_graphs_are_listed(tmp_path: Path) -> None:
     assert ended.stdout.splitlines()[0] == "echo  Says it again"
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones(tmp_path: Path) -> None:
-    ended = toolweave("graph", "ehco", "--config", str(SAMPLE_APP), cwd=tmp_path)
+@pytest.mark.parametrize(("name", "fix"), [("ehco", "Did you mean 'echo'?"), ("x", "Known: echo, asks, ")])
+def test_an_unknown_name_is_answered_with_the_nearest_or_all_known_ones(name: str, fix: str, tmp_path: Path) -> None:
+    ended = toolweave("graph", name, "--config", str(SAMPLE_APP), cwd=tmp_path)
     assert ended.code == 1
-    assert "there is no graph 'ehco'" in ended.paragraph
-    assert "echo, asks" in ended.paragraph
+    assert f"there is no graph {name!r}. {fix}" in ended.paragraph
 
 
 def test_the_todo_agent_is_drawn_where_there_is_no_langgraph_json(elsewhere: Path) -> None:

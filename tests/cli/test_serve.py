@@ -14,7 +14,17 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cli.command import MCP_SERVER, READY, SAMPLE_APP, Running, serving, started, toolweave, write_mcp_file
+from tests.cli.command import (
+    MCP_SERVER,
+    READY,
+    SAMPLE_APP,
+    Running,
+    serving,
+    started,
+    terminal,
+    toolweave,
+    write_mcp_file,
+)
 from tests.cli.processes import children_of, eventually, is_running
 from tests.fixtures.forked_python import REAL_PYTHON
 from tests.servers.registry.openapi_bombs import ONE_OPERATION, WHOLE
@@ -37,7 +47,7 @@ def test_it_accepts_requests_from_the_ready_line_on_and_ends_clean(tmp_path: Pat
     assert {path.name for path in tmp_path.iterdir()} == {"data"}
 
 
-def test_dev_shows_the_urls_to_open_and_a_log_for_people(tmp_path: Path) -> None:
+def test_dev_shows_the_urls_to_open_and_logs_json_where_there_is_no_terminal(tmp_path: Path) -> None:
     env = {"TOOLWEAVE_DATADIR": "x"}
     arguments = ("--config", str(SAMPLE_APP), "--data-dir", str(tmp_path / "data"))
     with serving(*arguments, cwd=tmp_path, command="dev", env=env) as server:
@@ -46,9 +56,22 @@ def test_dev_shows_the_urls_to_open_and_a_log_for_people(tmp_path: Path) -> None
     assert f"Studio  https://smith.langchain.com/studio/?baseUrl={server.url}\n" in ended.stderr
     assert f"Docs    {server.url}/docs\n" in ended.stderr
     assert "Toolweave serves echo, asks" in ended.stderr
-    assert "WARNING" in ended.stderr
-    assert "TOOLWEAVE_DATADIR (did you mean TOOLWEAVE_DATA_DIR?) sets nothing" in ended.stderr
-    assert '{"time"' not in ended.stderr
+    [warning] = [json.loads(line) for line in ended.stderr.splitlines() if '"WARNING"' in line]
+    assert "TOOLWEAVE_DATADIR (did you mean TOOLWEAVE_DATA_DIR?) sets nothing" in warning["message"]
+
+
+@pytest.mark.requirement("U-06")
+def test_dev_on_a_terminal_logs_one_line_per_run_and_per_tool_call(elsewhere: Path) -> None:
+    with terminal("dev", "--port", "0", "--no-reload", cwd=elsewhere) as dev:
+        url = dev.read_until(READY).partition("API     ")[2].split()[0]
+        dev.read_until("is ready with 5 tools")
+        talk = toolweave("chat", "Add a task to buy milk", "--url", url, cwd=elsewhere)
+        assert talk.code == 0, talk.stderr
+        lines = dev.read_until(" success in ").splitlines()
+    run, call = lines.pop(), lines.pop()
+    assert call[13:].startswith("MCP call todo/create_todo ok in ")
+    assert run[13:].startswith(f"run of todo_agent on thread {talk.stderr.split()[-1]}: success in ")
+    assert "milk" not in "".join(lines)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +281,7 @@ def test_a_node_that_blocks_the_event_loop_does_not_outlive_the_signal(tmp_path:
 
 def test_a_local_run_whose_node_blocks_its_thread_ends_at_an_interrupt(tmp_path: Path) -> None:
     blocking_app(tmp_path)
-    with started("run", "thread", "{}", "--local", cwd=tmp_path) as running:
+    with started("run", "{}", "--assistant", "thread", "--local", cwd=tmp_path) as running:
         eventually((tmp_path / "begun").exists, "the node is at work")
         ended = running.signalled(signal.SIGINT)
     assert ended.code == 130

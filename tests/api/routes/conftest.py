@@ -53,6 +53,7 @@ def named(events: list[ChatEvent], name: str) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppProcess]:
     """Our application with its todo server ready, for all tests of a module."""
-    with serve_ours(tmp_path_factory.mktemp("data")) as process:
+    env = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_TODO_ENV": '{"TOOLWEAVE_LOG_LEVEL": "INFO"}'}
+    with serve_ours(tmp_path_factory.mktemp("data"), env) as process:
         wait_for_health(process, "ok")
         yield process
