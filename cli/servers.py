@@ -26,16 +26,16 @@ from toolweave.config.variables import fill_references, find_unresolved
 from toolweave.errors import ConfigError, ServerUnavailable
 from toolweave.servers.connections.oauth import TokenLocation, token_location
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
-from toolweave.servers.connections.status import ServerState
+from toolweave.servers.connections.status import ServerState, fault_hint
 from toolweave.servers.external_servers import Installation, installation_of, is_installed
 
 PROBE_TIMEOUT_S = 10.0
 PING_COUNT = 5
 SIGN_IN_COMMAND = "toolweave servers login"
 ADVICE = {
-    "down": 'Correct {provided}its command or URL in mcp.jsonc, or disable it there with "enabled": false.',
+    "down": 'Correct {provided}its command or URL in {path}, or disable it there with "enabled": false.',
     "connecting": "It is slow; check in a terminal whether it starts.",
-    "misconfigured": "Correct its entry in mcp.jsonc.",
+    "misconfigured": "Correct its entry in {path}.",
 }
 STATE_COLOURS = {"ready": "green", "disabled": "dim", "connecting": "yellow", "misconfigured": "red", "down": "red"}
 
@@ -143,8 +143,10 @@ class ServersConfig:
             return f"Set {', '.join(needs.missing)} in {self.variables_source} or in the environment."
         if result.reason and SIGN_IN_COMMAND in result.reason:
             return None
+        if not needs.provided and (hint := fault_hint(result.name, result.reason or "")):
+            return f"{hint} Its entry is in {self.mcp.path}."
         provided = f"the value of {', '.join(needs.provided)}, " if needs.provided else ""
-        return ADVICE[result.state].format(provided=provided) if result.state in ADVICE else None
+        return ADVICE[result.state].format(provided=provided, path=self.mcp.path) if result.state in ADVICE else None
 
 
 def read_servers(config: Path | None, data_dir: Path | None) -> ServersConfig:

@@ -114,7 +114,7 @@ class ServerConnection:
         self._session: McpSession | None = None
         self.is_known_down = False
         """Whether the newest attempt to connect failed; calls are then refused immediately (D-5)."""
-        self._failed_connects = 0
+        self.failed_connects = 0
         self._connect_now = asyncio.Event()
         self._is_connecting = False
         self._is_reconnecting = False
@@ -241,12 +241,12 @@ class ServerConnection:
         """Make the supervisor connect now; wait for the result at most `retry_connect_timeout_s`."""
         if not (self._is_connecting or self._backoff.is_crash_looping or self._is_connected):
             self._connect_now.set()
-        failures = self._failed_connects
+        failures = self.failed_connects
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.timing.retry_connect_timeout_s):
                 while not self._is_connected:
                     self._check_active(tool)
-                    if self._backoff.is_crash_looping or self._failed_connects > failures:
+                    if self._backoff.is_crash_looping or self.failed_connects > failures:
                         break
                     await self.status.wait_for_change()
         if self._session is None or self._session.monitor.is_lost:
@@ -268,7 +268,9 @@ class ServerConnection:
 
     async def _connect_once(self) -> None:
         """Run one session, or fail to open it, and wait for the delay before the next one."""
-        self._monitor = SessionMonitor(self.config.name, self.redaction, self._authorization)
+        self._monitor = SessionMonitor(
+            self.config.name, self.redaction, self._authorization, is_retry=self.is_known_down
+        )
         self._monitor.on_lost(self._on_failed_connect)
         self._is_connecting = True
         delay = await self._run_session(self._monitor)
@@ -359,7 +361,7 @@ class ServerConnection:
     def _count_failed_connect(self) -> None:
         self._is_connecting = False
         self.is_known_down = True
-        self._failed_connects += 1
+        self.failed_connects += 1
 
     def _on_end(self, reason: str, ready_s: float | None, *, exited: bool) -> float:
         """Record the end of a session; return the delay before the next one in seconds.
@@ -386,7 +388,7 @@ class ServerConnection:
     def _on_session_ready(self, session: "McpSession", tools: tuple[ListedTool, ...]) -> None:
         self._session = session
         self._is_connecting = False
-        self.is_known_down = False
+        self.is_known_down = session.monitor.is_retry = False
         self.is_unauthorized = False
         self.breaker.on_reconnect()
         self.status.set_state("ready")

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.tools import BaseTool
@@ -119,7 +118,7 @@ class ToolPlane:
         self._observers: tuple[CallObserver, ...] = (self.metrics, *observers)
         self._registry = ServerToolRegistry({}, {})
         self._tools: dict[str, list[McpTool]] = {}
-        self._logged_tools: dict[str, tuple[datetime, list[str]]] = {}
+        self._logged_tools: dict[str, list[str]] = {}
 
     async def tools(
         self, servers: Sequence[str] | None = None, configurable: Mapping[str, Any] | None = None
@@ -201,7 +200,13 @@ class ToolPlane:
             return None
         tools, errors = self._registry.tools_by_server.get(name, {}), connection.status.errors
         return server_details(
-            connection.config, self._health(name), tools, self.metrics.for_server(name), errors, connection.redaction
+            connection.config,
+            self._health(name),
+            tools,
+            self.metrics.for_server(name),
+            errors,
+            connection.failed_connects,
+            connection.redaction,
         )
 
     async def ping(self, name: str) -> None:
@@ -272,10 +277,10 @@ class ToolPlane:
             for server, tools in self._registry.tools_by_server.items()
         }
         offered = self._tools.get(name, [])
-        logged = (connection.status.since, [tool.name for tool in offered])
-        if self._logged_tools.get(name) == logged:
+        logged, status = [tool.name for tool in offered], connection.status
+        if self._logged_tools.get(name) == logged and not status.must_log_ready:
             return  # some servers report a change every few seconds
-        self._logged_tools[name] = logged
+        self._logged_tools[name], status.must_log_ready = logged, False
         names = ", ".join(tool.name for tool in offered[:LOGGED_NAMES]) + (", …" if len(offered) > LOGGED_NAMES else "")
         logger.bind(server=name).info("MCP server {} is ready with {} tools: {}", name, len(offered), names)
 

@@ -1,11 +1,12 @@
 """The state of one MCP server, the plane's timing, and the server details that operators read (T-06)."""
 
 import asyncio
+import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NotRequired
 from urllib.parse import urlsplit
 
@@ -23,6 +24,22 @@ ServerState = Literal["connecting", "ready", "down", "misconfigured", "disabled"
 
 MAX_SHOWN_ERRORS = 10
 MAX_DESCRIPTION_CHARS = 2_000
+LOG_AGAIN_AFTER = timedelta(minutes=1)
+"""A server that was ready for so long logs a fault again that it has logged before."""
+FAULT_HINTS = (
+    (re.compile("working directory .* was not found"), "Correct its `cwd`."),
+    (re.compile("was not found"), "Install this program, or correct `command`."),
+    (re.compile("may not be executed"), "Make this file executable, or correct `command`."),
+    (
+        re.compile("certificate|CERT_", re.IGNORECASE),
+        "Set SSL_CERT_FILE (for Node.js programs NODE_EXTRA_CA_CERTS) to a file with the certificate of its authority.",
+    ),
+    (re.compile("HTTP 40[13]"), "Correct its `headers`, or sign in: toolweave servers login {name}."),
+    (re.compile("HTTP 404"), "Correct the path of its `url`."),
+    (re.compile("ConnectError|ConnectTimeout"), "Start this server, or correct the host and port of its `url`."),
+    (re.compile("was not ready within"), "Start its command in a terminal to see what it waits for."),
+)
+"""Reasons for which a server is down, and what to do; the first that fits counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +79,36 @@ class Timing:
 DEFAULT_TIMING = Timing()
 
 
+def fault_hint(name: str, reason: str) -> str | None:
+    """Return what to do about a server that is down for this reason; None if the reason does not show it."""
+    hint = next((hint for pattern, hint in FAULT_HINTS if pattern.search(reason)), None)
+    return None if hint is None or "servers login" in reason else hint.format(name=name)
+
+
 class ServerStatus:
-    """The current state of one server, its start time and the last errors; logs when the server goes down."""
+    """The current state of one server, its start time and the last errors; logs each reason to be down once."""
 
     def __init__(
         self, server: str, state: ServerState, last_error: str | None = None, *, label: str | None = None
     ) -> None:
         self._log = logger.bind(server=server)
+        self._name = server
         self._server = label or server
         self.state: ServerState = state
         self.last_error = last_error
         self.errors: deque[ServerError] = deque(maxlen=MAX_SHOWN_ERRORS)
         self.since = datetime.now(UTC)
+        self.must_log_ready = True
+        """Whether the log must show that the server is ready: its last line about it shows something else."""
+        self._logged_faults: deque[str] = deque(maxlen=MAX_SHOWN_ERRORS)
         self._changed = asyncio.Event()
 
     def set_state(self, state: ServerState, last_error: str | None = None) -> None:
         """Enter `state`; without a new error, `last_error` stays."""
         is_new = (state, last_error) != (self.state, self.last_error)
+        if state == "connecting" or (self.state == "ready" and datetime.now(UTC) - self.since > LOG_AGAIN_AFTER):
+            self._logged_faults.clear()
+            self.must_log_ready = True
         if state != self.state:
             self.since = datetime.now(UTC)
         self.state = state
@@ -87,7 +117,7 @@ class ServerStatus:
             now = datetime.now(UTC).isoformat()
             self.errors.append(ServerError(time=now, tool=None, outcome="connection", reason=last_error))
         if is_new and state == "down":
-            self._log.warning("MCP server {} is down: {}", self._server, self.last_error)
+            self._log_fault(self.last_error or "")
         self.notify_waiters()
 
     def set_closed(self) -> None:
@@ -95,6 +125,16 @@ class ServerStatus:
         self.state = "down"
         self.since = datetime.now(UTC)
         self.notify_waiters()
+
+    def _log_fault(self, reason: str) -> None:
+        """Log a reason at the first attempt that fails for it; times and process ids in it make no difference."""
+        fault = re.sub(r"\d+", "", reason)
+        if fault in self._logged_faults:
+            return
+        self._logged_faults.append(fault)
+        self.must_log_ready = True
+        hint = fault_hint(self._name, reason)
+        self._log.warning("MCP server {} is down: {}{}", self._server, reason, f". {hint}" if hint else "")
 
     async def wait_for_change(self) -> None:
         """Return at the next `set_state` or `notify_waiters`."""
@@ -162,7 +202,10 @@ class BreakerDetails(TypedDict):
 
 
 class ServerDetails(ServerSummary):
-    """All details of one server, without secrets; `offers` are its tools as last listed, `errors` the newest first."""
+    """All details of one server, without secrets; `offers` are its tools as last listed, `errors` the newest first.
+
+    `failed_connects` is the number of failed attempts to connect, of which the log shows the first for each reason.
+    """
 
     target: str
     prefix: str
@@ -174,6 +217,7 @@ class ServerDetails(ServerSummary):
     failures: int
     retries: int
     in_flight: int
+    failed_connects: int
     offers: list[ToolDetails]
     errors: list[ServerError]
 
@@ -189,6 +233,7 @@ def server_details(
     tools: ToolsByName,
     metrics: ServerCallMetrics,
     errors: Iterable[ServerError],
+    failed_connects: int,
     redaction: Redaction,
 ) -> ServerDetails:
     """Return all details of a server for its operator."""
@@ -205,6 +250,7 @@ def server_details(
         failures=sum(tool.failures for tool in counted),
         retries=sum(tool.retries for tool in counted),
         in_flight=metrics.in_flight,
+        failed_connects=failed_connects,
         offers=[_details(config, name, spec, metrics.tools) for name, spec in tools.items()],
         errors=sorted([*metrics.errors, *errors], key=lambda error: error["time"], reverse=True)[:MAX_SHOWN_ERRORS],
     )

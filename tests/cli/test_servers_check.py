@@ -1,12 +1,16 @@
 """`toolweave servers check` and `tools`: servers are started for a moment; `list` shows what each lacks."""
 
+import asyncio
 import json
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import MCP_SERVER, Ended, toolweave, write_mcp_file
+from tests.fixtures.mcp_server import free_port
+from tests.outbound.peers import always, certificates, serving, text
 from toolweave.cli.servers_state import tool_signature
 from toolweave.config.mcp_editing import ready_made_servers
 
@@ -52,6 +56,30 @@ def test_a_variable_with_a_value_that_a_server_cannot_use_is_named_with_its_erro
     assert state.startswith("work down ")
     assert state.endswith(f"there is no folder {absent}")
     assert fix.startswith("  → Correct the value of WORK_FOLDER, its command or URL in mcp.jsonc, or disable it ")
+
+
+async def test_a_server_that_is_down_has_a_hint_that_fits_the_cause(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        refusing = await stack.enter_async_context(serving(always(text("401 Unauthorized"))))
+        without_path = await stack.enter_async_context(serving(always(text("404 Not Found"))))
+        untrusted = await stack.enter_async_context(serving(always(text()), certificates(tmp_path, "127.0.0.1")[0]))
+        causes = {
+            "absent-program": ({"command": "no-such-command-anywhere"}, "Install this program, or correct `command`."),
+            "absent-folder": ({**GOOD, "cwd": "/no/such/folder"}, "Correct its `cwd`."),
+            "no-file": ({"command": str(tmp_path / "mcp.jsonc")}, "Make this file executable, or correct `command`."),
+            "refusing": (
+                {"url": f"http://127.0.0.1:{refusing.port}"},
+                "Correct its `headers`, or sign in: toolweave servers login refusing.",
+            ),
+            "without-path": ({"url": f"http://127.0.0.1:{without_path.port}"}, "Correct the path of its `url`."),
+            "untrusted": ({"url": f"https://127.0.0.1:{untrusted.port}"}, "Set SSL_CERT_FILE (for Node.js "),
+            "nobody": ({"url": f"http://127.0.0.1:{free_port()}"}, "Start this server, or correct the host and port "),
+        }
+        env = write_mcp_file(tmp_path, {name: entry for name, (entry, _) in causes.items()})
+        ended = await asyncio.to_thread(toolweave, "servers", "check", "--json", cwd=tmp_path, env=env)
+    fixes = {each["name"]: each["fix"] for each in json.loads(ended.stdout)}
+    assert [name for name, (_, hint) in causes.items() if not fixes[name].startswith(hint)] == [], fixes
+    assert fixes["nobody"].endswith(f" Its entry is in {tmp_path / 'mcp.jsonc'}.")
 
 
 def test_servers_that_are_named_are_started_even_if_they_are_disabled(tmp_path: Path) -> None:

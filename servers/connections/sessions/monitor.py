@@ -32,13 +32,17 @@ class SessionMonitor:
         server: the server's name.
         redaction: hides the server's secrets.
         authorization: adds tokens to the session's requests.
+        is_retry: the server failed before, and has not been ready since.
     """
 
-    def __init__(self, server: str, redaction: Redaction, authorization: "httpx.Auth | None" = None) -> None:
+    def __init__(
+        self, server: str, redaction: Redaction, authorization: "httpx.Auth | None" = None, *, is_retry: bool = False
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self.server = server
         self.redaction = redaction
         self.authorization = authorization
+        self.is_retry = is_retry
         self.requests: PendingRequests | None = None
         self.stderr_tail = ""
         self.last_response_at = self._loop.time()

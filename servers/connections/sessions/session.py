@@ -126,7 +126,7 @@ class SupervisedClient(MultiServerMCPClient):
     async def _child_stderr(self) -> AsyncIterator[IO[bytes]]:
         reader: ChildStderr | None = None
         try:
-            async with open_child_stderr(self._config.name, self._monitor.redaction) as (child_end, reader):
+            async with open_child_stderr(self._monitor) as (child_end, reader):
                 yield child_end
         finally:
             self._monitor.stderr_tail = reader.tail if reader is not None else ""

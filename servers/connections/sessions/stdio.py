@@ -34,7 +34,6 @@ from pydantic_core import from_json
 from toolweave.errors import ServerUnavailable
 from toolweave.json_values import pause_gc
 from toolweave.redact import CUT_MARGIN_CHARS
-from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.sessions.faults import OVERSIZE, TOO_LARGE, MessageSplitter, Oversize, limit_values
 from toolweave.servers.connections.sessions.monitor import SessionMonitor
 
@@ -295,12 +294,12 @@ class LogRateLimit:
 class ChildStderr(asyncio.Protocol):
     """Log the lines from a child's stderr pipe; `tail` has the newest ones for error messages.
 
-    Everything is read, so that no server blocks. Only the start of a line is stored.
+    Everything is read, so that no server blocks. Only the start of a line is stored. While a failed server is started
+    again, its lines have the level DEBUG.
     """
 
-    def __init__(self, server: str, redaction: Redaction, rate_limit: LogRateLimit) -> None:
-        self._server = server
-        self._redaction = redaction
+    def __init__(self, monitor: SessionMonitor, rate_limit: LogRateLimit) -> None:
+        self._monitor = monitor
         self._rate_limit = rate_limit
         self._line = b""
         self._tail: deque[bytes] = deque(maxlen=STDERR_TAIL_LINES)
@@ -328,25 +327,26 @@ class ChildStderr(asyncio.Protocol):
         self._tail.append(line)
         skipped = self._rate_limit.admit()
         if skipped is not None and (text := self._clean(line)):
-            logger.bind(server=self._server).info("{}: {}{}", self._server, text, skipped)
+            server, level = self._monitor.server, "DEBUG" if self._monitor.is_retry else "INFO"
+            logger.bind(server=server).log(level, "{}: {}{}", server, text, skipped)
 
     def _clean(self, line: bytes) -> str:
         text = line.decode(errors="replace")
         if len(line) == MAX_STDERR_LINE_BYTES:
             # The cut may have split a secret.
-            text = self._redaction.hide_secrets(text)[:-CUT_MARGIN_CHARS]
-        return self._redaction.sanitize(text)
+            text = self._monitor.redaction.hide_secrets(text)[:-CUT_MARGIN_CHARS]
+        return self._monitor.redaction.sanitize(text)
 
 
 @contextlib.asynccontextmanager
-async def open_child_stderr(server: str, redaction: Redaction) -> AsyncIterator[tuple[IO[bytes], ChildStderr]]:
+async def open_child_stderr(monitor: SessionMonitor) -> AsyncIterator[tuple[IO[bytes], ChildStderr]]:
     """Open a pipe for one child's stderr and read it until it ends or the block ends.
 
     Yields the child's end, which the block closes after the child has started, and the reader.
     """
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb", buffering=0) as child_end:
-        reader = ChildStderr(server, redaction, LogRateLimit())
+        reader = ChildStderr(monitor, LogRateLimit())
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: reader, os.fdopen(read_end, "rb", buffering=0)
         )

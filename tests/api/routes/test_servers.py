@@ -80,6 +80,7 @@ async def test_one_server_is_shown_with_its_limits_tools_calls_and_errors(tmp_pa
         "failures": 2,
         "retries": 0,
         "in_flight": 0,
+        "failed_connects": 0,
         "tools": 4,
     }
     assert {name: shown[name] for name in facts} == facts

@@ -105,9 +105,9 @@ async def listener() -> AsyncIterator[tuple[str, list[bytes]]]:
 
 async def failed_attempts(plane: ToolPlane, count: int) -> None:
     """Wait until the plane has failed to connect `count` times more."""
-    reached = connection(plane)._failed_connects + count
+    reached = connection(plane).failed_connects + count
     async with asyncio.timeout(BOUND_S):
-        while connection(plane)._failed_connects < reached:
+        while connection(plane).failed_connects < reached:
             await connection(plane).status.wait_for_change()
 
 

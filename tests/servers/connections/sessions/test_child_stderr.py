@@ -11,6 +11,7 @@ from tests.servers.connections.peers import BOUND_S, QUICK, call, log_records, m
 from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.plane import open_tool_plane
 from toolweave.servers.connections.redaction import Redaction
+from toolweave.servers.connections.sessions.monitor import SessionMonitor
 from toolweave.servers.connections.sessions.stdio import MAX_STDERR_LINE_BYTES, ChildStderr, LogRateLimit
 
 SECRET = "hunter2hunter2"
@@ -18,7 +19,7 @@ SECRET = "hunter2hunter2"
 
 def reader(budget: LogRateLimit | None = None) -> ChildStderr:
     config = McpServerConfig(name="peer", transport="stdio", env={"KEY": SECRET})
-    return ChildStderr("peer", Redaction(config), budget or LogRateLimit())
+    return ChildStderr(SessionMonitor("peer", Redaction(config)), budget or LogRateLimit())
 
 
 def messages(records: list[dict[str, object]]) -> list[str]:
@@ -70,7 +71,7 @@ async def test_a_secret_of_several_lines_is_hidden_line_by_line() -> None:
     secret = "-----BEGIN THING-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END THING-----"
     config = McpServerConfig(name="peer", transport="stdio", env={"KEY": secret})
     with log_records() as records:
-        stderr = ChildStderr("peer", Redaction(config), LogRateLimit())
+        stderr = ChildStderr(SessionMonitor("peer", Redaction(config)), LogRateLimit())
         stderr.data_received(f"bad key: {secret}\n".encode())
         stderr.connection_lost(None)
     assert not [line for line in messages(records) if "MIIE" in line or "hkiG" in line]
