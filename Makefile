@@ -79,6 +79,9 @@ tool-pages: setup   ## write docs/tools anew: every example in it is executed
 bench-stalls: setup   ## show how long one caller can keep all others waiting
 	.venv/bin/python scripts/bench_stalls.py
 
+tour: setup   ## play the first minutes of four users in terminals; writes docs/tour
+	.venv/bin/python -m scripts.tour
+
 soak: setup   ## ten minutes of calls while servers are killed; writes docs/soak.md
 	.venv/bin/python scripts/soak.py --minutes 10 --report docs/soak.md
 
