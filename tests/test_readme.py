@@ -27,18 +27,6 @@ def test_every_make_target_it_names_exists() -> None:
     assert {target for target in named if f"\n{target}:" not in makefile} == set()
 
 
-def test_its_mcp_configuration_loads(tmp_path: Path) -> None:
-    file = tmp_path / "mcp.jsonc"
-    (block,) = code_blocks(README, "jsonc")
-    file.write_text(block, encoding="utf-8")
-    config = load_mcp_config(file, {"TOOLWEAVE_PYTHON": sys.executable, "SEARCH_TOKEN": "x"})
-    assert [(server.name, server.transport, server.misconfigured) for server in config.servers] == [
-        ("todo", "stdio", None),
-        ("search", "http", None),
-    ]
-    assert config.warnings == ()
-
-
 async def test_its_embedding_example_runs() -> None:
     async def get_time(city: str) -> str:
         """Get the current time in a city."""

@@ -2,13 +2,10 @@
 
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "toolweave"
@@ -22,26 +19,6 @@ def hatch() -> dict[str, Any]:
     with (ROOT / "pyproject.toml").open("rb") as file:
         loaded: dict[str, Any] = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]
     return loaded
-
-
-@pytest.fixture(scope="module")
-def archives(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]:
-    """Build the sdist from the checkout and the wheel from the sdist, as an index would get them."""
-    folder = tmp_path_factory.mktemp("archives")
-    build("sdist", ROOT, folder)
-    (sdist,) = folder.glob("*.tar.gz")
-    with tarfile.open(sdist) as tar:
-        names = tar.getnames()
-        tar.extractall(folder / "unpacked", filter="data")
-    (source,) = (folder / "unpacked").iterdir()
-    build("wheel", source, folder)
-    (wheel,) = folder.glob("*.whl")
-    return names, wheel
-
-
-def build(target: str, source: Path, folder: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
-    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=250)
 
 
 def test_every_room_is_linked_packed_and_mapped() -> None:
