@@ -1,14 +1,12 @@
 """The README is true: its commands exist, its configuration loads, its example runs."""
 
 import re
-import sys
 from pathlib import Path
 
-from langchain_core.tools import StructuredTool
+import pytest
 
-from tests.fixtures.doc_pages import code_blocks, run_example
-from toolweave.config.mcp import load_mcp_config
-from toolweave.nodes.offline_model import OfflineChatModel
+from tests.fixtures.doc_pages import code_blocks
+from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,12 +25,11 @@ def test_every_make_target_it_names_exists() -> None:
     assert {target for target in named if f"\n{target}:" not in makefile} == set()
 
 
-async def test_its_embedding_example_runs() -> None:
-    async def get_time(city: str) -> str:
-        """Get the current time in a city."""
-        return f"12:00 in {city}"
-
+def test_its_embedding_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = [block for block in code_blocks(README, "python") if "build_agent_loop" in block]
-    tools = [StructuredTool.from_function(coroutine=get_time)]
-    answer = await run_example(example, "answer", my_tools=tools, my_chat_model=OfflineChatModel())
-    assert "12:00 in" in answer["messages"][-1].content
+    turns = [WireTurn(calls=(WireCall("get_time", '{"city": "Kyoto"}'),)), WireTurn(text="It is 12:00 in Kyoto.")]
+    with openai_wire(turns) as model:
+        monkeypatch.setenv("OPENAI_BASE_URL", model.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "key")
+        exec(example, {})  # noqa: S102
+    assert capsys.readouterr().out == "It is 12:00 in Kyoto.\n"

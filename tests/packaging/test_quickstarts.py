@@ -30,7 +30,7 @@ def environment(archives: tuple[list[str], Path], tmp_path_factory: pytest.TempP
     program.write_text(f'#!/bin/sh\nexec {REAL_PYTHON} -m toolweave "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     return {
-        "PATH": f"{folder}:{Path(REAL_PYTHON).parent}:{os.environ['PATH']}",  # noqa: TID251 - that of a user
+        "PATH": f"{folder}:{Path(REAL_PYTHON).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(folder / "packages"),
         "HOME": str(folder),
     }
