@@ -38,6 +38,13 @@ AssistantOption = Annotated[
 ]
 
 
+def is_local(url: str | None, mcp: Path | None, *, local: bool) -> bool:
+    """Return whether a command starts a server of its own: for --local, and for --mcp (U-02)."""
+    if url and mcp:
+        raise typer.BadParameter("it starts a local server; leave out --url", param_hint="--mcp")
+    return local or mcp is not None
+
+
 def server_url(url: str | None, settings: Settings) -> str:
     """Return the server's URL: `url`, else TOOLWEAVE_API_URL, else the address that `toolweave dev` uses."""
     return with_scheme(url or settings.api_url or f"127.0.0.1:{settings.port}").rstrip("/")

@@ -27,10 +27,12 @@ from toolweave.cli.api_client import (
     connect,
     continue_command,
     did_you_mean,
+    is_local,
     server_url,
     translate_request_errors,
 )
 from toolweave.cli.chat_commands import COMMANDS, banner_text, model_text, threads_text, tools_text
+from toolweave.cli.configuration import McpOption
 from toolweave.cli.http_server import local_server
 from toolweave.cli.terminal import call_text, compact_json, sanitize, shorten, stdout_console, styled
 from toolweave.config.settings import load_settings
@@ -260,14 +262,17 @@ def _read_response(read_line: ReadLine, schema: Any) -> Any:
     if len(fields) < 2:
         return read_line("your answer> ")
     texts = {name: read_line(f"{sanitize(name)}> ") for name in fields}
-    return {name: _parse_field(fields[name], text) for name, text in texts.items() if text.strip()}
+    return {name: parse_field(fields[name], text) for name, text in texts.items() if text.strip()}
 
 
-def _parse_field(field: Any, text: str) -> Any:
-    kind = field.get("type") if isinstance(field, dict) else None
+def parse_field(field: Any, text: str) -> Any:
+    """Parse a text by the JSON schema of its field: a string stays, other types are JSON."""
+    schema = field if isinstance(field, dict) else {}
+    choices = [each.get("type") for each in schema.get("anyOf", ()) if isinstance(each, dict)]
+    kind = schema.get("type")
     if kind == "boolean":
         return {"yes": True, "no": False}.get(text.strip().lower(), _parse_json_or_text(text))
-    return text if kind == "string" else _parse_json_or_text(text)
+    return text if kind == "string" or "string" in choices else _parse_json_or_text(text)
 
 
 def _read_choice(words: list[str], read_line: ReadLine, question: str) -> str:
@@ -303,15 +308,16 @@ def chat(
     ] = None,
     assistant: AssistantOption = None,
     local: LocalOption = False,
+    mcp: McpOption = None,
 ) -> None:
     """Chat with an assistant; tokens, tool calls and results are printed as they arrive.
 
     Without MESSAGE the conversation is interactive, line by line, until Ctrl-D. Ctrl-C stops the current answer, and
     twice the chat. On a terminal, /help lists the commands.
     """
-    settings = load_settings()
+    settings, local = load_settings(), is_local(url, mcp, local=local)
     with ExitStack() as stack:
-        server = stack.enter_context(local_server()) if local else server_url(url, settings)
+        server = stack.enter_context(local_server(mcp)) if local else server_url(url, settings)
         runner = stack.enter_context(asyncio.Runner())
         client = runner.run(connect(server))
         stack.callback(lambda: runner.run(client.aclose()))

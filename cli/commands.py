@@ -57,6 +57,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "run": ("toolweave.cli.run", "Run an assistant once and print its result."),
     "script": ("toolweave.cli.script", "Write the script of a narrated video from a web page."),
     "tools": ("toolweave.cli.tools", "List the MCP servers, their state and their tools."),
+    "call": ("toolweave.cli.tools", "Call one tool of an MCP server and print its result."),
     "servers": ("toolweave.cli.commands", "List, add, remove and check MCP servers; sign in to remote ones."),
     "graph": ("toolweave.cli.graph", "Print a graph's nodes and edges as text or mermaid."),
     "doctor": ("toolweave.cli.doctor", "Check configuration, model, servers and database, and suggest fixes."),
@@ -82,6 +83,10 @@ def toolweave(
 SERVER_COMMANDS: dict[str, CommandEntry] = {
     "list": ("toolweave.cli.servers_state:list_servers", "List the configured and the ready-made servers."),
     "add": ("toolweave.cli.servers_edit:add", "Add a server: a ready-made one by its name, or any other."),
+    "import": (
+        "toolweave.cli.servers_import:import_servers",
+        "Add the servers that Claude, Cursor or VS Code has configured.",
+    ),
     "remove": ("toolweave.cli.servers_edit:remove", "Remove a server from mcp.jsonc."),
     "check": ("toolweave.cli.servers_state:check", "Start servers briefly and report whether they work."),
     "tools": ("toolweave.cli.servers_state:tools", "List the tools of servers with their parameters."),

@@ -41,6 +41,16 @@ DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder of the databases.", show_default=".toolweave")
 ]
 
+McpOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--mcp",
+        metavar="FILE",
+        help="Use the MCP servers of this file; one of Claude, Cursor or VS Code works, too.",
+        show_default="TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder, else Toolweave's",
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:

@@ -268,13 +268,15 @@ PROGRAMS_FOLDER = "servers"
 
 
 @contextmanager
-def local_server() -> Iterator[str]:
+def local_server(mcp: Path | None = None) -> Iterator[str]:
     """Serve in a thread and yield the URL; after the block, stop the server and delete its folder.
+
+    `mcp` is the mcp file, by default that of the settings.
 
     Raises:
         ToolweaveError: it cannot start, for the reasons of `toolweave serve`.
     """
-    settings = read_configuration().settings
+    settings = read_configuration(mcp_config=mcp).settings
     place = find_mcp_config(settings)
     with tempfile.TemporaryDirectory(prefix="toolweave-", ignore_cleanup_errors=True) as folder:
         _link_programs(settings.data_dir, Path(folder))

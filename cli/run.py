@@ -17,9 +17,11 @@ from toolweave.cli.api_client import (
     choose_assistant,
     connect,
     continue_command,
+    is_local,
     server_url,
     translate_request_errors,
 )
+from toolweave.cli.configuration import McpOption
 from toolweave.cli.http_server import local_server
 from toolweave.cli.terminal import compact_json, sanitize, stdout_console
 from toolweave.config.settings import load_settings
@@ -43,15 +45,16 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole final state as JSON.")] = False,
     local: LocalOption = False,
+    mcp: McpOption = None,
 ) -> None:
     """Run an assistant once and print its answer, or its final state if it has no messages.
 
     With --stream every event is printed at once, as a line of JSON. The exit code is 1 if the run failed.
     """
-    modes = _check_modes(stream or [])
+    modes, local = _check_modes(stream or []), is_local(url, mcp, local=local)
     value = parse_input(sys.stdin.read() if input_text == "-" else input_text)
     with ExitStack() as stack:
-        server = stack.enter_context(local_server()) if local else server_url(url, load_settings())
+        server = stack.enter_context(local_server(mcp)) if local else server_url(url, load_settings())
         with translate_request_errors(server):
             values, error = asyncio.run(_stream_run(server, assistant, value, str(thread) if thread else None, modes))
     if error is not None:

@@ -25,6 +25,7 @@ from toolweave.cli.configuration import (
     ConfigOption,
     Configuration,
     DataDirOption,
+    McpOption,
     find_langgraph_json,
     read_configuration,
     with_model,
@@ -33,7 +34,7 @@ from toolweave.cli.http_server import listening_socket, run_until_signal, socket
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import find_mcp_config
-from toolweave.config.settings import copy_environment, unknown_variables
+from toolweave.config.settings import copy_environment, unknown_variables, variable_name
 from toolweave.errors import ConfigError
 from toolweave.files import raise_open_files_limit
 from toolweave.nodes.model_endpoint import model_label
@@ -217,15 +218,16 @@ def dev(
     host: HostOption = None,
     port: PortOption = None,
     data_dir: DataDirOption = None,
+    mcp: McpOption = None,
     allow_insecure_bind: InsecureOption = False,
     reload: ReloadOption = True,
     inherited: InheritedSocketOption = None,
     is_restart: RestartedOption = False,
 ) -> None:
     """Serve as `toolweave serve` does, with readable logs and the URLs to open; restart after changes."""
-    environ = copy_environment()
+    environ = copy_environment() | ({variable_name("mcp_config"): str(mcp)} if mcp else {})
     options = {"host": host, "port": port, "data_dir": data_dir, "allow_insecure_bind": allow_insecure_bind or None}
-    configuration = read_configuration(config, **options)
+    configuration = read_configuration(config, **options, mcp_config=mcp)
     if inherited is not None:
         stop_with_parent()
         with socket.socket(fileno=inherited) as sock:

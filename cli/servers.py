@@ -54,6 +54,7 @@ DataFolder = Annotated[
         "--data-dir", metavar="FOLDER", help="The data folder, as given to `serve`.", show_default=".toolweave"
     ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

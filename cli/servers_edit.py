@@ -1,5 +1,6 @@
 """Add MCP servers to mcp.jsonc and remove them: `toolweave servers add` and `remove` (C-09)."""
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ServersConfig, read_servers
+from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ProbeResult, ServersConfig, read_servers
 from toolweave.cli.servers_state import check_json, run_checks, server_listings, show_check, show_listings
 from toolweave.cli.terminal import compact_json, stdout_console
 from toolweave.config.documents import ConfigDocument
@@ -22,6 +23,7 @@ from toolweave.config.mcp_editing import (
     shipped_config_text,
     with_enabled,
     with_entry,
+    with_value,
     without_entry,
 )
 from toolweave.config.mcp_entry import check_server
@@ -173,9 +175,7 @@ def add(
     else:
         changed = apply_edit(servers, lambda text: _add_entry(text, name, entry, replace=replace))
     servers = read_servers(config, data_dir)
-    for secret in _literal_secrets(entry or {}):
-        _print_note(f"{secret} is a literal value in {servers.mcp.path}: write {{env:NAME}} and set that variable.")
-    ready = _report_added(servers, name, changed=changed, no_check=no_check, as_json=as_json)
+    ready = report_added(servers, {name: entry or {}}, changed=changed, no_check=no_check, as_json=as_json)
     raise typer.Exit(0 if ready else 1)
 
 
@@ -207,30 +207,62 @@ def _print_note(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def _report_added(servers: ServersConfig, name: str, *, changed: bool, no_check: bool, as_json: bool) -> bool:
-    """Print what was changed, what is missing and the state; return False if it was started and is not ready."""
-    needs, auth = servers.needs(name), servers.server(name).auth
-    signs_in = auth is not None and auth.grant == "authorization_code"
-    lacking = bool(needs.missing) or needs.installed is False or signs_in
-    found = None if no_check or lacking else run_checks(servers, [name])[0]
+def report_added(
+    servers: ServersConfig,
+    added: Mapping[str, Mapping[str, Any]],
+    *,
+    no_check: bool,
+    changed: bool = True,
+    as_json: bool = False,
+) -> bool:
+    """Start the added servers that lack nothing; print what was changed, what is missing and the states.
+
+    `added` are the entries by name. Return False if a server was started and is not ready.
+    """
+    for name, entry in added.items():
+        for secret in _literal_secrets(entry):
+            place = f"{name}: {secret} is a literal value in {servers.mcp.path}"
+            _print_note(f"{place}: write {{env:NAME}} and set that variable.")
+    lacking = {name: list(_lacks(servers, name)) for name in added}
+    startable = [name for name in added if not (no_check or lacking[name])]
+    found = {each.name: _with_empty_prefix(servers, each) for each in startable and run_checks(servers, startable)}
     hint = RESTART_HINT if changed else None
-    if as_json:
-        payload = {"name": name, "file": str(servers.mcp.path), "changed": changed, "restart": hint}
-        payload |= {"missing": needs.missing, "installed": needs.installed is not False}
-        print(compact_json({**payload, "check": found and check_json(found, servers)}))
-        return found is None or found.state == "ready"
-    print(f"{name} is enabled in {servers.mcp.path}{'' if changed else ' already'}.")
-    if needs.missing:
-        print(f"It needs {', '.join(needs.missing)}: set that in {servers.variables_source} or in the environment.")
-    if needs.installed is False:
-        print(f"Its program is not installed yet: toolweave servers add {needs.ready_made}")
-    if signs_in:
-        print(f"Sign in to it: toolweave servers login {name}")
-    if found is not None:
-        show_check(stdout_console(), found, servers)
-    if hint:
+    for name in added:
+        check = found.get(name)
+        if as_json:
+            needs = servers.needs(name)
+            payload = {"name": name, "file": str(servers.mcp.path), "changed": changed, "restart": hint}
+            payload |= {"missing": needs.missing, "installed": needs.installed is not False}
+            print(compact_json({**payload, "check": check and check_json(check, servers)}))
+            continue
+        print("\n".join([f"{name} is enabled in {servers.mcp.path}{'' if changed else ' already'}.", *lacking[name]]))
+        if check is not None:
+            show_check(stdout_console(), check, servers)
+    if hint and not as_json:
         print(hint)
-    return found is None or found.state == "ready"
+    return all(each.state == "ready" for each in found.values())
+
+
+def _lacks(servers: ServersConfig, name: str) -> Iterator[str]:
+    """Yield what the user has to do before a server can be started."""
+    needs, auth = servers.needs(name), servers.server(name).auth
+    if needs.missing:
+        yield f"It needs {', '.join(needs.missing)}: set that in {servers.variables_source} or in the environment."
+    if needs.installed is False:
+        yield f"Its program is not installed yet: toolweave servers add {needs.ready_made}"
+    if auth is not None and auth.grant == "authorization_code":
+        yield f"Sign in to it: toolweave servers login {name}"
+
+
+def _with_empty_prefix(servers: ServersConfig, result: ProbeResult) -> ProbeResult:
+    """Write an empty prefix into the entry of a server whose tools begin with its name already (D-2)."""
+    name, prefix = result.name, f"{result.name}_"
+    is_doubled = result.tools and all(tool["name"].startswith(prefix * 2) for tool in result.tools)
+    if not is_doubled or "prefix" in servers.server(name).raw:
+        return result
+    apply_edit(servers, lambda text: with_value(text, name, "prefix", ""))
+    tools = tuple({**tool, "name": tool["name"].removeprefix(prefix)} for tool in result.tools)
+    return dataclasses.replace(result, tools=tools)
 
 
 def remove(

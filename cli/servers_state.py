@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from toolweave.cli.servers import (
+    STATE_COLOURS,
     AsJson,
     ConfigFile,
     DataFolder,
@@ -21,7 +22,7 @@ from toolweave.cli.servers import (
     read_servers,
     show_state,
 )
-from toolweave.cli.terminal import compact_json, sanitize, shorten, stdout_console, styled
+from toolweave.cli.terminal import compact_json, sanitize, shorten, show_table, stdout_console, styled
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG, McpServerConfig, load_mcp_config, mcp_variables
 from toolweave.config.mcp_editing import ready_made_servers
@@ -74,28 +75,29 @@ def server_listings(servers: ServersConfig) -> list[ServerListing]:
 
 
 def show_listings(listed: Sequence[ServerListing], *, as_json: bool) -> None:
-    """Print one line per server, or all as JSON."""
+    """Print a table of the servers, or all as JSON."""
     if as_json:
         print(compact_json([asdict(each) for each in listed]))
         return
-    console = stdout_console()
+    rows = []
     for each in listed:
-        remarks = ", ".join(_listing_notes(each))
-        parts = [styled(each.name, "bold"), styled(each.transport), styled(each.about or each.target)]
-        console.print(*parts, *([styled(remarks, "dim")] if remarks else []))
+        word = "misconfigured" if each.misconfigured else "enabled" if each.enabled else "disabled"
+        state = styled(word if each.configured else "can be added", STATE_COLOURS.get(word, ""))
+        about, notes = each.about or each.target, "; ".join(_listing_notes(each))
+        about = f"{about} ({notes})" if notes else about
+        rows.append([styled(each.name, "bold"), state, styled(each.transport), styled(about)])
+    show_table(stdout_console(), rows)
+    if not all(each.configured for each in listed):
+        print("Add one: toolweave servers add NAME")
 
 
 def _listing_notes(each: ServerListing) -> Iterator[str]:
-    if not each.configured:
-        yield f"can be added: toolweave servers add {each.name}"
-    elif not each.enabled:
-        yield "disabled"
     if each.missing and not (each.misconfigured and each.enabled):
         yield f"needs {', '.join(each.missing)}"
     if each.installed is False:
         yield f"not installed: toolweave servers add {each.name}" if each.enabled else "not installed"
     if each.misconfigured:
-        yield f"misconfigured: {each.misconfigured}"
+        yield each.misconfigured
     if each.sign_in == "needed":
         yield f"needs a sign-in: toolweave servers login {each.name}"
     elif each.sign_in != "none":

@@ -2,11 +2,15 @@
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.text import Text
+
+from toolweave.errors import RequestError
 
 if TYPE_CHECKING:
     from toolweave.config.script_settings import Persona
@@ -18,11 +22,34 @@ _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
 MAX_LINE_CHARS = 400
+MIN_COLUMN_CHARS = 20
 
 
 def stdout_console() -> Console:
     """Return the console for results: plain text if stdout is not a terminal, never wrapped."""
     return Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+def show_table(console: Console, rows: Sequence[Sequence[Text]]) -> None:
+    """Print aligned columns; on a terminal the last one is wrapped to the width."""
+    widths = [max(cell.cell_len for cell in column) + 2 for column in zip(*rows, strict=True)][:-1]
+    room = max(console.width - sum(widths), MIN_COLUMN_CHARS) if console.is_terminal else sys.maxsize
+    for *cells, last in rows:
+        for cell, width in zip(cells, widths, strict=True):
+            cell.pad_right(width - cell.cell_len)
+        for number, line in enumerate(last.wrap(console, room)):
+            console.print(Text.assemble(*cells, line) if number == 0 else Text.assemble(" " * sum(widths), line))
+
+
+def confirm(question: str) -> None:
+    """Ask the user on the terminal; without consent the command ends.
+
+    Raises:
+        RequestError: there is no terminal.
+    """
+    if not sys.stdin.isatty():
+        raise RequestError(f"{sanitize(question)} There is no terminal to ask: use --yes.")
+    typer.confirm(sanitize(question), abort=True)
 
 
 def sanitize(text: str) -> str:

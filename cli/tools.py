@@ -1,17 +1,51 @@
-"""List the MCP servers and their tools: `toolweave tools`."""
+"""List the MCP servers and their tools, and call one: `toolweave tools` and `call`."""
 
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from toolweave.cli.api_client import server_health, server_url
-from toolweave.cli.servers import ConfigFile, DataFolder, ProbeResult, print_warnings, probe, read_servers, show_state
-from toolweave.cli.terminal import compact_json, sanitize, shorten, stdout_console
+from toolweave.cli.api_client import did_you_mean, server_health, server_url
+from toolweave.cli.chat import parse_field
+from toolweave.cli.servers import (
+    ConfigFile,
+    DataFolder,
+    ProbeResult,
+    ServersConfig,
+    Yes,
+    print_warnings,
+    probe,
+    read_servers,
+    show_state,
+)
+from toolweave.cli.terminal import (
+    call_text,
+    compact_json,
+    confirm,
+    sanitize,
+    sanitized_json,
+    shorten,
+    stdout_console,
+)
 from toolweave.config.logs import configure_logging
+from toolweave.config.mcp import served_mcp_config
 from toolweave.config.settings import load_settings
+from toolweave.errors import RequestError, ServerUnavailable
+from toolweave.servers.connections.context import CallContext
+from toolweave.servers.connections.oauth import token_location
+from toolweave.servers.connections.plane import open_tool_plane
+from toolweave.servers.connections.results import error_text, text_content
+from toolweave.servers.connections.status import ToolDetails
 
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+CALL_START_TIMEOUT_S = 30.0
 BREAKER_NOTES = {
     "OPEN": "calls are refused because it failed too often",
     "HALF_OPEN": "it failed too often; the next call tests whether it has recovered",
@@ -69,3 +103,72 @@ def health_summary(server: dict[str, Any]) -> str:
     if refusal := BREAKER_NOTES.get(server.get("breaker", "CLOSED")):
         parts.append(refusal)
     return "; ".join(parts)
+
+
+def call(
+    tool: Annotated[str, typer.Argument(metavar="SERVER.TOOL", help="A server of mcp.jsonc and one of its tools.")],
+    pairs: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="The arguments.")] = None,
+    json_text: Annotated[
+        str | None, typer.Option("--json", metavar="OBJECT", help="The arguments as a JSON object.")
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the whole result as JSON.")] = False,
+    yes: Yes = False,
+    config: ConfigFile = None,
+    data_dir: DataFolder = None,
+) -> None:
+    """Start a server, call one of its tools, print the result as text, and stop the server.
+
+    Values are converted to the types of the tool's schema. Before a tool that requires approval the command asks; use
+    --yes where there is no terminal. The exit code is 1 if the call failed.
+    """
+    servers = read_servers(config, data_dir)
+    print_warnings(servers)
+    # The names of servers may contain dots.
+    name = max((each for each in servers.names if tool.startswith(f"{each}.")), key=len, default=tool.partition(".")[0])
+    servers.require_known(name)
+    configure_logging(servers.settings.model_copy(update={"log_level": "ERROR"}))
+    try:
+        arguments = dict(json.loads(json_text or "{}"))
+    except (TypeError, ValueError) as error:
+        raise RequestError(f"--json takes a JSON object, such as '{{\"key\": 1}}': {error}.") from None
+    result = asyncio.run(_call(servers, name, tool[len(name) + 1 :], arguments, pairs or (), is_approved=yes))
+    if raw:
+        print(sanitized_json(result.model_dump(mode="json", by_alias=True, exclude_none=True)))
+    elif result.isError:
+        sys.stderr.write(f"The call failed: {sanitize(error_text(text_content(result)))}\n")
+    else:
+        stdout_console().print(sanitize(text_content(result) or "The result has no text; --raw prints it."))
+    raise typer.Exit(1 if result.isError else 0)
+
+
+async def _call(
+    servers: ServersConfig, name: str, tool: str, arguments: dict[str, Any], pairs: Sequence[str], *, is_approved: bool
+) -> "CallToolResult":
+    [server] = [each for each in served_mcp_config(servers.settings, enable=[name]).servers if each.name == name]
+    async with open_tool_plane([server], token_place=token_location(servers.settings)) as plane:
+        await plane.wait_for_servers(timeout_s=CALL_START_TIMEOUT_S)
+        health, details = plane.health()[name], plane.details(name)
+        if health["state"] != "ready" or details is None:
+            reason = health["last_error"] or "no answer yet"
+            advice = servers.advice(ProbeResult(name, health["state"], reason)) or ""
+            raise ServerUnavailable(f"{name} is {health['state']}: {reason} {advice}", server=name, executed="no")
+        offers = {offer["own_name"]: offer for offer in details["offers"]}
+        offer = offers.get(tool) or next((each for each in offers.values() if each["name"] == tool), None)
+        if offer is None:
+            raise RequestError(f"{name} has no tool {tool!r}. {did_you_mean(tool, offers)}")
+        arguments |= _parse_pairs(offer, pairs)
+        if offer["requires_approval"] and not is_approved:
+            await asyncio.to_thread(confirm, f"{call_text(offer['name'], arguments)} requires approval. Call it?")
+        return await plane.call(name, offer["own_name"], arguments, CallContext())
+
+
+def _parse_pairs(offer: ToolDetails, pairs: Sequence[str]) -> dict[str, Any]:
+    """Parse KEY=VALUE texts by the tool's schema."""
+    properties, arguments = offer["input_schema"].get("properties") or {}, {}
+    for key, equals, text in (pair.partition("=") for pair in pairs):
+        if not equals:
+            raise RequestError(f"{key!r} is not an argument: write KEY=VALUE.")
+        if key not in properties and not offer["input_schema"].get("additionalProperties"):
+            raise RequestError(f"{offer['own_name']} has no argument {key!r}. {did_you_mean(key, properties)}")
+        arguments[key] = parse_field(properties.get(key), text)
+    return arguments

@@ -56,25 +56,26 @@ class ConfigDocument:
         return f"{self.source}:{self.lines.get(path, 1)}"
 
 
-def read_config_text(path: Path) -> str:
+def read_config_text(path: Path, max_bytes: int = MAX_CONFIG_BYTES) -> str:
     """Read a UTF-8 file.
 
     Raises:
-        ConfigError: the file is absent, unreadable, over 256 KiB or not UTF-8, or a pipe that times out; names file,
-            line and fix.
+        ConfigError: the file is absent, unreadable, too large or not UTF-8, or a pipe that times out; names file, line
+            and fix.
     """
     source = str(path)
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NON_BLOCKING)) as file:
             regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            data = file.read(MAX_CONFIG_BYTES + 1) if regular else _read_pipe(file)
+            data = file.read(max_bytes + 1) if regular else _read_pipe(file)
     except FileNotFoundError:
         raise ConfigError("the file does not exist.", source=source, fix="Create it or correct the path.") from None
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ConfigError(f"cannot be read ({reason}).", source=source, fix="Make it a readable file.") from None
-    if len(data) > MAX_CONFIG_BYTES:
-        raise ConfigError("is larger than 256 KiB.", source=source, fix="Point to a configuration file.")
+    if len(data) > max_bytes:
+        size = f"{max_bytes // 1024} KiB"
+        raise ConfigError(f"is larger than {size}.", source=source, fix="Point to a configuration file.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

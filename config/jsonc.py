@@ -6,6 +6,7 @@ An edit leaves comments, order and notation of all other parts unchanged.
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 import json5
 
-from toolweave.config.documents import ConfigDocument, JsonPath, read_config_text
+from toolweave.config.documents import MAX_CONFIG_BYTES, ConfigDocument, JsonPath, read_config_text
 from toolweave.errors import ConfigError
 
 _TOKEN = re.compile(
@@ -75,13 +76,13 @@ class _Pairs(list[tuple[str, Any]]):
     """An object's members in the order of the text, repeated keys included."""
 
 
-def read_jsonc(path: Path) -> JsoncDocument:
+def read_jsonc(path: Path, max_bytes: int = MAX_CONFIG_BYTES) -> JsoncDocument:
     """Read and parse a JSON5 file.
 
     Raises:
-        ConfigError: the file is absent, unreadable, over 256 KiB, not UTF-8 or not JSON5; names file, line and fix.
+        ConfigError: the file is absent, unreadable, over `max_bytes`, not UTF-8 or not JSON5; names file, line and fix.
     """
-    return parse_jsonc(read_config_text(path), source=str(path))
+    return parse_jsonc(read_config_text(path, max_bytes), source=str(path))
 
 
 def parse_jsonc(text: str, *, source: str) -> JsoncDocument:
@@ -105,7 +106,12 @@ def parse_jsonc(text: str, *, source: str) -> JsoncDocument:
 
 @lru_cache(maxsize=8)
 def _parse_json5(text: str) -> tuple[Any, str | None, int]:
-    """Parse text, cached: an edit parses the same text several times, and the library needs 20 ms per kB."""
+    """Parse text, cached: an edit parses the same text several times, and the library needs 20 ms per kB.
+
+    Plain JSON, such as the large file of Claude Code, needs no library.
+    """
+    with suppress(ValueError):
+        return json.loads(text, object_pairs_hook=_Pairs), None, 0
     parsed: tuple[Any, str | None, int] = json5.parse(text, object_pairs_hook=_Pairs)
     return parsed
 

@@ -77,10 +77,14 @@ def with_enabled(text: str, name: str, *, enabled: bool) -> str:
     entry: dict[str, Any] = document.value[top][name]
     key = "disabled" if "disabled" in entry else "enabled"
     value = enabled if key == "enabled" else not enabled
-    if entry.get(key, key == "enabled") is value:
-        return text
+    return text if entry.get(key, key == "enabled") is value else with_value(text, name, key, value)
+
+
+def with_value(text: str, name: str, key: str, value: Any) -> str:
+    """Return the text with a key of an entry replaced, or added at its end."""
+    document, top = _parse_document(text)
     edited = with_member(document, (top, name), key, value)
-    return _verify_edit(edited, document, {name: {**entry, key: value}})
+    return _verify_edit(edited, document, {name: {**document.value[top][name], key: value}})
 
 
 def with_entry(text: str, name: str, entry: Mapping[str, Any] | EntryText) -> str:
@@ -102,7 +106,10 @@ def without_entry(text: str, name: str, *, comment: str = "") -> str:
 
 def _parse_document(text: str) -> tuple[JsoncDocument, str]:
     document = parse_jsonc(text, source="mcp.jsonc")
-    return document, next(key for key in SERVER_KEYS if key in document.value)
+    for key in SERVER_KEYS:
+        if key in document.value:
+            return document, key
+    raise ConfigError('has no "mcpServers" key.', fix='Write {"mcpServers": {…}} around its servers.')
 
 
 def _multiline_entry(entry: Mapping[str, Any], style: ObjectStyle) -> str:

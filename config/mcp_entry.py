@@ -3,6 +3,7 @@
 An entry is validated as written, and again after its variables are replaced.
 """
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -250,7 +251,12 @@ def _url_problem(url: str, *, spawn: bool) -> EntryProblem | None:
 
 
 SERVER_KEYS = ("mcpServers", "servers")
+# Claude Code's ${NAME} is a variable, too; in the command and its arguments it may be meant for a shell or the program.
+_BRACED_VARIABLE = re.compile(r"\$\{(?=[A-Z_][A-Z0-9_]*(?::-[^{}]*)?\})")
+_PLAIN_KEYS = ("env", "url", "headers")
 _FOREIGN_KEYS = ("inputs", "$schema")
+# More unknown keys beside the servers than this are not mistakes: the file belongs to a client.
+MAX_KEY_WARNINGS = 3
 _SERVER_NAME = re.compile(r"(?!metrics\Z)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -271,25 +277,36 @@ def check_mcp_document(document: ConfigDocument) -> tuple[list[WrittenServer], l
         ConfigError: an entry is invalid; names location and fix.
     """
     top, entries = _server_entries(document)
-    servers = [check_server(name, raw, document, (top, name)) for name, raw in entries.items()]
-    warnings = unknown_keys(document, (), (*SERVER_KEYS, *_FOREIGN_KEYS))
+    servers = [check_server(name, raw, document, (*top, name)) for name, raw in entries.items()]
+    warnings = unknown_keys(document, (), (*SERVER_KEYS, *_FOREIGN_KEYS)) if top else []
+    if len(warnings) > MAX_KEY_WARNINGS:
+        warnings = [f"{document.source}: {len(warnings)} keys of another program are ignored"]
     for server in servers:
-        warnings += _entry_warnings(document, (top, server.name), server)
+        warnings += _entry_warnings(document, (*top, server.name), server)
     return servers, warnings
 
 
-def _server_entries(document: ConfigDocument) -> tuple[str, dict[str, Any]]:
+def _server_entries(document: ConfigDocument) -> tuple[JsonPath, dict[str, Any]]:
+    """Return the object of the entries and its path; the document itself is that object if it has entries only."""
     if not isinstance(document.value, dict):
         raise ConfigError("must be an object.", source=document.locate(()), fix='Write {"mcpServers": {}} at least.')
     found = [key for key in SERVER_KEYS if key in document.value]
+    if not found and document.value and all(map(is_entry, document.value.values())):
+        return (), document.value
     if len(found) != 1:
         problem = "has both mcpServers and servers." if found else "has neither mcpServers nor servers."
-        raise ConfigError(problem, source=document.locate(()), fix='Keep the servers under one "mcpServers" key.')
+        fix = 'Keep the servers under one key: {"mcpServers": {"name": {…}}}.'
+        raise ConfigError(problem, source=document.locate(()), fix=fix)
     entries = document.value[found[0]]
     if not isinstance(entries, dict):
         place = document.locate((found[0],))
         raise ConfigError(f"{found[0]} must be an object.", source=place, fix='Write {"name": {…}, …}.')
-    return found[0], entries
+    return (found[0],), entries
+
+
+def is_entry(value: Any) -> bool:
+    """Return whether a value looks like the entry of a server."""
+    return isinstance(value, dict) and not value.keys().isdisjoint(("command", "url"))
 
 
 def check_server(name: str, raw: Any, document: ConfigDocument, path: JsonPath) -> WrittenServer:
@@ -308,6 +325,8 @@ def check_server(name: str, raw: Any, document: ConfigDocument, path: JsonPath) 
         )
     if not isinstance(raw, dict):
         raise ConfigError(f"server {name!r} must be an object.", source=place, fix="Write {…} with command or url.")
+    plain = {key: raw[key] for key in _PLAIN_KEYS if key in raw}
+    raw = raw | json.loads(_BRACED_VARIABLE.sub("{env:", json.dumps(plain)))
     entry, problem = check_written_entry(raw)
     if problem is not None:
         inside, expected = problem
