@@ -168,7 +168,7 @@ def _parse_pairs(offer: ToolDetails, pairs: Sequence[str]) -> dict[str, Any]:
     for key, equals, text in (pair.partition("=") for pair in pairs):
         if not equals:
             raise RequestError(f"{key!r} is not an argument: write KEY=VALUE.")
-        if key not in properties and not offer["input_schema"].get("additionalProperties"):
+        if properties and key not in properties and not offer["input_schema"].get("additionalProperties"):
             raise RequestError(f"{offer['own_name']} has no argument {key!r}. {did_you_mean(key, properties)}")
         arguments[key] = parse_field(properties.get(key), text)
     return arguments

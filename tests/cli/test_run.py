@@ -1,6 +1,7 @@
 """`toolweave run` against a running server."""
 
 import json
+import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -100,6 +101,22 @@ def test_local_runs_a_server_with_a_temporary_folder(elsewhere: Path) -> None:
     )
     assert toolweave("run", "hi", "--local", cwd=elsewhere) == Ended(0, "You said: hi\n", "")
     assert [path.name for path in elsewhere.iterdir()] == ["langgraph.json"]
+
+
+@pytest.mark.requirement("U-02")
+def test_an_mcp_file_of_another_client_starts_a_local_server_with_its_servers(elsewhere: Path) -> None:
+    entry = {"command": sys.executable, "args": ["-m", "toolweave.servers.todo"]}
+    (elsewhere / "mine.json").write_text(json.dumps({"tasks": entry}), encoding="utf-8")
+    ended = toolweave("run", "What can you do?", "--mcp", "mine.json", cwd=elsewhere)
+    assert ended.code == 0, ended.stderr
+    assert "tasks_create_todo" in ended.stdout
+    assert [path.name for path in elsewhere.iterdir()] == ["mine.json"]
+    refused = toolweave("run", "x", "--mcp", "mine.json", "--url", "http://h.example", cwd=elsewhere)
+    assert (refused.code, "leave out --url" in refused.stderr) == (2, True)
+    absent = toolweave("chat", "x", "--mcp", "absent.json", cwd=elsewhere)
+    assert absent.paragraph == (
+        "Configuration error: absent.json: the file does not exist. Create it or correct the path."
+    )
 
 
 def test_a_local_server_that_cannot_start_shows_the_error(elsewhere: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tests.cli.command import BOUND_S, Ended, Running, serving, started, toolweave, write_mcp_file
+from tests.cli.command import BOUND_S, Ended, Running, serving, started, terminal, toolweave, write_mcp_file
 from tests.servers.connections.oauth.guarded import Guarded, browse
 
 SECRET = "s3cr3t-9f8e7d"
@@ -49,13 +49,18 @@ async def test_the_list_shows_servers_and_sign_ins_without_secrets(guarded: Guar
     part = {"PART": f"{SECRET}-path"}
     before = await run(tmp_path, "list", **part)
     assert before.code == 0, before.stderr
+    url = guarded.server.url.removesuffix("/mcp")
     assert before.stdout.splitlines()[:4] == [
-        f"peer http {guarded.server.url.removesuffix('/mcp')} needs a sign-in: toolweave servers login peer",
-        "local stdio some-program disabled",
-        "query http https://h.example",
-        "machine sse https://h.example by secret",
+        f"peer        enabled        http        {url} (needs a sign-in: toolweave servers login peer)",
+        "local       disabled       stdio       some-program",
+        "query       enabled        http        https://h.example",
+        "machine     enabled        sse         https://h.example (by secret)",
     ]
-    assert "misconfigured: environment variable ABSENT is not set" in before.stdout.splitlines()[4]
+    unset, *_, last = before.stdout.splitlines()[4:]
+    assert unset.startswith(
+        "unset       misconfigured  http        https://h:{env:ABSENT} (environment variable ABSENT is not"
+    )
+    assert last == "Add one: toolweave servers add NAME"
     assert not (tmp_path / ".toolweave").exists()
     assert (await sign_in(tmp_path, **part)).stdout.splitlines()[1:] == ["Signed in to peer."]
     after = await run(tmp_path, "list", "--json", **part)
@@ -71,6 +76,14 @@ async def test_the_list_shows_servers_and_sign_ins_without_secrets(guarded: Guar
     assert "this machine has no usable keyring" in wrong_key.stderr
     everything = "".join(ended.stdout + ended.stderr for ended in (before, after, wrong_key))
     assert SECRET not in everything
+
+
+def test_on_a_terminal_the_list_is_wrapped_to_its_width(tmp_path: Path) -> None:
+    with terminal("servers", "list", cwd=tmp_path, env={"COLUMNS": "60"}) as listing:
+        lines = listing.read_to_end().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[1].startswith("core        disabled  in_process  ")
+    assert lines[2].startswith(" " * 34)
 
 
 async def test_a_sign_out_deletes_the_tokens_also_of_a_removed_server(guarded: Guarded, tmp_path: Path) -> None:

@@ -125,8 +125,8 @@ def test_a_remote_server_is_added_with_references_and_a_literal_secret_is_warned
     ended = servers(folder, "add", "remote", "--url", f"https://u:{SECRET}@mcp.example/mcp", *literal)
     assert ended.code == 0, ended.stderr
     assert [line.partition(" is a literal value")[0] for line in ended.stderr.splitlines()] == [
-        "the header X-API-Key",
-        "the password in the URL",
+        "remote: the header X-API-Key",
+        "remote: the password in the URL",
     ]
     assert SECRET not in ended.stdout + ended.stderr
     assert list(entries(mine)) == ["first", "remote"]

@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import MCP_SERVER, Running, serving, toolweave, write_mcp_file
+from tests.cli.command import MCP_SERVER, Ended, Running, serving, terminal, toolweave, write_mcp_file
 from toolweave.cli.tools import health_summary
+from toolweave.config.mcp_editing import ready_made_servers
 
 SERVERS = {
     "good": {"command": sys.executable, "args": [str(MCP_SERVER)], "tools": {"include": ["echo", "pid"]}},
     "off": {"command": "never-run", "enabled": False},
     "unset": {"command": "{env:ABSENT_VARIABLE}", "env": {"KEY": "very-secret"}},
+    "missing": {"command": "no-such-command-anywhere"},
+}
+TODO = {
+    "todo": {**ready_made_servers()["todo"].raw, "approve": ["update_*"]},
     "missing": {"command": "no-such-command-anywhere"},
 }
 
@@ -62,6 +67,56 @@ def test_a_server_without_mcp_servers_and_an_absent_server_give_different_errors
     absent = toolweave("tools", "--url", "http://127.0.0.1:9", cwd=tmp_path)
     assert absent.code == 1
     assert "http://127.0.0.1:9: no Toolweave server answers here" in absent.paragraph
+
+
+@pytest.mark.requirement("U-02")
+def test_a_call_converts_arguments_by_the_schema_and_prints_the_result(tmp_path: Path) -> None:
+    created = call(tmp_path, "todo.create_todo", "title=7", 'tags=["a"]')
+    assert (created.code, created.stderr) == (0, "")
+    assert (json.loads(created.stdout)["data"]["title"], json.loads(created.stdout)["data"]["tags"]) == ("7", ["a"])
+    listed = call(tmp_path, "todo.list_todos", "status=active", "--json", '{"limit": 1}', "--raw")
+    result = json.loads(listed.stdout)
+    assert (result["isError"], [todo["title"] for todo in result["structuredContent"]["data"]]) == (False, ["7"])
+
+
+@pytest.mark.requirement("U-02")
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (("tood.list_todos",), "there is no server 'tood'. Did you mean 'todo'?"),
+        (("todo.lst_todos",), "todo has no tool 'lst_todos'. Did you mean 'list_todos'?"),
+        (("todo",), "todo has no tool ''. Known: create_todo, "),
+        (("todo.list_todos", "limt=1"), "list_todos has no argument 'limt'. Did you mean 'limit'?"),
+        (("todo.list_todos", "limit"), "'limit' is not an argument: write KEY=VALUE."),
+        (("todo.list_todos", "limit=many"), "The call failed: The call of 'list_todos' was not sent, "),
+        (("todo.list_todos", "--json", "[1]"), "--json takes a JSON object, such as '{\"key\": 1}'"),
+        (("todo.delete_todo", "id=9"), "The call failed: "),
+        (
+            ("todo.update_todo", "id=1"),
+            "update_todo(id=1) requires approval. Call it? There is no terminal to ask: use",
+        ),
+        (("missing.x",), "missing is down: "),
+    ],
+)
+def test_a_call_that_cannot_be_made_ends_with_one_line_and_code_one(
+    args: tuple[str, ...], expected: str, tmp_path: Path
+) -> None:
+    ended = call(tmp_path, *args)
+    assert (ended.code, ended.stdout) == (1, "")
+    assert expected in ended.paragraph
+
+
+@pytest.mark.requirement("U-02")
+def test_a_call_that_requires_approval_is_made_after_a_yes(tmp_path: Path) -> None:
+    env = write_mcp_file(tmp_path, TODO)
+    with terminal("call", "todo.update_todo", "id=1", cwd=tmp_path, env=env) as asked:
+        asked.read_until("[y/N]")
+        assert "The call failed: " in asked.send("y", until="The call failed: ")
+    assert "The call failed: " in call(tmp_path, "todo.update_todo", "id=1", "--yes").paragraph
+
+
+def call(folder: Path, *args: str) -> Ended:
+    return toolweave("call", *args, cwd=folder, env=write_mcp_file(folder, TODO))
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,11 @@ def test_servers_keep_the_order_of_the_file_which_may_have_none(load: Load) -> N
     [
         ("[]", 1, "must be an object"),
         ("\n{}", 2, "has neither mcpServers nor servers"),
+        (
+            "\n{command: 'x'}",
+            2,
+            'neither mcpServers nor servers. Keep the servers under one key: {"mcpServers": {"name"',
+        ),
         ('{servers: {},\n"mcpServers": {}}', 1, "has both mcpServers and servers"),
         ("{\nservers: []}", 2, "servers must be an object"),
         ("{servers: {\n'a/b': {command: 'x'}}}", 2, "'a/b' is not a name for a server"),
