@@ -217,7 +217,7 @@ def report_added(
 ) -> bool:
     """Start the added servers that lack nothing; print what was changed, what is missing and the states.
 
-    `added` are the entries by name. Return False if a server was started and is not ready.
+    `added` are the new entries by name, empty for an entry that was only enabled. Return False if a server was started and is not ready.
     """
     for name, entry in added.items():
         for secret in _literal_secrets(entry):
@@ -225,7 +225,10 @@ def report_added(
             _print_note(f"{place}: write {{env:NAME}} and set that variable.")
     lacking = {name: list(_lacks(servers, name)) for name in added}
     startable = [name for name in added if not (no_check or lacking[name])]
-    found = {each.name: _with_empty_prefix(servers, each) for each in startable and run_checks(servers, startable)}
+    found = {
+        each.name: _with_empty_prefix(servers, each) if added[each.name] else each
+        for each in (run_checks(servers, startable) if startable else ())
+    }
     hint = RESTART_HINT if changed else None
     for name in added:
         check = found.get(name)

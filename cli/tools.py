@@ -131,7 +131,11 @@ def call(
         arguments = dict(json.loads(json_text or "{}"))
     except (TypeError, ValueError) as error:
         raise RequestError(f"--json takes a JSON object, such as '{{\"key\": 1}}': {error}.") from None
-    result = asyncio.run(_call(servers, name, tool[len(name) + 1 :], arguments, pairs or (), is_approved=yes))
+    target = (servers, name, tool[len(name) + 1 :], arguments, pairs or ())
+    result = asyncio.run(_call(*target, is_approved=yes))
+    if isinstance(result, str):
+        confirm(result)
+        result = asyncio.run(_call(*target, is_approved=True))
     if raw:
         print(sanitized_json(result.model_dump(mode="json", by_alias=True, exclude_none=True)))
     elif result.isError:
@@ -143,7 +147,8 @@ def call(
 
 async def _call(
     servers: ServersConfig, name: str, tool: str, arguments: dict[str, Any], pairs: Sequence[str], *, is_approved: bool
-) -> "CallToolResult":
+) -> "CallToolResult | str":
+    """Return the result of the call, or the question to the user if it requires approval."""
     [server] = [each for each in served_mcp_config(servers.settings, enable=[name]).servers if each.name == name]
     async with open_tool_plane([server], token_place=token_location(servers.settings)) as plane:
         await plane.wait_for_servers(timeout_s=CALL_START_TIMEOUT_S)
@@ -158,7 +163,7 @@ async def _call(
             raise RequestError(f"{name} has no tool {tool!r}. {did_you_mean(tool, offers)}")
         arguments |= _parse_pairs(offer, pairs)
         if offer["requires_approval"] and not is_approved:
-            await asyncio.to_thread(confirm, f"{call_text(offer['name'], arguments)} requires approval. Call it?")
+            return f"{call_text(offer['name'], arguments)} requires approval. Call it?"
         return await plane.call(name, offer["own_name"], arguments, CallContext())
 
 

@@ -79,7 +79,7 @@ async def test_the_list_shows_servers_and_sign_ins_without_secrets(guarded: Guar
 
 
 def test_on_a_terminal_the_list_is_wrapped_to_its_width(tmp_path: Path) -> None:
-    with terminal("servers", "list", cwd=tmp_path, env={"COLUMNS": "60"}) as listing:
+    with terminal("servers", "list", cwd=tmp_path, env={"COLUMNS": "60", "LINES": "40"}) as listing:
         lines = listing.read_to_end().splitlines()
     assert max(map(len, lines)) <= 60
     assert lines[1].startswith("core        disabled  in_process  ")
