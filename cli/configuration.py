@@ -42,13 +42,7 @@ DataDirOption = Annotated[
 ]
 
 McpOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--mcp",
-        metavar="FILE",
-        help="Use the MCP servers of this file; one of Claude, Cursor or VS Code works, too.",
-        show_default="TOOLWEAVE_MCP_CONFIG, else mcp.jsonc in the data folder, else Toolweave's",
-    ),
+    Path | None, typer.Option("--mcp", metavar="FILE", help="Use the MCP servers of this file, of any MCP client.")
 ]
 
 

@@ -217,7 +217,8 @@ def report_added(
 ) -> bool:
     """Start the added servers that lack nothing; print what was changed, what is missing and the states.
 
-    `added` are the new entries by name, empty for an entry that was only enabled. Return False if a server was started and is not ready.
+    `added` are the new entries by name, empty for one that was only enabled. Return False if a server was started and
+    is not ready.
     """
     for name, entry in added.items():
         for secret in _literal_secrets(entry):
@@ -225,13 +226,12 @@ def report_added(
             _print_note(f"{place}: write {{env:NAME}} and set that variable.")
     lacking = {name: list(_lacks(servers, name)) for name in added}
     startable = [name for name in added if not (no_check or lacking[name])]
-    found = {
-        each.name: _with_empty_prefix(servers, each) if added[each.name] else each
-        for each in (run_checks(servers, startable) if startable else ())
-    }
+    found = {each.name: each for each in (run_checks(servers, startable) if startable else ())}
     hint = RESTART_HINT if changed else None
     for name in added:
         check = found.get(name)
+        if check and added[name]:
+            check = _with_empty_prefix(servers, check)
         if as_json:
             needs = servers.needs(name)
             payload = {"name": name, "file": str(servers.mcp.path), "changed": changed, "restart": hint}
@@ -239,7 +239,7 @@ def report_added(
             print(compact_json({**payload, "check": check and check_json(check, servers)}))
             continue
         print("\n".join([f"{name} is enabled in {servers.mcp.path}{'' if changed else ' already'}.", *lacking[name]]))
-        if check is not None:
+        if check:
             show_check(stdout_console(), check, servers)
     if hint and not as_json:
         print(hint)

@@ -253,7 +253,6 @@ def _url_problem(url: str, *, spawn: bool) -> EntryProblem | None:
 SERVER_KEYS = ("mcpServers", "servers")
 # Claude Code's ${NAME} is a variable, too; in the command and its arguments it may be meant for a shell or the program.
 _BRACED_VARIABLE = re.compile(r"\$\{(?=[A-Z_][A-Z0-9_]*(?::-[^{}]*)?\})")
-_PLAIN_KEYS = ("env", "url", "headers")
 _FOREIGN_KEYS = ("inputs", "$schema")
 # More unknown keys beside the servers than this are not mistakes: the file belongs to a client.
 MAX_KEY_WARNINGS = 3
@@ -325,7 +324,7 @@ def check_server(name: str, raw: Any, document: ConfigDocument, path: JsonPath) 
         )
     if not isinstance(raw, dict):
         raise ConfigError(f"server {name!r} must be an object.", source=place, fix="Write {…} with command or url.")
-    plain = {key: raw[key] for key in _PLAIN_KEYS if key in raw}
+    plain = {key: raw[key] for key in ("env", "url", "headers") if key in raw}
     raw = raw | json.loads(_BRACED_VARIABLE.sub("{env:", json.dumps(plain)))
     entry, problem = check_written_entry(raw)
     if problem is not None:
