@@ -225,7 +225,7 @@ def report_added(
             place = f"{name}: {secret} is a literal value in {servers.mcp.path}"
             _print_note(f"{place}: write {{env:NAME}} and set that variable.")
     lacking = {name: list(_lacks(servers, name)) for name in added}
-    startable = [name for name in added if not (no_check or lacking[name])]
+    startable = [name for name in added if servers.server(name).enabled and not (no_check or lacking[name])]
     found = {each.name: each for each in (run_checks(servers, startable) if startable else ())}
     hint = RESTART_HINT if changed else None
     for name in added:
@@ -238,7 +238,8 @@ def report_added(
             payload |= {"missing": needs.missing, "installed": needs.installed is not False}
             print(compact_json({**payload, "check": check and check_json(check, servers)}))
             continue
-        print("\n".join([f"{name} is enabled in {servers.mcp.path}{'' if changed else ' already'}.", *lacking[name]]))
+        state = "enabled" if servers.server(name).enabled else "disabled"
+        print("\n".join([f"{name} is {state} in {servers.mcp.path}{'' if changed else ' already'}.", *lacking[name]]))
         if check:
             show_check(stdout_console(), check, servers)
     if hint and not as_json:
