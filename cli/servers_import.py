@@ -55,9 +55,9 @@ def _show_found(servers: ServersConfig, source: str | None) -> dict[str, dict[st
             url = urlsplit(entry.get("url", ""))
             # Without arguments, paths and queries, which may hold secrets.
             about = f"{entry.get('command') or f'{url.scheme}://{url.hostname}'} (in {file})"
-            state = "exists, unchanged" if name in new or not _is_free(servers, name) else "new"
-        if state == "new":
-            new[name] = entry
+            state = "exists, unchanged"
+            if name not in new and _is_free(servers, name):
+                state, new[name] = "new", entry
         rows.append([styled(name, "bold"), styled(state), styled(about)])
     show_table(stdout_console(), rows)
     if not rows:

@@ -130,9 +130,10 @@ def call(
     except (TypeError, ValueError) as error:
         raise RequestError(f"--json takes a JSON object, such as '{{\"key\": 1}}': {error}.") from None
     target = (servers, name, tool[len(name) + 1 :], arguments, pairs or ())
-    result = asyncio.run(_call(*target, is_approved=yes))
-    if isinstance(result, str):
-        confirm(result)
+    try:
+        result = asyncio.run(_call(*target, is_approved=yes))
+    except _ApprovalMissing as missing:
+        confirm(str(missing))
         result = asyncio.run(_call(*target, is_approved=True))
     if raw:
         print(sanitized_json(result.model_dump(mode="json", by_alias=True, exclude_none=True)))
@@ -143,10 +144,13 @@ def call(
     raise typer.Exit(1 if result.isError else 0)
 
 
+class _ApprovalMissing(Exception):
+    """The tool requires the user's approval; the text is the question. No server runs while the user is asked."""
+
+
 async def _call(
     servers: ServersConfig, name: str, tool: str, arguments: dict[str, Any], pairs: Sequence[str], *, is_approved: bool
-) -> "CallToolResult | str":
-    """Return the result of the call, or the question to the user if it requires approval."""
+) -> "CallToolResult":
     [server] = [each for each in served_mcp_config(servers.settings, enable=[name]).servers if each.name == name]
     async with open_tool_plane([server], token_place=token_location(servers.settings)) as plane:
         await plane.wait_for_servers(timeout_s=CALL_START_TIMEOUT_S)
@@ -161,7 +165,7 @@ async def _call(
             raise RequestError(f"{name} has no tool {tool!r}. {did_you_mean(tool, offers)}")
         arguments |= _parse_pairs(offer, pairs)
         if offer["requires_approval"] and not is_approved:
-            return f"{call_text(offer['name'], arguments)} requires approval. Call it?"
+            raise _ApprovalMissing(f"{call_text(offer['name'], arguments)} requires approval. Call it?")
         return await plane.call(name, offer["own_name"], arguments, CallContext())
 
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.cli.command import SAMPLE_APP, Ended, Running, toolweave
+from tests.cli.command import MCP_SERVER, SAMPLE_APP, Ended, Running, toolweave
 from toolweave.cli.run import parse_input
 
 
@@ -105,11 +105,11 @@ def test_local_runs_a_server_with_a_temporary_folder(elsewhere: Path) -> None:
 
 @pytest.mark.requirement("U-02")
 def test_an_mcp_file_of_another_client_starts_a_local_server_with_its_servers(elsewhere: Path) -> None:
-    entry = {"command": sys.executable, "args": ["-m", "toolweave.servers.todo"]}
+    entry = {"command": sys.executable, "args": [str(MCP_SERVER)], "tools": {"include": ["echo"]}}
     (elsewhere / "mine.json").write_text(json.dumps({"tasks": entry}), encoding="utf-8")
     ended = toolweave("run", "What can you do?", "--mcp", "mine.json", cwd=elsewhere)
     assert ended.code == 0, ended.stderr
-    assert "tasks_create_todo" in ended.stdout
+    assert "tasks_echo" in ended.stdout
     assert [path.name for path in elsewhere.iterdir()] == ["mine.json"]
     refused = toolweave("run", "x", "--mcp", "mine.json", "--url", "http://h.example", cwd=elsewhere)
     assert (refused.code, "leave out --url" in refused.stderr) == (2, True)
