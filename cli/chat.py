@@ -268,11 +268,13 @@ def _read_response(read_line: ReadLine, schema: Any) -> Any:
 def parse_field(field: Any, text: str) -> Any:
     """Parse a text by the JSON schema of its field: a string stays, other types are JSON."""
     schema = field if isinstance(field, dict) else {}
-    choices = [each.get("type") for each in schema.get("anyOf", ()) if isinstance(each, dict)]
-    kind = schema.get("type")
-    if kind == "boolean":
+    choices = schema.get("anyOf")
+    kinds = [
+        each.get("type") for each in (schema, *(choices if isinstance(choices, list) else ())) if isinstance(each, dict)
+    ]
+    if kinds == ["boolean"]:
         return {"yes": True, "no": False}.get(text.strip().lower(), _parse_json_or_text(text))
-    return text if kind == "string" or "string" in choices else _parse_json_or_text(text)
+    return text if "string" in kinds else _parse_json_or_text(text)
 
 
 def _read_choice(words: list[str], read_line: ReadLine, question: str) -> str:

@@ -171,7 +171,8 @@ async def _call(
 
 def _parse_pairs(offer: ToolDetails, pairs: Sequence[str]) -> dict[str, Any]:
     """Parse KEY=VALUE texts by the tool's schema."""
-    properties, arguments = offer["input_schema"].get("properties") or {}, {}
+    declared, arguments = offer["input_schema"].get("properties"), {}
+    properties = declared if isinstance(declared, dict) else {}
     for key, equals, text in (pair.partition("=") for pair in pairs):
         if not equals:
             raise RequestError(f"{key!r} is not an argument: write KEY=VALUE.")
