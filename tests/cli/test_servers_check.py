@@ -105,16 +105,19 @@ def test_tools_are_listed_with_their_parameters_or_their_schemas(tmp_path: Path)
 
 def test_the_list_says_what_each_server_lacks_and_which_ones_can_be_added(tmp_path: Path) -> None:
     lines = servers(tmp_path, "list").stdout.splitlines()
-    assert lines[1].endswith(" disabled")
-    assert "misconfigured: environment variable ABSENT_VARIABLE is not set" in lines[2]
-    assert lines[4].endswith("not installed: toolweave servers add files")
+    assert lines[1].split()[:3] == ["off", "disabled", "stdio"]
+    assert lines[2].split()[1] == "misconfigured"
+    assert "(environment variable ABSENT_VARIABLE is not set" in lines[2]
+    assert lines[4].endswith("not installed: toolweave servers add files)")
     listed = json.loads(servers(tmp_path, "list", "--json").stdout)
     assert [each["name"] for each in listed if each["configured"]] == list(SERVERS)
     added = {each["name"]: each for each in listed if not each["configured"]}
     assert list(added) == list(ready_made_servers())
     assert (added["brave"]["missing"], added["brave"]["installed"]) == (["BRAVE_API_KEY"], False)
     (brave,) = (line for line in lines if line.startswith("brave "))
-    assert "can be added: toolweave servers add brave, needs BRAVE_API_KEY" in brave
+    assert brave.split()[1:4] == ["can", "be", "added"]
+    assert "(needs BRAVE_API_KEY" in brave
+    assert lines[-1] == "Add one: toolweave servers add NAME"
 
 
 @pytest.mark.parametrize(
