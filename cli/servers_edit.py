@@ -309,7 +309,8 @@ def _show_found(servers: ServersConfig, source: str | None) -> dict[str, dict[st
         if isinstance(entry, dict):
             url = urlsplit(entry.get("url", ""))
             # Without arguments, paths and queries, which may hold secrets.
-            about = f"{entry.get('command') or f'{url.scheme}://{url.hostname}'} (in {file})"
+            host = url.netloc.rpartition("@")[2]
+            about = f"{entry.get('command') or f'{url.scheme}://{host}'} (in {file})"
             state = "exists, unchanged"
             if name not in new and _is_free(servers, name):
                 state, new[name] = "new", entry

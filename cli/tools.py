@@ -107,7 +107,7 @@ def health_summary(server: dict[str, Any]) -> str:
 
 def call(
     tool: Annotated[str, typer.Argument(metavar="SERVER.TOOL", help="A server of mcp.jsonc and one of its tools.")],
-    pairs: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="The arguments.")] = None,
+    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="The arguments.")] = None,
     json_text: Annotated[str | None, typer.Option("--json", metavar="OBJECT", help="The arguments as JSON.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Print the whole result as JSON.")] = False,
     yes: Yes = False,
