@@ -52,9 +52,10 @@ def build_workflow(
 ) -> WorkflowGraph:
     """Compile the workflow into a Runnable, async only.
 
-    Input: `user_instructions`, `tool_ids`, and optionally `format_response` and `response_format_instructions`. Output:
-    all keys of `WorkflowOutput`, null where there is no value. A failed stage does not fail the run: its error handler
-    continues at the node `error`, which sets `error_stage`, `error` and `status` (D-11).
+    Input: `user_instructions`, and optionally `tool_ids` (default: all tools), `tags`, `format_response` and
+    `response_format_instructions`. Output: all keys of `WorkflowOutput`, null where there is no value. A failed stage
+    does not fail the run: its error handler continues at the node `error`, which sets `error_stage`, `error` and
+    `status` (D-11).
 
     Args:
         tools: Tool configurations, or a registry that is read at every run.

@@ -9,7 +9,7 @@ from typing import Any, Protocol, overload, runtime_checkable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from toolweave.errors import ConfigError, UnknownTools
+from toolweave.errors import ConfigError, StageFailed, UnknownTools
 from toolweave.tool_config import ToolConfig
 
 
@@ -93,6 +93,15 @@ class ToolRegistry(Protocol):
         ...
 
 
+@runtime_checkable
+class ListsTools(Protocol):
+    """A registry that can also list all its tools."""
+
+    async def list_all(self) -> Sequence[ToolConfig]:
+        """Return all tools: the same objects until they change."""
+        ...
+
+
 @dataclass(frozen=True)
 class FixedToolConfigs:
     """A registry with a fixed list of tools."""
@@ -102,6 +111,26 @@ class FixedToolConfigs:
     async def find(self, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
         """Return those of the tools that there are, by id."""
         return {config.tool_id: config for config in self.configs if config.tool_id in tool_ids}
+
+    async def list_all(self) -> Sequence[ToolConfig]:
+        """Return all tools."""
+        return self.configs
+
+
+async def all_registered_tools(registry: ToolRegistry) -> Sequence[ToolConfig]:
+    """Return all tools.
+
+    Raises:
+        StageFailed: there is none, or the registry cannot list them.
+        PersistenceError: the registry cannot be read now.
+    """
+    if not isinstance(registry, ListsTools):
+        raise StageFailed("This registry cannot list its tools: name the tools to choose from in tool_ids.")
+    if not (tools := await registry.list_all()):
+        raise StageFailed(
+            "No tool is registered. Register one with POST /tools, or those of an API with POST /tools/import/openapi."
+        )
+    return tools
 
 
 async def registered_tools(registry: ToolRegistry, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:

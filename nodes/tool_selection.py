@@ -67,6 +67,21 @@ class ToolIndex:
         return sorted(list(dict.fromkeys([*first, *self.rank(texts), *range(self._size)]))[:limit])
 
 
+class CachedIndex:
+    """The index of the tools that were indexed last."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Sequence[SearchableTool], ToolIndex] = ((), ToolIndex(()))
+
+    async def of(self, tools: Sequence[SearchableTool]) -> ToolIndex:
+        """Return the index of the tools, which is reused while they are the same objects."""
+        indexed, index = self._last
+        if len(tools) != len(indexed) or not all(map(operator.is_, tools, indexed)):
+            index = await asyncio.to_thread(ToolIndex, tools)
+            self._last = tuple(tools), index
+        return index
+
+
 def _word_weights(texts: Iterable[tuple[str, float]]) -> dict[str, float]:
     weights: defaultdict[str, float] = defaultdict(float)
     for text, weight in texts:
@@ -132,8 +147,7 @@ class ToolSelector:
             raise ValueError(f"max_tools must be from 1 to {ENDPOINT_MAX_TOOLS}")
         self.catalog = catalog
         self._max_tools = max_tools
-        self._indexed: Sequence[BaseTool] = ()
-        self._index = ToolIndex(())
+        self._index = CachedIndex()
         self._find_tools = self._make_find_tools()
 
     @property
@@ -151,15 +165,9 @@ class ToolSelector:
         limit = max(1, self._max_tools - len(internal))
         in_use = set(_tool_names_in_use(names, messages))
         used = [place for place, tool in enumerate(tools) if tool.name in in_use]
-        places = (await self._index_of(tools)).choose(relevant_texts(messages), limit, used)
+        places = (await self._index.of(tools)).choose(relevant_texts(messages), limit, used)
         logger.debug("selected {} of {} tools for the model, left out {}", limit, len(tools), len(tools) - limit)
         return openai_tools([*(tools[place] for place in places), *internal], all_tools=tools)
-
-    async def _index_of(self, tools: Sequence[BaseTool]) -> ToolIndex:
-        """Return the index of the tools, which is reused while the catalogue returns the same objects."""
-        if len(tools) != len(self._indexed) or not all(map(operator.is_, tools, self._indexed)):
-            self._index, self._indexed = await asyncio.to_thread(ToolIndex, tools), tuple(tools)
-        return self._index
 
     def _make_find_tools(self) -> BaseTool:
         async def find_tools(
@@ -167,7 +175,7 @@ class ToolSelector:
         ) -> tuple[str, dict[str, Any]]:
             """Find further tools: more are available than are shown. The found ones can be called at the next turn."""
             tools = await self.catalog.tools()
-            places = (await self._index_of(tools)).rank([(query, 1.0)])
+            places = (await self._index.of(tools)).rank([(query, 1.0)])
             found = [tools[place] for place in places[:MAX_FOUND_TOOLS]]
             lines = [f"{tool.name}: {' '.join(tool.description.split())[:MAX_SUMMARY_CHARS]}" for tool in found]
             return "\n".join(lines) or "No tool fits. Try other words.", {FOUND_KEY: [tool.name for tool in found]}

@@ -13,6 +13,7 @@ from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.api.errors import EXCEPTION_HANDLERS, OUTERMOST_HANDLERS, detail_response
@@ -27,6 +28,7 @@ from toolweave.api.langgraph.custom_app import (
     ordered_middleware,
 )
 from toolweave.api.langgraph.endpoints import (
+    DOCS_HEADERS,
     Endpoint,
     add_security,
     authorized_endpoints,
@@ -123,7 +125,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *a2a.endpoints,
 )
 # Open to all callers, like endpoints without a rule, as in the official server.
-DOCUMENTATION_PATHS = ("/openapi.json", "/docs")
+DOCUMENTATION_PATHS = ("/openapi.json", "/docs", "/docs/{file}")
 
 
 def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette:
@@ -199,13 +201,19 @@ def _docs_routes(endpoints: Iterable[Endpoint], config: LangGraphJson, custom: S
     if config.http.disable_meta:
         return []
 
+    files = StaticFiles(packages=[("fastapi_offline", "static")])
+
     def document() -> JsonObject:
         return add_security(openapi_document(endpoints, custom_openapi(custom)), config)
 
-    async def openapi(_request: Request) -> Response:
-        return json_answer(document())
+    async def openapi(request: Request) -> Response:
+        root = request.scope.get("root_path")
+        return json_answer(document() | ({"servers": [{"url": root}]} if root else {}))
 
     async def docs(_request: Request) -> Response:
-        return HTMLResponse(docs_page(document()))
+        return HTMLResponse(docs_page(document()["info"]["title"]), headers=DOCS_HEADERS)
 
-    return [Route(path, page) for path, page in zip(DOCUMENTATION_PATHS, (openapi, docs), strict=True)]
+    async def docs_file(request: Request) -> Response:
+        return await files.get_response(request.path_params["file"], request.scope)
+
+    return [Route(path, page) for path, page in zip(DOCUMENTATION_PATHS, (openapi, docs, docs_file), strict=True)]

@@ -1,8 +1,10 @@
 """Endpoint definitions: the router, authorization and /openapi.json all use the same one."""
 
 import re
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from html import escape
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -19,7 +21,7 @@ from toolweave.api.langgraph.auth.authorization import Rule, authorized_handler
 from toolweave.api.langgraph.components import COMPONENTS, body_schema
 from toolweave.api.langgraph.json_schema import list_of, ref
 from toolweave.api.langgraph.requests import Handler, QueryParam, path_uuid, read_body
-from toolweave.config.langgraph_json import HttpEntry, LangGraphJson
+from toolweave.config.langgraph_json import AuthOpenApi, HttpEntry, LangGraphJson
 from toolweave.runtime.models import JsonObject
 
 JSON = "application/json"
@@ -180,18 +182,21 @@ def openapi_document(endpoints: Iterable[Endpoint], custom: Mapping[str, Any]) -
     }
 
 
-def docs_page(document: JsonObject) -> str:
-    """Return an HTML page of a document's operations, without scripts or external resources."""
-    title = escape(f"{document['info']['title']} {document['info']['version']}")
-    rows = "".join(
-        f"<li><code>{escape(method.upper())}</code> <code>{escape(path)}</code> "
-        f"{escape(operation.get('summary', ''))}</li>"
-        for path, operations in document["paths"].items()
-        for method, operation in operations.items()
-    )
+_DOCS_SCRIPT = 'SwaggerUIBundle({url: "openapi.json", dom_id: "#api", filter: true, validatorUrl: null})'
+_SCRIPT_HASH = b64encode(sha256(_DOCS_SCRIPT.encode()).digest()).decode()
+DOCS_HEADERS = {
+    "content-security-policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    f"connect-src 'self'; img-src 'self' data:; style-src 'self'; script-src 'self' 'sha256-{_SCRIPT_HASH}'"
+}
+
+
+def docs_page(title: str) -> str:
+    """Return the HTML page of Swagger UI, which sends requests to this server; its files are below docs/."""
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head><body>'
-        f'<h1>{title}</h1><p>Machine-readable: <a href="openapi.json">openapi.json</a></p><ul>{rows}</ul></body></html>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        '<link rel="icon" href="data:,"><link rel="stylesheet" href="docs/swagger-ui.css"></head>'
+        '<body><div id="api"><a href="openapi.json">openapi.json</a></div>'
+        f'<script src="docs/swagger-ui-bundle.js"></script><script>{_DOCS_SCRIPT}</script></body></html>'
     )
 
 
@@ -251,18 +256,23 @@ def _with_titles(components: Mapping[str, Any]) -> JsonObject:
     return {name: {"title": name, **schema} for name, schema in components.items()}
 
 
+# What handlers usually read, for a langgraph.json that does not say it.
+_USUAL_SECURITY = AuthOpenApi(
+    securitySchemes={name: {"type": "apiKey", "in": "header", "name": name} for name in ("Authorization", "X-Api-Key")},
+    security=({"Authorization": []}, {"X-Api-Key": []}),
+)
+
+
 def add_security(document: JsonObject, config: LangGraphJson) -> JsonObject:
-    """Return the document with the security of langgraph.json, and with 401 and 403."""
+    """Return the document with the security of langgraph.json, by default two usual headers, and with 401 and 403."""
     if config.auth is None:
         return document
-    rules = config.auth.openapi
+    rules = config.auth.openapi or _USUAL_SECURITY
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             for status, text in (("401", "Unauthorized"), ("403", "Forbidden")):
                 operation.get("responses", {}).setdefault(status, {"description": text})
-            if rules and (needed := rules.paths.get(path, {}).get(method.upper())) is not None:
+            if (needed := rules.paths.get(path, {}).get(method.upper())) is not None:
                 operation["security"] = needed
-    if rules is None:
-        return document
     components = {**document["components"], "securitySchemes": rules.securitySchemes}
     return {**document, "components": components, "security": list(rules.security)}

@@ -20,7 +20,7 @@ from toolweave.json_values import MAX_VALUES, has_more_values, too_many_values_t
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, open_outbound_client
 from toolweave.runtime.codec import loads
 from toolweave.servers.registry.openapi.document import MAX_DOCUMENT_BYTES
-from toolweave.servers.registry.openapi.importing import ImportOptions, import_openapi
+from toolweave.servers.registry.openapi.importing import ImportOptions, import_openapi, readable_tools
 from toolweave.servers.registry.repository import OnConflict
 from toolweave.tool_config import ApiAuth
 
@@ -136,7 +136,9 @@ async def import_document(
         auth=parsed.auth,
     )
     imported = await run_in_import_thread(import_openapi, document, options)
-    answer = await store_tools(registry, imported.tools, variables, parsed.on_conflict, usable_only=True)
+    registered = await registry.find([*imported.function_ids, *imported.function_ids.values()])
+    tools = readable_tools(imported, registered)
+    answer = await store_tools(registry, tools, variables, parsed.on_conflict, usable_only=True)
     result = {**answer, "skipped": [*imported.skipped, *answer["skipped"]], "warnings": imported.warnings}
     return json_response(result, 201)
 

@@ -89,9 +89,10 @@ def failure_message(stage: Stage, raised: BaseException | str) -> str:
 
 def _log_failure(stage: Stage, state: WorkflowState, raised: BaseException | str) -> None:
     seconds = seconds_until_failure(raised)
+    tool_ids = state.get("tool_ids") or [candidate["tool_id"] for candidate in state.get("candidates") or ()]
     logger.bind(
         stage=stage,
-        tool_ids=redact(state.get("tool_ids")),
+        tool_ids=redact(tool_ids),
         request=redact(state.get("http_spec")),
         seconds=None if seconds is None else round(seconds, 3),
     ).error("the workflow failed at {}: {}\n{}", stage, redact_text(str(raised)), _format_trace(raised))

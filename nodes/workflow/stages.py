@@ -1,7 +1,6 @@
 """Build the workflow nodes that look up, send and format: retrieve, execute, format (W-03, W-04, W-06, W-07)."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -12,8 +11,8 @@ from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 from toolweave.nodes.http_tools.responses import mapped_output
 from toolweave.nodes.model_turn import usage_summary
-from toolweave.nodes.tool_catalog import ToolRegistry, registered_tools
-from toolweave.nodes.tool_selection import ToolIndex
+from toolweave.nodes.tool_catalog import ToolRegistry, all_registered_tools, registered_tools
+from toolweave.nodes.tool_selection import CachedIndex
 from toolweave.nodes.workflow.prompts import WorkflowModel
 from toolweave.nodes.workflow.state import (
     CheckedWorkflowInput,
@@ -30,31 +29,36 @@ from toolweave.tool_config import ToolConfig
 
 
 def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
-    """Return the node that looks up the tool ids; of more than `max_tools` tools it selects the relevant ones."""
+    """Return the node that reads the requested or all tools; of more than `max_tools` it selects the relevant ones."""
+    index = CachedIndex()
 
     async def retrieve(state: WorkflowState) -> WorkflowUpdate:
         """Write the candidates.
 
         Raises:
-            StageFailed: the input is invalid.
+            StageFailed: the input is invalid, or there is no tool to choose from.
             UnknownTools: some ids are not registered; names all of them.
             PersistenceError: the registry cannot be read now.
         """
         task = validate_graph_input(CheckedWorkflowInput, state, "The workflow cannot start")
-        found = await registered_tools(registry, tuple(dict.fromkeys(task.tool_ids)))
-        tools = list(found.values())
+        if task.tool_ids is None:
+            tools = list(await all_registered_tools(registry))
+        else:
+            tools = list((await registered_tools(registry, tuple(dict.fromkeys(task.tool_ids)))).values())
+        if task.tags is not None:
+            wanted = set(task.tags)
+            tools = [tool for tool in tools if not wanted.isdisjoint(tool.tags)]
+            if not tools:
+                listed = ", ".join(task.tags[:5])
+                raise StageFailed(f"No tool has one of the tags {listed}. GET /tools shows the tags of each tool.")
         if len(tools) > max_tools:
-            tools = await asyncio.to_thread(relevant_tools, tools, task.user_instructions, max_tools)
+            places = (await index.of(tools)).choose([(task.user_instructions, 1.0)], max_tools)
+            tools = [tools[place] for place in places]
         candidates = await asyncio.to_thread(tool_candidates, tools)
         formatting = WantedFormat(instructions=task.response_format_instructions) if task.format_response else None
         return {**new_state(), "candidates": candidates, "wanted_format": formatting}
 
     return retrieve
-
-
-def relevant_tools(tools: Sequence[ToolConfig], instructions: str, limit: int) -> list[ToolConfig]:
-    """Return the `limit` tools whose words match choose, then the first ones, in their given order."""
-    return [tools[place] for place in ToolIndex(tools).choose([(instructions, 1.0)], limit)]
 
 
 def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> WorkflowNode:

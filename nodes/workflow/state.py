@@ -13,7 +13,10 @@ Stage = Literal["tool_retrieval", "llm_selection", "api_execution", "response_fo
 Status = Literal["success", "error"]
 # Descriptions in the input schema, for forms, documents and models that call the workflow as a tool.
 INSTRUCTIONS_FIELD = Field(description="The task in plain words, with the values that the request needs.")
-TOOL_IDS_FIELD = Field(description="Ids of the registered tools to choose from.")
+TOOL_IDS_FIELD = Field(
+    description="Ids of the registered tools to choose from, by default all.", json_schema_extra={"default": None}
+)
+TAGS_FIELD = Field(description="Choose only from tools with one of these tags.", json_schema_extra={"default": None})
 FORMAT_FIELD = Field(description="Whether the answer is also formatted as text.", json_schema_extra={"default": False})
 FORMAT_INSTRUCTIONS_FIELD = Field(
     description="How to format it, such as language, length and layout.", json_schema_extra={"default": None}
@@ -58,7 +61,8 @@ class WorkflowInput(TypedDict):
     """The caller's input (W-02); the next run of a thread does not inherit optional values."""
 
     user_instructions: Annotated[str, INSTRUCTIONS_FIELD]
-    tool_ids: Annotated[list[str], TOOL_IDS_FIELD]
+    tool_ids: NotRequired[Annotated[list[str] | None, TOOL_IDS_FIELD, EphemeralValue]]
+    tags: NotRequired[Annotated[list[str] | None, TAGS_FIELD, EphemeralValue]]
     format_response: NotRequired[Annotated[bool, FORMAT_FIELD, EphemeralValue]]
     response_format_instructions: NotRequired[Annotated[str | None, FORMAT_INSTRUCTIONS_FIELD, EphemeralValue]]
 
@@ -100,6 +104,10 @@ WorkflowNode = Callable[..., Awaitable[WorkflowUpdate]]
 """A node; if it calls the model, it also takes the config, through which tokens are streamed."""
 
 MAX_TOOL_IDS = 500
+Names = Annotated[
+    list[Annotated[StrictStr, Field(min_length=1, max_length=200)]],
+    Field(min_length=1, max_length=MAX_TOOL_IDS, strict=True),
+]
 
 
 class CheckedWorkflowInput(BaseModel):
@@ -108,9 +116,8 @@ class CheckedWorkflowInput(BaseModel):
     model_config = ConfigDict(hide_input_in_errors=True)
 
     user_instructions: Annotated[StrictStr, INSTRUCTIONS_FIELD] = Field(min_length=1, max_length=100_000)
-    tool_ids: Annotated[list[Annotated[StrictStr, Field(min_length=1, max_length=200)]], TOOL_IDS_FIELD] = Field(
-        min_length=1, max_length=MAX_TOOL_IDS, strict=True
-    )
+    tool_ids: Annotated[Names | None, TOOL_IDS_FIELD] = None
+    tags: Annotated[Names | None, TAGS_FIELD] = None
     format_response: Annotated[StrictBool, FORMAT_FIELD] = False
     response_format_instructions: Annotated[StrictStr | None, FORMAT_INSTRUCTIONS_FIELD] = Field(
         default=None, max_length=20_000

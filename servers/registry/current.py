@@ -83,6 +83,11 @@ class RegistrySlot:
         async with self.open_registry() as registry:
             return await registry.find(tool_ids)
 
+    async def list_all(self) -> Sequence[ToolConfig]:
+        """Return all registered tools; raises as `find`."""
+        async with self.open_registry() as registry:
+            return await registry.list_all()
+
 
 def _registry_at(url: "sa.URL | None") -> "AbstractAsyncContextManager[ToolRepository]":
     """Return the registry at a URL, by default the configured one, to open; the first call imports the library."""

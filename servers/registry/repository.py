@@ -71,6 +71,7 @@ class ToolRepository:
         self._database = database
         self._clock = clock
         self._row_reader = RowReader()
+        self._listed: tuple[int, list[ToolConfig]] = (-1, [])
 
     @property
     def url(self) -> sa.URL:
@@ -104,9 +105,12 @@ class ToolRepository:
         return ToolPage(await self._row_reader.read_tools(rows), total or 0)
 
     async def list_all(self) -> list[ToolConfig]:
-        """Return all tools, in the order of their ids."""
-        rows = await self._database.select(sa.select(*_READ_COLUMNS).order_by(TOOLS.c.folded_id), {})
-        return [tool.config for tool in await self._row_reader.read_tools(rows)]
+        """Return all tools, in the order of their ids; they are read again only after a change."""
+        [last] = await self._database.select(sa.select(REVISIONS.c.last), {})
+        if last["last"] != self._listed[0]:
+            rows = await self._database.select(sa.select(*_READ_COLUMNS).order_by(TOOLS.c.folded_id), {})
+            self._listed = last["last"], [tool.config for tool in await self._row_reader.read_tools(rows)]
+        return [*self._listed[1]]
 
     async def create(self, config: ToolConfig, *, rename: bool = False) -> RegisteredTool:
         """Register a tool; with `rename`, add a number to its id if that is taken.

@@ -8,6 +8,7 @@ select the output from the response (JSONPath, RFC 9535). A location in a body h
 have no regular expressions, and its filters only names and indexes: an API's response must not determine the cost.
 """
 
+import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -335,6 +336,10 @@ class ToolConfig(_Strict):
         default_factory=dict, description="JSON Schema of the output; one that does not fit is a warning."
     )
     field_mappings: FieldMappings = FieldMappings()
+    # Left out if empty: earlier versions refuse a stored tool with an unknown field.
+    tags: tuple[RequiredText, ...] = Field(
+        default=(), max_length=1_000, exclude_if=operator.not_, description="Labels by which workflows select tools."
+    )
 
     @classmethod
     def from_stored(cls, document: Any) -> Self:

@@ -1,6 +1,7 @@
 """Create ToolConfigs from the operations of an OpenAPI document: `POST /tools/import/openapi` (W-01)."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
@@ -155,6 +156,7 @@ class OpenApiOperation:
             "input_schema": input_schema,
             "output_schema": output,
             "field_mappings": {"request": mappings},
+            "tags": [tag for tag in _operation_tags(self.raw, self.document) if tag],
         }
         return _build_config(config)
 
@@ -227,6 +229,14 @@ def _standalone_schema(raw: Any, schemas: SchemaConverter) -> dict[str, Any]:
     return {**schema, "$defs": definitions} if definitions else schema
 
 
+def _operation_tags(raw: Mapping[str, Any], document: OpenApiDocument) -> list[str]:
+    tags = raw.get("tags")
+    if not isinstance(tags, list):
+        return []
+    document.charge_entries(tags)
+    return [tag for tag in tags if isinstance(tag, str)]
+
+
 def _is_credential(item: RawParameter, security: Security) -> bool:
     place, name = item.parameter.param_in.value, item.parameter.name.lower()
     auth = security.auth
@@ -276,11 +286,35 @@ class SkippedOperation(TypedDict):
 
 @dataclass(frozen=True)
 class ImportResult:
-    """The result of an import. `tools` are not stored yet; each warning begins with its operation."""
+    """The result of an import. `tools` are not stored yet; each warning begins with its operation.
+
+    `function_ids` has a shorter id for each tool whose operationId FastAPI has made of a function's name.
+    """
 
     tools: list[ToolConfig]
     skipped: list[SkippedOperation]
     warnings: list[str]
+    function_ids: dict[str, str]
+
+
+def readable_tools(imported: ImportResult, registered: Mapping[str, ToolConfig]) -> list[ToolConfig]:
+    """Return the tools with their `function_ids` where these are unique; a registered operation keeps its id (W-01).
+
+    `registered` has the registered ones among both kinds of ids.
+    """
+    names = imported.function_ids
+    taken = (*RESERVED_IDS, *(tool.tool_id for tool in imported.tools), *names.values())
+    counts = Counter(tool_id.lower() for tool_id in taken)
+
+    def choose_id(tool: ToolConfig) -> str:
+        name = names.get(tool.tool_id, "")
+        if same := registered.get(name):
+            is_free = (same.api.method, same.api.path) == (tool.api.method, tool.api.path)
+        else:
+            is_free = counts[name.lower()] == 1 and tool.tool_id not in registered
+        return name if is_free else tool.tool_id
+
+    return [tool.model_copy(update={"tool_id": choose_id(tool)}) for tool in imported.tools]
 
 
 def import_openapi(document: bytes | str | Mapping[str, Any], options: ImportOptions | None = None) -> ImportResult:
@@ -299,6 +333,7 @@ class _Importer:
         self._document = document
         self._options = options
         self._tools: dict[str, ToolConfig] = {}
+        self._function_ids: dict[str, str] = {}
         self._skipped: list[SkippedOperation] = []
         self._warnings: dict[str, None] = {}
         self._numbers: dict[str, int] = {}
@@ -329,7 +364,7 @@ class _Importer:
             )
         if not self._tools and not self._skipped:
             self._warn("the document has no operation" + (" that you selected" if self._has_selection else ""))
-        return ImportResult(list(self._tools.values()), self._skipped, list(self._warnings))
+        return ImportResult(list(self._tools.values()), self._skipped, list(self._warnings), self._function_ids)
 
     @property
     def _has_selection(self) -> bool:
@@ -368,11 +403,7 @@ class _Importer:
         return any(glob.match(name) for glob in self._globs for name in names)
 
     def _matches_tag(self, operation: OpenApiOperation) -> bool:
-        tags = operation.raw.get("tags")
-        if not isinstance(tags, list):
-            return False
-        self._document.charge_entries(tags)
-        return any(isinstance(tag, str) and tag in self._options.tags for tag in tags)
+        return not set(self._options.tags).isdisjoint(_operation_tags(operation.raw, self._document))
 
     def _import_operation(self, operation: OpenApiOperation) -> None:
         self._current = operation.label
@@ -382,6 +413,8 @@ class _Importer:
             self._skip(operation.label, str(reason))
             return
         self._tools[tool.tool_id] = tool
+        if name := _function_name(operation):
+            self._function_ids[tool.tool_id] = f"{self._options.prefix}{name}"[:MAX_ID_LENGTH]
         for warning in operation.warnings:
             self._warn(f"{operation.label}: {warning}")
 
@@ -408,6 +441,14 @@ class _Importer:
     def _warn(self, warning: str) -> None:
         if len(self._warnings) < MAX_REPORTED:
             self._warnings[warning[:MAX_REASON_LENGTH]] = None
+
+
+def _function_name(operation: OpenApiOperation) -> str:
+    """Return `get_pet` for FastAPI's operationId `get_pet_pets__pet_id__get`; an empty text for any other."""
+    operation_id = operation.raw.get("operationId")
+    ending = re.sub(r"\W", "_", f"{operation.path}_{operation.method.lower()}")
+    is_generated = isinstance(operation_id, str) and operation_id.endswith(ending)
+    return _slug(operation_id.removesuffix(ending)) if is_generated else ""
 
 
 def _slug(text: str) -> str:
