@@ -127,9 +127,7 @@ async def all_registered_tools(registry: ToolRegistry) -> Sequence[ToolConfig]:
     if not isinstance(registry, ListsTools):
         raise StageFailed("This registry cannot list its tools: name the tools to choose from in tool_ids.")
     if not (tools := await registry.list_all()):
-        raise StageFailed(
-            "No tool is registered. Register one with POST /tools, or those of an API with POST /tools/import/openapi."
-        )
+        raise StageFailed("No tool is registered: register one (POST /tools) or an API (POST /tools/import/openapi).")
     return tools
 
 

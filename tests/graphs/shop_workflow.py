@@ -37,8 +37,9 @@ class WorkflowCaller:
     wire: WireServer
 
     async def __call__(self, instructions: Any, *tool_ids: str, **more: Any) -> dict[str, Any]:
-        """Run the workflow; its answer always has all its keys."""
-        wanted: Any = {"user_instructions": instructions, "tool_ids": list(tool_ids), **more}
+        """Run the workflow, without ids on all tools; its answer always has all its keys."""
+        ids = {"tool_ids": list(tool_ids)} if tool_ids else {}
+        wanted: Any = {"user_instructions": instructions, **ids, **more}
         answer: dict[str, Any] = await self.graph.ainvoke(wanted, THREAD)
         assert answer.keys() == KEYS
         return answer

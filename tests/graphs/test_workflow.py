@@ -37,8 +37,8 @@ async def test_the_chosen_request_is_sent_and_its_answer_comes_back(shop: ShopAp
     assert sent(shop) == ["GET /products/2"]
 
 
-def offered_ids(ask: WorkflowCaller) -> list[str]:
-    [offered] = ask.wire.requests[0].body["tools"]
+def offered_ids(ask: WorkflowCaller, number: int = 0) -> list[str]:
+    [offered] = ask.wire.requests[number].body["tools"]
     ids: list[str] = offered["function"]["parameters"]["properties"]["tool_id"]["enum"]
     return ids
 
@@ -135,6 +135,26 @@ async def test_of_too_many_tools_the_relevant_ones_are_offered_in_their_order(sh
     assert "cancel_order" in ids
     assert len(ids) == 2
     assert ids == [tool.tool_id for tool in shop.tools() if tool.tool_id in ids]
+
+
+@pytest.mark.requirement("W-02")
+async def test_without_ids_all_tools_are_candidates_and_tags_narrow_them(shop: ShopApi) -> None:
+    tags = {"cancel_order": ("orders", "write"), "get_order": ("orders",)}
+    tools = [tool.model_copy(update={"tags": tags.get(tool.tool_id, ())}) for tool in shop.tools()]
+    turns = [chosen("get_order", {"order_id": "A-1001"})] * 4
+    with shop_workflow(shop, *turns, tools=tools, checkpointer=InMemorySaver()) as ask:
+        for given in (
+            {"tags": ["write", "orders"]},
+            {},
+            {"tool_ids": ["get_product", "get_order"], "tags": ["orders"]},
+        ):
+            assert (await ask("Where is my order A-1001?", **given))["status"] == "success"
+
+    assert [set(offered_ids(ask, number)) for number in range(3)] == [
+        set(tags),
+        {tool.tool_id for tool in tools},
+        {"get_order"},
+    ]
 
 
 async def test_a_threads_next_run_inherits_nothing(shop: ShopApi) -> None:

@@ -67,6 +67,24 @@ async def test_unknown_ids_are_all_named_and_the_model_gets_no_request(shop: Sho
     assert (ask.prompts, sent(shop)) == ([], [])
 
 
+@pytest.mark.requirement("W-02")
+@pytest.mark.parametrize(
+    ("options", "given", "error"),
+    [
+        ({"tools": []}, {}, "No tool is registered: register one (POST /tools) or an API"),
+        ({}, {"tags": ["toys", "games"]}, "No tool has one of the tags toys, games."),
+        ({"tools": ScriptedRegistry(())}, {}, "This registry cannot list its tools: name the tools"),
+    ],
+    ids=["empty registry", "unknown tags", "registry of ids only"],
+)
+async def test_a_selection_without_tools_is_explained(shop: ShopApi, options: Any, given: Any, error: str) -> None:
+    with shop_workflow(shop, **options) as ask:
+        answer = await ask("Get product 1", **given)
+
+    assert failed(answer, "tool_retrieval").startswith(error)
+    assert ask.prompts == []
+
+
 @pytest.mark.parametrize(
     ("given", "error"),
     [
@@ -81,7 +99,9 @@ async def test_unknown_ids_are_all_named_and_the_model_gets_no_request(shop: Sho
         (request(tool_ids=["\ud800"]), "tool_ids.0 is wrong"),
         (request(format_response="yes"), "format_response must be true or false"),
         (request(response_format_instructions=7), "response_format_instructions must be a string"),
-        ({}, "user_instructions is required; tool_ids is required."),
+        (request(tags=[]), "tags must hold 1 or more"),
+        (request(tags="shop"), "tags must be a list"),
+        ({}, "user_instructions is required."),
     ],
 )
 async def test_an_invalid_input_is_explained(shop: ShopApi, given: Any, error: str) -> None:

@@ -134,8 +134,10 @@ async def test_the_assistants_schemas_describe_its_input_and_output(client: Lang
     fields = schemas["input_schema"]["properties"]
 
     assert assistant["description"]
-    assert schemas["input_schema"]["required"] == ["user_instructions", "tool_ids"]
-    assert set(fields) == {*("user_instructions", "tool_ids", "format_response", "response_format_instructions")}
+    assert schemas["input_schema"]["required"] == ["user_instructions"]
+    assert set(fields) == {
+        *("user_instructions", "tool_ids", "tags", "format_response", "response_format_instructions"),
+    }
     assert set(schemas["output_schema"]["properties"]) == KEYS
     assert [name for name, field in fields.items() if not field.get("description")] == []
     assert (fields["format_response"]["default"], fields["response_format_instructions"]["default"]) == (False, None)

@@ -47,7 +47,10 @@ def test_a_prefix_stands_before_everything_and_locations_are_relative_to_it(tmp_
         assert answer.json() == {"text": "nothing"}
         assert answer.headers["location"].startswith("/threads/")
         assert client.get("/api/mine").json() == 0
-        assert "/threads/{thread_id}" in client.get("/api/openapi.json").json()["paths"]
+        document = client.get("/api/openapi.json").json()
+        assert "/threads/{thread_id}" in document["paths"]
+        assert document["servers"] == [{"url": "/api"}]
+        assert client.get("/api/docs/swagger-ui.css").status_code == 200
 
 
 OFF = {
@@ -141,6 +144,14 @@ def test_a_handler_reads_query_and_body_and_filters_may_be_combined(tmp_path: Pa
         assert client.get(path, params={"name": "bob"}).status_code == 200
         assert client.post("/threads/count", params={"name": "bob"}, json={}).json() == 2
         assert client.post("/threads/count", params={"name": "cleo"}, json={}).json() == 1
+
+
+def test_without_openapi_the_document_offers_the_usual_headers_of_credentials(tmp_path: Path) -> None:
+    with serving(tmp_path, auth=AUTH) as client:
+        document = client.get("/openapi.json").json()
+    schemes = document["components"]["securitySchemes"].values()
+    assert [(each["in"], each["name"]) for each in schemes] == [("header", "Authorization"), ("header", "X-Api-Key")]
+    assert document["security"] == [{"Authorization": []}, {"X-Api-Key": []}]
 
 
 def test_users_are_cached_by_the_headers_that_the_cache_names(tmp_path: Path) -> None:

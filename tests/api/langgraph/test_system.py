@@ -1,7 +1,11 @@
 """The server describes itself; the application beside the API is merged in (langgraph_api.md 2.7)."""
 
+import re
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -74,13 +78,21 @@ async def test_every_reference_in_the_document_can_be_resolved(http: httpx.Async
     assert set(refs) <= known
 
 
-@pytest.mark.api("GET /docs", "200 shows the API without anything from elsewhere")
-async def test_the_documentation_page_needs_nothing_from_elsewhere(http: httpx.AsyncClient) -> None:
+@pytest.mark.api("GET /docs", "200 lets a browser try requests, with files of this server only")
+async def test_the_documentation_page_sends_requests_and_needs_nothing_from_elsewhere(http: httpx.AsyncClient) -> None:
     page = await http.get("/docs")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert "<code>/threads/{thread_id}/runs/wait</code>" in page.text
-    assert "/greeting" in page.text
     assert "//" not in page.text.replace("<!doctype html>", "")
+    policy = dict(rule.split(" ", 1) for rule in page.headers["content-security-policy"].split("; "))
+    assert (policy["default-src"], policy["connect-src"], policy["style-src"]) == ("'none'", "'self'", "'self'")
+    [script] = re.findall(r"<script>(.*?)</script>", page.text)
+    assert policy["script-src"] == f"'self' 'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
+    files = [url for url in re.findall(r'(?:href|src)="([^"]+)"', page.text) if url != "data:,"]
+    answers = [await http.get(urljoin(str(page.url), url)) for url in files]
+    kinds = [answer.headers["content-type"].split(";")[0] for answer in answers]
+    assert kinds == ["text/css", "application/json", "text/javascript"]
+    assert b"SwaggerUIBundle" in answers[2].content
+    assert (await http.get("/docs/..%2f__init__.py")).status_code == 404
 
 
 @pytest.mark.requirement("T-08")

@@ -11,6 +11,7 @@ from uuid import uuid4
 import httpx
 import pytest
 import yaml
+from fastapi import FastAPI
 
 from tests.api.routes.tool_bodies import KEY, config, created, stored
 from tests.fixtures.app_server import AppServer
@@ -183,6 +184,25 @@ async def test_an_import_again_is_refused_skipped_or_replaces(http: httpx.AsyncC
         described = (await http.get(f"/tools/{name}")).json()["description"]
         statuses.append((answer.status_code, "Two." in described))
     assert statuses == [(201, False), (409, False), (201, False), (201, True)]
+
+
+@pytest.mark.requirement("W-01")
+async def test_operations_of_fastapi_are_named_after_functions_and_keep_their_ids(http: httpx.AsyncClient) -> None:
+    first, second = FastAPI(servers=[{"url": "https://a.example"}]), FastAPI(servers=[{"url": "https://a.example"}])
+    for path in ("/pets/one", "/shops/one"):
+        first.add_api_route(path, dict, name="read_one")
+    first.add_api_route("/pets", dict, name="add_pet", methods=["POST"], tags=["writing"])
+    first.add_api_route("/old", dict, name="old_one")
+    second.add_api_route("/v2/pets", dict, name="add_pet", methods=["POST"])
+    prefix = f"p{uuid4().hex[:8]}_"
+    await created(http, tool_id=f"{prefix}old_one_old_get", path="/old", input_schema={"type": "object"})
+    url, ids = f"/tools/import/openapi?on_conflict=replace&prefix={prefix}", []
+    for app in (first, first, second):
+        tools = (await http.post(url, json=app.openapi())).json()["tools"]
+        ids.append([tool["tool_id"].removeprefix(prefix) for tool in tools])
+    expected = ["read_one_pets_one_get", "read_one_shops_one_get", "add_pet", "old_one_old_get"]
+    assert ids == [expected, expected, ["add_pet_v2_pets_post"]]
+    assert (await http.get(f"/tools/{prefix}add_pet")).json()["tags"] == ["writing"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from tests.api.routes.conftest import serve_ours
 from tests.api.routes.lifespans import configured, running
-from tests.api.routes.tool_bodies import created
+from tests.api.routes.tool_bodies import config, created
 from tests.fixtures.app_server import AppProcess, serve_in_thread
 from tests.fixtures.shop_api import SHOP_KEY, ShopApi, shop_api
 from toolweave.nodes.workflow.state import WorkflowOutput
@@ -67,7 +67,8 @@ def shop(server: AppProcess) -> Iterator[ShopApi]:
 
 
 async def run(http: httpx.AsyncClient, instructions: str, *tool_ids: str, **more: Any) -> dict[str, Any]:
-    response = await http.post("/workflow", json={"user_instructions": instructions, "tool_ids": tool_ids, **more})
+    ids = {"tool_ids": tool_ids} if tool_ids else {}
+    response = await http.post("/workflow", json={"user_instructions": instructions, **ids, **more})
     assert response.status_code == 200, response.text
     output: dict[str, Any] = response.json()
     assert output.keys() == KEYS
@@ -109,6 +110,19 @@ async def test_the_offline_model_chooses_the_request_of_plain_instructions(
     output = await run(http, text, *[f"doc_{tool.tool_id}" for tool in shop.imported()])
     assert output["status"] == "success"
     assert [(request.method, request.path, request.body) for request in shop.requests] == [(method, path, body)]
+
+
+@pytest.mark.requirement("W-02")
+async def test_without_ids_the_tool_is_found_among_hundreds_also_right_after_a_change(
+    http: httpx.AsyncClient, shop: ShopApi
+) -> None:
+    many = [config(name=f"List invoices of the year {number}") for number in range(300)]
+    assert (await http.post("/tools/import", json={"tools": many})).status_code == 201
+    found = await run(http, "Convert 8 from EUR to USD")
+    assert (found["status"], found["raw_response"]["body"]["result"]) == ("success", 10)
+    await created(http, name="Inspect gizmo", path="/products/2", base_url=shop.url, input_schema={}, tags=["gizmos"])
+    for more in ({}, {"tags": ["gizmos", "others"]}):
+        assert (await run(http, "Inspect the gizmo", **more))["selected_tool"] == "Inspect gizmo"
 
 
 async def test_a_credential_is_sent_to_the_api_and_is_not_in_the_response(
@@ -222,6 +236,8 @@ BODY = {"user_instructions": "Get the product 2", "tool_ids": ["get_product"]}
         ({"tool_ids": "get_product"}, ["tool_ids"]),
         ({"tool_ids": [""]}, ["tool_ids", 0]),
         ({"tool_ids": ["x" * 201]}, ["tool_ids", 0]),
+        ({"tags": []}, ["tags"]),
+        ({"tags": [5]}, ["tags", 0]),
         ({"format_response": "yes"}, ["format_response"]),
         ({"format_response": None}, ["format_response"]),
         ({"response_format_instructions": "x" * 20_001}, ["response_format_instructions"]),
@@ -266,7 +282,7 @@ async def test_the_published_document_describes_the_request_and_the_response(htt
     response = post["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
     assert schemas[response]["properties"].keys() == KEYS
     request = post["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
-    assert schemas[request]["required"] == ["user_instructions", "tool_ids"]
+    assert schemas[request]["required"] == ["user_instructions"]
     assert {"get", "put", "delete"} <= document["paths"]["/tools/{tool_id}"].keys()
     assert [name for name in KEYS - {"metadata"} if not schemas[response]["properties"][name].get("description")] == []
     assert [name for name, field in schemas[request]["properties"].items() if not field.get("description")] == []

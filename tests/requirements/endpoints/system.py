@@ -12,7 +12,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         "503 says with check_db why nothing can be stored",
     ),
     "GET /openapi.json": ("200 describes the API and the application beside it",),
-    "GET /docs": ("200 shows the API without anything from elsewhere",),
+    "GET /docs": ("200 lets a browser try requests, with files of this server only",),
     "POST /ui/{graph}": (
         "404 says in plain text that a graph has no user interface",
         "422 refuses a body that is no JSON",

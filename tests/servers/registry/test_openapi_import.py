@@ -19,6 +19,7 @@ from tests.servers.registry.openapi_documents import (
     the_tool,
     tool_of,
 )
+from toolweave.servers.registry.openapi.importing import readable_tools
 from toolweave.tool_config import ApiAuth
 
 
@@ -71,6 +72,24 @@ def test_ids_and_names_come_from_the_operation(raw: dict[str, Any], tool_id: str
     tool = the_tool(document({"/users/{id}/orders": path_item}))
     assert (tool.tool_id, tool.name) == (tool_id, name)
     assert tool.description == name
+
+
+@pytest.mark.parametrize(
+    ("operation_id", "path", "tool_id"),
+    [
+        ("get_pet_pets__pet_id__get", "/pets/{pet_id}", "get_pet"),
+        ("_hidden_pets_get", "/pets", "hidden"),
+        ("export_pets_get", "/pets", "export_pets_get"),
+        ("TAKEN_pets_get", "/pets", "TAKEN_pets_get"),
+        ("_pets_get", "/pets", "pets_get"),
+    ],
+)
+def test_an_operation_of_fastapi_gets_the_name_of_its_function_if_no_other_tool_has_it(
+    operation_id: str, path: str, tool_id: str
+) -> None:
+    parameters = [parameter("pet_id", "path", required=True)] if "{" in path else []
+    paths = {path: {"get": operation(operation_id, parameters=parameters)}, "/taken": {"get": operation("taken")}}
+    assert [tool.tool_id for tool in readable_tools(imported(document(paths)), {})] == [tool_id, "taken"]
 
 
 def test_tool_ids_are_unique_and_begin_with_the_prefix() -> None:
