@@ -9,7 +9,7 @@ from typing import Any, Protocol, overload, runtime_checkable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from toolweave.errors import ConfigError, StageFailed, UnknownTools
+from toolweave.errors import ConfigError, UnknownTools
 from toolweave.tool_config import ToolConfig
 
 
@@ -97,7 +97,7 @@ class ToolRegistry(Protocol):
 class ListsTools(Protocol):
     """A registry that can also list all its tools."""
 
-    async def list_all(self) -> Sequence[ToolConfig]:
+    async def list_all(self) -> "Sequence[ToolConfig]":
         """Return all tools: the same objects until they change."""
         ...
 
@@ -112,23 +112,9 @@ class FixedToolConfigs:
         """Return those of the tools that there are, by id."""
         return {config.tool_id: config for config in self.configs if config.tool_id in tool_ids}
 
-    async def list_all(self) -> Sequence[ToolConfig]:
+    async def list_all(self) -> "Sequence[ToolConfig]":
         """Return all tools."""
         return self.configs
-
-
-async def all_registered_tools(registry: ToolRegistry) -> Sequence[ToolConfig]:
-    """Return all tools.
-
-    Raises:
-        StageFailed: there is none, or the registry cannot list them.
-        PersistenceError: the registry cannot be read now.
-    """
-    if not isinstance(registry, ListsTools):
-        raise StageFailed("This registry cannot list its tools: name the tools to choose from in tool_ids.")
-    if not (tools := await registry.list_all()):
-        raise StageFailed("No tool is registered: register one (POST /tools) or an API (POST /tools/import/openapi).")
-    return tools
 
 
 async def registered_tools(registry: ToolRegistry, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
