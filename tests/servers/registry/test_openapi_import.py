@@ -74,22 +74,13 @@ def test_ids_and_names_come_from_the_operation(raw: dict[str, Any], tool_id: str
     assert tool.description == name
 
 
-@pytest.mark.parametrize(
-    ("operation_id", "path", "tool_id"),
-    [
-        ("get_pet_pets__pet_id__get", "/pets/{pet_id}", "get_pet"),
-        ("_hidden_pets_get", "/pets", "hidden"),
-        ("export_pets_get", "/pets", "export_pets_get"),
-        ("TAKEN_pets_get", "/pets", "TAKEN_pets_get"),
-        ("_pets_get", "/pets", "pets_get"),
-    ],
-)
-def test_an_operation_of_fastapi_gets_the_name_of_its_function_if_no_other_tool_has_it(
-    operation_id: str, path: str, tool_id: str
-) -> None:
-    parameters = [parameter("pet_id", "path", required=True)] if "{" in path else []
-    paths = {path: {"get": operation(operation_id, parameters=parameters)}, "/taken": {"get": operation("taken")}}
-    assert [tool.tool_id for tool in readable_tools(imported(document(paths)), {})] == [tool_id, "taken"]
+def test_an_operation_of_fastapi_gets_the_name_of_its_function_if_no_other_tool_has_it() -> None:
+    names = {"get": "get_pet", "put": "_hidden", "post": "export", "delete": "TAKEN", "patch": ""}
+    pets = {method: operation(f"{name}_pets_{method}") for method, name in names.items()}
+    found = imported(document({"/pets": pets, "/taken": {"get": operation("taken")}}))
+    assert [tool.tool_id for tool in readable_tools(found, {})] == [
+        *("get_pet", "hidden", "export_pets_post", "TAKEN_pets_delete", "pets_patch", "taken"),
+    ]
 
 
 def test_tool_ids_are_unique_and_begin_with_the_prefix() -> None:
