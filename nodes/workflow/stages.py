@@ -50,8 +50,7 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
             wanted = set(task.tags)
             tools = [tool for tool in tools if not wanted.isdisjoint(tool.tags)]
             if not tools:
-                listed = ", ".join(task.tags[:5])
-                raise StageFailed(f"No tool has one of the tags {listed}. GET /tools shows the tags of each tool.")
+                raise StageFailed("No tool has one of the requested tags. GET /tools shows the tags of each tool.")
         if len(tools) > max_tools:
             places = (await index.of(tools)).choose([(task.user_instructions, 1.0)], max_tools)
             tools = [tools[place] for place in places]

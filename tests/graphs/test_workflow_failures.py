@@ -72,7 +72,7 @@ async def test_unknown_ids_are_all_named_and_the_model_gets_no_request(shop: Sho
     ("options", "given", "error"),
     [
         ({"tools": []}, {}, "No tool is registered: register one (POST /tools) or an API"),
-        ({}, {"tags": ["toys", "games"]}, "No tool has one of the tags toys, games."),
+        ({}, {"tags": ["toys", "games"]}, "No tool has one of the requested tags. GET /tools shows"),
         ({"tools": ScriptedRegistry(())}, {}, "This registry cannot list its tools: name the tools"),
     ],
     ids=["empty registry", "unknown tags", "registry of ids only"],
