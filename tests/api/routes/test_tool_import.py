@@ -190,10 +190,10 @@ async def test_an_import_again_is_refused_skipped_or_replaces(http: httpx.AsyncC
 async def test_operations_of_fastapi_are_named_after_functions_and_keep_their_ids(http: httpx.AsyncClient) -> None:
     first, second = FastAPI(servers=[{"url": "https://a.example"}]), FastAPI(servers=[{"url": "https://a.example"}])
     for path in ("/pets/one", "/shops/one"):
-        first.add_api_route(path, dict, name="read_one")
-    first.add_api_route("/pets", dict, name="add_pet", methods=["POST"], tags=["writing"])
-    first.add_api_route("/old", dict, name="old_one")
-    second.add_api_route("/v2/pets", dict, name="add_pet", methods=["POST"])
+        first.add_api_route(path, lambda: None, name="read_one")
+    first.add_api_route("/pets", lambda: None, name="add_pet", methods=["POST"], tags=["writing"])
+    first.add_api_route("/old", lambda: None, name="old_one")
+    second.add_api_route("/v2/pets", lambda: None, name="add_pet", methods=["POST"])
     prefix = f"p{uuid4().hex[:8]}_"
     await created(http, tool_id=f"{prefix}old_one_old_get", path="/old", input_schema={"type": "object"})
     url, ids = f"/tools/import/openapi?on_conflict=replace&prefix={prefix}", []

@@ -120,9 +120,10 @@ async def test_without_ids_the_tool_is_found_among_hundreds_also_right_after_a_c
     assert (await http.post("/tools/import", json={"tools": many})).status_code == 201
     found = await run(http, "Convert 8 from EUR to USD")
     assert (found["status"], found["raw_response"]["body"]["result"]) == ("success", 10)
-    await created(http, name="Inspect gizmo", path="/products/2", base_url=shop.url, input_schema={}, tags=["gizmos"])
+    gizmo = {"name": "Get gizmo", "description": "Get the gizmo.", "input_schema": {}, "tags": ["gizmos"]}
+    await created(http, path="/products/2", base_url=shop.url, **gizmo)
     for more in ({}, {"tags": ["gizmos", "others"]}):
-        assert (await run(http, "Inspect the gizmo", **more))["selected_tool"] == "Inspect gizmo"
+        assert (await run(http, "Get the gizmo", **more))["selected_tool"] == "Get gizmo"
 
 
 async def test_a_credential_is_sent_to_the_api_and_is_not_in_the_response(

@@ -14,7 +14,9 @@ KEY = {"type": "api_key", "name": "X-Api-Key"}
 def config(**api: Any) -> dict[str, Any]:
     """Return the body of a tool with a new id; keywords are fields of its `api` or of the tool."""
     more: dict[str, Any] = {
-        name: api.pop(name) for name in ("tool_id", "name", "input_schema", "field_mappings", "tags") if name in api
+        name: api.pop(name)
+        for name in ("tool_id", "name", "description", "input_schema", "field_mappings", "tags")
+        if name in api
     }
     return {
         "tool_id": f"t_{uuid4().hex}",
