@@ -447,8 +447,8 @@ def _function_name(operation: OpenApiOperation) -> str:
     """Return `get_pet` for FastAPI's operationId `get_pet_pets__pet_id__get`; an empty text for any other."""
     operation_id = operation.raw.get("operationId")
     ending = re.sub(r"\W", "_", f"{operation.path}_{operation.method.lower()}")
-    is_generated = isinstance(operation_id, str) and operation_id.endswith(ending)
-    return _slug(operation_id.removesuffix(ending)) if is_generated else ""
+    name = operation_id.removesuffix(ending) if isinstance(operation_id, str) else ""
+    return "" if name == operation_id else _slug(name)
 
 
 def _slug(text: str) -> str:
