@@ -13,9 +13,7 @@ Stage = Literal["tool_retrieval", "llm_selection", "api_execution", "response_fo
 Status = Literal["success", "error"]
 # Descriptions in the input schema, for forms, documents and models that call the workflow as a tool.
 INSTRUCTIONS_FIELD = Field(description="The task in plain words, with the values that the request needs.")
-TOOL_IDS_FIELD = Field(
-    description="Ids of the registered tools to choose from, by default all.", json_schema_extra={"default": None}
-)
+TOOL_IDS_FIELD = Field(description="Ids of the tools to choose from, else all.", json_schema_extra={"default": None})
 TAGS_FIELD = Field(description="Choose only from tools with one of these tags.", json_schema_extra={"default": None})
 FORMAT_FIELD = Field(description="Whether the answer is also formatted as text.", json_schema_extra={"default": False})
 FORMAT_INSTRUCTIONS_FIELD = Field(

@@ -37,6 +37,8 @@ _IDS_PER_ATTEMPT = 100
 # Long enough for hundreds of simultaneous requests.
 _QUEUE_TIMEOUT_S = 30.0
 _READ_COLUMNS = (TOOLS.c.tool_id, TOOLS.c.revision, TOOLS.c.created_at, TOOLS.c.updated_at, TOOLS.c.document)
+# One object, so that it is compiled once.
+_LAST_REVISION = sa.select(REVISIONS.c.last)
 OnConflict = Literal["error", "replace", "skip"]
 T = TypeVar("T")
 
@@ -106,7 +108,7 @@ class ToolRepository:
 
     async def list_all(self) -> list[ToolConfig]:
         """Return all tools, in the order of their ids; they are read again only after a change."""
-        [last] = await self._database.select(sa.select(REVISIONS.c.last), {})
+        [last] = await self._database.select(_LAST_REVISION, {})
         if last["last"] != self._listed[0]:
             rows = await self._database.select(sa.select(*_READ_COLUMNS).order_by(TOOLS.c.folded_id), {})
             self._listed = last["last"], [tool.config for tool in await self._row_reader.read_tools(rows)]

@@ -150,11 +150,8 @@ async def test_without_ids_all_tools_are_candidates_and_tags_narrow_them(shop: S
         ):
             assert (await ask("Where is my order A-1001?", **given))["status"] == "success"
 
-    assert [set(offered_ids(ask, number)) for number in range(3)] == [
-        set(tags),
-        {tool.tool_id for tool in tools},
-        {"get_order"},
-    ]
+    offered = [set(offered_ids(ask, number)) for number in range(3)]
+    assert offered == [set(tags), {tool.tool_id for tool in tools}, {"get_order"}]
 
 
 async def test_a_threads_next_run_inherits_nothing(shop: ShopApi) -> None:

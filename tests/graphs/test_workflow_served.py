@@ -136,7 +136,7 @@ async def test_the_assistants_schemas_describe_its_input_and_output(client: Lang
     assert assistant["description"]
     assert schemas["input_schema"]["required"] == ["user_instructions"]
     assert set(fields) == {
-        *("user_instructions", "tool_ids", "tags", "format_response", "response_format_instructions"),
+        *("user_instructions", "tool_ids", "tags", "format_response", "response_format_instructions")
     }
     assert set(schemas["output_schema"]["properties"]) == KEYS
     assert [name for name, field in fields.items() if not field.get("description")] == []

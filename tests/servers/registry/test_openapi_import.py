@@ -78,9 +78,8 @@ def test_an_operation_of_fastapi_gets_the_name_of_its_function_if_no_other_tool_
     names = {"get": "get_pet", "put": "_hidden", "post": "export", "delete": "TAKEN", "patch": ""}
     pets = {method: operation(f"{name}_pets_{method}") for method, name in names.items()}
     found = imported(document({"/pets": pets, "/taken": {"get": operation("taken")}}))
-    assert [tool.tool_id for tool in readable_tools(found, {})] == [
-        *("get_pet", "hidden", "export_pets_post", "TAKEN_pets_delete", "pets_patch", "taken"),
-    ]
+    ids = "get_pet hidden export_pets_post TAKEN_pets_delete pets_patch taken"
+    assert " ".join(tool.tool_id for tool in readable_tools(found, {})) == ids
 
 
 def test_tool_ids_are_unique_and_begin_with_the_prefix() -> None:
