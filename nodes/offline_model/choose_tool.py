@@ -10,6 +10,7 @@ from toolweave.nodes.offline_model.dates import find_dates
 from toolweave.nodes.offline_model.english import (
     CONTAINER,
     MAX_CLAUSE_CHARS,
+    OTHERS_LIST,
     READ_ACTIONS,
     STRONG_ACTIONS,
     WEAK_ACTIONS,
@@ -21,6 +22,7 @@ from toolweave.nodes.offline_model.english import (
     pattern,
     stem,
     stems,
+    strip_courtesy,
     words,
 )
 from toolweave.nodes.offline_model.extraction import Draft, count_numbers, literal_role
@@ -70,18 +72,37 @@ def plan_message(text: str, context: Context) -> Plan:
     """Return the calls that a message requests; none if it requests nothing that a tool does."""
     hidden, literals = hide_literals(text[:MAX_MESSAGE_CHARS])
     intents: list[Intent] = []
-    unused = ""
+    unused, skipped = "", list[str]()
     clauses = list(islice(split_clauses(hidden, all_nouns(context.tools)), MAX_CLAUSES + 1))
     for clause in clauses[:MAX_CLAUSES]:
         found = _read_clause(clause, unused, intents, literals, context)
         if found is None:
             unused = f"{unused} {clause.text}".strip()
+            skipped.append(clause.text)
             continue
         if any(intent.guessed for intent in intents) and not any(intent.guessed for intent in found):
             intents = [intent for intent in intents if not intent.guessed]
         intents += found
         unused = clause.text if all(intent.guessed for intent in found) else ""
+    orders = [text for text in map(literals.restore, skipped) if _orders_other(text, intents, context)]
+    for place, one in enumerate(intents):
+        if orders and one.tool.action not in READ_ACTIONS:
+            intents[place] = replace(one, unused=(*one.unused, *orders))
     return Plan(tuple(intents), cut=len(text) > MAX_MESSAGE_CHARS or len(clauses) > MAX_CLAUSES)
+
+
+def _orders_other(text: str, intents: Sequence[Intent], context: Context) -> bool:
+    """Return whether a clause orders something that none of the calls does."""
+    cue = find_cue(text, all_nouns(context.tools))
+    ordered = cue.manner == "order" and cue.action not in READ_ACTIONS
+    return ordered and bool(unexplained_words(text, intents, context.today))
+
+
+def best_tools(tools: tuple[ToolSpec, ...], text: str, today: date) -> list[ToolSpec]:
+    """Return the tools, those that fit a text best first."""
+    hidden, literals = hide_literals(text[:MAX_MESSAGE_CHARS])
+    cue = find_cue(strip_courtesy(hidden), all_nouns(tools))
+    return [tool for _, tool in rank_tools(tools, cue, hidden, literals, today)]
 
 
 def _read_clause(
@@ -109,7 +130,10 @@ def _read_clause(
     if cue.manner == "statement":
         found = [intent for intent in found if intent.arguments or intent.tool.action != "update"]
     if ranked[0][1].action not in READ_ACTIONS:
-        unused = tuple(map(literals.restore, unexplained_words(cue.body or text, found, context.today)))
+        body = cue.body or text
+        unused = (*OTHERS_LIST.findall(body), *unexplained_words(literals.restore(body), found, context.today))
+        if cue.verb == "append" and not pattern(r"\b(?:append|add)").search(ranked[0][1].description):
+            unused = (cue.verb, *unused)
         found = [one if one.too_long else replace(one, unused=unused) for one in found]
     guessed = cue.manner == "obligation" or (cue.manner in ("statement", "deed") and cue.strength < SURE)
     return [replace(intent, after=clause.after, guessed=guessed) for intent in found] or None
@@ -188,7 +212,7 @@ _IN_MY_LIST = pattern(rf"\b(?:my|the|this|our) (?:[\w-]+ )?{CONTAINER}\b")
 def rank_tools(
     tools: Sequence[ToolSpec], cue: Cue, text: str, literals: Literals, today: date
 ) -> list[tuple[float, ToolSpec]]:
-    """Return the tools with their scores, best first; equal ones in the order in which they were bound."""
+    """Return the tools with their scores, best first; of equal ones, those with the clause's own verb."""
     text = text[:MAX_CLAUSE_CHARS]
     scored = [
         (
@@ -200,7 +224,7 @@ def rank_tools(
         )
         for tool in tools
     ]
-    return sorted(scored, key=lambda pair: -pair[0])
+    return sorted(scored, key=lambda pair: (-pair[0], pair[1].verb != cue.verb))
 
 
 def _action_score(tool: ToolSpec, cue: Cue) -> float:

@@ -93,7 +93,10 @@ _ORDERS: _Idioms = {
         r"(?:a |an )(?:[\w-]+ ){0,2}?{N} (?:to|for|about|called|named)\b(?P<body>.+)",
     ),
     ("delete", "order", SURE): (
-        rf"(?:take|get|have|move|strike|scratch|clear|pull) (?P<body>.+?) (?:off|out|from)(?: of)? {_MINE}\b.*",
+        (
+            r"(?:take|get|have|move|strike|scratch|clear|pull) (?P<body>.+?) (?:off|out|from)(?: of)? "
+            rf"{_MINE}\b(?: [\w-]+)?? {{L}}\b(?P<tail>.*)"
+        ),
         r"(?:get rid of|throw (?:away|out)|throw|do away with|dispose of) (?P<body>.+)",
         r"forget (?:about )?(?!it$|that$|this$)(?P<body>.+)",
     ),

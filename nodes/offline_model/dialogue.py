@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Literal
 
-from toolweave.nodes.offline_model.choose_tool import MAX_MESSAGE_CHARS, Context, plan_message
+from toolweave.nodes.offline_model.choose_tool import MAX_MESSAGE_CHARS, Context, best_tools, plan_message
 from toolweave.nodes.offline_model.clauses import SURE, find_cue
 from toolweave.nodes.offline_model.english import (
     READ_ACTIONS,
@@ -26,7 +26,7 @@ from toolweave.nodes.offline_model.english import (
     words,
 )
 from toolweave.nodes.offline_model.extraction import value_synonyms
-from toolweave.nodes.offline_model.fill_tool import Intent, check_intent, fill_new, parse_value
+from toolweave.nodes.offline_model.fill_tool import Intent, check_intent, fill_new, parse_value, unexplained_words
 from toolweave.nodes.offline_model.results import (
     NOTICE,
     CallKey,
@@ -96,11 +96,12 @@ class _SearchStopped(Exception):
 
 @dataclass(frozen=True)
 class DialogueState:
-    """The tools, results and focus that resolve an intent; `claimed` collects the results that intents used."""
+    """The tools, results, focus and day that resolve an intent; `claimed` collects the results that intents used."""
 
     tools: tuple[ToolSpec, ...]
     results: Mapping[CallKey, ToolResult]
     focus: Focus
+    today: date
     claimed: set[CallKey] = field(default_factory=set)
 
     def next_step(self, intent: Intent, call: NextCall) -> NextCall | FinishedIntent:
@@ -184,22 +185,39 @@ def _find_by_words(intent: Intent, target: Target, state: DialogueState) -> Sequ
     possible: tuple[Record, ...] = ()
     for call in (_search_call(intent.tool, target, distinctive, state.tools), _list_call(intent.tool, state.tools)):
         records = state.look_up(intent, call) if call else ()
-        match = match_records(target.text, distinctive, records)
+        match = _match_target(target, intent, records, state.today)
         if isinstance(match, Record):
             return [match]
         if len(match) > 1 and all(record.match_score(distinctive) >= 1 for record in match):
             raise _SearchStopped(Question(intent, "ambiguous", match))
         possible = possible or match
-        if several := _find_each_part(target, intent, records):
+        if several := _find_each_part(target, intent, records, state.today):
             return several
+    if len(possible) == 1:
+        intent = replace(intent, unused=_unused_words(target, intent, possible[0], state.today))
     reason: QuestionReason = "none" if not possible else "unsure" if len(possible) == 1 else "ambiguous"
     raise _SearchStopped(Question(intent, reason, possible))
 
 
-def _find_each_part(target: Target, intent: Intent, records: Sequence[Record]) -> list[_RecordOrId]:
+def _match_target(
+    target: Target, intent: Intent, records: Sequence[Record], today: date
+) -> tuple[Record, ...] | Record:
+    """Return the record that a target clearly names, with no word unused, else all that it may name."""
+    match = match_records(target.text, distinctive_stems(target, intent.tool), records)
+    return (match,) if isinstance(match, Record) and _unused_words(target, intent, match, today) else match
+
+
+def _unused_words(target: Target, intent: Intent, record: Record, today: date) -> tuple[str, ...]:
+    """Return the words of a change's target that are not in the record and have no other meaning (U-04)."""
+    if intent.tool.action in READ_ACTIONS:
+        return ()
+    return record.absent(unexplained_words(target.text, [replace(intent, target=None)], today))
+
+
+def _find_each_part(target: Target, intent: Intent, records: Sequence[Record], today: date) -> list[_RecordOrId]:
     """Return the records of "buy bread and buy milk" if every part clearly names one."""
     parts = [] if target.quoted else re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", target.text)
-    named = [match_records(part, distinctive_stems(replace(target, text=part), intent.tool), records) for part in parts]
+    named = [_match_target(replace(target, text=part), intent, records, today) for part in parts]
     sure: list[_RecordOrId] = [match for match in named if isinstance(match, Record)]
     return sure if len(sure) == len(parts) > 1 else []
 
@@ -269,10 +287,10 @@ def next_reply(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date, 
             unclaimed[step.tool.name] -= 1
         elif isinstance(step, NextCall):
             due[call_key(step.tool.name, step.arguments)] = step.tool.name, dict(step.arguments)
-    return Reply(calls=tuple(due.values())) if due else Reply(_answer_text(turn, progress, tools))
+    return Reply(calls=tuple(due.values())) if due else Reply(_answer_text(turn, progress, tools, today))
 
 
-def _answer_text(turn: Turn, progress: TurnProgress, tools: Sequence[ToolSpec]) -> str:
+def _answer_text(turn: Turn, progress: TurnProgress, tools: tuple[ToolSpec, ...], today: date) -> str:
     # Without tools there are no steps, but there may be results to describe.
     results = [step.result for step in progress.steps if isinstance(step, FinishedIntent)] + list(progress.unclaimed)
     results = results if progress.steps else list(turn.results.values())
@@ -282,28 +300,27 @@ def _answer_text(turn: Turn, progress: TurnProgress, tools: Sequence[ToolSpec]) 
     if not results and not remarks and not tools:
         remarks = [document] if (document := describe_api_answer(turn.text)) else []
     if not results and not remarks:
-        remarks = [fallback_answer(tools, withdrawn=progress.withdrawn)]
-    marked = "\n\n".join(dict.fromkeys(remarks)) + f"\n{NOTICE}" if remarks else ""
-    return "\n\n".join(filter(None, [describe_results(results, tools), marked]))
+        remarks = [fallback_answer(best_tools(tools, turn.text, today), withdrawn=progress.withdrawn)]
+    described = filter(None, [describe_results(results, tools), *dict.fromkeys(remarks)])
+    return "\n\n".join(described) + f"\n{NOTICE}"
 
 
 def read_dialogue(turns: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date) -> TurnProgress:
     """Return the progress of the last turn, given the turns before it."""
     *before, turn = turns
-    focus = _find_focus(before, tools)
+    state = DialogueState(tools, turn.results, _find_focus(before, tools), today)
     question = _open_question(before, tools, today)
     intents = _read_reply(turn.text, question, today) if question else None
     if intents is not None:
-        return replace(_advance_intents(intents, turn, tools, focus), withdrawn=not intents)
+        return replace(_advance_intents(intents, state), withdrawn=not intents)
     names = [result.name for result in before[-1].results.values()] if before else []
     last_tool = next((tool for tool in tools if names and tool.name == names[-1]), None)
     plan = plan_message(turn.text, Context(tools, today, last_tool))
-    return replace(_advance_intents(plan.intents, turn, tools, focus), cut=plan.cut)
+    return replace(_advance_intents(plan.intents, state), cut=plan.cut)
 
 
-def _advance_intents(intents: Sequence[Intent], turn: Turn, tools: tuple[ToolSpec, ...], focus: Focus) -> TurnProgress:
+def _advance_intents(intents: Sequence[Intent], state: DialogueState) -> TurnProgress:
     """Advance the intents; those that read, refer back or start with "then" wait for earlier changes."""
-    state = DialogueState(tools, turn.results, focus)
     steps: list[Step] = []
     changing = False
     for intent in intents:
@@ -312,10 +329,10 @@ def _advance_intents(intents: Sequence[Intent], turn: Turn, tools: tuple[ToolSpe
             break
         results = [step.result for step in reversed(steps) if isinstance(step, FinishedIntent)]
         made = next((result.records for result in results if result.ok and result.records), ())
-        new = next_steps(intent, replace(state, focus=Focus(made, focus.listing)) if made else state)
+        new = next_steps(intent, replace(state, focus=Focus(made, state.focus.listing)) if made else state)
         changing = changing or (intent.tool.action in WRITE_ACTIONS and any(isinstance(step, NextCall) for step in new))
         steps += new
-    return TurnProgress(steps, unclaimed=tuple(one for key, one in turn.results.items() if key not in state.claimed))
+    return TurnProgress(steps, unclaimed=tuple(one for key, one in state.results.items() if key not in state.claimed))
 
 
 def _open_question(before: Sequence[Turn], tools: tuple[ToolSpec, ...], today: date) -> Question | None:
@@ -353,14 +370,16 @@ def _read_reply(text: str, question: Question, today: date) -> list[Intent] | No
     bare, intent = strip_courtesy(hidden), question.intent
     chosen = _chosen_records(plain, bare, literals, question) if question.candidates else []
     if chosen:
-        return [replace(intent, target=Target("ids", ids=tuple(record.id for record in chosen)), missing=())]
+        return [replace(intent, target=Target("ids", ids=tuple(record.id for record in chosen)), missing=(), unused=())]
     if find_cue(bare, intent.tool.any_noun).strength >= SURE:
         return None
     if intent.missing or intent.too_long:
         return _complete_intent(intent, bare, literals, today)
     if intent.target is not None and question.reason in ("missing", "none", "ambiguous", "unsure"):
         target = read_target(bare, intent.tool, literals)
-        return None if target.kind in ("nothing", "pronoun") else [replace(intent, target=target, missing=())]
+        return (
+            None if target.kind in ("nothing", "pronoun") else [replace(intent, target=target, missing=(), unused=())]
+        )
     return None
 
 
@@ -400,6 +419,7 @@ def _chosen_records(plain: str, bare: str, literals: Literals, question: Questio
 
 _ACTION_VERBS = {"create": "add", "delete": "delete", "update": "change"}
 _MAX_PURPOSE_CHARS = 120
+_MAX_OFFERED_TOOLS = 5
 
 
 def question_text(question: Question) -> str:
@@ -419,11 +439,14 @@ def question_text(question: Question) -> str:
             f"I need the {' and the '.join(label(one.name) for one in missing)} to call {tool.name}. What shall it be?"
         )
     if intent.unused:
-        unused = " and ".join(f"“{word}”" for word in intent.unused[:3])
-        return f"I did not call {tool.name}: I do not know what to do with {unused}. Can you say it in another way?"
+        return f"I did not call {tool.name}: {_unused_text(intent)} Can you say it in another way?"
     sought = intent.target.text if intent.target and question.reason == "none" else ""
     found = f"I found no {tool.noun} that fits “{sought}”. " if sought else ""
     return f"{found}Which {tool.noun} shall I {verb}? Tell me its title or its id."
+
+
+def _unused_text(intent: Intent) -> str:
+    return f"I do not know what to do with {' and '.join(f'“{word}”' for word in intent.unused[:3])}."
 
 
 def _candidates_question(question: Question, verb: str) -> str:
@@ -433,6 +456,7 @@ def _candidates_question(question: Question, verb: str) -> str:
         opening = f"Shall I {verb} all of these {count} {plural(noun, count)}?"
     else:
         opening = f"Do you mean this {noun}?" if count == 1 else f"Which {noun} do you mean?"
+        opening = f"{_unused_text(question.intent)} {opening}" if question.intent.unused else opening
     return "\n".join([opening, *lines])
 
 
@@ -441,6 +465,6 @@ def fallback_answer(tools: Sequence[ToolSpec], *, withdrawn: bool) -> str:
     if withdrawn:
         return "All right, I leave everything as it is."
     firsts = [(tool.name, tool.description.strip().split("\n")[0][:_MAX_PURPOSE_CHARS]) for tool in tools]
-    lines = cut_lines([f"- {name}: {first}" if first else f"- {name}" for name, first in firsts])
+    lines = cut_lines([f"- {name}: {first}" if first else f"- {name}" for name, first in firsts], _MAX_OFFERED_TOOLS)
     offer = "I can use these tools:" if tools else "No tools are bound to me at the moment."
     return "\n".join([f"I am a small rule-based model for development without a network. {offer}", *lines])

@@ -275,6 +275,9 @@ def strip_container(text: str, noun: str = NEVER_MATCHES, *, anywhere: bool = Fa
     return text[:end] + form.sub(" ", text[end:])
 
 
+OTHERS_LIST = pattern(rf"\b(?:to|on|onto|in|into|from|off) (?:[\w-]+'s|his|her|their) (?:[\w-]+ )?{CONTAINER}\b")
+"""Matches the list of another person: no tool's own list."""
+
 LiteralKind = Literal["quoted", "url", "email", "path"]
 _FIRST_HIDDEN = 0xE000
 _LAST_HIDDEN = 0xF8FF

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any, Literal
+from zoneinfo import available_timezones
 
 from toolweave.nodes.offline_model.dates import FoundDate, find_dates
 from toolweave.nodes.offline_model.english import (
@@ -21,7 +22,7 @@ from toolweave.nodes.offline_model.english import (
     pattern,
     words,
 )
-from toolweave.nodes.offline_model.tools import Kind, Parameter, Role, ToolSpec, date_text
+from toolweave.nodes.offline_model.tools import Kind, Parameter, Role, ToolSpec, date_text, names_time_zone
 
 Scope = Literal["described", "anywhere"]
 
@@ -333,8 +334,9 @@ def _parse_number(text: str, parameter: Parameter) -> int | float:
 
 _ARTICLE = r"(?:\b(?:with|and|the|a|an|its|has|having|plus) )*"
 _CAPITALS = r"[^\W\d_][\w.'’/-]*(?: [A-Z][\w.'’/-]*)*"
+_CLOCK = r"\b(?P<value>\d{1,2}:\d{2})\b"
 # Case matters: "in New York in fahrenheit" ends where the capitals end.
-_NAME = rf"\b(?i:to|into|for|by|with|from|in|at)\s+(?i:(?:{{P}})\s+)?(?P<value>{HIDDEN}|(?=[A-Z]){_CAPITALS})"
+_NAME = rf"\b(?i:{{T}})\s+(?i:(?:{{P}})\s+)?(?P<value>{HIDDEN}|(?=[A-Z]){_CAPITALS})"
 
 
 def literal_role(literal_kind: str, value: str) -> Role:
@@ -393,4 +395,23 @@ def _extract_named_ids(draft: Draft) -> None:
 def extract_names(draft: Draft) -> None:
     """Extract names by the preposition before them: "in Tokyo", "to French", "by Jules Verne"."""
     for parameter in sorted(draft.unfilled_parameters("other"), key=lambda one: not one.required):
-        draft.fill_from(parameter, re.compile(_NAME.replace("{P}", parameter_names(parameter))))
+        before = "to|into|for|by|with|from|in|at"
+        if {"source", "from", "target", "to"} & {*parameter.words}:
+            before = "from|in" if {"source", "from"} & {*parameter.words} else "to|into|in"
+        form = _CLOCK if "HH:MM" in parameter.description else _NAME.replace("{P}", parameter_names(parameter))
+        draft.fill_from(parameter, re.compile(form.replace("{T}", before)))
+
+
+@lru_cache(maxsize=1)
+def _time_zones() -> dict[str, str]:
+    """Return the IANA time zones by name and by city."""
+    names = sorted(available_timezones(), key=len, reverse=True)
+    return {form.lower(): name for name in names for form in (name.rpartition("/")[2], name)}
+
+
+def resolve_time_zones(tool: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace cities by their IANA time zones ("Tokyo" by "Asia/Tokyo"); drop what is no time zone."""
+    zoned = {one.name for one in tool.parameters if names_time_zone(one.schema)} & arguments.keys()
+    zones = {name: _time_zones().get(str(arguments[name]).lower().replace(" ", "_")) for name in zoned}
+    kept = {name: value for name, value in arguments.items() if name not in zoned}
+    return {**kept, **{name: zone for name, zone in zones.items() if zone}}

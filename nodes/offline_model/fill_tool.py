@@ -16,6 +16,7 @@ from toolweave.nodes.offline_model.english import (
     MAX_CLAUSE_CHARS,
     NEVER_MATCHES,
     NUMBER_WORDS,
+    READ_ACTIONS,
     STOP_WORDS,
     VAGUE_NOUNS,
     VERBS,
@@ -33,6 +34,7 @@ from toolweave.nodes.offline_model.extraction import (
     extract_names,
     extract_values,
     parameter_names,
+    resolve_time_zones,
     value_from_verb,
     value_synonyms,
 )
@@ -64,6 +66,7 @@ class Intent:
 def check_intent(intent: Intent) -> Intent:
     """Drop the arguments that the schema refuses, and list the required ones that are missing."""
     tool = intent.tool
+    intent = replace(intent, arguments=resolve_time_zones(tool, intent.arguments))
     wrong = invalid_parameters(tool.schema, intent.arguments)
     arguments = {name: value for name, value in intent.arguments.items() if name not in wrong}
     refused = [one for one in tool.parameters if one.name in wrong and isinstance(intent.arguments[one.name], str)]
@@ -89,7 +92,8 @@ def fill_new(tool: ToolSpec, body: str, literals: Literals, today: date) -> list
     extract_values(draft, "described")
     main = tool.main
     named = main is None or main.name in draft.arguments
-    titles = [] if named else find_titles(draft.text, draft.tool.any_noun, literals)
+    quoted = literals.in_text(draft.text, "quoted") if main and main.role in ("description", "text") else []
+    titles = [] if named else [one.value for _, one in quoted] or find_titles(draft.text, tool.any_noun, literals)
     if main is None or not titles:
         return [check_intent(Intent(tool, draft.arguments))]
     return [check_intent(Intent(tool, {main.name: title, **draft.arguments})) for title in titles]
@@ -300,32 +304,42 @@ def parse_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Liter
 
 # Words that occur in any request.
 _REQUEST_WORDS = """
-want need like love look know tell help try new called named titled says saying current now today tomorrow
+want need like love look know tell help try new called named titled says saying current now today
 many much cost list number question detail details information info available exist call use using word
 another following back sure longer anymore need rid mistake quick quickly small little short simple extra
 additional further separate single soon possible asap somehow sometime maybe certainly definitely simply just
-note memo entry line job matter whole entire everything moment nice great good reminder put make sense
+note memo entry line job matter go whole entire everything moment nice great good reminder put make sense
 """
+_EMPTY_WORDS = STOP_WORDS | VERBS | {verb + ending for verb in VERBS for ending in ("d", "ed")}
+# Words that limit a change; a call that ignores one does too much.
+_LIMITING_WORDS = frozenset({"not", "without", "never", "don't", "dont"})
 _WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
+
+
+def _stems(texts: Sequence[str]) -> set[str]:
+    return {stem(word) for text in texts for word in words(text.replace("_", " "))}
 
 
 def unexplained_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
     """Return the words of a request that are in no argument, target or description of the chosen tools (U-04)."""
     text = strip_container(text, anywhere=True)
-    explained = [_REQUEST_WORDS, *CONTAINERS, *VAGUE_NOUNS, str(len(intents))]
+    described, used = [_REQUEST_WORDS, *CONTAINERS, *VAGUE_NOUNS, str(len(intents))], list[str]()
+    reads = all(intent.tool.action in READ_ACTIONS for intent in intents)
+    ignored = _EMPTY_WORDS | {"tomorrow"} if reads else _EMPTY_WORDS - _LIMITING_WORDS
     for intent in intents:
         tool, target = intent.tool, intent.target
-        explained += [tool.name, tool.description, *tool.nouns_and_synonyms, *map(str, intent.arguments.values())]
+        described += [tool.name, tool.description, *tool.nouns_and_synonyms]
+        used += map(str, intent.arguments.values())
         if target:
-            explained += [target.text, *map(str, target.ids), *ORDINALS]
+            described += ORDINALS
+            used += [target.text, *map(str, target.ids)]
         for one in tool.parameters:
-            explained += [*one.words, one.description, parameter_names(one), *value_synonyms(one)]
+            described += [*one.words, one.description, parameter_names(one), *value_synonyms(one)]
+            used += [name for name, value in value_synonyms(one).items() if value == intent.arguments.get(one.name)]
         if tool.parameter("date"):
             for found in reversed(find_dates(text, today)):
                 text = f"{text[: found.start]} {text[found.end :]}"
-    known = {stem(word) for part in explained for word in words(part.replace("_", " "))}
-    known |= {word for word, number in NUMBER_WORDS.items() if str(number) in known}
+    known = (_stems(described) - _LIMITING_WORDS) | _stems(used)
+    known |= {stem(word) for word, number in NUMBER_WORDS.items() if str(number) in known}
     listed = dict.fromkeys(match.group().removesuffix("'s") for match in _WORD.finditer(text))
-    return [
-        word for word in listed if word.lower() not in STOP_WORDS | VERBS and not {*map(stem, words(word))} <= known
-    ]
+    return [word for word in listed if word.lower() not in ignored and not {*map(stem, words(word))} <= known]

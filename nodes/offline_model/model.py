@@ -19,8 +19,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
-from toolweave.nodes.offline_model.choose_tool import MAX_MESSAGE_CHARS, Context, plan_message, rank_tools
-from toolweave.nodes.offline_model.clauses import find_cue
+from toolweave.nodes.offline_model.choose_tool import MAX_MESSAGE_CHARS, Context, best_tools, plan_message
 from toolweave.nodes.offline_model.dialogue import MAX_TURNS, next_reply
 from toolweave.nodes.offline_model.english import hide_literals, strip_courtesy
 from toolweave.nodes.offline_model.fill_tool import Intent, fill_any_tool, unexplained_words
@@ -28,7 +27,6 @@ from toolweave.nodes.offline_model.results import NOTICE, Reply, Turn, call_key,
 from toolweave.nodes.offline_model.script_tasks import fetch_reply, script_or_notes_call
 from toolweave.nodes.offline_model.tools import (
     ToolSpec,
-    all_nouns,
     invalid_parameters,
     minimal_value,
     parse_tools,
@@ -113,9 +111,8 @@ def _forced_call(text: str, offered: tuple[ToolSpec, ...], today: date) -> Named
     """Fill the best matching tool; required parameters that the text does not mention get a minimal value."""
     text = text[:MAX_MESSAGE_CHARS]
     hidden, literals = hide_literals(text)
-    words = strip_courtesy(hidden)
-    tool = rank_tools(offered, find_cue(words, all_nouns(offered)), hidden, literals, today)[0][1]
-    arguments = dict(fill_any_tool(tool, words, literals, today).arguments)
+    tool = best_tools(offered, text, today)[0]
+    arguments = dict(fill_any_tool(tool, strip_courtesy(hidden), literals, today).arguments)
     for parameter in tool.parameters:
         if parameter.required and parameter.name not in arguments:
             arguments[parameter.name] = minimal_value(parameter, tool.schema, text, today)

@@ -11,7 +11,7 @@ from toolweave.nodes.offline_model.english import Action, count_shared, stems
 from toolweave.nodes.offline_model.tools import ToolSpec, parse_tool
 
 NOTICE = "(offline model)"
-"""Marks every answer that is not a tool result (O-04)."""
+"""Marks every answer (O-04, U-04)."""
 NO_ANSWER = "the call was not answered"
 
 _ID_KEYS = ("id", "uuid", "key", "number", "identifier")
@@ -48,10 +48,16 @@ class Record:
         if not expected:
             return 0.0
         in_title = count_shared(expected, stems(self.title))
-        everywhere = count_shared(
-            expected, [*stems(self.title), *(word for text in self._texts() for word in stems(text))]
-        )
+        everywhere = count_shared(expected, self._stems())
         return (in_title + 0.5 * max(0, everywhere - in_title)) / len(set(expected))
+
+    def absent(self, listed: Sequence[str]) -> tuple[str, ...]:
+        """Return the words that are nowhere in this record."""
+        present = self._stems()
+        return tuple(word for word in listed if count_shared(stems(word), present) < len({*stems(word)}))
+
+    def _stems(self) -> list[str]:
+        return [*stems(self.title), *(word for text in self._texts() for word in stems(text))]
 
     def _texts(self) -> Iterator[str]:
         for value in self.data.values():
@@ -322,7 +328,7 @@ def shorten(text: str) -> str:
     return f"{text[:_MAX_TEXT_CHARS].rstrip()} … ({len(text)} characters in all)"
 
 
-def cut_lines(lines: list[str]) -> list[str]:
+def cut_lines(lines: list[str], most: int = _MAX_LINES) -> list[str]:
     """Return the first lines, and a line with the number of the others."""
-    beyond = len(lines) - _MAX_LINES
-    return lines if beyond <= 0 else [*lines[:_MAX_LINES], f"… and {beyond} more."]
+    beyond = len(lines) - most
+    return lines if beyond <= 0 else [*lines[:most], f"… and {beyond} more."]

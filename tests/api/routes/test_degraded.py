@@ -190,7 +190,7 @@ def test_a_change_that_fails_after_a_search_that_did_not_is_no_success(faulty: t
     for request, verb in (("Mark buy milk as done", "update"), ("Delete the milk task", "delete")):
         events = chat(process, message=request)
         assert [result["status"] for result in named(events, "tool_result")] == ["success", "error"]
-        assert events[-1][1]["content"] == f"I could not {verb} the todo: the disk is full."
+        assert events[-1][1]["content"] == f"I could not {verb} the todo: the disk is full.\n(offline model)"
     file.write_text("good", encoding="utf-8")
     assert "Buy milk" in answer_of(process, "What are my active tasks?")
 

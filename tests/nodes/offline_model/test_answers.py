@@ -23,11 +23,17 @@ def _answer_to_result(
         AIMessage("", tool_calls=[tool_call(name=name, args=arguments, id="c1")]),
         ToolMessage(content, tool_call_id="c1", status="error" if failed else "success"),
     ]
-    return offline_model().invoke(messages).text
+    return _unmarked(offline_model().invoke(messages).text)
 
 
 def _answer(*texts: str) -> str:
-    return converse(texts, seeded_backend().tools())[-1].text
+    return _unmarked(converse(texts, seeded_backend().tools())[-1].text)
+
+
+def _unmarked(answer: str) -> str:
+    """Return an answer without the mark that every answer of the model has (U-04)."""
+    assert answer.endswith("\n(offline model)")
+    return answer.removesuffix("\n(offline model)")
 
 
 @pytest.mark.requirement("O-03")
@@ -44,7 +50,7 @@ def test_found_things_are_listed_one_a_line() -> None:
         "- “Water the plants” (id 6, status completed, priority low, tags home)",
         "- “Team meeting notes” (id 8, status completed, priority medium, tags work)",
     ]
-    assert converse(["Show my tasks"], TodoBackend().tools())[-1].text == "I found no todos."
+    assert _unmarked(converse(["Show my tasks"], TodoBackend().tools())[-1].text) == "I found no todos."
 
 
 @pytest.mark.requirement("O-03")
@@ -57,9 +63,30 @@ def test_small_talk_calls_no_tool_and_the_answer_names_the_offline_model(text: s
 
 
 @pytest.mark.requirement("O-04")
-@pytest.mark.parametrize("text", ["Add a task", "Delete the unicorn task", "Delete the buy task"])
-def test_a_question_of_the_model_names_the_offline_model(text: str) -> None:
-    assert _answer(text).endswith("\n(offline model)")
+@pytest.mark.requirement("U-04")
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["Add a task"],
+        ["Delete the unicorn task"],
+        ["Delete the buy task"],
+        ["Delete the buy task", "no"],
+        ["Show my tasks"],
+        ["Delete task 3 and delete task 99"],
+    ],
+)
+def test_every_answer_names_the_offline_model_once(texts: list[str]) -> None:
+    assert "(offline model)" not in _answer(*texts)
+
+
+@pytest.mark.requirement("U-04")
+def test_a_refusal_lists_the_five_tools_that_fit_best() -> None:
+    tools = [*OTHER_TOOLS, *seeded_backend().tools()]
+
+    _, *lines = _unmarked(converse(["The weather is nice"], tools)[-1].text).split("\n")
+
+    assert lines[0] == "- get_weather: Get the current weather for a city."
+    assert lines[5:] == ["… and 8 more."]
 
 
 @pytest.mark.parametrize("text", ["Add a task to buy milk", "Show my tasks", "Delete task 3", "Mark milk as done"])
@@ -155,8 +182,15 @@ def test_a_message_read_only_in_part_says_so() -> None:
     [
         ("Add a weekly recurring task to water the plants", "weekly"),
         ("Delete task 3 quarterly", "quarterly"),
+        ("Delete task 3 tomorrow", "tomorrow"),
+        ('Delete task 3 "for Anna"', "Anna"),
+        ("Delete task 3, not task 4", "not"),
+        ("Delete task 3. Email Anna about it.", "Email Anna about it"),
+        ("Add milk to Anna's list", "to Anna's list"),
+        ("Add milk to her shopping list", "to her shopping list"),
     ],
 )
+@pytest.mark.requirement("U-04")
 def test_a_change_with_words_that_no_parameter_takes_is_a_question(text: str, unused: str) -> None:
     backend = seeded_backend()
 

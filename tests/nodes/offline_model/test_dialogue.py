@@ -54,6 +54,29 @@ def test_half_of_the_words_are_not_enough_to_delete() -> None:
     assert _calls(*texts, "yes") == (("delete_todo", {"id": 12}),)
 
 
+@pytest.mark.requirement("U-04")
+@pytest.mark.parametrize(
+    ("text", "unused", "call"),
+    [
+        ("Delete the buy milk todo tomorrow", "“tomorrow”", ("delete_todo", {"id": 1})),
+        ("Take buy milk off my list tomorrow", "“tomorrow”", ("delete_todo", {"id": 1})),
+        ("Mark buy bread as done at 5 pm", "“5” and “pm”", ("update_todo", {"id": 13, "status": "completed"})),
+        ("Delete the dentist appointment and inform the dentist", "“inform”", ("delete_todo", {"id": 2})),
+    ],
+)
+def test_a_word_that_is_not_in_the_title_is_asked_about_before_a_change(text: str, unused: str, call: Call) -> None:
+    question = f"I do not know what to do with {unused}. Do you mean this todo?\n- "
+
+    assert all(name in ("search_todos", "list_todos") for name, _ in _calls(text))
+    assert _answer(text).startswith(question)
+    assert _calls(text, "yes") == (call,)
+
+
+@pytest.mark.requirement("U-04")
+def test_a_reply_without_the_unused_word_completes_the_request() -> None:
+    assert _calls("Delete task 3 quarterly", "task 3") == (("delete_todo", {"id": 3}),)
+
+
 def test_deleting_everything_needs_a_yes() -> None:
     assert _calls("Delete all my tasks") == (WHOLE_LIST,)
     assert _answer("Delete all my tasks").startswith("Shall I delete all of these 13 todos?")
@@ -125,4 +148,4 @@ def test_a_call_with_edited_arguments_is_not_repeated() -> None:
     reply = offline_model().bind_tools(seeded_backend().tools()).invoke(messages)
 
     assert reply.tool_calls == []
-    assert reply.text == "Created the todo “Buy oat milk” (id 1)."
+    assert reply.text == "Created the todo “Buy oat milk” (id 1).\n(offline model)"

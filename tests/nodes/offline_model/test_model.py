@@ -114,7 +114,7 @@ def test_a_required_call_is_not_made_twice_in_a_turn() -> None:
     first = model.invoke(messages)
     messages += [first, ToolMessage("the notes", tool_call_id=first.tool_calls[0]["id"])]
 
-    assert model.invoke(messages).text == "the notes"
+    assert model.invoke(messages).text == "the notes\n(offline model)"
 
 
 def test_one_call_at_a_time_when_parallel_calls_are_off() -> None:

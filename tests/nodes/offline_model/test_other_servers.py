@@ -8,6 +8,8 @@ from tests.nodes.offline_model.judging import offline_model
 
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer"}
+ZONE = TEXT | {"description": "IANA timezone name (e.g., 'America/New_York'). Use 'UTC' if the user names none."}
+CLOCK = TEXT | {"description": "Time to convert in 24-hour format (HH:MM)"}
 TEXTS = {"type": "array", "items": TEXT}
 
 
@@ -31,6 +33,15 @@ SERVERS = {
         _tool("filesystem_create_directory", "Create a directory.", {"path": TEXT}),
         _tool("filesystem_move_file", "Move or rename files.", {"source": TEXT, "destination": TEXT}),
         _tool("filesystem_search_files", "Search for files.", {"path": TEXT, "pattern": TEXT}),
+        _tool("filesystem_delete_file", "Delete a file.", {"path": TEXT}),
+    ],
+    "time": [
+        _tool("get_current_time", "Get current time in a specific timezone", {"timezone": ZONE}),
+        _tool(
+            "convert_time",
+            "Convert time between timezones",
+            {"source_timezone": ZONE, "time": CLOCK, "target_timezone": ZONE},
+        ),
     ],
     "shop": [
         _tool("get_order", "Get an order by its id.", {"order_id": TEXT}),
@@ -69,7 +80,17 @@ SERVERS = {
             {"source": "/srv/a.txt", "destination": "/srv/b.txt"},
         ),
         ("files", "find *.py files in /srv", "filesystem_search_files", {"path": "/srv", "pattern": "*.py"}),
+        ("files", 'write "hello" to /srv/b.txt', "filesystem_write_file", {"content": "hello", "path": "/srv/b.txt"}),
         ("shop", "where is my order B-2?", "get_order", {"order_id": "B-2"}),
+        ("time", "What time is it in Tokyo?", "get_current_time", {"timezone": "Asia/Tokyo"}),
+        ("time", "what time is it in new york", "get_current_time", {"timezone": "America/New_York"}),
+        ("time", "What time is it in Europe/Berlin?", "get_current_time", {"timezone": "Europe/Berlin"}),
+        (
+            "time",
+            "Convert 9:00 to London time from Tokyo",
+            "convert_time",
+            {"time": "9:00", "source_timezone": "Asia/Tokyo", "target_timezone": "Europe/London"},
+        ),
     ],
 )
 def test_a_request_finds_its_tool_and_arguments(server: str, text: str, name: str, arguments: dict[str, Any]) -> None:
@@ -83,3 +104,21 @@ def test_a_request_finds_its_tool_and_arguments(server: str, text: str, name: st
 @pytest.mark.parametrize("text", ["hello", "What is the meaning of life?"])
 def test_no_server_is_called_for_small_talk(server: str, text: str) -> None:
     assert offline_model().bind_tools(SERVERS[server]).invoke(text).tool_calls == []
+
+
+@pytest.mark.requirement("U-04")
+@pytest.mark.parametrize(
+    ("server", "text", "question"),
+    [
+        ("files", "don't delete /srv/a.txt", "with “don't”"),
+        ("files", "delete /srv/a.txt and /srv/b.txt", "with “b.txt”"),
+        ("files", 'append "hello" to /srv/b.txt', "with “append”"),
+        ("files", 'write "hello" to /srv/b.txt in bold', "with “bold”"),
+        ("shop", "cancel order B-2 tomorrow", "with “tomorrow”"),
+        ("time", "What time is it in Kyoto?", "I need the timezone to call get_current_time."),
+    ],
+)
+def test_what_a_tool_cannot_do_is_asked_about(server: str, text: str, question: str) -> None:
+    reply = offline_model().bind_tools(SERVERS[server]).invoke(text)
+
+    assert (reply.tool_calls, question in reply.text) == ([], True), reply.text
