@@ -375,6 +375,8 @@ def _read_reply(text: str, question: Question, today: date) -> list[Intent] | No
         return None
     if intent.missing or intent.too_long:
         return _complete_intent(intent, bare, literals, today)
+    if intent.unused and not question.candidates:
+        return None
     if intent.target is not None and question.reason in ("missing", "none", "ambiguous", "unsure"):
         target = read_target(bare, intent.tool, literals)
         return (
@@ -439,14 +441,15 @@ def question_text(question: Question) -> str:
             f"I need the {' and the '.join(label(one.name) for one in missing)} to call {tool.name}. What shall it be?"
         )
     if intent.unused:
-        return f"I did not call {tool.name}: {_unused_text(intent)} Can you say it in another way?"
+        unused = _unused_text(intent)
+        return f"I did not call {tool.name}: I do not know what to do with {unused}. Can you say it in another way?"
     sought = intent.target.text if intent.target and question.reason == "none" else ""
     found = f"I found no {tool.noun} that fits “{sought}”. " if sought else ""
     return f"{found}Which {tool.noun} shall I {verb}? Tell me its title or its id."
 
 
 def _unused_text(intent: Intent) -> str:
-    return f"I do not know what to do with {' and '.join(f'“{word}”' for word in intent.unused[:3])}."
+    return " and ".join(f"“{word}”" for word in intent.unused[:3])
 
 
 def _candidates_question(question: Question, verb: str) -> str:
@@ -456,7 +459,7 @@ def _candidates_question(question: Question, verb: str) -> str:
         opening = f"Shall I {verb} all of these {count} {plural(noun, count)}?"
     else:
         opening = f"Do you mean this {noun}?" if count == 1 else f"Which {noun} do you mean?"
-        opening = f"{_unused_text(question.intent)} {opening}" if question.intent.unused else opening
+        lines += [f"I found no {_unused_text(question.intent)} in it."] if question.intent.unused else []
     return "\n".join([opening, *lines])
 
 

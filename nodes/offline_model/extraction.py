@@ -412,6 +412,7 @@ def _time_zones() -> dict[str, str]:
 def resolve_time_zones(tool: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Replace cities by their IANA time zones ("Tokyo" by "Asia/Tokyo"); drop what is no time zone."""
     zoned = {one.name for one in tool.parameters if names_time_zone(one.schema)} & arguments.keys()
+    if not zoned or not _time_zones():
+        return dict(arguments)
     zones = {name: _time_zones().get(str(arguments[name]).lower().replace(" ", "_")) for name in zoned}
-    kept = {name: value for name, value in arguments.items() if name not in zoned}
-    return {**kept, **{name: zone for name, zone in zones.items() if zone}}
+    return {name: zones.get(name, value) for name, value in arguments.items() if zones.get(name, True)}

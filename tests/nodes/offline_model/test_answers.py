@@ -83,9 +83,9 @@ def test_every_answer_names_the_offline_model_once(texts: list[str]) -> None:
 def test_a_refusal_lists_the_five_tools_that_fit_best() -> None:
     tools = [*OTHER_TOOLS, *seeded_backend().tools()]
 
-    _, *lines = _unmarked(converse(["The weather is nice"], tools)[-1].text).split("\n")
+    _, *lines = _unmarked(converse(["I like emails"], tools)[-1].text).split("\n")
 
-    assert lines[0] == "- get_weather: Get the current weather for a city."
+    assert lines[0] == "- send_email: Send an email message to a recipient."
     assert lines[5:] == ["… and 8 more."]
 
 
