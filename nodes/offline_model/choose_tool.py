@@ -212,7 +212,7 @@ _IN_MY_LIST = pattern(rf"\b(?:my|the|this|our) (?:[\w-]+ )?{CONTAINER}\b")
 def rank_tools(
     tools: Sequence[ToolSpec], cue: Cue, text: str, literals: Literals, today: date
 ) -> list[tuple[float, ToolSpec]]:
-    """Return the tools with their scores, best first; of equal ones, those with the clause's own verb."""
+    """Return the tools with their scores, best first; of equal ones, those named by the same verb."""
     text = text[:MAX_CLAUSE_CHARS]
     scored = [
         (
@@ -224,7 +224,7 @@ def rank_tools(
         )
         for tool in tools
     ]
-    return sorted(scored, key=lambda pair: (-pair[0], pair[1].verb != cue.verb))
+    return sorted(scored, key=lambda pair: (-pair[0], bool(cue.verb) and pair[1].verb != cue.verb))
 
 
 def _action_score(tool: ToolSpec, cue: Cue) -> float:
