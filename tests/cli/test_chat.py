@@ -91,7 +91,7 @@ def test_a_local_server_has_its_tools_from_the_first_message_on(elsewhere: Path)
     assert lines[0] == '  → create_todo(title="Buy milk")'
     assert lines[1].startswith("  ← create_todo: {")
     assert '  → list_todos(status="active")' in lines
-    assert "Buy milk" in lines[-1]
+    assert "Buy milk" in lines[-2]
     assert list(elsewhere.iterdir()) == []
 
 

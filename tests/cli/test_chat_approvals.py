@@ -37,7 +37,7 @@ def test_an_edited_call_is_shown_with_its_new_arguments(server: AppProcess, tmp_
     ended = chat(server, tmp_path, "Add a task to buy milk", "edit", '{"title": "Buy oat milk"}')
 
     assert '→ create_todo(title="Buy oat milk")' in ended.stdout
-    assert "Buy oat milk" in ended.stdout.splitlines()[-1]
+    assert "Buy oat milk" in ended.stdout.splitlines()[-2]
 
 
 def test_a_servers_question_is_repeated_until_its_answer_fits(server: AppProcess, tmp_path: Path) -> None:
