@@ -94,8 +94,12 @@ def plan_message(text: str, context: Context) -> Plan:
 def _orders_other(text: str, intents: Sequence[Intent], context: Context) -> bool:
     """Return whether a clause orders something that none of the calls does."""
     cue = find_cue(text, all_nouns(context.tools))
-    ordered = cue.manner == "order" and cue.action not in READ_ACTIONS
-    return ordered and bool(unexplained_words(text, intents, context.today))
+    if cue.manner != "order" or cue.action in READ_ACTIONS:
+        return False
+    other = all(
+        intent.tool.action != cue.action and cue.verb not in str(intent.arguments).lower() for intent in intents
+    )
+    return other or bool(unexplained_words(text, intents, context.today))
 
 
 def best_tools(tools: tuple[ToolSpec, ...], text: str, today: date) -> list[ToolSpec]:

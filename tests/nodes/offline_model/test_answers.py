@@ -186,6 +186,7 @@ def test_a_message_read_only_in_part_says_so() -> None:
         ('Delete task 3 "for Anna"', "Anna"),
         ("Delete task 3, not task 4", "not"),
         ("Delete task 3. Email Anna about it.", "Email Anna about it"),
+        ("Delete task 3 and archive it", "archive it"),
         ("Add milk to Anna's list", "to Anna's list"),
         ("Add milk to her shopping list", "to her shopping list"),
     ],
