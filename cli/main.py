@@ -25,7 +25,7 @@ EXIT_INTERRUPTED = 130
 # For threads that an application started and does not stop.
 EXIT_TIMEOUT_S = 1.0
 # If one of these is missing, the package is installed without its server extra.
-SERVER_EXTRA = frozenset({"typer", "rich", "uvicorn", "fastapi", "starlette", "orjson", "alembic", "langgraph_sdk"})
+SERVER_EXTRA = frozenset({"typer", "rich", "fastapi", "alembic", "fastmcp", "sqlalchemy", "keyring"})
 
 
 def main() -> None:

@@ -54,6 +54,7 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None, with_
     target = sys.stderr if stream is None else stream
     human = settings.log_format == "human" or (settings.log_format == "auto" and target.isatty())
     render = partial(_human_line, colour=target.isatty()) if human else _json_line
+    logger.enable("toolweave")
     with suppress(ValueError):  # already removed
         logger.remove(_sink_id[0])
     _sink_id[0] = logger.add(

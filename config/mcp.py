@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from toolweave.config.documents import ConfigDocument, format_path
 from toolweave.config.jsonc import read_jsonc
 from toolweave.config.mcp_entry import (
+    SERVER_KEYS,
     BreakerRules,
     Builtin,
     OAuth,
@@ -24,6 +25,7 @@ from toolweave.config.mcp_entry import (
 from toolweave.config.settings import Settings, load_settings
 from toolweave.config.variables import HeaderTemplate, env_values, fill_references, find_unresolved, header_templates
 from toolweave.errors import ConfigError, MissingVariable
+from toolweave.extras import require_extra
 
 SHIPPED_MCP_CONFIG = Path(__file__).parent / "mcp.servers.jsonc"
 # In the data folder; `toolweave servers add` creates it.
@@ -156,6 +158,35 @@ def mcp_from_dict(
     return _build_config(ConfigDocument(plain, {}, _INLINE), environ, strict=True, settings=settings)
 
 
+McpServers = McpConfig | Mapping[str, Any] | Sequence[McpServerConfig] | str | Path
+"""MCP servers as embedders name them: a loaded file, its path or content, the entries in it, or McpServerConfigs."""
+
+
+def read_servers(source: object) -> tuple[McpServerConfig, ...] | None:
+    """Return the servers that a McpServers names; None if `source` is something else.
+
+    References to variables are replaced from the environment.
+
+    Raises:
+        ConfigError: as `load_mcp_config`.
+        MissingVariable: as `load_mcp_config`.
+    """
+    if isinstance(source, McpConfig):
+        return source.servers
+    if isinstance(source, str | Path):
+        settings = load_settings()
+        path = Path(source).expanduser()
+        return load_mcp_config(path, mcp_variables(settings), strict=True, settings=settings).servers
+    entries = tuple(source.values() if isinstance(source, Mapping) else source if isinstance(source, Sequence) else ())
+    if entries and all(isinstance(entry, McpServerConfig) for entry in entries):
+        return entries
+    if not isinstance(source, Mapping):
+        return None
+    settings = load_settings()
+    written = source if any(key in source for key in SERVER_KEYS) else {"mcpServers": source}
+    return mcp_from_dict(written, mcp_variables(settings), settings=settings).servers
+
+
 def _build_config(
     document: ConfigDocument,
     environ: Mapping[str, str],
@@ -241,8 +272,14 @@ def _resolve_server(
         caller_headers=templates,
         secret_values=env_values(raw, environ),
     )
-    if server.builtin is not None:
-        return _with_settings(server, environ, settings)
+    try:
+        if server.auth is not None:
+            require_extra("server", "keyring", "cryptography")
+        if server.builtin is not None:
+            require_extra("server", "fastmcp", "sqlalchemy")
+            return replace(server, settings=settings or load_settings(environ))
+    except ConfigError as error:
+        return replace(server, misconfigured=str(error))
     return _with_paths(_with_passed_variables(server, environ) if server.command else server, folder)
 
 
@@ -251,13 +288,6 @@ def _with_passed_variables(server: McpServerConfig, environ: Mapping[str, str]) 
     passed = {name: environ[name] for name in PASSED_VARIABLES if environ.get(name)}
     secrets = tuple(value for value in passed.values() if "@" in value)
     return replace(server, env=passed | server.env, secret_values=(*server.secret_values, *secrets))
-
-
-def _with_settings(server: McpServerConfig, environ: Mapping[str, str], settings: Settings | None) -> McpServerConfig:
-    try:
-        return replace(server, settings=settings or load_settings(environ))
-    except ConfigError as error:
-        return replace(server, misconfigured=str(error))
 
 
 def _with_paths(server: McpServerConfig, folder: Path) -> McpServerConfig:

@@ -1,14 +1,15 @@
 """Build the agent loop: the model calls tools until it answers or reaches the iteration cap (D-4, D-10, A-02)."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Literal
 
-from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, Send
 
+from toolweave.config.mcp import McpServers, read_servers
+from toolweave.graphs.sync_calls import compile_for_both
 from toolweave.nodes.agent import (
     AgentInput,
     AgentOutput,
@@ -25,12 +26,11 @@ from toolweave.nodes.agent import (
 from toolweave.nodes.chat_models import ModelSource, as_lazy_chat_model
 from toolweave.nodes.human_in_the_loop import answer_questions_node, approve_node
 from toolweave.nodes.tool_calls import requested_calls
-from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
+from toolweave.nodes.tool_catalog import ToolCatalog, Tools, as_catalog
 from toolweave.nodes.tool_selection import DEFAULT_MAX_TOOLS, ToolSelector
 
 AgentBuilder = StateGraph[AgentState, None, AgentInput, AgentOutput]
 AgentGraph = CompiledStateGraph[AgentState, None, AgentInput, AgentOutput]
-Tools = Sequence[BaseTool] | ToolCatalog
 
 NextStep = Literal["approval needed", "questions waiting", "limit reached", "answered"]
 
@@ -49,7 +49,7 @@ _STEPS_TO_FINISH = 6
 
 def build_agent_loop(
     *,
-    tools: Tools,
+    tools: Tools | McpServers,
     model: ModelSource,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
@@ -58,7 +58,7 @@ def build_agent_loop(
     system_prompt: SystemPrompt = None,
     max_tools: int = DEFAULT_MAX_TOOLS,
 ) -> AgentGraph:
-    """Compile the agent loop into a Runnable, async only because MCP tools are (S-04).
+    """Compile the agent loop into a Runnable for asynchronous and synchronous calls (S-04, U-05).
 
     Input: `{"messages": [...]}`. Output: `messages`, `iterations` (model calls since this input) and `status`.
 
@@ -68,8 +68,9 @@ def build_agent_loop(
     (S-07).
 
     Args:
-        tools: LangChain tools, or a catalogue that is read at every turn.
-        model: A chat model, or a function that creates one on first use.
+        tools: LangChain tools and plain functions; or MCP servers, which are connected at the first use and
+            disconnected when the graph is deleted or the process exits; or a catalogue that is read at every turn.
+        model: A chat model; its name, such as "openai:gpt-4o"; or a function that creates one on first use.
         checkpointer: Stores threads; a server attaches its own.
         store: The long-term store that tools can use.
         max_iterations: Maximum number of model calls per input.
@@ -80,11 +81,12 @@ def build_agent_loop(
             one to find the others. Endpoints accept 128 at most.
 
     Raises:
-        ConfigError: two tools have the same name.
+        ConfigError: two tools have the same name, or the MCP servers are not configured correctly.
+        TypeError: `tools` holds something else.
         ValueError: `max_iterations` is less than 1, or `max_tools` is not from 1 to 128.
     """
     loop = agent_loop_graph(
-        catalog=as_catalog(tools),
+        catalog=open_catalog(tools),
         model=model,
         max_iterations=max_iterations,
         on_iteration_limit=on_iteration_limit,
@@ -95,6 +97,17 @@ def build_agent_loop(
     loop.add_edge(START, "accept_input")
     loop.add_edge("accept_input", "call_model")
     return compile_loop(loop, "agent_loop", max_iterations, checkpointer, store)
+
+
+def open_catalog(tools: Tools | McpServers) -> ToolCatalog:
+    """Return the catalogue of tools, or of MCP servers, which its first use connects."""
+    servers = read_servers(tools)
+    if servers is None:
+        return as_catalog(tools)
+    # Imported here: the tool plane takes as long to import as half of LangGraph.
+    from toolweave.graphs.plane_tools import ServerTools  # noqa: PLC0415
+
+    return ServerTools(servers)
 
 
 def agent_loop_graph(
@@ -152,5 +165,5 @@ def compile_loop(
     graph: AgentBuilder, name: str, max_iterations: int, checkpointer: Checkpointer, store: BaseStore | None
 ) -> AgentGraph:
     """Compile an agent graph; its recursion limit is so high that the iteration cap is always reached first (D-10)."""
-    compiled: AgentGraph = graph.compile(checkpointer=checkpointer, store=store, name=name)
+    compiled: AgentGraph = compile_for_both(graph, name, checkpointer, store)
     return compiled.with_config(recursion_limit=_STEPS_PER_TURN * max_iterations + _STEPS_TO_FINISH)

@@ -1,26 +1,21 @@
 """Run the agent loop on one task and return its answer as text (D-4, A-02, A-03)."""
 
-from collections.abc import Mapping, Sequence
-
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool
 
-from toolweave.config.mcp import McpConfig, McpServerConfig
+from toolweave.config.mcp import McpServers, read_servers
 from toolweave.errors import ModelError
-from toolweave.graphs.agent_loop import Tools, build_agent_loop
+from toolweave.graphs.agent_loop import build_agent_loop
 from toolweave.graphs.background_loop import background_loop, require_no_event_loop
 from toolweave.graphs.plane_tools import open_task_tools
 from toolweave.nodes.agent import UNATTENDED_KEY, SystemPrompt
 from toolweave.nodes.chat_models import ModelSource, as_lazy_chat_model
 from toolweave.nodes.model_turn import CUT_ANSWER_PROBLEMS
-from toolweave.nodes.tool_catalog import ToolCatalog, as_catalog
-
-McpServers = McpConfig | Mapping[str, McpServerConfig] | Sequence[McpServerConfig]
+from toolweave.nodes.tool_catalog import ToolCatalog, Tools, as_catalog
 
 
 class AgentLoop:
-    """An agent that works on one task per `run`, with LangChain tools or MCP servers, and a chat model.
+    """An agent that works on one task per `run`, with tools or MCP servers, and a model, as for `build_agent_loop`.
 
     With MCP servers, each run connects to all of them and disconnects afterwards. It starts when all have answered, or
     after two seconds with the tools available by then. A warning names the missing servers; their tools join later
@@ -39,7 +34,8 @@ class AgentLoop:
         self._model = as_lazy_chat_model(model)
         self._max_iterations = max_iterations
         self._system_prompt = system_prompt
-        self._tool_source = _tool_source(tools)
+        servers = read_servers(tools)
+        self._tool_source = as_catalog(tools) if servers is None else servers
         if max_iterations < 1:
             raise ValueError("max_iterations must be at least 1")
 
@@ -81,23 +77,3 @@ class AgentLoop:
         if problem := CUT_ANSWER_PROBLEMS.get(result["status"]):
             raise ModelError(f"{problem} Ask for less at once." if result["status"] == "length" else problem)
         return str(result["messages"][-1].text)
-
-
-def _tool_source(source: Tools | McpServers) -> ToolCatalog | tuple[McpServerConfig, ...]:
-    """Return the tool catalogue, or the MCP servers to connect to.
-
-    Raises:
-        TypeError: `source` is neither, or a mixture.
-    """
-    if isinstance(source, McpConfig):
-        return source.servers
-    if not isinstance(source, Sequence | Mapping):
-        return source
-    entries = list(source.values() if isinstance(source, Mapping) else source)
-    servers = tuple(entry for entry in entries if isinstance(entry, McpServerConfig))
-    if servers and len(servers) == len(entries):
-        return servers
-    tools = [entry for entry in entries if isinstance(entry, BaseTool)]
-    if len(tools) < len(entries) or isinstance(source, Mapping):
-        raise TypeError("AgentLoop takes LangChain tools, a tool catalogue, or McpServerConfigs (load_mcp_config)")
-    return as_catalog(tools)

@@ -7,57 +7,100 @@ find their connections on a closed loop. The loop starts with the first call and
 import asyncio
 import atexit
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, wait
+from contextlib import suppress
+from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 CLEANUP_TIMEOUT_S = 10.0
 
 
 class BackgroundLoop:
-    """An event loop on a daemon thread, started by the first call."""
+    """An event loop on a daemon thread, started by the first call; at exit it cancels its work and waits for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` and return its result; an interrupt (Ctrl-C) cancels it and waits until it has cleaned up."""
+        """Run `work` with the caller's context variables and return its result.
+
+        An interrupt (Ctrl-C) cancels it and waits until it has cleaned up.
+
+        Raises:
+            RuntimeError: the caller runs on this loop, and would wait for itself.
+        """
         loop = self._ensure_loop()
-        future: Future[T] = Future()
-        started: list[asyncio.Task[T]] = []
-
-        def start_task() -> None:
-            started.append(loop.create_task(work))
-            started[0].add_done_callback(partial(_transfer_result, future))
-
-        def cancel_work() -> None:
-            if started:
-                started[0].cancel()
-            else:
-                work.close()
-                future.set_exception(CancelledError())
-
+        if running_loop() is loop:
+            work.close()
+            raise RuntimeError("A synchronous call was made by code that another one awaits: use `await` there.")
+        job = _Job(loop, work)
         try:
-            # The task may run, and the interrupt arrive, before this call returns.
-            loop.call_soon_threadsafe(start_task)
-            return future.result()
+            job.start(copy_context())
+            return job.future.result()
         except BaseException:
-            if not future.done():
-                loop.call_soon_threadsafe(cancel_work)
-                wait([future], CLEANUP_TIMEOUT_S)
+            if not job.future.done():
+                job.cancel()
+                wait([job.future], CLEANUP_TIMEOUT_S)
             raise
+
+    def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], None]:
+        """Start `work`, which has none of the caller's context variables; return a function that cancels it."""
+        job = _Job(self._ensure_loop(), work)
+        job.start(Context())
+        return job.cancel
 
     def _ensure_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=self._loop.run_forever, name="toolweave-run-sync", daemon=True)
+                stopped = asyncio.Event()
+                thread = threading.Thread(
+                    target=_run_loop, args=(self._loop, stopped), name="toolweave-run-sync", daemon=True
+                )
                 thread.start()
-                atexit.register(_stop_loop, self._loop, thread)
+                atexit.register(_stop_loop, self._loop, stopped, thread)
             return self._loop
+
+
+class _Job(Generic[T]):
+    """Work on an event loop of another thread, and the future of its result."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> None:
+        self.future: Future[T] = Future()
+        self._loop = loop
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+
+    def start(self, context: Context) -> None:
+        # The task may run, and an interrupt arrive, before this call returns.
+        self._loop.call_soon_threadsafe(self._start_task, context=context)
+
+    def cancel(self) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._cancel_work)
+
+    def _start_task(self) -> None:
+        self._task = self._loop.create_task(self._work)
+        self._task.add_done_callback(partial(_transfer_result, self.future))
+
+    def _cancel_work(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self._work.close()
+            self.future.set_exception(CancelledError())
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs in this thread, or None."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def require_no_event_loop(called: str, instead: str) -> None:
@@ -66,11 +109,8 @@ def require_no_event_loop(called: str, instead: str) -> None:
     Raises:
         RuntimeError: an event loop runs in this thread; the text names what to call instead.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RuntimeError(f"{called} was called inside a running event loop: use `{instead}` there.")
+    if running_loop() is not None:
+        raise RuntimeError(f"{called} was called inside a running event loop: use `{instead}` there.")
 
 
 def _transfer_result(future: "Future[T]", task: "asyncio.Task[T]") -> None:
@@ -82,10 +122,14 @@ def _transfer_result(future: "Future[T]", task: "asyncio.Task[T]") -> None:
         future.set_result(task.result())
 
 
-def _stop_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    loop.call_soon_threadsafe(loop.stop)
+def _run_loop(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event) -> None:
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(stopped.wait())
+
+
+def _stop_loop(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event, thread: threading.Thread) -> None:
+    loop.call_soon_threadsafe(stopped.set)
     thread.join(CLEANUP_TIMEOUT_S)
-    loop.close()
 
 
 background_loop = BackgroundLoop()

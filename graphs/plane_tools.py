@@ -1,7 +1,11 @@
 """Provide tool catalogues to graphs: the tool plane's, a task's own MCP servers', registered tools (A-05, A-07)."""
 
+import asyncio
+import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -12,6 +16,7 @@ from loguru import logger
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError, ServerUnavailable
+from toolweave.graphs.background_loop import background_loop
 from toolweave.nodes.http_tools.api_calls import ApiCalls, ApiTool, http_tools
 from toolweave.nodes.tool_catalog import ToolCatalog, ToolRegistry, registered_tools, unavailable_tools
 from toolweave.servers.connections.oauth import token_location
@@ -104,6 +109,54 @@ async def open_task_tools(
         available = PlaneTools(plane)
         await _wait_for_first_tools(available)
         yield available
+
+
+class ServerTools:
+    """The tools of MCP servers that belong to one graph (U-05).
+
+    The first use connects to the servers, on the background loop: the graph's callers may have short event loops, or
+    none. They are disconnected when nothing refers to this object any more, and when the process exits.
+    """
+
+    def __init__(self, servers: Sequence[McpServerConfig]) -> None:
+        self._servers = tuple(servers)
+        self._lock = threading.Lock()
+        self._opened: Future[PlaneTools] | None = None
+
+    async def tools(self) -> Sequence[BaseTool]:
+        """Return the tools of all servers that can be called now (A-07).
+
+        Raises:
+            ServerUnavailable: no server offers a tool; the next use tries again.
+        """
+        return await (await self._plane_tools()).tools()
+
+    async def unavailable_tools(self) -> Sequence[BaseTool]:
+        """Return the tools of servers that were lost and are reconnecting (D-5)."""
+        return await (await self._plane_tools()).unavailable_tools()
+
+    async def _plane_tools(self) -> PlaneTools:
+        with self._lock:
+            if self._opened is None or (self._opened.done() and self._opened.exception()):
+                self._opened = Future()
+                close = background_loop.start(_hold_open(self._servers, self._opened))
+                # At exit the loop itself ends its work.
+                weakref.finalize(self, close).atexit = False
+            opened = self._opened
+        # A caller that is cancelled must not cancel the others.
+        return await asyncio.shield(asyncio.wrap_future(opened))
+
+
+async def _hold_open(servers: Sequence[McpServerConfig], opened: Future[PlaneTools]) -> None:
+    """Connect to the servers, pass their tools or the error to `opened`, and stay connected until cancelled."""
+    try:
+        async with open_task_tools(servers) as available:
+            opened.set_result(available)
+            await asyncio.Event().wait()
+    except BaseException as error:
+        if opened.done():
+            raise
+        opened.set_exception(error)
 
 
 def logged_tools_opener(settings: Settings) -> ToolsOpener:

@@ -1,6 +1,7 @@
 """Generate the script of a narrated video from a web page, as a Python call without a server (A-04)."""
 
 import asyncio
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -101,7 +102,7 @@ def _progress_reporter(on_progress: OnProgress | None) -> Callable[[Any], Awaita
             if isawaitable(answer):
                 await answer
         except Exception:  # noqa: BLE001 - the caller's own code; a script that costs money must not be lost for it
-            logger.opt(exception=True).warning("on_progress failed; it is not called again")
+            logger.warning("on_progress failed; it is not called again\n{}", traceback.format_exc().rstrip())
             callback = None
 
     return report

@@ -1,5 +1,7 @@
 """Build the graphs that langgraph.json names; servers are connected and models created when a run needs them."""
 
+from loguru import logger
+
 from toolweave.config.settings import load_settings
 from toolweave.graphs.agent_loop import build_agent_loop
 from toolweave.graphs.plane_tools import CatalogWithRegisteredTools, CurrentPlaneTools, logged_tools_opener
@@ -13,6 +15,8 @@ from toolweave.nodes.model_endpoint import model_metadata
 from toolweave.nodes.script.fetching.fetch_plain import PlainFetch
 from toolweave.servers.registry.current import REGISTRY
 
+# A server imports this module; also one of another project shows its operator what we log.
+logger.enable("toolweave")
 _settings = load_settings()
 _model = LazyChatModel(lambda: build_chat_model(load_settings()))
 _api_calls = build_api_calls(_settings)

@@ -6,7 +6,8 @@ from langgraph.graph import END, START
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
-from toolweave.graphs.agent_loop import AgentGraph, Tools, agent_loop_graph, compile_loop
+from toolweave.config.mcp import McpServers
+from toolweave.graphs.agent_loop import AgentGraph, agent_loop_graph, compile_loop, open_catalog
 from toolweave.nodes.agent import (
     AgentState,
     OnIterationLimit,
@@ -16,14 +17,14 @@ from toolweave.nodes.agent import (
     tools_missing,
 )
 from toolweave.nodes.chat_models import ModelSource
-from toolweave.nodes.tool_catalog import SelectedTools, as_catalog
+from toolweave.nodes.tool_catalog import SelectedTools, Tools
 
 TODO_TOOLS = ("create_todo", "list_todos", "update_todo", "search_todos", "delete_todo")
 
 
 def build_todo_agent(
     *,
-    tools: Tools,
+    tools: Tools | McpServers,
     model: ModelSource,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
@@ -40,7 +41,7 @@ def build_todo_agent(
         ConfigError: two tools have the same name.
         ValueError: `max_iterations` is less than 1.
     """
-    todo_tools = SelectedTools(as_catalog(tools), TODO_TOOLS)
+    todo_tools = SelectedTools(open_catalog(tools), TODO_TOOLS)
     graph = agent_loop_graph(
         catalog=todo_tools,
         model=model,

@@ -9,11 +9,12 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, RetryPolicy
 
 from toolweave.errors import ApiCallFailed, PersistenceError
+from toolweave.graphs.sync_calls import compile_for_both
 from toolweave.nodes.chat_models import ModelSource, as_lazy_chat_model
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.tool_catalog import ToolRegistry, as_registry
 from toolweave.nodes.tool_selection import DEFAULT_MAX_TOOLS
-from toolweave.nodes.workflow.failure import failure_handler, record_seconds, report_failure
+from toolweave.nodes.workflow.failure import failure_handler, limit_seconds, report_failure
 from toolweave.nodes.workflow.prompts import WorkflowModel
 from toolweave.nodes.workflow.select import select_node
 from toolweave.nodes.workflow.stages import execute_node, format_node, retrieve_node
@@ -50,7 +51,7 @@ def build_workflow(
     store: BaseStore | None = None,
     max_tools: int = DEFAULT_MAX_TOOLS,
 ) -> WorkflowGraph:
-    """Compile the workflow into a Runnable, async only.
+    """Compile the workflow into a Runnable for asynchronous and synchronous calls.
 
     Input: `user_instructions`, and optionally `tool_ids` (default: all tools), `tags`, `format_response` and
     `response_format_instructions`. Output: all keys of `WorkflowOutput`, null where there is no value. A failed stage
@@ -59,7 +60,7 @@ def build_workflow(
 
     Args:
         tools: Tool configurations, or a registry that is read at every run.
-        model: A chat model, or a function that creates one on first use.
+        model: A chat model, its name, or a function that creates one on first use.
         api_calls: Sends the requests; by default to public addresses only, with variables `TOOL_*`.
         checkpointer: Stores threads; a server attaches its own.
         store: The long-term store.
@@ -72,7 +73,7 @@ def build_workflow(
         raise ValueError("max_tools must be at least 1")
     prompts = WorkflowModel(as_lazy_chat_model(model))
     graph = _workflow_graph(as_registry(tools), prompts, api_calls or ApiCalls(), max_tools)
-    return graph.compile(checkpointer=checkpointer, store=store, name="workflow")
+    return compile_for_both(graph, "workflow", checkpointer, store)
 
 
 def _workflow_graph(
@@ -82,33 +83,29 @@ def _workflow_graph(
     graph: WorkflowBuilder = StateGraph(WorkflowState, input_schema=WorkflowInput, output_schema=WorkflowOutput)
     graph.add_node(
         "retrieve",
-        record_seconds(retrieve_node(registry, max_tools)),
+        limit_seconds(retrieve_node(registry, max_tools), _LOOKUP_TIMEOUT_S),
         error_handler=failure_handler("tool_retrieval"),
         retry_policy=_READ_RETRY,
-        timeout=_LOOKUP_TIMEOUT_S,
         destinations=_ERROR_EDGE,
     )
     graph.add_node(
         "select",
-        record_seconds(select_node(registry, prompts)),
+        limit_seconds(select_node(registry, prompts), _MODEL_TIMEOUT_S),
         error_handler=failure_handler("llm_selection"),
         retry_policy=_READ_RETRY,
-        timeout=_MODEL_TIMEOUT_S,
         destinations=_ERROR_EDGE,
     )
     graph.add_node(
         "execute",
-        record_seconds(execute_node(registry, api_calls)),
+        limit_seconds(execute_node(registry, api_calls), _CALL_TIMEOUT_S),
         error_handler=failure_handler("api_execution"),
         retry_policy=[_READ_RETRY, _SEND_RETRY],
-        timeout=_CALL_TIMEOUT_S,
         destinations=_ERROR_EDGE,
     )
     graph.add_node(
         "format",
-        record_seconds(format_node(prompts)),
+        limit_seconds(format_node(prompts), _MODEL_TIMEOUT_S),
         error_handler=failure_handler("response_formatting"),
-        timeout=_MODEL_TIMEOUT_S,
         destinations={**_ERROR_EDGE, END: "done"},
     )
     graph.add_node("error", report_failure)

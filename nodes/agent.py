@@ -6,7 +6,9 @@ concurrently, and a completed call is not repeated when another one is resumed (
 that interrupt the run for a person.
 """
 
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from datetime import date
 from typing import Annotated, Any, Literal, cast
 
@@ -23,7 +25,7 @@ from typing_extensions import TypedDict
 
 from toolweave.errors import InvalidRequest, IterationLimitError, ToolError
 from toolweave.nodes.chat_models import LazyChatModel
-from toolweave.nodes.large_results import tool_with_result_store
+from toolweave.nodes.large_results import ResultStoringTool, tool_with_result_store
 from toolweave.nodes.model_turn import ModelRunnable, answer_status, local_today, model_turn
 from toolweave.nodes.tool_calls import (
     QUESTIONS_KEY,
@@ -321,14 +323,22 @@ def tools_node(catalog: ToolCatalog, internal_tools: Sequence[BaseTool] = ()) ->
             prepared = tool_with_answers(tool, call, request.runtime.config)
             prepared = tool_with_result_store(prepared, call["id"], request.runtime)
             plain_call = as_tool_call(call, tool.name)
+            _is_host_tool.set(not isinstance(tool, ResultStoringTool) and all(tool is not own for own in internal_tools))
             result = await execute(request.override(tool=prepared, tool_call=plain_call))
             return waiting_call_update(call, result) or _join_text_blocks(result)
 
     return ToolNode([], handle_tool_errors=explain_tool_failure, awrap_tool_call=execute_call)
 
 
+_is_host_tool: ContextVar[bool] = ContextVar("is_host_tool", default=False)
+"""Whether the current call is of a tool that the embedding program defines: not of an MCP server, an API or ours."""
+
+
 def explain_tool_failure(error: Exception) -> str:
-    """Return an error text for the model; the details of unexpected exceptions go to the log only."""
+    """Return an error text for the model.
+
+    The text of an unexpected exception goes to the log, and to the model only from a tool of the embedding program.
+    """
     if isinstance(error, ToolInvocationError):
         problems = error.filtered_errors or error.source.errors()
         listed = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
@@ -337,7 +347,10 @@ def explain_tool_failure(error: Exception) -> str:
         return str(error)[:MAX_ERROR_CHARS] or "The tool failed and gave no reason."
     if isinstance(error, TimeoutError):
         return "The tool did not answer in time and was stopped. Please try again later."
-    logger.opt(exception=error).error("a tool failed with an internal error")
+    # Formatted here: the default of loguru adds the values of local variables.
+    logger.error("a tool failed with an internal error\n{}", "".join(traceback.format_exception(error)).rstrip())
+    if _is_host_tool.get():
+        return f"The tool failed: {type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
     return "The tool failed because of an internal error. Please try again later."
 
 

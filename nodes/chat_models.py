@@ -3,12 +3,14 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, cast
 from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
 
-from toolweave.config.script_settings import ScriptSettings
-from toolweave.config.settings import Settings
+from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError
 from toolweave.nodes.model_endpoint import (
     GEMINI_URL,
@@ -17,7 +19,9 @@ from toolweave.nodes.model_endpoint import (
     chosen_endpoint,
     warn_if_offline,
 )
-from toolweave.nodes.offline_model import OfflineChatModel
+
+if TYPE_CHECKING:
+    from toolweave.config.script_settings import ScriptSettings
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -34,8 +38,10 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
     endpoint = chosen_endpoint(settings)
     if endpoint is None:
         warn_if_offline(settings)
+        # Imported here, as those below: each takes long to import, and most programs need one of them or none.
+        from toolweave.nodes.offline_model import OfflineChatModel  # noqa: PLC0415
+
         return OfflineChatModel()
-    # Imported here: these take a second to import, and the offline model does not need them.
     from openai import DefaultAsyncHttpxClient, Timeout  # noqa: PLC0415
 
     from toolweave.nodes.endpoint_chat_openai import EndpointChatOpenAI  # noqa: PLC0415
@@ -52,6 +58,36 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
         max_retries=max_retries,
         use_responses_api=None if endpoint.base_url == OPENAI_URL else False,
     )
+
+
+# As in LangChain's `init_chat_model`; of other names the part before a colon belongs to the model: qwen3:8b.
+_LANGCHAIN_PROVIDERS = frozenset(
+    {
+        *("anthropic", "azure_ai", "azure_openai", "bedrock", "bedrock_converse", "cohere", "deepseek", "fireworks"),
+        *("google_genai", "google_vertexai", "groq", "huggingface", "mistralai", "nvidia", "ollama", "perplexity"),
+        *("together", "xai"),
+    }
+)
+
+
+def build_named_model(name: str) -> BaseChatModel:
+    """Build the model with a name as in LangChain's `init_chat_model`, such as "openai:gpt-4o" (U-05).
+
+    A name without a provider is a model of the endpoint that the environment configures, as in TOOLWEAVE_MODEL.
+
+    Raises:
+        ConfigError: as `chosen_endpoint`; or the package for the provider's models is not installed.
+    """
+    provider, _, model = name.partition(":")
+    chosen: dict[str, str | None] = {"model": name}
+    if provider == "openai":
+        chosen = {"model": model, "openrouter_api_key": None, "gemini_api_key": None}
+    elif provider in _LANGCHAIN_PROVIDERS:
+        if find_spec("langchain") is None:
+            fix = "Install it with the provider's package, or pass a chat model: pip install langchain"
+            raise ConfigError(f"The model {name!r} needs the package langchain.", fix=fix)
+        return cast("BaseChatModel", import_module("langchain.chat_models").init_chat_model(name))
+    return build_chat_model(load_settings().model_copy(update=chosen))
 
 
 async def close_chat_model(model: BaseChatModel) -> None:
@@ -85,14 +121,16 @@ class LazyChatModel:
             return self._models[loop]
 
 
-ModelSource = BaseChatModel | Callable[[], BaseChatModel] | LazyChatModel
-"""What graphs accept as their model: a model, a function that builds it, or a lazy model."""
+ModelSource = BaseChatModel | str | Callable[[], BaseChatModel] | LazyChatModel
+"""What graphs accept as their model: a model, its name, a function that builds it, or a lazy model."""
 
 
 def as_lazy_chat_model(model: ModelSource) -> LazyChatModel:
-    """Wrap a model or a function that builds it; return a LazyChatModel unchanged, so that graphs can share it."""
+    """Wrap a model, its name, or a function that builds it; return a LazyChatModel unchanged: graphs can share it."""
     if isinstance(model, LazyChatModel):
         return model
+    if isinstance(model, str):
+        return LazyChatModel(lambda: build_named_model(model))
     return LazyChatModel((lambda: model) if isinstance(model, BaseChatModel) else model)
 
 
@@ -115,7 +153,7 @@ class ScriptModels:
         self._fixed = None if model is None else as_lazy_chat_model(model)
         self._models: dict[tuple[str | None, str | None], LazyChatModel] = {}
 
-    def model_for(self, script: ScriptSettings) -> LazyChatModel:
+    def model_for(self, script: "ScriptSettings") -> LazyChatModel:
         """Return the model of a script; an invalid model name raises at the first use only."""
         if self._fixed is not None:
             return self._fixed
@@ -130,7 +168,7 @@ def as_script_models(model: ModelSource | ScriptModels) -> ScriptModels:
     return model if isinstance(model, ScriptModels) else ScriptModels(model=model)
 
 
-def settings_for_script(settings: Settings, script: ScriptSettings) -> Settings:
+def settings_for_script(settings: Settings, script: "ScriptSettings") -> Settings:
     """Return the settings of the process with the model and the endpoint that a script's settings select.
 
     OpenRouter and Gemini endpoints get their own API key, any other endpoint OPENAI_API_KEY.

@@ -2,15 +2,19 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, overload, runtime_checkable
+from inspect import getdoc, isroutine
+from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 from langchain_core.tools import BaseTool
+from langchain_core.tools import tool as build_tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from toolweave.errors import ConfigError, UnknownTools
-from toolweave.tool_config import ToolConfig
+
+if TYPE_CHECKING:
+    from toolweave.tool_config import ToolConfig
 
 
 class ToolCatalog(Protocol):
@@ -71,9 +75,27 @@ class SelectedTools:
         return [tool for tool in tools if tool.name in self.names or tool.name.endswith(suffixes)]
 
 
-def as_catalog(tools: Sequence[BaseTool] | ToolCatalog) -> ToolCatalog:
-    """Wrap a sequence of tools as a catalogue; return a catalogue unchanged."""
-    return FixedTools(tuple(tools)) if isinstance(tools, Sequence) else tools
+Tools = Sequence[BaseTool | Callable[..., Any]] | ToolCatalog
+"""LangChain tools and functions that become tools, or a catalogue."""
+
+
+def as_catalog(tools: Tools) -> ToolCatalog:
+    """Wrap a sequence of tools and functions as a catalogue; return a catalogue unchanged.
+
+    Raises:
+        TypeError: an item is neither a LangChain tool nor a function.
+        ConfigError: two tools have the same name.
+    """
+    return FixedTools(tuple(map(_as_tool, tools))) if isinstance(tools, Sequence) else tools
+
+
+def _as_tool(item: BaseTool | Callable[..., Any]) -> BaseTool:
+    """Return a tool with the function's name, docstring and parameters; LangChain runs a sync one on a thread."""
+    if isinstance(item, BaseTool):
+        return item
+    if not isroutine(item):
+        raise TypeError(f"{item!r} is neither a LangChain tool, nor a function, nor the McpServerConfig of a server.")
+    return build_tool(item, description=getdoc(item) or f"Tool {item.__name__}")
 
 
 async def unavailable_tools(catalog: ToolCatalog) -> Sequence[BaseTool]:
@@ -84,7 +106,7 @@ async def unavailable_tools(catalog: ToolCatalog) -> Sequence[BaseTool]:
 class ToolRegistry(Protocol):
     """A store of ToolConfigs, such as the registry's database."""
 
-    async def find(self, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
+    async def find(self, tool_ids: Sequence[str]) -> "Mapping[str, ToolConfig]":
         """Return those of the tools that there are, by id.
 
         Raises:
@@ -106,9 +128,9 @@ class ListsTools(Protocol):
 class FixedToolConfigs:
     """A registry with a fixed list of tools."""
 
-    configs: tuple[ToolConfig, ...]
+    configs: "tuple[ToolConfig, ...]"
 
-    async def find(self, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
+    async def find(self, tool_ids: Sequence[str]) -> "Mapping[str, ToolConfig]":
         """Return those of the tools that there are, by id."""
         return {config.tool_id: config for config in self.configs if config.tool_id in tool_ids}
 
@@ -117,7 +139,7 @@ class FixedToolConfigs:
         return self.configs
 
 
-async def registered_tools(registry: ToolRegistry, tool_ids: Sequence[str]) -> dict[str, ToolConfig]:
+async def registered_tools(registry: ToolRegistry, tool_ids: Sequence[str]) -> "dict[str, ToolConfig]":
     """Return the tools with these ids, in their order.
 
     Raises:
@@ -130,7 +152,7 @@ async def registered_tools(registry: ToolRegistry, tool_ids: Sequence[str]) -> d
     return {tool_id: found[tool_id] for tool_id in tool_ids}
 
 
-def as_registry(tools: Sequence[ToolConfig] | ToolRegistry) -> ToolRegistry:
+def as_registry(tools: "Sequence[ToolConfig] | ToolRegistry") -> ToolRegistry:
     """Wrap a sequence of configurations as a registry; return a registry unchanged."""
     return FixedToolConfigs(tuple(tools)) if isinstance(tools, Sequence) else tools
 

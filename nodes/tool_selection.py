@@ -11,7 +11,7 @@ import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
@@ -22,14 +22,16 @@ from toolweave.nodes.large_results import has_stored_results, read_tool_result
 from toolweave.nodes.offline_model.english import STRONG_ACTIONS, STRONG_VERBS, noun_synonyms, stem, stems, words
 from toolweave.nodes.tool_calls import requested_calls
 from toolweave.nodes.tool_catalog import OpenAITool, ToolCatalog, openai_name_map, openai_tools
-from toolweave.tool_config import ToolConfig
+
+if TYPE_CHECKING:
+    from toolweave.tool_config import ToolConfig
 
 BM25_K1 = 1.2
 BM25_B = 0.4
 SYNONYM_WEIGHT = 0.6
 MAX_TEXT_CHARS = 4_000
 MAX_PARAMETERS = 200
-SearchableTool = BaseTool | ToolConfig
+SearchableTool = Union[BaseTool, "ToolConfig"]
 _CAMEL_CASE_BREAK = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _UNSPACED_SCRIPT = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 
@@ -115,7 +117,7 @@ def _searchable_texts(tool: SearchableTool) -> Iterator[str]:
 
 
 def _tool_parameters(tool: SearchableTool) -> dict[str, Any]:
-    if isinstance(tool, ToolConfig):
+    if not isinstance(tool, BaseTool):
         return tool.input_fields
     schema = tool.args_schema
     return schema.get("properties", {}) if isinstance(schema, dict) else tool.args

@@ -8,3 +8,7 @@ The modules in the order of a job (`graphs/script_writer.py` has the graph):
 - `article_parts` splits the article, `prompts` plans the script and has all prompts, `write` calls the model.
 - `validate` checks the script, and lets the model correct it once; `script_file` writes it as YAML.
 """
+
+from toolweave.extras import require_extra
+
+require_extra("script", "trafilatura", "protego")

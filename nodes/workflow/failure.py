@@ -1,5 +1,6 @@
 """Route a stage's failure to the one error node, which writes what users may read of it (W-02, D-11, W-10)."""
 
+import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable
@@ -19,16 +20,23 @@ Node = TypeVar("Node", bound=Callable[..., Awaitable[Any]])
 _SECONDS_ATTRIBUTE = "_toolweave_seconds"
 
 
-def record_seconds(node: Node) -> Node:
-    """Wrap a node so that `seconds_until_failure` can read from its exception how long it ran."""
+def limit_seconds(node: Node, seconds: float) -> Node:
+    """Wrap a node with a time limit; `seconds_until_failure` reads from its exception how long it ran.
+
+    LangGraph's own limits exclude synchronous calls of the graph.
+    """
 
     @wraps(node)
     async def run(*args: Any, **kwargs: Any) -> Any:
         started = time.monotonic()
         try:
-            return await node(*args, **kwargs)
+            async with asyncio.timeout(seconds) as limit:
+                return await node(*args, **kwargs)
         except Exception as error:
-            setattr(error, _SECONDS_ATTRIBUTE, time.monotonic() - started)
+            elapsed = time.monotonic() - started
+            if limit.expired() and isinstance(error, TimeoutError):
+                raise NodeTimeoutError(node.__name__, elapsed, kind="run", run_timeout=seconds) from None
+            setattr(error, _SECONDS_ATTRIBUTE, elapsed)
             raise
 
     return cast("Node", run)

@@ -6,6 +6,10 @@ import sys
 # Imports create some 200 000 permanent objects; garbage collection meanwhile takes a third of the start time (T-01).
 gc.disable()
 
+from toolweave.extras import require_extra  # noqa: E402
+
+require_extra("server", "fastmcp", "sqlalchemy")
+
 from toolweave.servers.core.http_app import build_core_auth  # noqa: E402
 from toolweave.servers.core.server import open_core_server  # noqa: E402
 from toolweave.servers.program import run_server  # noqa: E402

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from loguru import logger
+
 if TYPE_CHECKING:
     from toolweave.errors import IterationLimitError, ToolweaveError
     from toolweave.graphs.agent_loop import build_agent_loop
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from toolweave.tool_config import ToolConfig
 
 __version__ = "0.1.0"
+# A library logs when the program wants it: `logger.enable("toolweave")`, as our own programs do.
+logger.disable(__name__)
 __all__ = [
     "AgentLoop",
     "IterationLimitError",

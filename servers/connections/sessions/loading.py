@@ -7,7 +7,7 @@ The import includes uvicorn and starlette and takes about a second: call `load_m
 import asyncio
 import sys
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from toolweave.config.mcp import McpServerConfig
@@ -37,6 +37,8 @@ def open_authorization(
     config: McpServerConfig, location: TokenLocation | None, on_token: Callable[[str], None]
 ) -> "AbstractAsyncContextManager[ServerAuthorization | None]":
     """Open the authorization that adds tokens to a server's requests; see `authorization.open_authorization`."""
+    if config.auth is None:
+        return nullcontext()
     from toolweave.servers.connections.oauth import authorization  # noqa: PLC0415
 
     return authorization.open_authorization(config, location, on_token)
