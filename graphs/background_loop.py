@@ -56,7 +56,8 @@ class BackgroundLoop:
     def _ensure_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                # Its handles keep the context of their creation, which may be a run's.
+                self._loop = Context().run(asyncio.new_event_loop)
                 stopped = asyncio.Event()
                 thread = threading.Thread(
                     target=_run_loop, args=(self._loop, stopped), name="toolweave-run-sync", daemon=True

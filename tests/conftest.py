@@ -8,7 +8,9 @@ from contextlib import ExitStack
 
 import pytest
 from hypothesis import HealthCheck, settings
+from loguru import logger
 
+import toolweave
 from tests.fixtures.certificates import one_authority
 from tests.fixtures.forked_python import forked_python
 
@@ -27,6 +29,8 @@ settings.register_profile(
 settings.register_profile("random", settings.get_profile("fixed"), max_examples=300, derandomize=False, print_blob=True)
 settings.load_profile("fixed")
 
+# Importing the package has switched its log off.
+logger.enable(toolweave.__name__)
 # Now: the plugins below and the tests take it for a default.
 _UNTIL_THE_END = ExitStack()
 sys.executable = _UNTIL_THE_END.enter_context(forked_python())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolweave.config.mcp import McpConfig, McpServerConfig, load_mcp_config
+from toolweave.config.mcp import McpConfig, McpServerConfig, load_mcp_config, read_servers
 from toolweave.errors import ConfigError, MissingVariable
 
 Load = Callable[..., McpConfig]
@@ -286,3 +286,39 @@ def test_a_server_we_start_has_a_command_and_a_loopback_url(load: Load, host: st
     assert (server.spawn, server.command, server.transport) == (True, "x", "http")
     with pytest.raises(ConfigError, match=r"url must be on 127\.0\.0\.1 for a server that Toolweave starts"):
         load("{servers: {a: {" + entry % "mcp.example" + "}}}")
+
+
+SEARCH = McpServerConfig(name="search", transport="http", url="https://example.com/mcp")
+ENTRIES = {"search": {"url": "https://example.com/mcp", "transport": "streamable_http"}}
+
+
+@pytest.mark.requirement("U-05")
+@pytest.mark.parametrize(
+    "source",
+    [
+        ENTRIES,
+        {"mcpServers": ENTRIES},
+        {"servers": ENTRIES},
+        {"any": SEARCH},
+        [SEARCH],
+        McpConfig(servers=(SEARCH,), path=Path("x")),
+    ],
+    ids=repr,
+)
+def test_embedders_name_servers_in_each_of_these_forms(source: object) -> None:
+    assert read_servers(source) == (SEARCH,)
+
+
+@pytest.mark.requirement("U-05")
+def test_embedders_name_a_file_by_its_path_and_read_its_errors(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": ENTRIES}), encoding="utf-8")
+    assert read_servers(file) == read_servers(str(file)) == (SEARCH,)
+    with pytest.raises(ConfigError, match="nowhere"):
+        read_servers(tmp_path / "nowhere.json")
+    with pytest.raises(MissingVariable, match="NO_SUCH_TOKEN"):
+        read_servers({"x": {"url": "https://example.com", "headers": {"Authorization": "{env:NO_SUCH_TOKEN}"}}})
+    with pytest.raises(ConfigError, match="needs a command"):
+        read_servers({"x": {}})
+    assert read_servers([]) is None
+    assert read_servers(["tool"]) is None

@@ -1,6 +1,7 @@
 """AgentLoop: one task in, one text out (A-02, A-03)."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from langchain_openai import ChatOpenAI
 from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from toolweave import AgentLoop, IterationLimitError
+from toolweave.config.mcp import McpServerConfig
 from toolweave.errors import ModelError
+from toolweave.graphs import build_agent_loop
 from toolweave.graphs.background_loop import background_loop
 
 
@@ -50,10 +53,31 @@ async def test_an_empty_task_is_refused(task: str) -> None:
         await AgentLoop([], ScriptedModel(turns=[])).run(task)
 
 
-@pytest.mark.parametrize("given", [[print], {"todo": {"command": "x"}}, ["tool"]], ids=repr)
-def test_what_is_neither_tool_nor_connection_is_refused(given: Any) -> None:
-    with pytest.raises(TypeError, match="AgentLoop takes"):
-        AgentLoop(given, ScriptedModel(turns=[]))
+@pytest.mark.parametrize("build", [AgentLoop, lambda tools, model: build_agent_loop(tools=tools, model=model)])
+@pytest.mark.parametrize("given", [["tool"], [add, McpServerConfig(name="x", transport="stdio")], [str]], ids=repr)
+def test_what_is_neither_tool_nor_connection_is_refused(given: Any, build: Any) -> None:
+    with pytest.raises(TypeError, match="is neither a LangChain tool, nor a function"):
+        build(given, ScriptedModel(turns=[]))
+
+
+@pytest.mark.requirement("U-05")
+async def test_functions_are_tools_with_their_names_parameters_and_docstrings() -> None:
+    threads: list[threading.Thread] = []
+
+    def double(n: int) -> int:
+        threads.append(threading.current_thread())
+        return 2 * n
+
+    async def greet(name: str) -> str:
+        """Greet someone."""
+        return f"Hello {name}"
+
+    model = ScriptedModel(turns=[calling(("double", {"n": 2}), ("greet", {"name": "Ada"})), "done"])
+    assert await AgentLoop([double, greet], model).run("go") == "done"
+
+    assert model.offered[0] == ["double", "greet"]
+    assert [message.text for message in model.prompts[1][-2:]] == ["4", "Hello Ada"]
+    assert threads[0] is not threading.main_thread(), "the event loop is not blocked"
 
 
 def test_run_sync_can_be_called_again_with_the_same_client() -> None:

@@ -1,16 +1,24 @@
 """AgentLoop opening its own MCP connections (A-02, A-07): real servers as real subprocesses."""
 
+import asyncio
+import gc
+import os
+import select
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.messages import ToolMessage
 
+from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.logged import logged
 from tests.fixtures.scripted_model import ScriptedModel, calling
 from toolweave import AgentLoop
 from toolweave.config.mcp import McpConfig, McpServerConfig
 from toolweave.errors import ServerUnavailable
+from toolweave.graphs import build_agent_loop
 
 DEAD = McpServerConfig(name="dead", transport="stdio", command="/nonexistent/program")
 SILENT = McpServerConfig(
@@ -59,3 +67,80 @@ async def test_without_any_tool_the_run_fails_naming_servers_and_reasons() -> No
 async def test_a_run_without_a_configured_server_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ServerUnavailable, match="None is enabled"):
         await AgentLoop(McpConfig(servers=(), path=tmp_path), ScriptedModel(turns=["never"])).run("anything")
+
+
+PID_SERVER = """
+import os
+from mcp.server.fastmcp import FastMCP
+
+server = FastMCP("pid")
+
+@server.tool()
+def pid() -> int:
+    return os.getpid()
+
+server.run()
+"""
+PID_ENTRY = {"command": REAL_PYTHON, "args": ["-c", PID_SERVER], "timeout_s": 60}
+MAX_WAIT_S = 60
+
+
+def pid_model() -> ScriptedModel:
+    return ScriptedModel(turns=[calling(("p_pid", {})), "done", calling(("p_pid", {}, "2")), "done"])
+
+
+def pid_in(result: Any) -> int:
+    return int(next(message.text for message in result["messages"] if isinstance(message, ToolMessage)))
+
+
+@pytest.mark.requirement("U-05")
+def test_a_graph_connects_once_for_all_its_runs_and_disconnects_when_it_is_deleted() -> None:
+    graph: Any = build_agent_loop(tools={"p": PID_ENTRY}, model=pid_model())
+    pid = pid_in(graph.invoke({"messages": [("user", "go")]}))
+    process = os.pidfd_open(pid)
+    try:
+        assert pid_in(asyncio.run(graph.ainvoke({"messages": [("user", "go")]}))) == pid
+
+        del graph
+        # The time limits of the calls hold the graph until they have passed.
+        for _ in range(MAX_WAIT_S):
+            gc.collect()
+            if select.select([process], [], [], 1)[0]:
+                break
+        else:
+            pytest.fail("the server of a deleted graph still runs")
+    finally:
+        os.close(process)
+
+
+LEAVING = """
+import sys
+from toolweave.graphs import build_agent_loop
+from tests.graphs.test_connections import PID_ENTRY, pid_in, pid_model
+graph = build_agent_loop(tools={"mcpServers": {"p": PID_ENTRY}}, model=pid_model())
+print(pid_in(graph.invoke({"messages": [("user", "go")]})))
+"""
+
+
+@pytest.mark.requirement("U-05")
+def test_a_program_that_ends_leaves_no_server_and_no_warning_behind() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-W", "ignore::EncodingWarning", "-c", LEAVING],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=MAX_WAIT_S,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert not Path(f"/proc/{ended.stdout.strip()}").exists()
+
+
+@pytest.mark.requirement("U-05")
+def test_a_graph_whose_servers_are_down_says_so_and_tries_again() -> None:
+    graph: Any = build_agent_loop(tools=[DEAD], model=ScriptedModel(turns=["never"]))
+
+    for _ in range(2):
+        with pytest.raises(ServerUnavailable, match="dead is down"):
+            graph.invoke({"messages": [("user", "go")]})

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.requirement("S-04")
 
 HEAVY = (
     *("fastapi", "starlette", "uvicorn", "mcp", "fastmcp", "langchain_mcp_adapters", "sqlite3", "sqlalchemy"),
-    *("trafilatura", "lxml"),
+    *("trafilatura", "lxml", "langchain_openai", "openai"),
 )
 
 
@@ -81,6 +81,28 @@ async def test_as_a_node_of_another_graph_it_shares_messages_and_streams_its_tok
     assert result["verdict"] == "4 messages"
 
 
-def test_a_synchronous_call_is_refused_with_the_way_out() -> None:
-    with pytest.raises(TypeError, match="async"):
-        build_agent_loop(tools=[add], model=adding()).invoke({"messages": [HumanMessage("1+2?")]})
+LOUD = """
+import sys
+from loguru import logger
+from toolweave import build_todo_agent
+if "enabled" in sys.argv:
+    logger.enable("toolweave")
+print(build_todo_agent(tools=[], model="offline").invoke({"messages": [("user", "hi")]})["status"])
+"""
+
+
+@pytest.mark.requirement("U-05")
+@pytest.mark.parametrize("log", ["enabled", "silent"])
+def test_the_package_logs_only_in_programs_that_enable_its_log(log: str) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore::EncodingWarning", "-c", LOUD, log],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=True,
+    )
+
+    assert finished.stdout == "no_tools\n"
+    assert ("the todo tools are not available" in finished.stderr) == (log == "enabled")
+    assert log == "enabled" or finished.stderr == ""

@@ -18,6 +18,7 @@ from tests.graphs.gated_tools import GO, THREAD
 from toolweave.errors import ToolTimeout
 from toolweave.graphs import build_agent_loop
 from toolweave.graphs.agent_loop import AgentGraph
+from toolweave.servers.connections.tool import McpTool
 
 
 async def results_of(turn: AIMessage, *tools: BaseTool) -> list[ToolMessage]:
@@ -71,14 +72,35 @@ async def test_an_error_of_a_tool_reaches_the_model_in_at_most_2000_characters(e
     assert (result.status, result.text) == ("error", text)
 
 
-async def test_an_internal_error_of_a_tool_reaches_the_log_and_not_the_model() -> None:
-    with logged("ERROR", format="{extra[tool]} {message} {exception}") as lines:
-        [result] = await results_of(calling(("fail", {})), failing(RuntimeError("password=hunter2 at /srv/app.py")))
+@pytest.mark.requirement("U-05")
+async def test_an_exception_of_the_embedding_programs_tool_reaches_the_model_cut_and_the_log_without_values() -> None:
+    async def fail() -> str:
+        """Fail."""
+        password = "hunter2"
+        raise ValueError(f"no customer has the number 7{' !' * 2_000 if password else ''}")
 
-    assert result.text == "The tool failed because of an internal error. Please try again later."
+    with logged("ERROR", format="{extra[tool]} {message} {exception}", diagnose=True) as lines:
+        graph = build_agent_loop(tools=[fail], model=ScriptedModel(turns=[calling(("fail", {})), "ok"]))
+        result = (await graph.ainvoke(GO))["messages"][2]
+
+    assert result.text.startswith("The tool failed: ValueError: no customer has the number 7 ! !")
+    assert (result.status, len(result.text)) == ("error", 2_000)
     assert len(lines) == 1
     assert lines[0].startswith("fail a tool failed")
-    assert "hunter2" in lines[0]
+    assert "Traceback" in lines[0]
+    assert "hunter2'" not in lines[0]
+
+
+async def test_an_internal_error_of_an_mcp_tool_reaches_the_log_and_not_the_model() -> None:
+    async def break_down(*_: Any) -> Any:
+        raise RuntimeError("at /srv/app.py")
+
+    broken = McpTool(name="fail", description="Fail.", args_schema={}, server="x", mcp_name="fail", call=break_down)
+    with logged("ERROR") as lines:
+        [result] = await results_of(calling(("fail", {})), broken)
+
+    assert result.text == "The tool failed because of an internal error. Please try again later."
+    assert "/srv/app.py" in lines[0]
 
 
 async def test_text_blocks_of_a_result_are_joined_and_other_blocks_stay() -> None:

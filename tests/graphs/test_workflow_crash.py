@@ -38,6 +38,7 @@ async def main():
         wanted = {"user_instructions": "Ask", "tool_ids": tool_ids, "format_response": True}
         await graph.ainvoke(wanted, THREAD, durability="sync")
 
+logger.enable("toolweave")
 logger.add(lambda _: os.kill(os.getpid(), signal.SIGKILL), level="ERROR")
 asyncio.run(main())
 """

@@ -14,7 +14,7 @@ from tests.graphs.shop_workflow import KEYS, THREAD, chosen, empty, logged, sent
 from toolweave.errors import PersistenceError
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.tool_catalog import FixedToolConfigs
-from toolweave.nodes.workflow.failure import failure_message, seconds_until_failure
+from toolweave.nodes.workflow.failure import failure_message, limit_seconds, seconds_until_failure
 from toolweave.tool_config import ToolConfig
 
 GARBAGE = WireTurn(text="I would rather talk about the weather.")
@@ -313,12 +313,23 @@ async def test_a_failure_is_logged_once_with_its_request_and_without_secrets(sho
     assert "execute.py" not in repr(answer)
 
 
-@pytest.mark.parametrize(("kind", "limit"), [("run", "run_timeout"), ("idle", "idle_timeout")])
-def test_the_error_of_a_stage_that_timed_out_names_the_limit(kind: Any, limit: str) -> None:
-    stopped = NodeTimeoutError("retrieve", 30.2, kind=kind, **{limit: 30.0})
+async def test_the_error_of_a_stage_that_timed_out_names_the_limit() -> None:
+    stage = limit_seconds(asyncio.Event().wait, 0.01)
+    with pytest.raises(NodeTimeoutError) as stopped:
+        await stage()
 
-    assert failure_message("tool_retrieval", stopped) == "The tools could not be looked up. It took longer than 30 s."
-    assert seconds_until_failure(stopped) == 30.2
+    text = failure_message("tool_retrieval", stopped.value)
+    assert text == "The tools could not be looked up. It took longer than 0.01 s."
+    assert (seconds_until_failure(stopped.value) or 0) >= 0.01
+
+
+async def test_a_timeout_inside_of_a_stage_is_not_the_stages_own() -> None:
+    async def stage() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError) as failure:
+        await limit_seconds(stage, 60)()
+    assert seconds_until_failure(failure.value) is not None
 
 
 async def test_a_run_that_is_cancelled_ends_as_cancelled(shop: ShopApi) -> None:

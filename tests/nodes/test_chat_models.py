@@ -11,7 +11,7 @@ from tests.fixtures.openai_wire import WireTurn, openai_wire
 from tests.fixtures.scripted_model import ScriptedModel
 from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError, ModelError
-from toolweave.nodes.chat_models import as_lazy_chat_model, build_chat_model
+from toolweave.nodes.chat_models import as_lazy_chat_model, build_chat_model, build_named_model
 from toolweave.nodes.model_endpoint import chosen_endpoint, model_label
 from toolweave.nodes.model_turn import model_turn
 from toolweave.nodes.offline_model import OfflineChatModel
@@ -126,3 +126,36 @@ def test_a_model_is_built_once_per_event_loop() -> None:
 
     assert [asyncio.run(get_models()) for _ in range(2)] == [{id(model)} for model in built]
     assert len(built) == 2
+
+
+@pytest.mark.requirement("U-05")
+@pytest.mark.parametrize(
+    ("name", "environ", "model", "url"),
+    [
+        ("openai:gpt-4o", OPENAI | OPENROUTER | NAMED, "gpt-4o", "https://api.openai.com/v1"),
+        ("openai:qwen3:8b", LOCAL, "qwen3:8b", "http://127.0.0.1:11434/v1"),
+        ("qwen3:8b", LOCAL, "qwen3:8b", "http://127.0.0.1:11434/v1"),
+        ("x-ai/grok", OPENROUTER, "x-ai/grok", "https://openrouter.ai/api/v1"),
+    ],
+)
+def test_a_model_is_named_with_or_without_its_provider(
+    monkeypatch: pytest.MonkeyPatch, name: str, environ: dict[str, str], model: str, url: str
+) -> None:
+    for variable, value in environ.items():
+        monkeypatch.setenv(variable, value)
+
+    chat_model = build_named_model(name)
+
+    assert isinstance(chat_model, ChatOpenAI)
+    assert (chat_model.model_name, chat_model.openai_api_base) == (model, url)
+    assert isinstance(build_named_model("offline"), OfflineChatModel)
+
+
+@pytest.mark.requirement("U-05")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("openai:gpt-4o", "gpt-4o.*no endpoint.*OPENAI_API_KEY"), ("anthropic:claude", "package langchain.*pip install")],
+)
+async def test_a_named_model_that_cannot_be_built_says_what_is_missing(name: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        await as_lazy_chat_model(name).get()
