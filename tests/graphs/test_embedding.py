@@ -10,6 +10,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
+from tests.fixtures.doc_pages import DOCS, code_blocks, run_example
 from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from toolweave.graphs import build_agent_loop
 
@@ -106,3 +107,13 @@ def test_the_package_logs_only_in_programs_that_enable_its_log(log: str) -> None
     assert finished.stdout == "no_tools\n"
     assert ("the todo tools are not available" in finished.stderr) == (log == "enabled")
     assert log == "enabled" or finished.stderr == ""
+
+
+@pytest.mark.requirement("U-05")
+async def test_the_pages_example_runs_as_it_is_written() -> None:
+    (example,) = code_blocks((DOCS / "embedding.md").read_text(encoding="utf-8"), "python")
+    model = ScriptedModel(turns=[calling(("stock", {"article": "chess set"})), "There are three."])
+
+    answer = await run_example(example, "answer", my_chat_model=model)
+
+    assert [message.text for message in answer["messages"][1:]] == ["", "3", "There are three."]
