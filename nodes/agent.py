@@ -323,7 +323,9 @@ def tools_node(catalog: ToolCatalog, internal_tools: Sequence[BaseTool] = ()) ->
             prepared = tool_with_answers(tool, call, request.runtime.config)
             prepared = tool_with_result_store(prepared, call["id"], request.runtime)
             plain_call = as_tool_call(call, tool.name)
-            _is_host_tool.set(not isinstance(tool, ResultStoringTool) and all(tool is not own for own in internal_tools))
+            _is_host_tool.set(
+                not isinstance(tool, ResultStoringTool) and all(tool is not own for own in internal_tools)
+            )
             result = await execute(request.override(tool=prepared, tool_call=plain_call))
             return waiting_call_update(call, result) or _join_text_blocks(result)
 

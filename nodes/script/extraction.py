@@ -103,5 +103,5 @@ def _exit_message(code: int | None, stderr: bytes) -> str:
     last_line = redact_text(stderr.decode(errors="replace").strip().rpartition("\n")[2])
     logger.warning("the process that reads pages exited with code {}: {}", code, last_line)
     if any(words in last_line for words in _NOT_INSTALLED):
-        return "was fetched, but a package to read it is missing (see the log). Install the extra: pip install 'toolweave[script]'"
+        return "was fetched, but a package to read it is missing (see the log): pip install 'toolweave[script]'"
     return "is too complex to be read. Use the URL of a simpler page."

@@ -256,6 +256,8 @@ class CallLog:
         self._line_prefix = b""
         self._checked_at = 0.0
         self._check: asyncio.Task[None] | None = None
+        # The log of the package may be off; this file is asked for.
+        logger.enable(__name__)
         self._sink = logger.add(
             self._write,
             level=LOG_LEVEL,

@@ -71,7 +71,7 @@ def test_a_tool_gets_the_callers_context_store_and_callbacks() -> None:
     started: list[str] = []
 
     class Recorder(BaseCallbackHandler):
-        def on_tool_start(self, serialized: dict[str, Any], input_str: str, **kwargs: Any) -> None:
+        def on_tool_start(self, serialized: dict[str, Any], *_: Any, **__: Any) -> None:
             started.append(serialized["name"])
 
     async def whoami(config: RunnableConfig) -> str:
