@@ -8,7 +8,7 @@ import asyncio
 import atexit
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
@@ -16,6 +16,8 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 CLEANUP_TIMEOUT_S = 10.0
+MAX_THREADS = 256
+"""Threads for synchronous tools; those that call graphs wait for the tools of these."""
 
 
 class BackgroundLoop:
@@ -58,6 +60,7 @@ class BackgroundLoop:
             if self._loop is None:
                 # Its handles keep the context of their creation, which may be a run's.
                 self._loop = Context().run(asyncio.new_event_loop)
+                self._loop.set_default_executor(ThreadPoolExecutor(MAX_THREADS))
                 stopped = asyncio.Event()
                 thread = threading.Thread(
                     target=_run_loop, args=(self._loop, stopped), name="toolweave-run-sync", daemon=True

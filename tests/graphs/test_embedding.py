@@ -11,6 +11,7 @@ from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
 from tests.fixtures.doc_pages import DOCS, code_blocks, run_example
+from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from toolweave.graphs import build_agent_loop
 
@@ -80,6 +81,17 @@ async def test_as_a_node_of_another_graph_it_shares_messages_and_streams_its_tok
     assert result.keys() == {"messages", "verdict"}
     assert [message.text for message in result["messages"]] == ["1+2?", "", "3", "one two three"]
     assert result["verdict"] == "4 messages"
+
+
+@pytest.mark.requirement("U-05")
+def test_the_agent_loop_imports_little_more_than_langgraph() -> None:
+    probe = (
+        "import sys, langgraph.graph; n = len(sys.modules); import toolweave.graphs; print(len(sys.modules) / n)"
+    )
+
+    printed = subprocess.run([REAL_PYTHON, "-c", probe], capture_output=True, timeout=60, check=True).stdout
+
+    assert float(printed) <= 1.4
 
 
 LOUD = """
