@@ -1,7 +1,7 @@
 """Build the agent loop: the model calls tools until it answers or reaches the iteration cap (D-4, D-10, A-02)."""
 
 from collections.abc import Hashable
-from typing import Literal
+from typing import Literal, cast
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -103,7 +103,7 @@ def open_catalog(tools: Tools | McpServers) -> ToolCatalog:
     """Return the catalogue of tools, or of MCP servers, which its first use connects."""
     servers = read_servers(tools)
     if servers is None:
-        return as_catalog(tools)
+        return as_catalog(cast("Tools", tools))
     # Imported here: the tool plane takes as long to import as half of LangGraph.
     from toolweave.graphs.plane_tools import ServerTools  # noqa: PLC0415
 

@@ -1,5 +1,7 @@
 """Run the agent loop on one task and return its answer as text (D-4, A-02, A-03)."""
 
+from typing import cast
+
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 
@@ -35,7 +37,7 @@ class AgentLoop:
         self._max_iterations = max_iterations
         self._system_prompt = system_prompt
         servers = read_servers(tools)
-        self._tool_source = as_catalog(tools) if servers is None else servers
+        self._tool_source = as_catalog(cast("Tools", tools)) if servers is None else servers
         if max_iterations < 1:
             raise ValueError("max_iterations must be at least 1")
 

@@ -73,7 +73,8 @@ async def test_functions_are_tools_with_their_names_parameters_and_docstrings() 
         return f"Hello {name}"
 
     model = ScriptedModel(turns=[calling(("double", {"n": 2}), ("greet", {"name": "Ada"})), "done"])
-    assert await AgentLoop([double, greet], model).run("go") == "done"
+    functions: list[Any] = [double, greet]
+    assert await AgentLoop(functions, model).run("go") == "done"
 
     assert model.offered[0] == ["double", "greet"]
     assert [message.text for message in model.prompts[1][-2:]] == ["4", "Hello Ada"]

@@ -85,9 +85,7 @@ async def test_as_a_node_of_another_graph_it_shares_messages_and_streams_its_tok
 
 @pytest.mark.requirement("U-05")
 def test_the_agent_loop_imports_little_more_than_langgraph() -> None:
-    probe = (
-        "import sys, langgraph.graph; n = len(sys.modules); import toolweave.graphs; print(len(sys.modules) / n)"
-    )
+    probe = "import sys, langgraph.graph; n = len(sys.modules); import toolweave.graphs; print(len(sys.modules) / n)"
 
     printed = subprocess.run([REAL_PYTHON, "-c", probe], capture_output=True, timeout=60, check=True).stdout
 

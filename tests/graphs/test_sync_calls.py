@@ -141,8 +141,9 @@ def test_a_checkpointer_whose_event_loop_has_ended_is_refused() -> None:
 def test_the_workflow_answers_a_synchronous_call(shop: ShopApi) -> None:
     with shop_workflow(shop, chosen("get_product", {"product_id": 2})) as ask:
         wanted: Any = {"user_instructions": "Show product 2", "tool_ids": ["get_product"]}
-        answer = ask.graph.invoke(wanted, THREAD)
-        refused = ask.graph.invoke({**wanted, "tool_ids": ["nothing"]}, THREAD)
+        graph: Any = ask.graph
+        answer = graph.invoke(wanted, THREAD)
+        refused = graph.invoke({**wanted, "tool_ids": ["nothing"]}, THREAD)
 
     assert (answer["status"], answer["error"]) == ("success", None)
     assert (refused["status"], refused["error_stage"]) == ("error", "tool_retrieval")
