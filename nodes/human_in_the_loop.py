@@ -33,7 +33,6 @@ from toolweave.nodes.tool_calls import (
     with_executed_calls,
 )
 from toolweave.nodes.tool_catalog import ToolCatalog, find_tool
-from toolweave.schema import Schema
 
 T = TypeVar("T")
 ResponseKind = Literal["approve", "edit", "reject", "respond"]
@@ -178,6 +177,9 @@ def _problems(content: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str
     unsendable = [f"{name} is no plain value" for name, value in content.items() if not _is_plain_value(value)]
     if unknown or unsendable:
         return [*unknown, *unsendable]
+    # Imported here: JSON Schema takes a tenth of the import of all graphs, and few runs ask a person.
+    from toolweave.schema import Schema  # noqa: PLC0415
+
     try:
         return Schema(schema).problems(dict(content))
     except ValueError:
