@@ -171,9 +171,9 @@ def test_store_items_tools_and_todos_are_there_and_can_be_used(sdk: SyncLangGrap
     }
     assert stored["api"]["path"] == TOOL["api"]["path"]
     assert http.post("/workflow", json=WEATHER).json()["output"] == SUNNY
-    assert "Buy milk" in chat(http, message="What are my active tasks?")
-    chat(http, message="Mark buy milk as done")
-    assert "Buy milk" in chat(http, message="What are my completed tasks?")
+    assert "Buy milk" in chat(http, assistant_id="todo_agent", message="What are my active tasks?")
+    chat(http, assistant_id="todo_agent", message="Mark buy milk as done")
+    assert "Buy milk" in chat(http, assistant_id="todo_agent", message="What are my completed tasks?")
     sdk.store.put_item(["notes", "personal"], key="milk", value={"text": "Buy oat milk", "n": 2})
     assert [item["value"]["text"] for item in sdk.store.search_items(["notes"], filter={"n": 2})["items"]] == [
         "Buy oat milk"

@@ -162,7 +162,7 @@ def test_a_chat_without_a_thread_has_one_in_its_meta_and_leaves_none_behind(
     client: httpx.Client, recorder: Recorder
 ) -> None:
     count = client.post("/threads/count", json={}, headers=TED).json()
-    body = {"message": "peer_whoami", "user_id": "somebody-else"}
+    body = {"message": "peer_whoami", "assistant_id": "agent", "user_id": "somebody-else"}
     answer = client.post("/chat/stream", json=body, headers={**TED, "traceparent": TRACEPARENT})
     assert "mcp-token-of-ted" not in answer.text
     assert recorder.calls[-1].headers["authorization"] == "Bearer mcp-token-of-ted"

@@ -60,7 +60,7 @@ def wait_for(process: AppProcess, wanted: Callable[[Json], bool]) -> Json:
 
 
 def answer_of(process: AppProcess, message: str = "Add a task to buy milk") -> str:
-    name, data = chat(process, message=message)[-1]
+    name, data = chat(process, message=message, assistant_id="todo_agent")[-1]
     assert name == "message"
     return str(data["content"])
 
