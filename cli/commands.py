@@ -81,14 +81,14 @@ def toolweave(
 
 
 SERVER_COMMANDS: dict[str, CommandEntry] = {
-    "list": ("toolweave.cli.servers_state:list_servers", "List the configured and the ready-made servers."),
-    "add": ("toolweave.cli.servers_edit:add", "Add a server: a ready-made one by its name, or any other."),
-    "import": ("toolweave.cli.servers_edit:import_servers", "Add the servers of Claude, Cursor or VS Code."),
-    "remove": ("toolweave.cli.servers_edit:remove", "Remove a server from mcp.jsonc."),
-    "check": ("toolweave.cli.servers_state:check", "Start servers briefly and report whether they work."),
-    "tools": ("toolweave.cli.servers_state:tools", "List the tools of servers with their parameters."),
-    "login": ("toolweave.cli.servers_state:login", "Sign in to a remote server with OAuth, in the browser."),
-    "logout": ("toolweave.cli.servers_state:logout", "Delete the tokens of a remote server."),
+    "list": ("toolweave.cli.servers.state:list_servers", "List the configured and the ready-made servers."),
+    "add": ("toolweave.cli.servers.edit:add", "Add a server: a ready-made one by its name, or any other."),
+    "import": ("toolweave.cli.servers.edit:import_servers", "Add the servers of Claude, Cursor or VS Code."),
+    "remove": ("toolweave.cli.servers.edit:remove", "Remove a server from mcp.jsonc."),
+    "check": ("toolweave.cli.servers.state:check", "Start servers briefly and report whether they work."),
+    "tools": ("toolweave.cli.servers.state:tools", "List the tools of servers with their parameters."),
+    "login": ("toolweave.cli.servers.state:login", "Sign in to a remote server with OAuth, in the browser."),
+    "logout": ("toolweave.cli.servers.state:logout", "Delete the tokens of a remote server."),
 }
 servers = _command_group(SERVER_COMMANDS)
 

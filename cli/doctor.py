@@ -22,7 +22,7 @@ from toolweave.cli.api_client import did_you_mean
 from toolweave.cli.configuration import ConfigOption, DataDirOption, find_langgraph_json
 from toolweave.cli.graph import single_graph_registry
 from toolweave.cli.http_server import listening_socket, socket_url
-from toolweave.cli.servers import ServersConfig, probe
+from toolweave.cli.servers.probe import ServersConfig, probe
 from toolweave.cli.terminal import stdout_console, styled
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging

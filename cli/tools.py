@@ -12,7 +12,7 @@ from rich.console import Console
 
 from toolweave.cli.api_client import did_you_mean, server_health, server_url
 from toolweave.cli.chat import parse_field
-from toolweave.cli.servers import (
+from toolweave.cli.servers.probe import (
     ConfigFile,
     DataFolder,
     ProbeResult,

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.command import MCP_SERVER, Ended, toolweave, write_mcp_file
 from tests.fixtures.mcp_server import free_port
 from tests.outbound.peers import always, certificates, serving, text
-from toolweave.cli.servers_state import tool_signature
+from toolweave.cli.servers.state import tool_signature
 from toolweave.config.mcp_editing import ready_made_servers
 
 GOOD = {"command": sys.executable, "args": [str(MCP_SERVER)], "tools": {"include": ["echo", "pid"]}}

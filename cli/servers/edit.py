@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import typer
 
 from toolweave.cli.api_client import did_you_mean
-from toolweave.cli.servers import AsJson, ConfigFile, DataFolder, ProbeResult, ServersConfig, Yes, read_servers
-from toolweave.cli.servers_state import check_json, run_checks, server_listings, show_check, show_listings
+from toolweave.cli.servers.probe import AsJson, ConfigFile, DataFolder, ProbeResult, ServersConfig, Yes, read_servers
+from toolweave.cli.servers.state import check_json, run_checks, server_listings, show_check, show_listings
 from toolweave.cli.terminal import compact_json, confirm, show_table, stdout_console, styled
 from toolweave.config.documents import ConfigDocument
 from toolweave.config.mcp import find_mcp_config

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 from rich.console import Console
 
-from toolweave.cli.servers import (
+from toolweave.cli.servers.probe import (
     STATE_COLOURS,
     AsJson,
     ConfigFile,

@@ -1,0 +1,1 @@
+"""The commands of `toolweave servers`: list, add, import, remove, check, tools, login and logout."""
