@@ -35,6 +35,7 @@ from toolweave.cli.chat_commands import COMMANDS, banner_text, model_text, threa
 from toolweave.cli.configuration import McpOption
 from toolweave.cli.http_server import local_server
 from toolweave.cli.terminal import call_text, compact_json, sanitize, shorten, stdout_console, styled
+from toolweave.config.logs import wrap_for_terminal
 from toolweave.config.settings import load_settings
 from toolweave.files import make_file
 
@@ -154,7 +155,7 @@ class Conversation:
             output = f"  thread {self.thread_id}"
         else:
             output = f"There is no command {name}. {did_you_mean(name, COMMANDS)}"
-        sys.stderr.write(f"{sanitize(output)}\n")
+        sys.stderr.write(wrap_for_terminal(f"{sanitize(output)}\n", sys.stderr, " " * 8))
 
     def _send(self, message: str) -> str:
         return self._finish_run(self._run(self._run_turn(input={"messages": [{"role": "user", "content": message}]})))

@@ -28,7 +28,7 @@ from starlette.applications import Starlette
 from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli import gc_disabled
 from toolweave.cli.configuration import Configuration, read_configuration, with_model
-from toolweave.config.logs import configure_logging
+from toolweave.config.logs import configure_logging, wrap_for_terminal
 from toolweave.config.mcp import find_mcp_config
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
@@ -291,7 +291,7 @@ def local_server(mcp: Path | None = None) -> Iterator[str]:
             is_chosen = configuration.settings.model is not None
             configuration, model = with_model(configuration)
             if not is_chosen and configuration.settings.model is not None:
-                sys.stderr.write(f"The model is {model}\n")
+                sys.stderr.write(wrap_for_terminal(f"The model is {model}\n", sys.stderr, "  "))
         configure_logging(configuration.settings)
         stop = StopRequest()
         ready: Future[str] = Future()

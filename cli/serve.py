@@ -32,7 +32,7 @@ from toolweave.cli.configuration import (
 )
 from toolweave.cli.http_server import listening_socket, run_until_signal, socket_url, stop_with_parent
 from toolweave.config.langgraph_json import LangGraphJson
-from toolweave.config.logs import configure_logging
+from toolweave.config.logs import configure_logging, wrap_for_terminal
 from toolweave.config.mcp import find_mcp_config
 from toolweave.config.settings import copy_environment, unknown_variables, variable_name
 from toolweave.errors import ConfigError
@@ -300,7 +300,7 @@ def _serve(
             logger.info("the server is ready again")
             return
         if is_dev:
-            sys.stderr.write(welcome_text(url, configuration, model))
+            sys.stderr.write(wrap_for_terminal(welcome_text(url, configuration, model), sys.stderr, " " * 10))
         print(READY_MESSAGE.format(url=url), flush=True)
 
     run_until_signal(create_langgraph_app(configuration.langgraph_json, settings), sock, announce, threads=threads)

@@ -26,8 +26,8 @@ MIN_COLUMN_CHARS = 20
 
 
 def stdout_console() -> Console:
-    """Return the console for results: plain text if stdout is not a terminal, never wrapped."""
-    return Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+    """Return the console for results: wrapped on a terminal, elsewhere plain text in its own lines."""
+    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False, markup=False, emoji=False)
 
 
 def show_table(console: Console, rows: Sequence[Sequence[Text]]) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -140,7 +141,11 @@ def call(
     elif result.isError:
         sys.stderr.write(f"The call failed: {sanitize(error_text(text_content(result)))}\n")
     else:
-        stdout_console().print(sanitize(text_content(result) or "The result has no text; --raw prints it."))
+        text = text_content(result) or "The result has no text; --raw prints it."
+        if sys.stdout.isatty():
+            with suppress(ValueError):
+                text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        stdout_console().print(sanitize(text))
     raise typer.Exit(1 if result.isError else 0)
 
 

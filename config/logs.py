@@ -3,7 +3,9 @@
 import json
 import logging
 import re
+import shutil
 import sys
+import textwrap
 import traceback
 from contextlib import suppress
 from datetime import UTC
@@ -36,6 +38,8 @@ _MCP_SESSION_FILE = "mcp/shared/session.py"
 _COLOURS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "1;31", "SUCCESS": "32", "DEBUG": "2", "TRACE": "2"}
 # Line feeds and tabs stay; escape sequences in texts of servers must not reach the terminal.
 _CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_INDENT = " " * 13
+"""The width of a line's time."""
 _FIELDS = ("time", "level", "logger", "message", "exception")
 # The id of loguru's default sink, later of the sink that configure_logging added last.
 _sink_id = [0]
@@ -53,7 +57,7 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None, with_
     """
     target = sys.stderr if stream is None else stream
     human = settings.log_format == "human" or (settings.log_format == "auto" and target.isatty())
-    render = partial(_human_line, colour=target.isatty()) if human else _json_line
+    render = partial(_human_line, stream=target) if human else _json_line
     logger.enable("toolweave")
     with suppress(ValueError):  # already removed
         logger.remove(_sink_id[0])
@@ -123,18 +127,30 @@ def _json_line(record: "Record") -> str:
         return json.dumps({name: value if name in _FIELDS else str(value) for name, value in line.items()})
 
 
-def _human_line(record: "Record", *, colour: bool) -> str:
+def wrap_for_terminal(text: str, stream: TextIO, indent: str) -> str:
+    """Wrap the lines of a text to the terminal's width if `stream` is a terminal; `indent` begins further lines."""
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    wrapped = (
+        textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) for line in text.split("\n")
+    )
+    return "\n".join("\n".join(lines) for lines in wrapped)
+
+
+def _human_line(record: "Record", stream: TextIO) -> str:
     time = record["time"].isoformat(timespec="milliseconds")[11:23]
     if record["name"] in _ACTIVITY_MODULES and record["level"].name == "DEBUG":
-        return f"{time} {_CONTROL_CHARS.sub(_escape_control, record['message'])}"
+        line = f"{time} {_CONTROL_CHARS.sub(_escape_control, record['message'])}"
+        return wrap_for_terminal(line, stream, _INDENT)
     level = f"{record['level'].name:<8}"
-    if colour:
-        level = f"\x1b[{_COLOURS.get(record['level'].name, '36')}m{level}\x1b[0m"
     fields = "".join(f" {name}={value}" for name, value in record["extra"].items())
     text = f"{record['name']}: {record['message']}{fields}"
     if exception := _exception_text(record):
         text += f"\n{exception}"
-    return f"{time} {level} {_CONTROL_CHARS.sub(_escape_control, text)}"
+    line = wrap_for_terminal(f"{time} {level} {_CONTROL_CHARS.sub(_escape_control, text)}", stream, _INDENT)
+    colour = _COLOURS.get(record["level"].name, "36")
+    return line.replace(level, f"\x1b[{colour}m{level}\x1b[0m", 1) if stream.isatty() else line
 
 
 def _escape_control(match: re.Match[str]) -> str:

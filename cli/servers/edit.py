@@ -34,10 +34,7 @@ from toolweave.errors import ConfigError
 from toolweave.redact import is_secret_header_name, is_secret_name
 from toolweave.servers.external_servers import install
 
-RESTART_HINT = (
-    "A running server keeps the entries it has read: restart it. "
-    "(`toolweave dev` restarts by itself; a reconnect is not enough.)"
-)
+RESTART_HINT = "A running server uses the change when it is restarted; `dev` restarts by itself."
 
 
 def apply_edit(servers: ServersConfig, edit: Callable[[str], str]) -> bool:

@@ -179,5 +179,5 @@ def test_the_output_says_that_a_running_server_needs_a_restart(tmp_path: Path) -
     named = ("--config", "named.jsonc")
     added = servers(tmp_path, "add", "any", "--no-check", *named, "--", "run")
     removed = json.loads(servers(tmp_path, "remove", "any", "--json", *named).stdout)
-    assert "restart it" in added.stdout.splitlines()[-1]
-    assert "restart it" in removed["restart"]
+    assert "restarted" in added.stdout.splitlines()[-1]
+    assert "restarted" in removed["restart"]

@@ -92,7 +92,7 @@ def test_an_added_server_is_checked_and_gets_no_prefix_if_its_tools_begin_with_i
     )
     with terminal("servers", "import", "mine.json", cwd=tmp_path) as asked:
         asked.read_until("[y/N]")
-        output = asked.send("y", until="restart it")
+        output = asked.send("y", until="restarted")
     assert "  huge_id_last, huge_unknown\r\n" in output
     assert "any_echo" in output
     assert "no-such-program was not found" in output

@@ -218,7 +218,7 @@ def test_text_of_others_cannot_steer_the_terminal() -> None:
     logger.bind(answer="\x07").info("\x1b[2J\rcleared\n\tnext line\x9b1m <red>")
     written = stream.getvalue()
     assert r"\x1b[2J\x0dcleared" in written
-    assert "\n\tnext line\\x9b1m <red> answer=\\x07\n" in written
+    assert "\n        next line\\x9b1m <red> answer=\\x07\n" in written
 
 
 def test_the_human_form_shows_the_exception_below_the_line() -> None:
