@@ -200,7 +200,7 @@ def terminal(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Ite
     process = subprocess.Popen(
         [REAL_PYTHON, "-m", "toolweave", *args],
         cwd=cwd,
-        env=clean_environment(TERM="dumb", COLUMNS="400", **(env or {})),
+        env=clean_environment(**{"TERM": "dumb", "COLUMNS": "400", **(env or {})}),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
