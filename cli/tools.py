@@ -18,16 +18,13 @@ from toolweave.cli.servers.probe import (
     DataFolder,
     ProbeResult,
     ServersConfig,
-    Yes,
     print_warnings,
     probe,
     read_servers,
     show_state,
 )
 from toolweave.cli.terminal import (
-    call_text,
     compact_json,
-    confirm,
     sanitize,
     sanitized_json,
     shorten,
@@ -111,14 +108,13 @@ def call(
     pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="The arguments.")] = None,
     json_text: Annotated[str | None, typer.Option("--json", metavar="OBJECT", help="The arguments as JSON.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Print the whole result as JSON.")] = False,
-    yes: Yes = False,
     config: ConfigFile = None,
     data_dir: DataFolder = None,
 ) -> None:
     """Start a server, call one of its tools, print the result as text, and stop the server.
 
-    Values are converted to the types of the tool's schema. Before a tool that requires approval the command asks; use
-    --yes where there is no terminal. The exit code is 1 if the call failed.
+    Values are converted to the types of the tool's schema. The command is the approval of a tool that requires one. The
+    exit code is 1 if the call failed.
     """
     servers = read_servers(config, data_dir)
     print_warnings(servers)
@@ -130,12 +126,7 @@ def call(
         arguments = dict(json.loads(json_text or "{}"))
     except (TypeError, ValueError) as error:
         raise RequestError(f"--json takes a JSON object, such as '{{\"key\": 1}}': {error}.") from None
-    target = (servers, name, tool[len(name) + 1 :], arguments, pairs or ())
-    try:
-        result = asyncio.run(_call(*target, is_approved=yes))
-    except _ApprovalMissing as missing:
-        confirm(str(missing))
-        result = asyncio.run(_call(*target, is_approved=True))
+    result = asyncio.run(_call(servers, name, tool[len(name) + 1 :], arguments, pairs or ()))
     if raw:
         print(sanitized_json(result.model_dump(mode="json", by_alias=True, exclude_none=True)))
     elif result.isError:
@@ -149,12 +140,8 @@ def call(
     raise typer.Exit(1 if result.isError else 0)
 
 
-class _ApprovalMissing(Exception):
-    """The tool requires the user's approval; the text is the question. No server runs while the user is asked."""
-
-
 async def _call(
-    servers: ServersConfig, name: str, tool: str, arguments: dict[str, Any], pairs: Sequence[str], *, is_approved: bool
+    servers: ServersConfig, name: str, tool: str, arguments: dict[str, Any], pairs: Sequence[str]
 ) -> "CallToolResult":
     [server] = [each for each in served_mcp_config(servers.settings, enable=[name]).servers if each.name == name]
     async with open_tool_plane([server], token_place=token_location(servers.settings)) as plane:
@@ -169,8 +156,6 @@ async def _call(
         if offer is None:
             raise RequestError(f"{name} has no tool {tool!r}. {did_you_mean(tool, offers)}")
         arguments |= _parse_pairs(offer, pairs)
-        if offer["requires_approval"] and not is_approved:
-            raise _ApprovalMissing(f"{call_text(offer['name'], arguments)} requires approval. Call it?")
         return await plane.call(name, offer["own_name"], arguments, CallContext())
 
 

@@ -39,7 +39,7 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
     if endpoint is None:
         warn_if_offline(settings)
         # Imported here, as those below: each takes long to import, and most programs need one of them or none.
-        from toolweave.nodes.offline_model import OfflineChatModel  # noqa: PLC0415
+        from toolweave.nodes.offline_model.model import OfflineChatModel  # noqa: PLC0415
 
         return OfflineChatModel()
     from openai import DefaultAsyncHttpxClient, Timeout  # noqa: PLC0415

@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 from tests.fixtures.doc_pages import DOCS, code_blocks, run_example
 from toolweave.api.app import create_app
 from toolweave.nodes.http_tools.requests import HTTPResponseSpec, build_request
-from toolweave.nodes.offline_model import OfflineChatModel
+from toolweave.nodes.offline_model.model import OfflineChatModel
 from toolweave.nodes.workflow.state import Stage, WorkflowOutput
 from toolweave.tool_config import ToolConfig
 

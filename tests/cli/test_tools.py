@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import MCP_SERVER, Ended, Running, serving, terminal, toolweave, write_mcp_file
+from tests.cli.command import MCP_SERVER, Ended, Running, serving, toolweave, write_mcp_file
 from toolweave.cli.tools import health_summary
 from toolweave.config.mcp_editing import ready_made_servers
 
@@ -91,10 +91,8 @@ def test_a_call_converts_arguments_by_the_schema_and_prints_the_result(tmp_path:
         (("todo.list_todos", "limit=many"), "The call failed: The call of 'list_todos' was not sent, "),
         (("todo.list_todos", "--json", "[1]"), "--json takes a JSON object, such as '{\"key\": 1}'"),
         (("todo.delete_todo", "id=9"), "The call failed: "),
-        (
-            ("todo.update_todo", "id=1"),
-            "update_todo(id=1) requires approval. Call it? There is no terminal to ask: use",
-        ),
+        # It requires approval in a graph; here the user's own command is the approval.
+        (("todo.update_todo", "id=1"), "The call failed: "),
         (("missing.x",), "missing is down: "),
     ],
 )
@@ -104,15 +102,6 @@ def test_a_call_that_cannot_be_made_ends_with_one_line_and_code_one(
     ended = call(tmp_path, *args)
     assert (ended.code, ended.stdout) == (1, "")
     assert expected in ended.paragraph
-
-
-@pytest.mark.requirement("U-02")
-def test_a_call_that_requires_approval_is_made_after_a_yes(tmp_path: Path) -> None:
-    env = write_mcp_file(tmp_path, TODO)
-    with terminal("call", "todo.update_todo", "id=1", cwd=tmp_path, env=env) as asked:
-        asked.read_until("[y/N]")
-        assert "The call failed: " in asked.send("y", until="The call failed: ")
-    assert "The call failed: " in call(tmp_path, "todo.update_todo", "id=1", "--yes").paragraph
 
 
 def call(folder: Path, *args: str) -> Ended:

@@ -26,7 +26,7 @@ from toolweave import (
 from toolweave.config.mcp import McpConfig
 from toolweave.config.script_settings import ScriptSettings
 from toolweave.errors import ConfigError, FetchFailed, MissingVariable, ScriptFailed, ScriptNotSaved, StageFailed
-from toolweave.nodes.offline_model import OfflineChatModel
+from toolweave.nodes.offline_model.model import OfflineChatModel
 
 BOUND_S = 60.0
 WRITTEN = VideoScript.model_validate(script())

@@ -12,7 +12,7 @@ from tests.fixtures.openai_wire import WireCall, WireTurn
 from tests.fixtures.shop_api import SHOP_KEY, ShopApi
 from tests.graphs.shop_workflow import THREAD, WorkflowCaller, chosen, empty, logged, sent, shop_workflow
 from toolweave.graphs import build_workflow
-from toolweave.nodes.offline_model import OfflineChatModel
+from toolweave.nodes.offline_model.model import OfflineChatModel
 
 
 @pytest.mark.requirement("W-02")

@@ -14,7 +14,7 @@ from toolweave.errors import ConfigError, ModelError
 from toolweave.nodes.chat_models import as_lazy_chat_model, build_chat_model, build_named_model
 from toolweave.nodes.model_endpoint import chosen_endpoint, model_label
 from toolweave.nodes.model_turn import model_turn
-from toolweave.nodes.offline_model import OfflineChatModel
+from toolweave.nodes.offline_model.model import OfflineChatModel
 
 pytestmark = pytest.mark.requirement("D-3")
 

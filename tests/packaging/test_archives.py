@@ -64,7 +64,7 @@ def test_the_wheel_works_in_a_host_that_has_its_own_config_and_api(
     (host / "app.py").write_text(
         "import asyncio, config, api, toolweave\n"
         "from toolweave.graphs import build_agent_loop\n"
-        "from toolweave.nodes.offline_model import OfflineChatModel\n"
+        "from toolweave.nodes.offline_model.model import OfflineChatModel\n"
         "assert config.mine and api.mine\n"
         "graph = build_agent_loop(tools=[], model=OfflineChatModel())\n"
         "answer = asyncio.run(graph.ainvoke({'messages': [('user', 'hello')]}))\n"

@@ -10,7 +10,7 @@ from langchain_core.tools import BaseTool
 
 from tests.nodes.offline_model.requests import OPERATIONS, Call, Request
 from tests.nodes.offline_model.todo_backend import seeded_backend
-from toolweave.nodes.offline_model import OfflineChatModel
+from toolweave.nodes.offline_model.model import OfflineChatModel
 
 TODAY = datetime(2026, 3, 4, 9, 30, tzinfo=UTC)
 MAX_MODEL_CALLS = 10

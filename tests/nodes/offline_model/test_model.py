@@ -13,7 +13,7 @@ from tests.nodes.offline_model.judging import converse, offline_model
 from tests.nodes.offline_model.other_tools import OTHER_TOOLS, read_file
 from tests.nodes.offline_model.todo_backend import TodoBackend, seeded_backend
 from toolweave.nodes.model_turn import model_usage
-from toolweave.nodes.offline_model import OfflineChatModel
+from toolweave.nodes.offline_model.model import OfflineChatModel
 from toolweave.nodes.script.script_file import VideoScript
 
 REQUESTS = ("Add a task to buy milk #home", "Show my tasks", "hello", "Delete task 1 and task 2", "")

@@ -9,7 +9,7 @@ from toolweave.config.script_settings import ScriptSettings
 from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError, ScriptFailed
 from toolweave.nodes.chat_models import ScriptModels, as_lazy_chat_model, settings_for_script
-from toolweave.nodes.offline_model import OfflineChatModel
+from toolweave.nodes.offline_model.model import OfflineChatModel
 
 BROKEN = WireCall("write_script", '{"title": "Be')
 

@@ -12,7 +12,7 @@ from tests.nodes.model_at import calling, saying
 from tests.nodes.workflow.selecting import RIGHT, Endpoint, brief, calls_to_loopback, choosing, select, send, some
 from toolweave.errors import UnknownTools
 from toolweave.nodes.chat_models import as_lazy_chat_model
-from toolweave.nodes.offline_model import OfflineChatModel
+from toolweave.nodes.offline_model.model import OfflineChatModel
 from toolweave.nodes.tool_catalog import FixedToolConfigs
 from toolweave.nodes.workflow.prompts import WorkflowModel
 from toolweave.nodes.workflow.select import parse_choice, select_node
