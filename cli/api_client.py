@@ -94,19 +94,20 @@ async def choose_assistant(client: LangGraphClient, name: str | None) -> str:
         return name
     graphs = await graph_names(client)
     if name is None:
-        return default_assistant(graphs, await _enabled_servers(client))
+        servers = (await read_health(client)).get("servers", {})
+        return default_assistant(graphs, [name for name in servers if servers[name]["state"] != "disabled"])
     if graphs and name not in graphs:
         raise RequestError(f"there is no assistant {name!r}. {did_you_mean(name, graphs)}")
     return name
 
 
-async def _enabled_servers(client: LangGraphClient) -> list[str]:
-    """Return the names of the enabled MCP servers; none if the server is not Toolweave's."""
+async def read_health(client: LangGraphClient) -> dict[str, Any]:
+    """Return what GET /health reports; nothing if the server is not Toolweave's."""
     try:
         health: Any = await client.http.get("/health")
     except (httpx.HTTPError, LangGraphError):
-        return []
-    return [name for name, server in health["servers"].items() if server["state"] != "disabled"]
+        return {}
+    return dict(health)
 
 
 def _is_uuid(text: str) -> bool:

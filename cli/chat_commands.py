@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import httpx
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import LangGraphError
 
 from toolweave.api.routes.chat import message_text
+from toolweave.cli.api_client import read_health
 from toolweave.cli.terminal import shorten
 
 COMMANDS = {
@@ -24,7 +23,7 @@ MAX_TEXT_CHARS = 60
 
 async def banner_text(client: LangGraphClient, assistant: str, thread_id: str) -> str:
     """Return the lines that introduce an interactive chat."""
-    servers = (await _health(client)).get("servers", {})
+    servers = (await read_health(client)).get("servers", {})
     ready = [f"{name} ({server['tools']})" for name, server in servers.items() if server["state"] == "ready"]
     failed = [f"{name} ({server['state']})" for name, server in servers.items() if server["state"] not in _QUIET_STATES]
     lines = {
@@ -39,13 +38,13 @@ async def banner_text(client: LangGraphClient, assistant: str, thread_id: str) -
 
 async def model_text(client: LangGraphClient) -> str:
     """Return the name of the server's model."""
-    return str((await _health(client)).get("model", UNKNOWN))
+    return str((await read_health(client)).get("model", UNKNOWN))
 
 
 async def tools_text(client: LangGraphClient) -> str:
     """Return one line per MCP server and one per tool that it offers."""
     lines = []
-    for name, server in (await _health(client)).get("servers", {}).items():
+    for name, server in (await read_health(client)).get("servers", {}).items():
         if server["state"] == "disabled":
             continue
         lines.append(f"  {name}: {server['state']}")
@@ -71,12 +70,3 @@ def _thread_text(thread: Any) -> str:
     first = messages[0] if isinstance(messages, list) and messages else {}
     text = message_text(first.get("content")) if isinstance(first, dict) else ""
     return f"{thread['thread_id']}  {thread['updated_at'][:16]}  {shorten(text, MAX_TEXT_CHARS)}".rstrip()
-
-
-async def _health(client: LangGraphClient) -> dict[str, Any]:
-    """Return what GET /health reports; nothing if the server is not Toolweave's."""
-    try:
-        health: Any = await client.http.get("/health")
-    except (httpx.HTTPError, LangGraphError):
-        return {}
-    return dict(health)

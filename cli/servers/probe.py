@@ -175,7 +175,7 @@ def print_warnings(servers: ServersConfig) -> None:
 
 
 def probe(
-    servers: ServersConfig, names: Collection[str] = (), *, timeout_s: float = PROBE_TIMEOUT_S, with_pings: bool = False
+    servers: ServersConfig, names: Collection[str] = (), *, timeout_s: float = PROBE_TIMEOUT_S
 ) -> list[ProbeResult]:
     """Start the servers of these names, or all that are enabled, and stop them again.
 
@@ -188,19 +188,19 @@ def probe(
         trial = settings.model_copy(update={"todo_database_url": database})
         configured = served_mcp_config(trial, enable=names).servers
         selected = [each for each in configured if not names or each.name in names]
-        return asyncio.run(_probe_all(selected, token_location(settings), timeout_s=timeout_s, with_pings=with_pings))
+        return asyncio.run(_probe_all(selected, token_location(settings), timeout_s=timeout_s))
 
 
 async def _probe_all(
-    servers: Sequence[McpServerConfig], tokens: TokenLocation, *, timeout_s: float, with_pings: bool
+    servers: Sequence[McpServerConfig], tokens: TokenLocation, *, timeout_s: float
 ) -> list[ProbeResult]:
     started = datetime.now(UTC)
     async with open_tool_plane(servers, token_place=tokens) as plane:
         await plane.wait_for_servers(timeout_s=timeout_s)
-        return [await _probe_server(plane, server.name, started, with_pings=with_pings) for server in servers]
+        return [await _probe_server(plane, server.name, started) for server in servers]
 
 
-async def _probe_server(plane: ToolPlane, name: str, started: datetime, *, with_pings: bool) -> ProbeResult:
+async def _probe_server(plane: ToolPlane, name: str, started: datetime) -> ProbeResult:
     health, details = plane.health()[name], plane.details(name)
     if health["state"] != "ready" or details is None:
         return ProbeResult(name, health["state"], health["last_error"])
@@ -209,7 +209,7 @@ async def _probe_server(plane: ToolPlane, name: str, started: datetime, *, with_
         for tool in details["offers"]
     )
     ready_ms = round((datetime.fromisoformat(health["since"]) - started).total_seconds() * 1000)
-    return ProbeResult(name, "ready", None, tools, ready_ms, await _median_ping_ms(plane, name) if with_pings else None)
+    return ProbeResult(name, "ready", None, tools, ready_ms, await _median_ping_ms(plane, name))
 
 
 async def _median_ping_ms(plane: ToolPlane, name: str) -> float | None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 from rich.console import Console
 
+from toolweave.cli.api_client import server_health, server_url
 from toolweave.cli.servers.probe import (
     STATE_COLOURS,
     AsJson,
@@ -26,6 +27,7 @@ from toolweave.cli.terminal import compact_json, sanitize, shorten, show_table, 
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG, McpServerConfig, load_mcp_config, mcp_variables
 from toolweave.config.mcp_editing import ready_made_servers
+from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError, SignInFailed, TokenStoreError
 from toolweave.servers.connections.oauth import token_location
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault
@@ -159,12 +161,43 @@ def check(names: Names = None, config: ConfigFile = None, data_dir: DataFolder =
 
 def tools(
     name: Annotated[str | None, typer.Argument(help="A server.", show_default="all that are enabled")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="List the MCP servers of this running server.")] = None,
     config: ConfigFile = None,
     data_dir: DataFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the schemas of the parameters.")] = False,
 ) -> None:
-    """Start the servers and list their tools with their parameters; the exit code is that of `check`."""
-    _print_checks(read_servers(config, data_dir), [name] if name else [], as_json=as_json, signatures=True)
+    """Start the servers and list their tools with their parameters; the exit code is that of `servers check`.
+
+    The todo server gets a temporary database. With --url nothing is started: a running Toolweave reports the state of
+    its servers.
+    """
+    if url is None:
+        _print_checks(read_servers(config, data_dir), [name] if name else [], as_json=as_json, signatures=True)
+    health = server_health(server_url(url, load_settings()))
+    print(compact_json(health)) if as_json else _show_health(stdout_console(), health)
+
+
+BREAKER_NOTES = {
+    "OPEN": "calls are refused because it failed too often",
+    "HALF_OPEN": "it failed too often; the next call tests whether it has recovered",
+}
+
+
+def _show_health(console: Console, health: dict[str, Any]) -> None:
+    for name, server in health["servers"].items():
+        show_state(console, name, server["state"], health_summary(server))
+
+
+def health_summary(server: dict[str, Any]) -> str:
+    """Return what /health reports about a server beside its state."""
+    if server["state"] != "ready":
+        return str(server["last_error"] or "")
+    parts = [f"{server['tools']} tools"]
+    if latency := server.get("latency_ms"):
+        parts.append(f"calls take {latency['p50']:g} ms, 1 in 100 more than {latency['p99']:g} ms")
+    if refusal := BREAKER_NOTES.get(server.get("breaker", "CLOSED")):
+        parts.append(refusal)
+    return "; ".join(parts)
 
 
 def _print_checks(servers: ServersConfig, names: Sequence[str], *, as_json: bool, signatures: bool) -> NoReturn:
@@ -190,7 +223,7 @@ def run_checks(servers: ServersConfig, names: Sequence[str]) -> list[ProbeResult
     print_warnings(servers)
     # Failures are in the results; the log would repeat them.
     configure_logging(servers.settings.model_copy(update={"log_level": "ERROR"}))
-    found = probe(servers, names, timeout_s=CHECK_TIMEOUT_S, with_pings=True)
+    found = probe(servers, names, timeout_s=CHECK_TIMEOUT_S)
     return [each for each in found if names or each.state != "disabled"]
 
 
