@@ -299,9 +299,17 @@ def _show_found(servers: ServersConfig, source: str | None) -> dict[str, dict[st
     if source and source not in CLIENTS and not Path(source).exists():
         raise ConfigError(f"there is no client or file {source!r}. {did_you_mean(source, CLIENTS)}")
     files = client_files(source) if source is None or source in CLIENTS else [Path(source)]
+    found: list[tuple[Path, str, dict[str, Any] | ConfigError]] = []
+    for file in files:
+        try:
+            found += [(file, name, entry) for name, entry in read_client_servers(file).items()]
+        except ConfigError as error:
+            if len(files) == 1:
+                raise
+            found.append((file, file.name, error))
     new: dict[str, dict[str, Any]] = {}
     rows = []
-    for file, (name, entry) in [(path, found) for path in files for found in read_client_servers(path).items()]:
+    for file, name, entry in found:
         state, about = "invalid", str(entry)
         if isinstance(entry, dict):
             url = urlsplit(entry.get("url", ""))

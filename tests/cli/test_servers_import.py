@@ -34,11 +34,11 @@ def project(tmp_path: Path) -> Path:
         "project/.vscode/mcp.json": {
             "servers": {"ask": {"command": "a", "env": {"K": "${input:api-key}", "HOME": "${env:H}"}}}
         },
-        "home/.config/Code/User/mcp.json": {"servers": {}, "inputs": []},
+        "home/.config/Code/User/mcp.json": None,
     }
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+        (tmp_path / name).write_text(json.dumps(content) if content else "{ broken", encoding="utf-8")
     return folder
 
 
@@ -64,6 +64,7 @@ def test_the_servers_of_all_clients_are_shown_and_added_without_secrets(project:
         ["web", "exists,"],
         ["bad", "invalid"],
         ["ask", "new"],
+        ["mcp.json", "invalid"],
     ]
     assert not (project / OWN).exists()
     ended = import_servers(project, "--yes", "--no-check")
