@@ -144,7 +144,7 @@ class ServersConfig:
             return f"Set {', '.join(needs.missing)} in {self.variables_source} or in the environment."
         if result.reason and SIGN_IN_COMMAND in result.reason:
             return None
-        if not needs.provided and (hint := fault_hint(result.name, result.reason or "")):
+        if not needs.provided and (hint := fault_hint(result.reason or "")):
             return f"{hint} Its entry is in {self.mcp.path}."
         provided = f"the value of {', '.join(needs.provided)}, " if needs.provided else ""
         return ADVICE[result.state].format(provided=provided, path=self.mcp.path) if result.state in ADVICE else None

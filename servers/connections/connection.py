@@ -17,7 +17,7 @@ from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import ListedTool
 from toolweave.servers.connections.sessions import loading
 from toolweave.servers.connections.sessions.monitor import SessionMonitor
-from toolweave.servers.connections.status import ServerState, ServerStatus, Timing
+from toolweave.servers.connections.status import LAST_OUTPUT, ServerState, ServerStatus, Timing
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -268,9 +268,7 @@ class ServerConnection:
 
     async def _connect_once(self) -> None:
         """Run one session, or fail to open it, and wait for the delay before the next one."""
-        self._monitor = SessionMonitor(
-            self.config.name, self.redaction, self._authorization, is_retry=self.is_known_down
-        )
+        self._monitor = SessionMonitor(self.config.name, self.redaction, self._authorization, self.status.is_failing)
         self._monitor.on_lost(self._on_failed_connect)
         self._is_connecting = True
         delay = await self._run_session(self._monitor)
@@ -320,7 +318,7 @@ class ServerConnection:
         timed_out = ready_s is None and time_limit.expired()
         reason = f"it was not ready within {timing.connect_timeout_s:g} s" if timed_out else monitor.loss_reason
         if monitor.stderr_tail and (ready_s or 0.0) < timing.stable_s:
-            reason = f"{reason}; its last output: {monitor.stderr_tail}"
+            reason = f"{reason}{LAST_OUTPUT}{monitor.stderr_tail}"
         self.is_unauthorized = ready_s is None and monitor.is_rejected
         return self._on_end(
             reason, ready_s, exited=(self.config.transport == "stdio" or monitor.exited) and not timed_out
@@ -388,7 +386,8 @@ class ServerConnection:
     def _on_session_ready(self, session: "McpSession", tools: tuple[ListedTool, ...]) -> None:
         self._session = session
         self._is_connecting = False
-        self.is_known_down = session.monitor.is_retry = False
+        self.is_known_down = False
+        session.monitor.is_ready = True
         self.is_unauthorized = False
         self.breaker.on_reconnect()
         self.status.set_state("ready")

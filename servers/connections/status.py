@@ -30,16 +30,18 @@ FAULT_HINTS = (
     (re.compile("working directory .* was not found"), "Correct its `cwd`."),
     (re.compile("was not found"), "Install this program, or correct `command`."),
     (re.compile("may not be executed"), "Make this file executable, or correct `command`."),
-    (
-        re.compile("certificate|CERT_", re.IGNORECASE),
-        "Set SSL_CERT_FILE (for Node.js programs NODE_EXTRA_CA_CERTS) to a file with the certificate of its authority.",
-    ),
-    (re.compile("HTTP 40[13]"), "Correct its `headers`, or sign in: toolweave servers login {name}."),
+    (re.compile("HTTP 40[13]"), 'Correct its `headers`, or write "auth": "oauth" and use `toolweave servers login`.'),
     (re.compile("HTTP 404"), "Correct the path of its `url`."),
     (re.compile("ConnectError|ConnectTimeout"), "Start this server, or correct the host and port of its `url`."),
     (re.compile("was not ready within"), "Start its command in a terminal to see what it waits for."),
 )
 """Reasons for which a server is down, and what to do; the first that fits counts."""
+UNTRUSTED = re.compile(
+    "certificate.verify|self.signed.cert|issuer.cert|leaf.signature|unknown authority", re.IGNORECASE
+)
+TRUST_HINT = "Set SSL_CERT_FILE (for Node.js NODE_EXTRA_CA_CERTS) to a file with the certificate of its authority."
+LAST_OUTPUT = "; its last output: "
+"""What follows in a reason is the server's own text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,13 @@ class Timing:
 DEFAULT_TIMING = Timing()
 
 
-def fault_hint(name: str, reason: str) -> str | None:
+def fault_hint(reason: str) -> str | None:
     """Return what to do about a server that is down for this reason; None if the reason does not show it."""
-    hint = next((hint for pattern, hint in FAULT_HINTS if pattern.search(reason)), None)
-    return None if hint is None or "servers login" in reason else hint.format(name=name)
+    if UNTRUSTED.search(reason):
+        return TRUST_HINT
+    own_text = reason.partition(LAST_OUTPUT)[0]
+    hint = next((hint for pattern, hint in FAULT_HINTS if pattern.search(own_text)), None)
+    return None if "servers login" in reason else hint
 
 
 class ServerStatus:
@@ -92,7 +97,6 @@ class ServerStatus:
         self, server: str, state: ServerState, last_error: str | None = None, *, label: str | None = None
     ) -> None:
         self._log = logger.bind(server=server)
-        self._name = server
         self._server = label or server
         self.state: ServerState = state
         self.last_error = last_error
@@ -106,7 +110,7 @@ class ServerStatus:
     def set_state(self, state: ServerState, last_error: str | None = None) -> None:
         """Enter `state`; without a new error, `last_error` stays."""
         is_new = (state, last_error) != (self.state, self.last_error)
-        if state == "connecting" or (self.state == "ready" and datetime.now(UTC) - self.since > LOG_AGAIN_AFTER):
+        if state == "connecting" or self._has_recovered():
             self._logged_faults.clear()
             self.must_log_ready = True
         if state != self.state:
@@ -126,14 +130,21 @@ class ServerStatus:
         self.since = datetime.now(UTC)
         self.notify_waiters()
 
+    def is_failing(self) -> bool:
+        """Return whether the server had a fault, and has not been ready for `LOG_AGAIN_AFTER` since."""
+        return bool(self._logged_faults) and not self._has_recovered()
+
+    def _has_recovered(self) -> bool:
+        return self.state == "ready" and datetime.now(UTC) - self.since > LOG_AGAIN_AFTER
+
     def _log_fault(self, reason: str) -> None:
-        """Log a reason at the first attempt that fails for it; times and process ids in it make no difference."""
-        fault = re.sub(r"\d+", "", reason)
+        """Log a reason at the first attempt that fails for it; times and ids in it make no difference."""
+        fault = re.sub(r"(?<!HTTP )\b[\w-]*\d[\w-]*", "", reason)
         if fault in self._logged_faults:
             return
         self._logged_faults.append(fault)
         self.must_log_ready = True
-        hint = fault_hint(self._name, reason)
+        hint = fault_hint(reason)
         self._log.warning("MCP server {} is down: {}{}", self._server, reason, f". {hint}" if hint else "")
 
     async def wait_for_change(self) -> None:

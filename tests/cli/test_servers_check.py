@@ -69,10 +69,14 @@ async def test_a_server_that_is_down_has_a_hint_that_fits_the_cause(tmp_path: Pa
             "no-file": ({"command": str(tmp_path / "mcp.jsonc")}, "Make this file executable, or correct `command`."),
             "refusing": (
                 {"url": f"http://127.0.0.1:{refusing.port}"},
-                "Correct its `headers`, or sign in: toolweave servers login refusing.",
+                'Correct its `headers`, or write "auth": "oauth" and use `toolweave servers login`.',
             ),
             "without-path": ({"url": f"http://127.0.0.1:{without_path.port}"}, "Correct the path of its `url`."),
             "untrusted": ({"url": f"https://127.0.0.1:{untrusted.port}"}, "Set SSL_CERT_FILE (for Node.js "),
+            "own-text": (
+                {"command": sys.executable, "args": ["-c", "exit('config was not found; HTTP 404; no certificate')"]},
+                "Correct its command or URL in ",
+            ),
             "nobody": ({"url": f"http://127.0.0.1:{free_port()}"}, "Start this server, or correct the host and port "),
         }
         env = write_mcp_file(tmp_path, {name: entry for name, (entry, _) in causes.items()})

@@ -32,17 +32,22 @@ class SessionMonitor:
         server: the server's name.
         redaction: hides the server's secrets.
         authorization: adds tokens to the session's requests.
-        is_retry: the server failed before, and has not been ready since.
+        is_failing: whether the server has failed lately; then its messages are logged at level DEBUG.
     """
 
     def __init__(
-        self, server: str, redaction: Redaction, authorization: "httpx.Auth | None" = None, *, is_retry: bool = False
+        self,
+        server: str,
+        redaction: Redaction,
+        authorization: "httpx.Auth | None" = None,
+        is_failing: Callable[[], bool] = lambda: False,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.server = server
         self.redaction = redaction
         self.authorization = authorization
-        self.is_retry = is_retry
+        self.is_failing = is_failing
+        self.is_ready = False
         self.requests: PendingRequests | None = None
         self.stderr_tail = ""
         self.last_response_at = self._loop.time()

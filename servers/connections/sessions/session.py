@@ -93,7 +93,7 @@ class SupervisedClient(MultiServerMCPClient):
         self._elicitations = elicitations
         self._config = config
         self._log_limit = LogRateLimit(burst=50, per_s=10)
-        self._message_limit = LogRateLimit(burst=50, per_s=5)
+        self._message_limit = LogRateLimit(burst=5, per_s=0.1)
         super().__init__({config.name: self._connection()})
 
     @asynccontextmanager
@@ -191,7 +191,7 @@ class SupervisedClient(MultiServerMCPClient):
             late = isinstance(message, RuntimeError)
             text = "its caller is gone" if late else self._monitor.redaction.sanitize(faults.describe_errors(message))
             logger.bind(server=self._config.name).log(
-                "DEBUG" if late else "WARNING",
+                "DEBUG" if late or self._monitor.is_failing() else "WARNING",
                 "MCP server {} sent an unusable message: {}{}",
                 self._config.name,
                 text,

@@ -294,8 +294,8 @@ class LogRateLimit:
 class ChildStderr(asyncio.Protocol):
     """Log the lines from a child's stderr pipe; `tail` has the newest ones for error messages.
 
-    Everything is read, so that no server blocks. Only the start of a line is stored. While a failed server is started
-    again, its lines have the level DEBUG.
+    Everything is read, so that no server blocks. Only the start of a line is stored. Until the server is ready, its
+    lines have the level DEBUG: the log shows the newest ones as the reason if it does not get ready.
     """
 
     def __init__(self, monitor: SessionMonitor, rate_limit: LogRateLimit) -> None:
@@ -327,7 +327,8 @@ class ChildStderr(asyncio.Protocol):
         self._tail.append(line)
         skipped = self._rate_limit.admit()
         if skipped is not None and (text := self._clean(line)):
-            server, level = self._monitor.server, "DEBUG" if self._monitor.is_retry else "INFO"
+            server = self._monitor.server
+            level = "INFO" if self._monitor.is_ready and not self._monitor.is_failing() else "DEBUG"
             logger.bind(server=server).log(level, "{}: {}{}", server, text, skipped)
 
     def _clean(self, line: bytes) -> str:

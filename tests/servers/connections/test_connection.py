@@ -2,11 +2,13 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from loguru import logger
 
 from tests.servers.connections.peers import (
     BOUND_S,
@@ -23,6 +25,7 @@ from tests.servers.connections.peers import (
     text_of,
     until,
 )
+from toolweave.config.mcp import McpServerConfig
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.status import Timing
 
@@ -103,11 +106,44 @@ async def test_a_command_that_exits_at_once_five_times_rests_until_a_reconnect()
                 assert (await plane.reconnect("peer"))["state"] == "down"
             assert "no key: set MISBEHAVING_KEY" in str(plane.health()["peer"]["last_error"])
     starts = [record["level"]["name"] for record in records if record["message"] == "peer: no key: set MISBEHAVING_KEY"]
-    assert len(starts) == RESTING.max_quick_exits + 1
-    assert starts.count("INFO") == 1, "further starts are not shown"
+    assert starts == ["DEBUG"] * (RESTING.max_quick_exits + 1), "the reason shows its last lines"
     # One line for each reason, and one more after the reconnect, but not one for each exit.
     downs = [record["message"] for record in records if "is down" in record["message"]]
     assert max(Counter(downs).values()) <= 2
+
+
+NOISES = {
+    "stdout": "for _ in range(20): print('starting', _)",
+    "stderr": "import os, sys\nfor _ in range(40): print('session', os.urandom(8).hex(), file=sys.stderr)\nsys.exit(1)",
+}
+
+
+@pytest.mark.requirement("U-06")
+@pytest.mark.parametrize("program", NOISES)
+async def test_a_server_that_never_starts_writes_few_lines_to_the_log(program: str) -> None:
+    server = McpServerConfig(name="peer", transport="stdio", command=sys.executable, args=("-c", NOISES[program]))
+    with log_records() as records:
+        async with open_tool_plane([server], timing=RESTING) as plane, asyncio.timeout(BOUND_S):
+            while connection(plane).failed_connects < RESTING.max_quick_exits:
+                await connection(plane).status.wait_for_change()
+    assert len(lines_above_debug(records)) <= 8, lines_above_debug(records)
+
+
+@pytest.mark.requirement("U-06")
+async def test_a_server_that_dies_soon_again_and_again_writes_few_lines_to_the_log() -> None:
+    starts = 5
+    with log_records() as records:
+        async with plane_of(misbehaving(timeout_s=600)) as plane:
+            for _ in range(starts):
+                await call(plane, "whisper", pieces=["one\ntwo\n", "three\n"])
+                await call(plane, "crash")
+                await until(plane, "ready")
+    peer = [line for line in lines_above_debug(records) if line.startswith(("peer: ", "MCP server peer is"))]
+    assert len(peer) <= 8, peer
+
+
+def lines_above_debug(records: list[dict[str, Any]]) -> list[str]:
+    return [record["message"] for record in records if record["level"]["no"] > logger.level("DEBUG").no]
 
 
 async def test_closing_a_plane_does_not_wait_for_the_end_of_a_rest() -> None:
