@@ -21,6 +21,7 @@ from toolweave.config.settings import Settings, with_scheme
 from toolweave.errors import ConfigError, RequestError
 
 CONNECT_TIMEOUT_S = 5.0
+MAX_KNOWN_NAMES = 20
 RESPONSE_TIMEOUT_S = 10.0
 
 UrlOption = Annotated[
@@ -119,9 +120,11 @@ def _is_uuid(text: str) -> bool:
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return a sentence with the nearest known name, else with all of them."""
-    nearest = difflib.get_close_matches(name, known, n=1)
-    return f"Did you mean {nearest[0]!r}?" if nearest else f"Known: {', '.join(known) or 'none'}."
+    """Return a sentence with the nearest known name, else with the first ones."""
+    if nearest := difflib.get_close_matches(name, known, n=1):
+        return f"Did you mean {nearest[0]!r}?"
+    shown = [*known][:MAX_KNOWN_NAMES]
+    return f"Known: {', '.join([*shown, '…'] if len(shown) < len(known) else shown) or 'none'}."
 
 
 def continue_command(thread_id: str, assistant: str | None, url: str | None) -> str:

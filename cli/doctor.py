@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import httpx
@@ -207,7 +207,6 @@ def check_file_roots(settings: Settings) -> Iterator[Finding]:
 
 
 MODEL_TIMEOUT_S = 5.0
-MAX_SHOWN_MODELS = 20
 KEY_REJECTED_CODES = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
 
@@ -239,19 +238,21 @@ def _safe_url(endpoint: ModelEndpoint) -> str:
 def _check_endpoint(endpoint: ModelEndpoint) -> Finding:
     url = _safe_url(endpoint)
     key = {"authorization": f"Bearer {endpoint.api_key.get_secret_value()}"}
+    options: dict[str, Any] = {"timeout": MODEL_TIMEOUT_S, "trust_env": endpoint.uses_proxy}
     try:
-        response = httpx.get(f"{endpoint.base_url.rstrip('/')}/models", headers=key, timeout=MODEL_TIMEOUT_S)
-    except (httpx.HTTPError, ValueError) as error:
+        response = httpx.get(f"{endpoint.base_url.rstrip('/')}/models", headers=key, **options)
+    except (httpx.HTTPError, ValueError, OSError, ImportError) as error:
         # The error's text can contain the key (a header that is not ASCII).
-        fix = "Check the address, the network and whether the endpoint is running."
+        fix = "Check the address, the network, the variables of proxies and certificates, and whether it is running."
         return Finding("fail", "model", f"{url} cannot be reached ({type(error).__name__}).", fix)
     if response.status_code in KEY_REJECTED_CODES:
         fix = "Check the key in the variable named above."
         return Finding("fail", "model", f"{url} rejects the key ({response.status_code}).", fix)
-    names = _model_names(response)
-    if names and endpoint.model not in names:
-        fix = f"Set TOOLWEAVE_MODEL to one that it lists. {did_you_mean(endpoint.model, names[:MAX_SHOWN_MODELS])}"
-        return Finding("fail", "model", f"{url} does not list the model {endpoint.model}.", fix)
+    # Gemini lists models/NAME, Ollama NAME:latest. Some endpoints accept further names.
+    names, model = _model_names(response), endpoint.model
+    if names and not {model, f"models/{model}", f"{model}:latest"} & {*names}:
+        fix = f"Set TOOLWEAVE_MODEL to one that it lists. {did_you_mean(model, names)}"
+        return Finding("warn", "model", f"{url} does not list the model {model}.", fix)
     return Finding("ok", "model", f"{url} answers.")
 
 

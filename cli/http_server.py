@@ -285,13 +285,11 @@ def local_server(mcp: Path | None = None) -> Iterator[str]:
             port=0,
             data_dir=Path(folder),
             mcp_config=None if place.is_shipped else place.path,
-            log_level="ERROR",
+            log_level="WARNING",
         )
         if configuration.has_toolweave_graphs:
-            is_chosen = configuration.settings.model is not None
             configuration, model = with_model(configuration)
-            if not is_chosen and configuration.settings.model is not None:
-                sys.stderr.write(wrap_for_terminal(f"The model is {model}\n", sys.stderr, "  "))
+            sys.stderr.write(wrap_for_terminal(f"The model is {model}\n", sys.stderr, "  "))
         configure_logging(configuration.settings)
         stop = StopRequest()
         ready: Future[str] = Future()

@@ -297,7 +297,7 @@ def _serve(
 
     def announce() -> None:
         if is_restart:
-            logger.info("the server is ready again")
+            logger.info("the server is ready again{}", f" with the model {model}" if model else "")
             return
         if is_dev:
             sys.stderr.write(wrap_for_terminal(welcome_text(url, configuration, model), sys.stderr, " " * 10))

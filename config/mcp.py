@@ -57,7 +57,7 @@ def find_mcp_config(settings: Settings) -> McpConfigLocation:
     """
     named, own = settings.mcp_config, settings.data_dir / MCP_CONFIG_FILE_NAME
     if named is not None:
-        return McpConfigLocation(named, named, "set by TOOLWEAVE_MCP_CONFIG or --config")
+        return McpConfigLocation(named, named, "set by TOOLWEAVE_MCP_CONFIG, --mcp or --config")
     if os.path.lexists(own):
         return McpConfigLocation(own, own, "found in the data folder")
     return McpConfigLocation(SHIPPED_MCP_CONFIG, own, "the one that comes with Toolweave", is_shipped=True)

@@ -54,7 +54,7 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
         timeout=timeout,
         stream_chunk_timeout=settings.model_timeout_s,
         # By default all models of an endpoint share one HTTP client, even across event loops.
-        http_async_client=DefaultAsyncHttpxClient(timeout=timeout),
+        http_async_client=DefaultAsyncHttpxClient(timeout=timeout, trust_env=endpoint.uses_proxy),
         max_retries=max_retries,
         use_responses_api=None if endpoint.base_url == OPENAI_URL else False,
     )

@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from toolweave.nodes.model_endpoint import OFFLINE
+
 SEARCH_TIMEOUT_S = 0.3
 MAX_RESPONSE_BYTES = 2_000_000
-MAX_SHOWN_MODELS = 20
+MAX_QUERIED_MODELS = 20
+MAX_NAME_CHARS = 200
 PORTS: Mapping[str, int] = MappingProxyType({"Ollama": 11434, "LM Studio": 1234, "llama.cpp": 8080})
 
 
@@ -46,25 +49,33 @@ async def find_local_model(ports: Mapping[str, int] = PORTS, timeout_s: float = 
 
 async def _search(client: httpx.AsyncClient, program: str, port: int, timeout_s: float) -> LocalModel | None:
     url = f"http://127.0.0.1:{port}"
-    # A response of another form causes one of the last five errors.
-    with suppress(TimeoutError, httpx.HTTPError, ValueError, KeyError, IndexError, TypeError, AttributeError):
+    # Anything may listen there: a response of another form causes one of the `_OTHER_FORMS`.
+    with suppress(TimeoutError, httpx.HTTPError, *_OTHER_FORMS):
         async with asyncio.timeout(timeout_s):
             chosen = await _CHOICES[program](client, url)
-        if chosen and isinstance(chosen[0], str):
+        if chosen and _is_usable(chosen[0]):
             return LocalModel(program, chosen[0], f"{url}/v1", chosen[1])
     return None
 
 
+_OTHER_FORMS = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError)
+
+
+def _is_usable(name: Any) -> bool:
+    """Return whether a model's name can be shown and used as TOOLWEAVE_MODEL."""
+    return isinstance(name, str) and 0 < len(name) <= MAX_NAME_CHARS and name.isprintable() and name != OFFLINE
+
+
 async def _choose_in_ollama(client: httpx.AsyncClient, url: str) -> tuple[str, bool] | None:
     """Choose the loaded model, else the newest one (docs.ollama.com/api)."""
-    models = (await _request(client, f"{url}/api/tags"))["models"]
-    loaded = {model["name"] for model in (await _request(client, f"{url}/api/ps"))["models"]}
+    tags, running = await asyncio.gather(_request(client, f"{url}/api/tags"), _request(client, f"{url}/api/ps"))
+    models, loaded = tags["models"], {model["name"] for model in running["models"]}
     local = [model for model in models if not model.get("remote_host")]
     local.sort(key=lambda model: (model["name"] in loaded, model["modified_at"]), reverse=True)
-    for model in local[:MAX_SHOWN_MODELS]:
-        if "tools" in (await _request(client, f"{url}/api/show", {"model": model["name"]})).get("capabilities", ()):
-            return model["name"], model["name"] in loaded
-    return None
+    names = [model["name"] for model in local[:MAX_QUERIED_MODELS]]
+    shown = await asyncio.gather(*(_request(client, f"{url}/api/show", {"model": name}) for name in names))
+    able = (name for name, about in zip(names, shown, strict=True) if "tools" in about.get("capabilities", ()))
+    return next(((name, name in loaded) for name in able), None)
 
 
 async def _choose_in_lm_studio(client: httpx.AsyncClient, url: str) -> tuple[str, bool] | None:

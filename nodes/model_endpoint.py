@@ -1,10 +1,12 @@
 """Choose the chat model that the settings select, without importing a client (D-3)."""
 
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from loguru import logger
 from pydantic import SecretStr
 
+from toolweave.config.mcp_entry import LOOPBACK_HOSTS
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 
@@ -25,6 +27,11 @@ class ModelEndpoint(NamedTuple):
     model: str
     base_url: str
     api_key: SecretStr
+
+    @property
+    def uses_proxy(self) -> bool:
+        """Whether a proxy of the environment applies; none can reach this machine's loopback addresses."""
+        return urlsplit(self.base_url).hostname not in LOOPBACK_HOSTS
 
 
 def warn_if_offline(settings: Settings) -> None:

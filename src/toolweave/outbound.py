@@ -20,7 +20,7 @@ import httpcore
 import httpx
 
 from toolweave.config.outbound_allow import HEADER_NAME, is_client_header
-from toolweave.errors import OutboundFailed, OutboundRefused
+from toolweave.errors import ConfigError, OutboundFailed, OutboundRefused
 from toolweave.outbound_policy import OutboundLimits, OutboundPolicy, OutboundTarget, parse_target
 
 __all__ = [
@@ -311,9 +311,14 @@ async def open_outbound_client(
 
     It reuses no connection: each request is resolved and checked again.
     """
-    async with httpcore.AsyncConnectionPool(
+    try:
         # Loading the certificates takes long.
-        ssl_context=trust or await asyncio.to_thread(httpx.create_ssl_context),
+        context = trust or await asyncio.to_thread(httpx.create_ssl_context)
+    except OSError as error:
+        fix = "Correct SSL_CERT_FILE or SSL_CERT_DIR."
+        raise ConfigError(f"the trusted certificates cannot be loaded: {error}.", fix=fix) from error
+    async with httpcore.AsyncConnectionPool(
+        ssl_context=context,
         max_connections=MAX_CONNECTIONS,
         max_keepalive_connections=0,
         network_backend=CheckedNetworkBackend(policy),

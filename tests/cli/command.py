@@ -36,8 +36,8 @@ class Ended:
 
     @property
     def paragraph(self) -> str:
-        """The one paragraph on stderr that is no line of the log."""
-        lines = [line for line in self.stderr.splitlines() if not line.startswith('{"time"')]
+        """The one paragraph on stderr beside the log and the line about a local server's model."""
+        lines = [line for line in self.stderr.splitlines() if not line.startswith(('{"time"', "The model is "))]
         assert len(lines) == 1, self.stderr
         return lines[0]
 

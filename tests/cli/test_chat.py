@@ -86,7 +86,7 @@ def test_a_local_server_has_the_servers_of_the_data_folder(elsewhere: Path) -> N
 
 def test_a_local_server_has_its_tools_from_the_first_message_on(elsewhere: Path) -> None:
     ended = toolweave("chat", "--local", cwd=elsewhere, stdin="Add a task to buy milk\nWhat are my active tasks?\n")
-    assert (ended.code, ended.stderr) == (0, "")
+    assert (ended.code, ended.stderr.count("\n")) == (0, 1), ended.stderr  # the line about the model
     lines = ended.stdout.splitlines()
     assert lines[0] == '  → create_todo(title="Buy milk")'
     assert lines[1].startswith("  ← create_todo: {")

@@ -29,7 +29,7 @@ def test_where_all_is_well_every_line_is_ok_and_nothing_is_left_behind(elsewhere
     for subject in ("settings:", "langgraph.json:", "graphs: todo_agent", "model:", "mcp.jsonc:", "server good:"):
         assert f"ok   {subject}" in ended.stdout
     assert "\nok   disabled servers: off, idle.\n" in ended.stdout
-    assert f"mcp.jsonc: {elsewhere}/mcp.jsonc (set by TOOLWEAVE_MCP_CONFIG or --config)." in ended.stdout
+    assert f"mcp.jsonc: {elsewhere}/mcp.jsonc (set by TOOLWEAVE_MCP_CONFIG, --mcp or --config)." in ended.stdout
     assert "data folder: the first server will create .toolweave" in ended.stdout
     assert [path.name for path in elsewhere.iterdir()] == ["mcp.jsonc"]
 

@@ -153,3 +153,32 @@ def test_only_files_of_the_application_are_watched(app: Path) -> None:
         assert notices(Change.modified, str(app / name)), name
     for name in ("data/app.db", "data/app.db-wal", "notes.txt", "other.json", ".venv/lib/x.py", "__pycache__/x.py"):
         assert not notices(Change.modified, str(app / name)), name
+
+
+@pytest.mark.parametrize("options", [(), ("--no-reload",)])
+def test_the_programs_of_mcp_servers_do_not_inherit_the_listening_socket(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    with serving("--data-dir", "data", *options, command="dev", cwd=tmp_path) as server:
+        port = f":{int(server.url.rpartition(':')[2]):04X}"
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()]
+        [inode] = [row[9] for row in rows if row[1].endswith(port) and row[3] == LISTENING]
+        eventually(lambda: any(map(is_todo_server, descendants(server.pid))), "the todo server runs")
+        holders = [pid for pid in descendants(server.pid) if f"socket:[{inode}]" in open_files(pid)]
+        assert holders == [] if options else len(holders) == 1, "only the process that serves"
+        assert not any(map(is_todo_server, holders))
+
+
+LISTENING = "0A"
+
+
+def descendants(pid: int) -> list[int]:
+    return [each for child in children_of(pid) for each in (child, *descendants(child))]
+
+
+def is_todo_server(pid: int) -> bool:
+    return b"toolweave.servers.todo" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def open_files(pid: int) -> list[str]:
+    return [str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()]

@@ -110,7 +110,11 @@ def test_an_mcp_file_of_another_client_starts_a_local_server_with_its_servers(el
     ended = toolweave("run", "What can you do?", "--mcp", "mine.json", cwd=elsewhere)
     assert ended.code == 0, ended.stderr
     assert "tasks_echo" in ended.stdout
+    assert "The model is offline, " in ended.stderr
     assert [path.name for path in elsewhere.iterdir()] == ["mine.json"]
+    (elsewhere / "dead.json").write_text('{"gone": {"command": "no-such-program"}}', encoding="utf-8")
+    without = toolweave("run", "x", "--mcp", "dead.json", cwd=elsewhere)
+    assert without.stderr.count("MCP server gone is down: no-such-program was not found. Install this program") == 1
     refused = toolweave("run", "x", "--mcp", "mine.json", "--url", "http://h.example", cwd=elsewhere)
     assert (refused.code, "leave out --url" in refused.stderr) == (2, True)
     absent = toolweave("chat", "x", "--mcp", "absent.json", cwd=elsewhere)
@@ -124,6 +128,11 @@ def test_a_local_server_that_cannot_start_shows_the_error(elsewhere: Path) -> No
     ended = toolweave("run", "hi", "--local", cwd=elsewhere)
     assert (ended.code, ended.stdout) == (1, "")
     assert "absent.py" in ended.paragraph
+
+
+def test_certificates_that_cannot_be_loaded_are_an_error_that_names_the_variable(elsewhere: Path) -> None:
+    ended = toolweave("run", "hi", "--local", cwd=elsewhere, env={"SSL_CERT_FILE": "/no/such/file"})
+    assert (ended.code, "Correct SSL_CERT_FILE or SSL_CERT_DIR." in ended.paragraph) == (1, True)
 
 
 def run(server: Running, cwd: Path, assistant: str, *args: str, stdin: str = "") -> Ended:

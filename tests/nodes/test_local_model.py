@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -12,6 +13,8 @@ import pytest
 
 from tests.fixtures.serving import http_server
 from toolweave.cli.configuration import read_configuration, with_model
+from toolweave.cli.doctor import check_model
+from toolweave.config.settings import load_settings
 from toolweave.nodes.local_model import LocalModel, find_local_model
 
 pytestmark = pytest.mark.requirement("U-03")
@@ -131,12 +134,25 @@ async def test_the_loaded_model_with_tools_is_chosen_else_the_newest(
         {"lm_studio": {"/api/v1/models": b"<html>", "/api/v0/models": b"<html>"}},
         {"ollama": {"/api/tags": {"models": [{"name": 3, "modified_at": None}]}, "/api/ps": [1]}},
         {"llama_cpp": {"/props": b" " * 3_000_000}},
+        {"llama_cpp": {"/props": b"[" * 500_000}},
+        {"llama_cpp": llama_cpp("a\x1b]0;title\x07\n", supports_tools=True)},
+        {"llama_cpp": llama_cpp("\ud800", supports_tools=True)},
+        {"llama_cpp": llama_cpp("offline", supports_tools=True)},
+        {"ollama": ollama(("", "2026", TOOLS)), "llama_cpp": llama_cpp("x" * 500_000, supports_tools=True)},
     ],
-    ids=["nothing", "no model", "no tools", "other program", "a page", "other forms", "a huge answer"],
+    ids=[
+        *("nothing", "no model", "no tools", "other program", "a page", "other forms", "a huge answer", "deep"),
+        *("control characters", "no character", "the offline model's name", "no name, a long name"),
+    ],
 )
 async def test_programs_without_such_a_model_and_other_programs_give_none(answers: dict[str, Answers]) -> None:
     with programs(**answers) as ports:
         assert await find_local_model(ports, BOUND_S) is None
+
+
+async def test_a_program_that_never_answers_ends_the_search_at_its_limit() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert await find_local_model({"Ollama": silent.getsockname()[1]}) is None
 
 
 async def test_a_model_that_ollama_runs_elsewhere_is_not_chosen() -> None:
@@ -146,6 +162,31 @@ async def test_a_model_that_ollama_runs_elsewhere_is_not_chosen() -> None:
         found = await find_local_model(ports, BOUND_S)
     assert found is not None
     assert found.model == "small"
+
+
+@pytest.mark.parametrize(
+    ("listed", "text"),
+    [
+        (("qwen3:latest", "m"), "answers."),
+        (("models/qwen3",), "answers."),
+        (("qwen2", *(f"m{number}" for number in range(300))), "does not list the model qwen3."),
+    ],
+)
+def test_doctor_reports_a_model_that_its_endpoint_does_not_list(
+    listed: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = {"data": [{"id": name} for name in listed]}
+    with programs(llama_cpp={"/v1/models": answer}) as ports:
+        url = f"http://127.0.0.1:{ports['llama.cpp']}/v1"
+        environ = {"OPENAI_BASE_URL": url, "TOOLWEAVE_MODEL": "qwen3"}
+        # A proxy cannot reach this machine's loopback addresses.
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+        _, reached = check_model(load_settings(environ))
+    assert reached.text == f"{url} {text}"
+    assert (reached.level, reached.fix) in (
+        ("ok", None),
+        ("warn", "Set TOOLWEAVE_MODEL to one that it lists. Did you mean 'qwen2'?"),
+    )
 
 
 def test_a_model_is_searched_only_if_no_endpoint_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
