@@ -9,10 +9,13 @@ from toolweave.nodes.offline_model.clauses import LIKELY, SURE, WEAK, Clause, Cu
 from toolweave.nodes.offline_model.dates import find_dates
 from toolweave.nodes.offline_model.english import (
     CONTAINER,
+    LIMITING_WORDS,
     MAX_CLAUSE_CHARS,
     OTHERS_LIST,
     READ_ACTIONS,
     STRONG_ACTIONS,
+    VALUE_SYNONYMS,
+    VERB_VALUES,
     WEAK_ACTIONS,
     WRITE_ACTIONS,
     Literals,
@@ -43,6 +46,7 @@ from toolweave.nodes.offline_model.tools import ToolSpec, all_nouns
 MAX_MESSAGE_CHARS = 4000
 MAX_CLAUSES = 50
 _OPENING_DATE_WINDOW = 80
+_CONDITION = pattern(rf"(?!no\b|non|noth|but|don|never)(?:as long as|in case|{'|'.join(LIMITING_WORDS)})\b(?!.*\?$)")
 _PRONOUN_ONLY = pattern(
     r"(?:it|that|this|them|those|these|(?:that|this|the) one|that task)"
     r"(?: down| (?:to|on|onto|in|into|as|from|off) (?:my|the|our|a) [\w -]{1,40})*"
@@ -76,9 +80,10 @@ def plan_message(text: str, context: Context) -> Plan:
     clauses = list(islice(split_clauses(hidden, all_nouns(context.tools)), MAX_CLAUSES + 1))
     for clause in clauses[:MAX_CLAUSES]:
         found = _read_clause(clause, unused, intents, literals, context)
+        if found is None or (found and _CONDITION.match(clause.text)):
+            skipped.append(clause.text)
         if found is None:
             unused = f"{unused} {clause.text}".strip()
-            skipped.append(clause.text)
             continue
         if any(intent.guessed for intent in intents) and not any(intent.guessed for intent in found):
             intents = [intent for intent in intents if not intent.guessed]
@@ -95,7 +100,7 @@ def _orders_other(text: str, intents: Sequence[Intent], context: Context) -> boo
     """Return whether a clause orders something that none of the calls does."""
     cue = find_cue(text, all_nouns(context.tools))
     if cue.manner != "order" or cue.action in READ_ACTIONS:
-        return False
+        return bool(_CONDITION.match(text))
     other = all(
         intent.tool.action != cue.action and cue.verb not in str(intent.arguments).lower() for intent in intents
     )
@@ -136,11 +141,33 @@ def _read_clause(
     if ranked[0][1].action not in READ_ACTIONS:
         body = cue.body or text
         unused = (*OTHERS_LIST.findall(body), *unexplained_words(literals.restore(body), found, context.today))
-        if cue.verb == "append" and not pattern(r"\b(?:append|add)").search(ranked[0][1].description):
+        if _differs(cue, text, ranked[0][1], found, context.tools):
             unused = (cue.verb, *unused)
         found = [one if one.too_long else replace(one, unused=unused) for one in found]
     guessed = cue.manner == "obligation" or (cue.manner in ("statement", "deed") and cue.strength < SURE)
     return [replace(intent, after=clause.after, guessed=guessed) for intent in found] or None
+
+
+def _differs(cue: Cue, text: str, tool: ToolSpec, found: Sequence[Intent], tools: tuple[ToolSpec, ...]) -> bool:
+    """Return whether an order's verb, state or thing is not that of the chosen tool."""
+    about = f"{tool.name} {tool.description}".replace("_", " ")
+    if not cue.verb or cue.manner != "order" or cue.action in (*READ_ACTIONS, "run"):
+        return False
+    if tool.action == "delete" and not found[0].target and not pattern(rf"\b{tool.any_noun}\b").search(text):
+        return bool(pattern(rf"\b{all_nouns(tools)}\b").search(text))
+    if cue.verb in ("append", "add", "insert") and not pattern(r"\b(?:append|add|insert)").search(tool.description):
+        return cue.verb == "append" or bool(pattern(r"\b(?:overwrit|replac|writ)").search(about))
+    given = tool.action == "update" and any({*one.arguments} - {tool.key and tool.key.name} for one in found)
+    if given or tool.action not in (None, "update") or not all(one.required for one in tool.parameters):
+        return False
+    states = _states(text)
+    return not states <= _states(about) if states else cue.action != "create" and stem(cue.verb) not in stems(about)
+
+
+def _states(text: str) -> set[str]:
+    """Return the states that a text names or implies: "close" and "done" both name "completed"."""
+    forms = {state: "|".join((verbs, *VALUE_SYNONYMS[state])) for state, verbs in VERB_VALUES.items()}
+    return {state for state, form in forms.items() if pattern(rf"\b(?:{form})\b").search(text)}
 
 
 def _move_date_last(text: str, today: date) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from toolweave.nodes.offline_model.choose_tool import MAX_MESSAGE_CHARS, Context, best_tools, plan_message
 from toolweave.nodes.offline_model.clauses import SURE, find_cue
 from toolweave.nodes.offline_model.english import (
+    LIMITING_WORDS,
     READ_ACTIONS,
     STOP_WORDS,
     WRITE_ACTIONS,
@@ -186,6 +187,8 @@ def _find_by_words(intent: Intent, target: Target, state: DialogueState) -> Sequ
     for call in (_search_call(intent.tool, target, distinctive, state.tools), _list_call(intent.tool, state.tools)):
         records = state.look_up(intent, call) if call else ()
         match = _match_target(target, intent, records, state.today)
+        if not target.quoted and (limits := _limits(target.text, match)):
+            raise _SearchStopped(Question(replace(intent, unused=limits), "missing"))
         if isinstance(match, Record):
             return [match]
         if len(match) > 1 and all(record.match_score(distinctive) >= 1 for record in match):
@@ -197,6 +200,12 @@ def _find_by_words(intent: Intent, target: Target, state: DialogueState) -> Sequ
         intent = replace(intent, unused=_unused_words(target, intent, possible[0], state.today))
     reason: QuestionReason = "none" if not possible else "unsure" if len(possible) == 1 else "ambiguous"
     raise _SearchStopped(Question(intent, reason, possible))
+
+
+def _limits(text: str, match: Sequence[Record] | Record) -> tuple[str, ...]:
+    """Return the words that limit a text ("all but milk") and are in no record's title."""
+    titles = {word for one in ([match] if isinstance(match, Record) else match) for word in words(one.title)}
+    return tuple(word for word in words(text) if word in LIMITING_WORDS - titles)
 
 
 def _match_target(
@@ -368,6 +377,8 @@ def _read_reply(text: str, question: Question, today: date) -> list[Intent] | No
         return []
     hidden, literals = hide_literals(text[:MAX_MESSAGE_CHARS])
     bare, intent = strip_courtesy(hidden), question.intent
+    if question.candidates and _limits(bare, question.candidates):
+        return None
     chosen = _chosen_records(plain, bare, literals, question) if question.candidates else []
     if chosen:
         return [replace(intent, target=Target("ids", ids=tuple(record.id for record in chosen)), missing=(), unused=())]

@@ -32,6 +32,11 @@ STOP_WORDS = frozenset(
         """
     )
 )
+LIMITING_WORDS = frozenset(words(
+    "not no never don't dont none nothing without but except excluding besides apart other instead rather only "
+    "if unless when whenever until till once provided"
+))  # fmt: skip
+"""Words that limit a request or make it conditional: a change that ignores one does too much."""
 IRREGULAR = {
     "bought": "buy", "paid": "pay", "sent": "send", "wrote": "write", "written": "write", "called": "call",
     "made": "make", "did": "do", "took": "take", "taken": "take", "went": "go", "gone": "go", "got": "get",
@@ -197,7 +202,7 @@ VALUE_SYNONYMS = {concept: tuple(listed.split(", ")) for concept, listed in _VAL
 OPPOSITE_VALUES = {"completed": "active", "active": "completed", "high": "low", "low": "high"}
 VERB_VALUES = {
     "completed": r"complete|finish|tick|check|cross|close|resolve|(?:cross|tick|check|mark) .+ off",
-    "active": r"undo|uncomplete|reopen|re-open|uncheck|untick|unmark|resume|restart|reactivate|restore",
+    "active": r"open|undo|uncomplete|reopen|re-open|uncheck|untick|unmark|resume|restart|reactivate|restore",
 }
 """Verbs (as expressions) that imply a value: to finish something sets its state to completed."""
 # Words that name a parameter.
@@ -352,7 +357,7 @@ def hide_literals(text: str) -> tuple[str, Literals]:
 _GREETING = r"hi(?: there)?|hello(?: there)?|hey(?: there)?|good (?:morning|afternoon|evening|day)"
 _FILLER = (
     r"ok(?:ay)?|yes|yeah|sure|so|well|oh|um+|alright|right|also|then|and|now|actually|just|kindly|quickly|next|finally"
-    r"|first(?: of all)?|secondly|by the way|btw|but|great|perfect|cool|sorry|excuse me|instead|wait(?=,)|no"
+    r"|first(?: of all)?|secondly|by the way|btw|but|great|perfect|cool|sorry|excuse me|instead|wait(?=,)|no(?=[,.!-])"
 )
 _ASKING = (
     r"(?:can|could|would|will|shall|should|may|might) (?:you|we)(?: please| kindly| maybe| just| also)*"
@@ -363,12 +368,14 @@ _WISHING = (
     r"|i (?:want|need|wish)(?: for)? you to|i want to|i wanna|(?:i'm |i am )?trying to|let's|let us"
     r"|i(?:'d| would) be grateful if you(?: could| would)?|it would be (?:nice|great) if you (?:could|would)"
 )
+_POSSIBLY = r"if (?:possible|you (?:can|could|don't mind|please))"
+_REASON = r"(?<=,) (?:i|we) (?:don't|do not|no longer) (?:need|want|have to)(?: do)? (?:it|that)(?: any ?more| now)?"
 _BEGGING = r"please|pls|plz|help me(?: to)?|go ahead and|do me a favou?r and|be so (?:kind|nice)(?: as)? to"
-_LEAD = pattern(rf"(?:(?:{_BEGGING}|{_GREETING}|{_FILLER}|{_ASKING}|{_WISHING})(?![\w'-])[\s,!:.…-]*)+")
+_LEAD = pattern(rf"(?:(?:{_BEGGING}|{_POSSIBLY}|{_GREETING}|{_FILLER}|{_ASKING}|{_WISHING})(?![\w'-])[\s,!:.…-]*)+")
 _THANKS = r"thanks(?: a lot| so much| in advance)?|thank you(?: very much| so much| in advance)?|thx|ty|cheers"
 _TAIL = pattern(
     rf"(?:[\s,;]*(?<![\w'-])(?:please|pls|plz|{_THANKS}|for me|will you|would you|could you|can you"
-    r"|if you (?:can|could|don't mind|please)|ok(?:ay)?|right|asap please)(?![\w'-]))*[\s.!?…,;]*$"
+    rf"|{_POSSIBLY}|{_REASON}|ok(?:ay)?|right|asap please)(?![\w'-]))*[\s.!?…,;]*$"
 )
 _TAIL_WINDOW = 120
 

@@ -13,6 +13,7 @@ from toolweave.nodes.offline_model.english import (
     ANY_VERB,
     CONTAINERS,
     HIDDEN,
+    LIMITING_WORDS,
     MAX_CLAUSE_CHARS,
     NEVER_MATCHES,
     NUMBER_WORDS,
@@ -21,6 +22,7 @@ from toolweave.nodes.offline_model.english import (
     VAGUE_NOUNS,
     VERBS,
     Literals,
+    hide_literals,
     pattern,
     stem,
     strip_container,
@@ -289,7 +291,7 @@ def _extract_main(draft: Draft) -> None:
         value = next(iter(find_titles(draft.text, NEVER_MATCHES, draft.literals)), "")
     else:
         value = find_topic(draft.text, draft.tool, draft.literals)
-    if value:
+    if value and (quoted or draft.tool.action != "send"):
         draft.arguments[main.name] = value
 
 
@@ -304,15 +306,16 @@ def parse_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Liter
 
 # Words that occur in any request.
 _REQUEST_WORDS = """
-want need like love look know tell help try new called named titled says saying current now today
+want need like love look know tell help try new called says saying current now today
 many much cost list number question detail details information info available exist call use using word
 another following back sure longer anymore need rid mistake quick quickly small little short simple extra
 additional further separate single soon possible asap somehow sometime maybe certainly definitely simply just
 note memo entry line job matter go whole entire everything moment nice great good reminder put make sense
 """
-_EMPTY_WORDS = STOP_WORDS | VERBS | {verb + ending for verb in VERBS for ending in ("d", "ed")}
-# Words that limit a change; a call that ignores one does too much.
-_LIMITING_WORDS = frozenset({"not", "without", "never", "don't", "dont"})
+_EMPTY_WORDS = STOP_WORDS | VERBS | {verb + ending for verb in VERBS for ending in ("d", "ed")} | {"titled", "named"}
+_HARMLESS = pattern(r"\bno\.? ?(?=#?\d)|\bno longer\b|\bwith (?:the )?(?:title|name)\b")
+# A value that was taken out of a text has left these behind it: "milk, but not" of "milk, but not today".
+_LIMITED_VALUE = pattern(rf"(?:\W*\b(?:{'|'.join(LIMITING_WORDS)}))+\W*$")
 _WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
 
 
@@ -322,14 +325,15 @@ def _stems(texts: Sequence[str]) -> set[str]:
 
 def unexplained_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
     """Return the words of a request that are in no argument, target or description of the chosen tools (U-04)."""
-    text = strip_container(text, anywhere=True)
+    hidden, literals = hide_literals(_HARMLESS.sub(" ", text))
+    text = strip_container(literals.restore(hidden), anywhere=True)
     described, used = [_REQUEST_WORDS, *CONTAINERS, *VAGUE_NOUNS, str(len(intents))], list[str]()
     reads = all(intent.tool.action in READ_ACTIONS for intent in intents)
-    ignored = _EMPTY_WORDS | {"tomorrow"} if reads else _EMPTY_WORDS - _LIMITING_WORDS
+    ignored = _EMPTY_WORDS | {"tomorrow"} if reads else _EMPTY_WORDS - LIMITING_WORDS
     for intent in intents:
         tool, target = intent.tool, intent.target
         described += [tool.name, tool.description, *tool.nouns_and_synonyms]
-        used += map(str, intent.arguments.values())
+        used += [_LIMITED_VALUE.sub("", str(value)) for value in intent.arguments.values()]
         if target:
             described += ORDINALS
             used += [target.text, *map(str, target.ids)]
@@ -339,7 +343,11 @@ def unexplained_words(text: str, intents: Sequence[Intent], today: date) -> list
         if tool.parameter("date"):
             for found in reversed(find_dates(text, today)):
                 text = f"{text[: found.start]} {text[found.end :]}"
-    known = (_stems(described) - _LIMITING_WORDS) | _stems(used)
+    known = (_stems(described) - {*map(stem, LIMITING_WORDS)}) | _stems(used)
     known |= {stem(word) for word, number in NUMBER_WORDS.items() if str(number) in known}
     listed = dict.fromkeys(match.group().removesuffix("'s") for match in _WORD.finditer(text))
-    return [word for word in listed if word.lower() not in ignored and not {*map(stem, words(word))} <= known]
+    quoted = [] if reads else [one.value for _, one in literals.in_text(hidden, "quoted")]
+    literal = {word for one in quoted if not any(one in value for value in used) for word in words(one)}
+    return [
+        word for word in listed if word.lower() in literal or not (word.lower() in ignored or _stems([word]) <= known)
+    ]

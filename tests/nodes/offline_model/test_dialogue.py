@@ -76,6 +76,31 @@ def test_a_reply_names_no_other_thing_if_only_a_word_was_unclear() -> None:
     assert _calls("Delete task 3. Email Anna about it.", "just the first") == ()
 
 
+@pytest.mark.requirement("U-04")
+@pytest.mark.parametrize(
+    ("text", "unused"),
+    [
+        ("Delete everything but buy milk", "but"),
+        ("Delete everything but the buy tasks", "but"),
+        ("Mark everything but buy milk as done", "but"),
+        ("Delete all tasks except the dentist appointment", "except"),
+        ("Clear my list apart from the dentist appointment", "apart"),
+        ("Delete none of my tasks", "none"),
+        ("I did not pay the electricity bill", "not"),
+        ("Delete buy milk when I am finished", "when"),
+    ],
+)
+def test_a_limited_request_is_refused_and_no_reply_lifts_the_limit(text: str, unused: str) -> None:
+    assert f"I do not know what to do with “{unused}”" in _answer(text)
+    for reply in ("yes", "all of them"):
+        assert all(name in ("search_todos", "list_todos") for name, _ in (*_calls(text), *_calls(text, reply)))
+
+
+@pytest.mark.requirement("U-04")
+def test_a_reply_that_excepts_a_thing_does_not_delete_it() -> None:
+    assert _calls("Delete the buy task", "all but the first") == ()
+
+
 def test_deleting_everything_needs_a_yes() -> None:
     assert _calls("Delete all my tasks") == (WHOLE_LIST,)
     assert _answer("Delete all my tasks").startswith("Shall I delete all of these 13 todos?")
