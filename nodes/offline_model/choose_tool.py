@@ -151,14 +151,13 @@ def _read_clause(
 def _differs(cue: Cue, text: str, tool: ToolSpec, found: Sequence[Intent], tools: tuple[ToolSpec, ...]) -> bool:
     """Return whether an order's verb, state or thing is not that of the chosen tool."""
     about = f"{tool.name} {tool.description}".replace("_", " ")
-    if not cue.verb or cue.manner != "order" or cue.action in (*READ_ACTIONS, "run"):
+    if not cue.verb or cue.action in (*READ_ACTIONS, "run"):
         return False
     if tool.action == "delete" and not found[0].target and not pattern(rf"\b{tool.any_noun}\b").search(text):
         return bool(pattern(rf"\b{all_nouns(tools)}\b").search(text))
     if cue.verb in ("append", "add", "insert") and not pattern(r"\b(?:append|add|insert)").search(tool.description):
         return cue.verb == "append" or bool(pattern(r"\b(?:overwrit|replac|writ)").search(about))
-    given = tool.action == "update" and any({*one.arguments} - {tool.key and tool.key.name} for one in found)
-    if given or tool.action not in (None, "update") or not all(one.required for one in tool.parameters):
+    if tool.action is not None and (tool.action != "update" or len(tool.parameters) > 1):
         return False
     states = _states(text)
     return not states <= _states(about) if states else cue.action != "create" and stem(cue.verb) not in stems(about)

@@ -370,9 +370,8 @@ def _extract_named_literals(draft: Draft) -> None:
 
 def _extract_named_texts(draft: Draft) -> None:
     """Extract texts behind a parameter's name: `priority=high`, `description: check first`, `with description …`."""
-    for parameter in draft.unfilled_parameters("text", "description"):
-        if parameter.required:
-            draft.fill_from(parameter, r"\b(?:saying|that says)(?: that)?:? (?P<value>.+)$")
+    for parameter in draft.unfilled_parameters("text", "description") if draft.tool.action == "send" else ():
+        draft.fill_from(parameter, r"\b(?:saying|that says)(?: that)?:? (?P<value>.+)$")
     for parameter in draft.unfilled_parameters():
         names, assigned = parameter_names(parameter), re.escape(parameter.name)
         forms = [

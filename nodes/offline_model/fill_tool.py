@@ -17,7 +17,6 @@ from toolweave.nodes.offline_model.english import (
     MAX_CLAUSE_CHARS,
     NEVER_MATCHES,
     NUMBER_WORDS,
-    READ_ACTIONS,
     STOP_WORDS,
     VAGUE_NOUNS,
     VERBS,
@@ -312,8 +311,8 @@ another following back sure longer anymore need rid mistake quick quickly small 
 additional further separate single soon possible asap somehow sometime maybe certainly definitely simply just
 note memo entry line job matter go whole entire everything moment nice great good reminder put make sense
 """
-_EMPTY_WORDS = STOP_WORDS | VERBS | {verb + ending for verb in VERBS for ending in ("d", "ed")} | {"titled", "named"}
-_HARMLESS = pattern(r"\bno\.? ?(?=#?\d)|\bno longer\b|\bwith (?:the )?(?:title|name)\b")
+_EMPTY = STOP_WORDS - LIMITING_WORDS | VERBS | {verb + ending for verb in VERBS for ending in ("d", "ed")}
+_HARMLESS = pattern(r"\bno\.? ?(?=#?\d)|\bno longer\b|\b(?:titled|named|with (?:the )?(?:title|name))\b")
 # A value that was taken out of a text has left these behind it: "milk, but not" of "milk, but not today".
 _LIMITED_VALUE = pattern(rf"(?:\W*\b(?:{'|'.join(LIMITING_WORDS)}))+\W*$")
 _WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
@@ -325,11 +324,9 @@ def _stems(texts: Sequence[str]) -> set[str]:
 
 def unexplained_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
     """Return the words of a request that are in no argument, target or description of the chosen tools (U-04)."""
-    hidden, literals = hide_literals(_HARMLESS.sub(" ", text))
-    text = strip_container(literals.restore(hidden), anywhere=True)
+    text = strip_container(_HARMLESS.sub(" ", text), anywhere=True)
+    quoted = [one.value for one in hide_literals(text)[1].found.values() if one.kind == "quoted"]
     described, used = [_REQUEST_WORDS, *CONTAINERS, *VAGUE_NOUNS, str(len(intents))], list[str]()
-    reads = all(intent.tool.action in READ_ACTIONS for intent in intents)
-    ignored = _EMPTY_WORDS | {"tomorrow"} if reads else _EMPTY_WORDS - LIMITING_WORDS
     for intent in intents:
         tool, target = intent.tool, intent.target
         described += [tool.name, tool.description, *tool.nouns_and_synonyms]
@@ -346,8 +343,5 @@ def unexplained_words(text: str, intents: Sequence[Intent], today: date) -> list
     known = (_stems(described) - {*map(stem, LIMITING_WORDS)}) | _stems(used)
     known |= {stem(word) for word, number in NUMBER_WORDS.items() if str(number) in known}
     listed = dict.fromkeys(match.group().removesuffix("'s") for match in _WORD.finditer(text))
-    quoted = [] if reads else [one.value for _, one in literals.in_text(hidden, "quoted")]
     literal = {word for one in quoted if not any(one in value for value in used) for word in words(one)}
-    return [
-        word for word in listed if word.lower() in literal or not (word.lower() in ignored or _stems([word]) <= known)
-    ]
+    return [one for one in listed if one.lower() in literal or not (one.lower() in _EMPTY or _stems([one]) <= known)]
