@@ -6,6 +6,7 @@ find their connections on a closed loop. The loop starts with the first call and
 
 import asyncio
 import atexit
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
@@ -24,8 +25,13 @@ class BackgroundLoop:
     """An event loop on a daemon thread, started by the first call; at exit it cancels its work and waits for it."""
 
     def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None
+        self.forget_loop()
+
+    def forget_loop(self) -> None:
+        """Let the next call start another loop: a forked process has none of its parent's threads."""
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` with the caller's context variables and return its result.
@@ -128,7 +134,11 @@ def _transfer_result(future: "Future[T]", task: "asyncio.Task[T]") -> None:
 
 def _run_loop(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event) -> None:
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(stopped.wait())
+        until_stopped = runner.get_loop().create_task(stopped.wait())
+        while not until_stopped.done():
+            # A task that raises one of these passes it to its awaiter, and also out of the loop: the others continue.
+            with suppress(SystemExit, KeyboardInterrupt):
+                loop.run_until_complete(until_stopped)
 
 
 def _stop_loop(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event, thread: threading.Thread) -> None:
@@ -137,3 +147,5 @@ def _stop_loop(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event, thread: 
 
 
 background_loop = BackgroundLoop()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=background_loop.forget_loop)

@@ -1,6 +1,7 @@
 """Provide tool catalogues to graphs: the tool plane's, a task's own MCP servers', registered tools (A-05, A-07)."""
 
 import asyncio
+import os
 import threading
 import time
 import weakref
@@ -122,6 +123,7 @@ class ServerTools:
         self._servers = tuple(servers)
         self._lock = threading.Lock()
         self._opened: Future[PlaneTools] | None = None
+        self._pid: int | None = None
 
     async def tools(self) -> Sequence[BaseTool]:
         """Return the tools of all servers that can be called now (A-07).
@@ -137,8 +139,9 @@ class ServerTools:
 
     async def _plane_tools(self) -> PlaneTools:
         with self._lock:
-            if self._opened is None or (self._opened.done() and self._opened.exception()):
-                self._opened = Future()
+            is_inherited = self._pid != os.getpid()
+            if self._opened is None or is_inherited or (self._opened.done() and self._opened.exception()):
+                self._opened, self._pid = Future(), os.getpid()
                 close = background_loop.start(_hold_open(self._servers, self._opened))
                 # At exit the loop itself ends its work.
                 weakref.finalize(self, close).atexit = False

@@ -137,6 +137,27 @@ def test_a_program_that_ends_leaves_no_server_and_no_warning_behind() -> None:
     assert not Path(f"/proc/{ended.stdout.strip()}").exists()
 
 
+FORKED = """
+import os, warnings
+from toolweave.graphs import build_agent_loop
+from tests.graphs.test_connections import PID_ENTRY, pid_in, pid_model
+graph = build_agent_loop(tools={"p": PID_ENTRY}, model=pid_model())
+pid = pid_in(graph.invoke({"messages": [("user", "go")]}))
+warnings.simplefilter("ignore", DeprecationWarning)
+if child := os.fork():
+    assert os.waitpid(child, 0)[1] == 0
+assert (pid_in(graph.invoke({"messages": [("user", "go")]})) == pid) == bool(child)
+"""
+
+
+@pytest.mark.requirement("U-05")
+def test_a_forked_process_has_connections_of_its_own_and_leaves_its_parents() -> None:
+    command = [sys.executable, "-W", "ignore::EncodingWarning", "-c", FORKED]
+    ended = subprocess.run(command, stderr=subprocess.PIPE, encoding="utf-8", timeout=MAX_WAIT_S, check=False)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 @pytest.mark.requirement("U-05")
 def test_a_graph_whose_servers_are_down_says_so_and_tries_again() -> None:
     graph: Any = build_agent_loop(tools=[DEAD], model=ScriptedModel(turns=["never"]))

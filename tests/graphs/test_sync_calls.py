@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from tests.fixtures.shop_api import ShopApi
 from tests.graphs.gated_tools import GO, THREAD, Desk, requests, results
 from tests.graphs.shop_workflow import chosen, shop_workflow
-from toolweave.graphs import build_agent_loop, build_todo_agent
+from toolweave.graphs import AgentLoop, build_agent_loop, build_todo_agent
 
 pytestmark = pytest.mark.requirement("U-05", "S-04")
 TENANT: ContextVar[str] = ContextVar("tenant")
@@ -107,6 +109,31 @@ def test_the_calls_of_a_turn_run_at_the_same_time() -> None:
 
     model = ScriptedModel(turns=[calling(("meet", {"name": "a"}), ("meet", {"name": "b"})), "ok"])
     assert sorted(texts(build_agent_loop(tools=[meet], model=model).invoke(GO))[2:4]) == ["a", "b"]
+
+
+@pytest.mark.parametrize("error", [SystemExit(2), KeyboardInterrupt()], ids=repr)
+def test_a_tool_that_exits_ends_its_own_call_only(error: BaseException) -> None:
+    waiting, done = threading.Event(), threading.Event()
+
+    def leave() -> str:
+        raise error
+
+    def wait() -> str:
+        waiting.set()
+        return str(done.wait(60))
+
+    model = ScriptedModel(turns=[calling(("leave", {}))])
+    leaving: Any = build_agent_loop(tools=[leave], model=model)
+    other: Any = build_agent_loop(tools=[wait], model=ScriptedModel(turns=[calling(("wait", {})), "ok"]))
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(other.invoke, GO)
+        assert waiting.wait(60)
+        for call in (partial(leaving.invoke, GO), partial(AgentLoop([leave], model).run_sync, "go")):
+            with pytest.raises(type(error)):
+                call()
+        done.set()
+        assert texts(running.result())[2:] == ["True", "ok"]
+    assert texts(adding().invoke(GO))[-1] == "one two three"
 
 
 def test_a_synchronous_call_in_an_awaited_tool_is_refused_and_does_not_hang() -> None:
