@@ -323,9 +323,7 @@ def tools_node(catalog: ToolCatalog, internal_tools: Sequence[BaseTool] = ()) ->
             prepared = tool_with_answers(tool, call, request.runtime.config)
             prepared = tool_with_result_store(prepared, call["id"], request.runtime)
             plain_call = as_tool_call(call, tool.name)
-            _is_host_tool.set(
-                not isinstance(tool, ResultStoringTool) and all(tool is not own for own in internal_tools)
-            )
+            _is_host_tool.set(not is_mcp_tool(tool) and all(tool is not own for own in internal_tools))
             result = await execute(request.override(tool=prepared, tool_call=plain_call))
             return waiting_call_update(call, result) or _join_text_blocks(result)
 
@@ -334,6 +332,12 @@ def tools_node(catalog: ToolCatalog, internal_tools: Sequence[BaseTool] = ()) ->
 
 _is_host_tool: ContextVar[bool] = ContextVar("is_host_tool", default=False)
 """Whether the current call is of a tool that the embedding program defines: not of an MCP server, an API or ours."""
+
+
+def is_mcp_tool(tool: BaseTool) -> bool:
+    """Return whether the tool calls an MCP server or an API: ours, or one from langchain-mcp-adapters."""
+    function = getattr(tool, "coroutine", None)
+    return isinstance(tool, ResultStoringTool) or getattr(function, "__module__", "") == "langchain_mcp_adapters.tools"
 
 
 def explain_tool_failure(error: Exception) -> str:
@@ -347,7 +351,7 @@ def explain_tool_failure(error: Exception) -> str:
         return f"The arguments do not fit: {listed}. Correct them and call the tool again."[:MAX_ERROR_CHARS]
     if isinstance(error, ToolException | ToolError):
         return str(error)[:MAX_ERROR_CHARS] or "The tool failed and gave no reason."
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) and not (_is_host_tool.get() and str(error)):
         return "The tool did not answer in time and was stopped. Please try again later."
     # Formatted here: the default of loguru adds the values of local variables.
     logger.error("a tool failed with an internal error\n{}", "".join(traceback.format_exception(error)).rstrip())

@@ -7,11 +7,14 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
+from langchain_mcp_adapters.tools import convert_mcp_tool_to_langchain_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
+from mcp.types import Tool
 
+from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.logged import logged
 from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from tests.graphs.gated_tools import GO, THREAD
@@ -63,6 +66,7 @@ async def test_a_call_that_cannot_run_is_answered_with_the_reason(turn: AIMessag
         (ToolException("the list is full"), "the list is full"),
         (ToolTimeout("search did not answer within 5 s.", server="web"), "search did not answer within 5 s."),
         (TimeoutError(), "The tool did not answer in time and was stopped. Please try again later."),
+        (TimeoutError("busy until 17:00"), "The tool failed: TimeoutError: busy until 17:00"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -91,16 +95,37 @@ async def test_an_exception_of_the_embedding_programs_tool_reaches_the_model_cut
     assert "hunter2'" not in lines[0]
 
 
-async def test_an_internal_error_of_an_mcp_tool_reaches_the_log_and_not_the_model() -> None:
-    async def break_down(*_: Any) -> Any:
-        raise RuntimeError("at /srv/app.py")
+async def break_down(*_: Any) -> Any:
+    raise RuntimeError("at /srv/app.py")
 
-    broken = McpTool(name="fail", description="Fail.", args_schema={}, server="x", mcp_name="fail", call=break_down)
+
+@pytest.mark.requirement("U-05")
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (
+            McpTool(name="fail", description="Fail.", args_schema={}, server="x", mcp_name="fail", call=break_down),
+            "/srv/app.py",
+        ),
+        (
+            convert_mcp_tool_to_langchain_tool(
+                None,
+                Tool(name="fail", inputSchema={"type": "object", "properties": {}}),
+                connection={"transport": "stdio", "command": REAL_PYTHON, "args": ["-c", "pass"]},
+            ),
+            "Connection closed",
+        ),
+    ],
+    ids=["the plane's", "the adapters'"],
+)
+async def test_an_internal_error_of_an_mcp_tool_reaches_the_log_and_not_the_model(
+    broken: BaseTool, reason: str
+) -> None:
     with logged("ERROR") as lines:
         [result] = await results_of(calling(("fail", {})), broken)
 
     assert result.text == "The tool failed because of an internal error. Please try again later."
-    assert "/srv/app.py" in lines[0]
+    assert reason in lines[0]
 
 
 async def test_text_blocks_of_a_result_are_joined_and_other_blocks_stay() -> None:
