@@ -81,8 +81,9 @@ def build_agent_loop(
             one to find the others. Endpoints accept 128 at most.
 
     Raises:
-        ConfigError: two tools have the same name, or the MCP servers are not configured correctly.
-        TypeError: `tools` holds something else.
+        ConfigError: two tools have the same name, the MCP servers are not configured correctly, or `model` is an
+            empty name.
+        TypeError: `tools` or `model` is something else.
         ValueError: `max_iterations` is less than 1, or `max_tools` is not from 1 to 128.
     """
     loop = agent_loop_graph(

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 from weakref import WeakKeyDictionary
 
@@ -14,6 +13,7 @@ from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError
 from toolweave.nodes.model_endpoint import (
     GEMINI_URL,
+    OFFLINE,
     OPENAI_URL,
     OPENROUTER_URL,
     chosen_endpoint,
@@ -60,34 +60,43 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
     )
 
 
-# As in LangChain's `init_chat_model`; of other names the part before a colon belongs to the model: qwen3:8b.
-_LANGCHAIN_PROVIDERS = frozenset(
-    {
-        *("anthropic", "azure_ai", "azure_openai", "bedrock", "bedrock_converse", "cohere", "deepseek", "fireworks"),
-        *("google_genai", "google_vertexai", "groq", "huggingface", "mistralai", "nvidia", "ollama", "perplexity"),
-        *("together", "xai"),
-    }
-)
-
-
 def build_named_model(name: str) -> BaseChatModel:
     """Build the model with a name as in LangChain's `init_chat_model`, such as "openai:gpt-4o" (U-05).
 
-    A name without a provider is a model of the endpoint that the environment configures, as in TOOLWEAVE_MODEL.
+    A name without a provider is a model of the endpoint that the environment configures, as in TOOLWEAVE_MODEL. If
+    there is none, and for other providers, `init_chat_model` itself builds the model. The endpoint of OPENAI_BASE_URL
+    also serves names with a colon that `init_chat_model` refuses, such as "qwen3:8b".
 
     Raises:
-        ConfigError: as `chosen_endpoint`; or the package for the provider's models is not installed.
+        ConfigError: as `chosen_endpoint`; or the package `langchain`, or what it needs for the provider, is missing.
     """
+    settings = load_settings()
     provider, _, model = name.partition(":")
-    chosen: dict[str, str | None] = {"model": name}
-    if provider == "openai":
+    if provider == "openai" and model:
+        if not (settings.openai_api_key or settings.openai_base_url):
+            fix = "Set OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible endpoint."
+            raise ConfigError(f"The model is {name!r}, but no endpoint of OpenAI is configured.", fix=fix)
         chosen = {"model": model, "openrouter_api_key": None, "gemini_api_key": None}
-    elif provider in _LANGCHAIN_PROVIDERS:
-        if find_spec("langchain") is None:
-            fix = "Install it with the provider's package, or pass a chat model: pip install langchain"
-            raise ConfigError(f"The model {name!r} needs the package langchain.", fix=fix)
-        return cast("BaseChatModel", import_module("langchain.chat_models").init_chat_model(name))
-    return build_chat_model(load_settings().model_copy(update=chosen))
+        return build_chat_model(settings.model_copy(update=chosen))
+    settings = settings.model_copy(update={"model": name})
+    router = settings.openrouter_api_key or settings.gemini_api_key
+    # Before a slash it is a part of a model's name at OpenRouter: meta-llama/llama-4:free.
+    options = {"model_provider": provider} if model and "/" not in provider else {}
+    if not options and (router or settings.openai_api_key or settings.openai_base_url or name.lower() == OFFLINE):
+        return build_chat_model(settings)
+    try:
+        init_chat_model = import_module("langchain.chat_models").init_chat_model
+        return cast("BaseChatModel", init_chat_model(model if options else name, **options))
+    except (ImportError, ValueError) as error:
+        is_unknown_provider = isinstance(error, ModuleNotFoundError | ValueError)
+        if is_unknown_provider and settings.openai_base_url and not router:
+            return build_chat_model(settings)
+        reason = str(error).partition("\n")[0].rstrip(".")
+        fix = (
+            "Set the variable of an endpoint that has it (OPENROUTER_API_KEY, OPENAI_BASE_URL, …), or install the "
+            "package langchain and the provider's: pip install langchain"
+        )
+        raise ConfigError(f"The model {name!r} cannot be built: {reason}.", fix=fix) from error
 
 
 async def close_chat_model(model: BaseChatModel) -> None:
@@ -126,12 +135,23 @@ ModelSource = BaseChatModel | str | Callable[[], BaseChatModel] | LazyChatModel
 
 
 def as_lazy_chat_model(model: ModelSource) -> LazyChatModel:
-    """Wrap a model, its name, or a function that builds it; return a LazyChatModel unchanged: graphs can share it."""
+    """Wrap a model, its name, or a function that builds it; return a LazyChatModel unchanged: graphs can share it.
+
+    Raises:
+        ConfigError: the name is empty.
+        TypeError: `model` is something else.
+    """
     if isinstance(model, LazyChatModel):
         return model
     if isinstance(model, str):
+        if not model.rpartition(":")[2].strip():
+            raise ConfigError(f"{model!r} names no model.", fix="Pass a name such as openai:gpt-4o, or offline.")
         return LazyChatModel(lambda: build_named_model(model))
-    return LazyChatModel((lambda: model) if isinstance(model, BaseChatModel) else model)
+    if isinstance(model, BaseChatModel):
+        return LazyChatModel(lambda: model)
+    if not callable(model):
+        raise TypeError(f"model={model!r} is neither a chat model, nor its name, nor a function that builds one.")
+    return LazyChatModel(model)
 
 
 _FIX = (

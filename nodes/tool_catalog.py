@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from toolweave.tool_config import ToolConfig
 
 
+@runtime_checkable
 class ToolCatalog(Protocol):
     """The tools that can be called now, such as those of the tool plane."""
 
@@ -83,10 +84,14 @@ def as_catalog(tools: Tools) -> ToolCatalog:
     """Wrap a sequence of tools and functions as a catalogue; return a catalogue unchanged.
 
     Raises:
-        TypeError: an item is neither a LangChain tool nor a function.
+        TypeError: `tools` is neither, or an item is neither a LangChain tool nor a function.
         ConfigError: two tools have the same name.
     """
-    return FixedTools(tuple(map(_as_tool, tools))) if isinstance(tools, Sequence) else tools
+    if isinstance(tools, Sequence):
+        return FixedTools(tuple(map(_as_tool, tools)))
+    if not isinstance(tools, ToolCatalog):
+        raise TypeError(f"tools={tools!r} is neither a list of tools, nor MCP servers, nor a tool catalogue.")
+    return tools
 
 
 def _as_tool(item: BaseTool | Callable[..., Any]) -> BaseTool:

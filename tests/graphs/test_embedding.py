@@ -13,7 +13,8 @@ from typing_extensions import TypedDict
 from tests.fixtures.doc_pages import DOCS, code_blocks, run_example
 from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.scripted_model import ScriptedModel, add, calling
-from toolweave.graphs import build_agent_loop
+from toolweave.errors import ConfigError
+from toolweave.graphs import AgentLoop, build_agent_loop
 
 pytestmark = pytest.mark.requirement("S-04")
 
@@ -90,6 +91,24 @@ def test_the_agent_loop_imports_little_more_than_langgraph() -> None:
     printed = subprocess.run([REAL_PYTHON, "-c", probe], capture_output=True, timeout=60, check=True).stdout
 
     assert float(printed) <= 1.4
+
+
+@pytest.mark.requirement("U-05")
+@pytest.mark.parametrize("tools", [len, add, None, 3, {len}, iter([len]), [3]], ids=lambda tools: type(tools).__name__)
+def test_tools_of_another_type_are_refused_when_the_graph_is_built(tools: Any) -> None:
+    for build in (build_agent_loop, AgentLoop):
+        with pytest.raises(TypeError, match="neither a"):
+            build(tools=tools, model="offline")
+
+
+@pytest.mark.requirement("U-05")
+@pytest.mark.parametrize(
+    ("model", "error"), [(None, TypeError), (3, TypeError), ("", ConfigError), ("openai: ", ConfigError)]
+)
+def test_what_is_no_model_is_refused_when_the_graph_is_built(model: Any, error: type[Exception]) -> None:
+    for build in (build_agent_loop, AgentLoop):
+        with pytest.raises(error, match="model"):
+            build(tools=[add], model=model)
 
 
 LOUD = """

@@ -1,6 +1,9 @@
 """D-3: which model the settings choose, and that a configured one is never replaced."""
 
 import asyncio
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import cast
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -154,8 +157,66 @@ def test_a_model_is_named_with_or_without_its_provider(
 @pytest.mark.requirement("U-05")
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("openai:gpt-4o", "gpt-4o.*no endpoint.*OPENAI_API_KEY"), ("anthropic:claude", "package langchain.*pip install")],
+    [
+        ("openai:gpt-4o", "openai:gpt-4o.*no endpoint of OpenAI.* Set OPENAI_API_KEY, or OPENAI_BASE_URL"),
+        ("anthropic:claude", "package langchain.*pip install"),
+        ("opnai:gpt-4o", "opnai:gpt-4o.*package langchain.*pip install"),
+    ],
 )
-async def test_a_named_model_that_cannot_be_built_says_what_is_missing(name: str, reason: str) -> None:
+@pytest.mark.parametrize("environ", [{}, OPENROUTER])
+async def test_a_named_model_that_cannot_be_built_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], name: str, reason: str
+) -> None:
+    for variable, value in environ.items():
+        monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigError, match=reason):
         await as_lazy_chat_model(name).get()
+
+
+BUILT = ScriptedModel(turns=[])
+NO_PACKAGE = "The model 'ibm:granite' cannot be built: Initializing ChatWatsonx requires the langchain-ibm package. Set"
+NO_PROVIDER = "The model 'opnai:gpt-4o' cannot be built: Unsupported provider='opnai'. Set the variable of an endpoint"
+
+
+def init_chat_model(model: str, *, model_provider: str | None = None) -> ScriptedModel:
+    """Behave as LangChain's function, which knows one provider, whose package for `ibm` is missing."""
+    if model_provider == "ibm":
+        raise ImportError("Initializing ChatWatsonx requires the langchain-ibm package.")
+    if (model, model_provider) not in {("claude", "anthropic"), ("claude", None)}:
+        raise ValueError(f"Unsupported provider={model_provider!r}.\n\nSupported model providers are: anthropic")
+    return BUILT
+
+
+@pytest.mark.requirement("U-05")
+@pytest.mark.parametrize(
+    ("name", "environ", "model"),
+    [
+        ("anthropic:claude", {}, BUILT),
+        ("anthropic:claude", OPENROUTER, BUILT),
+        ("anthropic:claude", LOCAL, BUILT),
+        ("claude", {}, BUILT),
+        ("claude", OPENROUTER, "claude"),
+        ("qwen3:8b", LOCAL, "qwen3:8b"),
+        ("meta-llama/llama-4:free", OPENROUTER, "meta-llama/llama-4:free"),
+        ("ibm:granite", OPENROUTER, NO_PACKAGE),
+        ("ibm:granite", LOCAL, NO_PACKAGE),
+        ("opnai:gpt-4o", OPENROUTER, NO_PROVIDER),
+        ("opnai:gpt-4o", OPENAI, NO_PROVIDER),
+    ],
+)
+def test_langchain_builds_the_models_that_no_configured_endpoint_has(
+    monkeypatch: pytest.MonkeyPatch, name: str, environ: dict[str, str], model: ScriptedModel | str
+) -> None:
+    langchain = SimpleNamespace(init_chat_model=init_chat_model)
+    monkeypatch.setitem(sys.modules, "langchain.chat_models", cast("ModuleType", langchain))
+    for variable, value in environ.items():
+        monkeypatch.setenv(variable, value)
+
+    found: object
+    try:
+        built = build_named_model(name)
+        found = built.model_name if isinstance(built, ChatOpenAI) else built
+    except ConfigError as error:
+        found = str(error)
+
+    assert found is model if model is BUILT else str(found).startswith(str(model))
