@@ -2,4 +2,4 @@
 
 from toolweave.extras import require_extra
 
-require_extra("server", "fastapi")
+require_extra("server")

@@ -7,6 +7,7 @@ import threading
 import traceback
 
 from toolweave.errors import ToolweaveError
+from toolweave.extras import require_extra
 
 
 def error_message(error: BaseException) -> str | None:
@@ -24,8 +25,6 @@ def _sanitize(text: str) -> str:
 EXIT_INTERRUPTED = 130
 # For threads that an application started and does not stop.
 EXIT_TIMEOUT_S = 1.0
-# If one of these is missing, the package is installed without its server extra.
-SERVER_EXTRA = frozenset({"typer", "rich", "fastapi", "alembic", "fastmcp", "sqlalchemy", "keyring"})
 
 
 def main() -> None:
@@ -47,6 +46,7 @@ def _exit_despite_threads(code: int) -> None:
 
 def _run_command() -> None:
     try:
+        require_extra("server")
         importlib.import_module("toolweave.cli.commands").app(prog_name="toolweave")
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
@@ -54,10 +54,6 @@ def _run_command() -> None:
         # The reader of our output is gone; the interpreter must not flush into the pipe either.
         sys.stdout = None
         sys.exit(1)
-    except ModuleNotFoundError as error:
-        if error.name not in SERVER_EXTRA:
-            raise
-        _fail(f'{error.name} is not installed. Install the command line with: pip install "toolweave[server]"')
     except Exception as error:  # noqa: BLE001 - the top-level handler
         text = error_message(error)
         if text is None:

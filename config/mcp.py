@@ -273,10 +273,9 @@ def _resolve_server(
         secret_values=env_values(raw, environ),
     )
     try:
-        if server.auth is not None:
-            require_extra("server", "keyring", "cryptography")
+        if server.auth is not None or server.builtin is not None:
+            require_extra("server")
         if server.builtin is not None:
-            require_extra("server", "fastmcp", "sqlalchemy")
             return replace(server, settings=settings or load_settings(environ))
     except ConfigError as error:
         return replace(server, misconfigured=str(error))

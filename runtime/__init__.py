@@ -2,4 +2,4 @@
 
 from toolweave.extras import require_extra
 
-require_extra("server", "sqlalchemy", "aiosqlite")
+require_extra("server")

@@ -11,4 +11,4 @@ The modules in the order of a job (`graphs/script_writer.py` has the graph):
 
 from toolweave.extras import require_extra
 
-require_extra("script", "trafilatura", "protego")
+require_extra("script")

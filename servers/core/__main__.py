@@ -6,9 +6,13 @@ import sys
 # Imports create some 200 000 permanent objects; garbage collection meanwhile takes a third of the start time (T-01).
 gc.disable()
 
+from toolweave.errors import ConfigError  # noqa: E402
 from toolweave.extras import require_extra  # noqa: E402
 
-require_extra("server", "fastmcp", "sqlalchemy")
+try:
+    require_extra("server")
+except ConfigError as error:
+    sys.exit(f"{error.headline}: {error}")
 
 from toolweave.servers.core.http_app import build_core_auth  # noqa: E402
 from toolweave.servers.core.server import open_core_server  # noqa: E402

@@ -83,22 +83,6 @@ def test_wrong_usage_ends_with_code_two(tmp_path: Path) -> None:
     assert "Did you mean 'serve'" in unknown.stderr
 
 
-def test_without_the_server_extra_the_command_line_says_what_to_install(tmp_path: Path) -> None:
-    done = _python(
-        "import sys\n"
-        "class Absent:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'typer':\n"
-        "            raise ModuleNotFoundError(name, name=name)\n"
-        "sys.meta_path.insert(0, Absent())\n"
-        "from toolweave.cli.main import main\n"
-        "main()\n",
-        tmp_path,
-    )
-    assert done.code == 1
-    assert done.stderr == 'typer is not installed. Install the command line with: pip install "toolweave[server]"\n'
-
-
 def test_an_unforeseen_error_keeps_its_traceback_and_fails(tmp_path: Path) -> None:
     code = "def graph():\n    return undefined_name\n"
     (tmp_path / "broken.py").write_text(code, encoding="utf-8")

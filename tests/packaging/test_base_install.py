@@ -9,6 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.fixtures.forked_python import REAL_PYTHON
+from toolweave.extras import PACKAGES
 
 pytestmark = pytest.mark.requirement("U-05")
 MAX_PACKAGES = 80
@@ -62,9 +63,9 @@ def needs_of(wanted: Requirement) -> Iterator[Requirement]:
             yield need
 
 
-def run_in_base(code: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a process that finds the packages of the base installation only."""
-    base = base_packages()
+def run_in_base(code: str, *others: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process that finds the packages of the base installation and `others` only."""
+    base = {*base_packages(), *others}
     blocked = {
         module
         for module, owners in packages_distributions().items()
@@ -100,14 +101,18 @@ def test_graphs_run_with_functions_names_of_models_and_connections() -> None:
 READ = "from toolweave.config.mcp import read_servers; read_servers({'x': %s})"
 
 
+OTHERS = ("typer", "fastapi", "starlette", "uvicorn", "sqlalchemy", "greenlet", "aiosqlite")
+DEV = "import sys; from toolweave.cli.main import main; sys.argv[1:] = ['dev']; main()"
+PROGRAM = "import runpy, sys; sys.argv[0] = '-m'; runpy._run_module_as_main('toolweave.servers.%s')"
+
+
 @pytest.mark.parametrize(
     ("code", "extra"),
     [
         ("import toolweave.servers.todo.server", "server"),
-        ("import runpy; runpy.run_module('toolweave.servers.core', run_name='__main__')", "server"),
+        ("import toolweave.servers.registry.openapi.importing", "server"),
         ("import toolweave.api.app", "server"),
         ("import toolweave.runtime.graphs", "server"),
-        ("from toolweave.cli.main import main; main()", "server"),
         (READ % "{'builtin': 'core'}", "server"),
         (READ % "{'url': 'https://example.com/mcp', 'auth': 'oauth'}", "server"),
         ("from toolweave import generate_script_from_url", "script"),
@@ -115,7 +120,32 @@ READ = "from toolweave.config.mcp import read_servers; read_servers({'x': %s})"
     ],
 )
 def test_what_needs_an_extra_names_it(code: str, extra: str) -> None:
-    finished = run_in_base(code)
+    finished = run_in_base(code, *OTHERS)
 
     assert finished.returncode == 1
     assert f"toolweave[{extra}]" in finished.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("others", [(), OTHERS], ids=["base", "some packages of the extra"])
+@pytest.mark.parametrize("program", [DEV, PROGRAM % "todo", PROGRAM % "core"], ids=["dev", "todo", "core"])
+def test_a_program_that_needs_an_extra_prints_one_line(program: str, others: tuple[str, ...]) -> None:
+    finished = run_in_base(program, *others)
+
+    assert finished.returncode == 1
+    assert finished.stderr.count("\n") == 1
+    assert "is not installed. Install the extra server: pip install 'toolweave[server]'" in finished.stderr
+
+
+@pytest.mark.parametrize("extra", ["script", "server"])
+def test_every_package_of_an_extra_is_checked(extra: str) -> None:
+    wanted = (Requirement(written) for written in distribution("toolweave").requires or ())
+    packages = {
+        canonicalize_name(need.name)
+        for need in wanted
+        if need.marker and need.marker.evaluate({"extra": extra}) and "sys_platform" not in str(need.marker)
+    }
+    owners = packages_distributions()
+    checked = {canonicalize_name(owner) for module in PACKAGES[extra] for owner in owners[module]}
+
+    # The first has no module of its own; of the second, a package that only it needs is checked.
+    assert packages - checked <= {"fastmcp", "langgraph-checkpoint-sqlite"}
