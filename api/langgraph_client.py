@@ -41,12 +41,12 @@ REFUSAL_TEXTS = {
 REFUSAL_KEY = "toolweave.caller_refusal"
 CHECK_FAILED = "The LangGraph API could not check your credentials. Please try again later."
 OWN_GRAPHS = frozenset({"agent_loop", "todo_agent", "workflow", "script_writer"})
-MOST_GRAPHS = 1_000
+MAX_GRAPHS = 1_000
 
 
 async def graph_names(client: LangGraphClient) -> list[str]:
     """Return the names of the graphs that the API serves; each is also the name of an assistant."""
-    assistants = await client.assistants.search(metadata={"created_by": "system"}, limit=MOST_GRAPHS)
+    assistants = await client.assistants.search(metadata={"created_by": "system"}, limit=MAX_GRAPHS)
     return sorted({assistant["graph_id"] for assistant in assistants})
 
 

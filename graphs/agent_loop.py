@@ -9,7 +9,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, Send
 
 from toolweave.config.mcp import McpServers, read_servers
-from toolweave.graphs.sync_calls import compile_for_both
+from toolweave.graphs.sync_calls import compile_with_sync_calls
 from toolweave.nodes.agent import (
     AgentInput,
     AgentOutput,
@@ -166,5 +166,5 @@ def compile_loop(
     graph: AgentBuilder, name: str, max_iterations: int, checkpointer: Checkpointer, store: BaseStore | None
 ) -> AgentGraph:
     """Compile an agent graph; its recursion limit is so high that the iteration cap is always reached first (D-10)."""
-    compiled: AgentGraph = compile_for_both(graph, name, checkpointer, store)
+    compiled: AgentGraph = compile_with_sync_calls(graph, name, checkpointer, store)
     return compiled.with_config(recursion_limit=_STEPS_PER_TURN * max_iterations + _STEPS_TO_FINISH)

@@ -32,7 +32,7 @@ class SyncCallableGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         return super().stream(*args, **kwargs)
 
 
-def compile_for_both(
+def compile_with_sync_calls(
     graph: StateGraph[StateT, ContextT, InputT, OutputT],
     name: str,
     checkpointer: Checkpointer,

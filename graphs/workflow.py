@@ -9,7 +9,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, RetryPolicy
 
 from toolweave.errors import ApiCallFailed, PersistenceError
-from toolweave.graphs.sync_calls import compile_for_both
+from toolweave.graphs.sync_calls import compile_with_sync_calls
 from toolweave.nodes.chat_models import ModelSource, as_lazy_chat_model
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.tool_catalog import ToolRegistry, as_registry
@@ -73,7 +73,7 @@ def build_workflow(
         raise ValueError("max_tools must be at least 1")
     prompts = WorkflowModel(as_lazy_chat_model(model))
     graph = _workflow_graph(as_registry(tools), prompts, api_calls or ApiCalls(), max_tools)
-    return compile_for_both(graph, "workflow", checkpointer, store)
+    return compile_with_sync_calls(graph, "workflow", checkpointer, store)
 
 
 def _workflow_graph(

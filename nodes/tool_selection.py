@@ -75,7 +75,7 @@ class CachedIndex:
     def __init__(self) -> None:
         self._last: tuple[Sequence[SearchableTool], ToolIndex] = ((), ToolIndex(()))
 
-    async def of(self, tools: Sequence[SearchableTool]) -> ToolIndex:
+    async def get(self, tools: Sequence[SearchableTool]) -> ToolIndex:
         """Return the index of the tools, which is reused while they are the same objects."""
         indexed, index = self._last
         if len(tools) != len(indexed) or not all(map(operator.is_, tools, indexed)):
@@ -167,7 +167,7 @@ class ToolSelector:
         limit = max(1, self._max_tools - len(internal))
         in_use = set(_tool_names_in_use(names, messages))
         used = [place for place, tool in enumerate(tools) if tool.name in in_use]
-        places = (await self._index.of(tools)).choose(relevant_texts(messages), limit, used)
+        places = (await self._index.get(tools)).choose(relevant_texts(messages), limit, used)
         logger.debug("selected {} of {} tools for the model, left out {}", limit, len(tools), len(tools) - limit)
         return openai_tools([*(tools[place] for place in places), *internal], all_tools=tools)
 
@@ -177,7 +177,7 @@ class ToolSelector:
         ) -> tuple[str, dict[str, Any]]:
             """Find further tools: more are available than are shown. The found ones can be called at the next turn."""
             tools = await self.catalog.tools()
-            places = (await self._index.of(tools)).rank([(query, 1.0)])
+            places = (await self._index.get(tools)).rank([(query, 1.0)])
             found = [tools[place] for place in places[:MAX_FOUND_TOOLS]]
             lines = [f"{tool.name}: {' '.join(tool.description.split())[:MAX_SUMMARY_CHARS]}" for tool in found]
             return "\n".join(lines) or "No tool fits. Try other words.", {FOUND_KEY: [tool.name for tool in found]}

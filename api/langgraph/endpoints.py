@@ -256,7 +256,7 @@ def _with_titles(components: Mapping[str, Any]) -> JsonObject:
     return {name: {"title": name, **schema} for name, schema in components.items()}
 
 
-# What handlers usually read, for a langgraph.json that does not say it.
+# The headers that auth handlers usually read, for a langgraph.json without `auth.openapi`.
 _USUAL_SECURITY = AuthOpenApi(
     securitySchemes={name: {"type": "apiKey", "in": "header", "name": name} for name in ("Authorization", "X-Api-Key")},
     security=({"Authorization": []}, {"X-Api-Key": []}),

@@ -52,7 +52,7 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
             if not tools:
                 raise StageFailed("No tool has one of the requested tags. GET /tools shows the tags of each tool.")
         if len(tools) > max_tools:
-            places = (await index.of(tools)).choose([(task.user_instructions, 1.0)], max_tools)
+            places = (await index.get(tools)).choose([(task.user_instructions, 1.0)], max_tools)
             tools = [tools[place] for place in places]
         candidates = await asyncio.to_thread(tool_candidates, tools)
         formatting = WantedFormat(instructions=task.response_format_instructions) if task.format_response else None

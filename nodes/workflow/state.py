@@ -102,7 +102,7 @@ WorkflowNode = Callable[..., Awaitable[WorkflowUpdate]]
 """A node; if it calls the model, it also takes the config, through which tokens are streamed."""
 
 MAX_TOOL_IDS = 500
-Names = Annotated[
+IdsOrTags = Annotated[
     list[Annotated[StrictStr, Field(min_length=1, max_length=200)]],
     Field(min_length=1, max_length=MAX_TOOL_IDS, strict=True),
 ]
@@ -114,8 +114,8 @@ class CheckedWorkflowInput(BaseModel):
     model_config = ConfigDict(hide_input_in_errors=True)
 
     user_instructions: Annotated[StrictStr, INSTRUCTIONS_FIELD] = Field(min_length=1, max_length=100_000)
-    tool_ids: Annotated[Names | None, TOOL_IDS_FIELD] = None
-    tags: Annotated[Names | None, TAGS_FIELD] = None
+    tool_ids: Annotated[IdsOrTags | None, TOOL_IDS_FIELD] = None
+    tags: Annotated[IdsOrTags | None, TAGS_FIELD] = None
     format_response: Annotated[StrictBool, FORMAT_FIELD] = False
     response_format_instructions: Annotated[StrictStr | None, FORMAT_INSTRUCTIONS_FIELD] = Field(
         default=None, max_length=20_000

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from statistics import median
 from typing import Annotated, Any
 
 import pytest
@@ -91,6 +92,19 @@ def test_the_agent_loop_imports_little_more_than_langgraph() -> None:
     printed = subprocess.run([REAL_PYTHON, "-c", probe], capture_output=True, timeout=60, check=True).stdout
 
     assert float(printed) <= 1.4
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("U-05")
+def test_the_import_of_the_graphs_costs_at_most_1_4_times_that_of_langgraph() -> None:
+    def cpu_of(module: str) -> float:
+        probe = f"import time; t = time.process_time(); import {module}; print(time.process_time() - t)"
+        return float(subprocess.run([REAL_PYTHON, "-c", probe], capture_output=True, timeout=60, check=True).stdout)
+
+    pairs = [(cpu_of("toolweave.graphs"), cpu_of("langgraph.graph")) for _ in range(9)]
+
+    ours, theirs = map(median, zip(*pairs, strict=True))
+    assert ours <= 1.4 * theirs
 
 
 @pytest.mark.requirement("U-05")
