@@ -59,9 +59,5 @@ def _run_command() -> None:
         if text is None:
             traceback.print_exc()
             text = f"{type(error).__name__}: {error} (see the traceback above; if it is in Toolweave, please report it)"
-        _fail(text)
-
-
-def _fail(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-    sys.exit(1)
+        sys.stderr.write(f"{text}\n")
+        sys.exit(1)

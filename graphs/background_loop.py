@@ -25,13 +25,12 @@ class BackgroundLoop:
     """An event loop on a daemon thread, started by the first call; at exit it cancels its work and waits for it."""
 
     def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None
         self.forget_loop()
 
     def forget_loop(self) -> None:
         """Let the next call start another loop: a forked process has none of its parent's threads."""
         self._lock = threading.Lock()
-        self._loop = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` with the caller's context variables and return its result.

@@ -139,13 +139,14 @@ class ServerTools:
 
     async def _plane_tools(self) -> PlaneTools:
         with self._lock:
-            is_inherited = self._pid != os.getpid()
-            if self._opened is None or is_inherited or (self._opened.done() and self._opened.exception()):
-                self._opened, self._pid = Future(), os.getpid()
-                close = background_loop.start(_hold_open(self._servers, self._opened))
+            # A forked process has its parent's object, but not the loop with the connections.
+            opened, pid = self._opened, os.getpid()
+            if opened is None or self._pid != pid or (opened.done() and opened.exception()):
+                opened = self._opened = Future()
+                self._pid = pid
+                close = background_loop.start(_hold_open(self._servers, opened))
                 # At exit the loop itself ends its work.
                 weakref.finalize(self, close).atexit = False
-            opened = self._opened
         # A caller that is cancelled must not cancel the others.
         return await asyncio.shield(asyncio.wrap_future(opened))
 

@@ -13,6 +13,7 @@ from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError
 from toolweave.nodes.model_endpoint import (
     GEMINI_URL,
+    MODEL_ADVICE,
     OFFLINE,
     OPENAI_URL,
     OPENROUTER_URL,
@@ -74,28 +75,25 @@ def build_named_model(name: str) -> BaseChatModel:
     provider, _, model = name.partition(":")
     if provider == "openai" and model:
         if not (settings.openai_api_key or settings.openai_base_url):
-            fix = "Set OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible endpoint."
-            raise ConfigError(f"The model is {name!r}, but no endpoint of OpenAI is configured.", fix=fix)
+            raise ConfigError(f"The model {name} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible endpoint.")
         chosen = {"model": model, "openrouter_api_key": None, "gemini_api_key": None}
         return build_chat_model(settings.model_copy(update=chosen))
     settings = settings.model_copy(update={"model": name})
     router = settings.openrouter_api_key or settings.gemini_api_key
-    # Before a slash it is a part of a model's name at OpenRouter: meta-llama/llama-4:free.
+    is_offline = name.strip().lower() == OFFLINE
+    # A model of OpenRouter can have a colon after a slash: meta-llama/llama-4:free.
     options = {"model_provider": provider} if model and "/" not in provider else {}
-    if not options and (router or settings.openai_api_key or settings.openai_base_url or name.lower() == OFFLINE):
+    if not options and (router or settings.openai_api_key or settings.openai_base_url or is_offline):
         return build_chat_model(settings)
     try:
         init_chat_model = import_module("langchain.chat_models").init_chat_model
         return cast("BaseChatModel", init_chat_model(model if options else name, **options))
     except (ImportError, ValueError) as error:
-        is_unknown_provider = isinstance(error, ModuleNotFoundError | ValueError)
-        if is_unknown_provider and settings.openai_base_url and not router:
+        # langchain is not installed, or does not know the provider.
+        if isinstance(error, ModuleNotFoundError | ValueError) and settings.openai_base_url and not router:
             return build_chat_model(settings)
         reason = str(error).partition("\n")[0].rstrip(".")
-        fix = (
-            "Set the variable of an endpoint that has it (OPENROUTER_API_KEY, OPENAI_BASE_URL, …), or install the "
-            "package langchain and the provider's: pip install langchain"
-        )
+        fix = "Set an endpoint's variable (OPENAI_BASE_URL, …), or install the package langchain: pip install langchain"
         raise ConfigError(f"The model {name!r} cannot be built: {reason}.", fix=fix) from error
 
 
@@ -154,12 +152,6 @@ def as_lazy_chat_model(model: ModelSource) -> LazyChatModel:
     return LazyChatModel(model)
 
 
-_FIX = (
-    "Set OPENROUTER_API_KEY, GEMINI_API_KEY, OPENAI_API_KEY or OPENAI_BASE_URL; "
-    "to try it without any, name the offline model: TOOLWEAVE_MODEL=offline."
-)
-
-
 class ScriptModels:
     """The models that write scripts; jobs with the same model and endpoint share one.
 
@@ -206,7 +198,6 @@ def settings_for_script(settings: Settings, script: "ScriptSettings") -> Setting
                 endpoint[key] = None
     chosen = settings.model_copy(update={**model, **endpoint})
     if chosen_endpoint(chosen) is None and chosen.model is None:
-        raise ConfigError(
-            "No model is configured. The offline demo model writes scripts only if it is selected by name.", fix=_FIX
-        )
+        text = "No model is configured. The offline demo model writes scripts only if it is selected by name."
+        raise ConfigError(text, fix=MODEL_ADVICE)
     return chosen

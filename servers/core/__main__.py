@@ -6,13 +6,9 @@ import sys
 # Imports create some 200 000 permanent objects; garbage collection meanwhile takes a third of the start time (T-01).
 gc.disable()
 
-from toolweave.errors import ConfigError  # noqa: E402
 from toolweave.extras import require_extra  # noqa: E402
 
-try:
-    require_extra("server")
-except ConfigError as error:
-    sys.exit(f"{error.headline}: {error}")
+require_extra("server", for_program=True)
 
 from toolweave.servers.core.http_app import build_core_auth  # noqa: E402
 from toolweave.servers.core.server import open_core_server  # noqa: E402
