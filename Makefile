@@ -12,7 +12,7 @@ WORKERS ?= auto
 # Never installed beside ours: it is under another licence, and brings packages that ours must not need.
 OFFICIAL := 'langgraph-cli[inmem]==0.4.40' 'langgraph-api==0.16.7'
 
-.PHONY: setup demo dev test official check house format slow bench bench-core bench-tools bench-workflow bench-stalls soak coverage tool-pages clean
+.PHONY: setup demo dev test official check house format slow bench bench-core bench-tools bench-workflow bench-stalls tour soak coverage tool-pages clean
 
 setup: .venv/.synced   ## install everything into .venv
 

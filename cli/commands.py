@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import Annotated, Any
 
 import typer
@@ -46,7 +47,9 @@ def _load_app(name: str, target: str) -> typer.Typer:
     if isinstance(command, typer.Typer):
         return command
     app = typer.Typer(add_completion=False)
-    app.command(name)(command)
+    # Typer keeps the line breaks of a docstring's later paragraphs.
+    paragraphs = cleandoc(command.__doc__).split("\n\n")
+    app.command(name, help="\n\n".join(each.replace("\n", " ") for each in paragraphs))(command)
     return app
 
 

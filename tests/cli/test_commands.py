@@ -52,6 +52,11 @@ def test_every_command_has_a_help_text(name: str, tmp_path: Path) -> None:
     assert f"toolweave {name}" in ended.stdout
 
 
+def test_paragraphs_of_a_help_text_have_no_line_breaks_of_their_own(tmp_path: Path) -> None:
+    shown = toolweave("call", "--help", cwd=tmp_path, env={"COLUMNS": "80"}).stdout
+    assert "approval of a tool that requires one. The exit code is 1 if the call failed.   \n" in shown
+
+
 def test_help_shows_the_defaults_of_options(tmp_path: Path) -> None:
     for args, default in ((("script",), "CONFIG_PATH"), (("serve",), "2024"), (("servers", "check"), "all that are")):
         assert f"[default: ({default}" in toolweave(*args, "--help", cwd=tmp_path).stdout
