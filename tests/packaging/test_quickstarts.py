@@ -1,39 +1,38 @@
-"""The README's quickstarts work as they are written, with nothing of the project but the built wheel."""
+"""The README's quickstarts work as they are written, in new environments with nothing but the built wheel."""
 
 import json
 import os
 import re
 import subprocess
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from scripts.tour import installed
 
 from tests.cli.command import BOUND_S, clean_environment, serving
 from tests.fixtures.doc_pages import code_blocks
-from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.openai_wire import WireCall, WireTurn, openai_wire
 
 README = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
 MAX_LINES = 10
-pytestmark = [pytest.mark.slow, pytest.mark.requirement("U-01")]
+MAX_BASE_MB, MAX_BASE_PACKAGES = 150, 80
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("U-01"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def environment(archives: tuple[list[str], Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Unpack the wheel before the project's environment; give the variables of a user in it."""
-    folder = tmp_path_factory.mktemp("installed")
-    with zipfile.ZipFile(archives[1]) as packed:
-        packed.extractall(folder / "packages")
-    program = folder / "toolweave"
-    program.write_text(f'#!/bin/sh\nexec {REAL_PYTHON} -m toolweave "$@"\n', encoding="utf-8")
-    program.chmod(0o755)
-    return {
-        "PATH": f"{folder}:{Path(REAL_PYTHON).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(folder / "packages"),
-        "HOME": str(folder),
-    }
+def base(archives: tuple[list[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed(archives[1], "", tmp_path_factory.mktemp("base") / "env")
+
+
+@pytest.fixture(scope="module")
+def server(archives: tuple[list[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed(archives[1], "server", tmp_path_factory.mktemp("server") / "env")
+
+
+def user(programs: Path, home: Path, **variables: str) -> dict[str, str]:
+    """Return the variables of a user who has activated an environment."""
+    return {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(home), **variables}
 
 
 def quickstart(heading: str, language: str) -> list[str]:
@@ -61,41 +60,51 @@ def run(*command: str, cwd: Path, env: Mapping[str, str], stdin: str = "") -> st
     return done.stdout
 
 
-def test_who_debugs_graphs_serves_and_runs_them(environment: dict[str, str], tmp_path: Path) -> None:
+def test_who_debugs_graphs_serves_and_runs_them(server: Path, tmp_path: Path) -> None:
     serve, use = quickstart("You debug graphs", "sh")
     assert serve.startswith("toolweave dev ")
-    with serving(cwd=tmp_path, env=environment, command="dev", python=REAL_PYTHON) as server:
-        printed = run("bash", "-euc", use, cwd=tmp_path, env={**environment, "TOOLWEAVE_API_URL": server.url})
+    env = user(server, tmp_path)
+    with serving(cwd=tmp_path, env=env, command="dev", python=str(server / "python")) as served:
+        printed = run("bash", "-euc", use, cwd=tmp_path, env={**env, "TOOLWEAVE_API_URL": served.url})
     assert "call_model" in printed
     assert "Buy milk" in printed
 
 
-def test_who_calls_graphs_streams_a_run(environment: dict[str, str], tmp_path: Path) -> None:
+def test_who_calls_graphs_streams_a_run(server: Path, tmp_path: Path) -> None:
     (example,) = quickstart("You call graphs", "python")
-    with serving(cwd=tmp_path, env=environment, command="dev", python=REAL_PYTHON) as server:
-        code = example.replace("http://127.0.0.1:2024", server.url)
+    env = user(server, tmp_path)
+    with serving(cwd=tmp_path, env=env, command="dev", python=str(server / "python")) as served:
+        code = example.replace("http://127.0.0.1:2024", served.url)
         assert code != example
-        printed = run(REAL_PYTHON, "-c", code, cwd=tmp_path, env=environment)
+        printed = run(str(server / "python"), "-c", code, cwd=tmp_path, env=env)
     assert "Buy milk" in printed
 
 
-def test_who_embeds_graphs_invokes_one(environment: dict[str, str], tmp_path: Path) -> None:
+def test_who_embeds_graphs_invokes_one(base: Path, tmp_path: Path) -> None:
     (example,) = quickstart("You embed graphs", "python")
     turns = [WireTurn(calls=(WireCall("get_time", '{"city": "Kyoto"}'),)), WireTurn(text="It is 12:00 in Kyoto.")]
     with openai_wire(turns) as model:
-        env = {**environment, "OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "key"}
-        printed = run(REAL_PYTHON, "-c", example, cwd=tmp_path, env=env)
+        env = user(base, tmp_path, OPENAI_BASE_URL=model.base_url, OPENAI_API_KEY="key")
+        printed = run(str(base / "python"), "-c", example, cwd=tmp_path, env=env)
         assert model.requests[1].messages[-1]["content"] == "12:00 in Kyoto"
     assert printed == "It is 12:00 in Kyoto.\n"
 
 
-def test_who_has_mcp_servers_imports_calls_and_chats(environment: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("imported", [True, False], ids=["with servers of Claude", "with a new home"])
+def test_who_has_mcp_servers_imports_calls_and_chats(server: Path, tmp_path: Path, imported: bool) -> None:
     (commands,) = quickstart("You have MCP servers", "sh")
-    todo = {"command": REAL_PYTHON, "args": ["-m", "toolweave.servers.todo"]}
-    text = json.dumps({"mcpServers": {"tasks": {**todo, "env": {"PYTHONPATH": environment["PYTHONPATH"]}}}})
-    (tmp_path / ".claude.json").write_text(text, encoding="utf-8")
-    env = {**environment, "HOME": str(tmp_path)}
-    printed = run("bash", "-euc", commands, cwd=tmp_path, env=env, stdin="List my tasks\n")
-    assert "tasks ready 5 tools" in printed
+    if imported:
+        text = json.dumps({"mcpServers": {"tasks": {"command": "python", "args": ["-m", "toolweave.servers.todo"]}}})
+        (tmp_path / ".claude.json").write_text(text, encoding="utf-8")
+    printed = run("bash", "-euc", commands, cwd=tmp_path, env=user(server, tmp_path), stdin="List my tasks\n")
+    assert ("tasks ready 5 tools" in printed) == imported
     assert '"title":"Buy milk"' in printed
     assert printed.endswith("(offline model)\n")
+
+
+@pytest.mark.requirement("U-05")
+def test_the_base_installation_is_small_on_disk(base: Path) -> None:
+    (packages,) = base.parent.glob("lib/*/site-packages")
+    files = [path for path in packages.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert sum(path.stat().st_size for path in files) <= MAX_BASE_MB * 1_000_000
+    assert len(list(packages.glob("*.dist-info"))) <= MAX_BASE_PACKAGES
