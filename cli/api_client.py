@@ -11,13 +11,14 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import httpx
+import orjson
 import typer
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError, LangGraphError
 
 from toolweave.api.langgraph_client import default_assistant, graph_names
-from toolweave.config.settings import Settings, with_scheme
+from toolweave.config.settings import Settings, is_http_url, with_scheme
 from toolweave.errors import ConfigError, RequestError
 
 CONNECT_TIMEOUT_S = 5.0
@@ -41,14 +42,22 @@ AssistantOption = Annotated[
 
 def is_local(url: str | None, mcp: Path | None, *, local: bool) -> bool:
     """Return whether a command starts a server of its own: for --local, and for --mcp (U-02)."""
-    if url and mcp:
-        raise typer.BadParameter("it starts a local server; leave out --url", param_hint="--mcp")
-    return local or mcp is not None
+    is_own = local or mcp is not None
+    if url and is_own:
+        raise typer.BadParameter("it starts a local server; leave out --url", param_hint="--mcp" if mcp else "--local")
+    return is_own
 
 
 def server_url(url: str | None, settings: Settings) -> str:
-    """Return the server's URL: `url`, else TOOLWEAVE_API_URL, else the address that `toolweave dev` uses."""
-    return with_scheme(url or settings.api_url or f"127.0.0.1:{settings.port}").rstrip("/")
+    """Return the server's URL: `url`, else TOOLWEAVE_API_URL, else the address that `toolweave dev` uses.
+
+    Raises:
+        ConfigError: `url` is no URL.
+    """
+    chosen = with_scheme(url or settings.api_url or f"127.0.0.1:{settings.port}")
+    if not is_http_url(chosen):
+        raise ConfigError("this is no URL of a server.", source=chosen, fix="Write it as http://HOST:PORT.")
+    return chosen.rstrip("/")
 
 
 def server_health(url: str, timeout_s: float = RESPONSE_TIMEOUT_S) -> dict[str, Any]:
@@ -106,7 +115,7 @@ async def read_health(client: LangGraphClient) -> dict[str, Any]:
     """Return what GET /health reports; nothing if the server is not Toolweave's."""
     try:
         health: Any = await client.http.get("/health")
-    except (httpx.HTTPError, LangGraphError):
+    except LangGraphError:
         return {}
     return dict(health)
 
@@ -154,6 +163,8 @@ def translate_request_errors(url: str) -> Iterator[None]:
         yield
     except APIStatusError as error:
         raise RequestError(f"{url} answered {error.status_code}: {error.message}") from error
+    except orjson.JSONEncodeError as error:
+        raise RequestError(f"the input cannot be sent: {str(error).partition(':')[0]}.") from error
     except httpx.TransportError as error:
         reason = str(error) or type(error).__name__
         raise RequestError(f"the connection to {url} was lost ({reason}). Is the server still running?") from error

@@ -20,6 +20,7 @@ from toolweave.cli.servers.probe import (
     read_servers,
 )
 from toolweave.cli.terminal import (
+    parse_json,
     sanitize,
     sanitized_json,
     stdout_console,
@@ -59,9 +60,11 @@ def call(
     servers.require_known(name)
     configure_logging(servers.settings.model_copy(update={"log_level": "ERROR"}))
     try:
-        arguments = dict(json.loads(json_text or "{}"))
-    except (TypeError, ValueError) as error:
-        raise RequestError(f"--json takes a JSON object, such as '{{\"key\": 1}}': {error}.") from None
+        arguments = parse_json(json_text or "{}")
+    except ValueError as error:
+        raise RequestError(f"--json is not valid JSON: {error}.") from None
+    if not isinstance(arguments, dict):
+        raise RequestError("--json takes a JSON object, such as '{\"key\": 1}'.")
     result = asyncio.run(_call(servers, name, tool[len(name) + 1 :], arguments, pairs or ()))
     if raw:
         print(sanitized_json(result.model_dump(mode="json", by_alias=True, exclude_none=True)))
@@ -84,9 +87,9 @@ async def _call(
         await plane.wait_for_servers(timeout_s=CALL_START_TIMEOUT_S)
         health, details = plane.health()[name], plane.details(name)
         if health["state"] != "ready" or details is None:
-            reason = health["last_error"] or "no answer yet"
+            reason = (health["last_error"] or "no answer yet").rstrip(".")
             advice = servers.advice(ProbeResult(name, health["state"], reason)) or ""
-            raise ServerUnavailable(f"{name} is {health['state']}: {reason} {advice}", server=name, executed="no")
+            raise ServerUnavailable(f"{name} is {health['state']}: {reason}. {advice}", server=name, executed="no")
         offers = {offer["own_name"]: offer for offer in details["offers"]}
         offer = offers.get(tool) or next((each for each in offers.values() if each["name"] == tool), None)
         if offer is None:

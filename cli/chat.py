@@ -5,7 +5,6 @@ answers its questions at the terminal (S-07).
 """
 
 import asyncio
-import json
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,7 +17,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 from rich.console import Console
 
-from toolweave.api.routes.chat import STREAM_END, TURN_END_EVENTS, ChatEvent, ChatEventTranslator
+from toolweave.api.routes.chat import STREAM_END, TURN_END_EVENTS, ChatEvent, ChatEventTranslator, message_text
 from toolweave.cli.api_client import (
     AssistantOption,
     LocalOption,
@@ -28,15 +27,16 @@ from toolweave.cli.api_client import (
     continue_command,
     did_you_mean,
     is_local,
+    read_health,
     server_url,
     translate_request_errors,
 )
-from toolweave.cli.chat_commands import COMMANDS, banner_text, model_text, threads_text, tools_text
 from toolweave.cli.configuration import McpOption
 from toolweave.cli.http_server import local_server
-from toolweave.cli.terminal import call_text, compact_json, sanitize, shorten, stdout_console, styled
+from toolweave.cli.terminal import call_text, compact_json, parse_json, sanitize, shorten, stdout_console, styled
 from toolweave.config.logs import wrap_for_terminal
 from toolweave.config.settings import load_settings
+from toolweave.errors import RequestError
 from toolweave.files import make_file
 
 if sys.platform != "win32":
@@ -46,6 +46,17 @@ T = TypeVar("T")
 PROMPT = "you> "
 HISTORY_FILE = "chat_history"
 MAX_HISTORY_LINES = 1_000
+COMMANDS = {
+    "/help": "List these commands.",
+    "/tools": "List the MCP servers and their tools.",
+    "/model": "Show the model.",
+    "/threads": "List the latest threads; continue one with --thread.",
+    "/new": "Start a new thread.",
+    "/quit": "Leave the chat.",
+}
+UNKNOWN = "unknown: the server reports none"
+MAX_THREADS = 10
+MAX_TEXT_CHARS = 60
 
 
 class Transcript:
@@ -109,6 +120,10 @@ class Conversation:
         self._url = url
         self._transcript = Transcript(stdout_console())
 
+    def introduce(self) -> None:
+        """Print the model, the assistant, the tools and the thread."""
+        self._note(self._run(banner_text(self._client, self._assistant, self.thread_id)))
+
     def send_message(self, message: str) -> bool:
         """Answer pending interrupts and send one message; return whether its run failed."""
         try:
@@ -119,7 +134,7 @@ class Conversation:
             return False
 
     def send_lines_until_eof(self) -> bool:
-        """Send line by line until the input ends; a failed turn is printed and does not end the conversation."""
+        """Send line by line until the input ends; a failed turn or request is printed and does not end the chat."""
         stopped = False
         try:
             self._answer_pending_interrupts()
@@ -131,6 +146,8 @@ class Conversation:
                         self._run_command(message)
                     elif message:
                         self._send(message)
+                except RequestError as error:
+                    self._note(f"{error.headline}: {error}")
                 except KeyboardInterrupt:
                     if stopped:
                         return False
@@ -155,7 +172,11 @@ class Conversation:
             output = f"  thread {self.thread_id}"
         else:
             output = f"There is no command {name}. {did_you_mean(name, COMMANDS)}"
-        sys.stderr.write(wrap_for_terminal(f"{sanitize(output)}\n", sys.stderr, " " * 8))
+        self._note(output)
+
+    @staticmethod
+    def _note(text: str) -> None:
+        sys.stderr.write(wrap_for_terminal(f"{sanitize(text)}\n", sys.stderr, " " * 8))
 
     def _send(self, message: str) -> str:
         return self._finish_run(self._run(self._run_turn(input={"messages": [{"role": "user", "content": message}]})))
@@ -298,7 +319,7 @@ def _read_object(read_line: ReadLine, current: dict[str, Any]) -> dict[str, Any]
 
 def _parse_json_or_text(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return text
 
@@ -332,11 +353,60 @@ def chat(
         else:
             if sys.stdin.isatty():
                 stack.enter_context(line_history(settings.data_dir))
-                sys.stderr.write(f"{sanitize(runner.run(banner_text(client, chosen, conversation.thread_id)))}\n")
+                conversation.introduce()
             failed = conversation.send_lines_until_eof()
         if not local:
             sys.stderr.write(f"{continue_command(conversation.thread_id, assistant, url)}\n")
     raise typer.Exit(1 if failed else 0)
+
+
+async def banner_text(client: LangGraphClient, assistant: str, thread_id: str) -> str:
+    """Return the lines that introduce an interactive chat."""
+    servers = (await read_health(client)).get("servers", {})
+    ready = [f"{name} ({server['tools']})" for name, server in servers.items() if server["state"] == "ready"]
+    others = [name for name, server in servers.items() if server["state"] not in ("ready", "disabled")]
+    failed = [f"{name} ({servers[name]['state']})" for name in others]
+    lines = {
+        "model": await model_text(client),
+        "assistant": assistant,
+        "tools": ", ".join([*ready, *failed]) or ("none" if servers else UNKNOWN),
+        "thread": thread_id,
+    }
+    width = max(map(len, lines))
+    return "\n".join(f"  {name:<{width}}  {text}" for name, text in lines.items()) + "\n  /help lists the commands."
+
+
+async def model_text(client: LangGraphClient) -> str:
+    """Return the name of the server's model."""
+    return str((await read_health(client)).get("model", UNKNOWN))
+
+
+async def tools_text(client: LangGraphClient) -> str:
+    """Return one line per MCP server and one per tool that it offers."""
+    lines = []
+    for name, server in (await read_health(client)).get("servers", {}).items():
+        if server["state"] == "disabled":
+            continue
+        lines.append(f"  {name}: {server['state']}")
+        details: Any = await client.http.get(f"/servers/{name}") if server["tools"] else {"offers": []}
+        for tool in details["offers"]:
+            about = shorten(tool["description"] or "", MAX_TEXT_CHARS)
+            lines.append(f"    {tool['name']}  {about}".rstrip())
+    return "\n".join(lines) or f"  {UNKNOWN}"
+
+
+async def threads_text(client: LangGraphClient) -> str:
+    """Return one line per thread, the last one first: its id, its time and its first message."""
+    threads = await client.threads.search(limit=MAX_THREADS, sort_by="updated_at", sort_order="desc")
+    return "\n".join(f"  {_thread_text(thread)}" for thread in threads) or "  There are no threads."
+
+
+def _thread_text(thread: Any) -> str:
+    values = thread.get("values")
+    messages = values.get("messages") if isinstance(values, dict) else None
+    first = messages[0] if isinstance(messages, list) and messages else {}
+    text = message_text(first.get("content")) if isinstance(first, dict) else ""
+    return f"{thread['thread_id']}  {thread['updated_at'][:16]}  {shorten(text, MAX_TEXT_CHARS)}".rstrip()
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def toolweave(
 SERVER_COMMANDS: dict[str, CommandEntry] = {
     "list": ("toolweave.cli.servers.state:list_servers", "List the configured and the ready-made servers."),
     "add": ("toolweave.cli.servers.edit:add", "Add a server: a ready-made one by its name, or any other."),
-    "import": ("toolweave.cli.servers.edit:import_servers", "Add the servers of Claude, Cursor or VS Code."),
+    "import": ("toolweave.cli.servers.import_clients:import_servers", "Add the servers of Claude, Cursor or VS Code."),
     "remove": ("toolweave.cli.servers.edit:remove", "Remove a server from mcp.jsonc."),
     "check": ("toolweave.cli.servers.state:check", "Start servers briefly and report whether they work."),
     "tools": ("toolweave.cli.servers.state:tools", "List the tools of servers with their parameters."),

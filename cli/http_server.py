@@ -263,6 +263,7 @@ def _listen_error(error: OSError, settings: Settings) -> ConfigError:
 
 
 TOOLS_TIMEOUT_S = 15.0
+NOTE_AFTER_S = 2.0
 HEALTH_INTERVAL_S = 0.05
 PROGRAMS_FOLDER = "servers"
 
@@ -290,7 +291,7 @@ def local_server(mcp: Path | None = None) -> Iterator[str]:
         if configuration.has_toolweave_graphs:
             configuration, model = with_model(configuration)
             sys.stderr.write(wrap_for_terminal(f"The model is {model}\n", sys.stderr, "  "))
-        configure_logging(configuration.settings)
+        configure_logging(configuration.settings, with_run_errors=False)
         stop = StopRequest()
         ready: Future[str] = Future()
         stopped = threading.Event()
@@ -317,11 +318,15 @@ def _link_programs(data_dir: Path, folder: Path) -> None:
 
 def _wait_for_tools(url: str) -> None:
     """Wait a bounded time for the MCP servers to connect; a run would wait less."""
-    deadline = time.monotonic() + TOOLS_TIMEOUT_S
-    while time.monotonic() < deadline:
+    started, is_noted = time.monotonic(), False
+    while (waited_s := time.monotonic() - started) < TOOLS_TIMEOUT_S:
         servers = httpx.get(f"{url}/health", timeout=TOOLS_TIMEOUT_S, trust_env=False).json()["servers"]
-        if all(server["state"] != "connecting" for server in servers.values()):
+        connecting = [name for name, server in servers.items() if server["state"] == "connecting"]
+        if not connecting:
             return
+        if waited_s > NOTE_AFTER_S and not is_noted:
+            is_noted = True
+            sys.stderr.write(f"Waiting up to {TOOLS_TIMEOUT_S:g} s for MCP servers: {', '.join(connecting)}\n")
         time.sleep(HEALTH_INTERVAL_S)
 
 

@@ -6,6 +6,7 @@ import sys
 import threading
 import traceback
 
+from toolweave.config.logs import wrap_for_terminal
 from toolweave.errors import ToolweaveError
 from toolweave.extras import require_extra
 
@@ -59,5 +60,5 @@ def _run_command() -> None:
         if text is None:
             traceback.print_exc()
             text = f"{type(error).__name__}: {error} (see the traceback above; if it is in Toolweave, please report it)"
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(wrap_for_terminal(f"{text}\n", sys.stderr, "  "))
         sys.exit(1)

@@ -23,7 +23,7 @@ from toolweave.cli.api_client import (
 )
 from toolweave.cli.configuration import McpOption
 from toolweave.cli.http_server import local_server
-from toolweave.cli.terminal import compact_json, sanitize, stdout_console
+from toolweave.cli.terminal import compact_json, parse_json, sanitize, stdout_console
 from toolweave.config.settings import load_settings
 from toolweave.errors import RequestError
 
@@ -77,7 +77,7 @@ def parse_input(text: str | None) -> Any:
     if text is None:
         return None
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except ValueError as error:
         if text.lstrip().startswith(("{", "[")):
             raise RequestError(f"the input begins like JSON and is not valid JSON: {error}.") from None

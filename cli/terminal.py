@@ -52,6 +52,22 @@ def confirm(question: str) -> None:
     typer.confirm(sanitize(question), abort=True)
 
 
+def parse_json(text: str) -> Any:
+    """Parse JSON, without the constants that Python adds to it.
+
+    Raises:
+        ValueError: it is not valid, or nested too deeply.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")
+
+
 def sanitize(text: str) -> str:
     """Replace control characters."""
     return _CONTROL.sub("�", text)

@@ -26,6 +26,7 @@ _LOGGER_LEVELS = {
     "asyncio": logging.INFO,
     "httpcore": logging.WARNING,
     "httpx": logging.WARNING,
+    "httpx2": logging.WARNING,
     "langchain_mcp_adapters": logging.ERROR,
     "mcp": logging.INFO,
     # It quotes what servers send; the tool plane logs the same events without secrets.
@@ -45,26 +46,31 @@ _FIELDS = ("time", "level", "logger", "message", "exception")
 _sink_id = [0]
 
 
+_RUN_MODULE = "toolweave.runtime.runs.execution"
 # Modules that log each run and each tool call at level DEBUG, and nothing else.
 _ACTIVITY_MODULES = ("toolweave.runtime.runs.engine", "toolweave.servers.connections.observability")
 
 
-def configure_logging(settings: Settings, *, stream: TextIO | None = None, with_activity: bool = False) -> None:
+def configure_logging(
+    settings: Settings, *, stream: TextIO | None = None, with_activity: bool = False, with_run_errors: bool = True
+) -> None:
     """Send loguru and standard-library records to `stream` (default: stderr); replace the sink of an earlier call.
 
     Other sinks, such as the log of MCP calls, stay. `log_format` "auto" selects the human format on a terminal, and
-    JSON lines otherwise. `with_activity` adds a line per run and per tool call (U-06).
+    JSON lines otherwise. `with_activity` adds a line per run and per tool call (U-06). Without
+    `with_run_errors`, errors of runs, which the caller shows, are left out, but for those with a stack.
     """
     target = sys.stderr if stream is None else stream
     human = settings.log_format == "human" or (settings.log_format == "auto" and target.isatty())
     render = partial(_human_line, stream=target) if human else _json_line
+    shown = None if with_run_errors else _is_no_plain_run_error
     logger.enable("toolweave")
     with suppress(ValueError):  # already removed
         logger.remove(_sink_id[0])
     _sink_id[0] = logger.add(
         lambda message: _write(target, render(message.record)),
         level=0 if with_activity else settings.log_level,
-        filter={"": settings.log_level, **dict.fromkeys(_ACTIVITY_MODULES, "DEBUG")} if with_activity else None,
+        filter={"": settings.log_level, **dict.fromkeys(_ACTIVITY_MODULES, "DEBUG")} if with_activity else shown,
         format=lambda _record: "",
         backtrace=False,
         diagnose=False,
@@ -111,6 +117,10 @@ def _write(stream: TextIO, line: str) -> None:
     stream.flush()
 
 
+def _is_no_plain_run_error(record: "Record") -> bool:
+    return record["name"] != _RUN_MODULE or record["exception"] is not None
+
+
 def _json_line(record: "Record") -> str:
     line: dict[str, Any] = {
         "time": record["time"].astimezone(UTC).isoformat(timespec="milliseconds"),
@@ -133,7 +143,8 @@ def wrap_for_terminal(text: str, stream: TextIO, indent: str) -> str:
         return text
     width = shutil.get_terminal_size().columns
     wrapped = (
-        textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) for line in text.split("\n")
+        textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+        for line in text.split("\n")
     )
     return "\n".join("\n".join(lines) for lines in wrapped)
 

@@ -1,4 +1,4 @@
-"""Add MCP servers to mcp.jsonc and remove them: `toolweave servers add`, `import` and `remove` (C-09, U-02)."""
+"""Add MCP servers to mcp.jsonc and remove them: `toolweave servers add` and `remove` (C-09)."""
 
 import dataclasses
 import os
@@ -10,13 +10,11 @@ from urllib.parse import urlsplit
 
 import typer
 
-from toolweave.cli.api_client import did_you_mean
-from toolweave.cli.servers.probe import AsJson, ConfigFile, DataFolder, ProbeResult, ServersConfig, Yes, read_servers
+from toolweave.cli.servers.probe import AsJson, ConfigFile, DataFolder, ProbeResult, ServersConfig, read_servers
 from toolweave.cli.servers.state import check_json, run_checks, server_listings, show_check, show_listings
-from toolweave.cli.terminal import compact_json, confirm, show_table, stdout_console, styled
+from toolweave.cli.terminal import compact_json, stdout_console
 from toolweave.config.documents import ConfigDocument
 from toolweave.config.mcp import find_mcp_config
-from toolweave.config.mcp_clients import CLIENTS, client_files, read_client_servers
 from toolweave.config.mcp_editing import (
     create_file,
     edit_file,
@@ -174,7 +172,7 @@ def add(
     else:
         changed = apply_edit(servers, lambda text: _add_entry(text, name, entry, replace=replace))
     servers = read_servers(config, data_dir)
-    ready = _report_added(servers, {name: entry or {}}, changed=changed, no_check=no_check, as_json=as_json)
+    ready = report_added(servers, {name: entry or {}}, changed=changed, no_check=no_check, as_json=as_json)
     raise typer.Exit(0 if ready else 1)
 
 
@@ -206,7 +204,7 @@ def _print_note(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def _report_added(
+def report_added(
     servers: ServersConfig,
     added: Mapping[str, Mapping[str, Any]],
     *,
@@ -260,86 +258,17 @@ def _lacks(servers: ServersConfig, name: str) -> Iterator[str]:
 def _with_empty_prefix(servers: ServersConfig, result: ProbeResult) -> ProbeResult:
     """Write an empty prefix into the entry of a server whose tools begin with its name already (D-2)."""
     name, prefix = result.name, f"{result.name}_"
-    is_doubled = result.tools and all(tool["name"].startswith(prefix * 2) for tool in result.tools)
+    own_names = [tool["name"].removeprefix(prefix) for tool in result.tools]
+    is_doubled = own_names and all(_plain(own_name).startswith(_plain(prefix)) for own_name in own_names)
     if not is_doubled or "prefix" in servers.server(name).raw:
         return result
     apply_edit(servers, lambda text: with_value(text, name, "prefix", ""))
-    tools = tuple({**tool, "name": tool["name"].removeprefix(prefix)} for tool in result.tools)
+    tools = tuple({**tool, "name": own_name} for tool, own_name in zip(result.tools, own_names, strict=True))
     return dataclasses.replace(result, tools=tools)
 
 
-def import_servers(
-    source: Annotated[
-        str | None,
-        typer.Argument(metavar="[claude|cursor|vscode|FILE]", help="A client, or a file.", show_default="all clients"),
-    ] = None,
-    yes: Yes = False,
-    no_check: NoCheck = False,
-    config: ConfigFile = None,
-    data_dir: DataFolder = None,
-) -> None:
-    """Add the MCP servers of Claude Desktop, Claude Code, Cursor or VS Code to mcp.jsonc, and check whether they work.
-
-    Servers whose names exist in mcp.jsonc stay as they are there, except disabled ready-made ones. The exit code is 1
-    if a server was added and does not start.
-    """
-    servers = read_servers(config, data_dir)
-    new = _show_found(servers, source)
-    if not new:
-        print("There is nothing to add.")
-        return
-    if not yes:
-        confirm(f"Add {', '.join(new)} to {find_mcp_config(servers.settings).edit_path}?")
-    apply_edit(servers, lambda text: _with_entries(text, new))
-    raise typer.Exit(0 if _report_added(read_servers(config, data_dir), new, no_check=no_check) else 1)
-
-
-def _show_found(servers: ServersConfig, source: str | None) -> dict[str, dict[str, Any]]:
-    """Print the servers in the files of the source; return the entries that can be added."""
-    if source and source not in CLIENTS and not Path(source).exists():
-        raise ConfigError(f"there is no client or file {source!r}. {did_you_mean(source, CLIENTS)}")
-    files = client_files(source) if source is None or source in CLIENTS else [Path(source)]
-    found: list[tuple[Path, str, dict[str, Any] | ConfigError]] = []
-    for file in files:
-        try:
-            found += [(file, name, entry) for name, entry in read_client_servers(file).items()]
-        except ConfigError as error:
-            if len(files) == 1:
-                raise
-            found.append((file, file.name, error))
-    new: dict[str, dict[str, Any]] = {}
-    rows = []
-    for file, name, entry in found:
-        state, about = "invalid", str(entry)
-        if isinstance(entry, dict):
-            url = urlsplit(entry.get("url", ""))
-            # Without arguments, paths and queries, which may hold secrets.
-            host = url.netloc.rpartition("@")[2]
-            about = f"{entry.get('command') or f'{url.scheme}://{host}'} (in {file})"
-            state = "exists, unchanged"
-            if name not in new and _is_free(servers, name):
-                state, new[name] = "new", entry
-        rows.append([styled(name, "bold"), styled(state), styled(about)])
-    show_table(stdout_console(), rows)
-    if not rows:
-        print(f"No servers were found for {source or ', '.join(CLIENTS)}.")
-    return new
-
-
-def _is_free(servers: ServersConfig, name: str) -> bool:
-    """Return whether no server has this name but a disabled ready-made one, as the shipped file has it."""
-    known = ready_made_servers().get(name)
-    if name not in servers.names:
-        return True
-    return known is not None and known.raw == servers.server(name).raw and not servers.server(name).enabled
-
-
-def _with_entries(text: str, new: dict[str, dict[str, Any]]) -> str:
-    for name, entry in new.items():
-        if name in entry_names(text):
-            text = without_entry(text, name, comment=ready_made_servers()[name].comment)
-        text = with_entry(text, name, entry)
-    return text
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")
 
 
 def remove(

@@ -394,13 +394,14 @@ class EmbeddedEngine:
             await self._finish_run(live, await end_cancelled(self.runtime, run, "rollback", live.cancel_reason))
             return
         self.ended_counts[outcome.status] += 1
-        logger.bind(thread_id=run.thread_id, run_id=run.run_id).debug(
-            "run of {} on thread {}: {} in {:.2f} s",
-            run.graph_id,
-            run.thread_id,
-            outcome.status,
-            time.monotonic() - live.created,
-        )
+        if outcome.status != "error":  # which is logged with its reason
+            logger.bind(thread_id=run.thread_id, run_id=run.run_id).debug(
+                "run of {} on thread {}: {} in {:.2f} s",
+                run.graph_id,
+                run.thread_id,
+                outcome.status,
+                time.monotonic() - live.created,
+            )
         if webhook is not None:
             persistence.webhooks.new_delivery.set()
         if outcome.rolled_back:
