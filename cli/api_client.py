@@ -23,7 +23,6 @@ from toolweave.errors import ConfigError, RequestError
 
 CONNECT_TIMEOUT_S = 5.0
 MAX_KNOWN_NAMES = 20
-RESPONSE_TIMEOUT_S = 10.0
 
 UrlOption = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="URL of the server.", show_default="http://127.0.0.1:2024")
@@ -58,23 +57,6 @@ def server_url(url: str | None, settings: Settings) -> str:
     if not is_http_url(chosen):
         raise ConfigError("this is no URL of a server.", source=chosen, fix="Write it as http://HOST:PORT.")
     return chosen.rstrip("/")
-
-
-def server_health(url: str, timeout_s: float = RESPONSE_TIMEOUT_S) -> dict[str, Any]:
-    """Return what GET /health of a running Toolweave server returns.
-
-    Raises:
-        ConfigError: no server responds at `url`, or its response lists no MCP servers.
-    """
-    try:
-        response = httpx.get(f"{url}/health", timeout=timeout_s, trust_env=False)
-        health = response.json()
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        fix = "Start one with `toolweave dev`, or name another with --url."
-        raise ConfigError("no Toolweave server answers here.", source=url, fix=fix) from error
-    if not isinstance(health, dict) or "servers" not in health:
-        raise ConfigError(f"GET /health returned {response.status_code} without MCP servers.", source=url)
-    return health
 
 
 async def connect(url: str) -> LangGraphClient:

@@ -1,10 +1,8 @@
 """Call one tool of an MCP server: `toolweave call` (U-02)."""
 
 import asyncio
-import json
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +20,6 @@ from toolweave.cli.servers.probe import (
 from toolweave.cli.terminal import (
     parse_json,
     sanitize,
-    sanitized_json,
     stdout_console,
 )
 from toolweave.config.logs import configure_logging
@@ -44,11 +41,10 @@ def call(
     tool: Annotated[str, typer.Argument(metavar="SERVER.TOOL", help="A server of mcp.jsonc and one of its tools.")],
     pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="The arguments.")] = None,
     json_text: Annotated[str | None, typer.Option("--json", metavar="OBJECT", help="The arguments as JSON.")] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Print the whole result as JSON.")] = False,
     config: ConfigFile = None,
     data_dir: DataFolder = None,
 ) -> None:
-    """Start a server, call one of its tools, print the result as text, and stop the server.
+    """Start a server, call one of its tools, print the result, and stop the server.
 
     Values are converted to the types of the tool's schema. The command is the approval of a tool that requires one. The
     exit code is 1 if the call failed.
@@ -66,15 +62,11 @@ def call(
     if not isinstance(arguments, dict):
         raise RequestError("--json takes a JSON object, such as '{\"key\": 1}'.")
     result = asyncio.run(_call(servers, name, tool[len(name) + 1 :], arguments, pairs or ()))
-    if raw:
-        print(sanitized_json(result.model_dump(mode="json", by_alias=True, exclude_none=True)))
-    elif result.isError:
+    if result.isError:
         sys.stderr.write(f"The call failed: {sanitize(error_text(text_content(result)))}\n")
     else:
-        text = text_content(result) or "The result has no text; --raw prints it."
-        if sys.stdout.isatty():
-            with suppress(ValueError):
-                text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        # Images and links are in the whole result only.
+        text = text_content(result) or result.model_dump_json(by_alias=True, exclude_none=True)
         stdout_console().print(sanitize(text))
     raise typer.Exit(1 if result.isError else 0)
 

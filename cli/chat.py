@@ -54,7 +54,7 @@ COMMANDS = {
     "/new": "Start a new thread.",
     "/quit": "Leave the chat.",
 }
-UNKNOWN = "unknown: the server reports none"
+UNKNOWN = "unknown: the server does not report it"
 MAX_THREADS = 10
 MAX_TEXT_CHARS = 60
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 from rich.console import Console
 
-from toolweave.cli.api_client import server_health, server_url
 from toolweave.cli.servers.probe import (
     STATE_COLOURS,
     AsJson,
@@ -27,7 +26,6 @@ from toolweave.cli.terminal import compact_json, sanitize, shorten, show_table, 
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import SHIPPED_MCP_CONFIG, McpServerConfig, load_mcp_config, mcp_variables
 from toolweave.config.mcp_editing import ready_made_servers
-from toolweave.config.settings import load_settings
 from toolweave.errors import ConfigError, SignInFailed, TokenStoreError
 from toolweave.servers.connections.oauth import token_location
 from toolweave.servers.connections.oauth.exchange import AuthorizationFault
@@ -161,43 +159,15 @@ def check(names: Names = None, config: ConfigFile = None, data_dir: DataFolder =
 
 def tools(
     name: Annotated[str | None, typer.Argument(help="A server.", show_default="all that are enabled")] = None,
-    url: Annotated[str | None, typer.Option("--url", help="List the MCP servers of this running server.")] = None,
     config: ConfigFile = None,
     data_dir: DataFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the schemas of the parameters.")] = False,
 ) -> None:
     """Start the servers and list their tools with their parameters; the exit code is that of `servers check`.
 
-    The todo server gets a temporary database. With --url nothing is started: a running Toolweave reports the state of
-    its servers.
+    The todo server gets a temporary database. Of a running server, GET /servers and /tools in `chat` list them.
     """
-    if url is None:
-        _print_checks(read_servers(config, data_dir), [name] if name else [], as_json=as_json, signatures=True)
-    health = server_health(server_url(url, load_settings()))
-    print(compact_json(health)) if as_json else _show_health(stdout_console(), health)
-
-
-BREAKER_NOTES = {
-    "OPEN": "calls are refused because it failed too often",
-    "HALF_OPEN": "it failed too often; the next call tests whether it has recovered",
-}
-
-
-def _show_health(console: Console, health: dict[str, Any]) -> None:
-    for name, server in health["servers"].items():
-        show_state(console, name, server["state"], health_summary(server))
-
-
-def health_summary(server: dict[str, Any]) -> str:
-    """Return what /health reports about a server beside its state."""
-    if server["state"] != "ready":
-        return str(server["last_error"] or "")
-    parts = [f"{server['tools']} tools"]
-    if latency := server.get("latency_ms"):
-        parts.append(f"calls take {latency['p50']:g} ms, 1 in 100 more than {latency['p99']:g} ms")
-    if refusal := BREAKER_NOTES.get(server.get("breaker", "CLOSED")):
-        parts.append(refusal)
-    return "; ".join(parts)
+    _print_checks(read_servers(config, data_dir), [name] if name else [], as_json=as_json, signatures=True)
 
 
 def _print_checks(servers: ServersConfig, names: Sequence[str], *, as_json: bool, signatures: bool) -> NoReturn:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any, Literal
-from zoneinfo import available_timezones
 
 from toolweave.nodes.offline_model.dates import FoundDate, find_dates
 from toolweave.nodes.offline_model.english import (
@@ -22,7 +21,7 @@ from toolweave.nodes.offline_model.english import (
     pattern,
     words,
 )
-from toolweave.nodes.offline_model.tools import Kind, Parameter, Role, ToolSpec, date_text, names_time_zone
+from toolweave.nodes.offline_model.tools import Kind, Parameter, Role, ToolSpec, date_text
 
 Scope = Literal["described", "anywhere"]
 
@@ -402,19 +401,3 @@ def extract_names(draft: Draft) -> None:
             before = "from|in" if {"source", "from"} & {*parameter.words} else "to|into|in"
         form = _CLOCK if "HH:MM" in parameter.description else _NAME.replace("{P}", parameter_names(parameter))
         draft.fill_from(parameter, re.compile(form.replace("{T}", before)))
-
-
-@lru_cache(maxsize=1)
-def _time_zones() -> dict[str, str]:
-    """Return the IANA time zones by name and by city."""
-    names = sorted(available_timezones(), key=len, reverse=True)
-    return {form.lower(): name for name in names for form in (name.rpartition("/")[2], name)}
-
-
-def resolve_time_zones(tool: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace cities by their IANA time zones ("Tokyo" by "Asia/Tokyo"); drop what is no time zone."""
-    zoned = {one.name for one in tool.parameters if names_time_zone(one.schema)} & arguments.keys()
-    if not zoned or not _time_zones():
-        return dict(arguments)
-    zones = {name: _time_zones().get(str(arguments[name]).lower().replace(" ", "_")) for name in zoned}
-    return {name: zones.get(name, value) for name, value in arguments.items() if zones.get(name, True)}

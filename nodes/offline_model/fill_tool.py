@@ -35,7 +35,6 @@ from toolweave.nodes.offline_model.extraction import (
     extract_names,
     extract_values,
     parameter_names,
-    resolve_time_zones,
     value_from_verb,
     value_synonyms,
 )
@@ -67,7 +66,6 @@ class Intent:
 def check_intent(intent: Intent) -> Intent:
     """Drop the arguments that the schema refuses, and list the required ones that are missing."""
     tool = intent.tool
-    intent = replace(intent, arguments=resolve_time_zones(tool, intent.arguments))
     wrong = invalid_parameters(tool.schema, intent.arguments)
     arguments = {name: value for name, value in intent.arguments.items() if name not in wrong}
     refused = [one for one in tool.parameters if one.name in wrong and isinstance(intent.arguments[one.name], str)]

@@ -24,7 +24,7 @@ from toolweave.nodes.offline_model.dialogue import MAX_TURNS, next_reply
 from toolweave.nodes.offline_model.english import hide_literals, strip_courtesy
 from toolweave.nodes.offline_model.fill_tool import Intent, fill_any_tool, unexplained_words
 from toolweave.nodes.offline_model.results import NOTICE, Reply, Turn, call_key, content_text, label, read_turns
-from toolweave.nodes.offline_model.script_tasks import fetch_reply, script_or_notes_call
+from toolweave.nodes.offline_model.script_tasks import script_or_notes_call
 from toolweave.nodes.offline_model.tools import (
     ToolSpec,
     invalid_parameters,
@@ -237,8 +237,6 @@ def decide_reply(messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...], c
         call = script_or_notes_call(messages, tools, name) or structured_call(turns, tools, name, today)
         if call:
             return Reply(calls=(call,))
-    elif tools and choice != "none" and (fetching := fetch_reply(messages, turns[-1], tools, today)):
-        return fetching
     return next_reply(turns, tools, today, may_call=choice != "none")
 
 

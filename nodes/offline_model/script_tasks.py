@@ -1,7 +1,4 @@
-"""Perform the script writer's model tasks: fetch a page with tools, write a script, take notes (A-04).
-
-The task is fetching if the system prompt is about fetching a page with tools, the message is short and has one URL, and
-a tool takes a URL. The tools are called one after the other, until one returns content.
+"""Perform the script writer's model tasks: write a script, take notes (A-04).
 
 A script consists of sentences of the article: the first ones of each section, as many as its share of the time allows.
 """
@@ -9,7 +6,6 @@ A script consists of sentences of the article: the first ones of each section, a
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from itertools import cycle
 from textwrap import wrap
 from typing import Any
@@ -17,68 +13,9 @@ from typing import Any
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from toolweave.nodes.offline_model.clauses import NOT_AFTER_ABBREVIATION
-from toolweave.nodes.offline_model.english import words
-from toolweave.nodes.offline_model.results import NOTICE, Reply, Turn, content_text, shorten
-from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, minimal_value, name_words
+from toolweave.nodes.offline_model.results import NOTICE, content_text
+from toolweave.nodes.offline_model.tools import ToolSpec
 from toolweave.nodes.spoken_length import spoken_seconds
-
-_URL = re.compile(r"https?://[^\s<>\"'“”]+")
-_URL_AT_END = re.compile(r":\s+(https?://\S+)\s*\Z")
-_MAX_TASK_WORDS = 20
-_FETCH_PROMPT = re.compile(r"(?=.*\bfetch)(?=.*\bpages?\b)(?=.*\btools?\b)", re.IGNORECASE | re.DOTALL)
-_MIN_CONTENT_CHARS = 40
-_URL_NAMES = ("url", "urls", "uri", "link", "href", "address", "website")
-# Words in the name of a tool that fetches a page, and of one that does something else with a URL.
-_FETCH_WORDS = frozenset(words("scrape fetch read markdown extract get crawl retrieve load visit open"))
-_OTHER_TOOL_WORDS = frozenset(
-    words(
-        "map search find list screenshot status check batch agent post create add update delete upload submit send save"
-    )
-)
-
-
-def fetch_reply(messages: Sequence[BaseMessage], turn: Turn, tools: Sequence[ToolSpec], today: date) -> Reply | None:
-    """Return the next call or the last message of a fetch; None if fetching a page is not the task."""
-    url = _requested_url(messages, turn)
-    if url is None:
-        return None
-    results = {result.name: result for result in turn.results.values()}
-    for tool in tools:
-        place = _url_parameter(tool)
-        named = {*name_words(tool.name)}
-        if place is None or not named & _FETCH_WORDS or named & _OTHER_TOOL_WORDS:
-            continue
-        result = results.get(tool.name)
-        if result is None:
-            needed = [one for one in tool.parameters if one.required and one is not place]
-            made_up = {one.name: minimal_value(one, tool.schema, url, today) for one in needed}
-            return Reply(calls=((tool.name, {place.name: [url] if place.kind == "array" else url, **made_up}),))
-        if result.ok and sum(map(str.isalnum, result.text)) >= _MIN_CONTENT_CHARS:
-            return Reply(f"{tool.name} has fetched the page.\n{NOTICE}")
-    problems = [f"{one.name}: {shorten(one.problem) or 'it returned no content'}" for one in results.values()]
-    reason = "; ".join(problems) or "None of my tools accepts the URL of a page."
-    return Reply(f"I could not fetch {url}. {reason}\n{NOTICE}")
-
-
-def _requested_url(messages: Sequence[BaseMessage], turn: Turn) -> str | None:
-    prompt = next((content_text(message.content) for message in messages if isinstance(message, SystemMessage)), "")
-    urls = dict.fromkeys(_URL.findall(turn.text))
-    if not _FETCH_PROMPT.match(prompt[:600]) or len(urls) != 1 or len(turn.text.split()) > _MAX_TASK_WORDS:
-        return None
-    named = _URL_AT_END.search(turn.text)
-    return named[1] if named else next(iter(urls)).rstrip(".,;:!?)]}")
-
-
-def _url_parameter(tool: ToolSpec) -> Parameter | None:
-    """Return the parameter for the URL, preferably a required one."""
-    found = [
-        parameter
-        for parameter in tool.parameters
-        if parameter.kind in ("string", "array", "any")
-        and (parameter.name.lower() in _URL_NAMES or (parameter.role == "url" and parameter.kind == "string"))
-    ]
-    return min(found, key=lambda one: not one.required, default=None)
-
 
 _WRITE_SCRIPT, _TAKE_NOTES = "write_script", "take_notes"
 _NOT_TRANSLATED = f"These are the article's own sentences, not translated. {NOTICE}"

@@ -136,11 +136,6 @@ _FORMAT_ROLES: dict[Any, Role] = {
 }  # fmt: skip
 
 
-def names_time_zone(schema: Mapping[str, Any]) -> bool:
-    """Return whether a parameter takes an IANA time zone, by its description."""
-    return "iana time" in str(schema.get("description", "")).lower()
-
-
 def _parameter_role(kind: Kind, parts: tuple[str, ...], schema: Mapping[str, Any], choices: tuple[Any, ...]) -> Role:
     name_set, last = set(parts), parts[-1] if parts else ""
     plain: dict[Kind, Role] = {"array": "labels", "object": "other"}
@@ -158,7 +153,7 @@ def _parameter_role(kind: Kind, parts: tuple[str, ...], schema: Mapping[str, Any
         return "date"
     if last in _ID_WORDS - {"key", "number", "no"}:
         return "id"
-    if name_set & {"currency", "branch", "ref", "commit", "version"} or names_time_zone(schema):
+    if name_set & {"currency", "branch", "ref", "commit", "version"}:
         return "other"
     return next((role for role, listed in _ROLE_WORDS if name_set & listed), "email" if parts == ("to",) else "other")
 
