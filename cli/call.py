@@ -9,19 +9,8 @@ import typer
 
 from toolweave.cli.api_client import did_you_mean
 from toolweave.cli.chat import parse_field
-from toolweave.cli.servers.probe import (
-    ConfigFile,
-    DataFolder,
-    ProbeResult,
-    ServersConfig,
-    print_warnings,
-    read_servers,
-)
-from toolweave.cli.terminal import (
-    parse_json,
-    sanitize,
-    stdout_console,
-)
+from toolweave.cli.servers.probe import ConfigFile, DataFolder, ProbeResult, ServersConfig, print_warnings, read_servers
+from toolweave.cli.terminal import parse_json, sanitize, stdout_console
 from toolweave.config.logs import configure_logging
 from toolweave.config.mcp import served_mcp_config
 from toolweave.errors import RequestError, ServerUnavailable

@@ -143,8 +143,7 @@ def _verify_edit(edited: str, document: JsoncDocument, change: Mapping[str, Any]
     # Compared as JSON text: 1, 1.0 and true are equal in Python, and the order of the servers matters.
     if json.dumps(parsed) != json.dumps({**document.value, top: entries}):
         raise ConfigError(
-            "the file cannot be edited without changing other parts of it.",
-            fix="Make the change by hand.",
+            "the file cannot be edited without changing other parts of it.", fix="Make the change by hand."
         )
     return edited
 

@@ -38,10 +38,7 @@ todo_agent = build_todo_agent(
 ).with_config(metadata=model_metadata(_settings))
 
 workflow = build_workflow(
-    tools=REGISTRY,
-    model=_model,
-    api_calls=_api_calls,
-    max_tools=_settings.max_tools,
+    tools=REGISTRY, model=_model, api_calls=_api_calls, max_tools=_settings.max_tools
 ).with_config(metadata=model_metadata(_settings))
 
 script_writer = build_script_writer(

@@ -33,10 +33,7 @@ class SyncCallableGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
 
 def compile_with_sync_calls(
-    graph: StateGraph[StateT, ContextT, InputT, OutputT],
-    name: str,
-    checkpointer: Checkpointer,
-    store: BaseStore | None,
+    graph: StateGraph[StateT, ContextT, InputT, OutputT], name: str, checkpointer: Checkpointer, store: BaseStore | None
 ) -> SyncCallableGraph[StateT, ContextT, InputT, OutputT]:
     """Compile a graph for synchronous and asynchronous calls; its nodes must not have LangGraph's `timeout`."""
     for spec in graph.nodes.values():

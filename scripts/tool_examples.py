@@ -132,8 +132,5 @@ TODO_EXAMPLES: dict[str, Examples] = {
         Example("All of the words", {"query": "oat milk"}),
         Example("No word", {"query": " "}, fails=True),
     ),
-    "delete_todo": (
-        Example("Remove it", {"id": 2}),
-        Example("A todo that there is not", {"id": 99}, fails=True),
-    ),
+    "delete_todo": (Example("Remove it", {"id": 2}), Example("A todo that there is not", {"id": 99}, fails=True)),
 }

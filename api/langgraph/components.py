@@ -240,10 +240,7 @@ STORE: Schema = {
             },
             "limit": {**_NON_NEGATIVE, "default": 10},
             "offset": {**_NON_NEGATIVE, "default": 0},
-            "query": {
-                **NULLABLE_STRING,
-                "description": "Text for semantic search, if an embedding is configured.",
-            },
+            "query": {**NULLABLE_STRING, "description": "Text for semantic search, if an embedding is configured."},
             "refresh_ttl": {"type": ["boolean", "null"], "description": "Whether found items get their `ttl` renewed."},
         },
         description="The items to find.",

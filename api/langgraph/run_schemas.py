@@ -19,17 +19,7 @@ from toolweave.api.langgraph.json_schema import (
 )
 from toolweave.runtime.models import RunStatus
 
-STREAM_MODES = (
-    "values",
-    "messages",
-    "messages-tuple",
-    "tasks",
-    "checkpoints",
-    "updates",
-    "events",
-    "debug",
-    "custom",
-)
+STREAM_MODES = ("values", "messages", "messages-tuple", "tasks", "checkpoints", "updates", "events", "debug", "custom")
 RUN_STATUSES: tuple[RunStatus, ...] = ("pending", "running", "error", "success", "timeout", "interrupted")
 MAX_DELAY_SECONDS = 10 * 365 * 24 * 3600
 MAX_BATCH = 1000

@@ -25,13 +25,7 @@ from toolweave.nodes.offline_model.english import hide_literals, strip_courtesy
 from toolweave.nodes.offline_model.fill_tool import Intent, fill_any_tool, unexplained_words
 from toolweave.nodes.offline_model.results import NOTICE, Reply, Turn, call_key, content_text, label, read_turns
 from toolweave.nodes.offline_model.script_tasks import script_or_notes_call
-from toolweave.nodes.offline_model.tools import (
-    ToolSpec,
-    invalid_parameters,
-    minimal_value,
-    parse_tools,
-    resolve_schema,
-)
+from toolweave.nodes.offline_model.tools import ToolSpec, invalid_parameters, minimal_value, parse_tools, resolve_schema
 
 _NO_MATCHING_TOOL = "None of the offered tools does what you ask for."
 _NO_OTHER_READING = "I cannot read this request in another way, and my choice was refused."

@@ -190,8 +190,7 @@ async def condense_article(writing: WritingTask) -> list[Block] | None:
         if tokens > before * _MAX_SHRINK_RATIO:
             break
     raise ScriptFailed(
-        "The article is too long, and the model's notes of it are not short enough.",
-        model_usage=writing.usage,
+        "The article is too long, and the model's notes of it are not short enough.", model_usage=writing.usage
     )
 
 

@@ -149,13 +149,7 @@ AND (checkpoint_ns, checkpoint_id) IN (
 )
 """
 DELETE_BACKUP = "DELETE FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id"
-ROLL_BACK_RUN = (
-    DELETE_OWN_WRITES,
-    DELETE_OWN_CHECKPOINTS,
-    DELETE_REPLACED_WRITES,
-    RESTORE_WRITES,
-    DELETE_BACKUP,
-)
+ROLL_BACK_RUN = (DELETE_OWN_WRITES, DELETE_OWN_CHECKPOINTS, DELETE_REPLACED_WRITES, RESTORE_WRITES, DELETE_BACKUP)
 PAGE_SIZE = 50
 SELECT_PAGE = """
 SELECT checkpoint_ns, checkpoint_id, type, checkpoint, COALESCE(LENGTH(metadata), 0) FROM checkpoints

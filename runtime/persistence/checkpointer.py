@@ -27,12 +27,7 @@ from sqlalchemy import Connection
 from toolweave.errors import ClaimLost
 from toolweave.json_values import LARGE_BYTES, pause_gc
 from toolweave.runtime.persistence import checkpoint_rows as sql
-from toolweave.runtime.persistence.checkpoint_rows import (
-    ThreadStorage,
-    measure_thread,
-    prune_checkpoints,
-    thread_ids,
-)
+from toolweave.runtime.persistence.checkpoint_rows import ThreadStorage, measure_thread, prune_checkpoints, thread_ids
 from toolweave.runtime.persistence.database import SqliteDatabase, driver_of
 from toolweave.runtime.persistence.threads import ThreadClaim
 

@@ -84,9 +84,9 @@ insert_event = Statement(
     .prefix_with("OR IGNORE", dialect="sqlite")
     .from_select(
         EVENT_COLUMNS,
-        select(
-            *(bindparam(name, type_=LargeBinary if name == "data" else None) for name in EVENT_COLUMNS),
-        ).where(exists().where(runs.c.run_id == bindparam("run_id"))),
+        select(*(bindparam(name, type_=LargeBinary if name == "data" else None) for name in EVENT_COLUMNS)).where(
+            exists().where(runs.c.run_id == bindparam("run_id"))
+        ),
     )
 )
 _insert_sequence = sqlite_insert(thread_sequences).from_select(

@@ -54,12 +54,7 @@ def claim_run(connection: Connection, run_id: str, now: int) -> Run | None:
 
 
 def finalise_run(
-    connection: Connection,
-    run_id: str,
-    attempt: int,
-    outcome: Outcome,
-    now: int,
-    extra_work: ExtraWork | None = None,
+    connection: Connection, run_id: str, attempt: int, outcome: Outcome, now: int, extra_work: ExtraWork | None = None
 ) -> str | None:
     """Store how an execution ended and return the id of the thread's next due run.
 

@@ -41,12 +41,7 @@ def storable_text(text: str) -> str:
 
 
 def page_query(
-    keys: Select[Any],
-    table: Table,
-    sort_by: str,
-    sort_order: Literal["asc", "desc"] | None,
-    limit: int,
-    offset: int,
+    keys: Select[Any], table: Table, sort_by: str, sort_order: Literal["asc", "desc"] | None, limit: int, offset: int
 ) -> Select[Any]:
     """Return the query for one page of a table's rows, by default in descending order.
 

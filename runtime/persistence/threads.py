@@ -278,13 +278,7 @@ class ThreadRepository:
         query = _apply_filter(select(func.count()).select_from(threads), filters)
         return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
 
-    async def set_state(
-        self,
-        thread_id: str,
-        values_json: bytes,
-        status: ThreadStatus,
-        interrupts: JsonObject,
-    ) -> None:
+    async def set_state(self, thread_id: str, values_json: bytes, status: ThreadStatus, interrupts: JsonObject) -> None:
         """Store a state that a client wrote; a thread with pending runs stays busy.
 
         Raises:

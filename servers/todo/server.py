@@ -124,8 +124,7 @@ Tags = Annotated[
     AfterValidator(_remove_duplicates),
 ]
 NewStatus = Annotated[
-    Status,
-    Field(description="completed marks it done, active opens it again.", examples=["completed"]),
+    Status, Field(description="completed marks it done, active opens it again.", examples=["completed"])
 ]
 StatusFilter = Annotated[
     Literal["active", "completed", "all"],
@@ -133,8 +132,7 @@ StatusFilter = Annotated[
 ]
 TagFilter = Annotated[_Tag, Field(description="Only todos with this tag.", examples=["shopping"])]
 DueBefore = Annotated[
-    _DueDate,
-    Field(description="Only todos due before this ISO 8601 date or time.", examples=["2026-12-24"]),
+    _DueDate, Field(description="Only todos due before this ISO 8601 date or time.", examples=["2026-12-24"])
 ]
 Limit = Annotated[
     int,

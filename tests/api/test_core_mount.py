@@ -40,10 +40,7 @@ CLIENTS = 50
 
 @asynccontextmanager
 async def mounted(
-    *,
-    client: tuple[str, int] | None = LOOPBACK,
-    url: str = "http://127.0.0.1",
-    **settings: Any,
+    *, client: tuple[str, int] | None = LOOPBACK, url: str = "http://127.0.0.1", **settings: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Mount the core server in another application, without our server around it."""
     core, app = CoreServerMount(), FastAPI()

@@ -38,10 +38,7 @@ async def test_after_a_crash_our_plane_opens_a_new_session_and_open_sessions_do_
         await asyncio.to_thread(app_process.start)
         await until(plane, "ready", name="core")
         assert is_right(await read())
-        async with (
-            streamable_http_client(url) as (receive, send, _),
-            ClientSession(receive, send) as session,
-        ):
+        async with streamable_http_client(url) as (receive, send, _), ClientSession(receive, send) as session:
             await session.initialize()
             await session.list_tools()
             assert await asyncio.to_thread(app_process.stop) == 0

@@ -82,10 +82,7 @@ def test_on_a_terminal_the_list_is_wrapped_to_its_width(tmp_path: Path) -> None:
     with terminal("servers", "list", cwd=tmp_path, env={"COLUMNS": "60", "LINES": "40"}) as listing:
         lines = listing.read_to_end().splitlines()
     assert max(map(len, lines)) <= 60
-    assert lines[:2] == [
-        "todo        enabled   stdio       The todo list that ",
-        " " * 34 + "todo_agent works with.",
-    ]
+    assert lines[:2] == ["todo        enabled   stdio       The todo list that ", " " * 34 + "todo_agent works with."]
 
 
 async def test_a_sign_out_deletes_the_tokens_also_of_a_removed_server(guarded: Guarded, tmp_path: Path) -> None:

@@ -81,14 +81,7 @@ def test_a_variable_with_a_line_break_is_not_sent_inside_a_template(load: Load) 
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "{user:}",
-        "{user:a..b}",
-        "{user:a",
-        "{configurable:x-tenant:default}",
-        "{user:a:-{user:b}}",
-    ],
+    "text", ["{user:}", "{user:a..b}", "{user:a", "{configurable:x-tenant:default}", "{user:a:-{user:b}}"]
 )
 def test_a_malformed_template_is_refused_with_file_and_line(load: Load, text: str) -> None:
     with pytest.raises(ConfigError, match=r"mcp\.jsonc:2: server 'github': headers\.X contains a template") as caught:

@@ -17,9 +17,7 @@ from toolweave.errors import ConfigError
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 VALUES = st.recursive(
-    SCALARS,
-    lambda items: st.lists(items, max_size=4) | st.dictionaries(st.text(), items, max_size=4),
-    max_leaves=12,
+    SCALARS, lambda items: st.lists(items, max_size=4) | st.dictionaries(st.text(), items, max_size=4), max_leaves=12
 )
 NOISE = "{}[]:,\"'\\/*\n\r ab01.-+x_${env:}\ufeff\u2028\x00eInfinityNaN"
 

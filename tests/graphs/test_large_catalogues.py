@@ -122,9 +122,7 @@ def test_a_limit_no_endpoint_takes_is_refused(max_tools: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["find_tools", "find.tools", "find tools"])
-async def test_a_tool_whose_name_is_or_becomes_one_of_ours_takes_its_place(
-    name: str,
-) -> None:
+async def test_a_tool_whose_name_is_or_becomes_one_of_ours_takes_its_place(name: str) -> None:
     async def answer() -> str:
         return "their own"
 

@@ -95,9 +95,7 @@ async def test_unknown_ids_end_the_run_and_are_all_named(shop: ShopApi) -> None:
 
 
 @pytest.mark.parametrize(
-    "tool_ids",
-    ["get_product", {"get_product": 1}, [None], 5, ["x"] * (MAX_TOOL_IDS + 1)],
-    ids=repr,
+    "tool_ids", ["get_product", {"get_product": 1}, [None], 5, ["x"] * (MAX_TOOL_IDS + 1)], ids=repr
 )
 async def test_what_is_no_list_of_ids_ends_the_run(shop: ShopApi, tool_ids: Any) -> None:
     with pytest.raises(ConfigError, match=f"tool_ids .* must be a list of at most {MAX_TOOL_IDS} tool ids"):
@@ -169,10 +167,7 @@ async def test_a_run_that_names_an_unknown_tool_ends_with_an_error_that_names_it
     parts = [
         part
         async for part in client.runs.stream(
-            None,
-            "agent_loop",
-            input=GO,
-            config=Config(configurable={"tool_ids": ["get_product", "no_such_tool"]}),
+            None, "agent_loop", input=GO, config=Config(configurable={"tool_ids": ["get_product", "no_such_tool"]})
         )
     ]
     (error,) = [part.data for part in parts if part.event == "error"]

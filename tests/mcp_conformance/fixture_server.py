@@ -13,14 +13,7 @@ from fastmcp import Context, FastMCP
 from fastmcp.prompts import Message, PromptResult
 from fastmcp.server.event_store import EventStore
 from fastmcp.tools import Tool, ToolResult
-from mcp.types import (
-    AudioContent,
-    Completion,
-    EmbeddedResource,
-    ImageContent,
-    TextContent,
-    TextResourceContents,
-)
+from mcp.types import AudioContent, Completion, EmbeddedResource, ImageContent, TextContent, TextResourceContents
 from pydantic import AnyUrl
 from starlette.types import ASGIApp
 

@@ -212,10 +212,7 @@ async def test_the_state_of_the_process_and_of_its_mcp_servers_is_shown_there_to
 async def test_the_core_tools_are_reached_over_http_and_in_the_same_process_there_too(
     official: str, http: httpx.AsyncClient
 ) -> None:
-    async with (
-        streamable_http_client(f"{official}/ai/mcp") as (read, write, _),
-        ClientSession(read, write) as session,
-    ):
+    async with streamable_http_client(f"{official}/ai/mcp") as (read, write, _), ClientSession(read, write) as session:
         await session.initialize()
         assert len((await session.list_tools()).tools) == 5
         for tool, arguments in (

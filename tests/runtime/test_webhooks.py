@@ -21,12 +21,7 @@ from toolweave.errors import Conflict, OutboundFailed, OutboundRefused
 from toolweave.runtime.codec import loads, utc_now
 from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.run_rows import run_from_new
-from toolweave.runtime.persistence.webhooks import (
-    FAILED_RETENTION,
-    WebhookDelivery,
-    WebhookRepository,
-    insert_delivery,
-)
+from toolweave.runtime.persistence.webhooks import FAILED_RETENTION, WebhookDelivery, WebhookRepository, insert_delivery
 from toolweave.runtime.webhooks import (
     MAX_ATTEMPTS,
     MAX_CONCURRENT_PER_HOST,

@@ -93,15 +93,7 @@ def is_refused_with_advice() -> ToolResult:
     raise ToolFailed(NOT_CONFIGURED, "There is no folder to read.", "Set TOOLWEAVE_FILE_ROOTS.")
 
 
-TOOLS = (
-    count,
-    fails,
-    returns_much,
-    returns_invalid_text,
-    returns_infinity,
-    is_refused,
-    is_refused_with_advice,
-)
+TOOLS = (count, fails, returns_much, returns_invalid_text, returns_infinity, is_refused, is_refused_with_advice)
 
 
 @pytest.fixture

@@ -140,11 +140,7 @@ class PlainFetch:
     """
 
     def __init__(
-        self,
-        allow: Sequence[AllowedTarget] = (),
-        *,
-        seconds: float = TIMEOUT_S,
-        trust: ssl.SSLContext | None = None,
+        self, allow: Sequence[AllowedTarget] = (), *, seconds: float = TIMEOUT_S, trust: ssl.SSLContext | None = None
     ) -> None:
         # This class follows redirects itself, because each host's robots.txt must be checked.
         limits = OutboundLimits(total_timeout_s=seconds, max_response_bytes=MAX_BYTES, max_redirects=0)

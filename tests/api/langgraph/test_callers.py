@@ -43,10 +43,7 @@ def serving(app: Path, folder: Path, recorder: Recorder) -> Iterator[httpx.Clien
     """Serve an application with one MCP server under two names."""
     (folder / "mcp.jsonc").write_text(MCP, encoding="utf-8")
     env = {"TOOLWEAVE_MCP_CONFIG": str(folder / "mcp.jsonc"), "PEER_URL": recorder.url, "TOOLWEAVE_MODEL": "offline"}
-    with (
-        serve_in_thread(app, folder / "data", env) as server,
-        httpx.Client(base_url=server.url, timeout=60) as client,
-    ):
+    with serve_in_thread(app, folder / "data", env) as server, httpx.Client(base_url=server.url, timeout=60) as client:
         yield client
 
 

@@ -169,9 +169,7 @@ def test_users_are_cached_by_the_headers_that_the_cache_names(tmp_path: Path) ->
         assert client.get(f"/threads/{made['thread_id']}", headers={"x-api-key": "fay"}).status_code == 404
 
 
-def test_a_cached_user_is_dropped_after_its_time_and_when_the_cache_is_full(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cached_user_is_dropped_after_its_time_and_when_the_cache_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(authentication, "monotonic", lambda: now)
     known = authentication.UserCache(AuthCache(cache_keys=("x-api-key",), ttl_seconds=10, max_size=2))

@@ -37,11 +37,7 @@ async def test_a_stream_begins_with_metadata_and_simply_ends(sdk: LangGraphClien
 async def test_tokens_arrive_as_message_chunks(sdk: LangGraphClient, thread: Thread) -> None:
     hello: Any = {"messages": [{"role": "user", "content": "dear world"}]}
     stream = sdk.runs.stream(
-        thread.id,
-        "talk",
-        input=hello,
-        stream_mode="messages-tuple",
-        context={"greeting": "good morning"},
+        thread.id, "talk", input=hello, stream_mode="messages-tuple", context={"greeting": "good morning"}
     )
     chunks = [part.data[0]["content"] async for part in stream if part.event == "messages"]
     assert "".join(chunks) == "good morning dear world"

@@ -38,11 +38,7 @@ async def test_a_state_names_its_checkpoint_and_its_run(thread: Thread) -> None:
     state: Any = await thread.state()
     (run,) = await thread.runs()
     assert (state["values"], state["next"], state["tasks"]) == ({"n": 4, "log": ["add", "double"]}, [], [])
-    assert state["checkpoint"] == {
-        "thread_id": thread.id,
-        "checkpoint_ns": "",
-        "checkpoint_id": state["checkpoint_id"],
-    }
+    assert state["checkpoint"] == {"thread_id": thread.id, "checkpoint_ns": "", "checkpoint_id": state["checkpoint_id"]}
     assert state["parent_checkpoint"]["checkpoint_id"] == state["parent_checkpoint_id"]
     named = {"source": "loop", "step": 2, "thread_id": thread.id, "run_id": run["run_id"], "graph_id": "steps"}
     assert state["metadata"].items() >= named.items()

@@ -78,11 +78,7 @@ async def test_a_thread_is_measured(sdk: LangGraphClient, thread: Thread) -> Non
 @pytest.mark.api("GET /threads/{thread_id}", "200 shows the time to live with include=ttl")
 @pytest.mark.parametrize(
     ("ttl", "strategy", "minutes"),
-    [
-        (10, "delete", 10.0),
-        ({"ttl": 0.5}, "delete", 0.5),
-        ({"ttl": 5, "strategy": "keep_latest"}, "keep_latest", 5.0),
-    ],
+    [(10, "delete", 10.0), ({"ttl": 0.5}, "delete", 0.5), ({"ttl": 5, "strategy": "keep_latest"}, "keep_latest", 5.0)],
 )
 async def test_a_time_to_live_is_stored_and_shown(
     http: httpx.AsyncClient, ttl: object, strategy: str, minutes: float

@@ -19,7 +19,7 @@ def with_a_person(folder: Path, *, asking: bool = True) -> Mapping[str, str]:
             "prefix": "",
             "timeout_s": 60,
             "approve": ["create_*"],
-        },
+        }
     }
     if asking:
         servers["asking"] = {

@@ -114,9 +114,7 @@ def test_without_the_todo_tools_the_rest_is_up_and_chat_health_and_the_command_l
     assert listed[2] == "off disabled"
 
 
-def test_a_todo_server_that_is_installed_later_is_connected_by_a_reconnect(
-    partly: tuple[AppProcess, Path],
-) -> None:
+def test_a_todo_server_that_is_installed_later_is_connected_by_a_reconnect(partly: tuple[AppProcess, Path]) -> None:
     process, mode = partly
     mode.write_text("good", encoding="utf-8")
     answer = httpx.post(f"{process.url}/servers/todo/reconnect", timeout=BOUND_S)

@@ -35,10 +35,7 @@ async def test_our_own_key_admits_no_caller(
     for name in ("LANGGRAPH_API_KEY", "LANGSMITH_API_KEY"):
         monkeypatch.setenv(name, OURS)
     requests: list[bytes] = []
-    async with (
-        api_that_knows_anna(requests) as url,
-        running(configured(tmp_path, {}, api_url=url)) as (_, http),
-    ):
+    async with api_that_knows_anna(requests) as url, running(configured(tmp_path, {}, api_url=url)) as (_, http):
         assert (await http.get("/servers", headers=headers)).status_code == status
     assert len(requests) == 1
     assert OURS.encode() not in requests[0]

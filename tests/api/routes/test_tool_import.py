@@ -55,9 +55,7 @@ async def test_an_export_is_imported_unchanged(http: httpx.AsyncClient, app_serv
     assert (await http.get("/tools/export")).json() == export.json()
 
 
-async def test_deleted_tools_are_imported_from_an_export_once_their_secrets_are_sent(
-    http: httpx.AsyncClient,
-) -> None:
+async def test_deleted_tools_are_imported_from_an_export_once_their_secrets_are_sent(http: httpx.AsyncClient) -> None:
     plain, secret = await created(http), await created(http, auth={**KEY, "value": "s3cret"})
     for tool in (plain, secret):
         assert (await http.delete(f"/tools/{tool['tool_id']}")).status_code == 204
@@ -151,9 +149,7 @@ async def test_a_document_comes_as_yaml_in_an_object_or_from_a_url(
     assert {tool["api"]["base_url"] for tool in answer.json()["tools"]} == {shop.url}
 
 
-async def test_an_operation_with_a_forbidden_variable_is_skipped(
-    http: httpx.AsyncClient,
-) -> None:
+async def test_an_operation_with_a_forbidden_variable_is_skipped(http: httpx.AsyncClient) -> None:
     paths = {"/a": operation(f"a_{uuid4().hex}")}
     body = {"document": document("T", paths), "auth": {"type": "bearer", "value": "{env:HOME}"}}
     imported = (await http.post("/tools/import/openapi", json=body)).json()

@@ -19,11 +19,7 @@ from tests.fixtures.app_server import AppProcess, serve_in_thread
 from tests.fixtures.shop_api import SHOP_KEY, ShopApi, shop_api
 from toolweave.nodes.workflow.state import WorkflowOutput
 
-SERVER_ENV = {
-    "TOOLWEAVE_MODEL": "offline",
-    "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1",
-    "TOOL_SHOP_KEY": SHOP_KEY,
-}
+SERVER_ENV = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1", "TOOL_SHOP_KEY": SHOP_KEY}
 KEYS = set(WorkflowOutput.__annotations__)
 BOUND_S = 60.0
 MONEY = {"type": "string", "enum": ["EUR", "USD", "GBP", "JPY", "CHF", "SEK"]}

@@ -43,7 +43,7 @@ async def test_assistants(any_sdk: Sdk) -> None:
     assert found["next"] is None
     assert await any_sdk(assistants.count, metadata={"by": "py"}) == 1
     assert [node["id"] for node in (await any_sdk(assistants.get_graph, made["assistant_id"]))["nodes"]] == [
-        *("__start__", "prepare", "model", "__end__"),
+        *("__start__", "prepare", "model", "__end__")
     ]
     assert (await any_sdk(assistants.get_schemas, made["assistant_id"]))["context_schema"]["title"] == "Style"
     assert await any_sdk(assistants.get_subgraphs, made["assistant_id"], recurse=True) == {}

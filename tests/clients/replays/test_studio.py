@@ -121,9 +121,7 @@ async def test_it_shows_a_failure_and_where_it_happened(studio: Page) -> None:
     events = await run(studio, thread_id, "broken", input={"n": 1})
     assert events[-1][:2] == ("error", {"error": "ValueError", "message": "cannot go on from 2"})
     state = (await studio.plain("GET", f"/threads/{thread_id}/state")).body
-    assert [(task["name"], task["error"]) for task in state["tasks"]] == [
-        ("fail", "ValueError('cannot go on from 2')"),
-    ]
+    assert [(task["name"], task["error"]) for task in state["tasks"]] == [("fail", "ValueError('cannot go on from 2')")]
 
 
 async def test_it_looks_into_the_store_and_at_crons(studio: Page) -> None:

@@ -97,8 +97,7 @@ def spellings(secret: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "secret",
-    [PLAIN, SECRET, "k9*z'&\"<!=", "x" * 5_000, "a/b" * 100, "ключ-пароль", "\U0001f511key-key"],
+    "secret", [PLAIN, SECRET, "k9*z'&\"<!=", "x" * 5_000, "a/b" * 100, "ключ-пароль", "\U0001f511key-key"]
 )
 def test_a_secret_is_found_in_every_spelling(secret: str) -> None:
     echoes = EchoedSecrets([secret])

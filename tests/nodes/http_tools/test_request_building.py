@@ -97,11 +97,7 @@ REFUSED: dict[str, tuple[Any, Any, list[str]]] = {
     "encoded dots": (FILES, {"a": "%2", "b": "e."}, ["a would make '%2e.' of a part of the path"]),
     "long header": (TRACED, {"trace": "x" * 4_001}, ["trace may have 4000 characters at most: it goes to a header"]),
     "no placeholder": (ORDER, {}, ["id is required and may not be empty: it is a part of the path"]),
-    "list in a header": (
-        TRACED,
-        {"trace": ["a"]},
-        ["trace must be one text, number or boolean: it goes to a header"],
-    ),
+    "list in a header": (TRACED, {"trace": ["a"]}, ["trace must be one text, number or boolean: it goes to a header"]),
     "long URL": (SEARCH, {"q": "é" * 2_000}, ["the arguments make a URL of more than 8192 characters"]),
     "odd name": (SEARCH, {"\ud800" + "x" * 5_000: 1}, [f"?{'x' * 59} is not a known field; known: q, tags"]),
 }

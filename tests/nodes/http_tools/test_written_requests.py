@@ -103,10 +103,7 @@ ALL_ABSENT = [
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        (
-            {"user": {"name": "Ann", "age": 30.0}, "lines": [{"n": "1"}, {"n": 2.5, "x": None}], "ok": "true"},
-            [],
-        ),
+        ({"user": {"name": "Ann", "age": 30.0}, "lines": [{"n": "1"}, {"n": 2.5, "x": None}], "ok": "true"}, []),
         ('{"user": {"name": "Ann", "age": 30}, "lines": [{"n": 1}, {"n": 2.5}], "ok": true}', []),
         ({**BODY, "ok": False, "admin": 1}, ["body.ok must be true, not false", "body.admin must be absent, not 1"]),
         ({**BODY, "lines": [{"n": 1}, {"n": 3}]}, ["body.lines[1].n must be 2.5, not 3"]),

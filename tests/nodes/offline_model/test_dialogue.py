@@ -28,13 +28,7 @@ def test_an_ambiguous_title_leads_to_a_question_and_no_change() -> None:
 
 @pytest.mark.parametrize(
     ("reply", "ids"),
-    [
-        ("the milk one", [1]),
-        ("13", [13]),
-        ("the first one", [1]),
-        ("number 10", [10]),
-        ("all of them", [1, 10, 13]),
-    ],
+    [("the milk one", [1]), ("13", [13]), ("the first one", [1]), ("number 10", [10]), ("all of them", [1, 10, 13])],
 )
 def test_a_reply_to_the_question_completes_the_request(reply: str, ids: list[int]) -> None:
     assert _calls("Delete the buy task", reply) == tuple(("delete_todo", {"id": number}) for number in ids)

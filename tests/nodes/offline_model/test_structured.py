@@ -95,8 +95,7 @@ def test_long_and_strange_texts_are_answered(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    ["loan_book", {"anyOf": "a"}, {"anyOf": [{"title": "b", "description": 7}]}, {"type": "object"}],
+    "arguments", ["loan_book", {"anyOf": "a"}, {"anyOf": [{"title": "b", "description": 7}]}, {"type": "object"}]
 )
 def test_a_function_with_an_odd_schema_is_called(arguments: Any) -> None:
     properties = {"tool_id": {"type": "string"}, "arguments": arguments}

@@ -7,10 +7,7 @@ from tests.fixtures.web_pages import Answer, WebPages, truth_of, web_pages
 from toolweave.config.outbound_allow import allowed_targets
 from toolweave.config.settings import Settings
 from toolweave.errors import FetchFailed
-from toolweave.nodes.script.fetching.fetch_plain import (
-    USER_AGENT,
-    PlainFetch,
-)
+from toolweave.nodes.script.fetching.fetch_plain import USER_AGENT, PlainFetch
 
 HTML = {"content-type": "text/html; charset=utf-8"}
 TEXT = {"content-type": "text/plain"}

@@ -122,8 +122,7 @@ def test_a_search_result_does_not_replace_a_page_that_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    "written",
-    [f"{URL}/", f"{URL}#part", "HTTPS://WWW.Site.example/bees", "http://site.example/bees", f" {URL} "],
+    "written", [f"{URL}/", f"{URL}#part", "HTTPS://WWW.Site.example/bees", "http://site.example/bees", f" {URL} "]
 )
 def test_the_url_of_the_job_is_known_however_it_is_written(written: str) -> None:
     assert (

@@ -295,9 +295,7 @@ LONG = 20_000_000
 
 
 @pytest.mark.parametrize(
-    "shared",
-    [{"allOf": [{"$ref": "#/$defs/other"}] * 2_000}, {"enum": ["x" * LONG]}],
-    ids=["joined", "a long choice"],
+    "shared", [{"allOf": [{"$ref": "#/$defs/other"}] * 2_000}, {"enum": ["x" * LONG]}], ids=["joined", "a long choice"]
 )
 def test_a_definition_is_not_copied_for_each_field_that_refers_to_it(shared: dict[str, Any]) -> None:
     definitions = {"shared": shared, "other": {"properties": {"a": {"type": "integer"}}}}

@@ -28,13 +28,7 @@ async def test_a_right_choice_becomes_the_request_of_the_configuration(endpoint:
     assert made.update is not None
     assert made.update["selection"] == RIGHT
     assert made.update["selected_tool"] == "Get order"
-    assert made.spec == {
-        "method": "GET",
-        "url": f"{shop.url}/orders/A-1001",
-        "headers": {},
-        "query": {},
-        "body": None,
-    }
+    assert made.spec == {"method": "GET", "url": f"{shop.url}/orders/A-1001", "headers": {}, "query": {}, "body": None}
     [request] = made.requests
     assert [message["role"] for message in request.messages] == ["system", "user"]
     assert request.messages[-1]["content"] == "Where is order A-1001?"

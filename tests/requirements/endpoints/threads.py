@@ -41,10 +41,7 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         "200 says in headers how the pages go on",
         "422 bad filter, page, order, select or extract",
     ),
-    "POST /threads/count": (
-        "200 counts what a search would find",
-        "422 bad filter",
-    ),
+    "POST /threads/count": ("200 counts what a search would find", "422 bad filter"),
     "POST /threads/prune": (
         "200 deletes the threads and ignores unknown ids",
         "200 keep_latest keeps the newest state, and leaves busy threads alone",

@@ -17,22 +17,13 @@ BEHAVIOURS: dict[str, tuple[str, ...]] = {
         "200 posts the ended run to the webhook",
         "422 for a webhook that is invalid or not allowed",
     ),
-    "POST /runs": (
-        "200 posts the ended run to the webhook",
-        "422 for a webhook that is invalid or not allowed",
-    ),
+    "POST /runs": ("200 posts the ended run to the webhook", "422 for a webhook that is invalid or not allowed"),
     "POST /runs/wait": (
         "200 posts the ended run without values to the webhook though its thread is gone",
         "422 for a webhook that is invalid or not allowed",
     ),
-    "POST /runs/stream": (
-        "200 posts the ended run to the webhook",
-        "422 for a webhook that is invalid or not allowed",
-    ),
-    "POST /runs/batch": (
-        "200 posts each ended run to its webhook",
-        "422 for a webhook that is invalid or not allowed",
-    ),
+    "POST /runs/stream": ("200 posts the ended run to the webhook", "422 for a webhook that is invalid or not allowed"),
+    "POST /runs/batch": ("200 posts each ended run to its webhook", "422 for a webhook that is invalid or not allowed"),
     "POST /runs/crons": ("422 for a webhook that is invalid or not allowed",),
     "POST /threads/{thread_id}/runs/crons": ("422 for a webhook that is invalid or not allowed",),
     "PATCH /runs/crons/{cron_id}": ("422 for a webhook that is invalid or not allowed",),

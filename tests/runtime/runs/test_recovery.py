@@ -70,11 +70,7 @@ async def test_a_forked_run_goes_on_from_its_own_checkpoint_and_not_from_the_for
         run = (await bench.engine.start_run(fork)).run
         await asyncio.wait_for(before.reached.wait(), 60)
     async with open_bench(tmp_path, {"gated": after}) as bench:
-        assert await ended(bench, run) == {
-            "n": 22,
-            "log": ["first", "first", "waited:fork", "second"],
-            "text": "fork",
-        }
+        assert await ended(bench, run) == {"n": 22, "log": ["first", "first", "waited:fork", "second"], "text": "fork"}
 
 
 async def test_a_run_whose_last_results_were_not_yet_in_a_checkpoint_goes_on_with_the_next_node(tmp_path: Path) -> None:

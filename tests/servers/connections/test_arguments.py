@@ -51,9 +51,7 @@ async def test_invalid_arguments_are_refused_with_the_field_and_what_it_must_be_
 
 
 @pytest.mark.requirement("T-10")
-async def test_invalid_arguments_do_not_open_the_breaker_and_valid_ones_are_sent_unchanged(
-    plane: ToolPlane,
-) -> None:
+async def test_invalid_arguments_do_not_open_the_breaker_and_valid_ones_are_sent_unchanged(plane: ToolPlane) -> None:
     for _ in range(20):
         assert failure_kind(await talk(plane, "create_todo")) == "invalid_arguments"
     assert connection(plane, "talk").breaker.state == "CLOSED"

@@ -214,9 +214,7 @@ async def test_a_server_that_hangs_for_one_user_delays_neither_the_others_nor_th
             await plane.stop()
 
 
-async def test_idle_sessions_are_closed_and_a_second_token_opens_a_second_session(
-    recorder: Recorder,
-) -> None:
+async def test_idle_sessions_are_closed_and_a_second_token_opens_a_second_session(recorder: Recorder) -> None:
     # Shorter than the limit of an HTTP request: an active ping must outlive the time that passes.
     idle_s = LIMIT_S / 2
     async with plane_of(recorder.config(headers=TOKEN), timing=replace(QUICK, caller_idle_timeout_s=idle_s)) as plane:
@@ -250,9 +248,7 @@ async def test_a_session_in_use_is_not_idle(recorder: Recorder) -> None:
         await eventually(lambda: session not in recorder.sessions)
 
 
-async def test_at_the_limit_the_longest_idle_session_is_closed_or_the_caller_is_refused(
-    recorder: Recorder,
-) -> None:
+async def test_at_the_limit_the_longest_idle_session_is_closed_or_the_caller_is_refused(recorder: Recorder) -> None:
     config = recorder.config(headers=TOKEN, timeout_s=BOUND_S)
     async with plane_of(config, timing=replace(QUICK, max_caller_sessions=2)) as plane:
         for name in ("ada", "bob", "ada", "eve"):
@@ -391,9 +387,7 @@ async def test_names_of_an_earlier_server_win_over_those_of_a_callers_tools(reco
     assert [record["message"] for record in records if "offers a caller no tools" in record["message"]]
 
 
-async def test_a_description_that_repeats_a_callers_token_is_shown_without_it(
-    recorder: Recorder,
-) -> None:
+async def test_a_description_that_repeats_a_callers_token_is_shown_without_it(recorder: Recorder) -> None:
     recorder.lists_nothing_without_token = True
     recorder.description = "Works with token-of-ada for blue-and-large"
     headers = {"Authorization": "Bearer {user:login}", "X-Mine": "{user:github_token}", "X-Tenant": "{user:tenant}"}

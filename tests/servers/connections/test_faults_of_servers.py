@@ -70,9 +70,7 @@ async def test_a_server_that_dies_fails_its_open_calls_and_is_used_again_when_it
 
 
 @over_all
-async def test_a_call_to_a_frozen_server_ends_at_its_deadline_and_the_server_recovers(
-    transport: Transport,
-) -> None:
+async def test_a_call_to_a_frozen_server_ends_at_its_deadline_and_the_server_recovers(transport: Transport) -> None:
     timing = replace(TIMING, ping_timeout_s=5.0, list_timeout_s=5.0)
     async with faulty(transport, timeout_s=LIMIT_S, timing=timing) as peer:
         pid = await pid_of(peer.plane)

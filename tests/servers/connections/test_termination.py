@@ -180,12 +180,7 @@ async def test_no_server_outlives_the_process_that_started_it(
     given = {"transport": server.transport, "args": server.args, "url": server.url, "spawn": server.spawn}
     code = textwrap.dedent(HOST.format(loop=loop))
     host = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        code,
-        json.dumps(given),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
+        sys.executable, "-c", code, json.dumps(given), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
     )
     assert host.stdout is not None
     async with asyncio.timeout(BOUND_S):
@@ -263,9 +258,7 @@ async def test_a_port_that_another_process_serves_is_not_mistaken_for_our_server
 
 
 @over_both
-async def test_a_spawned_server_has_the_configured_environment_and_its_output_is_logged(
-    transport: Transport,
-) -> None:
+async def test_a_spawned_server_has_the_configured_environment_and_its_output_is_logged(transport: Transport) -> None:
     config = spawned(transport, env={"KEY": "hunter2hunter2", "COLOUR": "ultramarine"})
     with log_records() as records:
         async with open_tool_plane([config], timing=QUICK) as plane:

@@ -90,9 +90,7 @@ async def test_invisible_characters_reach_no_model(tools: Tools, content: Any, s
     assert (message.content, message.status) == (shown, "error" if is_error else "success")
 
 
-async def test_structured_content_is_cleaned_for_a_model_and_unchanged_for_programs(
-    tools: Tools,
-) -> None:
+async def test_structured_content_is_cleaned_for_a_model_and_unchanged_for_programs(tools: Tools) -> None:
     structured = {"text": "a\u202eb\U000e0041"}
     message = await invoke(tools["talk_whole"], result={"content": [], "structuredContent": structured})
     assert message.content == '{"text": "ab"}'

@@ -38,11 +38,7 @@ HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    },
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
 }
 ACCEPT = {"accept": "application/json, text/event-stream"}
 SIGNED: dict[str, Any] = {"core_jwt_issuer": ISSUER, "core_jwt_audience": AUDIENCE}

@@ -79,7 +79,7 @@ def test_names_that_are_no_field_names_are_made_safe_and_lead_back() -> None:
     names = ["filter[name]", "$top", "user.name", "a b", "日本", "1st", "x" * 100, "-"]
     tool = tool_of(operation(parameters=[parameter(name) for name in names]))
     assert list(tool.input_fields) == [
-        *("filter_name", "top", "user.name", "a_b", "field", "field_1st", "x" * 64, "field_query"),
+        *("filter_name", "top", "user.name", "a_b", "field", "field_1st", "x" * 64, "field_query")
     ]
     built = request(tool, **dict.fromkeys(tool.input_fields, "v"))
     assert set(built.query) == set(names)

@@ -62,11 +62,7 @@ def test_a_newer_schema_ends_the_program_with_one_paragraph(tmp_path: Path) -> N
 @pytest.mark.requirement("T-09")
 def test_lines_that_are_no_requests_are_survived_and_the_end_of_stdin_ends_the_program(tmp_path: Path) -> None:
     server = subprocess.Popen(
-        PROGRAM,
-        env=environment(tmp_path),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        PROGRAM, env=environment(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     assert server.stdin is not None
     assert server.stdout is not None

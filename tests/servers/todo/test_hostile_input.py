@@ -59,10 +59,7 @@ async def test_a_whole_number_may_be_written_with_a_point(shared: TodoClient, nu
     assert (await shared.call("list_todos", {"limit": number}))["status"] == "success"
 
 
-@pytest.mark.parametrize(
-    "title",
-    ["'; DROP TABLE todos; --", '" OR 1=1', "%s %d {0} {title}", "😀" * 200],
-)
+@pytest.mark.parametrize("title", ["'; DROP TABLE todos; --", '" OR 1=1', "%s %d {0} {title}", "😀" * 200])
 async def test_text_that_looks_like_code_is_stored_as_text(either: TodoClient, title: str) -> None:
     todo = await either.data("create_todo", {"title": title, "description": title, "tags": [title[:50]]})
     assert todo["title"] == title

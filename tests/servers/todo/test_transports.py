@@ -11,13 +11,7 @@ import pytest
 import pytest_asyncio
 from mcp import ClientSession
 
-from tests.fixtures.mcp_server import (
-    HttpMcpServer,
-    StdioMcpServer,
-    held,
-    mcp_session,
-    todo_over,
-)
+from tests.fixtures.mcp_server import HttpMcpServer, StdioMcpServer, held, mcp_session, todo_over
 from tests.servers.todo.in_memory import envelope
 from tests.servers.todo.refused_calls import REFUSED
 

@@ -89,10 +89,7 @@ async def test_a_forbidden_endpoint_gets_no_request_and_the_error_names_the_allo
 
 
 async def test_an_allowed_endpoint_at_a_private_address_needs_the_outbound_setting_too() -> None:
-    async with (
-        serving(always(text(body=b"{}"))) as peer,
-        job_client(job_endpoints=at(peer), outbound_allow="") as jobs,
-    ):
+    async with serving(always(text(body=b"{}"))) as peer, job_client(job_endpoints=at(peer), outbound_allow="") as jobs:
         error = await jobs.error("execute_job", {"endpoint": at(peer), "params": {}})
         assert error["code"] == "forbidden_endpoint"
         assert "TOOLWEAVE_OUTBOUND_ALLOW" in error["message"]

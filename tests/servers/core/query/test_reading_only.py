@@ -49,9 +49,7 @@ async def test_the_default_is_the_todo_database_of_which_only_the_todos_are_seen
             assert (await core.refused(table))["code"] == "guardrail"
 
 
-async def test_an_absent_file_is_not_created_and_is_read_after_another_program_created_it(
-    tmp_path: Path,
-) -> None:
+async def test_an_absent_file_is_not_created_and_is_read_after_another_program_created_it(tmp_path: Path) -> None:
     file = tmp_path / "later" / "data 100%?.db"
     async with query_client(
         f"sqlite:///file:{str(file).replace('%', '%25').replace('?', '%3F')}?uri=true", "t"
