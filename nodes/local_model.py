@@ -79,19 +79,12 @@ async def _choose_in_ollama(client: httpx.AsyncClient, url: str) -> tuple[str, b
 
 
 async def _choose_in_lm_studio(client: httpx.AsyncClient, url: str) -> tuple[str, bool] | None:
-    """Choose the loaded model, else the first one (lmstudio.ai/docs: REST API v1, and v0 before LM Studio 0.4)."""
-    try:
-        listed = (await _request(client, f"{url}/api/v1/models"))["models"]
-        models = [
-            (model["key"], bool(model["loaded_instances"]))
-            for model in listed
-            if model["type"] == "llm" and model["capabilities"]["trained_for_tool_use"]
-        ]
-    except (httpx.HTTPStatusError, KeyError):
-        listed = (await _request(client, f"{url}/api/v0/models"))["data"]
-        models = [
-            (model["id"], model["state"] == "loaded") for model in listed if "tool_use" in model.get("capabilities", ())
-        ]
+    """Choose the loaded model, else the first one (lmstudio.ai/docs: REST API v1, since LM Studio 0.4)."""
+    models = [
+        (model["key"], bool(model["loaded_instances"]))
+        for model in (await _request(client, f"{url}/api/v1/models"))["models"]
+        if model["type"] == "llm" and model["capabilities"]["trained_for_tool_use"]
+    ]
     return max(models, key=lambda model: model[1], default=None)
 
 

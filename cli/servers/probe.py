@@ -1,10 +1,8 @@
 """Read mcp.jsonc for the `toolweave servers` commands, find what its entries lack, and start its servers briefly."""
 
 import asyncio
-import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,14 +21,13 @@ from toolweave.config.mcp import McpConfig, McpServerConfig, mcp_variables, serv
 from toolweave.config.mcp_editing import ready_made_servers
 from toolweave.config.settings import PREFIX, Settings, load_settings
 from toolweave.config.variables import fill_references, find_unresolved
-from toolweave.errors import ConfigError, ServerUnavailable
+from toolweave.errors import ConfigError
 from toolweave.servers.connections.oauth import TokenLocation, token_location
 from toolweave.servers.connections.plane import ToolPlane, open_tool_plane
 from toolweave.servers.connections.status import ServerState, fault_hint
 from toolweave.servers.external_servers import Installation, installation_of, is_installed
 
 PROBE_TIMEOUT_S = 10.0
-PING_COUNT = 5
 SIGN_IN_COMMAND = "toolweave servers login"
 ADVICE = {
     "down": 'Correct {provided}its command or URL in {path}, or disable it there with "enabled": false.',
@@ -63,7 +60,7 @@ class ProbeResult:
     """The state and the tools of one server.
 
     `tools` have the name, description and input_schema that a graph receives. `ready_ms` is the time from the server's
-    start to its list of tools, `ping_ms` the median of some pings, if any were sent.
+    start to its list of tools.
     """
 
     name: str
@@ -71,7 +68,6 @@ class ProbeResult:
     reason: str | None
     tools: tuple[dict[str, Any], ...] = ()
     ready_ms: int | None = None
-    ping_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +193,10 @@ async def _probe_all(
     started = datetime.now(UTC)
     async with open_tool_plane(servers, token_place=tokens) as plane:
         await plane.wait_for_servers(timeout_s=timeout_s)
-        return [await _probe_server(plane, server.name, started) for server in servers]
+        return [_probe_server(plane, server.name, started) for server in servers]
 
 
-async def _probe_server(plane: ToolPlane, name: str, started: datetime) -> ProbeResult:
+def _probe_server(plane: ToolPlane, name: str, started: datetime) -> ProbeResult:
     health, details = plane.health()[name], plane.details(name)
     if health["state"] != "ready" or details is None:
         return ProbeResult(name, health["state"], health["last_error"])
@@ -209,20 +205,7 @@ async def _probe_server(plane: ToolPlane, name: str, started: datetime) -> Probe
         for tool in details["offers"]
     )
     ready_ms = round((datetime.fromisoformat(health["since"]) - started).total_seconds() * 1000)
-    return ProbeResult(name, "ready", None, tools, ready_ms, await _median_ping_ms(plane, name))
-
-
-async def _median_ping_ms(plane: ToolPlane, name: str) -> float | None:
-    """Return the median time of some pings; None if the server does not answer pings, which tools do not need."""
-    durations = []
-    try:
-        for _ in range(PING_COUNT):
-            started = time.perf_counter()
-            await plane.ping(name)
-            durations.append((time.perf_counter() - started) * 1000)
-    except (ServerUnavailable, TimeoutError):
-        return None
-    return round(statistics.median(durations), 2)
+    return ProbeResult(name, "ready", None, tools, ready_ms)
 
 
 def show_state(console: Console, name: str, state: str, about: str) -> None:

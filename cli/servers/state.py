@@ -150,7 +150,7 @@ Names = Annotated[list[str] | None, typer.Argument(help="Servers of mcp.jsonc.",
 
 
 def check(names: Names = None, config: ConfigFile = None, data_dir: DataFolder = None, as_json: AsJson = False) -> None:
-    """Start the servers, print how long that takes, list their tools, measure some pings, and stop them again.
+    """Start the servers, print how long that takes, list their tools, and stop them again.
 
     A disabled server is started if it is named. The exit code is 1 if one does not start; the fix is printed.
     """
@@ -207,8 +207,7 @@ def check_json(result: ProbeResult, servers: ServersConfig) -> dict[str, Any]:
 def show_check(console: Console, result: ProbeResult, servers: ServersConfig, *, signatures: bool = False) -> None:
     """Print a server's state, its tools with their parameters or by name, and the fix if it is not ready."""
     if result.state == "ready":
-        pings = "" if result.ping_ms is None else f", a ping takes {result.ping_ms:g} ms"
-        show_state(console, result.name, result.state, f"{len(result.tools)} tools in {result.ready_ms} ms{pings}")
+        show_state(console, result.name, result.state, f"{len(result.tools)} tools in {result.ready_ms} ms")
     else:
         show_state(console, result.name, result.state, result.reason or "no answer yet")
         if fix := servers.advice(result):

@@ -179,18 +179,6 @@ class ServerConnection:
         self._monitor.mark_lost(RECONNECT_REASON)
         await self.status.wait_for_state("ready", "down")
 
-    async def ping(self) -> None:
-        """Send a ping and wait for the response, at most `timeout_s` of the server.
-
-        Raises:
-            ServerUnavailable: the server is not connected, or the connection was lost.
-            TimeoutError: the server did not respond in time.
-        """
-        if self._session is None:
-            raise results.unavailable(self.config.name)
-        async with asyncio.timeout(self.config.timeout_s):
-            await self._session.monitor.run_until_lost(self._session.ping())
-
     async def call(
         self, tool: str, arguments: dict[str, Any], context: CallContext, *, is_retry: bool = False
     ) -> "CallToolResult":

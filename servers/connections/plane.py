@@ -209,15 +209,6 @@ class ToolPlane:
             connection.redaction,
         )
 
-    async def ping(self, name: str) -> None:
-        """Ping a server and wait for its response.
-
-        Raises:
-            ServerUnavailable: the server is unknown or not connected, or the plane is closed.
-            TimeoutError: the server did not respond within its `timeout_s`.
-        """
-        await self._loop.run(self._find_connection(name).ping())
-
     async def reconnect(self, name: str) -> ServerHealth:
         """Reconnect a server now and return its health after that.
 

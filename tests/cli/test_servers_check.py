@@ -36,7 +36,7 @@ def test_enabled_servers_are_started_and_one_that_does_not_come_up_says_what_to_
     assert ended.stderr == ""
     lines = ended.stdout.splitlines()
     assert lines[0].startswith("good ready 2 tools in ")
-    assert " ms, a ping takes " in lines[0]
+    assert lines[0].endswith(" ms")
     assert lines[1] == "  good_echo, good_pid"
     assert lines[2].startswith("unset misconfigured ")
     assert lines[3] == "  → Set ABSENT_VARIABLE in .env or in the environment."
@@ -91,7 +91,6 @@ def test_servers_that_are_named_are_started_even_if_they_are_disabled(tmp_path: 
     assert ended.code == 1
     off, unset = json.loads(ended.stdout)
     assert (off["name"], off["state"], off["fix"], len(off["tools"])) == ("off", "ready", None, 2)
-    assert off["ping_ms"] > 0
     assert off["ready_ms"] > 0
     assert (unset["name"], unset["state"], unset["missing"]) == ("unset", "misconfigured", ["ABSENT_VARIABLE"])
     assert servers(tmp_path, "check", "off").code == 0

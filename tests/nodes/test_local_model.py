@@ -45,17 +45,6 @@ def lm_studio(*models: tuple[str, bool, bool]) -> Answers:
     return {"/api/v1/models": {"models": [{"type": "embedding", "key": "embed", "loaded_instances": []}, *listed]}}
 
 
-def old_lm_studio(*models: tuple[str, str, list[str]]) -> Answers:
-    listed = [
-        {"id": name, "type": "llm", "state": state, "capabilities": capabilities}
-        for name, state, capabilities in models
-    ]
-    return {
-        "/api/v1/models": {"error": "Unexpected endpoint or method. (GET /api/v1/models)"},
-        "/api/v0/models": {"object": "list", "data": [{"id": "embed", "type": "embeddings"}, *listed]},
-    }
-
-
 def llama_cpp(name: str, *, supports_tools: bool) -> Answers:
     return {
         "/props": {"chat_template_caps": {"supports_tools": supports_tools, "supports_tool_calls": supports_tools}},
@@ -106,14 +95,13 @@ def programs(**answers: Answers) -> Iterator[dict[str, int]]:
         ({"ollama": ollama(("plain", "2026", NO_TOOLS), ("able", "2025", TOOLS))}, ("Ollama", "able", False)),
         ({"lm_studio": lm_studio(("first", False, True), ("used", True, True))}, ("LM Studio", "used", True)),
         ({"lm_studio": lm_studio(("plain", True, False), ("able", False, True))}, ("LM Studio", "able", False)),
-        ({"lm_studio": old_lm_studio(("able", "loaded", ["tool_use"]))}, ("LM Studio", "able", True)),
         ({"llama_cpp": llama_cpp("qwen.gguf", supports_tools=True)}, ("llama.cpp", "qwen.gguf", True)),
         (
             {"ollama": ollama(("cold", "2026", TOOLS)), "llama_cpp": llama_cpp("warm", supports_tools=True)},
             ("llama.cpp", "warm", True),
         ),
     ],
-    ids=["newest", "loaded", "with tools", "loaded instance", "trained for tools", "older API", "template", "of two"],
+    ids=["newest", "loaded", "with tools", "loaded instance", "trained for tools", "template", "of two"],
 )
 async def test_the_loaded_model_with_tools_is_chosen_else_the_newest(
     answers: dict[str, Answers], expected: tuple[str, str, bool]
@@ -131,7 +119,7 @@ async def test_the_loaded_model_with_tools_is_chosen_else_the_newest(
         {"ollama": ollama()},
         {"ollama": ollama(("plain", "2026", NO_TOOLS)), "llama_cpp": llama_cpp("x", supports_tools=False)},
         {"llama_cpp": {"/props": {"swagger": "2.0"}, "/v1/models": []}},
-        {"lm_studio": {"/api/v1/models": b"<html>", "/api/v0/models": b"<html>"}},
+        {"lm_studio": {"/api/v1/models": b"<html>"}},
         {"ollama": {"/api/tags": {"models": [{"name": 3, "modified_at": None}]}, "/api/ps": [1]}},
         {"llama_cpp": {"/props": b" " * 3_000_000}},
         {"llama_cpp": {"/props": b"[" * 500_000}},
