@@ -5,7 +5,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
@@ -82,8 +82,8 @@ async def choose_assistant(client: LangGraphClient, name: str | None) -> str:
     Raises:
         RequestError: there is no such assistant, or no default; the text names those that there are.
     """
-    if name is not None and _is_uuid(name):
-        return name
+    with suppress(ValueError):
+        return str(UUID(name or ""))
     graphs = await graph_names(client)
     if name is None:
         servers = (await read_health(client)).get("servers", {})
@@ -100,14 +100,6 @@ async def read_health(client: LangGraphClient) -> dict[str, Any]:
     except LangGraphError:
         return {}
     return dict(health)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:

@@ -119,13 +119,8 @@ class ToolRegistry(Protocol):
         """
         ...
 
-
-@runtime_checkable
-class ListsTools(Protocol):
-    """A registry that can also list all its tools."""
-
     async def list_all(self) -> "Sequence[ToolConfig]":
-        """Return all tools: the same objects until they change."""
+        """Return all tools, the same objects until they change; raises as `find`."""
         ...
 
 

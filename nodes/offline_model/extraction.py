@@ -333,9 +333,8 @@ def _parse_number(text: str, parameter: Parameter) -> int | float:
 
 _ARTICLE = r"(?:\b(?:with|and|the|a|an|its|has|having|plus) )*"
 _CAPITALS = r"[^\W\d_][\w.'’/-]*(?: [A-Z][\w.'’/-]*)*"
-_CLOCK = r"\b(?P<value>\d{1,2}:\d{2})\b"
 # Case matters: "in New York in fahrenheit" ends where the capitals end.
-_NAME = rf"\b(?i:{{T}})\s+(?i:(?:{{P}})\s+)?(?P<value>{HIDDEN}|(?=[A-Z]){_CAPITALS})"
+_NAME = rf"\b(?i:to|into|for|by|with|from|in|at)\s+(?i:(?:{{P}})\s+)?(?P<value>{HIDDEN}|(?=[A-Z]){_CAPITALS})"
 
 
 def literal_role(literal_kind: str, value: str) -> Role:
@@ -396,8 +395,4 @@ def _extract_named_ids(draft: Draft) -> None:
 def extract_names(draft: Draft) -> None:
     """Extract names by the preposition before them: "in Tokyo", "to French", "by Jules Verne"."""
     for parameter in sorted(draft.unfilled_parameters("other"), key=lambda one: not one.required):
-        before = "to|into|for|by|with|from|in|at"
-        if {"source", "from", "target", "to"} & {*parameter.words}:
-            before = "from|in" if {"source", "from"} & {*parameter.words} else "to|into|in"
-        form = _CLOCK if "HH:MM" in parameter.description else _NAME.replace("{P}", parameter_names(parameter))
-        draft.fill_from(parameter, re.compile(form.replace("{T}", before)))
+        draft.fill_from(parameter, re.compile(_NAME.replace("{P}", parameter_names(parameter))))

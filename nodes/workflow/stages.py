@@ -1,7 +1,6 @@
 """Build the workflow nodes that look up, send and format: retrieve, execute, format (W-03, W-04, W-06, W-07)."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -12,7 +11,7 @@ from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
 from toolweave.nodes.http_tools.responses import mapped_output
 from toolweave.nodes.model_turn import usage_summary
-from toolweave.nodes.tool_catalog import ListsTools, ToolRegistry, registered_tools
+from toolweave.nodes.tool_catalog import ToolRegistry, registered_tools
 from toolweave.nodes.tool_selection import CachedIndex
 from toolweave.nodes.workflow.prompts import WorkflowModel
 from toolweave.nodes.workflow.state import (
@@ -43,7 +42,10 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
         """
         task = validate_graph_input(CheckedWorkflowInput, state, "The workflow cannot start")
         if task.tool_ids is None:
-            tools = list(await _all_tools(registry))
+            tools = list(await registry.list_all())
+            if not tools:
+                text = "No tool is registered: register one (POST /tools) or an API (POST /tools/import/openapi)."
+                raise StageFailed(text)
         else:
             tools = list((await registered_tools(registry, tuple(dict.fromkeys(task.tool_ids)))).values())
         if task.tags is not None:
@@ -59,14 +61,6 @@ def retrieve_node(registry: ToolRegistry, max_tools: int) -> WorkflowNode:
         return {**new_state(), "candidates": candidates, "wanted_format": formatting}
 
     return retrieve
-
-
-async def _all_tools(registry: ToolRegistry) -> Sequence[ToolConfig]:
-    if not isinstance(registry, ListsTools):
-        raise StageFailed("This registry cannot list its tools: name the tools to choose from in tool_ids.")
-    if not (tools := await registry.list_all()):
-        raise StageFailed("No tool is registered: register one (POST /tools) or an API (POST /tools/import/openapi).")
-    return tools
 
 
 def execute_node(registry: ToolRegistry, api_calls: ApiCalls) -> WorkflowNode:

@@ -11,7 +11,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.cli.command import Ended, Running, started, terminal, toolweave
+from tests.cli.command import Ended, Running, serving, started, terminal, toolweave
 from tests.cli.processes import eventually
 
 
@@ -129,6 +129,23 @@ def test_a_chat_on_a_terminal_has_commands_and_a_history(sample_server: Running,
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
+# Slow: the SDK tries to connect for eight seconds.
+@pytest.mark.slow
+@pytest.mark.requirement("U-06")
+def test_a_chat_goes_on_when_its_server_is_gone(tmp_path: Path) -> None:
+    agent = ("--assistant", "agent_loop")
+    with (
+        serving("--data-dir", "data", cwd=tmp_path) as server,
+        terminal("chat", *agent, "--url", server.url, cwd=tmp_path) as chat,
+    ):
+        chat.read_until("you> ")
+        server.process.kill()
+        server.process.wait()
+        for line in ("/threads", "/model", "hi"):
+            assert "Is the server still running?" in chat.send(line)
+        assert "Continue with" in chat.send("/quit", until="Continue with")
+
+
 # Slow: CPython loses a signal between the prompt and the wait for a key, which happens on a busy machine.
 @pytest.mark.slow
 @pytest.mark.requirement("U-06")
@@ -150,6 +167,7 @@ def test_without_a_server_it_says_how_to_start_one(tmp_path: Path) -> None:
 
 def test_an_invalid_url_and_an_invalid_thread_id_are_refused(tmp_path: Path) -> None:
     assert "no server answers here" in toolweave("chat", "hi", "--url", "nonsense", cwd=tmp_path).paragraph
+    assert "no URL of a server" in toolweave("chat", "hi", "--url", "localhost:99999", cwd=tmp_path).paragraph
     assert toolweave("chat", "hi", "--thread", "nonsense", cwd=tmp_path).code == 2
 
 

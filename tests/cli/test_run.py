@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.cli.command import MCP_SERVER, SAMPLE_APP, Ended, Running, toolweave
+from tests.fixtures.openai_wire import WireTurn, openai_wire
 from toolweave.cli.run import parse_input
 
 
@@ -74,11 +75,25 @@ def test_an_application_with_several_graphs_needs_the_name_of_one(sample_server:
     assert "Known: approves, asks, " in run(sample_server, tmp_path, "nobody", "x").paragraph
 
 
-@pytest.mark.parametrize("text", ['{"n": ', "[1, 2", '  {"n" 1}'])
+@pytest.mark.parametrize("text", ['{"n": ', "[1, 2", '  {"n" 1}', '{"n": NaN}', "[" * 100_000])
 def test_input_that_begins_like_json_and_does_not_parse_is_refused(text: str, tmp_path: Path) -> None:
     ended = toolweave("run", text, cwd=tmp_path)
     assert (ended.code, ended.stdout) == (1, "")
     assert "is not valid JSON: " in ended.paragraph
+
+
+def test_input_that_is_no_utf_8_text_is_refused(sample_server: Running, tmp_path: Path) -> None:
+    ended = run(sample_server, tmp_path, "echo", "gr\udcfc")
+    assert (ended.code, ended.paragraph) == (1, "Request refused: the input cannot be sent: str is not valid UTF-8.")
+
+
+@pytest.mark.requirement("U-06")
+def test_a_wrong_key_is_one_line(elsewhere: Path) -> None:
+    with openai_wire([WireTurn(status=401)] * 3) as model:
+        env = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "wrong", "TOOLWEAVE_MODEL": "m"}
+        ended = toolweave("run", "hi", "--local", cwd=elsewhere, env=env)
+    [about_model, failure] = ended.stderr.splitlines()
+    assert (about_model, failure[:15]) == ("The model is m (OPENAI_BASE_URL is set)", "The run failed:")
 
 
 def test_a_url_without_a_scheme_is_an_http_url(sample_server: Running, tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ class Changing:
     async def find(self, tool_ids: Sequence[str]) -> Mapping[str, ToolConfig]:
         return {tool_id: self.configs[tool_id] for tool_id in tool_ids if tool_id in self.configs}
 
+    async def list_all(self) -> Sequence[ToolConfig]:
+        return list(self.configs.values())
+
 
 class Loses:
     async def tools(self) -> Sequence[BaseTool]:

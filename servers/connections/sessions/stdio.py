@@ -291,6 +291,10 @@ class LogRateLimit:
         return f" ({skipped} earlier lines were skipped)" if skipped else ""
 
 
+# What FastMCP servers write for each request, also for our pings.
+_REQUEST_LINE = re.compile(rb"Processing request of type|^\s*\w+Request\s*$")
+
+
 class ChildStderr(asyncio.Protocol):
     """Log the lines from a child's stderr pipe; `tail` has the newest ones for error messages.
 
@@ -328,7 +332,8 @@ class ChildStderr(asyncio.Protocol):
         skipped = self._rate_limit.admit()
         if skipped is not None and (text := self._clean(line)):
             server = self._monitor.server
-            level = "INFO" if self._monitor.is_ready and not self._monitor.is_failing() else "DEBUG"
+            is_shown = self._monitor.is_ready and not (self._monitor.is_failing() or _REQUEST_LINE.search(line))
+            level = "INFO" if is_shown else "DEBUG"
             logger.bind(server=server).log(level, "{}: {}{}", server, text, skipped)
 
     def _clean(self, line: bytes) -> str:

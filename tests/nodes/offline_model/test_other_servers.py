@@ -8,8 +8,6 @@ from tests.nodes.offline_model.judging import offline_model
 
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer"}
-ZONE = TEXT | {"description": "IANA timezone name (e.g., 'America/New_York'). Use 'UTC' if the user names none."}
-CLOCK = TEXT | {"description": "Time to convert in 24-hour format (HH:MM)"}
 TEXTS = {"type": "array", "items": TEXT}
 
 
@@ -34,14 +32,6 @@ SERVERS = {
         _tool("filesystem_move_file", "Move or rename files.", {"source": TEXT, "destination": TEXT}),
         _tool("filesystem_search_files", "Search for files.", {"path": TEXT, "pattern": TEXT}),
         _tool("filesystem_delete_file", "Delete a file.", {"path": TEXT}),
-    ],
-    "time": [
-        _tool("get_current_time", "Get current time in a specific timezone", {"timezone": ZONE}),
-        _tool(
-            "convert_time",
-            "Convert time between timezones",
-            {"source_timezone": ZONE, "time": CLOCK, "target_timezone": ZONE},
-        ),
     ],
     "shop": [
         _tool("get_order", "Get an order by its id.", {"order_id": TEXT}),
@@ -96,7 +86,6 @@ SERVERS = {
             "send_email",
             {"to": "bob@example.com", "body": "hello tomorrow at 9"},
         ),
-        ("time", "What time is it in Europe/Berlin?", "get_current_time", {"timezone": "Europe/Berlin"}),
     ],
 )
 def test_a_request_finds_its_tool_and_arguments(server: str, text: str, name: str, arguments: dict[str, Any]) -> None:
