@@ -14,7 +14,6 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 from mcp.types import Tool
 
-from tests.fixtures.forked_python import REAL_PYTHON
 from tests.fixtures.logged import logged
 from tests.fixtures.scripted_model import ScriptedModel, add, calling
 from tests.graphs.gated_tools import GO, THREAD
@@ -111,9 +110,9 @@ async def break_down(*_: Any) -> Any:
             convert_mcp_tool_to_langchain_tool(
                 None,
                 Tool(name="fail", inputSchema={"type": "object", "properties": {}}),
-                connection={"transport": "stdio", "command": REAL_PYTHON, "args": ["-c", "pass"]},
+                connection={"transport": "stdio", "command": "/no/such/program", "args": []},
             ),
-            "Connection closed",
+            "/no/such/program",
         ),
     ],
     ids=["the plane's", "the adapters'"],
