@@ -1,8 +1,10 @@
 """Call one tool of an MCP server: `toolweave call` (U-02)."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -56,6 +58,8 @@ def call(
     else:
         # Images and links are in the whole result only.
         text = text_content(result) or result.model_dump_json(by_alias=True, exclude_none=True)
+        with suppress(ValueError):
+            text = json.dumps(json.loads(text), indent=2, ensure_ascii=False) if sys.stdout.isatty() else text
         stdout_console().print(sanitize(text))
     raise typer.Exit(1 if result.isError else 0)
 
