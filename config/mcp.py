@@ -45,8 +45,8 @@ class McpConfigLocation:
     is_shipped: bool = False
 
     def describe(self) -> str:
-        """Return the path and the reason."""
-        return f"{self.path} ({self.reason})"
+        """Return the path, of the shipped file its name, and the reason."""
+        return f"{self.path.name if self.is_shipped else self.path} ({self.reason})"
 
 
 def find_mcp_config(settings: Settings) -> McpConfigLocation:

@@ -6,6 +6,7 @@ atomically. The entries of mcp.servers.jsonc, the ready-made servers, can be add
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
@@ -19,6 +20,8 @@ from toolweave.config.mcp_entry import SERVER_KEYS
 from toolweave.errors import ConfigError
 from toolweave.files import lock_folder, make_folder, replace_file
 
+_LINE_BREAK = re.compile(r"\r\n?|\n")
+
 
 class EntryText:
     """The text of an entry, to copy it into another file with its comments and the comment above it."""
@@ -26,8 +29,9 @@ class EntryText:
     def __init__(self, name: str, raw: dict[str, Any], text: str, member: Member) -> None:
         self.name = name
         self.raw = raw
-        self._lines = text[member.start : member.end].splitlines()
-        *lines, line = text[: member.key.start].splitlines() or [""]
+        # Not `splitlines`, which also splits at characters that a text in the entry may have, such as U+0085.
+        self._lines = _LINE_BREAK.split(text[member.start : member.end])
+        *lines, line = _LINE_BREAK.split(text[: member.key.start])
         self._indent = line[: len(line) - len(line.lstrip())]
         before = lines[-1].strip() if lines and not line.strip() else ""
         self.comment = before if before.startswith("//") else ""

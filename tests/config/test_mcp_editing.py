@@ -81,6 +81,12 @@ def test_an_entry_of_another_file_is_taken_over_or_put_in_the_place_of_one(mine:
     assert name in mine.names or squeezed(text) != squeezed(mine.text)
 
 
+def test_an_entry_whose_text_has_line_separators_of_unicode_is_taken_over() -> None:
+    entry = {"command": "a\x85b\u2028c"}
+    copied = parse_entries(json.dumps({"servers": {"x": entry}}, ensure_ascii=False))["x"]
+    assert json.loads(with_entry('{"servers": {}}', "x", copied)) == {"servers": {"x": entry}}
+
+
 @settings(max_examples=15)
 @given(st.dictionaries(st.sampled_from("abcd"), st.just({"command": "x"})), st.sampled_from([None, 2, "\t"]))
 def test_plain_json_stays_plain_json(servers: dict[str, Any], indent: Any) -> None:
