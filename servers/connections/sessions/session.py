@@ -93,7 +93,7 @@ class SupervisedClient(MultiServerMCPClient):
         self._elicitations = elicitations
         self._config = config
         self._log_limit = LogRateLimit(burst=50, per_s=10)
-        self._message_limit = LogRateLimit(burst=5, per_s=0.1)
+        self._message_limit = LogRateLimit(burst=1, per_s=0.1)
         super().__init__({config.name: self._connection()})
 
     @asynccontextmanager
