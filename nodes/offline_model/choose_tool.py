@@ -47,6 +47,9 @@ MAX_MESSAGE_CHARS = 4000
 MAX_CLAUSES = 50
 _OPENING_DATE_WINDOW = 80
 _CONDITION = pattern(rf"(?!no\b|non|noth|but|don|never)(?:as long as|in case|{'|'.join(LIMITING_WORDS)})\b(?!.*\?$)")
+_RETRACTION = pattern(
+    r"(?<=[.!?]) +(?:(?:oh|no|wait|actually|sorry|oops|never ?mind|scratch that|just kidding)\b\W*)+(?:i mean\b.*)?$"
+)
 _PRONOUN_ONLY = pattern(
     r"(?:it|that|this|them|those|these|(?:that|this|the) one|that task)"
     r"(?: down| (?:to|on|onto|in|into|as|from|off) (?:my|the|our|a) [\w -]{1,40})*"
@@ -90,6 +93,7 @@ def plan_message(text: str, context: Context) -> Plan:
         intents += found
         unused = clause.text if all(intent.guessed for intent in found) else ""
     orders = [text for text in map(literals.restore, skipped) if _orders_other(text, intents, context)]
+    orders += [found.strip(" .!?") for found in _RETRACTION.findall(hidden)]
     for place, one in enumerate(intents):
         if orders and one.tool.action not in READ_ACTIONS:
             intents[place] = replace(one, unused=(*one.unused, *orders))

@@ -169,6 +169,9 @@ def _find_targets(intent: Intent, target: Target, state: DialogueState) -> Seque
         return things
     if target.kind == "nothing":
         raise _SearchStopped(Question(intent, "missing"))
+    if intent.tool.action == "update" and target.kind == "everything" and len(intent.arguments) > 1:
+        # One of them limits the others: "mark everything due today as done".
+        raise _SearchStopped(Question(replace(intent, unused=(target.text,)), "missing"))
     records = state.focus.listing
     pointing = any(word in _POINTING_WORDS for word in words(target.text))
     if not records or (target.kind == "everything" and not pointing):
@@ -198,6 +201,10 @@ def _find_by_words(intent: Intent, target: Target, state: DialogueState) -> Sequ
             return several
     if len(possible) == 1:
         intent = replace(intent, unused=_unused_words(target, intent, possible[0], state.today))
+        fields = {word for tool in state.tools for one in tool.parameters for word in one.words}
+        if intent.tool.action == "delete" and not fields.isdisjoint(intent.unused):
+            # "Remove its due date" is no request to delete it.
+            raise _SearchStopped(Question(intent, "missing"))
     reason: QuestionReason = "none" if not possible else "unsure" if len(possible) == 1 else "ambiguous"
     raise _SearchStopped(Question(intent, reason, possible))
 

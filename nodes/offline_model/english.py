@@ -34,7 +34,7 @@ STOP_WORDS = frozenset(
 )
 LIMITING_WORDS = frozenset(words(
     "not no never don't dont none nothing without but except excluding besides apart other instead rather only "
-    "if unless when whenever until till once provided"
+    "if unless when whenever until till once provided or"
 ))  # fmt: skip
 """Words that limit a request or make it conditional: a change that ignores one does too much."""
 IRREGULAR = {

@@ -213,8 +213,9 @@ def _extract_new_texts(draft: Draft) -> None:
 def _extract_implied_values(draft: Draft, cue: Cue, text: str) -> None:
     """Set the values that a verb implies: "finish", or a reported deed, sets the state to completed."""
     for parameter in draft.tool.parameters:
-        if parameter.name in draft.arguments or not parameter.choices:
+        if not parameter.choices:
             continue
+        # The verb decides: "unmark it as done".
         value: Any = value_from_verb(parameter, text)
         if value is None and cue.manner == "deed" and not draft.arguments:
             value = value_synonyms(parameter).get("completed")

@@ -206,7 +206,7 @@ class Target:
 
 def read_target(text: str, tool: ToolSpec, literals: Literals) -> Target:
     """Return the target in the rest of a request, without its verb and its new values."""
-    text, noun = text.strip(" ,;:.!?-–—"), tool.any_noun
+    text, noun = re.sub(r"^[\s,;:.!?–—-]+(?!\d)|[\s,;:.!?–—-]+$", "", text), tool.any_noun
     ids = _named_ids(text, noun, literals) if tool.key and tool.key.kind == "string" else _numeric_ids(text, noun)
     if ids:
         return Target("ids", ids=ids)
@@ -246,7 +246,7 @@ def _numeric_ids(text: str, noun: str) -> tuple[int, ...]:
     listed = pattern(rf"{naming}(?P<ids>{number}\b{more}*)").finditer(text)
     numbers = [int(digits) for match in listed for digits in re.findall(r"\d+", match["ids"])]
     if not numbers and all(word.isdigit() or word in STOP_WORDS for word in words(text)):
-        numbers = [int(digits) for digits in re.findall(r"\d{1,18}", text)]
+        numbers = [int(digits) for digits in re.findall(r"(?<![-\d])\d{1,18}", text)]
     return tuple(dict.fromkeys(numbers))
 
 

@@ -82,6 +82,11 @@ def test_a_reply_names_no_other_thing_if_only_a_word_was_unclear() -> None:
         ("Delete none of my tasks", "none"),
         ("I did not pay the electricity bill", "not"),
         ("Delete buy milk when I am finished", "when"),
+        ("Mark everything due today as done", "everything"),
+        ("Remove the due date of buy milk", "due"),
+        ("Delete task 3. Wait, no.", "Wait, no"),
+        ("Move task 3 to tomorrow. Sorry, I mean Friday.", "Sorry, I mean Friday"),
+        ("Set task 3 to high priority or medium", "or"),
     ],
 )
 def test_a_limited_request_is_refused_and_no_reply_lifts_the_limit(text: str, unused: str) -> None:
@@ -103,6 +108,8 @@ def test_deleting_everything_needs_a_yes() -> None:
 
 
 DIALOGUES: list[tuple[list[str], list[Call]]] = [
+    (["Unmark task 3 as done"], [("update_todo", {"id": 3, "status": "active"})]),
+    (["Delete -1"], [("search_todos", {"query": "1"}), WHOLE_LIST]),
     (["Add a task to buy eggs", "delete it"], [("delete_todo", {"id": 14})]),
     (["Add a task to buy eggs", "make it high priority"], [("update_todo", {"id": 14, "priority": "high"})]),
     (["Show my active tasks", "and the completed ones?"], [("list_todos", {"status": "completed"})]),
