@@ -17,15 +17,13 @@ HALVES: tuple[Half, Half] = ("tune", "held")
 
 def main() -> int:
     for half in HALVES:
-        verdicts = [judge(request) for request in requests_of(half)]
+        requests = requests_of(half)
         print(f"todo requests, {half} half")
-        for operation, (right, total) in shares(verdicts).items():
+        for operation, (right, total) in shares(requests).items():
             print(f"  {operation:<8} {right:>4} of {total:<4} {right / total:>6.1%}")
-        for verdict in verdicts if half == "tune" and "--failures" in sys.argv[1:] else ():
-            if not verdict.right:
-                request = verdict.request
+        for request in requests if half == "tune" and "--failures" in sys.argv[1:] else ():
+            if not judge(request):
                 print(f"  ! {request.operation}: {[*request.history, request.text]}")
-                print(f"      {list(verdict.calls)}\n      {verdict.answer!r}")
     return 0
 
 

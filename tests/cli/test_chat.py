@@ -133,10 +133,9 @@ def test_a_chat_on_a_terminal_has_commands_and_a_history(sample_server: Running,
 @pytest.mark.slow
 @pytest.mark.requirement("U-06")
 def test_a_chat_goes_on_when_its_server_is_gone(tmp_path: Path) -> None:
-    agent = ("--assistant", "agent_loop")
     with (
         serving("--data-dir", "data", cwd=tmp_path) as server,
-        terminal("chat", *agent, "--url", server.url, cwd=tmp_path) as chat,
+        terminal("chat", "--assistant", "agent_loop", "--url", server.url, cwd=tmp_path) as chat,
     ):
         chat.read_until("you> ")
         server.process.kill()

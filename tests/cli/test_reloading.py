@@ -162,14 +162,11 @@ def test_the_programs_of_mcp_servers_do_not_inherit_the_listening_socket(
     with serving("--data-dir", "data", *options, command="dev", cwd=tmp_path) as server:
         port = f":{int(server.url.rpartition(':')[2]):04X}"
         rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()]
-        [inode] = [row[9] for row in rows if row[1].endswith(port) and row[3] == LISTENING]
+        [inode] = [row[9] for row in rows if row[1].endswith(port) and row[3] == "0A"]  # it listens
         eventually(lambda: any(map(is_todo_server, descendants(server.pid))), "the todo server runs")
         holders = [pid for pid in descendants(server.pid) if f"socket:[{inode}]" in open_files(pid)]
         assert holders == [] if options else len(holders) == 1, "only the process that serves"
         assert not any(map(is_todo_server, holders))
-
-
-LISTENING = "0A"
 
 
 def descendants(pid: int) -> list[int]:
