@@ -8,9 +8,12 @@ BOUND_S = 60.0
 
 
 def children_of(pid: int) -> list[int]:
-    """List the direct children of a process."""
-    files = [task / "children" for task in Path(f"/proc/{pid}/task").iterdir()]
-    return [int(child) for file in files for child in file.read_text(encoding="ascii").split()]
+    """List the direct children of a process; none if it has ended."""
+    try:
+        files = [task / "children" for task in Path(f"/proc/{pid}/task").iterdir()]
+        return [int(child) for file in files for child in file.read_text(encoding="ascii").split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def is_running(pid: int) -> bool:

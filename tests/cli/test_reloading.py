@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -174,8 +175,17 @@ def descendants(pid: int) -> list[int]:
 
 
 def is_todo_server(pid: int) -> bool:
-    return b"toolweave.servers.todo" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    try:
+        return b"toolweave.servers.todo" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def open_files(pid: int) -> list[str]:
-    return [str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()]
+    found = []
+    # A process may close a file, or end, while its files are listed.
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found.append(str(file.readlink()))
+    return found
