@@ -181,7 +181,11 @@ def check_schema(settings: Settings) -> Iterator[Finding]:
         fix = "Restore a backup, or move the file away."
         yield Finding("fail", "database", f"{path} cannot be read: {error}.", fix)
     else:
-        age = "the current schema." if is_current(path, revision) else "an older schema; the next server upgrades it."
+        age = (
+            "the current schema."
+            if is_current(str(path), revision)
+            else "an older schema; the next server upgrades it."
+        )
         yield Finding("ok", "database", f"{path} has {age}")
 
 

@@ -116,6 +116,12 @@ def _check_data_dir(path: Path) -> Path:
     return path
 
 
+def _check_postgresql_url(url: str) -> str:
+    if urlsplit(url).scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
+        raise ValueError("must be a postgresql:// URL")
+    return url
+
+
 def _check_webhook_secret(secret: SecretStr) -> SecretStr:
     decode_webhook_keys(secret.get_secret_value())
     return secret
@@ -158,6 +164,16 @@ class Settings(BaseModel):
     model_timeout_s: Seconds = 60.0
 
     data_dir: Annotated[FilePath, AfterValidator(_check_data_dir)] = Path(".toolweave")
+    # One PostgreSQL database for everything that the data folder's databases hold; a direct URL beside it if the first
+    # one leads to PgBouncer.
+    database_url: Annotated[str, AfterValidator(_check_postgresql_url)] | None = Field(default=None, repr=False)
+    database_direct_url: Annotated[str, AfterValidator(_check_postgresql_url)] | None = Field(default=None, repr=False)
+    database_pool_size: int = Field(default=10, ge=2, le=1_000)
+    # A process without a heartbeat for this long counts as dead, and its runs continue elsewhere.
+    worker_lease_s: float = Field(default=30.0, ge=2, le=3_600, allow_inf_nan=False)
+    drain_timeout_s: float = Field(default=30.0, ge=0, le=3_600, allow_inf_nan=False)
+    event_retention_h: float = Field(default=168.0, gt=0, allow_inf_nan=False)
+
     mcp_config: FilePath | None = None
     todo_command: Annotated[str, AfterValidator(_check_command_line)] | None = Field(default=None, repr=False)
     todo_env: Annotated[dict[str, str], BeforeValidator(_parse_string_object)] = Field(default_factory=dict, repr=False)

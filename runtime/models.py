@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import IntFlag
 from typing import Any, Literal, NamedTuple
 
 JsonObject = dict[str, Any]
@@ -151,6 +152,9 @@ class Run:
     not_before: datetime | None
     attempt: int
     cancel: CancelAction | None
+    cancel_reason: str | None = None
+    urgency: int = 0
+    watch: int = 0
     sealed: bytes | None = field(default=None, repr=False)
 
 
@@ -158,8 +162,9 @@ class Run:
 class NewRun:
     """The input of `create_run`; its caller chooses ids and times so that tests can set them.
 
-    The metadata of an existing thread must match `thread_filter`; None matches any. `credentials` are encrypted before
-    they are stored. `sealed` holds the credentials of the cron that fires, which are encrypted already.
+    The metadata of an existing thread must match `thread_filter`; None matches any. `priority` is that of the thread,
+    from -5 (first) to 5. `watch` says what other processes need of the run (`Watch`). `credentials` are encrypted
+    before they are stored. `sealed` holds the credentials of the cron that fires, which are encrypted already.
     """
 
     run_id: str
@@ -176,6 +181,8 @@ class NewRun:
     thread_metadata: JsonObject = field(default_factory=dict)
     thread_config: JsonObject = field(default_factory=dict)
     thread_filter: Mapping[str, Any] | None = None
+    priority: int = 0
+    watch: int = 0
     credentials: JsonObject = field(default_factory=dict, repr=False)
     sealed: bytes | None = field(default=None, repr=False)
 
@@ -196,6 +203,14 @@ class CreatedRun:
     run: Run
     is_due: bool
     superseded_runs: tuple[tuple[str, CancelAction], ...] = ()
+
+
+class Watch(IntFlag):
+    """What processes that do not execute a run need of it: its result, its events, or its thread's protocol events."""
+
+    RESULT = 1
+    EVENTS = 2
+    THREAD = 4
 
 
 class StreamEvent(NamedTuple):

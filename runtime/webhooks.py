@@ -23,7 +23,7 @@ from toolweave.errors import OutboundFailed, OutboundRefused, PersistenceError
 from toolweave.runtime.background import background_task
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.crons import Clock, WallClock, wait_for_change
-from toolweave.runtime.models import JOB_ERROR_KEY, CancelAction, JsonObject, NewRun, Outcome, Run, run_json, timestamp
+from toolweave.runtime.models import JOB_ERROR_KEY, JsonObject, Outcome, Run, run_json, timestamp
 from toolweave.runtime.persistence.runs import ExtraWork
 from toolweave.runtime.persistence.webhooks import WebhookDelivery, WebhookRepository, insert_delivery, url_origin
 
@@ -223,11 +223,6 @@ def webhook_headers(keys: Sequence[bytes], delivery_id: str, seconds: int, body:
     if signatures:
         headers["webhook-signature"] = " ".join(f"v1,{signature}" for signature in signatures)
     return headers
-
-
-def superseded_reason(new: NewRun, action: CancelAction) -> str:
-    """Return the cancel reason of a run that a new run superseded."""
-    return f"superseded by run {new.run_id} (multitask_strategy={action})"
 
 
 def webhook_write(run: Run, outcome: Outcome) -> ExtraWork | None:

@@ -6,16 +6,13 @@ from collections.abc import AsyncGenerator, Callable, Collection
 from dataclasses import dataclass
 
 from toolweave.runtime.models import Namespace, Run, StreamEvent
-from toolweave.runtime.persistence.events import CUSTOM_PREFIX, event_id
+from toolweave.runtime.persistence.events import CUSTOM_PREFIX, SEQS_PER_ATTEMPT, event_id
 
 # A listener with more unread bytes is disconnected; a run never waits for a listener.
 MAX_UNREAD_BYTES = 64 * 1024 * 1024
 # In a burst, this many batches are sent at once, and later ones at this interval.
 MAX_UNDELAYED_BATCHES = 8
 BATCH_INTERVAL_S = 0.005
-# Each attempt of a run numbers its events in its own block, so that ids sent before a crash, whose events were never
-# stored, are not used again.
-SEQS_PER_ATTEMPT = 100_000_000
 # A subscription to all of these channels gets a plain graph's steps as the reference server sends them: once each, as
 # values, messages, lifecycle and input. A subscription to some of them gets all events of these channels.
 ALL_DATA_CHANNELS = frozenset({"values", "updates", "tasks", "custom", "checkpoints"})
@@ -174,6 +171,8 @@ class Channel:
         # The number of the last event, and of the last one that is certainly on disk.
         self.last_seq = 0
         self.stored_seq = 0
+        # The attempt of the run that publishes to a thread's channel.
+        self.attempt = 0
         # How many users need a thread's channel open.
         self.user_count = 0
         self._id_prefix = id_prefix

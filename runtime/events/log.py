@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.events.channel import Channel, EventFilter, EventPredicate, Subscription
 from toolweave.runtime.models import JsonObject, Namespace, Run, StreamEvent
-from toolweave.runtime.persistence.database import SqliteDatabase
+from toolweave.runtime.persistence.database import RuntimeDatabase
 from toolweave.runtime.persistence.events import (
     append_events,
     append_thread_events,
@@ -44,7 +44,7 @@ class EventBatch(Generic[EventT]):
     """A buffer of events that the database writer stores together, after an interval at the latest."""
 
     def __init__(
-        self, database: SqliteDatabase, append: Callable[[Connection, Sequence[EventT]], None], interval_s: float
+        self, database: RuntimeDatabase, append: Callable[[Connection, Sequence[EventT]], None], interval_s: float
     ) -> None:
         self._database = database
         self._append = append
@@ -69,12 +69,12 @@ class EventBatch(Generic[EventT]):
 
 
 async def stored_batches(
-    database: SqliteDatabase, read: Callable[..., list[StreamEvent]], after: int
+    database: RuntimeDatabase, read: Callable[..., list[StreamEvent]], after: int
 ) -> AsyncGenerator[list[StreamEvent]]:
     """Yield the stored events after a number, in batches."""
     while True:
         # Read through the writer, so that events flushed just before are included.
-        events = await database.write(partial(read, after=after, limit=REPLAY_BATCH_SIZE))
+        events = await database.write(partial(read, after=after, limit=REPLAY_BATCH_SIZE), after_queued=True)
         if events:
             after = events[-1].seq
             yield events
@@ -140,7 +140,7 @@ class EventLog:
     process is killed, listeners may have received events of the last `flush_interval_s` that no replay contains.
     """
 
-    def __init__(self, database: SqliteDatabase, *, flush_interval_s: float = RUN_FLUSH_INTERVAL_S) -> None:
+    def __init__(self, database: RuntimeDatabase, *, flush_interval_s: float = RUN_FLUSH_INTERVAL_S) -> None:
         self._database = database
         self._channels: dict[str, Channel] = {}
         self._unstored = EventBatch(database, append_events, flush_interval_s)
@@ -172,7 +172,7 @@ class EventLog:
             return
         published = channel.last_seq
         self.flush()
-        await self._database.write(_no_op)
+        await self._database.write(_no_op, after_queued=True)
         channel.stored_seq = max(channel.stored_seq, published)
 
     def close_channel(self, run_id: str) -> None:
@@ -233,7 +233,7 @@ class ThreadLog:
     The engine calls `flush` before it stores a run's end, so that all events of an ended run can be replayed.
     """
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: RuntimeDatabase) -> None:
         self._database = database
         self._channels: dict[str, Channel] = {}
         self._unstored = EventBatch(database, append_thread_events, THREAD_FLUSH_INTERVAL_S)
@@ -258,7 +258,7 @@ class ThreadLog:
         channel = self._channels.setdefault(thread_id, Channel(thread_id))
         channel.user_count += 1
         try:
-            stored = await self._database.write(partial(read_last_seq, thread_id=thread_id))
+            stored = await self._database.write(partial(read_last_seq, thread_id=thread_id), after_queued=True)
         except BaseException:
             self.release(channel)
             raise
@@ -303,7 +303,7 @@ class ThreadLog:
         )
         envelope = b'%b,"data":%b}}' % (head[:-2], data)
         event = StreamEvent(seq, method, envelope, str(seq), run_id, name, namespace, detail)
-        self._unstored.add((channel.key, event))
+        self._unstored.add((channel.key, channel.attempt, event))
         if not deferred:
             channel.deliver(event)
         return event
@@ -360,4 +360,6 @@ class ThreadLog:
     async def lifecycle(self, thread_id: str, run_id: str | None = None) -> list[StreamEvent]:
         """Return the stored lifecycle events of a run, or of the thread's last run without an id."""
         self.flush()
-        return await self._database.write(partial(read_lifecycle, thread_id=thread_id, run_id=run_id))
+        return await self._database.write(
+            partial(read_lifecycle, thread_id=thread_id, run_id=run_id), after_queued=True
+        )

@@ -220,6 +220,7 @@ class Publishers:
 
     async def _open_publisher(self, run: Run, *, publishes_all: bool) -> RunPublisher:
         channel = await self.log.open_channel(run.thread_id)
+        channel.attempt = run.attempt
         earlier = self._publishers.pop(run.run_id, None)
         if earlier is not None:
             # An earlier attempt whose end could not be stored.

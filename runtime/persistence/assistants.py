@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 from uuid import UUID, uuid5
 
 from sqlalchemy import Connection, Select, Table, delete, func, insert, select, update
@@ -11,10 +11,11 @@ from sqlalchemy import Connection, Select, Table, delete, func, insert, select, 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import to_micros, utc_now
 from toolweave.runtime.models import Assistant, AssistantPatch, JsonObject
-from toolweave.runtime.persistence.database import SqliteDatabase
+from toolweave.runtime.persistence.database import RuntimeDatabase, lock
 from toolweave.runtime.persistence.schema import assistant_versions, assistants, crons, to_record, to_row
 from toolweave.runtime.persistence.search import MAX_OFFSET, page_query, storable_text, where_contains, where_visible
 
+T = TypeVar("T")
 # The official server derives the ids of its system assistants from this UUID, and clients store them.
 SYSTEM_ID_NAMESPACE = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 # The largest version number that a column of every database holds.
@@ -40,7 +41,7 @@ class AssistantFilter(TypedDict, total=False):
 class AssistantRepository:
     """The assistants of all graphs."""
 
-    def __init__(self, database: SqliteDatabase, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, database: RuntimeDatabase, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._clock = clock
 
@@ -50,7 +51,7 @@ class AssistantRepository:
         An assistant has the name of its graph in `names`, or else the graph's id.
         """
         now = self._clock()
-        await self._database.write(lambda connection: _sync_system(connection, graphs, names or {}, now))
+        await self._write(lambda connection: _sync_system(connection, graphs, names or {}, now))
 
     async def get(self, assistant_id: str) -> Assistant:
         """Return an assistant.
@@ -76,7 +77,7 @@ class AssistantRepository:
                 raise Conflict(f"Assistant {assistant.assistant_id} already exists")
             return found
 
-        return await self._database.write(work)
+        return await self._write(work)
 
     async def patch(self, assistant_id: str, patch: AssistantPatch) -> Assistant:
         """Change an assistant; each change, also an empty one, creates a version after the newest one.
@@ -96,7 +97,7 @@ class AssistantRepository:
             _update_assistant(connection, changed)
             return _get_assistant(connection, assistant_id)
 
-        return await self._database.write(work)
+        return await self._write(work)
 
     async def set_latest(self, assistant_id: str, version: int | None) -> Assistant:
         """Activate a version; the context stays unchanged, as in the official server.
@@ -119,7 +120,7 @@ class AssistantRepository:
             _update_assistant(connection, chosen)
             return chosen
 
-        return await self._database.write(work)
+        return await self._write(work)
 
     async def versions(
         self, assistant_id: str, *, metadata: JsonObject | None = None, limit: int = 10, offset: int = 0
@@ -153,7 +154,7 @@ class AssistantRepository:
             if connection.execute(delete(assistants).where(assistants.c.assistant_id == assistant_id)).rowcount == 0:
                 raise NotFound(f"Assistant with ID {assistant_id} not found")
 
-        await self._database.write(work)
+        await self._write(work)
 
     async def resolve(self, assistant: str) -> Assistant:
         """Return the assistant with this id, or the system assistant of this graph id.
@@ -179,6 +180,15 @@ class AssistantRepository:
             lambda connection: [to_record(Assistant, row) for row in connection.execute(query)]
         )
 
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        """Run work that no other change of an assistant meets, in any process."""
+
+        def locked_work(connection: Connection) -> T:
+            lock(connection, "assistants")
+            return work(connection)
+
+        return await self._database.write(locked_work)
+
     async def count(self, **filters: Unpack[AssistantFilter]) -> int:
         """Return the number of assistants that `search` would find."""
         query = _apply_filter(select(func.count()).select_from(assistants), filters)
@@ -197,7 +207,8 @@ def _apply_filter(query: Select[Any], filters: AssistantFilter) -> Select[Any]:
         query = query.where(assistants.c.graph_id == storable_text(graph_id))
     if (name := filters.get("name")) is not None:
         # Not LIKE, because SQLite rejects long patterns.
-        query = query.where(func.instr(func.lower(assistants.c.name), func.lower(storable_text(name))) > 0)
+        shown, part = func.lower(assistants.c.name), func.lower(storable_text(name))
+        query = query.where(func.replace(shown, part, "") != shown) if name else query
     query = where_visible(query, "assistants", assistants.c.metadata)
     return where_contains(query, assistants.c.metadata, filters.get("metadata"))
 

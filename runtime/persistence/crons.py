@@ -12,7 +12,7 @@ from toolweave.encryption import TextCipher
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.models import Cron, JsonObject
-from toolweave.runtime.persistence.database import SqliteDatabase
+from toolweave.runtime.persistence.database import RuntimeDatabase, lock
 from toolweave.runtime.persistence.run_rows import seal_credentials
 from toolweave.runtime.persistence.schema import assistants, crons, threads, to_record, to_row
 from toolweave.runtime.persistence.search import current_filter, is_visible, page_query, where_contains, where_visible
@@ -39,7 +39,7 @@ class CronFilter(TypedDict, total=False):
 class CronRepository:
     """The crons of all assistants; `changed` is set when the next firing may have changed."""
 
-    def __init__(self, database: SqliteDatabase, cipher: TextCipher) -> None:
+    def __init__(self, database: RuntimeDatabase, cipher: TextCipher) -> None:
         self._database = database
         self._cipher = cipher
         self.changed = asyncio.Event()
@@ -52,6 +52,7 @@ class CronRepository:
         """
 
         def work(connection: Connection) -> Cron:
+            lock(connection, "assistants")
             _require_row(connection, assistants.c.assistant_id, cron.assistant_id, f"Assistant '{cron.assistant_id}'")
             if cron.thread_id is not None:
                 _require_row(connection, threads.c.thread_id, cron.thread_id, f"Thread with ID '{cron.thread_id}'")
@@ -75,6 +76,7 @@ class CronRepository:
         """
 
         def work(connection: Connection) -> Cron:
+            lock(connection, f"cron:{cron_id}")
             changed = change(_get_cron(connection, cron_id, f"Cron '{cron_id}' not found"))
             connection.execute(update(crons).where(crons.c.cron_id == cron_id).values(**_cron_row(changed)))
             return changed

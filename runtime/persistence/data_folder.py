@@ -144,7 +144,7 @@ async def open_persistence(
         if exclusive:
             stack.enter_context(data_folder_lock(data_dir, address))
         app = await stack.enter_async_context(
-            open_sqlite(app_path, partial(upgrade_schema, app_path, cipher=cipher), functions=SQL_FUNCTIONS)
+            open_sqlite(app_path, partial(upgrade_schema, str(app_path), cipher=cipher), functions=SQL_FUNCTIONS)
         )
         checkpointer = await stack.enter_async_context(_open_checkpointer(data_dir / "checkpoints.db"))
         store = await stack.enter_async_context(open_store(data_dir / "store.db", store_options))

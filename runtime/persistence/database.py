@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from loguru import logger
 from sqlalchemy import Connection, NullPool, create_engine, text
@@ -35,6 +35,65 @@ PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
 MAX_BATCH_JOBS = 256
 # More than the rest of a disk block, so that a full disk is detected.
 SPACE_CHECK_BYTES = 64 * 1024
+
+
+class RuntimeDatabase(Protocol):
+    """A database whose work functions are synchronous: one SQLite file, or one PostgreSQL database."""
+
+    async def write(self, work: Callable[[Connection], T], *, after_queued: bool = False) -> T:
+        """Run work in a transaction and return its result after the commit.
+
+        `after_queued` runs it after all work that `queue_write` has queued. Cancelling the caller does not cancel it.
+
+        Raises:
+            PersistenceError: the database could not store it.
+            Exception: any error of the work itself; nothing of this work is stored.
+        """
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run work that only reads; it sees all committed writes."""
+
+    def queue_write(self, work: Callable[[Connection], object]) -> None:
+        """Queue work after all earlier queued work without waiting; a failure is logged."""
+
+    async def require_writable(self) -> None:
+        """Check that the database can store data. Raises PersistenceError."""
+
+
+def is_sqlite(connection: Connection) -> bool:
+    """Return whether a connection is one to SQLite, which runs one write transaction at a time."""
+    return connection.dialect.name == "sqlite"
+
+
+def lock(connection: Connection, name: str) -> None:
+    """Exclude other transactions that lock this name until the end of the transaction.
+
+    SQLite needs no lock. On PostgreSQL the statements after it see everything that earlier holders have committed.
+    """
+    if not is_sqlite(connection):
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0))", {"name": name})
+
+
+def notify(connection: Connection, *topics: str) -> None:
+    """Publish topics to all processes after the commit; a SQLite file has only one process."""
+    if not is_sqlite(connection):
+        connection.info.setdefault(_TOPICS, []).extend(topics)
+
+
+def taken_topics(connection: Connection) -> list[str]:
+    """Return the topics of the transaction that has just been committed, and forget them."""
+    topics: list[str] = connection.info.pop(_TOPICS, [])
+    return topics
+
+
+def dispatch(connection: Connection, run_id: str) -> None:
+    """Give a run to the workers, in the transaction that made it startable."""
+    connection.info[DISPATCHER](connection, run_id)
+
+
+_TOPICS = "toolweave_topics"
+# The key of the function that `dispatch` calls, in the info of a connection to PostgreSQL.
+DISPATCHER = "toolweave_dispatcher"
 
 
 @dataclass(slots=True)
@@ -151,10 +210,11 @@ class SqliteDatabase:
         self._writer = writer
         self._reader = reader
 
-    async def write(self, work: Callable[[Connection], T]) -> T:
+    async def write(self, work: Callable[[Connection], T], *, after_queued: bool = False) -> T:  # noqa: ARG002
         """Run work in the writer's transaction and return its result after the commit.
 
-        Cancelling the caller does not cancel a queued write.
+        All work runs in the order of the calls, `after_queued` or not. Cancelling the caller does not cancel a queued
+        write.
 
         Raises:
             PersistenceError: the database could not store it; nothing of this work is stored.

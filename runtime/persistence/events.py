@@ -15,19 +15,32 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    insert,
     or_,
     select,
     true,
 )
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.dialects.postgresql import insert  # with ON CONFLICT, also for SQLite
 
-from toolweave.runtime.codec import from_json, to_json
+from toolweave.runtime.codec import from_json, to_json, to_micros, utc_now
 from toolweave.runtime.models import StreamEvent
-from toolweave.runtime.persistence.database import driver_of
+from toolweave.runtime.persistence.database import driver_of, is_sqlite, notify
 from toolweave.runtime.persistence.run_rows import run_by_id
-from toolweave.runtime.persistence.schema import Statement, run_events, runs, thread_events, thread_sequences, threads
+from toolweave.runtime.persistence.schema import (
+    Statement,
+    execute_on_postgresql,
+    run_events,
+    runs,
+    thread_events,
+    thread_sequences,
+    threads,
+)
 
+# The topics of notifications: a run has events or has ended; a thread has events of the newer protocol; a thread has a
+# new run, or one of its runs has ended.
+RUN_TOPIC, PROTOCOL_TOPIC, THREAD_TOPIC = "r", "p", "t"
+# Each attempt of a run numbers its events in its own block, so that ids sent before a crash, whose events were never
+# stored, are not used again.
+SEQS_PER_ATTEMPT = 100_000_000
 RUN_ID: BindParameter[str] = bindparam("run_id")
 # One statement for many rows: after each statement the driver's thread has to wait for the interpreter lock again.
 INSERT_EVENTS = "INSERT OR IGNORE INTO run_events (run_id, seq, event, data) VALUES "
@@ -40,8 +53,36 @@ events_after = Statement(
 )
 
 
+# An event is stored only while its attempt executes the run: a frozen process that wakes up late stores none.
+APPEND_ON_POSTGRESQL = f"""
+INSERT INTO run_events (run_id, seq, event, data, created_at)
+SELECT e.run_id, e.seq, e.event, e.data, %(now)s
+FROM unnest(%(run_ids)s::text[], %(seqs)s::bigint[], %(events)s::text[], %(data)s::bytea[])
+    AS e(run_id, seq, event, data)
+JOIN (
+    SELECT run_id, attempt FROM runs WHERE run_id = ANY(%(run_ids)s) AND status = 'running' ORDER BY run_id FOR SHARE
+) AS r ON r.run_id = e.run_id AND r.attempt = (e.seq - 1) / {SEQS_PER_ATTEMPT} + 1
+ON CONFLICT DO NOTHING
+"""  # noqa: S608 - constants
+APPEND_TO_THREADS = """
+INSERT INTO thread_events (thread_id, seq, run_id, channel, namespace, detail, data)
+SELECT e.thread_id, e.seq, e.run_id, e.channel, e.namespace, e.detail, e.data
+FROM unnest(
+    %(thread_ids)s::text[], %(seqs)s::bigint[], %(run_ids)s::text[], %(attempts)s::int[], %(channels)s::text[],
+    %(namespaces)s::text[], %(details)s::int[], %(data)s::bytea[]
+) AS e(thread_id, seq, run_id, attempt, channel, namespace, detail, data)
+JOIN (
+    SELECT run_id, attempt FROM runs WHERE run_id = ANY(%(run_ids)s) AND status = 'running' ORDER BY run_id FOR SHARE
+) AS r ON r.run_id = e.run_id AND r.attempt = e.attempt
+ON CONFLICT DO NOTHING
+"""
+
+
 def append_events(connection: Connection, events: Sequence[StreamEvent]) -> None:
     """Store events, of several runs at once; those of a run deleted meanwhile are dropped."""
+    if not is_sqlite(connection):
+        _append_on_postgresql(connection, events)
+        return
     by_run: dict[str, list[StreamEvent]] = {}
     for event in events:
         by_run.setdefault(event.run_id, []).append(event)
@@ -52,6 +93,24 @@ def append_events(connection: Connection, events: Sequence[StreamEvent]) -> None
                 placeholders = ", ".join(["(?, ?, ?, ?)"] * len(rows))
                 values = [value for row in rows for value in (run_id, row.seq, row.event, row.data)]
                 driver_of(connection).execute(INSERT_EVENTS + placeholders, values)
+
+
+def _append_on_postgresql(connection: Connection, events: Sequence[StreamEvent]) -> None:
+    columns = {
+        "run_ids": [event.run_id for event in events],
+        "seqs": [event.seq for event in events],
+        "events": [event.event for event in events],
+        "data": [event.data for event in events],
+    }
+    execute_on_postgresql(connection, APPEND_ON_POSTGRESQL, {**columns, "now": to_micros(utc_now())})
+    notify(connection, *{f"{RUN_TOPIC}{event.run_id}": None for event in events})
+
+
+def delete_run_events(connection: Connection, condition: ColumnElement[bool]) -> None:
+    """Delete the events of the runs that match; SQLite deletes them with the runs."""
+    if not is_sqlite(connection):
+        found = select(runs.c.run_id).where(condition)
+        connection.execute(delete(run_events).where(run_events.c.run_id.in_(found)))
 
 
 def read_events(
@@ -81,22 +140,23 @@ THREAD_ID: BindParameter[str] = bindparam("thread_id")
 LAST_SEQ: BindParameter[int] = bindparam("last_seq")
 insert_event = Statement(
     insert(thread_events)
-    .prefix_with("OR IGNORE", dialect="sqlite")
     .from_select(
         EVENT_COLUMNS,
         select(*(bindparam(name, type_=LargeBinary if name == "data" else None) for name in EVENT_COLUMNS)).where(
             exists().where(runs.c.run_id == bindparam("run_id"))
         ),
     )
+    .on_conflict_do_nothing()
 )
-_insert_sequence = sqlite_insert(thread_sequences).from_select(
+_insert_sequence = insert(thread_sequences).from_select(
     ["thread_id", "last_seq"],
     select(THREAD_ID, cast(LAST_SEQ, Integer)).where(exists().where(threads.c.thread_id == THREAD_ID)),
 )
 upsert_last_seq = Statement(
     _insert_sequence.on_conflict_do_update(
         index_elements=["thread_id"],
-        set_={"last_seq": func.max(thread_sequences.c.last_seq, _insert_sequence.excluded.last_seq)},
+        set_={"last_seq": _insert_sequence.excluded.last_seq},
+        where=_insert_sequence.excluded.last_seq > thread_sequences.c.last_seq,
     )
 )
 select_last_seq = Statement(select(thread_sequences.c.last_seq).where(thread_sequences.c.thread_id == THREAD_ID))
@@ -120,15 +180,36 @@ delete_events = Statement(
 )
 
 
-def append_thread_events(connection: Connection, events: Sequence[tuple[str, StreamEvent]]) -> None:
-    """Store events of threads, and the last numbers; those of a run deleted meanwhile are dropped."""
-    rows = [
-        (thread_id, event.seq, event.run_id, event.channel, to_json(event.namespace), int(event.detail), event.data)
-        for thread_id, event in events
-    ]
-    insert_event.run_many(connection, [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in rows])
-    last = {thread_id: event.seq for thread_id, event in events}
+def append_thread_events(connection: Connection, events: Sequence[tuple[str, int, StreamEvent]]) -> None:
+    """Store events of threads (id, attempt of the run, event), and the last numbers.
+
+    Those of a run deleted meanwhile are dropped.
+    """
+    if is_sqlite(connection):
+        rows = [
+            (thread_id, event.seq, event.run_id, event.channel, to_json(event.namespace), int(event.detail), event.data)
+            for thread_id, _, event in events
+        ]
+        insert_event.run_many(connection, [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in rows])
+    else:
+        _append_to_threads_on_postgresql(connection, events)
+    last = {thread_id: event.seq for thread_id, _, event in events}
     upsert_last_seq.run_many(connection, [{"thread_id": thread_id, "last_seq": seq} for thread_id, seq in last.items()])
+
+
+def _append_to_threads_on_postgresql(connection: Connection, events: Sequence[tuple[str, int, StreamEvent]]) -> None:
+    columns = {
+        "thread_ids": [thread_id for thread_id, _, _ in events],
+        "attempts": [attempt for _, attempt, _ in events],
+        "seqs": [event.seq for _, _, event in events],
+        "run_ids": [event.run_id for _, _, event in events],
+        "channels": [event.channel for _, _, event in events],
+        "namespaces": [to_json(event.namespace) for _, _, event in events],
+        "details": [int(event.detail) for _, _, event in events],
+        "data": [event.data for _, _, event in events],
+    }
+    execute_on_postgresql(connection, APPEND_TO_THREADS, columns)
+    notify(connection, *{f"{PROTOCOL_TOPIC}{thread_id}": None for thread_id, _, _ in events})
 
 
 def read_last_seq(connection: Connection, thread_id: str) -> int:
@@ -173,7 +254,7 @@ def start_new_blocks(connection: Connection) -> None:
     started = select(runs.c.thread_id.distinct(), cast(SEQS_PER_RESTART, Integer)).where(
         runs.c.status.in_(("pending", "running")), runs.c.attempt > 0
     )
-    statement = sqlite_insert(thread_sequences).from_select(["thread_id", "last_seq"], started)
+    statement = insert(thread_sequences).from_select(["thread_id", "last_seq"], started)
     following = (thread_sequences.c.last_seq // SEQS_PER_RESTART + 1) * SEQS_PER_RESTART
     connection.execute(statement.on_conflict_do_update(index_elements=["thread_id"], set_={"last_seq": following}))
 

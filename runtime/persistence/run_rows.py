@@ -9,12 +9,12 @@ from sqlalchemy import (
     BindParameter,
     Boolean,
     ColumnElement,
+    Connection,
     bindparam,
     cast,
     delete,
     exists,
     func,
-    insert,
     literal_column,
     null,
     or_,
@@ -22,14 +22,19 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.dialects.postgresql import insert  # with ON CONFLICT, also for SQLite
 
 from toolweave.encryption import KEY_VARIABLE, TextCipher
 from toolweave.errors import CredentialsUnreadable, PersistenceError, TokenStoreError
 from toolweave.runtime.codec import from_json, to_json, to_micros
 from toolweave.runtime.models import JsonObject, NewRun, Run, ThreadTtl
+from toolweave.runtime.persistence.database import dispatch, is_sqlite
 from toolweave.runtime.persistence.schema import Statement, runs, threads, to_record, to_row
 
 MICROS_PER_MINUTE = 60_000_000
+# A run of the next more urgent priority starts first unless the other one has waited a minute longer, so that none
+# starves (S-08).
+MICROS_PER_PRIORITY = MICROS_PER_MINUTE
 
 
 def expires_after(now: ColumnElement[int]) -> ColumnElement[int]:
@@ -88,16 +93,26 @@ CAN_START = (
     )
     & ~exists().where(threads.c.thread_id == runs.c.thread_id, threads.c.claim.is_not(None))
 )
-RUN_COLUMNS = [column.name for column in runs.c if column.name != "seq"]
+# A column without a value here keeps its default.
+RUN_COLUMNS = [column.name for column in runs.c if column.name not in ("seq", "process_id", "cancel_reason")]
 THREAD_COLUMNS = list(new_thread_row("", {}, 0, None))
 run_by_id = Statement(select(runs).where(BY_ID))
 run_of_thread = Statement(select(runs).where(BY_ID, BY_THREAD))
+# On PostgreSQL a change of a thread or its runs first locks the thread's row, then those of its runs.
+lock_thread_of_run = Statement(
+    select(threads.c.thread_id).where(runs.c.thread_id == threads.c.thread_id, BY_ID).with_for_update(of=threads)
+)
+run_to_change = Statement(select(runs).where(BY_ID).with_for_update())
 active_runs = Statement(
     select(runs.c.run_id, runs.c.status, runs.c.cancel, runs.c.not_before, runs.c.attempt)
     .where(BY_THREAD, ACTIVE)
     .order_by(runs.c.seq)
+    .with_for_update()
 )
 startable_run = Statement(select(runs.c.run_id).where(BY_THREAD, ACTIVE, CAN_START))
+promote_run = Statement(
+    update(runs).where(BY_THREAD, ACTIVE, CAN_START).values(promoted=literal_column("1")).returning(runs.c.run_id)
+)
 startable_runs = Statement(select(runs.c.run_id).where(ACTIVE, CAN_START).order_by(runs.c.seq))
 pending_runs = Statement(select(runs).where(ACTIVE, runs.c.status == literal_column("'pending'")).order_by(runs.c.seq))
 all_active_runs = Statement(select(runs).where(ACTIVE).order_by(runs.c.seq))
@@ -106,7 +121,9 @@ delayed_runs = Statement(
     .where(ACTIVE, runs.c.not_before > NOW)
     .order_by(runs.c.not_before, runs.c.seq)
 )
-insert_run = Statement(insert(runs), RUN_COLUMNS)
+insert_run = Statement(
+    insert(runs).on_conflict_do_nothing(index_elements=["run_id"]).returning(runs.c.seq), RUN_COLUMNS
+)
 start_run = Statement(
     update(runs)
     .where(BY_ID, CAN_START)
@@ -121,12 +138,12 @@ end_attempt = Statement(
         runs.c.status == literal_column("'running'"),
         or_(
             bindparam("is_rolled_back", type_=Boolean),
-            runs.c.temporary,
+            runs.c.temporary == literal_column("1"),
             func.coalesce(runs.c.cancel, "") != literal_column("'rollback'"),
         ),
     )
     .values(status=bindparam("new_status"), sealed=null(), updated_at=NOW)
-    .returning(runs.c.thread_id, runs.c.temporary, runs.c.metadata)
+    .returning(runs.c.thread_id, runs.c.temporary, runs.c.metadata, runs.c.watch)
 )
 metadata_of_attempt = Statement(
     select(runs.c.metadata)
@@ -135,18 +152,28 @@ metadata_of_attempt = Statement(
 )
 set_run_metadata = Statement(update(runs).where(BY_ID).values(metadata=bindparam("new_metadata"), updated_at=NOW))
 interrupt_pending = Statement(
-    update(runs).where(BY_ID).values(status="interrupted", cancel=bindparam("action"), sealed=null(), updated_at=NOW)
+    update(runs)
+    .where(BY_ID)
+    .values(
+        status="interrupted",
+        cancel=bindparam("action"),
+        cancel_reason=bindparam("reason"),
+        sealed=null(),
+        updated_at=NOW,
+    )
 )
-mark_cancelled = Statement(update(runs).where(BY_ID).values(cancel=bindparam("action")))
+mark_cancelled = Statement(
+    update(runs).where(BY_ID).values(cancel=bindparam("action"), cancel_reason=bindparam("reason"))
+)
 requeue_running = Statement(update(runs).where(runs.c.status == "running").values(status="pending", updated_at=NOW))
 requeue_run = Statement(
     update(runs)
     .where(BY_ID, runs.c.status == literal_column("'running'"))
-    .values(status=literal_column("'pending'"), updated_at=NOW)
+    .values(status=literal_column("'pending'"), promoted=literal_column("0"), updated_at=NOW)
     .returning(runs.c.run_id)
 )
 delete_run = Statement(delete(runs).where(BY_ID))
-thread_head = Statement(select(threads.c.metadata, threads.c.claim).where(THREAD_BY_ID))
+thread_head = Statement(select(threads.c.metadata, threads.c.claim).where(THREAD_BY_ID).with_for_update())
 insert_thread = Statement(insert(threads), THREAD_COLUMNS)
 mark_thread_busy = Statement(
     update(threads)
@@ -175,6 +202,16 @@ release_thread = Statement(
 delete_thread = Statement(delete(threads).where(THREAD_BY_ID))
 
 
+def next_run(connection: Connection, thread_id: str, now: int) -> str | None:
+    """Return the id of the thread's run that may start now, or None; on PostgreSQL, dispatch that run to a worker."""
+    parameters = {"of_thread": thread_id, "now": now}
+    if is_sqlite(connection):
+        row = startable_run.first(connection, parameters)
+    elif (row := promote_run.first(connection, parameters)) is not None:
+        dispatch(connection, row.run_id)
+    return None if row is None else str(row.run_id)
+
+
 def has_started(row: Any) -> bool:
     """Return whether a run may have written checkpoints: it is running, or waits to continue after a crash.
 
@@ -188,16 +225,20 @@ def run_from_row(row: Any) -> Run:
     return to_record(Run, row)
 
 
-def run_row(new: NewRun) -> dict[str, Any]:
+def run_row(new: NewRun, *, is_promoted: bool) -> dict[str, Any]:
     """Return the row of a run that is about to be created."""
     initial = {"status": "pending", "attempt": 0, "cancel": None, "updated_at": to_micros(new.created_at)}
-    return to_row(runs, new, **initial, temporary=int(new.temporary))
+    return to_row(runs, new, **initial, temporary=int(new.temporary), urgency=_urgency(new), promoted=int(is_promoted))
 
 
 def run_from_new(new: NewRun) -> Run:
     """Convert a NewRun that was just inserted to a pending Run, without reading its row."""
     known = {field.name: getattr(new, field.name) for field in fields(Run) if hasattr(new, field.name)}
-    return Run(**known, status="pending", updated_at=new.created_at, attempt=0, cancel=None)
+    return Run(**known, status="pending", updated_at=new.created_at, attempt=0, cancel=None, urgency=_urgency(new))
+
+
+def _urgency(new: NewRun) -> int:
+    return to_micros(new.not_before or new.created_at) + new.priority * MICROS_PER_PRIORITY
 
 
 def seal_credentials(cipher: TextCipher, credentials: JsonObject) -> bytes | None:

@@ -1,13 +1,13 @@
 """Store runs and change their status (pending, running, ended), each change in one transaction."""
 
-import sqlite3
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from toolweave.encryption import TextCipher
 from toolweave.errors import Conflict, NotFound
@@ -24,10 +24,12 @@ from toolweave.runtime.models import (
     ThreadTtl,
 )
 from toolweave.runtime.persistence import run_rows as sql
-from toolweave.runtime.persistence.database import SqliteDatabase
+from toolweave.runtime.persistence.database import RuntimeDatabase, SqliteDatabase, dispatch, is_sqlite, lock, notify
+from toolweave.runtime.persistence.events import RUN_TOPIC, THREAD_TOPIC, delete_run_events
 from toolweave.runtime.persistence.run_rows import (
     has_started,
     new_thread_row,
+    next_run,
     open_credentials,
     run_from_new,
     run_from_row,
@@ -39,7 +41,7 @@ from toolweave.runtime.persistence.search import is_allowed, where_visible
 from toolweave.runtime.persistence.threads import is_being_deleted, store_thread_state
 
 T = TypeVar("T")
-# Database work in the transaction that creates or ends a run, so that both are stored or neither.
+# RuntimeDatabase work in the transaction that creates or ends a run, so that both are stored or neither.
 ExtraWork = Callable[[Connection], object]
 
 
@@ -69,12 +71,14 @@ def finalise_run(
         "is_rolled_back": outcome.rolled_back,
         "now": now,
     }
+    lock_thread_of_run(connection, run_id)
     ended = sql.end_attempt.first(connection, parameters)
     if ended is None:
         _raise_if_stale(connection, run_id, attempt)
         return None
     if extra_work is not None:
         extra_work(connection)
+    notify(connection, *topics_of_end(run_id, ended.thread_id))
     if ended.temporary:
         sql.delete_thread.run(connection, {"of_thread": ended.thread_id})
         return None
@@ -83,7 +87,7 @@ def finalise_run(
     elif outcome.run_metadata:
         _merge_metadata(connection, run_id, ended.metadata, outcome.run_metadata, now)
     waiting = store_thread_state(connection, ended.thread_id, outcome, now)
-    return next((run.run_id for run in waiting if (run.not_before or 0) <= now), None)
+    return next_run(connection, ended.thread_id, now) if waiting else None
 
 
 def merge_run_metadata(connection: Connection, run_id: str, attempt: int, added: JsonObject, now: int) -> bool:
@@ -95,35 +99,46 @@ def merge_run_metadata(connection: Connection, run_id: str, attempt: int, added:
     return True
 
 
-def find_startable_run(connection: Connection, thread_id: str, now: int) -> str | None:
-    """Return the id of the thread's run that may start now, or None."""
-    row = sql.startable_run.first(connection, {"of_thread": thread_id, "now": now})
-    return None if row is None else row.run_id
+def lock_thread_of_run(connection: Connection, run_id: str) -> None:
+    """Exclude other changes of a run's thread until the end of the transaction."""
+    if not is_sqlite(connection):
+        sql.lock_thread_of_run.first(connection, {"of_run": run_id})
 
 
-def cancel_unfinished_run(connection: Connection, run_id: str, action: CancelAction, now: int) -> None:
-    """Mark a started run as cancelled, or end a pending one at once.
+def topics_of_end(run_id: str, thread_id: str) -> tuple[str, str]:
+    """Return the topics for the processes that wait for a run or follow its thread."""
+    return f"{RUN_TOPIC}{run_id}", f"{THREAD_TOPIC}{thread_id}"
+
+
+def cancel_unfinished_run(
+    connection: Connection, run_id: str, action: CancelAction, now: int, reason: str | None = None
+) -> str | None:
+    """Mark a started run as cancelled, or end a pending one at once; return the id of the run that may start now.
 
     Raises:
         NotFound: there is no such run, or it has ended.
     """
-    row = sql.run_by_id.first(connection, {"of_run": run_id})
+    lock_thread_of_run(connection, run_id)
+    row = sql.run_to_change.first(connection, {"of_run": run_id})
     if row is None or row.status in TERMINAL_STATUSES:
         raise NotFound("No runs found to cancel.")
-    _cancel_run(connection, row, action, now)
+    _cancel_run(connection, row, action, now, reason)
     if not has_started(row):
         _release_thread(connection, row, now)
+    notify(connection, *topics_of_end(run_id, row.thread_id))
+    return next_run(connection, row.thread_id, now)
 
 
-def _cancel_run(connection: Connection, run: Any, action: CancelAction, now: int) -> None:
+def _cancel_run(connection: Connection, run: Any, action: CancelAction, now: int, reason: str | None) -> None:
     """End a run that has not started; mark a started one, which the engine then stops."""
     if has_started(run):
         if run.cancel != "rollback":
-            sql.mark_cancelled.run(connection, {"of_run": run.run_id, "action": action})
+            sql.mark_cancelled.run(connection, {"of_run": run.run_id, "action": action, "reason": reason})
     elif action == "rollback":
         sql.delete_run.run(connection, {"of_run": run.run_id})
     else:
-        sql.interrupt_pending.run(connection, {"of_run": run.run_id, "action": action, "now": now})
+        parameters = {"of_run": run.run_id, "action": action, "reason": reason, "now": now}
+        sql.interrupt_pending.run(connection, parameters)
 
 
 def delete_run(connection: Connection, thread_id: str, run_id: str, now: int) -> None:
@@ -132,10 +147,13 @@ def delete_run(connection: Connection, thread_id: str, run_id: str, now: int) ->
     Raises:
         NotFound: the thread has no such run.
     """
+    lock_thread_of_run(connection, run_id)
     row = sql.run_of_thread.first(connection, {"of_run": run_id, "of_thread": thread_id})
     if row is None:
         raise NotFound("Run not found")
+    delete_run_events(connection, runs.c.run_id == run_id)
     sql.delete_run.run(connection, {"of_run": run_id})
+    notify(connection, *topics_of_end(run_id, thread_id))
     if row.status not in TERMINAL_STATUSES:
         _release_thread(connection, row, now)
 
@@ -197,35 +215,53 @@ def create_run(
         extra_work(connection)
     if cipher is not None and new.sealed is None:
         new = replace(new, sealed=seal_credentials(cipher, new.credentials))
-    head = sql.thread_head.first(connection, {"of_thread": new.thread_id})
+    head = _lock_thread(connection, new.thread_id)
     active: Sequence[Any] = ()
-    claimed = head is not None and head.claim is not None
     if head is None:
         _create_thread(connection, new, thread_ttl)
     else:
-        inherited = from_json(head.metadata)
-        if not is_allowed(new.thread_filter, inherited):
-            # The thread was created after the authorization handler had been called.
-            raise NotFound(NOT_FOUND_TEXT)
-        if is_being_deleted(head):
-            raise Conflict(DELETED_TEXT.format(thread_id=new.thread_id))
-        active = sql.active_runs.all(connection, {"of_thread": new.thread_id})
-        if active and new.multitask_strategy == "reject":
-            raise Conflict(BUSY_TEXT)
-        _mark_thread_busy(connection, new, inherited)
-        new = _inherit_metadata(new, inherited)
+        active, new = _join_thread(connection, new, head)
     superseded: tuple[tuple[str, CancelAction], ...] = ()
     if new.multitask_strategy in ("interrupt", "rollback"):
-        for run in active:
-            _cancel_run(connection, run, new.multitask_strategy, now)
         superseded = tuple((run.run_id, new.multitask_strategy) for run in active)
+        for run in active:
+            reason = superseded_reason(new.run_id, new.multitask_strategy)
+            _cancel_run(connection, run, new.multitask_strategy, now, reason)
+            notify(connection, *topics_of_end(run.run_id, new.thread_id))
         active = [run for run in active if has_started(run)]
-    try:
-        sql.insert_run.run(connection, run_row(new))
-    except sqlite3.IntegrityError as error:
-        raise Conflict(f"Run with ID {new.run_id} already exists") from error
-    due = not claimed and _is_due(new, active, now)
-    return CreatedRun(run=run_from_new(new), is_due=due, superseded_runs=superseded)
+    is_claimed = head is not None and head.claim is not None
+    is_due = not is_claimed and _is_due(new, active, now)
+    dispatched = is_due and not is_sqlite(connection)
+    if sql.insert_run.first(connection, run_row(new, is_promoted=dispatched)) is None:
+        raise Conflict(f"Run with ID {new.run_id} already exists")
+    if dispatched:
+        dispatch(connection, new.run_id)
+    notify(connection, f"{THREAD_TOPIC}{new.thread_id}")
+    return CreatedRun(run=run_from_new(new), is_due=is_due, superseded_runs=superseded)
+
+
+def _lock_thread(connection: Connection, thread_id: str) -> Any:
+    """Return the head of a thread, None if it does not exist; exclude other changes of it, and its creation."""
+    head = sql.thread_head.first(connection, {"of_thread": thread_id})
+    if head is None and not is_sqlite(connection):
+        lock(connection, f"thread:{thread_id}")
+        head = sql.thread_head.first(connection, {"of_thread": thread_id})
+    return head
+
+
+def _join_thread(connection: Connection, new: NewRun, head: Any) -> tuple[Sequence[Any], NewRun]:
+    """Make an existing thread busy; return its active runs, and the new run with what it inherits."""
+    inherited = from_json(head.metadata)
+    if not is_allowed(new.thread_filter, inherited):
+        # The thread was created after the authorization handler had been called.
+        raise NotFound(NOT_FOUND_TEXT)
+    if is_being_deleted(head):
+        raise Conflict(DELETED_TEXT.format(thread_id=new.thread_id))
+    active = sql.active_runs.all(connection, {"of_thread": new.thread_id})
+    if active and new.multitask_strategy == "reject":
+        raise Conflict(BUSY_TEXT)
+    _mark_thread_busy(connection, new, inherited)
+    return active, _inherit_metadata(new, inherited)
 
 
 def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> None:
@@ -258,6 +294,11 @@ def _inherit_metadata(new: NewRun, metadata: JsonObject) -> NewRun:
     return replace(new, metadata={**metadata, **new.metadata}, kwargs={**new.kwargs, "config": merged})
 
 
+def superseded_reason(run_id: str, action: CancelAction) -> str:
+    """Return the cancel reason of a run that a new run superseded."""
+    return f"superseded by run {run_id} (multitask_strategy={action})"
+
+
 def _owner_metadata(new: NewRun) -> JsonObject:
     """Return the graph and assistant for the thread's metadata, by which chat pages search threads."""
     return {"graph_id": new.graph_id, "assistant_id": new.assistant_id}
@@ -284,7 +325,7 @@ class RunRepository:
 
     def __init__(
         self,
-        database: SqliteDatabase,
+        database: RuntimeDatabase,
         clock: Callable[[], datetime] = utc_now,
         *,
         cipher: TextCipher,
@@ -307,6 +348,10 @@ class RunRepository:
             Conflict: the thread is busy and the strategy is reject, or a run with this id exists.
             InvalidRequest: metadata or kwargs are not JSON.
         """
+        if new.credentials and new.sealed is None and not isinstance(self._database, SqliteDatabase):
+            # SQLite's writer thread encrypts; work on PostgreSQL runs on the event loop.
+            sealed = await asyncio.to_thread(seal_credentials, self._cipher, new.credentials)
+            new = replace(new, sealed=sealed)
         work = partial(
             create_run,
             new=new,
@@ -337,7 +382,10 @@ class RunRepository:
             Conflict: `attempt` does not execute the run any more (another attempt does, or it has ended).
             RollbackRequestedError: the run must be rolled back first; nothing is stored.
         """
-        return await self._write(finalise_run, run_id=run_id, attempt=attempt, outcome=outcome, extra_work=extra_work)
+        work = partial(
+            finalise_run, run_id=run_id, attempt=attempt, outcome=outcome, now=self._now(), extra_work=extra_work
+        )
+        return await self._database.write(work, after_queued=True)
 
     async def credentials(self, run: Run) -> JsonObject:
         """Decrypt the credentials of a run's caller, the result of `Caller.credentials`.
@@ -355,8 +403,8 @@ class RunRepository:
         return await self._write(merge_run_metadata, run_id=run_id, attempt=attempt, added=added)
 
     async def find_startable(self, thread_id: str) -> str | None:
-        """Return the id of the run that may start now on a thread; call it after a cancellation or a deletion."""
-        return await self._database.read(partial(find_startable_run, thread_id=thread_id, now=self._now()))
+        """Return the id of the run that may start now on a thread; call it after a deletion."""
+        return await self._write(lambda connection, now: next_run(connection, thread_id, now))
 
     async def get(self, thread_id: str, run_id: str) -> Run:
         """Return a run of a thread.
@@ -383,13 +431,15 @@ class RunRepository:
 
         return await self._database.read(work)
 
-    async def request_cancel(self, run_id: str, action: CancelAction) -> None:
+    async def request_cancel(self, run_id: str, action: CancelAction, reason: str | None = None) -> str | None:
         """Request a run's end: interrupt a pending run (or delete it, for rollback), mark a running one.
+
+        Return the id of the thread's run that may start now.
 
         Raises:
             NotFound: there is no such run, or it has ended.
         """
-        await self._write(cancel_unfinished_run, run_id=run_id, action=action)
+        return await self._write(cancel_unfinished_run, run_id=run_id, action=action, reason=reason)
 
     async def delete(self, thread_id: str, run_id: str) -> None:
         """Delete a run and its events, even while it is running (langgraph_api.md 5.9).
@@ -474,10 +524,10 @@ def resumable_runs(connection: Connection, thread_id: str, *, from_created_at: i
     ended = runs.c.status.in_(sorted(TERMINAL_STATUSES))
     query = (
         select(runs)
-        .where(runs.c.thread_id == thread_id, func.json_extract(runs.c.kwargs, "$.resumable") == 1)
+        .where(runs.c.thread_id == thread_id, runs.c.kwargs.contains('"resumable":true'))
         .order_by(~ended, runs.c.updated_at, runs.c.seq)
     )
-    found = [run_from_row(row) for row in connection.execute(query)]
+    found = [run for row in connection.execute(query) if (run := run_from_row(row)).kwargs.get("resumable") is True]
     for index, run in enumerate(found):
         if to_micros(run.created_at) == from_created_at:
             return found[index:]

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Connection,
     Float,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -29,53 +30,67 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
+from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.elements import ClauseElement
+from sqlalchemy.util import await_only
 
 from toolweave.encryption import TextCipher
 from toolweave.errors import NewerSchema, PersistenceError
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
-from toolweave.runtime.persistence.database import driver_of
+from toolweave.runtime.persistence.database import driver_of, is_sqlite, lock
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 # The revisions from and to which files are upgraded; their names sort by age.
-OLDEST_REVISION, NEWEST_REVISION = "0004", "0006"
+OLDEST_REVISION, NEWEST_REVISION = "0004", "0007"
 # Alembic passes the connection to its scripts through module globals.
 migration_lock = threading.Lock()
 
 
-def upgrade_schema(path: Path, connection: Connection, cipher: TextCipher | None = None) -> None:
-    """Create the tables, or run the missing migrations of the database at `path`.
+def upgrade_schema(database: str, connection: Connection, cipher: TextCipher | None = None) -> None:
+    """Create the tables, or run the missing migrations; errors name the `database`.
 
     `cipher` encrypts credentials that earlier versions stored in plain text. Raises the errors of `is_current`.
     """
+    # Two processes that share a PostgreSQL database may start at once.
+    lock(connection, "schema")
     revision = MigrationContext.configure(connection).get_current_revision()
-    if is_current(path, revision):
+    if is_current(database, revision):
         return
     config = Config(attributes={"connection": connection, "seal": cipher})
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     with migration_lock:
         if revision is None:
             metadata.create_all(connection, checkfirst=False)
+            for statement in () if is_sqlite(connection) else CREATE_ON_POSTGRESQL:
+                connection.exec_driver_sql(statement)
             command.stamp(config, "head")
         else:
             command.upgrade(config, "head")
 
 
-def is_current(path: Path, revision: str | None) -> bool:
+def is_current(database: str, revision: str | None) -> bool:
     """Return whether a database with this schema revision (None: no tables) needs no migration.
 
     Raises:
         NewerSchema: the schema is newer than this version of Toolweave.
         PersistenceError: the schema is older than any that can be upgraded.
     """
-    alternative = "use another data folder (--data-dir or TOOLWEAVE_DATA_DIR)"
+    alternative = "use another data folder (--data-dir or TOOLWEAVE_DATA_DIR) or database (TOOLWEAVE_DATABASE_URL)"
     if revision is not None and revision > NEWEST_REVISION:
-        raise NewerSchema.for_database(str(path), revision, NEWEST_REVISION, alternative)
+        raise NewerSchema.for_database(database, revision, NEWEST_REVISION, alternative)
     if revision is not None and revision < OLDEST_REVISION:
-        raise PersistenceError(f"{path} has schema {revision!r}, older than {OLDEST_REVISION!r}: {alternative}.")
+        raise PersistenceError(f"{database} has schema {revision!r}, older than {OLDEST_REVISION!r}: {alternative}.")
     return revision == NEWEST_REVISION
 
 
+# JSON text as jsonb, for searches; NULL for text that jsonb cannot hold, such as half a surrogate pair.
+CREATE_ON_POSTGRESQL = (
+    """
+    CREATE OR REPLACE FUNCTION to_searchable(document text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+    BEGIN RETURN document::jsonb; EXCEPTION WHEN OTHERS THEN RETURN NULL; END $$
+    """,
+    "CREATE INDEX ix_threads_metadata ON threads USING gin (to_searchable(metadata) jsonb_path_ops)",
+)
 metadata = MetaData()
 assistants = Table(
     "assistants",
@@ -106,7 +121,8 @@ assistant_versions = Table(
 )
 # `settled` is the status without pending or running runs: if the only pending run of an interrupted thread is
 # cancelled, the thread is interrupted again. `claim` is the token of the request or sweep that writes the thread's
-# checkpoints without a run (R-01); no run of the thread starts while it is set.
+# checkpoints without a run (R-01); no run of the thread starts while it is set. `claimed_by` is the process that holds
+# it. Until `followed_until` a process follows the thread's events, so its runs publish them to other processes.
 threads = Table(
     "threads",
     metadata,
@@ -125,9 +141,15 @@ threads = Table(
     Column("ttl_minutes", Float),
     Column("expires_at", BigInteger, index=True),
     Column("claim", Text),
+    Column("claimed_by", Text),
+    Column("followed_until", BigInteger),
+    Column("priority", Integer),
+    Column("fairness_group", Text),
 )
 # `seq` is the order of creation, which clocks and clients' ids cannot guarantee. `sealed` holds the caller's encrypted
-# credentials; the statement that ends the run deletes them (R-02).
+# credentials; the statement that ends the run deletes them (R-02). Waiting runs start in the order of `urgency`: the
+# time since which a run waits, shifted by its priority (S-08). The next three columns are used on PostgreSQL only:
+# `promoted` if the run may start now, `watch` with what other processes wait for, and the process that executes it.
 runs = Table(
     "runs",
     metadata,
@@ -147,14 +169,22 @@ runs = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("sealed", LargeBinary),
+    Column("urgency", BigInteger, nullable=False, server_default="0"),
+    Column("promoted", Integer, nullable=False, server_default="0"),
+    Column("watch", Integer, nullable=False, server_default="0"),
+    Column("process_id", Text),
+    Column("cancel_reason", Text),
 )
 run_events = Table(
     "run_events",
     metadata,
-    Column("run_id", Text, ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
+    Column("run_id", Text, primary_key=True),
     Column("seq", BigInteger, primary_key=True),
     Column("event", Text, nullable=False),
     Column("data", LargeBinary, nullable=False),
+    Column("created_at", BigInteger),
+    # On PostgreSQL the events of a deleted temporary run stay a while, for clients of other processes.
+    ForeignKeyConstraint(["run_id"], ["runs.run_id"], ondelete="CASCADE").ddl_if(dialect="sqlite"),
 )
 crons = Table(
     "crons",
@@ -209,6 +239,19 @@ thread_sequences = Table(
     Column("thread_id", Text, ForeignKey("threads.thread_id", ondelete="CASCADE"), primary_key=True),
     Column("last_seq", BigInteger, nullable=False),
 )
+# The processes that use a PostgreSQL database; one without a heartbeat for `lease` microseconds counts as dead.
+processes = Table(
+    "processes",
+    metadata,
+    Column("process_id", Text, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("heartbeat_at", BigInteger, nullable=False),
+    Column("lease", BigInteger, nullable=False),
+)
 CLAIMED = text("claim IS NOT NULL")
 Index("ix_threads_claimed", threads.c.thread_id, sqlite_where=CLAIMED, postgresql_where=CLAIMED)
 Index("ix_runs_thread", runs.c.thread_id, runs.c.seq)
@@ -216,6 +259,8 @@ ACTIVE = text("status IN ('pending', 'running')")
 Index("ix_runs_active", runs.c.thread_id, runs.c.seq, sqlite_where=ACTIVE, postgresql_where=ACTIVE)
 RUNNING = text("status = 'running'")
 Index("ux_runs_one_running", runs.c.thread_id, unique=True, sqlite_where=RUNNING, postgresql_where=RUNNING)
+PROMOTED = text("status = 'pending' AND promoted = 1")
+Index("ix_runs_promoted", runs.c.urgency, runs.c.seq, sqlite_where=PROMOTED, postgresql_where=PROMOTED)
 R = TypeVar("R")
 Parameters = Mapping[str, object]
 JSON_COLUMNS = frozenset({"config", "context", "metadata", "kwargs", "payload", "interrupts", "error"})
@@ -232,31 +277,63 @@ class Statement:
     """
 
     def __init__(self, statement: ClauseElement, keys: list[str] | None = None) -> None:
-        """Compile; `keys` are the columns that an insert fills."""
-        compiled = statement.compile(dialect=sqlite_dialect(paramstyle="named"), column_keys=keys)
-        self._sql = str(compiled)
-        # Constants in the statement are parameters, too.
-        self._constants = {name: value for name, value in compiled.params.items() if value is not None}
+        """Compile for SQLite; `keys` are the columns that an insert fills."""
+        self._statement = statement
+        self._keys = keys
+        self._sql, self._constants = _compile(statement, keys, sqlite_dialect(paramstyle="named"))
+        self._postgresql: tuple[str, dict[str, Any]] | None = None
         columns = getattr(statement, "exported_columns", ())
         self._row: Callable[..., Any] = namedtuple("Row", [column.name for column in columns])  # type: ignore[misc]
 
     def run(self, connection: Connection, parameters: Parameters) -> None:
         """Execute the statement."""
-        driver_of(connection).execute(self._sql, {**self._constants, **parameters})
+        if is_sqlite(connection):
+            driver_of(connection).execute(self._sql, {**self._constants, **parameters})
+        else:
+            self._execute_on_postgresql(connection, parameters)
 
     def run_many(self, connection: Connection, rows: Sequence[Parameters]) -> None:
         """Execute the statement once per row of parameters."""
-        driver_of(connection).executemany(self._sql, [{**self._constants, **row} for row in rows])
+        if is_sqlite(connection):
+            driver_of(connection).executemany(self._sql, [{**self._constants, **row} for row in rows])
+        else:
+            for row in rows:
+                self._execute_on_postgresql(connection, row)
 
     def first(self, connection: Connection, parameters: Parameters) -> Any:
         """Execute the statement and return the first row, or None."""
+        if not is_sqlite(connection):
+            return next(iter(self.all(connection, parameters)), None)
         row = driver_of(connection).execute(self._sql, {**self._constants, **parameters}).fetchone()
         return None if row is None else self._row(*row)
 
     def all(self, connection: Connection, parameters: Parameters) -> list[Any]:
         """Execute the statement and return all rows."""
+        if not is_sqlite(connection):
+            return [self._row(*row) for row in self._execute_on_postgresql(connection, parameters)]
         found = driver_of(connection).execute(self._sql, {**self._constants, **parameters})
         return [self._row(*row) for row in found]
+
+    def _execute_on_postgresql(self, connection: Connection, parameters: Parameters) -> Sequence[Any]:
+        if self._postgresql is None:
+            self._postgresql = _compile(self._statement, self._keys, connection.dialect)
+        sql, constants = self._postgresql
+        return execute_on_postgresql(connection, sql, {**constants, **parameters})
+
+
+def _compile(statement: ClauseElement, keys: list[str] | None, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+    """Return a statement's SQL and the constants in it, which are parameters, too."""
+    compiled = statement.compile(dialect=dialect, column_keys=keys)
+    binds = {name: bind for name, bind in compiled.binds.items() if not bind.required}  # type: ignore[attr-defined]
+    return str(compiled), {name: bind.value for name, bind in binds.items() if bind.value is not None}
+
+
+def execute_on_postgresql(connection: Connection, statement: str, parameters: Parameters) -> Sequence[Any]:
+    """Execute a statement by psycopg and return its rows."""
+    driver: Any = connection.connection.driver_connection
+    cursor = await_only(driver.execute(statement, parameters))
+    rows: Sequence[Any] = await_only(cursor.fetchall()) if cursor.description is not None else ()
+    return rows
 
 
 def to_record(kind: type[R], row: Any, **overrides: Any) -> R:

@@ -12,7 +12,9 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, Table, and_, false, func, or_, select, true
+from sqlalchemy import Boolean, ColumnElement, Select, Table, and_, false, func, literal, or_, select, true
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from toolweave.errors import ToolweaveError
 from toolweave.runtime.codec import from_json, to_json
@@ -23,21 +25,50 @@ MAX_OFFSET = 2**63 - 1
 
 
 def where_contains(query: Select[Any], column: ColumnElement[str], pattern: JsonObject | None) -> Select[Any]:
-    """Select the rows whose JSON contains the pattern, recursively; an empty pattern selects all.
-
-    SQLite compares plain texts itself first: five times faster than our function, and without blocking Python.
-    """
+    """Select the rows whose JSON contains the pattern, recursively; an empty pattern selects all."""
     if not pattern:
         return query
     for key, value in pattern.items():
         if PLAIN_TEXT.fullmatch(key) and isinstance(value, str) and PLAIN_TEXT.fullmatch(value):
-            query = query.where(func.json_extract(column, f'$."{key}"') == value)
-    return query.where(func.json_contains(column, to_json(pattern)))
+            query = query.where(_HasText(column, literal(f'$."{key}"'), literal(value)))
+    return query.where(_Contains(column, literal(to_json(pattern))))
+
+
+class _Contains(FunctionElement[bool]):
+    """The condition that JSON text (first argument) contains a JSON pattern."""
+
+    name = "json_contains"
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(_Contains)
+def _compile_containment(element: _Contains, compiler: Any, **options: Any) -> str:
+    document, pattern = (compiler.process(clause, **options) for clause in element.clauses)
+    if compiler.dialect.name == "sqlite":
+        return f"json_contains({document}, {pattern})"
+    return f"to_searchable({document}) @> to_searchable({pattern})"
+
+
+class _HasText(FunctionElement[bool]):
+    """The condition that JSON text has a text at a path, which SQLite compares without Python, five times faster."""
+
+    name = "has_text"
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(_HasText)
+def _compile_comparison(element: _HasText, compiler: Any, **options: Any) -> str:
+    if compiler.dialect.name != "sqlite":
+        return "true"
+    column, path, text = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"json_extract({column}, {path}) = {text}"
 
 
 def storable_text(text: str) -> str:
-    """Return text that a database accepts: lone surrogates, which a JSON body can contain, are replaced."""
-    return text.encode("utf-8", "replace").decode()
+    """Return text that a database accepts: lone surrogates and NUL, which a JSON body can contain, are replaced."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "?")
 
 
 def page_query(
@@ -153,7 +184,7 @@ def _filter_condition(metadata_filter: AuthFilter, column: ColumnElement[str]) -
             inner = [_filter_condition(part, column) for part in _nested_filters(key, value)]
             parts.append(or_(false(), *inner) if key == "$or" else and_(true(), *inner))
         else:
-            parts.append(func.json_contains(column, to_json(_field_pattern(key, value))))
+            parts.append(_Contains(column, literal(to_json(_field_pattern(key, value)))))
     return and_(true(), *parts)
 
 

@@ -33,8 +33,9 @@ from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import RawJson, from_json, to_json, to_micros, utc_now
 from toolweave.runtime.models import JsonObject, Outcome, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
 from toolweave.runtime.persistence import run_rows as sql
-from toolweave.runtime.persistence.database import SqliteDatabase
-from toolweave.runtime.persistence.run_rows import new_thread_row, ttl_columns
+from toolweave.runtime.persistence.database import RuntimeDatabase, lock
+from toolweave.runtime.persistence.events import delete_run_events
+from toolweave.runtime.persistence.run_rows import new_thread_row, next_run, ttl_columns
 from toolweave.runtime.persistence.schema import Statement, runs, threads, to_record
 from toolweave.runtime.persistence.search import current_filter, is_allowed, page_query, where_contains, where_visible
 
@@ -87,7 +88,7 @@ class ThreadClaim:
 class ThreadClaims:
     """The claims of requests and sweeps; a run's claim is its row with status running."""
 
-    def __init__(self, database: SqliteDatabase, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, database: RuntimeDatabase, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._clock = clock
 
@@ -105,6 +106,7 @@ class ThreadClaims:
         }
 
         def work(connection: Connection) -> None:
+            sql.thread_head.first(connection, values)
             if acquire_claim.first(connection, values) is None:
                 raise _claim_error(connection, claim.thread_id)
 
@@ -121,12 +123,11 @@ class ThreadClaims:
 
     async def release(self, claim: ThreadClaim) -> str | None:
         """Release a claim if it is held, and return the id of the run that may start now on its thread."""
-        values = {"of_thread": claim.thread_id, "token": claim.token, "now": to_micros(self._clock())}
+        now = to_micros(self._clock())
 
         def work(connection: Connection) -> str | None:
-            release_claim.run(connection, values)
-            row = sql.startable_run.first(connection, values)
-            return None if row is None else row.run_id
+            release_claim.run(connection, {"of_thread": claim.thread_id, "token": claim.token})
+            return next_run(connection, claim.thread_id, now)
 
         return await self._database.write(work)
 
@@ -177,7 +178,11 @@ class ThreadRepository:
     """The threads of all graphs; those without a requested time to live have `default_ttl`."""
 
     def __init__(
-        self, database: SqliteDatabase, clock: Callable[[], datetime] = utc_now, *, default_ttl: ThreadTtl | None = None
+        self,
+        database: RuntimeDatabase,
+        clock: Callable[[], datetime] = utc_now,
+        *,
+        default_ttl: ThreadTtl | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -201,6 +206,7 @@ class ThreadRepository:
         metadata_filter = current_filter("threads")
 
         def work(connection: Connection) -> Thread:
+            lock(connection, f"thread:{thread_id}")
             existing = _find_row(connection, thread_id)
             if existing is not None:
                 if if_exists == "raise" or not is_allowed(metadata_filter, from_json(existing.metadata)):
@@ -228,7 +234,7 @@ class ThreadRepository:
         now = to_micros(self._clock())
 
         def work(connection: Connection) -> Thread:
-            row = _find_row(connection, thread_id)
+            row = _find_row(connection, thread_id, for_change=True)
             if row is None or is_being_deleted(row):
                 raise NotFound("Not Found")
             merged = to_json({**from_json(row.metadata), **metadata})
@@ -246,6 +252,7 @@ class ThreadRepository:
         """
 
         def work(connection: Connection) -> None:
+            delete_run_events(connection, runs.c.thread_id == thread_id)
             if connection.execute(delete(threads).where(threads.c.thread_id == thread_id)).rowcount == 0:
                 raise NotFound(f"Thread with ID {thread_id} not found")
 
@@ -288,7 +295,8 @@ class ThreadRepository:
         state = Outcome("success", status, values_json, interrupts)
 
         def work(connection: Connection) -> None:
-            _get_row(connection, thread_id)
+            if _find_row(connection, thread_id, for_change=True) is None:
+                raise _not_found(thread_id)
             store_thread_state(connection, thread_id, state, now)
 
         await self._database.write(work)
@@ -335,14 +343,15 @@ def _has_active_runs() -> ColumnElement[bool]:
     return exists().where(runs.c.thread_id == threads.c.thread_id, runs.c.status.in_(("pending", "running")))
 
 
-def _find_row(connection: Connection, thread_id: str) -> Row[Any] | None:
-    return connection.execute(select(threads).where(threads.c.thread_id == thread_id)).one_or_none()
+def _find_row(connection: Connection, thread_id: str, *, for_change: bool = False) -> Row[Any] | None:
+    query = select(threads).where(threads.c.thread_id == thread_id)
+    return connection.execute(query.with_for_update() if for_change else query).one_or_none()
 
 
 def _get_row(connection: Connection, thread_id: str) -> Row[Any]:
     row = _find_row(connection, thread_id)
     if row is None:
-        raise NotFound(f"Thread with ID {thread_id} not found")
+        raise _not_found(thread_id)
     return row
 
 

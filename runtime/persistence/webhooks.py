@@ -9,11 +9,14 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from toolweave.runtime.codec import from_micros, to_micros, utc_now
-from toolweave.runtime.persistence.database import SqliteDatabase
+from toolweave.runtime.persistence.database import RuntimeDatabase, is_sqlite
 from toolweave.runtime.persistence.schema import Statement, to_record, to_row, webhook_deliveries
 
 # How long a failed delivery is retained.
 FAILED_RETENTION = timedelta(days=7)
+
+# Longer than an attempt takes.
+ATTEMPT_LEASE = timedelta(minutes=2)
 
 _insert_row = Statement(insert(webhook_deliveries), [column.name for column in webhook_deliveries.c])
 _DELIVERY_ID_MATCHES = webhook_deliveries.c.delivery_id == bindparam("of_delivery")
@@ -46,7 +49,7 @@ def url_origin(url: str) -> str:
 class WebhookRepository:
     """The deliveries of all runs; `new_delivery` is set when there is a new one."""
 
-    def __init__(self, database: SqliteDatabase, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, database: RuntimeDatabase, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._clock = clock
         self.new_delivery = asyncio.Event()
@@ -67,16 +70,19 @@ class WebhookRepository:
             .where(*(func.substr(whole, 1, len(place)) != place for place in excluded_origins))
             .order_by(webhook_deliveries.c.next_attempt_at)
             .limit(1)
+            .with_for_update(skip_locked=True)
         )
-        statement = (
+        started = (
             update(webhook_deliveries)
             .where(webhook_deliveries.c.delivery_id == next_one.scalar_subquery())
             .values(attempts=webhook_deliveries.c.attempts + 1)
             .returning(*webhook_deliveries.c)
         )
+        # Another process sends it only if this one has died.
+        leased = started.values(next_attempt_at=to_micros(now + ATTEMPT_LEASE))
 
         def work(connection: Connection) -> WebhookDelivery | None:
-            row = connection.execute(statement).first()
+            row = connection.execute(started if is_sqlite(connection) else leased).first()
             return None if row is None else to_record(WebhookDelivery, row)
 
         return await self._database.write(work)
@@ -102,11 +108,11 @@ class WebhookRepository:
         await self._update(delivery_id, next_attempt_at=None, last_error=error, given_up_at=self._now())
 
     async def undo_attempts(self, delivery_ids: Sequence[str]) -> None:
-        """Decrement the attempts of deliveries that this server cancelled."""
+        """Decrement the attempts of deliveries that this server cancelled, and make them due."""
         statement = (
             update(webhook_deliveries)
             .where(webhook_deliveries.c.delivery_id.in_(delivery_ids), webhook_deliveries.c.attempts > 0)
-            .values(attempts=webhook_deliveries.c.attempts - 1)
+            .values(attempts=webhook_deliveries.c.attempts - 1, next_attempt_at=self._now())
         )
         await self._database.write(lambda connection: connection.execute(statement))
 

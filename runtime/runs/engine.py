@@ -19,11 +19,11 @@ from toolweave.runtime.events.channel import Channel, Subscription, uses_protoco
 from toolweave.runtime.events.thread_stream import StreamPosition, ThreadStreamMode, ThreadSubscription, thread_events
 from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, RunStatus, StreamEvent
 from toolweave.runtime.persistence.data_folder import Persistence
-from toolweave.runtime.persistence.runs import ExtraWork, RollbackRequestedError
+from toolweave.runtime.persistence.runs import ExtraWork, RollbackRequestedError, superseded_reason
 from toolweave.runtime.persistence.threads import CLAIMED_TEXT, DELETION_PREFIX, ThreadClaim
 from toolweave.runtime.runs.execution import EngineRuntime, Execution, end_cancelled, execute_run, read_final_state
 from toolweave.runtime.runs.progress import RunProgress, add_job_metadata
-from toolweave.runtime.webhooks import superseded_reason, webhook_write
+from toolweave.runtime.webhooks import webhook_write
 
 STOP_TIMEOUT_S = 4.0
 CLAIM_TIMEOUT_S = 30.0
@@ -96,7 +96,7 @@ class EmbeddedEngine:
         events = live.channel.listen() if listen else None
         try:
             for run_id, action in created.superseded_runs:
-                await self._stop_run(run_id, action, superseded_reason(new, action))
+                await self._stop_run(run_id, action, superseded_reason(new.run_id, action))
         finally:
             # The new run is stored, so it must be scheduled even if stopping the others failed.
             if created.is_due:
@@ -133,10 +133,9 @@ class EmbeddedEngine:
         run = await self.runtime.persistence.runs.get(thread_id, run_id)
         if run.status in TERMINAL_STATUSES:
             raise NotFound("Run not found")
-        await self.runtime.persistence.runs.request_cancel(run_id, action)
+        next_run_id = await self.runtime.persistence.runs.request_cancel(run_id, action, reason)
         live = self.live_runs.get(run_id)
         await self._stop_run(run_id, action, reason)
-        next_run_id = await self.runtime.persistence.runs.find_startable(thread_id)
         if next_run_id is not None:
             await self._start_next_run(next_run_id)
         if wait and live is not None:

@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite import aiosqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from toolweave import postgresql
 from toolweave.errors import NewerSchema, PersistenceError, sqlite_failure
 from toolweave.files import make_file, make_folder
-from toolweave.servers.databases import postgresql
 from toolweave.servers.databases.engine import (
     DatabaseKind,
     OpenedFile,

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
+from toolweave import postgresql
 from toolweave.errors import ConfigError
-from toolweave.servers.databases import postgresql
 
 POOL_SIZE = 5
 _URL_FIX = "Use a sqlite:// URL, or begin the URL with postgresql:// (pip install 'toolweave[postgres]')."

@@ -18,10 +18,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from toolweave.config.settings import AllowedTable, Settings
 from toolweave.errors import ConfigError
+from toolweave.postgresql import UNKNOWN_REASON
 from toolweave.servers.core.query.columns import Column, describe_column
 from toolweave.servers.databases.database import failure_reason
 from toolweave.servers.databases.engine import create_pooled_engine, parse_url, sqlite_file
-from toolweave.servers.databases.postgresql import UNKNOWN_REASON
 from toolweave.servers.error_codes import (
     ACCESS_DENIED,
     NOT_FOUND,

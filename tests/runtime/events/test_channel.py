@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolweave.runtime.events import channel as channel_module
-from toolweave.runtime.events.channel import SEQS_PER_ATTEMPT, Channel, Subscription, parse_event_id
+from toolweave.runtime.events.channel import Channel, Subscription, parse_event_id
 from toolweave.runtime.models import StreamEvent
+from toolweave.runtime.persistence.events import SEQS_PER_ATTEMPT
 
 
 async def collect(subscription: Subscription) -> list[StreamEvent]:

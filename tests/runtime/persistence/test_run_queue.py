@@ -20,6 +20,7 @@ from toolweave.runtime.codec import from_micros, to_micros
 from toolweave.runtime.models import Outcome
 from toolweave.runtime.persistence import runs as run_queue
 from toolweave.runtime.persistence.database import connect_writer, disconnect, transaction
+from toolweave.runtime.persistence.run_rows import next_run
 from toolweave.runtime.persistence.runs import create_run
 from toolweave.runtime.persistence.schema import runs, threads, upgrade_schema
 
@@ -40,14 +41,14 @@ def empty_file() -> bytes:
     """A migrated database, made once."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "app.db"
-        disconnect(connect_writer(path, partial(upgrade_schema, path)))
+        disconnect(connect_writer(path, partial(upgrade_schema, str(path))))
         return path.read_bytes()
 
 
 class Queue:
     """Drive the transitions like an engine, which only executes runs that a transition returned as startable.
 
-    `startable` are these runs: from create_run, finalise, find_startable_run, recover, or a timer. A claim removes its
+    `startable` are these runs: from create_run, finalise, next_run, recover, or a timer. A claim removes its
     run, whether it succeeds or not. A due run that is first in its thread's queue and not in `startable` would never
     start.
     """
@@ -144,13 +145,13 @@ class Queue:
             assert row.status not in ACTIVE
             return
         assert row.status in ACTIVE
-        self.add_startable(self.write(run_queue.find_startable_run, row.thread_id))
+        self.add_startable(self.write(next_run, row.thread_id))
 
     def delete(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])
         if row is not None:
             self.write(run_queue.delete_run, row.thread_id, row.run_id)
-            self.add_startable(self.write(run_queue.find_startable_run, row.thread_id))
+            self.add_startable(self.write(next_run, row.thread_id))
 
     def let_time_pass(self, random: Random) -> None:
         self.now += random.choice([1, 5, 10]) * 1_000_000

@@ -46,7 +46,7 @@ async def test_migrations_make_exactly_the_tables_that_are_defined(tmp_path: Pat
         return list(compare_metadata(MigrationContext.configure(connection), metadata))
 
     for path in (old_file, defined):
-        async with open_sqlite(path, partial(upgrade_schema, path)) as database:
+        async with open_sqlite(path, partial(upgrade_schema, str(path))) as database:
             assert await database.read(differences) == []
     made, upgraded = ({sql for sql in definitions(path) if "INDEX" in sql} for path in (defined, old_file))
     assert made == upgraded
@@ -64,7 +64,7 @@ async def test_an_unknown_schema_is_refused_and_left_alone(
     tmp_path: Path, schema: str, error: type[Exception], message: str
 ) -> None:
     path = tmp_path / "app.db"
-    async with open_sqlite(path, partial(upgrade_schema, path)):
+    async with open_sqlite(path, partial(upgrade_schema, str(path))):
         pass
     connection = sqlite3.connect(path)
     connection.execute("UPDATE alembic_version SET version_num = ?", [schema])
@@ -74,7 +74,7 @@ async def test_an_unknown_schema_is_refused_and_left_alone(
     before = definitions(path)
 
     with pytest.raises(error, match=message):
-        async with open_sqlite(path, partial(upgrade_schema, path)):
+        async with open_sqlite(path, partial(upgrade_schema, str(path))):
             pytest.fail("opened")
 
     assert definitions(path) == before
@@ -88,7 +88,7 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) 
     before = definitions(path)
 
     with pytest.raises(PersistenceError, match=r"app\.db: table runs already exists"):
-        async with open_sqlite(path, partial(upgrade_schema, path)):
+        async with open_sqlite(path, partial(upgrade_schema, str(path))):
             pytest.fail("opened")
 
     assert definitions(path) == before

@@ -15,8 +15,8 @@ from typing_extensions import TypedDict
 from tests.fixtures.graphs import Gate, Log, first
 from tests.runtime.runs.conftest import Bench, open_bench
 from toolweave.runtime.codec import loads
-from toolweave.runtime.events.channel import SEQS_PER_ATTEMPT
 from toolweave.runtime.models import NewRun, Run
+from toolweave.runtime.persistence.events import SEQS_PER_ATTEMPT
 from toolweave.runtime.persistence.schema import runs
 from toolweave.runtime.runs.execution import MAX_RUN_ATTEMPTS
 

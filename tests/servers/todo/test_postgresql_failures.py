@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from tests.fixtures.postgres import PostgresServer
 from tests.servers.todo.in_memory import todo_client
 from toolweave.errors import PersistenceError
-from toolweave.servers.databases.postgresql import TRANSACTION_TIMEOUT_S
+from toolweave.postgresql import TRANSACTION_TIMEOUT_S
 from toolweave.servers.todo.database import TODOS, open_todo_database
 from toolweave.servers.todo.repository import TodoFilter, TodoRepository, WriteResult
 

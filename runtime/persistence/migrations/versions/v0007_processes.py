@@ -1,0 +1,37 @@
+"""Add what several processes need that share a PostgreSQL database, and the priority of threads (S-06, S-08).
+
+Revision ID: 0007
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+PROMOTED = sa.text("status = 'pending' AND promoted = 1")
+
+
+def upgrade() -> None:
+    """Add columns with defaults, so that older processes can still insert rows, and the table of processes."""
+    for column in ("claimed_by", "fairness_group"):
+        op.add_column("threads", sa.Column(column, sa.Text))
+    op.add_column("threads", sa.Column("followed_until", sa.BigInteger))
+    op.add_column("threads", sa.Column("priority", sa.Integer))
+    op.add_column("runs", sa.Column("urgency", sa.BigInteger, nullable=False, server_default="0"))
+    for column in ("promoted", "watch"):
+        op.add_column("runs", sa.Column(column, sa.Integer, nullable=False, server_default="0"))
+    for column in ("process_id", "cancel_reason"):
+        op.add_column("runs", sa.Column(column, sa.Text))
+    op.add_column("run_events", sa.Column("created_at", sa.BigInteger))
+    op.create_table(
+        "processes",
+        sa.Column("process_id", sa.Text, primary_key=True),
+        sa.Column("role", sa.Text, nullable=False),
+        sa.Column("host", sa.Text, nullable=False),
+        sa.Column("pid", sa.Integer, nullable=False),
+        sa.Column("slots", sa.Integer, nullable=False),
+        sa.Column("started_at", sa.BigInteger, nullable=False),
+        sa.Column("heartbeat_at", sa.BigInteger, nullable=False),
+        sa.Column("lease", sa.BigInteger, nullable=False),
+    )
+    op.create_index("ix_runs_promoted", "runs", ["urgency", "seq"], sqlite_where=PROMOTED, postgresql_where=PROMOTED)

@@ -1,0 +1,1 @@
+"""PostgreSQL for several processes: our tables, checkpoints and store in one database (S-06)."""

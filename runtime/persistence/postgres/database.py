@@ -1,0 +1,306 @@
+"""Open PostgreSQL for the event loop: the same synchronous work functions as on SQLite, executed in greenlets.
+
+Each unit of work is one transaction on a pooled connection. A transaction that fails because of a lost connection, a
+deadlock or a restarting server is executed again, so a work function must not have effects outside the database.
+The pool's connections carry no session state, so they may pass through PgBouncer in transaction mode.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import psycopg
+from loguru import logger
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from sqlalchemy import Connection, NullPool, make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.util import greenlet_spawn
+
+from toolweave.errors import ConfigError, PersistenceError
+from toolweave.postgresql import connect_args, failure_reason
+from toolweave.runtime.persistence.database import DISPATCHER, taken_topics
+from toolweave.runtime.persistence.postgres.wakeups import Wakeups
+
+T = TypeVar("T")
+Work = Callable[[Connection], Any]
+RawConnection = psycopg.AsyncConnection[Any]
+Pool = AsyncConnectionPool[RawConnection]
+
+SETTING = "TOOLWEAVE_DATABASE_URL"
+# How long a request waits for the server to come back after a restart or a failover.
+RETRY_FOR_S = 30.0
+_FIRST_DELAY_S, _MAX_DELAY_S = 0.02, 1.0
+_RETRYABLE = (
+    psycopg.OperationalError,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+    PoolTimeout,
+)
+_NOT_RETRYABLE = (psycopg.errors.DiskFull, psycopg.errors.QueryCanceled, psycopg.errors.InvalidPassword)
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresAddress:
+    """The URLs of one database: for the pool, and a direct one if the first leads to a connection pooler."""
+
+    url: str
+    direct_url: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Return the database's name for messages, without a password."""
+        return make_url(self.url).set(query={}).render_as_string(hide_password=True)
+
+    def connection_arguments(self, name: str, *, direct: bool = False) -> tuple[str, dict[str, Any]]:
+        """Return the connection string and psycopg's arguments.
+
+        Statements are prepared unless a pooler stands in between.
+
+        Raises:
+            ConfigError: the URL is not one of a PostgreSQL database.
+        """
+        try:
+            url = make_url(self.direct_url or self.url if direct else self.url)
+        except (ValueError, DBAPIError, Exception) as error:
+            raise ConfigError("this is not a database URL.", source=SETTING) from error
+        options = connect_args(url, name)
+        options["prepare_threshold"] = 5 if direct or self.direct_url is None else None
+        return url.set(drivername="postgresql").render_as_string(hide_password=False), options
+
+
+class PostgresDatabase:
+    """One PostgreSQL database, used from the event loop; open it with `open_postgres`."""
+
+    def __init__(self, pool: Pool, wakeups: Wakeups, label: str) -> None:
+        self.pool = pool
+        self.wakeups = wakeups
+        self.label = label
+        # Gives a run to the workers, inside the transaction that made it startable.
+        self.dispatcher: Callable[[Connection, str], None] = _no_worker
+        self._adopted: RawConnection | None = None
+        self._adoption = asyncio.Lock()
+        self._engine = create_async_engine(
+            "postgresql+psycopg://",
+            async_creator=self._adopted_connection,
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",
+            use_native_hstore=False,
+        )
+        self._connections: WeakKeyDictionary[RawConnection, Connection] = WeakKeyDictionary()
+        self._queue: deque[tuple[Work, asyncio.Future[Any] | None]] = deque()
+        self._queue_task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def write(self, work: Callable[[Connection], T], *, after_queued: bool = False) -> T:
+        """Run work in a transaction and return its result after the commit.
+
+        With `after_queued` it runs after all work that `queue_write` has queued. Cancelling the caller does not cancel
+        the work.
+
+        Raises:
+            PersistenceError: the database could not store it; nothing of this work is stored, unless the connection
+                broke during the commit.
+            Exception: any error of the work itself; nothing of this work is stored.
+        """
+        if after_queued and self._queue_task is not None:
+            future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+            self._queue.append((work, future))
+            return await asyncio.shield(future)
+        task = asyncio.create_task(self._transact(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run work that only reads; each of its statements sees all committed writes."""
+        return await self._attempt(work, is_write=False)
+
+    def queue_write(self, work: Callable[[Connection], object]) -> None:
+        """Queue work after all earlier queued work without waiting; a failure is logged."""
+        self._queue.append((work, None))
+        if self._queue_task is None:
+            self._queue_task = asyncio.create_task(self._drain_queue(), name="postgres-queue")
+
+    async def require_writable(self) -> None:
+        """Check that the database can store data. Raises PersistenceError."""
+        statement = "UPDATE alembic_version SET version_num = version_num"
+        await self.write(lambda connection: connection.exec_driver_sql(statement))
+
+    async def close(self) -> None:
+        """Wait until all started and queued work has ended."""
+        while self._tasks or self._queue_task is not None:
+            await asyncio.wait([*self._tasks, *([self._queue_task] if self._queue_task else [])])
+        for connection in tuple(self._connections.values()):
+            connection.detach()
+
+    async def _drain_queue(self) -> None:
+        """Run all queued work, as much as possible in one transaction."""
+        try:
+            while self._queue:
+                batch = list(self._queue)
+                self._queue.clear()
+                unawaited = [work for work, future in batch if future is None]
+                if len(unawaited) == len(batch):
+                    await self._run_unawaited(unawaited)
+                    continue
+                for work, future in batch:
+                    if future is None:
+                        await self._run_unawaited([work])
+                    else:
+                        await self._run_awaited(work, future)
+        finally:
+            self._queue_task = None
+
+    async def _run_unawaited(self, works: list[Work]) -> None:
+        def run_all(connection: Connection) -> None:
+            for work in works:
+                work(connection)
+
+        try:
+            await self._transact(run_all)
+        except Exception as error:  # noqa: BLE001 - no caller waits for it
+            logger.opt(exception=error).error("A queued write to {} failed and is not stored.", self.label)
+
+    async def _run_awaited(self, work: Work, future: "asyncio.Future[Any]") -> None:
+        try:
+            result = await self._transact(work)
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            if not future.done():
+                future.set_exception(error)
+        else:
+            if not future.done():
+                future.set_result(result)
+
+    async def _transact(self, work: Callable[[Connection], T]) -> T:
+        return await self._attempt(work, is_write=True)
+
+    async def _attempt(self, work: Callable[[Connection], T], *, is_write: bool) -> T:
+        """Execute work; after a failure that says nothing about the work, execute it again."""
+        deadline = time.monotonic() + RETRY_FOR_S
+        delay = _FIRST_DELAY_S
+        while True:
+            try:
+                return await (self._run_transaction(work) if is_write else self._run_read(work))
+            except (DBAPIError, psycopg.Error, PoolTimeout) as error:
+                cause = driver_error(error)
+                is_temporary = isinstance(cause, _RETRYABLE) and not isinstance(cause, _NOT_RETRYABLE)
+                if not is_temporary or time.monotonic() > deadline:
+                    raise to_persistence_error(self.label, error) from error
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, _MAX_DELAY_S)
+
+    async def _run_read(self, work: Callable[[Connection], T]) -> T:
+        async with self.pool.connection() as raw:
+            connection = self._connections.get(raw) or await self._adopt(raw)
+            return await greenlet_spawn(work, connection)
+
+    async def _run_transaction(self, work: Callable[[Connection], T]) -> T:
+        async with self.pool.connection() as raw:
+            connection = self._connections.get(raw) or await self._adopt(raw)
+            taken_topics(connection)
+            connection.info[DISPATCHER] = self.dispatcher
+            await raw.execute("BEGIN")
+            try:
+                result = await greenlet_spawn(work, connection)
+            except BaseException:
+                if not raw.closed:
+                    await raw.execute("ROLLBACK")
+                raise
+            try:
+                await raw.execute("COMMIT")
+            except psycopg.OperationalError as error:
+                raise PersistenceError(
+                    f"{self.label}: the connection broke while this change was committed, so it may be stored or not. "
+                    "Read the resource before you repeat the request."
+                ) from error
+        self.wakeups.publish(taken_topics(connection))
+        return result
+
+    async def _adopt(self, raw: RawConnection) -> Connection:
+        """Return SQLAlchemy's connection over one of the pool's; the pool keeps opening and closing it."""
+        async with self._adoption:
+            self._adopted = raw
+            connection: Connection = await greenlet_spawn(self._engine.sync_engine.connect)
+            self._connections[raw] = connection
+            return connection
+
+    async def _adopted_connection(self) -> RawConnection:
+        assert self._adopted is not None  # noqa: S101 - only `_adopt` connects
+        return self._adopted
+
+
+def _no_worker(_connection: Connection, _run_id: str) -> None:
+    """Leave a run to the workers' search for runs that no job mentions."""
+
+
+def driver_error(error: BaseException) -> BaseException:
+    """Return the driver's error inside an error of SQLAlchemy's."""
+    return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+
+
+def to_persistence_error(label: str, error: Exception) -> Exception:
+    """Convert a database failure to a PersistenceError; return any other error unchanged.
+
+    A violated constraint is returned unchanged, because the work that caused it handles it.
+    """
+    cause = driver_error(error)
+    if isinstance(cause, psycopg.IntegrityError | psycopg.ProgrammingError | psycopg.DataError):
+        return error
+    reason = "is busy: all connections are in use" if isinstance(cause, PoolTimeout) else failure_reason(cause)
+    return PersistenceError(f"The database {label} {reason}.")
+
+
+@asynccontextmanager
+async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: bool = False) -> AsyncIterator[Pool]:
+    """Open a pool whose connections are checked before each use.
+
+    Raises:
+        ConfigError: the URL is invalid.
+        PersistenceError: the database cannot be reached.
+    """
+    url, arguments = address.connection_arguments(name, direct=direct)
+    pool: Pool = AsyncConnectionPool(
+        url,
+        kwargs={"autocommit": True, **arguments},
+        min_size=1,
+        max_size=size,
+        open=False,
+        check=AsyncConnectionPool.check_connection,
+        timeout=RETRY_FOR_S,
+        name=name,
+    )
+    try:
+        first = await psycopg.AsyncConnection.connect(url, autocommit=True, **arguments)
+        await first.close()
+    except psycopg.Error as error:
+        raise PersistenceError(
+            f"The database {address.label} {failure_reason(error)}. Check {SETTING} and that the server accepts your "
+            "user."
+        ) from error
+    async with pool:
+        yield pool
+
+
+@asynccontextmanager
+async def open_postgres(address: PostgresAddress, *, size: int) -> AsyncIterator[PostgresDatabase]:
+    """Open the database with a pool of at most `size` connections and one that receives notifications.
+
+    Raises:
+        ConfigError: the URL is invalid.
+        PersistenceError: the database cannot be reached.
+    """
+    url, arguments = address.connection_arguments("wakeups", direct=True)
+    async with open_pool(address, "toolweave", size) as pool:
+        wakeups = Wakeups(pool, url, arguments)
+        database = PostgresDatabase(pool, wakeups, address.label)
+        async with wakeups.listening():
+            try:
+                yield database
+            finally:
+                await database.close()
