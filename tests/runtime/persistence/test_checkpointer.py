@@ -14,8 +14,9 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from toolweave.errors import ClaimLost
-from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, RunAwareSaver
+from toolweave.runtime.persistence.checkpointer import CLAIM_KEY
 from toolweave.runtime.persistence.data_folder import Persistence
+from toolweave.runtime.persistence.sqlite_checkpointer import SqliteRunSaver
 from toolweave.runtime.persistence.threads import ThreadClaim
 
 
@@ -135,7 +136,7 @@ async def test_deleting_a_threads_contents_deletes_its_rows_in_every_table(persi
 async def test_a_second_attempt_of_a_run_backs_up_no_writes_of_its_own(persistence: Persistence) -> None:
     first = asking(persistence, nested=False)
     await first.ainvoke({"log": []}, config_of("run"))
-    restarted = RunAwareSaver(persistence.checkpointer.conn, persistence.checkpointer._database)
+    restarted = SqliteRunSaver(persistence.checkpointer.conn, persistence.checkpointer._database)
 
     graph = first.copy({"checkpointer": restarted})
     await graph.ainvoke(Command(resume="yes"), config_of("run"))
