@@ -137,11 +137,11 @@ DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_i
     SELECT checkpoint_ns, checkpoint_id FROM checkpoints
     WHERE thread_id = :thread_id AND {RUN_ID} = :run_id
 )
-"""
+"""  # noqa: S608 - constants
 DELETE_OWN_CHECKPOINTS = f"""
 DELETE FROM checkpoints
 WHERE thread_id = :thread_id AND {RUN_ID} = :run_id
-"""
+"""  # noqa: S608 - constants
 DELETE_REPLACED_WRITES = """
 DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) IN (
     SELECT checkpoint_ns, checkpoint_id FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id

@@ -89,7 +89,7 @@ class RunAwareSaver(BaseCheckpointSaver[str], ABC):
     """
 
     # SQL statements that copy a thread.
-    copy_statements = sql.COPY_THREAD
+    copy_statements: tuple[str, ...] = sql.COPY_THREAD
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args, serde=CheckpointSerializer())
@@ -127,15 +127,11 @@ class RunAwareSaver(BaseCheckpointSaver[str], ABC):
         LangGraph saves an update's writes before it applies them. If a reducer then raised, they would stay on the
         checkpoint, and the thread's state could not be read any more.
         """
-        saver = copy(self)
-        saver._deferred = []
-        return saver
+        return self._copy(_deferred=[])
 
     def saver_of_tasks(self, tasks: Collection[str]) -> Self:
         """Return a saver that reads checkpoints with the pending writes of these tasks only."""
-        saver = copy(self)
-        saver._tasks = tasks
-        return saver
+        return self._copy(_tasks=tasks)
 
     async def store_writes(self) -> None:
         """Save the deferred writes."""
@@ -234,6 +230,11 @@ class RunAwareSaver(BaseCheckpointSaver[str], ABC):
         """Return whether a run only stored its Command's writes, on an earlier run's checkpoint."""
         return await self._has_row(sql.WROTE_ONLY_COMMAND, thread_id, run_id)
 
+    def _copy(self, **attributes: object) -> Self:
+        saver = copy(self)
+        vars(saver).update(attributes)
+        return saver
+
     async def _has_row(self, query: str, thread_id: str, run_id: str) -> bool:
         values = {"thread_id": thread_id, "run_id": run_id, "for_all_tasks": NULL_TASK_ID}
         return await self._fetch_row(query, values) is not None
@@ -317,11 +318,13 @@ async def _no_wait(_run_id: str) -> None:
 
 
 def key_of(config: RunnableConfig) -> CheckpointKey:
+    """Return the key of the checkpoint that a config names."""
     ids = config["configurable"]
     return CheckpointKey(str(ids["thread_id"]), ids.get("checkpoint_ns", ""), get_checkpoint_id(config))
 
 
 def config_for(key: CheckpointKey, checkpoint_id: str) -> RunnableConfig:
+    """Return the config of a checkpoint in the thread and namespace of a key."""
     return {"configurable": key._replace(checkpoint_id=checkpoint_id)._asdict()}
 
 
