@@ -157,3 +157,8 @@ def fence(claim: ThreadClaim) -> tuple[str, dict[str, Any]]:
 def to_jsonb(text: str) -> str:
     """Return JSON text without the characters that `jsonb` rejects."""
     return NUL.sub(r"\1", text).encode("utf-8", "ignore").decode()
+
+
+def is_text(name: str) -> bool:
+    """Return whether a column may have this text."""
+    return "\0" not in name and name.encode("utf-8", "ignore").decode() == name

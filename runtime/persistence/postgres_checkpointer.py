@@ -105,6 +105,8 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
             raise PersistenceError(f"PostgreSQL cannot be used for checkpoints: {error}") from error
 
     async def _load(self, config: RunnableConfig, key: CheckpointKey) -> CheckpointTuple | None:  # noqa: ARG002
+        if not all(sql.is_text(name or "") for name in key):
+            return None
         return await AsyncPostgresSaver.aget_tuple(self, {"configurable": key._asdict()})
 
     async def _save(

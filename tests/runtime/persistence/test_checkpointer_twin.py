@@ -14,6 +14,7 @@ from langgraph.checkpoint.base import CheckpointTuple, empty_checkpoint
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from toolweave.runtime.persistence.data_folder import open_persistence
+from toolweave.runtime.persistence.sqlite_checkpointer import SqliteRunSaver
 
 THREADS = ("t", "u\u00e9", "a'b")
 NAMESPACES = ("", "child:1", "child:1|grandchild:2")
@@ -64,6 +65,7 @@ async def twins() -> AsyncIterator[tuple[AsyncSqliteSaver, AsyncSqliteSaver]]:
             AsyncSqliteSaver.from_conn_string(f"{folder}/langgraphs.db") as langgraphs,
         ):
             await langgraphs.setup()
+            assert isinstance(persistence.checkpointer, SqliteRunSaver)
             yield persistence.checkpointer, langgraphs
 
 

@@ -92,6 +92,21 @@ async def test_a_write_that_races_with_the_loss_of_its_claim_writes_nothing(
     assert await stored(saver) == [0, 0, 0]
 
 
+@pytest.mark.parametrize("table", ["runs", "threads"])
+async def test_a_write_waits_for_a_change_that_leaves_its_claim(
+    saver: PostgresRunSaver, postgres: PostgresServer, emptied_url: str, table: str
+) -> None:
+    with postgres.connect(emptied_url) as other:
+        other.execute("BEGIN")
+        other.execute(f"UPDATE {table} SET updated_at = updated_at + 1".encode())  # noqa: S608 - a test's own words
+        waiting = asyncio.ensure_future(put(saver, 1))
+        await asyncio.to_thread(postgres.wait_for, WAITING)
+        other.execute("COMMIT")
+
+    await waiting
+    assert await stored(saver) == [1, 0, 0]
+
+
 @pytest.mark.requirement("R-01")
 async def test_deletions_under_a_lost_claim_delete_nothing(saver: PostgresRunSaver) -> None:
     written = await put(saver, 1, ["value"])
@@ -151,6 +166,12 @@ async def test_values_that_json_cannot_hold_are_stored(saver: PostgresRunSaver, 
     log = found.checkpoint["channel_values"]["log"]
     assert (log, type(log)) == ("?" if value == "\ud800" else value, type(value))
     assert found.metadata["tags"] == ["ab", "c", "\\u0000"]  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize("checkpoint_id", ["\u0000", "\ud800", "unknown"])
+async def test_a_checkpoint_id_that_no_checkpoint_has_finds_none(saver: PostgresRunSaver, checkpoint_id: str) -> None:
+    await put(saver, 1)
+    assert await saver.aget_tuple({"configurable": {"thread_id": "t", "checkpoint_id": checkpoint_id}}) is None
 
 
 async def test_storage_counts_each_version_of_a_value_once(saver: PostgresRunSaver) -> None:
