@@ -25,8 +25,8 @@ from toolweave.runtime.persistence.threads import ThreadClaim
 class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
     """LangGraph's saver for several processes: a late write of a lost claim is refused by the database.
 
-    A claim is proven by rows that each write locks (`postgres_checkpoint_rows`), so nothing about claims is kept here
-    but which ones are blocked. Saving takes one statement, and operations do not wait for each other.
+    The rows of `threads` and `runs` prove a claim, and each write locks them (`postgres_checkpoint_rows`). Only the
+    claims of cancelled graphs are in memory. A save is one statement, and saves of several runs are concurrent.
     """
 
     copy_statements = (*checkpoint_rows.COPY_THREAD, sql.COPY_BLOBS)
@@ -41,7 +41,8 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
     async def setup(self) -> None:
         """Create or upgrade all tables; several processes may do so at the same time.
 
-        LangGraph creates its indexes CONCURRENTLY, which waits for every process that waits for the lock.
+        All is one transaction. LangGraph's setup would not work under a lock: CREATE INDEX CONCURRENTLY waits for the
+        statements of the processes that wait for the lock.
         """
         async with self._cursor() as cursor, cursor.connection.transaction():
             await cursor.execute(sql.LOCK_SETUP)
