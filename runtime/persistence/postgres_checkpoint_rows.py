@@ -45,7 +45,7 @@ PUT_CHECKPOINT = """
 , blobs AS (
     INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
     SELECT %(thread_id)s, %(checkpoint_ns)s, added.*
-    FROM fence, unnest(%(channels)s::text[], %(versions)s::text[], %(types)s::text[], %(blobs)s::bytea[]) AS added
+    FROM fence, unnest(%(channels)b::text[], %(versions)b::text[], %(types)b::text[], %(blobs)b::bytea[]) AS added
     ON CONFLICT (thread_id, checkpoint_ns, channel, version) DO NOTHING
 ), saved AS (
     INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata)
@@ -63,7 +63,7 @@ _PUT_WRITES = """
     INSERT INTO checkpoint_writes
         (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
     SELECT %(thread_id)s, %(checkpoint_ns)s, %(checkpoint_id)s, %(task_id)s, %(task_path)s, added.*
-    FROM fence, unnest(%(indexes)s::int[], %(channels)s::text[], %(types)s::text[], %(blobs)s::bytea[]) AS added
+    FROM fence, unnest(%(indexes)b::int[], %(channels)b::text[], %(types)b::text[], %(blobs)b::bytea[]) AS added
     ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO
 """
 ADD_WRITES = f"{_PUT_WRITES} NOTHING) {PROOF}"
