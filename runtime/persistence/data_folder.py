@@ -15,13 +15,13 @@ from toolweave.errors import DataFolderLocked, PersistenceError
 from toolweave.files import FILE_MODE, make_data_folder, try_lock
 from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.assistants import AssistantRepository
-from toolweave.runtime.persistence.checkpointer import RunAwareSaver
+from toolweave.runtime.persistence.checkpoints.saver import RunAwareSaver
+from toolweave.runtime.persistence.checkpoints.sqlite_saver import SqliteRunSaver, create_kept_writes_table
 from toolweave.runtime.persistence.crons import CronRepository
 from toolweave.runtime.persistence.database import BUSY_TIMEOUT_S, SqliteDatabase, open_sqlite, translate_errors
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
 from toolweave.runtime.persistence.search import json_contains
-from toolweave.runtime.persistence.sqlite_checkpointer import SqliteRunSaver, create_kept_writes_table
 from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
 from toolweave.runtime.persistence.threads import ThreadClaim, ThreadClaims, ThreadRepository
 from toolweave.runtime.persistence.webhooks import WebhookRepository

@@ -23,7 +23,7 @@ from toolweave.runtime.events.run_publisher import Publishers, RunPublisher
 from toolweave.runtime.events.thread_stream import ThreadHub
 from toolweave.runtime.graphs import Graph, GraphRegistry
 from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus, cancellation_error
-from toolweave.runtime.persistence.checkpointer import RunAwareSaver
+from toolweave.runtime.persistence.checkpoints.saver import RunAwareSaver
 from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.threads import ThreadClaim
 from toolweave.runtime.runs.graph_call import GraphCall, build_graph_call, observed_config

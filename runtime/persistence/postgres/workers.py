@@ -3,6 +3,7 @@
 A process is alive as long as its row in `processes` has a heartbeat younger than its lease, by the database's clock.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,15 +34,21 @@ WHERE run_id = (
     SELECT r.run_id FROM runs AS r JOIN threads AS t USING (thread_id)
     WHERE r.status = 'pending' AND r.promoted = 1 AND t.claim IS NULL
     AND NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.thread_id = r.thread_id AND o.status = 'running')
-    ORDER BY r.urgency, r.seq LIMIT 1 FOR UPDATE OF r SKIP LOCKED
+    ORDER BY r.urgency, r.seq LIMIT 1 FOR UPDATE OF r, t SKIP LOCKED
 )
 RETURNING {RUN_COLUMN_NAMES}
 """  # noqa: S608 - constants
+WAITS_FOR_START = """
+SELECT 1 FROM runs AS r JOIN threads AS t USING (thread_id)
+WHERE r.status = 'pending' AND r.promoted = 1 AND t.claim IS NULL LIMIT 1
+"""
+MAX_CLAIM_ATTEMPTS, CLAIM_RETRY_S = 20, 0.005
 DELETE_DEAD = f"DELETE FROM processes WHERE heartbeat_at + lease < {NOW} RETURNING process_id"  # noqa: S608
 ABANDONED_RUNS = """
 SELECT run_id FROM runs WHERE status = 'running'
 AND (process_id IS NULL OR process_id NOT IN (SELECT process_id FROM processes))
 """
+ABANDONED_RUN = f"SELECT process_id FROM runs WHERE run_id IN ({ABANDONED_RUNS}) AND run_id = %(run_id)s"  # noqa: S608
 ABANDONED_CLAIMS = """
 SELECT thread_id FROM threads WHERE claim IS NOT NULL
 AND (claimed_by IS NULL OR claimed_by NOT IN (SELECT process_id FROM processes))
@@ -161,9 +168,15 @@ class WorkerTables:
 
     async def claim_next(self, process_id: str) -> Run | None:
         """Mark the most urgent run that may start as running and return it; None if there is none."""
-        parameters = {"process_id": process_id, "now": to_micros(utc_now())}
-        rows = await self._execute(CLAIM_NEXT, parameters)
-        return sql.run_from_row(_RunRow(*rows[0])) if rows else None
+        for _ in range(MAX_CLAIM_ATTEMPTS):
+            parameters = {"process_id": process_id, "now": to_micros(utc_now())}
+            if rows := await self._execute(CLAIM_NEXT, parameters):
+                return sql.run_from_row(_RunRow(*rows[0]))
+            if not await self._execute(WAITS_FOR_START, {}):
+                return None
+            # A transaction that changes the only waiting run or its thread has just locked it.
+            await asyncio.sleep(CLAIM_RETRY_S)
+        return None
 
     async def requeue(self, run: Run, process_id: str) -> None:
         """Return a run that this process executes to the other workers."""
@@ -248,7 +261,8 @@ class WorkerTables:
         The times are those of the run that waits longest, of the one that waits longest for a worker, and the median.
         """
         (row,) = await self._execute(LOAD, {"now": to_micros(utc_now())})
-        return tuple(row)  # type: ignore[return-value]  # five columns
+        pending, running, *waits = row
+        return pending, running, *waits  # type: ignore[return-value]  # five columns
 
     async def _execute(self, statement: str, parameters: JsonObject) -> Sequence[Any]:
         return await self._database.write(lambda connection: execute_on_postgresql(connection, statement, parameters))
@@ -280,13 +294,9 @@ def _requeue(connection: Connection, run_id: str, process_id: str | None, *, cra
 
 
 def _requeue_abandoned(connection: Connection, run_id: str) -> None:
-    # Its process may have been declared dead while this process waited for the lock, or the run may be over.
+    # Another process may have returned it meanwhile, or its process may have ended it.
     sql.lock_thread_of_run.first(connection, {"of_run": run_id})
-    rows = execute_on_postgresql(
-        connection, f"SELECT process_id FROM ({ABANDONED_RUNS}) AS found JOIN runs USING (run_id) WHERE run_id = %(id)s",
-        {"id": run_id},
-    )
-    for (process_id,) in rows:
+    for (process_id,) in execute_on_postgresql(connection, ABANDONED_RUN, {"run_id": run_id}):
         _requeue(connection, run_id, process_id, crashed=True)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import sqlalchemy as sa
 from psycopg_pool import AsyncConnectionPool
 
-from toolweave.runtime.persistence.checkpointer import RunAwareSaver
-from toolweave.runtime.persistence.postgres_checkpointer import PostgresRunSaver
+from toolweave.runtime.persistence.checkpoints.postgres_saver import PostgresRunSaver
+from toolweave.runtime.persistence.checkpoints.saver import RunAwareSaver
+from toolweave.runtime.persistence.checkpoints.sqlite_saver import SqliteRunSaver
 from toolweave.runtime.persistence.schema import metadata
-from toolweave.runtime.persistence.sqlite_checkpointer import SqliteRunSaver
 from toolweave.runtime.persistence.threads import ThreadClaim
 
 HOLD_THREAD = """

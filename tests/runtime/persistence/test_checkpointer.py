@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from tests.runtime.persistence.checkpoints import claimed, fetch, hold, let_go, restarted
 from tests.runtime.persistence.conftest import ON_BOTH
 from toolweave.errors import ClaimLost
-from toolweave.runtime.persistence.checkpointer import CLAIM_KEY
+from toolweave.runtime.persistence.checkpoints.saver import CLAIM_KEY
 from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.threads import ThreadClaim
 

@@ -14,8 +14,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, empt
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from tests.runtime.persistence.checkpoints import postgres_saver
+from toolweave.runtime.persistence.checkpoints.sqlite_saver import SqliteRunSaver
 from toolweave.runtime.persistence.data_folder import open_persistence
-from toolweave.runtime.persistence.sqlite_checkpointer import SqliteRunSaver
 
 THREADS = ("t", "u\u00e9", "a'b")
 NAMESPACES = ("", "child:1", "child:1|grandchild:2")

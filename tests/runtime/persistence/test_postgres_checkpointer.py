@@ -12,8 +12,8 @@ from langgraph.checkpoint.base import empty_checkpoint
 from tests.fixtures.postgres import PostgresServer
 from tests.runtime.persistence.checkpoints import fetch, postgres_pool, postgres_saver, restarted
 from toolweave.errors import ClaimLost
-from toolweave.runtime.persistence.checkpointer import CLAIM_KEY
-from toolweave.runtime.persistence.postgres_checkpointer import PostgresRunSaver
+from toolweave.runtime.persistence.checkpoints.postgres_saver import PostgresRunSaver
+from toolweave.runtime.persistence.checkpoints.saver import CLAIM_KEY
 from toolweave.runtime.persistence.threads import ThreadClaim
 
 START_RUN = """

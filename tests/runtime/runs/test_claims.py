@@ -12,8 +12,8 @@ from tests.runtime.runs.conftest import Bench, ignore_cancellation, open_bench
 from toolweave.errors import Conflict, NotFound, PersistenceError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.models import ThreadTtl
+from toolweave.runtime.persistence.checkpoints.sqlite_saver import SqliteRunSaver
 from toolweave.runtime.persistence.database import SqliteDatabase
-from toolweave.runtime.persistence.sqlite_checkpointer import SqliteRunSaver
 from toolweave.runtime.persistence.threads import ThreadClaim
 from toolweave.runtime.runs.cleanup import prune_threads, sweep_expired
 

@@ -1,6 +1,6 @@
 """SQL and functions for checkpoints.db: LangGraph's tables `checkpoints` and `writes`, and our `kept_writes`.
 
-Statements with named parameters are used on PostgreSQL, too (`postgres_checkpoint_rows.for_postgres`).
+Statements with named parameters are used on PostgreSQL, too (`postgres_rows.for_postgres`).
 """
 
 import asyncio

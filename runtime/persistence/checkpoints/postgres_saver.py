@@ -15,21 +15,21 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from toolweave.errors import ClaimLost, PersistenceError
-from toolweave.runtime.persistence import checkpoint_rows
-from toolweave.runtime.persistence import postgres_checkpoint_rows as sql
-from toolweave.runtime.persistence.checkpoint_rows import ThreadStorage
-from toolweave.runtime.persistence.checkpointer import CheckpointKey, RunAwareSaver, TaskWrites, is_foreign
+from toolweave.runtime.persistence.checkpoints import postgres_rows as sql
+from toolweave.runtime.persistence.checkpoints import rows as shared
+from toolweave.runtime.persistence.checkpoints.rows import ThreadStorage
+from toolweave.runtime.persistence.checkpoints.saver import CheckpointKey, RunAwareSaver, TaskWrites, is_foreign
 from toolweave.runtime.persistence.threads import ThreadClaim
 
 
 class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
     """LangGraph's saver for several processes: a late write of a lost claim is refused by the database.
 
-    The rows of `threads` and `runs` prove a claim, and each write locks them (`postgres_checkpoint_rows`). Only the
+    The rows of `threads` and `runs` prove a claim, and each write locks them (`postgres_rows`). Only the
     claims of cancelled graphs are in memory. A save is one statement, and saves of several runs are concurrent.
     """
 
-    copy_statements = (*checkpoint_rows.COPY_THREAD, sql.COPY_BLOBS)
+    copy_statements = (*shared.COPY_THREAD, sql.COPY_BLOBS)
 
     def __init__(self, pool: AsyncConnectionPool[AsyncConnection[Any]]) -> None:
         super().__init__(pool)
@@ -52,7 +52,7 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
             for version in range(applied["newest"] + 1, len(self.MIGRATIONS)):
                 await cursor.execute(self.MIGRATIONS[version].replace("CONCURRENTLY", "").encode())
                 await cursor.execute("INSERT INTO checkpoint_migrations (v) VALUES (%s)", (version,))
-            for statement in (checkpoint_rows.CREATE_KEPT_WRITES, checkpoint_rows.INDEX_KEPT_WRITES):
+            for statement in (shared.CREATE_KEPT_WRITES, shared.INDEX_KEPT_WRITES):
                 await cursor.execute(sql.for_postgres(statement).encode())
 
     async def require_claim(self, claim: ThreadClaim) -> None:
@@ -90,7 +90,7 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
     async def thread_ids(self) -> set[str]:
         """Return the ids of threads that have checkpoints or writes."""
         async with self._cursor() as cursor:
-            queries = (checkpoint_rows.SELECT_THREAD_IDS.format(table=t) for t in ("checkpoints", "checkpoint_writes"))
+            queries = (shared.SELECT_THREAD_IDS.format(table=t) for t in ("checkpoints", "checkpoint_writes"))
             return {row["thread_id"] for query in queries for row in await _fetch(cursor, query, {})}
 
     @asynccontextmanager
@@ -164,7 +164,7 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
         """
         loaded = (key.thread_id, key.checkpoint_ns, run_id)
         if loaded not in self._backups:
-            work = self._change(claim, (checkpoint_rows.BACK_UP_WRITES,), {**key._asdict(), "run_id": run_id})
+            work = self._change(claim, (shared.BACK_UP_WRITES,), {**key._asdict(), "run_id": run_id})
             self._backups[loaded] = asyncio.create_task(work)
             self._backups[loaded].add_done_callback(lambda _: self._backups.pop(loaded))
         await self._backups[loaded]

@@ -24,8 +24,8 @@ from langgraph.checkpoint.serde.types import ERROR
 
 from toolweave.errors import ClaimLost
 from toolweave.json_values import LARGE_BYTES, pause_gc
-from toolweave.runtime.persistence import checkpoint_rows as sql
-from toolweave.runtime.persistence.checkpoint_rows import ThreadStorage
+from toolweave.runtime.persistence.checkpoints import rows as sql
+from toolweave.runtime.persistence.checkpoints.rows import ThreadStorage
 from toolweave.runtime.persistence.threads import ThreadClaim
 
 # LangGraph stores a resume value under this task until the interrupted task has used it.

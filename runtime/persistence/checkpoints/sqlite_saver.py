@@ -12,9 +12,15 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from sqlalchemy import Connection
 
 from toolweave.errors import ClaimLost
-from toolweave.runtime.persistence import checkpoint_rows as sql
-from toolweave.runtime.persistence.checkpoint_rows import ThreadStorage, measure_thread, prune_checkpoints, thread_ids
-from toolweave.runtime.persistence.checkpointer import CheckpointKey, RunAwareSaver, TaskWrites, config_for, is_foreign
+from toolweave.runtime.persistence.checkpoints import rows as sql
+from toolweave.runtime.persistence.checkpoints.rows import ThreadStorage, measure_thread, prune_checkpoints, thread_ids
+from toolweave.runtime.persistence.checkpoints.saver import (
+    CheckpointKey,
+    RunAwareSaver,
+    TaskWrites,
+    config_for,
+    is_foreign,
+)
 from toolweave.runtime.persistence.database import SqliteDatabase, driver_of
 from toolweave.runtime.persistence.threads import ThreadClaim
 

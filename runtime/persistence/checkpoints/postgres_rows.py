@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import Any
 
-from toolweave.runtime.persistence import checkpoint_rows
+from toolweave.runtime.persistence.checkpoints import rows as shared
 from toolweave.runtime.persistence.threads import ThreadClaim
 
 # The thread's row is locked first, by everybody: otherwise two could wait for each other.
@@ -86,12 +86,12 @@ DELETE FROM checkpoint_blobs AS stored WHERE thread_id = %(thread_id)s AND NOT E
     AND used.channel = stored.channel AND used.version = stored.version
 )
 """
-# `earlier` is the number of checkpoints that the channels of the newest one need (`checkpoint_rows.DELTAS_KEY`).
+# `earlier` is the number of checkpoints that the channels of the newest one need (`shared.DELTAS_KEY`).
 _DELETE_OLDER = f"""
 WITH RECURSIVE newest AS (
     SELECT DISTINCT ON (checkpoint_ns) checkpoint_ns, checkpoint_id, COALESCE((
         SELECT MAX((counts ->> 1)::int)
-        FROM jsonb_each(metadata -> '{checkpoint_rows.DELTAS_KEY}') AS delta(channel, counts)
+        FROM jsonb_each(metadata -> '{shared.DELTAS_KEY}') AS delta(channel, counts)
     ), 0) AS earlier
     FROM checkpoints WHERE thread_id = %(thread_id)s ORDER BY checkpoint_ns, checkpoint_id DESC
 ), needed AS (
@@ -109,7 +109,7 @@ AND NOT EXISTS (
 """  # noqa: S608 - constants
 PRUNE = (
     *(_DELETE_OLDER.format(table=table) for table in ("checkpoint_writes", "kept_writes", "checkpoints")),
-    checkpoint_rows.CLEAR_MISSING_PARENTS,
+    shared.CLEAR_MISSING_PARENTS,
 )
 MEASURE_CHECKPOINTS = """
 SELECT COUNT(*) AS number,
@@ -140,7 +140,7 @@ def for_postgres(statement: str) -> str:
 
     The statements of this module stay as they are.
     """
-    statement = statement.replace(checkpoint_rows.RUN_ID, "metadata ->> 'run_id'")
+    statement = statement.replace(shared.RUN_ID, "metadata ->> 'run_id'")
     for name, other in (("writes", "checkpoint_writes"), ("BLOB", "BYTEA"), ("value", "blob")):
         statement = re.sub(rf"\b{name}\b", other, statement)
     return re.sub(r"(?<!:):(\w+)", r"%(\1)s", statement)
