@@ -21,7 +21,8 @@ from toolweave.runtime.models import Assistant, ThreadTtl
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.store import build_store_options
 from toolweave.runtime.runs.cleanup import SweepOptions, delete_orphans, run_expiry_sweep
-from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
+from toolweave.runtime.runs.embedded import open_engine
+from toolweave.runtime.runs.engine import RunEngine
 from toolweave.runtime.runs.execution import EngineRuntime
 
 
@@ -31,7 +32,7 @@ class ApiServices:
 
     persistence: Persistence
     graphs: GraphRegistry
-    engine: EmbeddedEngine
+    engine: RunEngine
     webhooks: WebhookRules
 
     async def find_assistant(self, name_or_id: str) -> Assistant:

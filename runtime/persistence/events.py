@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert  # with ON CONFLICT, also for SQLite
 
 from toolweave.runtime.codec import from_json, to_json, to_micros, utc_now
-from toolweave.runtime.models import StreamEvent
+from toolweave.runtime.models import JsonObject, StreamEvent, Watch
 from toolweave.runtime.persistence.database import driver_of, is_sqlite, notify
 from toolweave.runtime.persistence.run_rows import run_by_id
 from toolweave.runtime.persistence.schema import (
@@ -41,13 +41,19 @@ RUN_TOPIC, CONTROL_TOPIC, PROTOCOL_TOPIC, THREAD_TOPIC, DELETED_TOPIC = "r", "c"
 # Each attempt of a run numbers its events in its own block, so that ids sent before a crash, whose events were never
 # stored, are not used again.
 SEQS_PER_ATTEMPT = 100_000_000
+# The number of the stored end of a run, larger than that of any event, because the number of attempts is limited.
+END_SEQ, END_EVENT = 9_999_999_999, "end"
 RUN_ID: BindParameter[str] = bindparam("run_id")
 # One statement for many rows: after each statement the driver's thread has to wait for the interpreter lock again.
 INSERT_EVENTS = "INSERT OR IGNORE INTO run_events (run_id, seq, event, data) VALUES "
 ROWS_PER_STATEMENT = 250
+insert_end = Statement(
+    insert(run_events).values(created_at=bindparam("now")).on_conflict_do_nothing(),
+    ["run_id", "seq", "event", "data", "created_at"],
+)
 events_after = Statement(
     select(run_events)
-    .where(run_events.c.run_id == RUN_ID, run_events.c.seq > bindparam("after"))
+    .where(run_events.c.run_id == RUN_ID, run_events.c.seq > bindparam("after"), run_events.c.seq < END_SEQ)
     .order_by(run_events.c.seq)
     .limit(bindparam("most"))
 )
@@ -64,6 +70,13 @@ JOIN (
 ) AS r ON r.run_id = e.run_id AND r.attempt = (e.seq - 1) / {SEQS_PER_ATTEMPT} + 1
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - constants
+DELETE_CONTENTS = """
+WITH points AS (DELETE FROM checkpoints WHERE thread_id = %(thread_id)s),
+    blobs AS (DELETE FROM checkpoint_blobs WHERE thread_id = %(thread_id)s),
+    writes AS (DELETE FROM checkpoint_writes WHERE thread_id = %(thread_id)s),
+    kept AS (DELETE FROM kept_writes WHERE thread_id = %(thread_id)s)
+DELETE FROM store WHERE prefix LIKE %(prefix)s
+"""
 APPEND_TO_THREADS = """
 INSERT INTO thread_events (thread_id, seq, run_id, channel, namespace, detail, data)
 SELECT e.thread_id, e.seq, e.run_id, e.channel, e.namespace, e.detail, e.data
@@ -104,6 +117,28 @@ def _append_on_postgresql(connection: Connection, events: Sequence[StreamEvent])
     }
     execute_on_postgresql(connection, APPEND_ON_POSTGRESQL, {**columns, "now": to_micros(utc_now())})
     notify(connection, *{f"{RUN_TOPIC}{event.run_id}": None for event in events})
+
+
+def append_end(connection: Connection, run_id: str, status: str, body: bytes | None, ended: Any) -> None:
+    """Store the end of a run for the processes that wait for it, with its JSON body if one needs it."""
+    needs_body = bool(ended.watch & Watch.RESULT)
+    head: JsonObject = {"status": status, "metadata": from_json(ended.metadata), "is_deleted": body is None}
+    data = to_json({**head, "has_body": needs_body}).encode() + b"\n" + ((body or b"") if needs_body else b"")
+    parameters = {"run_id": run_id, "seq": END_SEQ, "event": END_EVENT, "data": data, "now": to_micros(utc_now())}
+    insert_end.run(connection, parameters)
+
+
+def parse_end(data: bytes) -> tuple[JsonObject, bytes]:
+    """Return the head of a stored end {status, metadata, is_deleted, has_body}, and the body."""
+    head, _, body = data.partition(b"\n")
+    parsed: JsonObject = from_json(head.decode())
+    return parsed, body
+
+
+def delete_stored_contents(connection: Connection, thread_id: str) -> None:
+    """Delete the checkpoints and tool results of a thread that are in the same database."""
+    if not is_sqlite(connection):
+        execute_on_postgresql(connection, DELETE_CONTENTS, {"thread_id": thread_id, "prefix": f"threads.{thread_id}.%"})
 
 
 def delete_run_events(connection: Connection, condition: ColumnElement[bool]) -> None:
@@ -195,6 +230,14 @@ def append_thread_events(connection: Connection, events: Sequence[tuple[str, int
         _append_to_threads_on_postgresql(connection, events)
     last = {thread_id: event.seq for thread_id, _, event in events}
     upsert_last_seq.run_many(connection, [{"thread_id": thread_id, "last_seq": seq} for thread_id, seq in last.items()])
+
+
+def append_last_event(connection: Connection, thread_id: str, event: StreamEvent) -> None:
+    """Store the event of a run's end in the transaction that ends the run."""
+    row = (thread_id, event.seq, event.run_id, event.channel, to_json(event.namespace), int(event.detail), event.data)
+    insert_event.run(connection, dict(zip(EVENT_COLUMNS, row, strict=True)))
+    upsert_last_seq.run(connection, {"thread_id": thread_id, "last_seq": event.seq})
+    notify(connection, f"{PROTOCOL_TOPIC}{thread_id}")
 
 
 def _append_to_threads_on_postgresql(connection: Connection, events: Sequence[tuple[str, int, StreamEvent]]) -> None:

@@ -262,7 +262,7 @@ class WorkerTables:
         """
         (row,) = await self._execute(LOAD, {"now": to_micros(utc_now())})
         pending, running, *waits = row
-        return pending, running, *waits  # type: ignore[return-value]  # five columns
+        return pending, running, *waits
 
     async def _execute(self, statement: str, parameters: JsonObject) -> Sequence[Any]:
         return await self._database.write(lambda connection: execute_on_postgresql(connection, statement, parameters))
