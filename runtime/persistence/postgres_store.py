@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from math import ceil
+from operator import itemgetter
 from typing import Any
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, Op, Result, SearchItem, SearchOp
@@ -36,6 +37,7 @@ from toolweave.runtime.persistence.store_items import (
 
 Connection = AsyncConnection[tuple[Any, ...]]
 Pool = AsyncConnectionPool[Connection]
+Statement = tuple[str, dict[str, Any]]
 
 # An updated item keeps its position in searches and its creation time.
 PUT = """
@@ -72,7 +74,7 @@ GET = f"SELECT {_COLUMNS} FROM store AS s WHERE s.prefix = %(prefix)s AND s.key 
 # These operators compare bytes, as the index on prefixes does, in every locale. '/' is the character after '.'.
 _IN_NAMESPACE = """
     (%(prefix)s = '' OR s.prefix = %(prefix)s
-     OR s.prefix ~>=~ %(prefix)s || '.' AND s.prefix ~<~ %(prefix)s || '/')
+     OR s.prefix ~>=~ (%(prefix)s || '.') AND s.prefix ~<~ (%(prefix)s || '/'))
 """
 # An item's score is that of its best field; a zero vector has none.
 _SCORES = f"""
@@ -86,13 +88,14 @@ _SEARCH = f"""
     SELECT {_COLUMNS}, {{score}}
     FROM (SELECT s.prefix, min(s.created_at) AS first FROM store AS s WHERE {_IN_NAMESPACE} GROUP BY s.prefix) AS place
     JOIN store AS s ON s.prefix = place.prefix {{scores}}
-    WHERE {_READABLE} AND {{condition}}
+    WHERE {_IN_NAMESPACE} AND {_READABLE} AND {{condition}}
     ORDER BY {{score}} DESC NULLS LAST, place.first, s.prefix, s.created_at, s.key LIMIT %(most)s OFFSET %(skipped)s
 """  # noqa: S608 - constants
 _NAMESPACES = f"""
-    SELECT DISTINCT labels[1:coalesce(%(depth)s, cardinality(labels))] FROM (
-        SELECT DISTINCT string_to_array(s.prefix, '.') COLLATE "C" AS labels FROM store AS s WHERE {_READABLE}
-    ) AS found WHERE {{condition}} ORDER BY 1 LIMIT %(most)s OFFSET %(skipped)s
+    SELECT DISTINCT labels[1:coalesce(%(depth)s, cardinality(labels))]
+    FROM (SELECT DISTINCT s.prefix FROM store AS s WHERE {_READABLE}) AS found,
+    LATERAL (SELECT string_to_array(prefix, '.') COLLATE "C" AS labels) AS split
+    WHERE {{condition}} ORDER BY 1 LIMIT %(most)s OFFSET %(skipped)s
 """  # noqa: S608 - constants
 _DELETE_ITEMS = "DELETE FROM store WHERE prefix = %(prefix)s"
 _COPY_ITEMS = """
@@ -116,8 +119,8 @@ _NOT_JSONB = re.compile(rf'^{EXACT_PREFIX}|\\u0000|"{_AS_TEXT}"')
 class PostgresStore(LongTermStore):
     """LangGraph's store in PostgreSQL; open it with `open_postgres_store`.
 
-    `translate` turns errors of the database into the errors that callers see. `has_vectors` is whether vectors were
-    ever stored, which a put of their item must delete.
+    `translate` converts an error of the driver. `has_vectors` is whether there is a table of vectors, as after a start
+    with an index: a put must delete the old vectors of its item.
     """
 
     def __init__(
@@ -131,7 +134,7 @@ class PostgresStore(LongTermStore):
     ) -> None:
         super().__init__(options, clock)
         self._connect = partial(_connect, pool, translate or _persistence_error)
-        self._has_vectors = has_vectors
+        self._has_vectors = has_vectors or options.index is not None
 
     async def sweep_ttl(self) -> int:
         """Delete expired items, which reads skip already; return how many."""
@@ -140,14 +143,12 @@ class PostgresStore(LongTermStore):
 
     async def delete_thread_items(self, thread_id: str) -> None:
         """Delete the tool results of a thread."""
-        async with self._connect() as connection:
-            await connection.execute(_DELETE_ITEMS, {"prefix": tool_results_prefix(thread_id)})
+        await self._execute([(_DELETE_ITEMS, {"prefix": tool_results_prefix(thread_id)})])
 
     async def copy_thread_items(self, source: str, target: str) -> None:
         """Copy the tool results of a thread to another one."""
         prefixes = {"source": tool_results_prefix(source), "target": tool_results_prefix(target)}
-        async with self._connect() as connection:
-            await connection.execute(_COPY_ITEMS, prefixes)
+        await self._execute([(_COPY_ITEMS, prefixes)])
 
     async def thread_ids(self) -> set[str]:
         """Return the ids of threads with stored tool results."""
@@ -176,38 +177,43 @@ class PostgresStore(LongTermStore):
         return results, used
 
     async def _refresh_ttl(self, items: Sequence[ItemLifetime], now: datetime) -> None:
-        rows = [
-            {"prefix": ".".join(item.namespace), "key": item.key, "expires_at": expiry(now, item.minutes), "now": now}
-            for item in sorted(items, key=_primary_key)
-        ]
-        async with self._connect() as connection, connection.pipeline(), connection.transaction():
-            for row in rows:
-                await connection.execute(REFRESH, row)
+        rows = [{**_primary_key(item), "expires_at": expiry(now, item.minutes), "now": now} for item in items]
+        await self._execute([(REFRESH, row) for row in sorted(rows, key=itemgetter("prefix", "key"))])
 
     async def _write_items(self, items: Sequence[ItemWrite], now: datetime) -> None:
-        # In creation order, as searches return them.
-        times = {_primary_key(item): now + place * MICROSECOND for place, item in enumerate(items)}
-        async with self._connect() as connection, connection.pipeline(), connection.transaction():
-            # All writers lock items in one order, so that they cannot wait for each other.
-            for item in sorted(items, key=_primary_key):
-                await self._write_item(connection, item, times[_primary_key(item)])
+        # Searches return the items of a batch in its order.
+        timed = [(_primary_key(item), item, now + place * MICROSECOND) for place, item in enumerate(items)]
+        # All writers lock items in one order, so that none of them waits for one that waits for it.
+        timed.sort(key=lambda row: (row[0]["prefix"], row[0]["key"]))
+        await self._execute([statement for row in timed for statement in self._item_statements(*row)])
 
-    async def _write_item(self, connection: Connection, item: ItemWrite, now: datetime) -> None:
-        primary_key = {"prefix": ".".join(item.namespace), "key": item.key}
+    def _item_statements(self, primary_key: dict[str, Any], item: ItemWrite, now: datetime) -> list[Statement]:
         if item.value is None:
-            await connection.execute(DELETE, primary_key)
-            return
+            return [(DELETE, primary_key)]
         expires_at = expiry(now, item.ttl)
         # LangGraph's column has whole minutes.
         minutes = None if expires_at is None or item.ttl is None else min(ceil(item.ttl), _MAX_TTL_MINUTES)
         value = to_json({_AS_TEXT: item.value}) if _NOT_JSONB.search(item.value) else item.value
         row = {"value": value, "now": now, "expires_at": expires_at, "ttl_minutes": minutes}
-        await connection.execute(PUT, {**primary_key, **row})
-        if self._has_vectors:
-            await connection.execute(DELETE_VECTORS, primary_key)
-        for field_name, embedding in item.vectors:
-            vector = {"field_name": field_name, "embedding": _vector_text(embedding), "now": now}
-            await connection.execute(PUT_VECTOR, {**primary_key, **vector})
+        vectors = [
+            {"field_name": field_name, "embedding": _vector_text(embedding), "now": now}
+            for field_name, embedding in item.vectors
+        ]
+        return [
+            (PUT, primary_key | row),
+            *([(DELETE_VECTORS, primary_key)] if self._has_vectors else ()),
+            *((PUT_VECTOR, primary_key | vector) for vector in vectors),
+        ]
+
+    async def _execute(self, statements: Sequence[Statement]) -> None:
+        """Run statements in one transaction; a single one is a transaction by itself, in half of the time."""
+        async with self._connect() as connection:
+            if len(statements) == 1:
+                await connection.execute(*statements[0])
+                return
+            async with connection.pipeline(), connection.transaction():
+                for statement, parameters in statements:
+                    await connection.execute(statement, parameters)
 
 
 @asynccontextmanager
@@ -397,8 +403,8 @@ def _parse_value(row: tuple[Any, ...]) -> Any:
     return from_json(value[_AS_TEXT]) if isinstance(value, dict) and value.keys() == {_AS_TEXT} else value
 
 
-def _primary_key(item: ItemWrite | ItemLifetime) -> tuple[tuple[str, ...], str]:
-    return item.namespace, item.key
+def _primary_key(item: ItemWrite | ItemLifetime) -> dict[str, Any]:
+    return {"prefix": ".".join(item.namespace), "key": item.key}
 
 
 def _vector_text(vector: bytes) -> str:
