@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
+from itertools import takewhile
 from math import ceil
 from operator import itemgetter
 from typing import Any
 
-from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, Op, Result, SearchItem, SearchOp
+from langgraph.store.base import GetOp, Item, ListNamespacesOp, Op, Result, SearchItem, SearchOp
 from langgraph.store.postgres.base import MIGRATIONS, VECTOR_MIGRATIONS
 from psycopg import AsyncConnection, DataError, Error, errors
 from psycopg_pool import AsyncConnectionPool
@@ -28,9 +29,11 @@ from toolweave.runtime.persistence.store_items import (
     TOOL_RESULTS_PATTERN,
     ItemLifetime,
     ItemWrite,
+    Namespace,
     StoreView,
     expiry,
     lifetimes,
+    select_namespaces,
     thread_ids_of,
     tool_results_prefix,
 )
@@ -91,12 +94,7 @@ _SEARCH = f"""
     WHERE {_IN_NAMESPACE} AND {_READABLE} AND {{condition}}
     ORDER BY {{score}} DESC NULLS LAST, place.first, s.prefix, s.created_at, s.key LIMIT %(most)s OFFSET %(skipped)s
 """  # noqa: S608 - constants
-_NAMESPACES = f"""
-    SELECT DISTINCT labels[1:coalesce(%(depth)s, cardinality(labels))]
-    FROM (SELECT DISTINCT s.prefix FROM store AS s WHERE {_READABLE}) AS found,
-    LATERAL (SELECT string_to_array(prefix, '.') COLLATE "C" AS labels) AS split
-    WHERE {{condition}} ORDER BY 1 LIMIT %(most)s OFFSET %(skipped)s
-"""  # noqa: S608 - constants
+_NAMESPACES = f"SELECT DISTINCT s.prefix FROM store AS s WHERE {_IN_NAMESPACE} AND {_READABLE}"  # noqa: S608 - constants
 _DELETE_ITEMS = "DELETE FROM store WHERE prefix = %(prefix)s"
 _COPY_ITEMS = """
     INSERT INTO store (prefix, key, value, created_at, updated_at, expires_at, ttl_minutes)
@@ -119,21 +117,15 @@ _NOT_JSONB = re.compile(rf'^{EXACT_PREFIX}|\\u0000|"{_AS_TEXT}"')
 class PostgresStore(LongTermStore):
     """LangGraph's store in PostgreSQL; open it with `open_postgres_store`.
 
-    `translate` converts an error of the driver. `has_vectors` is whether there is a table of vectors, as after a start
-    with an index: a put must delete the old vectors of its item.
+    `has_vectors` is whether there is a table of vectors, as after a start with an index: a put must delete the old
+    vectors of its item.
     """
 
     def __init__(
-        self,
-        pool: Pool,
-        options: StoreOptions,
-        clock: Callable[[], datetime] = utc_now,
-        *,
-        has_vectors: bool = False,
-        translate: Callable[[Error], Exception] | None = None,
+        self, pool: Pool, options: StoreOptions, clock: Callable[[], datetime] = utc_now, *, has_vectors: bool = False
     ) -> None:
         super().__init__(options, clock)
-        self._connect = partial(_connect, pool, translate or _persistence_error)
+        self._connect = partial(_connect, pool)
         self._has_vectors = has_vectors or options.index is not None
 
     async def sweep_ttl(self) -> int:
@@ -217,18 +209,16 @@ class PostgresStore(LongTermStore):
 
 
 @asynccontextmanager
-async def open_postgres_store(
-    pool: Pool, options: StoreOptions, translate: Callable[[Error], Exception] | None = None
-) -> AsyncIterator[PostgresStore]:
+async def open_postgres_store(pool: Pool, options: StoreOptions) -> AsyncIterator[PostgresStore]:
     """Open the store, creating its tables if necessary; inside the block expired items are deleted at intervals.
 
     Raises:
         ConfigError: an index is configured, and the database has no pgvector.
         PersistenceError: the database cannot be used.
     """
-    async with _connect(pool, translate or _persistence_error) as connection:
+    async with _connect(pool) as connection:
         has_vectors = await upgrade_store(connection, options.index)
-    store = PostgresStore(pool, options, has_vectors=has_vectors, translate=translate)
+    store = PostgresStore(pool, options, has_vectors=has_vectors)
     async with sweep_regularly(store, options):
         yield store
 
@@ -285,20 +275,20 @@ async def _scalar(connection: Connection, statement: str, *parameters: str) -> A
 
 
 @asynccontextmanager
-async def _connect(pool: Pool, translate: Callable[[Error], Exception]) -> AsyncIterator[Connection]:
+async def _connect(pool: Pool) -> AsyncIterator[Connection]:
     try:
         async with pool.connection() as connection:
             yield connection
-    except (DataError, errors.ProgramLimitExceeded) as error:
-        raise InvalidRequest(
+    except Error as error:
+        raise _translate(error) from error
+
+
+def _translate(error: Error) -> Exception:
+    if isinstance(error, DataError | errors.ProgramLimitExceeded):
+        return InvalidRequest(
             f"PostgreSQL cannot store or find this item: {error.diag.message_primary or error}. Namespaces and keys "
             "must not contain NUL characters, and together not exceed 2,600 bytes."
-        ) from error
-    except Error as error:
-        raise translate(error) from error
-
-
-def _persistence_error(error: Error) -> Exception:
+        )
     return PersistenceError(
         f"The store's PostgreSQL database cannot be used: {error}. Check that its server runs, and "
         "TOOLWEAVE_DATABASE_URL."
@@ -370,26 +360,11 @@ def _sql_condition(item_filter: Mapping[str, Any]) -> tuple[str, dict[str, objec
     return f"(s.value ? '{_AS_TEXT}' OR s.value @> %(wanted)s::text::jsonb)", {"wanted": text}
 
 
-async def _find_namespaces(connection: Connection, op: ListNamespacesOp, view: StoreView) -> list[tuple[str, ...]]:
-    """Return the namespaces with items in order, cut to a depth."""
-    condition, parameters = _labels_condition(op.match_conditions or ())
-    parameters |= {"depth": op.max_depth, "most": min(op.limit, sys.maxsize), "skipped": op.offset, **view._asdict()}
-    rows = await (await connection.execute(_NAMESPACES.format(condition=condition), parameters)).fetchall()
-    return [tuple(labels) for (labels,) in rows]
-
-
-def _labels_condition(conditions: Sequence[MatchCondition]) -> tuple[str, dict[str, object]]:
-    parts = ["true"]
-    parameters: dict[str, object] = {}
-    for number, condition in enumerate(conditions):
-        length = len(condition.path)
-        before = "0" if condition.match_type == "prefix" else f"cardinality(labels) - {length}"
-        parts.append(f"cardinality(labels) >= {length}")
-        for place, label in enumerate(condition.path, 1):
-            if label != "*":
-                parts.append(f"labels[{before} + {place}] = %(label_{number}_{place})s")
-                parameters[f"label_{number}_{place}"] = label
-    return " AND ".join(parts), parameters
+async def _find_namespaces(connection: Connection, op: ListNamespacesOp, view: StoreView) -> list[Namespace]:
+    prefixes = [condition.path for condition in op.match_conditions or () if condition.match_type == "prefix"]
+    labels = takewhile(lambda label: label != "*", prefixes[0] if prefixes else ())
+    rows = await connection.execute(_NAMESPACES, {"prefix": ".".join(labels), **view._asdict()})
+    return select_namespaces(await rows.fetchall(), op)
 
 
 def _item_fields(row: tuple[Any, ...], value: Any) -> dict[str, Any]:

@@ -199,7 +199,12 @@ def search_items(
 
 def find_namespaces(driver: sqlite3.Connection, op: ListNamespacesOp, view: StoreView) -> list[Namespace]:
     """Return the namespaces with items in order, cut to a depth."""
-    found = (tuple(prefix.split(".")) for (prefix,) in driver.execute(NAMESPACES, _view_parameters(view)))
+    return select_namespaces(driver.execute(NAMESPACES, _view_parameters(view)), op)
+
+
+def select_namespaces(rows: Iterable[tuple[str]], op: ListNamespacesOp) -> list[Namespace]:
+    """Return the wanted ones of the namespaces with these prefixes, in order, cut to a depth."""
+    found = (tuple(prefix.split(".")) for (prefix,) in rows)
     conditions = op.match_conditions or ()
     matching = (namespace for namespace in found if all(_matches_condition(namespace, one) for one in conditions))
     listed = sorted({namespace[: op.max_depth] for namespace in matching})

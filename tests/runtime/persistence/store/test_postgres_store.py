@@ -1,7 +1,7 @@
 """The store in PostgreSQL shares its tables with LangGraph's own and with other processes."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from langgraph.store.base import Op, PutOp
@@ -27,7 +27,7 @@ async def scalar(pool: Pool, query: str) -> Any:
 
 @pytest.mark.parametrize("theirs_first", [True, False])
 async def test_langgraphs_own_store_and_ours_read_each_others_items(pool: Pool, theirs_first: bool) -> None:
-    theirs = AsyncPostgresStore(pool, index={"dims": DIMS, "embed": BagOfWords(), "fields": ["$"]})
+    theirs = AsyncPostgresStore(cast("Any", pool), index={"dims": DIMS, "embed": BagOfWords(), "fields": ["$"]})
     if theirs_first:
         await theirs.setup()
     async with open_postgres_store(pool, StoreOptions(index())) as ours:
