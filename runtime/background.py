@@ -41,7 +41,7 @@ async def background_task(work: Coroutine[None, None, None], name: str) -> Async
     try:
         yield
     finally:
-        # Once may not be enough: before Python 3.12, `asyncio.wait_for`, which psycopg uses, can swallow a cancellation.
+        # Before Python 3.12, `asyncio.wait_for`, which psycopg uses, can swallow a cancellation.
         while not task.done():
             task.cancel()
             await asyncio.wait([task], timeout=CANCEL_INTERVAL_S)
