@@ -151,7 +151,7 @@ class EventLog:
         """Return a run's channel; create it if it is not open."""
         channel = self._channels.get(run_id)
         if channel is None:
-            channel = Channel(run_id, id_prefix=_id_prefix(created_at) if resumable else None)
+            channel = Channel(run_id, id_prefix=run_id_prefix(created_at) if resumable else None)
             self._channels[run_id] = channel
         return channel
 
@@ -207,7 +207,7 @@ class EventLog:
     def read_stored(self, run: Run, after: int) -> AsyncGenerator[list[StreamEvent]]:
         """Yield the stored events of a run after a number, in batches."""
         self.flush()
-        read = partial(read_events, run_id=run.run_id, id_prefix=_id_prefix(run.created_at))
+        read = partial(read_events, run_id=run.run_id, id_prefix=run_id_prefix(run.created_at))
         return stored_batches(self._database, read, after)
 
     async def cache_ended(self, run: Run) -> None:
@@ -221,7 +221,7 @@ def _no_op(_: Connection) -> None:
     """Do nothing; awaiting this write waits for all earlier ones."""
 
 
-def _id_prefix(created_at: datetime) -> str:
+def run_id_prefix(created_at: datetime) -> str:
     """Return the common part of the SSE ids of a run's events: its creation in epoch milliseconds."""
     return str(int(created_at.timestamp() * 1000))
 
@@ -232,10 +232,10 @@ class ThreadLog:
     The engine calls `flush` before it stores a run's end, so that all events of an ended run can be replayed.
     """
 
-    def __init__(self, database: RuntimeDatabase) -> None:
+    def __init__(self, database: RuntimeDatabase, *, flush_interval_s: float = THREAD_FLUSH_INTERVAL_S) -> None:
         self._database = database
         self._channels: dict[str, Channel] = {}
-        self._unstored = EventBatch(database, append_thread_events, THREAD_FLUSH_INTERVAL_S)
+        self._unstored = EventBatch(database, append_thread_events, flush_interval_s)
         self.flush = self._unstored.flush
 
     async def skip_used_seqs(self) -> None:

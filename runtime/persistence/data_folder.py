@@ -148,7 +148,7 @@ async def open_persistence(
         NewerSchema: a newer Toolweave has written app.db.
         PersistenceError: the folder or a file in it cannot be used.
     """
-    _make_folder(data_dir)
+    make_folder(data_dir)
     app_path, cipher = data_dir / "app.db", data_folder_cipher(data_dir, token_key)
     async with AsyncExitStack() as stack:
         if exclusive:
@@ -175,7 +175,8 @@ async def open_persistence(
         )
 
 
-def _make_folder(data_dir: Path) -> None:
+def make_folder(data_dir: Path) -> None:
+    """Create the data folder, private to its owner. Raises PersistenceError."""
     try:
         make_data_folder(data_dir)
     except OSError as error:

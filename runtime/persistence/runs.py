@@ -22,10 +22,13 @@ from toolweave.runtime.models import (
     Run,
     RunStatus,
     ThreadTtl,
+    Watch,
 )
 from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import RuntimeDatabase, SqliteDatabase, dispatch, is_sqlite, lock, notify
 from toolweave.runtime.persistence.events import (
+    CONTROL_TOPIC,
+    DELETED_TOPIC,
     RUN_TOPIC,
     THREAD_TOPIC,
     append_end,
@@ -98,6 +101,7 @@ def finalise_run(connection: Connection, end: RunEnd, now: int, works: Sequence[
     notify(connection, *topics_of_end(run_id, ended.thread_id))
     if ended.temporary:
         delete_stored_contents(connection, ended.thread_id)
+        notify(connection, f"{DELETED_TOPIC}{ended.thread_id}")
         sql.delete_thread.run(connection, {"of_thread": ended.thread_id})
         return None
     if outcome.rolled_back:
@@ -123,9 +127,9 @@ def lock_thread_of_run(connection: Connection, run_id: str) -> None:
         sql.lock_thread_of_run.first(connection, {"of_run": run_id})
 
 
-def topics_of_end(run_id: str, thread_id: str) -> tuple[str, str]:
+def topics_of_end(run_id: str, thread_id: str) -> tuple[str, ...]:
     """Return the topics for the processes that wait for a run or follow its thread."""
-    return f"{RUN_TOPIC}{run_id}", f"{THREAD_TOPIC}{thread_id}"
+    return f"{RUN_TOPIC}{run_id}", f"{CONTROL_TOPIC}{run_id}", f"{THREAD_TOPIC}{thread_id}"
 
 
 def cancel_unfinished_run(
@@ -279,6 +283,8 @@ def _join_thread(connection: Connection, new: NewRun, head: Any) -> tuple[Sequen
     if active and new.multitask_strategy == "reject":
         raise Conflict(BUSY_TEXT)
     _mark_thread_busy(connection, new, inherited)
+    if (head.followed_until or 0) > to_micros(new.created_at):
+        new = replace(new, watch=new.watch | Watch.EVENTS | Watch.THREAD)
     return active, _inherit_metadata(new, inherited)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import median
@@ -16,8 +16,6 @@ from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Ru
 from toolweave.runtime.persistence.runs import ExtraWork, superseded_reason
 from toolweave.runtime.runs.engine import STOP_TIMEOUT_S, EngineLoad, LiveRun, RunEngine, StartedRun, stored_result
 from toolweave.runtime.runs.execution import EngineRuntime
-
-RESUME_PREFIX = "resume:"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,11 +82,9 @@ class EmbeddedEngine(RunEngine):
         """Return the numbers and waiting times of the unfinished runs."""
         return measure_load([live.run for live in self.live_runs.values()], datetime.now(UTC))
 
-    @asynccontextmanager
-    async def resume_lock(self, thread_id: str) -> AsyncIterator[None]:
-        """Exclude other answers to the interrupts of a thread inside the block."""
-        async with self.claim_locks.setdefault(f"{RESUME_PREFIX}{thread_id}", asyncio.Lock()):
-            yield
+    def exclusive(self, name: str) -> AbstractAsyncContextManager[object]:
+        """Exclude other blocks of this name."""
+        return self.claim_locks.setdefault(name, asyncio.Lock())
 
     async def find_interrupted_run(self, thread_id: str, interrupt_id: str) -> str | None:
         """Return the id of the run that has published this interrupt and has not ended yet."""

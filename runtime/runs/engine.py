@@ -29,6 +29,7 @@ from toolweave.runtime.webhooks import webhook_write
 STOP_TIMEOUT_S = 4.0
 CLAIM_TIMEOUT_S = 30.0
 RETRY_DELAY_S = 5.0
+NO_WATCH = Watch(0)
 # The cancel reason of a run that is deleted: it sends no webhook.
 DELETED_REASON = "the run is deleted"
 _UNKNOWN_ERROR = {"error": "RunError", "message": "The run failed; a later run has replaced its error."}
@@ -59,6 +60,8 @@ class LiveRun:
     cancel: CancelAction | None = None
     cancel_reason: str | None = None
     is_deleted: bool = False
+    # What this process needs of a run that another one may execute.
+    watch: Watch = NO_WATCH
     progress: RunProgress = field(default_factory=RunProgress)
     created: float = field(default_factory=time.monotonic)
 
@@ -127,8 +130,8 @@ class RunEngine(ABC):
         """Return the numbers and waiting times of the unfinished runs."""
 
     @abstractmethod
-    def resume_lock(self, thread_id: str) -> AbstractAsyncContextManager[None]:
-        """Exclude other answers to the interrupts of a thread inside the block."""
+    def exclusive(self, name: str) -> AbstractAsyncContextManager[object]:
+        """Exclude other blocks of this name."""
 
     @abstractmethod
     async def find_interrupted_run(self, thread_id: str, interrupt_id: str) -> str | None:
@@ -245,10 +248,10 @@ class RunEngine(ABC):
         if live_runs:
             await asyncio.wait([live.result_future for live in live_runs], timeout=STOP_TIMEOUT_S)
         # One deletion at a time: a second one must not release the claim of the first.
-        lock = self.claim_locks.setdefault(f"{DELETION_PREFIX}{thread_id}", asyncio.Lock())
+        override = self.runtime.persistence.claims.override
         async with (
-            lock,
-            self._hold_claim(ThreadClaim.for_deletion(thread_id), self.runtime.persistence.claims.override) as claim,
+            self.exclusive(f"{DELETION_PREFIX}{thread_id}"),
+            self._hold_claim(ThreadClaim.for_deletion(thread_id), override) as claim,
         ):
             await self.delete_claimed_thread(claim)
 
@@ -335,7 +338,7 @@ class RunEngine(ABC):
         """Subscribe to all events of a thread from now on; the thread need not exist."""
         follower = self.runtime.thread_hub.listen(thread_id, modes)
         for live in self._live_runs_of(thread_id):
-            follower.add_run(live.run, live.channel, has_started=live.graph_task is not None)
+            follower.add_run(live.run, live.channel, has_started=live.run.status == "running")
         return follower
 
     def thread_events(

@@ -151,7 +151,7 @@ async def respond_to_input(services: ApiServices, thread_id: str, params: JsonOb
     """
     answers = _parse_responses(params)
     # One at a time, so that a second answer to the same interrupt finds the run of the first one.
-    async with services.engine.resume_lock(thread_id):
+    async with services.engine.exclusive(f"resume:{thread_id}"):
         newest = await _newest_run(services, thread_id)
         await _require_pending(services, thread_id, answers)
         command = {"resume": answers, **_select_fields(params, COMMAND_FIELDS)}
