@@ -240,6 +240,10 @@ def to_persistence_error(label: str, error: Exception) -> Exception:
     return PersistenceError(f"The database {label} {reason}.")
 
 
+async def _set_autocommit(connection: RawConnection) -> None:
+    await connection.set_autocommit(True)
+
+
 @asynccontextmanager
 async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: bool = False) -> AsyncIterator[Pool]:
     """Open a pool whose connections are checked before each use.
@@ -251,7 +255,9 @@ async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: b
     url, arguments = address.connection_arguments(name, direct=direct)
     pool: Pool = AsyncConnectionPool(
         url,
-        kwargs={"autocommit": True, **arguments},
+        kwargs=arguments,
+        # Not an argument: procrastinate passes it to the connections that it opens beside the pool.
+        configure=_set_autocommit,
         min_size=1,
         max_size=size,
         open=False,
