@@ -37,6 +37,7 @@ from toolweave.nodes.model_endpoint import MODEL_ADVICE, ModelEndpoint, chosen_e
 from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.persistence.data_folder import LOCK_FILE, data_folder_lock
 from toolweave.runtime.persistence.schema import is_current
+from toolweave.runtime.priority import load_priority
 from toolweave.servers.core.files.roots import Roots
 from toolweave.servers.core.query.database import open_query_database
 from toolweave.servers.databases.database import failure_reason, has_schema
@@ -123,11 +124,11 @@ def check_langgraph_json(config: Path | None) -> tuple[list[Finding], LangGraphJ
 
 
 def check_graphs(langgraph_json: LangGraphJson) -> Iterator[Finding]:
-    """Import every graph, the custom application and the auth handlers."""
+    """Import every graph, the custom application, the auth handlers and the priority function."""
     prepare_imports(langgraph_json)
     for name in langgraph_json.graphs:
         yield from catch_errors("graphs", _check_graph(langgraph_json, name))
-    for subject, load in (("http.app", load_custom_app), ("auth", load_auth)):
+    for subject, load in (("http.app", load_custom_app), ("auth", load_auth), ("priority", load_priority)):
         try:
             load(langgraph_json)
         except ToolweaveError as error:

@@ -1,7 +1,7 @@
 """Read langgraph.json: the graphs to serve, their environment, and the custom application (S-02).
 
 Sections: `http` (application, disabled routes, origins), `store` and `checkpointer` (semantic search, times to live),
-`webhooks` (allowed targets, headers; W-09) and `auth` (authentication).
+`webhooks` (allowed targets, headers; W-09), `auth` (authentication) and `priority` (order of waiting runs; S-08).
 """
 
 import os
@@ -97,6 +97,12 @@ class AuthEntry(ConfigSection):
     disable_studio_auth: bool = False
     openapi: AuthOpenApi | None = None
     cache: AuthCache | None = None
+
+
+class PriorityEntry(ConfigSection):
+    """The `priority` section: `path` is the target of a `langgraph_sdk.Priority` (S-08)."""
+
+    path: ImportTarget
 
 
 def _check_regex(value: str) -> str:
@@ -251,6 +257,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "checkpointer": CheckpointerEntry,
     "webhooks": WebhooksEntry,
     "auth": AuthEntry,
+    "priority": PriorityEntry,
 }
 _READ_KEYS = ("graphs", "dependencies", "env", *_SECTIONS)
 # Only for building images.
@@ -270,7 +277,6 @@ _BUILD_KEYS = (
 )
 # Keys of the official tools without effect here: (path, what happens instead).
 _INEFFECTIVE_KEYS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("priority",), "runs start in the order in which they arrive"),
     (("ui",), "user interface components are not served"),
     (("checkpointer", "path"), "checkpoints are stored in the data folder"),
     (("checkpointer", "serde"), "values in checkpoints are read by LangGraph's own rules"),
@@ -305,6 +311,7 @@ class LangGraphJson(BaseModel):
     checkpointer: CheckpointerEntry = CheckpointerEntry()
     webhooks: WebhooksEntry = WebhooksEntry()
     auth: AuthEntry | None = None
+    priority: PriorityEntry | None = None
     path: Path
     warnings: tuple[str, ...] = ()
 

@@ -162,9 +162,11 @@ class Run:
 class NewRun:
     """The input of `create_run`; its caller chooses ids and times so that tests can set them.
 
-    The metadata of an existing thread must match `thread_filter`; None matches any. `priority` is that of the thread,
-    from -5 (first) to 5. `watch` says what other processes need of the run (`Watch`). `credentials` are encrypted
-    before they are stored. `sealed` holds the credentials of the cron that fires, which are encrypted already.
+    The metadata of an existing thread must match `thread_filter`; None matches any. `priority`, from
+    -5 (first) to 5, and `fairness_group` are stored on a thread that has none; a stored priority replaces that of the
+    run. Nothing is stored if `fairness_group` is None. `watch` says what other processes need of the run (`Watch`).
+    `credentials` are encrypted before they are stored. `sealed` holds the credentials of the cron that fires, which are
+    encrypted already.
     """
 
     run_id: str
@@ -182,6 +184,7 @@ class NewRun:
     thread_config: JsonObject = field(default_factory=dict)
     thread_filter: Mapping[str, Any] | None = None
     priority: int = 0
+    fairness_group: str | None = None
     watch: int = 0
     credentials: JsonObject = field(default_factory=dict, repr=False)
     sealed: bytes | None = field(default=None, repr=False)

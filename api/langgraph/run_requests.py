@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from langchain_core.utils.uuid import uuid7
+from langgraph_sdk.priority.types import PriorityContext
 
 from toolweave.api.langgraph.answers import OnDisconnect
 from toolweave.api.langgraph.components import body_schema
@@ -14,8 +15,9 @@ from toolweave.api.langgraph.requests import Body, ignored_header, parse_uuid
 from toolweave.api.langgraph.run_schemas import RUNS
 from toolweave.api.langgraph.services import ApiServices
 from toolweave.errors import BadRequest, NotFound
-from toolweave.runtime.caller import AUTH_KEYS, current_caller
+from toolweave.runtime.caller import AUTH_KEYS, USER_KEY, User, current_caller, user_of_run
 from toolweave.runtime.models import IDENTITY_FIELDS, Assistant, JsonObject, NewRun, Run, run_identity
+from toolweave.runtime.priority import call_assign
 from toolweave.runtime.runs.engine import RunEngine
 
 STATEFUL_RUN = body_schema("RunCreateStateful")
@@ -39,6 +41,9 @@ CHECKPOINT_FIELDS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 RUN_KEYS = frozenset({*IDENTITY_FIELDS, "user_id", RESUMING_KEY, *CHECKPOINT_FIELDS})
 # The official server's text in webhooks, by which receivers distinguish the cases.
 CLIENT_DISCONNECTED = "client disconnected from the run stream (on_disconnect=cancel)"
+
+# The user that a priority function gets without authentication.
+NO_USER = User({"identity": "", "is_authenticated": False})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,53 @@ def check_run_fields(body: Body, *, stateless: bool) -> None:
     _checkpoint_config(body)
 
 
-def run_request(services: ApiServices, body: Body, assistant: Assistant, thread_id: str | None) -> RunRequest:
+async def run_request(services: ApiServices, body: Body, assistant: Assistant, thread_id: str | None) -> RunRequest:
+    """Build the run like `build_run`, with priority settings if its thread has none.
+
+    Raises:
+        PriorityError: the application's priority function failed.
+    """
+    requested = build_run(services, body, assistant, thread_id)
+    new_run = await assign_priority(services, requested.new_run, assistant, thread_id)
+    return replace(requested, new_run=new_run)
+
+
+async def assign_priority(
+    services: ApiServices, new: NewRun, assistant: Assistant, thread_id: str | None, cron_id: str | None = None
+) -> NewRun:
+    """Call the application's priority function for a thread without settings, and add them to its run (S-08).
+
+    Raises:
+        PriorityError: the function failed.
+        CredentialsUnreadable: the user of a cron cannot be decrypted.
+    """
+    if services.assign_priority is None:
+        return new
+    head = None if thread_id is None else await services.persistence.threads.find_head(thread_id)
+    if head is not None and head.has_priority:
+        return new
+    if head is None and new.if_not_exists == "reject":
+        # The thread does not exist, so the run will be refused.
+        return new
+    credentials = {**new.credentials, **await services.persistence.runs.credentials(new)}
+    user = user_of_run(new.kwargs["config"]["configurable"], credentials).get(USER_KEY, NO_USER)
+    # Copies, because the function may change what it receives.
+    context = PriorityContext(
+        user=user,
+        permissions=user.permissions,
+        thread_id=thread_id,
+        thread_metadata=dict(new.thread_metadata if head is None else head.metadata),
+        assistant_id=new.assistant_id,
+        graph_id=new.graph_id,
+        assistant_metadata=dict(assistant.metadata),
+        run_metadata=dict(new.metadata),
+        cron_id=cron_id,
+    )
+    settings = await call_assign(services.assign_priority, context)
+    return replace(new, priority=settings.priority, fairness_group=settings.fairness_group)
+
+
+def build_run(services: ApiServices, body: Body, assistant: Assistant, thread_id: str | None) -> RunRequest:
     """Build the run; without a `thread_id` it gets its own thread, temporary unless `on_completion` is `keep`.
 
     Its metadata is merged in this order: the graph's, the assistant's, the caller's (of the config, then of the body),

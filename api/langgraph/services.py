@@ -21,6 +21,7 @@ from toolweave.runtime.models import Assistant, ThreadTtl
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.database import PostgresAddress
 from toolweave.runtime.persistence.store import build_store_options
+from toolweave.runtime.priority import AssignPriority, load_priority
 from toolweave.runtime.runs.cleanup import SweepOptions, delete_orphans, run_expiry_sweep
 from toolweave.runtime.runs.embedded import open_engine
 from toolweave.runtime.runs.engine import RunEngine
@@ -38,6 +39,7 @@ class ApiServices:
     graphs: GraphRegistry
     engine: RunEngine
     webhooks: WebhookRules
+    assign_priority: AssignPriority | None = None
 
     async def find_assistant(self, name_or_id: str) -> Assistant:
         """Return the assistant that a run names, by UUID or graph name.
@@ -87,18 +89,19 @@ async def open_services(config: LangGraphJson, settings: Settings, *, slots: int
     This process executes up to `slots` runs at a time; 0, with PostgreSQL only, leaves them to other processes.
 
     Raises:
-        ConfigError: a graph that langgraph.json names cannot be loaded.
+        ConfigError: a graph or the priority function that langgraph.json names cannot be loaded.
         PersistenceError: the database cannot be used, or another process has locked the data folder.
     """
     async with AsyncExitStack() as stack:
         targets = {name: load_graph(config, name) for name in config.graphs}
+        assign_priority = load_priority(config)
         persistence = await stack.enter_async_context(_open_persistence(config, settings))
         descriptions = {name: entry.description for name, entry in config.graphs.items()}
         graphs = GraphRegistry(targets, descriptions, checkpointer=persistence.checkpointer, store=persistence.store)
         await persistence.assistants.sync_system(graphs.descriptions(), graphs.compiled_names())
         engine = await stack.enter_async_context(_open_engine(persistence, graphs, settings, slots))
         await stack.enter_async_context(run_expiry_sweep(engine, sweep_schedule(config.checkpointer)))
-        yield ApiServices(persistence, graphs, engine, WebhookRules.from_config(config, settings))
+        yield ApiServices(persistence, graphs, engine, WebhookRules.from_config(config, settings), assign_priority)
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """Compile the statements of the run path, translate between runs and their rows, and encrypt callers' credentials."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -10,6 +11,7 @@ from sqlalchemy import (
     Boolean,
     ColumnElement,
     Connection,
+    Integer,
     bindparam,
     cast,
     delete,
@@ -50,6 +52,17 @@ def ttl_columns(ttl: ThreadTtl | None, now: int) -> dict[str, object]:
     return {"ttl_strategy": ttl.strategy, "ttl_minutes": ttl.minutes, "expires_at": expires_at}
 
 
+# The columns of a thread's priority before its first run (S-08).
+NO_SETTINGS: Mapping[str, object] = {"priority": None, "fairness_group": None}
+
+
+def settings_columns(new: NewRun) -> Mapping[str, object]:
+    """Return the columns of the priority settings that a run brings for its thread."""
+    if new.fairness_group is None:
+        return NO_SETTINGS
+    return {"priority": new.priority, "fairness_group": new.fairness_group}
+
+
 def new_thread_row(
     thread_id: str,
     metadata: JsonObject,
@@ -58,6 +71,7 @@ def new_thread_row(
     *,
     status: str = "idle",
     config: JsonObject | None = None,
+    settings: Mapping[str, object] = NO_SETTINGS,
 ) -> dict[str, object]:
     """Return the row of a thread that is created at `now`."""
     return {
@@ -70,6 +84,7 @@ def new_thread_row(
         "updated_at": now,
         "state_updated_at": now,
         **ttl_columns(ttl, now),
+        **settings,
     }
 
 
@@ -116,7 +131,7 @@ promote_run = Statement(
     .values(promoted=literal_column("1"))
     .returning(runs.c.run_id)
 )
-startable_runs = Statement(select(runs.c.run_id).where(ACTIVE, CAN_START).order_by(runs.c.seq))
+startable_runs = Statement(select(runs.c.run_id).where(ACTIVE, CAN_START).order_by(runs.c.urgency, runs.c.seq))
 pending_runs = Statement(select(runs).where(ACTIVE, runs.c.status == literal_column("'pending'")).order_by(runs.c.seq))
 all_active_runs = Statement(select(runs).where(ACTIVE).order_by(runs.c.seq))
 delayed_runs = Statement(
@@ -177,13 +192,22 @@ requeue_run = Statement(
 )
 delete_run = Statement(delete(runs).where(BY_ID))
 thread_head = Statement(
-    select(threads.c.metadata, threads.c.claim, threads.c.followed_until).where(THREAD_BY_ID).with_for_update()
+    select(threads.c.metadata, threads.c.claim, threads.c.followed_until, threads.c.priority)
+    .where(THREAD_BY_ID)
+    .with_for_update()
 )
 insert_thread = Statement(insert(threads), THREAD_COLUMNS)
 mark_thread_busy = Statement(
     update(threads)
     .where(THREAD_BY_ID)
-    .values(status="busy", metadata=bindparam("new_metadata"), config=bindparam("new_config"), updated_at=NOW)
+    .values(
+        status="busy",
+        metadata=bindparam("new_metadata"),
+        config=bindparam("new_config"),
+        priority=func.coalesce(threads.c.priority, bindparam("new_priority", type_=Integer)),
+        fairness_group=func.coalesce(threads.c.fairness_group, bindparam("new_group")),
+        updated_at=NOW,
+    )
 )
 update_thread_state = Statement(
     update(threads)

@@ -44,6 +44,7 @@ from toolweave.runtime.persistence.run_rows import (
     run_from_row,
     run_row,
     seal_credentials,
+    settings_columns,
 )
 from toolweave.runtime.persistence.schema import runs, threads
 from toolweave.runtime.persistence.search import is_allowed, where_visible
@@ -285,6 +286,8 @@ def _join_thread(connection: Connection, new: NewRun, head: Any) -> tuple[Sequen
     _mark_thread_busy(connection, new, inherited)
     if (head.followed_until or 0) > to_micros(new.created_at):
         new = replace(new, watch=new.watch | Watch.EVENTS | Watch.THREAD)
+    if head.priority is not None:
+        new = replace(new, priority=head.priority)
     return active, _inherit_metadata(new, inherited)
 
 
@@ -293,17 +296,21 @@ def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -
         raise NotFound(NOT_FOUND_TEXT)
     created_at = to_micros(new.created_at)
     metadata = {**_owner_metadata(new), **new.thread_metadata}
-    row = new_thread_row(new.thread_id, metadata, created_at, ttl, status="busy", config=_thread_config(new))
+    config, settings = _thread_config(new), settings_columns(new)
+    row = new_thread_row(new.thread_id, metadata, created_at, ttl, status="busy", config=config, settings=settings)
     sql.insert_thread.run(connection, row)
 
 
 def _mark_thread_busy(connection: Connection, new: NewRun, metadata: JsonObject) -> None:
+    settings = settings_columns(new)
     sql.mark_thread_busy.run(
         connection,
         {
             "of_thread": new.thread_id,
             "new_metadata": to_json({**metadata, **_owner_metadata(new)}),
             "new_config": to_json(_thread_config(new)),
+            "new_priority": settings["priority"],
+            "new_group": settings["fairness_group"],
             "now": to_micros(new.created_at),
         },
     )
@@ -407,8 +414,8 @@ class RunRepository:
         work = partial(finalise_run, end=end, now=self._now(), works=works)
         return await self._database.write(work, after_queued=True)
 
-    async def credentials(self, run: Run) -> JsonObject:
-        """Decrypt the credentials of a run's caller, the result of `Caller.credentials`.
+    async def credentials(self, run: Run | NewRun) -> JsonObject:
+        """Decrypt the sealed credentials of a run's caller, the result of `Caller.credentials`.
 
         Raises:
             CredentialsUnreadable: the key has changed or is missing.

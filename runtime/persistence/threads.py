@@ -191,6 +191,13 @@ class ThreadFilter(TypedDict, total=False):
     status: ThreadStatus | None
 
 
+class ThreadHead(NamedTuple):
+    """A thread's metadata, and whether it has priority settings."""
+
+    metadata: JsonObject
+    has_priority: bool
+
+
 class ThreadRepository:
     """The threads of all graphs; those without a requested time to live have `default_ttl`."""
 
@@ -241,6 +248,16 @@ class ThreadRepository:
             NotFound: there is none with this id.
         """
         return await self._database.read(lambda connection: _thread_from_row(_get_row(connection, thread_id)))
+
+    async def find_head(self, thread_id: str) -> ThreadHead | None:
+        """Return what a new run needs to know of a thread, None if there is none with this id."""
+        query = select(threads.c.metadata, threads.c.priority).where(threads.c.thread_id == thread_id)
+
+        def work(connection: Connection) -> ThreadHead | None:
+            row = connection.execute(query).one_or_none()
+            return None if row is None else ThreadHead(from_json(row.metadata), row.priority is not None)
+
+        return await self._database.read(work)
 
     async def patch(self, thread_id: str, metadata: JsonObject, ttl: ThreadTtl | None = None) -> Thread:
         """Merge metadata into the thread's, key by key at the top level; a time to live starts now.

@@ -16,13 +16,14 @@ from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Ru
 from toolweave.runtime.persistence.runs import ExtraWork, superseded_reason
 from toolweave.runtime.runs.engine import STOP_TIMEOUT_S, EngineLoad, LiveRun, RunEngine, StartedRun, stored_result
 from toolweave.runtime.runs.execution import EngineRuntime
+from toolweave.runtime.runs.slots import HeldSlot, RunSlots
 
 
 @dataclass(slots=True, kw_only=True)
 class EmbeddedEngine(RunEngine):
     """Execute all runs of a data folder in this process; open it with `open_engine`."""
 
-    slots: asyncio.Semaphore
+    slots: RunSlots
 
     async def start_run(
         self,
@@ -42,7 +43,7 @@ class EmbeddedEngine(RunEngine):
         finally:
             # The new run is stored, so it must be scheduled even if stopping the others failed.
             if created.is_due:
-                self._start_task(new.run_id, self._process_run(new.run_id, self.slots))
+                self._start_task(new.run_id, self._process_run(new.run_id, self._slot_for(new.run_id)))
             elif new.not_before is not None:
                 self._schedule_run(new.run_id, new.not_before)
         return StartedRun(created.run, live.result_future, events)
@@ -57,7 +58,7 @@ class EmbeddedEngine(RunEngine):
             self._track_run(run)
         for run_id in startable:
             logger.info("run {} continues after a restart (attempt {})", run_id, self.live_runs[run_id].run.attempt + 1)
-            self._start_task(run_id, self._process_run(run_id, self.slots))
+            self._start_task(run_id, self._process_run(run_id, self._slot_for(run_id)))
         for run_id, due_at in await runs.list_delayed():
             self._schedule_run(run_id, due_at)
 
@@ -109,6 +110,10 @@ class EmbeddedEngine(RunEngine):
     async def _unfinished_runs(self, thread_id: str) -> list[LiveRun]:
         return self._live_runs_of(thread_id)
 
+    def _slot_for(self, run_id: str) -> HeldSlot:
+        live = self.live_runs.get(run_id)
+        return self.slots.hold(live.run.urgency if live is not None else 0)
+
     async def _claim_run(self, run_id: str) -> tuple[LiveRun, Run] | None:
         live = self.live_runs.get(run_id)
         if live is None or self.is_stopping:
@@ -118,7 +123,7 @@ class EmbeddedEngine(RunEngine):
             run = await self.runtime.persistence.runs.claim(run_id)
         except PersistenceError as error:
             logger.error("run {} cannot be started yet: {}", run_id, error)
-            self._retry_later(run_id, lambda key: self._process_run(key, self.slots))
+            self._retry_later(run_id, lambda key: self._process_run(key, self._slot_for(key)))
             return None
         return None if run is None else (live, run)
 
@@ -140,7 +145,7 @@ class EmbeddedEngine(RunEngine):
         if datetime.now(UTC) < due_at:
             self._schedule_run(run_id, due_at)
         else:
-            self._start_task(run_id, self._process_run(run_id, self.slots))
+            self._start_task(run_id, self._process_run(run_id, self._slot_for(run_id)))
 
     async def _start_next_run(self, run_id: str) -> None:
         if run_id not in self.live_runs:
@@ -148,7 +153,7 @@ class EmbeddedEngine(RunEngine):
             if run is None:
                 return
             self._track_run(run)
-        self._start_task(run_id, self._process_run(run_id, self.slots))
+        self._start_task(run_id, self._process_run(run_id, self._slot_for(run_id)))
 
     async def _stop_run(self, run_id: str, action: CancelAction, reason: str | None = None) -> None:
         live = self.live_runs.get(run_id)
@@ -196,7 +201,7 @@ class EmbeddedEngine(RunEngine):
             return
         live = self.live_runs.get(run_id)
         if requeued:
-            self._start_task(run_id, self._process_run(run_id, self.slots))
+            self._start_task(run_id, self._process_run(run_id, self._slot_for(run_id)))
         elif live is not None:
             await self._apply_stored_end(live)
             next_run_id = await self.runtime.persistence.runs.find_startable(live.run.thread_id)
@@ -207,7 +212,7 @@ class EmbeddedEngine(RunEngine):
 @asynccontextmanager
 async def open_engine(runtime: EngineRuntime, *, max_concurrent: int) -> AsyncIterator[EmbeddedEngine]:
     """Open the embedded engine and stop it at the end; call `recover` when graphs may run."""
-    engine = EmbeddedEngine(runtime, slots=asyncio.Semaphore(max_concurrent))
+    engine = EmbeddedEngine(runtime, slots=RunSlots(max_concurrent))
     runtime.persistence.checkpointer.on_before_save = runtime.log.wait_until_stored
     try:
         yield engine

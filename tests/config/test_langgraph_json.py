@@ -122,6 +122,8 @@ def test_only_graphs_are_required(tmp_path: Path, empty: dict[str, Any]) -> None
         ({"graphs": GRAPHS, "auth": {"disable_studio_auth": True}}, 5, "auth.path is required"),
         ({"graphs": GRAPHS, "auth": {"path": "./auth.js:auth"}}, 6, "auth.path must name Python code"),
         ({"graphs": GRAPHS, "auth": "./auth.py:auth"}, 5, "auth must be an object"),
+        ({"graphs": GRAPHS, "priority": {}}, 5, "priority.path is required"),
+        ({"graphs": GRAPHS, "priority": {"path": "./priority.py"}}, 6, "priority.path must be of the form"),
         ({"graphs": GRAPHS, "store": {"index": {"embed": "openai:x"}}}, 6, "store.index.dims is required"),
         ({"graphs": GRAPHS, "store": {"index": {"embed": "openai:x", "dims": 0}}}, 8, "must be greater than 0"),
         ({"graphs": GRAPHS, "checkpointer": {"ttl": {"strategy": "forget"}}}, 7, "must be 'delete' or 'keep_latest'"),
@@ -153,7 +155,7 @@ def test_keys_without_effect_are_warned_of_and_those_for_images_are_not(tmp_path
         python_version="3.12",
         image_distro="wolfi",
         graph={},
-        priority={"path": "./p.py:p"},
+        ui={"agent": "./ui.tsx"},
         store={"ttl": {"refresh": True}, "index": None},
         checkpointer={"serde": {}, "ttls": {}},
         http={"disable_stores": True, "cors": {"origins": []}, "configurable_headers": {"include": ["x-*"]}},
@@ -161,7 +163,7 @@ def test_keys_without_effect_are_warned_of_and_those_for_images_are_not(tmp_path
     )
     assert [warning.split(": ", 1)[1] for warning in config.warnings] == [
         "unknown key 'graph' is ignored (did you mean 'graphs'?)",
-        "'priority' has no effect: runs start in the order in which they arrive",
+        "'ui' has no effect: user interface components are not served",
         "'checkpointer.serde' has no effect: values in checkpoints are read by LangGraph's own rules",
         "http: unknown key 'disable_stores' is ignored (did you mean 'disable_store'?)",
         "http.cors: unknown key 'origins' is ignored",

@@ -175,9 +175,8 @@ async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
     context_id = task.ref.context_id if task is not None else message.get("contextId") or str(uuid4())
     task_marks = {"message_id": message["messageId"], **({} if task is None else {"task_id": task.ref.task_id})}
     fields["metadata"] = {"a2a": task_marks}
-    new = run_request(
-        call.services, checked_body(fields, STATEFUL_RUN), call.assistant, parse_uuid(context_id, "thread")
-    ).new_run
+    body, thread_id = checked_body(fields, STATEFUL_RUN), parse_uuid(context_id, "thread")
+    new = (await run_request(call.services, body, call.assistant, thread_id)).new_run
     ref = tasks.TaskRef(call.is_v1, new.thread_id, new.run_id) if task is None else task.ref
     first_message_id = message["messageId"] if task is None else task.first_message_id
     return SentMessage(

@@ -14,7 +14,7 @@ from toolweave.api.langgraph.answers import json_answer, page_answer
 from toolweave.api.langgraph.auth import rules
 from toolweave.api.langgraph.endpoints import Endpoints
 from toolweave.api.langgraph.requests import Body, parse_uuid
-from toolweave.api.langgraph.run_requests import check_run_fields, run_request
+from toolweave.api.langgraph.run_requests import assign_priority, build_run, check_run_fields
 from toolweave.api.langgraph.run_schemas import CRON_RUN_FIELDS
 from toolweave.api.langgraph.serialization import cron_json
 from toolweave.api.langgraph.services import ApiServices, get_services
@@ -94,7 +94,7 @@ def cron_run(services: ApiServices, cron: Cron, assistant: Assistant) -> NewRun:
         fields["on_completion"] = cron.on_run_completed
     body = Body(fields)
     check_run_fields(body, stateless=cron.thread_id is None)
-    new = run_request(services, body, assistant, cron.thread_id).new_run
+    new = build_run(services, body, assistant, cron.thread_id).new_run
     new.kwargs["config"]["configurable"]["cron_id"] = cron.cron_id
     return replace(new, credentials=cron.credentials, sealed=cron.sealed)
 
@@ -105,7 +105,9 @@ def fire_callback(services: ApiServices) -> FireCron:
     async def fire(cron: Cron, claim: ClaimFiring) -> None:
         assistant = await services.persistence.assistants.get(cron.assistant_id)
         with use_caller(ANONYMOUS if cron.user is None else Caller(User(cron.user))):
-            await services.engine.start_run(cron_run(services, cron, assistant), extra_work=claim)
+            new = cron_run(services, cron, assistant)
+            new = await assign_priority(services, new, assistant, cron.thread_id, cron.cron_id)
+            await services.engine.start_run(new, extra_work=claim)
 
     return fire
 

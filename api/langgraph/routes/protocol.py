@@ -166,7 +166,7 @@ async def _build_run(services: ApiServices, thread_id: str, values: JsonObject) 
     body = checked_body(fields, STATEFUL_RUN)
     check_run_fields(body, stateless=False)
     assistant = await services.find_assistant(fields["assistant_id"])
-    new = run_request(services, body, assistant, thread_id).new_run
+    new = (await run_request(services, body, assistant, thread_id)).new_run
     try:
         await require_start_checkpoint(services, new)
     except NotFound as error:

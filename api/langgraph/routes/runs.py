@@ -300,7 +300,7 @@ async def _build_run_request(body: Body, services: ApiServices, thread_id: str |
         assistant = await services.find_assistant(body.fields["assistant_id"])
     except NotFound:
         raise NotFound("Thread or assistant not found.") from None
-    return run_request(services, body, assistant, thread_id)
+    return await run_request(services, body, assistant, thread_id)
 
 
 async def _select_runs(body: Body, services: ApiServices) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ import pytest
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.encryption import data_folder_cipher
 from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.codec import from_micros
 from toolweave.runtime.models import Outcome, Run
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.runs import RunEnd, RunRepository
@@ -48,6 +49,32 @@ async def test_a_run_stores_its_graph_and_assistant_in_its_thread(persistence: P
     existing, new = [await persistence.threads.get(thread_id) for thread_id in ("existing", "new")]
     assert existing.metadata == {"user": "u", "graph_id": "graph", "assistant_id": "assistant"}
     assert new.metadata == {"x": 1, "graph_id": "graph", "assistant_id": "assistant"}
+
+
+@pytest.mark.requirement("S-08")
+async def test_a_thread_keeps_its_first_priority_settings_and_its_runs_follow_them(persistence: Persistence) -> None:
+    def waits_since(run: Run) -> timedelta:
+        return from_micros(run.urgency) - MOMENT
+
+    await persistence.threads.create("existing")
+    for thread_id in ("existing", "new"):
+        # Without a priority function nothing is stored.
+        assert waits_since(await created(persistence.runs, thread_id)) == timedelta(0)
+        head = await persistence.threads.find_head(thread_id)
+        assert (head is not None, head and head.has_priority) == (True, False)
+        for priority in (5, -5):
+            run = await created(persistence.runs, thread_id, priority=priority, fairness_group=f"group {priority}")
+            assert waits_since(run) == timedelta(minutes=5)
+            assert await persistence.runs.get(thread_id, run.run_id) == run
+        assert waits_since(await created(persistence.runs, thread_id)) == timedelta(minutes=5)
+    await created(persistence.runs, "settled", priority=-1, fairness_group="default")
+    assert waits_since(await created(persistence.runs, "settled", priority=3, fairness_group="x")) == timedelta(
+        minutes=-1
+    )
+    head = await persistence.threads.find_head("settled")
+    assert head is not None
+    assert head.has_priority
+    assert await persistence.threads.find_head("unknown") is None
 
 
 async def test_a_second_run_of_the_same_id_is_refused_and_creates_no_thread(persistence: Persistence) -> None:
