@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from toolweave.errors import ConfigError
 
 PACKAGES = {
+    "postgres": ("psycopg", "psycopg_pool", "procrastinate"),
     "script": ("trafilatura", "protego"),
     "server": (
         *("typer", "rich", "fastmcp", "fastapi", "fastapi_offline", "uvicorn", "httptools", "websockets", "watchfiles"),
