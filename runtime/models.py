@@ -206,11 +206,15 @@ class CreatedRun:
 
 
 class Watch(IntFlag):
-    """What processes that do not execute a run need of it: its result, its events, or its thread's protocol events."""
+    """What processes that do not execute a run need of it: its result, its events, or its thread's protocol events.
+
+    The events of a run that is STORED can be replayed after its end.
+    """
 
     RESULT = 1
     EVENTS = 2
     THREAD = 4
+    STORED = 8
 
 
 class StreamEvent(NamedTuple):

@@ -17,7 +17,7 @@ from toolweave.errors import BadRequest, InvalidRequest, NotFound, ToolweaveErro
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject, NewRun, Thread, ThreadStatus
-from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, FORKED_FROM
+from toolweave.runtime.persistence.checkpoints.saver import CLAIM_KEY, FORKED_FROM
 from toolweave.runtime.persistence.threads import ThreadClaim
 from toolweave.runtime.runs.execution import interrupts_by_task, read_states
 from toolweave.runtime.runs.graph_call import build_command

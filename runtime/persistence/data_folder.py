@@ -15,7 +15,8 @@ from toolweave.errors import DataFolderLocked, PersistenceError
 from toolweave.files import FILE_MODE, make_data_folder, try_lock
 from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.assistants import AssistantRepository
-from toolweave.runtime.persistence.checkpointer import RunAwareSaver, create_kept_writes_table
+from toolweave.runtime.persistence.checkpoints.saver import RunAwareSaver
+from toolweave.runtime.persistence.checkpoints.sqlite_saver import SqliteRunSaver, create_kept_writes_table
 from toolweave.runtime.persistence.crons import CronRepository
 from toolweave.runtime.persistence.database import BUSY_TIMEOUT_S, SqliteDatabase, open_sqlite, translate_errors
 from toolweave.runtime.persistence.runs import RunRepository
@@ -97,24 +98,21 @@ class Persistence:
 
     async def delete_history(self, claim: ThreadClaim) -> None:
         """Delete all of a thread's checkpoints but the newest of each namespace. Raises ClaimLost."""
-        self.checkpointer.require_claim(claim)
-        await self.checkpointer.prune_older(claim.thread_id)
+        await self.checkpointer.prune_older(claim.thread_id, claim)
 
     async def delete_thread_contents(self, claim: ThreadClaim) -> None:
         """Delete a thread's stored tool results and checkpoints (D-7). Raises ClaimLost.
 
         Call it before the thread's row is deleted, so that a crash leaves no orphans.
         """
-        self.checkpointer.require_claim(claim)
+        await self.checkpointer.require_claim(claim)
         await self.store.delete_thread_items(claim.thread_id)
-        self.checkpointer.require_claim(claim)
-        await self.checkpointer.adelete_thread(claim.thread_id)
+        await self.checkpointer.adelete_thread(claim.thread_id, claim)
 
     async def copy_thread_contents(self, source: str, claim: ThreadClaim) -> None:
         """Copy a thread's checkpoints and their stored tool results to a claimed thread without checkpoints."""
         await self.store.copy_thread_items(source, claim.thread_id)
-        self.checkpointer.require_claim(claim)
-        await self.checkpointer.acopy_thread(source, claim.thread_id)
+        await self.checkpointer.acopy_thread(source, claim.thread_id, claim)
 
 
 @asynccontextmanager
@@ -176,9 +174,9 @@ def _make_folder(data_dir: Path) -> None:
 
 
 @asynccontextmanager
-async def _open_checkpointer(path: Path) -> AsyncIterator[RunAwareSaver]:
+async def _open_checkpointer(path: Path) -> AsyncIterator[SqliteRunSaver]:
     async with open_sqlite(path, create_kept_writes_table) as database, _open_connection(path) as connection:
-        saver = RunAwareSaver(connection, database)
+        saver = SqliteRunSaver(connection, database)
         with translate_errors(path):
             await saver.setup()
             await connection.execute("PRAGMA query_only=ON")

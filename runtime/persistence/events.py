@@ -35,9 +35,9 @@ from toolweave.runtime.persistence.schema import (
     threads,
 )
 
-# The topics of notifications: a run has events or has ended; a thread has events of the newer protocol; a thread has a
-# new run, or one of its runs has ended.
-RUN_TOPIC, PROTOCOL_TOPIC, THREAD_TOPIC = "r", "p", "t"
+# The topics of notifications: a run has events or has ended; the process that executes a run has to read its row; a
+# thread has events of the newer protocol; a thread has a new run, or one of its runs has ended; a thread is deleted.
+RUN_TOPIC, CONTROL_TOPIC, PROTOCOL_TOPIC, THREAD_TOPIC, DELETED_TOPIC = "r", "c", "p", "t", "x"
 # Each attempt of a run numbers its events in its own block, so that ids sent before a crash, whose events were never
 # stored, are not used again.
 SEQS_PER_ATTEMPT = 100_000_000

@@ -111,7 +111,10 @@ active_runs = Statement(
 )
 startable_run = Statement(select(runs.c.run_id).where(BY_THREAD, ACTIVE, CAN_START))
 promote_run = Statement(
-    update(runs).where(BY_THREAD, ACTIVE, CAN_START).values(promoted=literal_column("1")).returning(runs.c.run_id)
+    update(runs)
+    .where(BY_THREAD, ACTIVE, CAN_START, runs.c.promoted == literal_column("0"))
+    .values(promoted=literal_column("1"))
+    .returning(runs.c.run_id)
 )
 startable_runs = Statement(select(runs.c.run_id).where(ACTIVE, CAN_START).order_by(runs.c.seq))
 pending_runs = Statement(select(runs).where(ACTIVE, runs.c.status == literal_column("'pending'")).order_by(runs.c.seq))

@@ -85,9 +85,10 @@ async def delete_orphans(persistence: Persistence) -> int:
     """
     checkpointer, store, query = persistence.checkpointer, persistence.store, select(threads.c.thread_id)
     try:
+        checkpointed, stored = await checkpointer.thread_ids(), await store.thread_ids()
+        # Read last: another process may create threads and their checkpoints meanwhile.
         existing = await persistence.app.read(lambda connection: set(connection.execute(query).scalars()))
-        checkpointed = await checkpointer.thread_ids() - existing
-        stored = await store.thread_ids() - existing
+        checkpointed, stored = checkpointed - existing, stored - existing
         await asyncio.gather(*map(checkpointer.adelete_thread, checkpointed), *map(store.delete_thread_items, stored))
     except PersistenceError as error:
         logger.warning("the data of deleted threads could not be deleted: {}", error)

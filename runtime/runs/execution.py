@@ -23,7 +23,7 @@ from toolweave.runtime.events.run_publisher import Publishers, RunPublisher
 from toolweave.runtime.events.thread_stream import ThreadHub
 from toolweave.runtime.graphs import Graph, GraphRegistry
 from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus, cancellation_error
-from toolweave.runtime.persistence.checkpointer import RunAwareSaver, TaskSubsetSaver
+from toolweave.runtime.persistence.checkpoints.saver import RunAwareSaver
 from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.threads import ThreadClaim
 from toolweave.runtime.runs.graph_call import GraphCall, build_graph_call, observed_config
@@ -295,7 +295,7 @@ async def _find_rejected_task(
     """
 
     async def rejects(some: list[str]) -> bool:
-        seen = graph.copy(update={"checkpointer": TaskSubsetSaver(saver, some)})
+        seen = graph.copy(update={"checkpointer": saver.saver_of_tasks(some)})
         return await _state_read_error(seen, config) is not None
 
     good, bad = 0, len(tasks)

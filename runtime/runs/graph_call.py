@@ -20,7 +20,7 @@ from toolweave import __version__
 from toolweave.runtime.caller import AUTH_KEYS, HEADERS, user_of_run
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import JsonObject, Run, run_identity
-from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, FORKED_FROM_KEY, HEADERS_KEY
+from toolweave.runtime.persistence.checkpoints.saver import CLAIM_KEY, FORKED_FROM_KEY, HEADERS_KEY
 from toolweave.runtime.persistence.threads import ThreadClaim
 from toolweave.runtime.runs.progress import requested_metadata
 

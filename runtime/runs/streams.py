@@ -18,7 +18,7 @@ from toolweave.runtime.codec import dumps
 from toolweave.runtime.events.run_publisher import RunPublisher
 from toolweave.runtime.graphs import Graph
 from toolweave.runtime.models import Namespace
-from toolweave.runtime.persistence.checkpointer import FORKED_FROM, HEADERS_KEY, remove_headers
+from toolweave.runtime.persistence.checkpoints.saver import FORKED_FROM, HEADERS_KEY, remove_headers
 from toolweave.runtime.persistence.events import CUSTOM_PREFIX
 from toolweave.runtime.runs.graph_call import GraphCall, build_context
 

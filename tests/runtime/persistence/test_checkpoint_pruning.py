@@ -11,7 +11,11 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
+from tests.runtime.persistence.checkpoints import fetch
+from tests.runtime.persistence.conftest import ON_BOTH
 from toolweave.runtime.persistence.data_folder import Persistence
+
+pytestmark = ON_BOTH
 
 
 class State(TypedDict):
@@ -50,7 +54,7 @@ def at(thread_id: str) -> RunnableConfig:
 
 async def counted(persistence: Persistence, thread_id: str, table: str = "checkpoints") -> int:
     query = f"SELECT COUNT(*) FROM {table} WHERE thread_id = ?"  # noqa: S608 - a test's own words
-    ((number,),) = await persistence.checkpointer.conn.execute_fetchall(query, (thread_id,))
+    ((number,),) = await fetch(persistence.checkpointer, query, thread_id)
     return int(number)
 
 

@@ -1,8 +1,6 @@
 """Rolling a run back, or deleting it, deletes its checkpoints and no others (langgraph_api.md 5.8, 5.9)."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from operator import add
 from typing import Annotated, Any
 
@@ -13,10 +11,14 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
+from tests.runtime.persistence.checkpoints import claimed, fetch, hold, let_go, restarted
+from tests.runtime.persistence.conftest import ON_BOTH
 from toolweave.errors import ClaimLost
-from toolweave.runtime.persistence.checkpointer import CLAIM_KEY, RunAwareSaver
+from toolweave.runtime.persistence.checkpoints.saver import CLAIM_KEY
 from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.threads import ThreadClaim
+
+pytestmark = ON_BOTH
 
 
 class State(TypedDict):
@@ -53,16 +55,7 @@ async def stored(persistence: Persistence, thread_id: str) -> tuple[set[str], in
 async def rows(persistence: Persistence, table: str, thread_id: str) -> list[tuple[str, str]]:
     """Return the checkpoints that have rows in a table of the saver."""
     query = f"SELECT checkpoint_ns, checkpoint_id FROM {table} WHERE thread_id = ?"  # noqa: S608 - a test's own words
-    return [tuple(row) for row in await persistence.checkpointer.conn.execute_fetchall(query, (thread_id,))]
-
-
-@contextmanager
-def claimed(persistence: Persistence, thread_id: str) -> Iterator[ThreadClaim]:
-    """Claim a thread in the checkpointer only."""
-    claim = ThreadClaim.new(thread_id)
-    persistence.checkpointer.accept_claim(claim)
-    yield claim
-    persistence.checkpointer.remove_claim(claim)
+    return [(namespace, id_) for namespace, id_ in await fetch(persistence.checkpointer, query, thread_id)]
 
 
 async def log(persistence: Persistence, thread_id: str) -> list[str]:
@@ -104,7 +97,7 @@ async def test_the_interrupt_of_an_answer_that_is_rolled_back_waits_again(
 
     answered = await graph.ainvoke(Command(resume="yes"), config_of("second"))
     assert "answer: yes" in answered["log"]
-    with claimed(persistence, "t") as claim:
+    async with claimed(persistence.checkpointer, "t") as claim:
         await persistence.checkpointer.roll_back_run(claim, "second")
 
     after = await graph.aget_state(config_of("reader"), subgraphs=True)
@@ -124,7 +117,7 @@ async def test_deleting_a_threads_contents_deletes_its_rows_in_every_table(persi
     assert await rows(persistence, "kept_writes", "t") != []
     await run(persistence, "other", "third", "hello")
 
-    with claimed(persistence, "t") as claim:
+    async with claimed(persistence.checkpointer, "t") as claim:
         await persistence.delete_thread_contents(claim)
 
     assert await stored(persistence, "t") == (set(), 0)
@@ -135,9 +128,8 @@ async def test_deleting_a_threads_contents_deletes_its_rows_in_every_table(persi
 async def test_a_second_attempt_of_a_run_backs_up_no_writes_of_its_own(persistence: Persistence) -> None:
     first = asking(persistence, nested=False)
     await first.ainvoke({"log": []}, config_of("run"))
-    restarted = RunAwareSaver(persistence.checkpointer.conn, persistence.checkpointer._database)
 
-    graph = first.copy({"checkpointer": restarted})
+    graph = first.copy({"checkpointer": restarted(persistence.checkpointer)})
     await graph.ainvoke(Command(resume="yes"), config_of("run"))
 
     assert await rows(persistence, "kept_writes", "t") == []
@@ -146,13 +138,13 @@ async def test_a_second_attempt_of_a_run_backs_up_no_writes_of_its_own(persisten
 async def test_a_cancelled_caller_does_not_leave_a_run_half_rolled_back(persistence: Persistence) -> None:
     await run(persistence, "t", "only", "hello")
 
-    with claimed(persistence, "t") as claim:
+    async with claimed(persistence.checkpointer, "t") as claim:
         rolling_back = asyncio.ensure_future(persistence.checkpointer.roll_back_run(claim, "only"))
         await asyncio.sleep(0)
         rolling_back.cancel()
         with pytest.raises(asyncio.CancelledError):
             await rolling_back
-    await run(persistence, "other", "next", "hello")
+        await persistence.checkpointer.wait_for_writes()
 
     assert await stored(persistence, "t") == (set(), 0)
 
@@ -182,9 +174,9 @@ async def test_only_the_claim_that_holds_a_thread_may_write_its_checkpoints(pers
 
     with pytest.raises(ClaimLost, match="Nothing was written"):
         await graph.ainvoke({"log": ["before it is admitted"]}, under(older))
-    persistence.checkpointer.accept_claim(older)
+    await hold(persistence.checkpointer, older)
     await graph.ainvoke({"log": ["held"]}, under(older))
-    persistence.checkpointer.accept_claim(newer)
+    await hold(persistence.checkpointer, newer)
     before = await stored(persistence, "t")
     for refused in (older, None):
         with pytest.raises(ClaimLost):
@@ -196,9 +188,9 @@ async def test_only_the_claim_that_holds_a_thread_may_write_its_checkpoints(pers
         await persistence.delete_thread_contents(older)
     assert await stored(persistence, "t") == before
 
-    persistence.checkpointer.remove_claim(older)
+    await let_go(persistence.checkpointer, older)
     await graph.ainvoke({"log": ["the newer one"]}, under(newer))
-    persistence.checkpointer.remove_claim(newer)
+    await let_go(persistence.checkpointer, newer)
     with pytest.raises(ClaimLost):
         await graph.ainvoke({"log": ["late"]}, under(newer))
     assert set(await log(persistence, "t")) == {"held", "the newer one", "inner"}
@@ -210,14 +202,14 @@ async def test_a_graph_that_a_node_invokes_on_another_thread_writes_over_no_run_
 ) -> None:
     graph = compiled(persistence)
     claim, other = ThreadClaim.new("t"), ThreadClaim.new("other")
-    persistence.checkpointer.accept_claim(claim)
+    await hold(persistence.checkpointer, claim)
     from_t: RunnableConfig = {"configurable": {"thread_id": "other", CLAIM_KEY: claim}}
     before = await graph.aupdate_state(from_t, {"log": ["from t"]}, as_node="child")
     stale: RunnableConfig = {"configurable": {**before["configurable"], CLAIM_KEY: claim}}
 
-    persistence.checkpointer.accept_claim(other)
+    await hold(persistence.checkpointer, other)
     await graph.ainvoke({"log": ["run"]}, {"configurable": {"thread_id": "other", CLAIM_KEY: other}})
-    persistence.checkpointer.remove_claim(other)
+    await let_go(persistence.checkpointer, other)
     held = await stored(persistence, "other")
 
     with pytest.raises(ClaimLost):

@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
+from tests.runtime.persistence.checkpoints import fetch
 from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.runs.cleanup import delete_orphans
 
@@ -18,7 +19,7 @@ async def leave_checkpoint(persistence: Persistence, thread_id: str) -> None:
 
 async def threads_left(persistence: Persistence) -> list[str]:
     query = "SELECT thread_id FROM checkpoints UNION SELECT thread_id FROM writes ORDER BY thread_id"
-    return [row[0] for row in await persistence.checkpointer.conn.execute_fetchall(query)]
+    return [row[0] for row in await fetch(persistence.checkpointer, query)]
 
 
 @pytest.mark.requirement("S-05")

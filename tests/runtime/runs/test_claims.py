@@ -12,6 +12,7 @@ from tests.runtime.runs.conftest import Bench, ignore_cancellation, open_bench
 from toolweave.errors import Conflict, NotFound, PersistenceError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.models import ThreadTtl
+from toolweave.runtime.persistence.checkpoints.sqlite_saver import SqliteRunSaver
 from toolweave.runtime.persistence.database import SqliteDatabase
 from toolweave.runtime.persistence.threads import ThreadClaim
 from toolweave.runtime.runs.cleanup import prune_threads, sweep_expired
@@ -126,6 +127,7 @@ async def test_a_run_that_could_not_be_stopped_is_ended_when_the_deletion_of_its
     gate = bench.gates["gated"]
     cancelled = ignore_cancellation(gate)
     thread_id = (started := await bench.engine.start_run(bench.run("gated"))).run.thread_id
+    assert isinstance(bench.persistence.checkpointer, SqliteRunSaver)
     checkpoints = bench.persistence.checkpointer._database
     async with asyncio.timeout(BOUND_S):
         await gate.reached.wait()

@@ -1,4 +1,7 @@
-"""SQL and functions for checkpoints.db: LangGraph's tables `checkpoints` and `writes`, and our `kept_writes`."""
+"""SQL and functions for checkpoints.db: LangGraph's tables `checkpoints` and `writes`, and our `kept_writes`.
+
+Statements with named parameters are used on PostgreSQL, too (`postgres_rows.for_postgres`).
+"""
 
 import asyncio
 import json
@@ -40,8 +43,11 @@ AND task_id = :task_id AND idx >= 0
 """
 FAIL_TASK = (
     f"""
-    INSERT OR REPLACE INTO writes {WRITE_COLUMNS}
-    SELECT DISTINCT thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, :idx, :channel, :type, :value {RESULTS}
+    INSERT INTO writes {WRITE_COLUMNS}
+    SELECT DISTINCT thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, :idx, :channel, :type, :encoded
+    {RESULTS}
+    ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
+    DO UPDATE SET channel = excluded.channel, type = excluded.type, value = excluded.value
     """,
     f"DELETE {RESULTS}",
 )
@@ -80,7 +86,7 @@ SELECT :run_id, :thread_id, :checkpoint_ns, :checkpoint_id, * FROM (
     UNION ALL
     SELECT task_id, task_path, idx, channel, type, value FROM writes
     WHERE thread_id = :thread_id AND checkpoint_ns = :checkpoint_ns AND checkpoint_id = :checkpoint_id
-)
+) AS marker_and_writes
 WHERE NOT EXISTS (
     SELECT 1 FROM kept_writes
     WHERE thread_id = :thread_id AND run_id = :run_id
@@ -125,16 +131,17 @@ AND NOT EXISTS (
 )
 """
 # A checkpoint's metadata is JSON in bytes.
-DELETE_OWN_WRITES = """
+RUN_ID = "json_extract(CAST(metadata AS TEXT), '$.run_id')"
+DELETE_OWN_WRITES = f"""
 DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) IN (
     SELECT checkpoint_ns, checkpoint_id FROM checkpoints
-    WHERE thread_id = :thread_id AND json_extract(CAST(metadata AS TEXT), '$.run_id') = :run_id
+    WHERE thread_id = :thread_id AND {RUN_ID} = :run_id
 )
-"""
-DELETE_OWN_CHECKPOINTS = """
+"""  # noqa: S608 - constants
+DELETE_OWN_CHECKPOINTS = f"""
 DELETE FROM checkpoints
-WHERE thread_id = :thread_id AND json_extract(CAST(metadata AS TEXT), '$.run_id') = :run_id
-"""
+WHERE thread_id = :thread_id AND {RUN_ID} = :run_id
+"""  # noqa: S608 - constants
 DELETE_REPLACED_WRITES = """
 DELETE FROM writes WHERE thread_id = :thread_id AND (checkpoint_ns, checkpoint_id) IN (
     SELECT checkpoint_ns, checkpoint_id FROM kept_writes WHERE thread_id = :thread_id AND run_id = :run_id

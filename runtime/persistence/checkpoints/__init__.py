@@ -1,0 +1,1 @@
+"""Store the checkpoints of graphs, on SQLite and on PostgreSQL."""
