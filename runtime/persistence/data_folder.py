@@ -22,7 +22,7 @@ from toolweave.runtime.persistence.database import BUSY_TIMEOUT_S, SqliteDatabas
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
 from toolweave.runtime.persistence.search import json_contains
-from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
+from toolweave.runtime.persistence.store import LongTermStore, StoreOptions, open_store
 from toolweave.runtime.persistence.threads import ThreadClaim, ThreadClaims, ThreadRepository
 from toolweave.runtime.persistence.webhooks import WebhookRepository
 
@@ -88,7 +88,7 @@ class Persistence:
 
     app: SqliteDatabase
     checkpointer: RunAwareSaver
-    store: SqliteStore
+    store: LongTermStore
     assistants: AssistantRepository
     threads: ThreadRepository
     runs: RunRepository

@@ -1,14 +1,15 @@
 """LangGraph's long-term store in SQLite, for graphs and the API (langgraph_api.md section 2.6).
 
 Each call is a job on the file's writer or reader thread. Concurrent calls only share a commit, so a failure affects one
-call, no call waits for a lock, and the event loop never waits for the disk.
+call, no call waits for a lock, and the event loop never waits for the disk. `postgres_store` is its twin.
 """
 
 import asyncio
 import inspect
+from abc import abstractmethod
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -95,15 +96,12 @@ class StoreOptions:
     sweep_seconds: float = SWEEP_INTERVAL_S
 
 
-class SqliteStore(BaseStore):
-    """LangGraph's store in SQLite; open it with `open_store`. Synchronous calls must not run on the event loop."""
+class LongTermStore(BaseStore):
+    """LangGraph's store in one of the databases; synchronous calls must not run on the event loop."""
 
     supports_ttl = True
 
-    def __init__(
-        self, database: SqliteDatabase, options: StoreOptions, clock: Callable[[], datetime] = utc_now
-    ) -> None:
-        self._database = database
+    def __init__(self, options: StoreOptions, clock: Callable[[], datetime] = utc_now) -> None:
         self._index = options.index
         self._clock = clock
         self._shows_tool_results = True
@@ -116,7 +114,7 @@ class SqliteStore(BaseStore):
         Raises:
             InvalidNamespaceError: a label is empty or contains a period.
             ValueError: a filter has an unknown operator.
-            InvalidRequest: a value is not JSON.
+            InvalidRequest: a value is not JSON, or the database cannot store it.
             ConfigError: the embedding does not match langgraph.json.
             PersistenceError: the database cannot be used.
         """
@@ -146,15 +144,86 @@ class SqliteStore(BaseStore):
                 )
         return asyncio.run_coroutine_threadsafe(self.abatch(ops), self._loop).result()
 
-    async def sweep_ttl(self) -> int:
-        """Delete expired items, which reads skip already; return how many."""
-        return await self._database.write(partial(store_items.delete_expired, now=self._clock()))
-
     def without_tool_results(self) -> Self:
         """Return a view for API clients, without the tool results that only a thread's own runs may read (D-7)."""
         view = copy(self)
         view._shows_tool_results = False  # noqa: SLF001 - of its own kind
         return view
+
+    @abstractmethod
+    async def sweep_ttl(self) -> int:
+        """Delete expired items, which reads skip already; return how many."""
+
+    @abstractmethod
+    async def delete_thread_items(self, thread_id: str) -> None:
+        """Delete the tool results of a thread."""
+
+    @abstractmethod
+    async def copy_thread_items(self, source: str, target: str) -> None:
+        """Copy the tool results of a thread to another one."""
+
+    @abstractmethod
+    async def thread_ids(self) -> set[str]:
+        """Return the ids of threads with stored tool results."""
+
+    @abstractmethod
+    async def _find(
+        self, ops: Sequence[Op], vectors: Mapping[str, bytes], view: store_items.StoreView
+    ) -> tuple[list[Result], list[store_items.ItemLifetime]]:
+        """Return the results of reads, and the lifetimes that they must refresh; `vectors` by their query."""
+
+    @abstractmethod
+    async def _refresh_ttl(self, items: Sequence[store_items.ItemLifetime], now: datetime) -> None:
+        """Restart the time to live of items that expire."""
+
+    @abstractmethod
+    async def _write_items(self, items: Sequence[store_items.ItemWrite], now: datetime) -> None:
+        """Store and delete items with their vectors."""
+
+    async def _read(self, ops: Sequence[Op]) -> list[Result]:
+        vectors: dict[str, bytes] = {}
+        if self._index is not None:
+            queries = {op.query for op in ops if isinstance(op, SearchOp) and op.query}
+            vectors = {query: await self._index.embed_query(query) for query in queries}
+        now = self._clock()
+        results, used = await self._find(ops, vectors, store_items.StoreView(now, self._shows_tool_results))
+        if used:
+            await self._refresh_ttl(used, now)
+        return results
+
+    async def _write(self, ops: Sequence[PutOp]) -> None:
+        items = [
+            store_items.ItemWrite(op.namespace, op.key, None if op.value is None else to_json(dict(op.value)), op.ttl)
+            for op in ops
+        ]
+        if self._index is not None:
+            items = await self._add_vectors(self._index, ops, items)
+        await self._write_items(items, self._clock())
+
+    async def _add_vectors(
+        self, index: StoreIndex, ops: Sequence[PutOp], items: Sequence[store_items.ItemWrite]
+    ) -> list[store_items.ItemWrite]:
+        """Return the items with their vectors; embed the texts of all items at once."""
+        texts = [_texts_to_embed(index, op) for op in ops]
+        vectors = iter(await index.embed([text for found in texts for _, text in found]))
+        return [
+            replace(item, vectors=[(name, next(vectors)) for name, _ in found])
+            for item, found in zip(items, texts, strict=True)
+        ]
+
+
+class SqliteStore(LongTermStore):
+    """LangGraph's store in SQLite; open it with `open_store`."""
+
+    def __init__(
+        self, database: SqliteDatabase, options: StoreOptions, clock: Callable[[], datetime] = utc_now
+    ) -> None:
+        super().__init__(options, clock)
+        self._database = database
+
+    async def sweep_ttl(self) -> int:
+        """Delete expired items, which reads skip already; return how many."""
+        return await self._database.write(partial(store_items.delete_expired, now=self._clock()))
 
     async def delete_thread_items(self, thread_id: str) -> None:
         """Delete the tool results of a thread; for most threads there are none, which costs no write."""
@@ -170,38 +239,16 @@ class SqliteStore(BaseStore):
         """Return the ids of threads with stored tool results."""
         return await self._database.read(store_items.threads_with_tool_results)
 
-    async def _read(self, ops: Sequence[Op]) -> list[Result]:
-        vectors: dict[str, bytes] = {}
-        if self._index is not None:
-            queries = {op.query for op in ops if isinstance(op, SearchOp) and op.query}
-            vectors = {query: await self._index.embed_query(query) for query in queries}
-        now = self._clock()
-        results, used = await self._database.read(
-            partial(_read_ops, ops=ops, vectors=vectors, view=store_items.StoreView(now, self._shows_tool_results))
-        )
-        if used:
-            await self._database.write(partial(store_items.refresh_ttl, items=used, now=now))
-        return results
+    async def _find(
+        self, ops: Sequence[Op], vectors: Mapping[str, bytes], view: store_items.StoreView
+    ) -> tuple[list[Result], list[store_items.ItemLifetime]]:
+        return await self._database.read(partial(_read_ops, ops=ops, vectors=vectors, view=view))
 
-    async def _write(self, ops: Sequence[PutOp]) -> None:
-        items = [
-            store_items.ItemWrite(op.namespace, op.key, None if op.value is None else to_json(dict(op.value)), op.ttl)
-            for op in ops
-        ]
-        if self._index is not None:
-            items = await self._add_vectors(self._index, ops, items)
-        await self._database.write(partial(store_items.write_items, items=items, now=self._clock()))
+    async def _refresh_ttl(self, items: Sequence[store_items.ItemLifetime], now: datetime) -> None:
+        await self._database.write(partial(store_items.refresh_ttl, items=items, now=now))
 
-    async def _add_vectors(
-        self, index: StoreIndex, ops: Sequence[PutOp], items: Sequence[store_items.ItemWrite]
-    ) -> list[store_items.ItemWrite]:
-        """Return the items with their vectors; embed the texts of all items at once."""
-        texts = [_texts_to_embed(index, op) for op in ops]
-        vectors = iter(await index.embed([text for found in texts for _, text in found]))
-        return [
-            replace(item, vectors=[(name, next(vectors)) for name, _ in found])
-            for item, found in zip(items, texts, strict=True)
-        ]
+    async def _write_items(self, items: Sequence[store_items.ItemWrite], now: datetime) -> None:
+        await self._database.write(partial(store_items.write_items, items=items, now=now))
 
 
 @asynccontextmanager
@@ -213,9 +260,14 @@ async def open_store(path: Path, options: StoreOptions) -> AsyncIterator[SqliteS
     """
     async with open_sqlite(path, _create_tables) as database:
         store = SqliteStore(database, options)
-        texts = "{} expired store items deleted", "expired store items cannot be deleted yet: {}"
-        async with background_task(clear_regularly(store.sweep_ttl, options.sweep_seconds, *texts), "store-sweeper"):
+        async with sweep_regularly(store, options):
             yield store
+
+
+def sweep_regularly(store: LongTermStore, options: StoreOptions) -> AbstractAsyncContextManager[None]:
+    """Delete expired items at intervals inside the block."""
+    texts = "{} expired store items deleted", "expired store items cannot be deleted yet: {}"
+    return background_task(clear_regularly(store.sweep_ttl, options.sweep_seconds, *texts), "store-sweeper")
 
 
 def _create_tables(connection: Connection) -> None:

@@ -10,7 +10,7 @@ import re
 import sqlite3
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -61,8 +61,8 @@ REFRESH = (
 )
 SWEEP = "DELETE FROM store WHERE expires_at IS NOT NULL AND expires_at <= :now"
 # Tool results of a thread of this server, whose id is a UUID; other prefixes belong to the application.
-IS_TOOL_RESULTS = "LIKE 'threads.________-____-____-____-____________.tool_results'"
-_INCLUDED = f"(:shows_tool_results OR s.prefix NOT {IS_TOOL_RESULTS})"
+TOOL_RESULTS_PATTERN = "threads.________-____-____-____-____________.tool_results"
+_INCLUDED = f"(:shows_tool_results OR s.prefix NOT LIKE '{TOOL_RESULTS_PATTERN}')"
 _READABLE = f"(s.expires_at IS NULL OR s.expires_at > :now) AND {_INCLUDED}"
 # A range of the index on prefixes, without wildcards; see `namespace_bounds`.
 _IN_NAMESPACE = "s.prefix >= :prefix AND s.prefix < :end AND (s.prefix = :prefix OR s.prefix >= :below)"
@@ -141,7 +141,8 @@ def write_items(connection: Connection, items: Sequence[ItemWrite], now: datetim
         if item.value is None:
             driver.execute(DELETE, primary_key)
             continue
-        row = {"value": item.value, "now": _iso(now), "ttl_minutes": item.ttl, "expires_at": _expiry(now, item.ttl)}
+        expires_at = _iso(expiry(now, item.ttl))
+        row = {"value": item.value, "now": _iso(now), "ttl_minutes": item.ttl, "expires_at": expires_at}
         driver.execute(PUT, {**primary_key, **row})
         driver.execute(DELETE_VECTORS, primary_key)
         for field_name, embedding in item.vectors:
@@ -155,7 +156,7 @@ def refresh_ttl(connection: Connection, items: Sequence[ItemLifetime], now: date
         {
             "prefix": ".".join(item.namespace),
             "key": item.key,
-            "expires_at": _expiry(now, item.minutes),
+            "expires_at": _iso(expiry(now, item.minutes)),
             "now": _iso(now),
         }
         for item in items
@@ -174,7 +175,7 @@ def find_item(driver: sqlite3.Connection, op: GetOp, view: StoreView) -> tuple[I
     row = driver.execute(GET, parameters).fetchone()
     if row is None:
         return None, []
-    return Item(**_item_fields(row, _parse_value(row))), _lifetimes([row] if op.refresh_ttl else [])
+    return Item(**_item_fields(row, _parse_value(row))), lifetimes([row] if op.refresh_ttl else [])
 
 
 def search_items(
@@ -193,12 +194,17 @@ def search_items(
     matching = _matching_items(driver, rows, op.filter or {})
     found = list(islice(matching, start, min(start + op.limit, sys.maxsize)))
     items = [SearchItem(**_item_fields(row, value), score=score) for row, value, score in found]
-    return items, _lifetimes([row for row, _, _ in found] if op.refresh_ttl else [])
+    return items, lifetimes([row for row, _, _ in found] if op.refresh_ttl else [])
 
 
 def find_namespaces(driver: sqlite3.Connection, op: ListNamespacesOp, view: StoreView) -> list[Namespace]:
     """Return the namespaces with items in order, cut to a depth."""
-    found = (tuple(prefix.split(".")) for (prefix,) in driver.execute(NAMESPACES, _view_parameters(view)))
+    return select_namespaces(driver.execute(NAMESPACES, _view_parameters(view)), op)
+
+
+def select_namespaces(rows: Iterable[tuple[str]], op: ListNamespacesOp) -> list[Namespace]:
+    """Return the wanted ones of the namespaces with these prefixes, in order, cut to a depth."""
+    found = (tuple(prefix.split(".")) for (prefix,) in rows)
     conditions = op.match_conditions or ()
     matching = (namespace for namespace in found if all(_matches_condition(namespace, one) for one in conditions))
     listed = sorted({namespace[: op.max_depth] for namespace in matching})
@@ -227,7 +233,8 @@ def _matches_condition(namespace: Namespace, condition: MatchCondition) -> bool:
     return all(pattern in ("*", label) for pattern, label in zip(path, labels, strict=True))
 
 
-def _lifetimes(rows: Sequence[tuple[Any, ...]]) -> list[ItemLifetime]:
+def lifetimes(rows: Sequence[tuple[Any, ...]]) -> list[ItemLifetime]:
+    """Return the lifetimes of rows that expire; a row has the columns of `GET`."""
     return [ItemLifetime(tuple(row[0].split(".")), row[1], row[5]) for row in rows if row[5] is not None]
 
 
@@ -245,17 +252,18 @@ def _parse_value(row: tuple[Any, ...]) -> Any:
     return from_json(row[2]) if isinstance(row[2], str) else json.loads(row[2])
 
 
-def _expiry(now: datetime, minutes: float | None) -> str | None:
+def expiry(now: datetime, minutes: float | None) -> datetime | None:
+    """Return when an item expires; None for never, as for a time beyond the calendar."""
     if minutes is None:
         return None
     try:
-        return _iso(now + timedelta(minutes=minutes))
+        return now + timedelta(minutes=minutes)
     except OverflowError:
         return None
 
 
-def _iso(moment: datetime) -> str:
-    return moment.isoformat(sep=" ", timespec="microseconds")
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(sep=" ", timespec="microseconds")
 
 
 def _parse_time(text: str) -> datetime:
@@ -274,7 +282,7 @@ _COPY_ITEMS = (
 # '/' is the character after '.'.
 _TOOL_RESULT_PREFIXES = (
     "SELECT DISTINCT prefix FROM store WHERE prefix >= 'threads.' AND prefix < 'threads/' "  # noqa: S608 - constants
-    f"AND prefix {IS_TOOL_RESULTS}"
+    f"AND prefix LIKE '{TOOL_RESULTS_PATTERN}'"
 )
 
 
@@ -285,26 +293,32 @@ def is_tool_results(namespace: Sequence[str]) -> bool:
 
 def has_tool_results(connection: Connection, thread_id: str) -> bool:
     """Return whether a thread has stored tool results."""
-    return driver_of(connection).execute(_HAS_ITEMS, {"prefix": _prefix(thread_id)}).fetchone() is not None
+    return driver_of(connection).execute(_HAS_ITEMS, {"prefix": tool_results_prefix(thread_id)}).fetchone() is not None
 
 
 def delete_tool_results(connection: Connection, thread_id: str) -> None:
     """Delete the tool results of a thread."""
-    driver_of(connection).execute(_DELETE_ITEMS, {"prefix": _prefix(thread_id)})
+    driver_of(connection).execute(_DELETE_ITEMS, {"prefix": tool_results_prefix(thread_id)})
 
 
 def copy_tool_results(connection: Connection, source: str, target: str) -> None:
     """Copy the tool results of a thread to another one."""
-    driver_of(connection).execute(_COPY_ITEMS, {"source": _prefix(source), "target": _prefix(target)})
+    prefixes = {"source": tool_results_prefix(source), "target": tool_results_prefix(target)}
+    driver_of(connection).execute(_COPY_ITEMS, prefixes)
 
 
 def threads_with_tool_results(connection: Connection) -> set[str]:
     """Return the ids of threads with stored tool results."""
-    found = driver_of(connection).execute(_TOOL_RESULT_PREFIXES)
-    return {prefix.removeprefix(_TOOL_RESULTS_START).removesuffix(_TOOL_RESULTS_END) for (prefix,) in found}
+    return thread_ids_of(driver_of(connection).execute(_TOOL_RESULT_PREFIXES))
 
 
-def _prefix(thread_id: str) -> str:
+def thread_ids_of(rows: Iterable[tuple[str]]) -> set[str]:
+    """Return the ids of threads from the prefixes of their tool results."""
+    return {prefix.removeprefix(_TOOL_RESULTS_START).removesuffix(_TOOL_RESULTS_END) for (prefix,) in rows}
+
+
+def tool_results_prefix(thread_id: str) -> str:
+    """Return the prefix of the tool results of a thread."""
     return f"{_TOOL_RESULTS_START}{thread_id}{_TOOL_RESULTS_END}"
 
 

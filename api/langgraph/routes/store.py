@@ -14,7 +14,7 @@ from toolweave.api.langgraph.requests import Body, QueryParam
 from toolweave.api.langgraph.serialization import row_json
 from toolweave.api.langgraph.services import get_services
 from toolweave.errors import BadRequest, RequestError
-from toolweave.runtime.persistence.store import SqliteStore
+from toolweave.runtime.persistence.store import LongTermStore
 from toolweave.runtime.persistence.store_filter import check_item_filter
 from toolweave.runtime.persistence.store_items import is_tool_results
 
@@ -122,7 +122,7 @@ async def list_namespaces(request: Request, body: Body) -> Response:
     return json_answer({"namespaces": found})
 
 
-def _store(request: Request) -> SqliteStore:
+def _store(request: Request) -> LongTermStore:
     return get_services(request).persistence.store.without_tool_results()
 
 

@@ -8,7 +8,7 @@ import pytest
 from langgraph.store.base import PutOp
 
 from toolweave.runtime.persistence.database import SqliteDatabase, driver_of
-from toolweave.runtime.persistence.store import SqliteStore, StoreOptions
+from toolweave.runtime.persistence.store import LongTermStore, SqliteStore, StoreOptions
 from toolweave.runtime.persistence.store_filter import OPERATORS, check_item_filter, matches_item_filter
 
 VALUE = {"n": 2, "half": 0.5, "word": "pear", "digits": "10", "on": True, "none": None, "list": [1, 2], "o": {"p": 1}}
@@ -80,7 +80,7 @@ ODD: Sequence[Any] = (
 )
 
 
-async def filtered(store: SqliteStore, wanted: dict[str, Any]) -> list[Any]:
+async def filtered(store: LongTermStore, wanted: dict[str, Any]) -> list[Any]:
     """Search, and compare with deciding about every value in Python."""
     found = [item.value for item in await store.asearch((), filter=wanted, limit=1000)]
     everything = [item.value for item in await store.asearch((), limit=1000)]
@@ -88,7 +88,9 @@ async def filtered(store: SqliteStore, wanted: dict[str, Any]) -> list[Any]:
     return found
 
 
-async def test_a_search_finds_exactly_what_fits_whatever_sqlite_thinks_of_the_values(store: SqliteStore) -> None:
+async def test_a_search_finds_exactly_what_fits_whatever_the_database_thinks_of_the_values(
+    store: LongTermStore,
+) -> None:
     for number, value in enumerate(ODD):
         await store.aput(("odd", f"n{number % 3}"), str(number), {"n": value, "o": {"p": value}, "list": [value]})
     await store.aput(("odd",), "missing", {})
@@ -110,7 +112,7 @@ HOSTILE_NAMES = (
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-async def test_any_name_can_be_searched_for(name: str, store: SqliteStore) -> None:
+async def test_any_name_can_be_searched_for(name: str, store: LongTermStore) -> None:
     await store.aput(("a",), "with", {name: 1, "o": {name: "x"}, "n": 1})
     await store.aput(("a",), "null", {name: None, "o": {name: None}, "n": 1})
     await store.aput(("a",), "without", {"o": {}, "n": 1, "ab": 1})
@@ -122,7 +124,7 @@ async def test_any_name_can_be_searched_for(name: str, store: SqliteStore) -> No
         assert len(await filtered(store, {"o": {name: None}})) == 2
 
 
-async def test_a_filter_of_many_parts_is_decided_as_a_small_one(store: SqliteStore) -> None:
+async def test_a_filter_of_many_parts_is_decided_as_a_small_one(store: LongTermStore) -> None:
     await store.aput(("a",), "all", {f"n{number}": number for number in range(2000)})
     await store.aput(("a",), "all but one", {f"n{number}": number for number in range(1999)})
     assert len(await filtered(store, {f"n{number}": number for number in range(2000)})) == 1

@@ -1,19 +1,18 @@
 """With an embedding, a query finds items by their meaning."""
 
-from pathlib import Path
-
 import pytest
 
+from tests.runtime.persistence.store.conftest import StoreDatabase
 from tests.runtime.persistence.store.embedding import DIMS, BagOfWords, index
 from toolweave.errors import ConfigError
-from toolweave.runtime.persistence.store import StoreIndex, StoreOptions, open_store
+from toolweave.runtime.persistence.store import StoreIndex, StoreOptions
 
 NS = ("notes",)
 
 
-async def test_a_put_chooses_the_fields_to_embed(tmp_path: Path) -> None:
+async def test_a_put_chooses_the_fields_to_embed(store_database: StoreDatabase) -> None:
     embeddings = BagOfWords()
-    async with open_store(tmp_path / "store.db", StoreOptions(index(embeddings, ["title"]))) as store:
+    async with store_database.open(StoreOptions(index(embeddings, ["title"]))) as store:
         await store.aput(NS, "default", {"title": "red", "body": "blue"})
         await store.aput(
             NS, "chosen", {"title": "red", "parts": [{"text": "blue"}, {"text": "green"}]}, ["parts[*].text"]
@@ -27,15 +26,15 @@ async def test_a_put_chooses_the_fields_to_embed(tmp_path: Path) -> None:
         ]
 
 
-async def test_without_an_index_a_query_changes_nothing(tmp_path: Path) -> None:
-    async with open_store(tmp_path / "store.db", StoreOptions()) as store:
+async def test_without_an_index_a_query_changes_nothing(store_database: StoreDatabase) -> None:
+    async with store_database.open(StoreOptions()) as store:
         await store.aput(NS, "a", {"text": "x"})
         await store.aput(NS, "b", {"text": "cats"})
         assert [(item.key, item.score) for item in await store.asearch(NS, query="cats")] == [("a", None), ("b", None)]
 
 
-async def test_an_update_replaces_the_embedded_texts(tmp_path: Path) -> None:
-    async with open_store(tmp_path / "store.db", StoreOptions(index(fields=["parts[*]"]))) as store:
+async def test_an_update_replaces_the_embedded_texts(store_database: StoreDatabase) -> None:
+    async with store_database.open(StoreOptions(index(fields=["parts[*]"]))) as store:
         await store.aput(NS, "k", {"parts": ["red", "blue"]})
         await store.aput(NS, "k", {"parts": ["green"]})
         (item,) = await store.asearch(NS, query="blue")
@@ -49,27 +48,28 @@ async def test_an_update_replaces_the_embedded_texts(tmp_path: Path) -> None:
         assert item.score is None
 
 
-async def test_vectors_of_another_length_than_configured_are_refused_with_the_fix(tmp_path: Path) -> None:
+async def test_vectors_of_another_length_than_configured_are_refused_with_the_fix(
+    store_database: StoreDatabase,
+) -> None:
     options = StoreOptions(StoreIndex(BagOfWords(dims=3), DIMS))
-    async with open_store(tmp_path / "store.db", options) as store:
+    async with store_database.open(options) as store:
         with pytest.raises(ConfigError, match="Set dims to 3"):
             await store.aput(NS, "k", {"text": "x"})
         with pytest.raises(ConfigError, match="3 numbers where dims is 64"):
             await store.asearch(NS, query="x")
 
 
-async def test_vectors_of_an_earlier_model_do_not_fail_searches(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    async with open_store(path, StoreOptions(StoreIndex(BagOfWords(dims=3), 3))) as store:
+async def test_vectors_of_an_earlier_model_do_not_fail_searches(store_database: StoreDatabase) -> None:
+    async with store_database.open(StoreOptions(StoreIndex(BagOfWords(dims=3), 3))) as store:
         await store.aput(NS, "before", {"text": "cats"})
-    async with open_store(path, StoreOptions(index())) as store:
+    async with store_database.open(StoreOptions(index())) as store:
         await store.aput(NS, "now", {"text": "cats"})
         found = await store.asearch(NS, query="cats")
         assert [(item.key, item.score is None) for item in found] == [("now", False), ("before", True)]
 
 
-async def test_a_text_without_any_word_that_counts_has_no_score(tmp_path: Path) -> None:
-    async with open_store(tmp_path / "store.db", StoreOptions(index(fields=["text"]))) as store:
+async def test_a_text_without_any_word_that_counts_has_no_score(store_database: StoreDatabase) -> None:
+    async with store_database.open(StoreOptions(index(fields=["text"]))) as store:
         await store.aput(NS, "blank", {"text": "!?"})
         await store.aput(NS, "word", {"text": "cats"})
         assert [item.key for item in await store.asearch(NS, query="cats")] == ["word", "blank"]

@@ -2,14 +2,19 @@
 
 import asyncio
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langgraph.store.base import BaseStore, SearchItem
 from langgraph.store.memory import InMemoryStore
 
+from tests.runtime.persistence.store.conftest import postgres_pool
+from toolweave.runtime.persistence.postgres_store import PostgresStore, open_postgres_store
 from toolweave.runtime.persistence.store import StoreOptions, open_store
 
 LABELS = st.sampled_from(["a", "A", "ab", "a%", "a*", "b", "ü", "-"])
@@ -65,14 +70,30 @@ def shown(item: SearchItem) -> tuple[tuple[str, ...], str, str]:
     return item.namespace, item.key, repr(sorted(item.value.items()))
 
 
+async def compare(opening: AbstractAsyncContextManager[BaseStore], deeds: list[tuple[Any, ...]]) -> None:
+    twin = InMemoryStore()
+    async with opening as store:
+        for deed in deeds:
+            assert await do(store, deed) == await do(twin, deed), deed
+
+
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.lists(DEEDS, max_size=30))
 def test_it_answers_as_the_in_memory_store(deeds: list[tuple[Any, ...]]) -> None:
-    async def compare() -> None:
-        twin = InMemoryStore()
-        with tempfile.TemporaryDirectory() as folder:
-            async with open_store(Path(folder) / "store.db", StoreOptions()) as store:
-                for deed in deeds:
-                    assert await do(store, deed) == await do(twin, deed), deed
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(compare(open_store(Path(folder) / "store.db", StoreOptions()), deeds))
 
-    asyncio.run(compare())
+
+@asynccontextmanager
+async def emptied(url: str) -> AsyncIterator[PostgresStore]:
+    async with postgres_pool(url) as pool, open_postgres_store(pool, StoreOptions()) as store:
+        async with pool.connection() as connection:
+            await connection.execute("TRUNCATE store")
+        yield store
+
+
+@pytest.mark.slow
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(st.lists(DEEDS, max_size=30))
+def test_in_postgresql_it_answers_as_the_in_memory_store(emptied_url: str, deeds: list[tuple[Any, ...]]) -> None:
+    asyncio.run(compare(emptied(emptied_url), deeds))

@@ -9,10 +9,9 @@ import pytest
 from langgraph.store.base import GetOp, Op, PutOp
 from langgraph.store.sqlite import SqliteStore as LangGraphsStore
 
-from tests.runtime.persistence.store.conftest import Clock
+from tests.runtime.persistence.store.conftest import Clock, StoreDatabase
 from toolweave.errors import InvalidRequest
-from toolweave.runtime.persistence.database import SqliteDatabase
-from toolweave.runtime.persistence.store import SqliteStore, StoreOptions, open_store
+from toolweave.runtime.persistence.store import LongTermStore, StoreOptions, open_store
 
 NS = ("users", "u1")
 DEEP: dict[str, Any] = {}
@@ -33,7 +32,7 @@ for _ in range(200):
     ],
     ids=["empty", "kinds", "eight-bytes", "unicode", "nul", "huge", "deep"],
 )
-async def test_a_value_comes_back_as_it_was_put(value: dict[str, Any], store: SqliteStore) -> None:
+async def test_a_value_comes_back_as_it_was_put(value: dict[str, Any], store: LongTermStore) -> None:
     await store.aput(NS, "k", value)
     item = await store.aget(NS, "k")
     assert item is not None
@@ -41,8 +40,10 @@ async def test_a_value_comes_back_as_it_was_put(value: dict[str, Any], store: Sq
     assert (await store.asearch(NS, filter={name: value[name] for name in list(value)[:1]}))[0].value == value
 
 
-async def test_an_update_keeps_the_items_place_and_the_time_it_was_made(database: SqliteDatabase, clock: Clock) -> None:
-    store = SqliteStore(database, StoreOptions(), clock)
+async def test_an_update_keeps_the_items_place_and_the_time_it_was_made(
+    store_database: StoreDatabase, clock: Clock
+) -> None:
+    store = store_database.store(StoreOptions(), clock)
     for key in ("a", "b", "c"):
         await store.aput(NS, key, {"n": 1})
     made = clock.now
@@ -53,7 +54,7 @@ async def test_an_update_keeps_the_items_place_and_the_time_it_was_made(database
     assert (found[0].created_at, found[0].updated_at, found[0].value) == (made, clock.now, {"n": 2})
 
 
-async def test_searches_page_through_namespaces_as_they_began(store: SqliteStore) -> None:
+async def test_searches_page_through_namespaces_as_they_began(store: LongTermStore) -> None:
     for namespace, key in (("b", "1"), ("a", "2"), ("b", "3"), ("c", "4")):
         await store.aput(("all", namespace), key, {"odd": int(key) % 2})
     assert [item.key for item in await store.asearch(("all",))] == ["1", "3", "2", "4"]
@@ -61,7 +62,7 @@ async def test_searches_page_through_namespaces_as_they_began(store: SqliteStore
     assert [item.key for item in await store.asearch((), filter={"odd": 0}, limit=1, offset=1)] == ["4"]
 
 
-async def test_a_call_that_fails_affects_no_other_call(store: SqliteStore) -> None:
+async def test_a_call_that_fails_affects_no_other_call(store: LongTermStore) -> None:
     """LangGraph's own stores fail every call of the same moment with it, or store half of them."""
     calls = [store.aput(NS, str(number), {"n": number}) for number in range(20)]
     bad = [store.aput(NS, "bad", {"not": {"json": object()}}), store.asearch(NS, filter={"n": {"$in": [1]}})]
@@ -75,7 +76,7 @@ async def test_a_call_that_fails_affects_no_other_call(store: SqliteStore) -> No
     assert await store.aget(NS, "after") is not None
 
 
-async def test_a_batch_reads_before_it_writes_and_the_last_put_of_a_key_counts(store: SqliteStore) -> None:
+async def test_a_batch_reads_before_it_writes_and_the_last_put_of_a_key_counts(store: LongTermStore) -> None:
     await store.aput(NS, "k", {"n": 1})
     ops: list[Op] = [PutOp(NS, "k", {"n": 2}), GetOp(NS, "k"), PutOp(NS, "k", {"n": 3})]
     put, got, last = await store.abatch(ops)
@@ -86,7 +87,40 @@ async def test_a_batch_reads_before_it_writes_and_the_last_put_of_a_key_counts(s
     assert item.value == {"n": 3}
 
 
-async def test_a_synchronous_call_on_the_loop_says_what_to_do_instead(store: SqliteStore) -> None:
+async def test_a_node_on_another_thread_calls_the_store_synchronously(store: LongTermStore) -> None:
+    await asyncio.to_thread(store.put, NS, "k", {"n": 1})
+    item = await asyncio.to_thread(store.get, NS, "k")
+    assert item is not None
+    assert item.value == {"n": 1}
+
+
+async def test_namespaces_are_listed_in_order_by_prefix_suffix_and_depth(store: LongTermStore) -> None:
+    for namespace in (("b", "x", "z"), ("a", "x"), ("a", "y", "z"), ("a", "y", "w"), ("B",), ("ab",)):
+        await store.aput(namespace, "k", {})
+    assert await store.alist_namespaces(max_depth=1) == [("B",), ("a",), ("ab",), ("b",)]
+    assert await store.alist_namespaces(prefix=("a",), limit=2, offset=1) == [("a", "y", "w"), ("a", "y", "z")]
+    assert await store.alist_namespaces(prefix=("*", "x")) == [("a", "x"), ("b", "x", "z")]
+    assert await store.alist_namespaces(suffix=("*", "z"), max_depth=2) == [("a", "y"), ("b", "x")]
+
+
+async def test_tool_results_are_the_threads_own_and_hidden_from_clients(store: LongTermStore) -> None:
+    first, second = (f"0000000{number}-0000-4000-8000-000000000000" for number in (1, 2))
+    await store.aput(("threads", first, "tool_results"), "call", {"text": "long"})
+    await store.aput(("threads", "mine", "tool_results"), "call", {})
+    await store.copy_thread_items(first, second)
+    assert await store.thread_ids() == {first, second}
+    item = await store.aget(("threads", second, "tool_results"), "call")
+    assert item is not None
+    assert item.value == {"text": "long"}
+    clients = store.without_tool_results()
+    assert await clients.aget(("threads", second, "tool_results"), "call") is None
+    assert [item.namespace for item in await clients.asearch(())] == [("threads", "mine", "tool_results")]
+    assert await clients.alist_namespaces() == [("threads", "mine", "tool_results")]
+    await store.delete_thread_items(first)
+    assert await store.thread_ids() == {second}
+
+
+async def test_a_synchronous_call_on_the_loop_says_what_to_do_instead(store: LongTermStore) -> None:
     with pytest.raises(asyncio.InvalidStateError, match=r"await store\.aput"):
         store.put(NS, "k", {})
 
