@@ -96,7 +96,7 @@ async def _is_transaction_pooled(address: PostgresAddress, *, direct: bool) -> b
         before = await session(first)
         async with second.transaction():
             # The second connection has taken the session of the first, or the first gets another one.
-            return await session(second) == before or await session(first) != before
+            return bool(await session(second) == before or await session(first) != before)
 
 
 async def _connect(stack: AsyncExitStack, address: PostgresAddress, *, direct: bool) -> RawConnection:

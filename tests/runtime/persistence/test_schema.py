@@ -68,6 +68,7 @@ async def test_an_unknown_schema_is_refused_and_left_alone(
         pass
     connection = sqlite3.connect(path)
     connection.execute("UPDATE alembic_version SET version_num = ?", [schema])
+    connection.execute("UPDATE schema_compatibility SET oldest_code = ?", [schema])
     connection.execute("CREATE TABLE from_the_future (id INTEGER)")
     connection.commit()
     connection.close()
