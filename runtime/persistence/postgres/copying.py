@@ -107,8 +107,11 @@ class FolderCopy:
                         if file == "checkpoints.db":
                             counts["checkpoints"] = await self._copy_checkpoints(connection, source)
         except (psycopg.Error, sqlite3.Error) as error:
+            # The rest of PostgreSQL's text quotes the row.
+            reason = error.diag.message_primary if isinstance(error, psycopg.Error) else None
             raise PersistenceError(
-                f"The data folder {self._folder} could not be copied to {database.label}: {error}. Nothing was stored."
+                f"The data folder {self._folder} could not be copied to {database.label}: {reason or error}. Nothing "
+                "was stored."
             ) from error
         return counts
 
