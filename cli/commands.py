@@ -56,6 +56,7 @@ def _load_app(name: str, target: str) -> typer.Typer:
 COMMANDS: dict[str, CommandEntry] = {
     "dev": ("toolweave.cli.serve", "Serve on this machine, with readable logs and the URLs to open."),
     "serve": ("toolweave.cli.serve", "Serve the graphs of a langgraph.json over the LangGraph-compatible API."),
+    "worker": ("toolweave.cli.worker", "Execute runs without serving HTTP, beside API replicas on PostgreSQL."),
     "chat": ("toolweave.cli.chat", "Chat with an assistant in the terminal; tool calls are shown."),
     "run": ("toolweave.cli.run", "Run an assistant once and print its result."),
     "script": ("toolweave.cli.script", "Write the script of a narrated video from a web page."),

@@ -18,6 +18,7 @@ from toolweave.encryption import data_folder_cipher
 from toolweave.errors import ConfigError
 from toolweave.extras import require_extra
 from toolweave.runtime.persistence.data_folder import open_persistence
+from toolweave.runtime.persistence.database import PostgresAddress
 from toolweave.runtime.persistence.store import StoreIndex, build_store_options
 from toolweave.servers.databases.database import has_schema
 from toolweave.servers.registry.repository import open_tool_registry
@@ -80,7 +81,7 @@ def _read(config: Path | None, data_dir: Path | None) -> Configuration:
 def _name_of(settings: Settings) -> str:
     if settings.database_url is None:
         return str(settings.data_dir)
-    return f"The database {sa.make_url(settings.database_url).set(query={}).render_as_string()}"
+    return f"The database {PostgresAddress(settings.database_url).label}"
 
 
 async def _upgrade(configuration: Configuration) -> None:
@@ -116,7 +117,7 @@ async def _copy(configuration: Configuration, source: Path) -> Mapping[str, int]
 async def _open_prepared(configuration: Configuration) -> AsyncIterator["PostgresDatabase"]:
     """Open the PostgreSQL database with a current schema."""
     require_extra("postgres")
-    from toolweave.runtime.persistence.postgres.database import PostgresAddress, open_postgres  # noqa: PLC0415 - optional extra
+    from toolweave.runtime.persistence.postgres.database import open_postgres  # noqa: PLC0415 - optional extra
     from toolweave.runtime.persistence.postgres.opening import prepare_database  # noqa: PLC0415 - optional extra
 
     settings = configuration.settings

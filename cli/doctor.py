@@ -36,6 +36,7 @@ from toolweave.nodes.local_model import find_local_model
 from toolweave.nodes.model_endpoint import MODEL_ADVICE, ModelEndpoint, chosen_endpoint, model_variable
 from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.persistence.data_folder import LOCK_FILE, data_folder_lock
+from toolweave.runtime.persistence.database import PostgresAddress
 from toolweave.runtime.persistence.schema import NEWEST_REVISION, SchemaRevision, is_current, schema_revision
 from toolweave.servers.core.files.roots import Roots
 from toolweave.servers.core.query.database import open_query_database
@@ -222,7 +223,6 @@ OTHER_CONNECTIONS = 1 + 2 * POOL_SIZE
 def check_postgres(settings: Settings) -> Iterator[Finding]:
     """Check the PostgreSQL database: reachable, schema, encoding, pgvector, direct URL, token key and connections."""
     require_extra("postgres")
-    from toolweave.runtime.persistence.postgres.database import PostgresAddress  # noqa: PLC0415 - optional extra
     from toolweave.runtime.persistence.postgres.inspection import inspect_postgres  # noqa: PLC0415 - optional extra
 
     address = PostgresAddress(settings.database_url or "", settings.database_direct_url)

@@ -127,15 +127,21 @@ async def serve_app(app: Starlette, sock: socket.socket, stop: StopRequest, on_r
 
 
 def run_until_signal(
-    app: Starlette, sock: socket.socket, on_ready: Callable[[], None], *, threads: int = DEFAULT_THREADS
+    app: Starlette,
+    sock: socket.socket,
+    on_ready: Callable[[], None],
+    *,
+    threads: int = DEFAULT_THREADS,
+    stop_timeout_s: float = STOP_TIMEOUT_S,
 ) -> None:
     """Serve until SIGTERM or SIGINT; return when everything has stopped. Raises the application's error.
 
     At most `threads` synchronous nodes, handlers and the like run at once. Those that do not end with the rest are
-    abandoned; `STOP_TIMEOUT_S` after the signal the process exits in any case.
+    abandoned; `stop_timeout_s` after the signal the process exits in any case.
     """
     stop, stopped = StopRequest(), threading.Event()
-    threading.Thread(target=_exit_after_timeout, args=(stop, stopped), name="exit-after-timeout", daemon=True).start()
+    arguments = (stop, stopped, stop_timeout_s)
+    threading.Thread(target=_exit_after_timeout, args=arguments, name="exit-after-timeout", daemon=True).start()
     loop_factory = uvicorn.Config(app, log_config=None).get_loop_factory()
     exit_timer = threading.Timer(CLEANUP_TIMEOUT_S, _exit_process)
     exit_timer.daemon = True
@@ -164,9 +170,9 @@ def _run_until_done(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, A
             logger.error("the application raised {}; the server continues", type(error).__name__)
 
 
-def _exit_after_timeout(stop: StopRequest, stopped: threading.Event) -> None:
+def _exit_after_timeout(stop: StopRequest, stopped: threading.Event, timeout_s: float) -> None:
     stop.signalled.wait()
-    if not stopped.wait(STOP_TIMEOUT_S):
+    if not stopped.wait(timeout_s):
         _exit_process()
 
 

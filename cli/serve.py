@@ -30,7 +30,7 @@ from toolweave.cli.configuration import (
     read_configuration,
     with_model,
 )
-from toolweave.cli.http_server import listening_socket, run_until_signal, socket_url, stop_with_parent
+from toolweave.cli.http_server import STOP_TIMEOUT_S, listening_socket, run_until_signal, socket_url, stop_with_parent
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging, wrap_for_terminal
 from toolweave.config.mcp import find_mcp_config
@@ -186,6 +186,9 @@ PortOption = Annotated[
 ReloadOption = Annotated[
     bool, typer.Option("--reload/--no-reload", help="Restart the server when the application changes.")
 ]
+WorkerOption = Annotated[
+    bool, typer.Option("--worker/--no-worker", help="Execute runs in this process, too; without, on PostgreSQL only.")
+]
 # For the server that `dev` starts: the socket that `dev` has opened, and whether it is a restart.
 InheritedSocketOption = Annotated[int | None, typer.Option("--inherited", hidden=True)]
 RestartedOption = Annotated[bool, typer.Option("--restarted", hidden=True)]
@@ -200,6 +203,7 @@ def serve(
     port: PortOption = None,
     data_dir: DataDirOption = None,
     allow_insecure_bind: InsecureOption = False,
+    worker: WorkerOption = True,
 ) -> None:
     """Serve the graphs of a langgraph.json over the LangGraph-compatible API.
 
@@ -209,8 +213,11 @@ def serve(
     configuration = read_configuration(
         config, host=host, port=port, data_dir=data_dir, allow_insecure_bind=allow_insecure_bind or None
     )
+    if not worker and configuration.settings.database_url is None:
+        fix = "Set it, and start toolweave worker beside this server."
+        raise ConfigError("--no-worker needs a PostgreSQL database.", source="TOOLWEAVE_DATABASE_URL", fix=fix)
     with _listening_socket(configuration) as sock:
-        _serve(sock, configuration)
+        _serve(sock, configuration, executes_runs=worker)
 
 
 def dev(
@@ -275,7 +282,12 @@ def _listening_socket(configuration: Configuration) -> AbstractContextManager[so
 
 
 def _serve(
-    sock: socket.socket, configuration: Configuration, *, is_dev: bool = False, is_restart: bool = False
+    sock: socket.socket,
+    configuration: Configuration,
+    *,
+    is_dev: bool = False,
+    is_restart: bool = False,
+    executes_runs: bool = True,
 ) -> None:
     url = f"{socket_url(sock)}{configuration.langgraph_json.http.mount_prefix}"
     settings = configuration.settings.model_copy(update={"port": sock.getsockname()[1]})
@@ -303,7 +315,9 @@ def _serve(
             sys.stderr.write(wrap_for_terminal(welcome_text(url, configuration, model), sys.stderr, " " * 10))
         print(READY_MESSAGE.format(url=url), flush=True)
 
-    run_until_signal(create_langgraph_app(configuration.langgraph_json, settings), sock, announce, threads=threads)
+    app = create_langgraph_app(configuration.langgraph_json, settings, executes_runs=executes_runs)
+    drain_s = settings.drain_timeout_s if settings.database_url is not None and executes_runs else 0.0
+    run_until_signal(app, sock, announce, threads=threads, stop_timeout_s=STOP_TIMEOUT_S + drain_s)
 
 
 def welcome_text(url: str, configuration: Configuration, model: str) -> str:

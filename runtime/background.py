@@ -31,6 +31,9 @@ async def clear_regularly(clear: Callable[[], Awaitable[int]], interval_s: float
         await asyncio.sleep(interval_s)
 
 
+CANCEL_INTERVAL_S = 1.0
+
+
 @asynccontextmanager
 async def background_task(work: Coroutine[None, None, None], name: str) -> AsyncIterator[None]:
     """Run `work` in a task of this name, which is cancelled when the block ends."""
@@ -38,7 +41,10 @@ async def background_task(work: Coroutine[None, None, None], name: str) -> Async
     try:
         yield
     finally:
-        task.cancel()
+        # Before Python 3.12, `asyncio.wait_for`, which psycopg uses, can swallow a cancellation.
+        while not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=CANCEL_INTERVAL_S)
         await asyncio.gather(task, return_exceptions=True)
 
 

@@ -128,22 +128,24 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 DOCUMENTATION_PATHS = ("/openapi.json", "/docs", "/docs/{file}")
 
 
-def create_langgraph_app(config: LangGraphJson, settings: Settings) -> Starlette:
+def create_langgraph_app(config: LangGraphJson, settings: Settings, *, executes_runs: bool = True) -> Starlette:
     """Create the server's application: the API and http.app of langgraph.json, whose module is imported now.
 
     The data folder and the graphs (`app.state.services`) open when the lifespan starts; that of http.app runs inside.
+    On PostgreSQL other processes execute the runs unless this one `executes_runs`.
 
     Raises:
         ConfigError: http.app or auth.path cannot be loaded.
     """
     prepare_imports(config)
     custom, auth = load_custom_app(config), load_auth(config)
-    metrics = ServerMetrics(workers=settings.max_concurrent_runs)
+    slots = settings.max_concurrent_runs if executes_runs else 0
+    metrics = ServerMetrics(workers=slots)
     rules = AccessRules.from_settings(settings, config.http.cors)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[Mapping[str, Any]]:
-        async with open_services(config, settings) as services:
+        async with open_services(config, settings, slots=slots) as services:
             app.state.services = services
             async with custom_lifespan(custom) as state:
                 try:

@@ -5,7 +5,6 @@ Names and labels are those of the official server where it has them, so that its
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
@@ -15,7 +14,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.runtime.models import TERMINAL_STATUSES, JsonObject
-from toolweave.runtime.runs.engine import EmbeddedEngine, measure_load
+from toolweave.runtime.runs.engine import RunEngine
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 # The label of all paths without a route: with the paths themselves as labels, callers could fill the memory.
@@ -46,7 +45,7 @@ class ServerMetrics:
         )
 
     @contextmanager
-    def observe_engine(self, engine: EmbeddedEngine) -> Iterator[None]:
+    def observe_engine(self, engine: RunEngine) -> Iterator[None]:
         """Include the figures of an engine until the block ends."""
         figures = _EngineCollector(engine, self.workers)
         self.registry.register(figures)
@@ -69,9 +68,9 @@ class ServerMetrics:
         self._requests.labels(method, path, str(status)).inc()
         self._seconds.labels(method, path).observe(seconds)
 
-    def as_json(self, engine: EmbeddedEngine) -> JsonObject:
+    def as_json(self, engine: RunEngine) -> JsonObject:
         """Return the figures in the JSON form of `?format=json`."""
-        load = measure_load(engine, datetime.now(UTC))
+        load = engine.load()
         samples = (sample for metric in self._requests.collect() for sample in metric.samples)
         return {
             "queue": {
@@ -101,13 +100,13 @@ class ServerMetrics:
 class _EngineCollector(Collector):
     """Collector that reads the figures of an engine at each scrape."""
 
-    def __init__(self, engine: EmbeddedEngine, workers: int) -> None:
+    def __init__(self, engine: RunEngine, workers: int) -> None:
         self._engine = engine
         self._workers = workers
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current figures."""
-        load = measure_load(self._engine, datetime.now(UTC))
+        load = self._engine.load()
         figures: dict[str, tuple[str, float]] = {
             "lg_api_num_pending_runs": ("Runs that wait for other runs or for their start time.", load.pending),
             "lg_api_num_running_runs": ("Runs that execute.", load.running),

@@ -16,7 +16,7 @@ from toolweave.api.langgraph.services import ApiServices
 from toolweave.errors import BadRequest, NotFound
 from toolweave.runtime.caller import AUTH_KEYS, current_caller
 from toolweave.runtime.models import IDENTITY_FIELDS, Assistant, JsonObject, NewRun, Run, run_identity
-from toolweave.runtime.runs.engine import EmbeddedEngine
+from toolweave.runtime.runs.engine import RunEngine
 
 STATEFUL_RUN = body_schema("RunCreateStateful")
 STATELESS_RUN = body_schema("RunCreateStateless")
@@ -173,7 +173,7 @@ def _is_reserved(name: str, value: object) -> bool:
     return name.startswith(RESERVED_PREFIX) and not (name == RESUMING_KEY and isinstance(value, bool))
 
 
-def disconnect_callback(engine: EmbeddedEngine, run: Run, *, enabled: bool = True) -> OnDisconnect | None:
+def disconnect_callback(engine: RunEngine, run: Run, *, enabled: bool = True) -> OnDisconnect | None:
     """Return a callback that cancels a run that has not ended when its client disconnects (5.10), if `enabled`."""
 
     async def cancel() -> None:

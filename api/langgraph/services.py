@@ -19,10 +19,15 @@ from toolweave.runtime.events.run_publisher import Publishers
 from toolweave.runtime.graphs import GraphRegistry, load_graph
 from toolweave.runtime.models import Assistant, ThreadTtl
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
+from toolweave.runtime.persistence.database import PostgresAddress
 from toolweave.runtime.persistence.store import build_store_options
 from toolweave.runtime.runs.cleanup import SweepOptions, delete_orphans, run_expiry_sweep
-from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
+from toolweave.runtime.runs.embedded import open_engine
+from toolweave.runtime.runs.engine import RunEngine
 from toolweave.runtime.runs.execution import EngineRuntime
+
+# A process on PostgreSQL changes the time of this file in the data folder each second, for probes.
+ALIVE_FILE = "toolweave.alive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,7 @@ class ApiServices:
 
     persistence: Persistence
     graphs: GraphRegistry
-    engine: EmbeddedEngine
+    engine: RunEngine
     webhooks: WebhookRules
 
     async def find_assistant(self, name_or_id: str) -> Assistant:
@@ -76,31 +81,74 @@ def sweep_schedule(entry: CheckpointerEntry) -> SweepOptions:
 
 
 @asynccontextmanager
-async def open_services(config: LangGraphJson, settings: Settings) -> AsyncIterator[ApiServices]:
-    """Open the data folder, load the graphs and create their assistants; unfinished runs wait for `recover` (S-05).
+async def open_services(config: LangGraphJson, settings: Settings, *, slots: int) -> AsyncIterator[ApiServices]:
+    """Open the database, load the graphs and create their assistants; unfinished runs wait for `recover` (S-05).
+
+    This process executes up to `slots` runs at a time; 0, with PostgreSQL only, leaves them to other processes.
 
     Raises:
         ConfigError: a graph that langgraph.json names cannot be loaded.
-        PersistenceError: the data folder cannot be used, or another process has locked it.
+        PersistenceError: the database cannot be used, or another process has locked the data folder.
     """
     async with AsyncExitStack() as stack:
         targets = {name: load_graph(config, name) for name in config.graphs}
-        address = f"http://{settings.host}:{settings.port}"
-        options = build_store_options(config.store, config.path.parent)
-        persistence = await stack.enter_async_context(
-            open_persistence(
-                settings.data_dir,
-                address=address,
-                store_options=options,
-                thread_ttl=default_ttl(config.checkpointer),
-                token_key=settings.token_key.get_secret_value() if settings.token_key else None,
-            )
-        )
+        persistence = await stack.enter_async_context(_open_persistence(config, settings))
         descriptions = {name: entry.description for name, entry in config.graphs.items()}
         graphs = GraphRegistry(targets, descriptions, checkpointer=persistence.checkpointer, store=persistence.store)
-        await delete_orphans(persistence)
         await persistence.assistants.sync_system(graphs.descriptions(), graphs.compiled_names())
-        runtime = EngineRuntime(persistence, graphs, EventLog(persistence.app), Publishers(ThreadLog(persistence.app)))
-        engine = await stack.enter_async_context(open_engine(runtime, max_concurrent=settings.max_concurrent_runs))
+        engine = await stack.enter_async_context(_open_engine(persistence, graphs, settings, slots))
         await stack.enter_async_context(run_expiry_sweep(engine, sweep_schedule(config.checkpointer)))
         yield ApiServices(persistence, graphs, engine, WebhookRules.from_config(config, settings))
+
+
+@asynccontextmanager
+async def _open_persistence(config: LangGraphJson, settings: Settings) -> AsyncIterator[Persistence]:
+    store_options = build_store_options(config.store, config.path.parent)
+    thread_ttl = default_ttl(config.checkpointer)
+    token_key = settings.token_key.get_secret_value() if settings.token_key else None
+    if settings.database_url is None:
+        opening = open_persistence(
+            settings.data_dir,
+            address=f"http://{settings.host}:{settings.port}",
+            store_options=store_options,
+            thread_ttl=thread_ttl,
+            token_key=token_key,
+        )
+    else:
+        from toolweave.runtime.persistence.postgres.opening import open_shared_persistence  # noqa: PLC0415
+
+        opening = open_shared_persistence(
+            PostgresAddress(settings.database_url, settings.database_direct_url),
+            settings.data_dir,
+            size=settings.database_pool_size,
+            store_options=store_options,
+            thread_ttl=thread_ttl,
+            token_key=token_key,
+        )
+    async with opening as persistence:
+        yield persistence
+
+
+@asynccontextmanager
+async def _open_engine(
+    persistence: Persistence, graphs: GraphRegistry, settings: Settings, slots: int
+) -> AsyncIterator[RunEngine]:
+    if settings.database_url is None:
+        await delete_orphans(persistence)
+        log = EventLog(persistence.app)
+        runtime = EngineRuntime(persistence, graphs, log, Publishers(ThreadLog(persistence.app)))
+        async with open_engine(runtime, max_concurrent=slots) as embedded:
+            yield embedded
+        return
+    from toolweave.runtime.runs.distributed import WorkerOptions, open_distributed_engine  # noqa: PLC0415
+
+    options = WorkerOptions(
+        slots=slots,
+        address=PostgresAddress(settings.database_url, settings.database_direct_url),
+        lease_s=settings.worker_lease_s,
+        drain_s=settings.drain_timeout_s,
+        event_retention_s=settings.event_retention_h * 3600,
+        alive_file=settings.data_dir / ALIVE_FILE,
+    )
+    async with open_distributed_engine(persistence, graphs, options) as engine:
+        yield engine

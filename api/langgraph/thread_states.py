@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -172,9 +173,12 @@ async def require_start_checkpoint(services: ApiServices, new_run: NewRun) -> No
 async def _store_thread_state(services: ApiServices, thread_id: str, state: StateSnapshot) -> None:
     status: ThreadStatus = "interrupted" if state.next else "idle"
     await services.persistence.threads.set_state(thread_id, dumps(state.values), status, interrupts_by_task(state))
-    hub = services.engine.runtime.thread_hub
-    if hub.has_followers(thread_id):
-        hub.publish(thread_id, "state_update", dumps({"state": thread_state_json(state), "thread_id": thread_id}))
+    shown = partial(_state_update_json, thread_id, state)
+    await services.engine.publish_state(thread_id, shown)
+
+
+def _state_update_json(thread_id: str, state: StateSnapshot) -> bytes:
+    return dumps({"state": thread_state_json(state), "thread_id": thread_id})
 
 
 def parse_state_update(update: Mapping[str, Any]) -> StateUpdate:

@@ -167,6 +167,8 @@ class Channel:
     def __init__(self, key: str, *, id_prefix: str | None = None) -> None:
         self.key = key
         self.resumable = id_prefix is not None
+        # Whether events are stored, for later replays or for other processes.
+        self.is_stored = self.resumable
         self.closed = False
         # The number of the last event, and of the last one that is certainly on disk.
         self.last_seq = 0
@@ -186,7 +188,7 @@ class Channel:
     @property
     def has_consumers(self) -> bool:
         """Return whether events are stored or the channel has listeners."""
-        return self.resumable or bool(self._listeners)
+        return self.is_stored or bool(self._listeners)
 
     def start_attempt(self, attempt: int) -> None:
         """Number the next events in the attempt's own block (attempts count from 1)."""

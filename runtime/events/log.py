@@ -151,14 +151,14 @@ class EventLog:
         """Return a run's channel; create it if it is not open."""
         channel = self._channels.get(run_id)
         if channel is None:
-            channel = Channel(run_id, id_prefix=_id_prefix(created_at) if resumable else None)
+            channel = Channel(run_id, id_prefix=run_id_prefix(created_at) if resumable else None)
             self._channels[run_id] = channel
         return channel
 
     def publish(self, channel: Channel, event: str, data: bytes) -> None:
         """Deliver an event to the listeners and, for a resumable run, add it to the next batch for the disk."""
         published = channel.publish(event, data)
-        if channel.resumable:
+        if channel.is_stored:
             self._unstored.add(published)
 
     async def wait_until_stored(self, run_id: str) -> None:
@@ -168,7 +168,7 @@ class EventLog:
         be missing from each later replay.
         """
         channel = self._channels.get(run_id)
-        if channel is None or not channel.resumable or channel.stored_seq == channel.last_seq:
+        if channel is None or not channel.is_stored or channel.stored_seq == channel.last_seq:
             return
         published = channel.last_seq
         self.flush()
@@ -181,12 +181,11 @@ class EventLog:
         if channel is not None:
             channel.close()
 
-    async def replay(self, run: Run, after: int) -> AsyncGenerator[Sequence[StreamEvent]]:
+    async def replay(self, run: Run, after: int, channel: Channel | None) -> AsyncGenerator[Sequence[StreamEvent]]:
         """Yield a resumable run's events after a sequence number: the stored ones, then the live ones, without a gap.
 
-        Events that a killed process published but did not store are missing.
+        `channel` is that of an unfinished run. Events that a killed process published but did not store are missing.
         """
-        channel = self._channels.get(run.run_id)
         live = channel.listen() if channel is not None else None
         try:
             async with aclosing(self.read_stored(run, after)) as stored:
@@ -208,7 +207,7 @@ class EventLog:
     def read_stored(self, run: Run, after: int) -> AsyncGenerator[list[StreamEvent]]:
         """Yield the stored events of a run after a number, in batches."""
         self.flush()
-        read = partial(read_events, run_id=run.run_id, id_prefix=_id_prefix(run.created_at))
+        read = partial(read_events, run_id=run.run_id, id_prefix=run_id_prefix(run.created_at))
         return stored_batches(self._database, read, after)
 
     async def cache_ended(self, run: Run) -> None:
@@ -222,7 +221,7 @@ def _no_op(_: Connection) -> None:
     """Do nothing; awaiting this write waits for all earlier ones."""
 
 
-def _id_prefix(created_at: datetime) -> str:
+def run_id_prefix(created_at: datetime) -> str:
     """Return the common part of the SSE ids of a run's events: its creation in epoch milliseconds."""
     return str(int(created_at.timestamp() * 1000))
 
@@ -233,19 +232,19 @@ class ThreadLog:
     The engine calls `flush` before it stores a run's end, so that all events of an ended run can be replayed.
     """
 
-    def __init__(self, database: RuntimeDatabase) -> None:
+    def __init__(self, database: RuntimeDatabase, *, flush_interval_s: float = THREAD_FLUSH_INTERVAL_S) -> None:
         self._database = database
         self._channels: dict[str, Channel] = {}
-        self._unstored = EventBatch(database, append_thread_events, THREAD_FLUSH_INTERVAL_S)
+        self._unstored = EventBatch(database, append_thread_events, flush_interval_s)
         self.flush = self._unstored.flush
 
     async def skip_used_seqs(self) -> None:
         """Skip the numbers that an earlier process may have used; call it before any run executes."""
         await self._database.write(start_new_blocks)
 
-    def has_listeners(self, thread_id: str) -> bool:
-        """Return whether a thread has listeners."""
-        channel = self._channels.get(thread_id)
+    def is_followed(self, run: Run) -> bool:
+        """Return whether somebody listens to the run's thread."""
+        channel = self._channels.get(run.thread_id)
         return channel is not None and channel.has_listeners
 
     def last_seq(self, thread_id: str) -> int:
@@ -285,7 +284,7 @@ class ThreadLog:
         detail: bool = False,
         deferred: bool = False,
     ) -> StreamEvent:
-        """Number an event on the channel `name` and store it; deliver it unless it is `deferred` to the caller.
+        """Number an event on the channel `name`, store and deliver it, unless that is `deferred` to the caller.
 
         Its envelope is {type, event_id, seq, method, params: {namespace, timestamp, data}}. Without an `event_id` one
         is generated.
@@ -303,10 +302,13 @@ class ThreadLog:
         )
         envelope = b'%b,"data":%b}}' % (head[:-2], data)
         event = StreamEvent(seq, method, envelope, str(seq), run_id, name, namespace, detail)
-        self._unstored.add((channel.key, channel.attempt, event))
         if not deferred:
-            channel.deliver(event)
+            self._unstored.add((channel.key, channel.attempt, event))
+            self._deliver(channel, event)
         return event
+
+    def _deliver(self, channel: Channel, event: StreamEvent) -> None:
+        channel.deliver(event)
 
     def prune_old(self, channel: Channel, since: int) -> None:
         """Delete all but a thread's newest events if `PRUNE_EVERY_EVENTS` was passed after the number `since`."""

@@ -1,9 +1,9 @@
 """Publish the events of runs to their threads in the newer protocol (langgraph_api.md section 7)."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -13,6 +13,8 @@ from toolweave.runtime.codec import dumps, json_default
 from toolweave.runtime.events.channel import Channel, uses_protocol
 from toolweave.runtime.events.log import ThreadLog
 from toolweave.runtime.models import JsonObject, Namespace, Outcome, Run, StreamEvent
+from toolweave.runtime.persistence.events import append_last_event
+from toolweave.runtime.persistence.runs import ExtraWork
 
 MALFORMED_ARGS_ERROR = "Malformed args."
 EXPLICIT_FIELDS = frozenset({"type", "content", "id", "tool_calls", "invalid_tool_calls", "artifact"})
@@ -115,8 +117,8 @@ class RunPublisher:
             self._publish_lifecycle(namespace, "interrupted" if event == DRAINED else event, error=error)
             del self.subgraph_names[namespace]
 
-    def store_end(self, outcome: Outcome) -> StreamEvent | None:
-        """Store the event of the run's end, which the caller delivers after it has updated the run's row.
+    def last_event(self, outcome: Outcome) -> StreamEvent | None:
+        """Return the event of the run's end, which the caller stores and delivers.
 
         Return None if the run's interrupt has been published already: then there is no other end event.
         """
@@ -167,19 +169,17 @@ class Publishers:
     """The publishers of the executing runs.
 
     A run that the newer protocol started always has one. A run of the older endpoints has one if its thread has a
-    listener when the run starts, and publishes only status and values. A request that resumes an interrupt holds
-    `resume_lock`.
+    listener when the run starts, and publishes only status and values.
     """
 
     def __init__(self, log: ThreadLog) -> None:
         self.log = log
-        self.resume_lock = asyncio.Lock()
         self._publishers: dict[str, RunPublisher] = {}
 
     async def start_run(self, run: Run) -> RunPublisher | None:
         """Open the publisher of a run that is about to execute and publish its start; None if the run has none."""
         publishes_all = uses_protocol(run)
-        if not publishes_all and not self.log.has_listeners(run.thread_id):
+        if not publishes_all and not self.log.is_followed(run):
             return None
         publisher = await self._open_publisher(run, publishes_all=publishes_all)
         publisher.publish_start()
@@ -195,22 +195,21 @@ class Publishers:
         return any(each.interrupted and each.run.thread_id == thread_id for each in self._publishers.values())
 
     @asynccontextmanager
-    async def publish_end(self, run: Run, outcome: Outcome) -> AsyncIterator[None]:
-        """Store the run's end event, let the block update the run's row, then deliver the event.
+    async def publish_end(self, run: Run, outcome: Outcome) -> AsyncIterator[ExtraWork | None]:
+        """Yield the work that stores the run's end event, for the transaction of the run's end; then deliver the event.
 
-        If the process crashes in between, no client has received the event. A client that receives it finds the run
-        ended.
+        A client that receives it finds the run ended.
         """
         publisher = self._publishers.get(run.run_id)
         if publisher is None and uses_protocol(run):
             publisher = await self._open_publisher(run, publishes_all=True)
         if publisher is None:
-            yield
+            yield None
             return
         try:
-            last = publisher.store_end(outcome)
+            last = publisher.last_event(outcome)
             self.log.flush()
-            yield
+            yield None if last is None else partial(append_last_event, thread_id=run.thread_id, event=last)
             if last is not None:
                 publisher.channel.deliver(last)
             self.log.prune_old(publisher.channel, publisher.start_seq)

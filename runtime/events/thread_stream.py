@@ -14,14 +14,13 @@ from toolweave.runtime.events.channel import Channel, EventFilter, Subscription
 from toolweave.runtime.events.log import EventLog
 from toolweave.runtime.models import TERMINAL_STATUSES, Run, StreamEvent
 from toolweave.runtime.persistence.data_folder import Persistence
+from toolweave.runtime.persistence.events import END_SEQ
 from toolweave.runtime.persistence.runs import resumable_runs
 
 ThreadStreamMode = Literal["run_modes", "lifecycle", "state_update"]
-# Larger than any event number of a run, because the number of attempts is limited.
-DONE_SEQ = 9_999_999_999
 # `<milliseconds>` or `<milliseconds>-<number>`; the number combines the run's creation and the event's number.
 POSITION_PATTERN = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,27}))?")
-# More than the events of a run: see DONE_SEQ.
+# More than the events of a run: see END_SEQ in persistence/events.py.
 SEQS_PER_RUN = 10_000_000_000
 # "-" is in the official API's description; its run streams use "-1".
 START_POSITIONS = ("-", "-1")
@@ -160,7 +159,7 @@ def parse_position(text: str) -> StreamPosition | None:
 def run_done_event(run: Run) -> StreamEvent:
     """Return the event that a run has ended, with any status (langgraph_api.md 6.3)."""
     data = dumps({"status": "run_done", "run_id": run.run_id})
-    return StreamEvent(DONE_SEQ, "metadata", data, run_id=run.run_id)
+    return StreamEvent(END_SEQ, "metadata", data, run_id=run.run_id)
 
 
 async def thread_events(
@@ -201,7 +200,7 @@ async def thread_events(
             if fresh:
                 yield fresh
             for event in events:
-                if event.seq == DONE_SEQ:
+                if event.seq == END_SEQ:
                     subscription.run_created_at.pop(event.run_id, None)
 
 
@@ -222,5 +221,5 @@ async def _stored_events(
             async for batch in batches:
                 for event in batch:
                     yield run, event
-        if run.run_id not in live and run.status in TERMINAL_STATUSES and seq < DONE_SEQ:
+        if run.run_id not in live and run.status in TERMINAL_STATUSES and seq < END_SEQ:
             yield run, run_done_event(run)

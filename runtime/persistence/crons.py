@@ -12,7 +12,8 @@ from toolweave.encryption import TextCipher
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
 from toolweave.runtime.models import Cron, JsonObject
-from toolweave.runtime.persistence.database import RuntimeDatabase, lock
+from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
+from toolweave.runtime.persistence.events import CRON_TOPIC
 from toolweave.runtime.persistence.run_rows import seal_credentials
 from toolweave.runtime.persistence.schema import assistants, crons, threads, to_record, to_row
 from toolweave.runtime.persistence.search import current_filter, is_visible, page_query, where_contains, where_visible
@@ -58,6 +59,7 @@ class CronRepository:
                 _require_row(connection, threads.c.thread_id, cron.thread_id, f"Thread with ID '{cron.thread_id}'")
             stored = replace(cron, credentials={}, sealed=seal_credentials(self._cipher, cron.credentials))
             connection.execute(insert(crons), _cron_row(stored))
+            notify(connection, CRON_TOPIC)
             return stored
 
         stored = await self._database.write(work)
@@ -79,6 +81,7 @@ class CronRepository:
             lock(connection, f"cron:{cron_id}")
             changed = change(_get_cron(connection, cron_id, f"Cron '{cron_id}' not found"))
             connection.execute(update(crons).where(crons.c.cron_id == cron_id).values(**_cron_row(changed)))
+            notify(connection, CRON_TOPIC)
             return changed
 
         cron = await self._database.write(work)

@@ -18,7 +18,13 @@ from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpoints.saver import RunAwareSaver
 from toolweave.runtime.persistence.checkpoints.sqlite_saver import SqliteRunSaver, create_kept_writes_table
 from toolweave.runtime.persistence.crons import CronRepository
-from toolweave.runtime.persistence.database import BUSY_TIMEOUT_S, SqliteDatabase, open_sqlite, translate_errors
+from toolweave.runtime.persistence.database import (
+    BUSY_TIMEOUT_S,
+    RuntimeDatabase,
+    SqliteDatabase,
+    open_sqlite,
+    translate_errors,
+)
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
 from toolweave.runtime.persistence.search import json_contains
@@ -86,7 +92,7 @@ SQL_FUNCTIONS = {"json_contains": json_contains}
 class Persistence:
     """The open databases of a data folder; each file has one writing connection (run_engine.md pitfall 7)."""
 
-    app: SqliteDatabase
+    app: RuntimeDatabase
     checkpointer: RunAwareSaver
     store: LongTermStore
     assistants: AssistantRepository
@@ -108,6 +114,12 @@ class Persistence:
         await self.checkpointer.require_claim(claim)
         await self.store.delete_thread_items(claim.thread_id)
         await self.checkpointer.adelete_thread(claim.thread_id, claim)
+
+    async def delete_temporary_contents(self, thread_id: str) -> None:
+        """Delete what a temporary run has left of its thread, whose row is deleted; no run can write there any more."""
+        if isinstance(self.app, SqliteDatabase):
+            await self.store.delete_thread_items(thread_id)
+            await self.checkpointer.adelete_thread(thread_id)
 
     async def copy_thread_contents(self, source: str, claim: ThreadClaim) -> None:
         """Copy a thread's checkpoints and their stored tool results to a claimed thread without checkpoints."""
@@ -136,7 +148,7 @@ async def open_persistence(
         NewerSchema: a newer Toolweave has written app.db.
         PersistenceError: the folder or a file in it cannot be used.
     """
-    _make_folder(data_dir)
+    make_folder(data_dir)
     app_path, cipher = data_dir / "app.db", data_folder_cipher(data_dir, token_key)
     async with AsyncExitStack() as stack:
         if exclusive:
@@ -163,7 +175,8 @@ async def open_persistence(
         )
 
 
-def _make_folder(data_dir: Path) -> None:
+def make_folder(data_dir: Path) -> None:
+    """Create the data folder, private to its owner. Raises PersistenceError."""
     try:
         make_data_folder(data_dir)
     except OSError as error:

@@ -18,11 +18,12 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar, cast
 
 from loguru import logger
-from sqlalchemy import Connection, NullPool, create_engine, text
+from sqlalchemy import Connection, NullPool, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
-from toolweave.errors import CANNOT_OPEN, DISK_FULL, PersistenceError, sqlite_failure
+from toolweave.errors import CANNOT_OPEN, DISK_FULL, ConfigError, PersistenceError, sqlite_failure
 from toolweave.files import make_file
+from toolweave.postgresql import connect_args
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
@@ -58,6 +59,38 @@ class RuntimeDatabase(Protocol):
 
     async def require_writable(self) -> None:
         """Check that the database can store data. Raises PersistenceError."""
+
+
+DATABASE_SETTING = "TOOLWEAVE_DATABASE_URL"
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresAddress:
+    """The URLs of one database: for the pool, and a direct one if the first leads to a connection pooler."""
+
+    url: str
+    direct_url: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Return the database's name for messages, without a password."""
+        return make_url(self.url).set(query={}).render_as_string(hide_password=True)
+
+    def connection_arguments(self, name: str, *, direct: bool = False) -> tuple[str, dict[str, Any]]:
+        """Return the connection string and psycopg's arguments.
+
+        Statements are prepared unless a pooler stands in between.
+
+        Raises:
+            ConfigError: the URL is not one of a PostgreSQL database.
+        """
+        try:
+            url = make_url(self.direct_url or self.url if direct else self.url)
+        except (ValueError, DBAPIError, Exception) as error:
+            raise ConfigError("this is not a database URL.", source=DATABASE_SETTING) from error
+        options = connect_args(url, name)
+        options["prepare_threshold"] = 5 if direct or self.direct_url is None else None
+        return url.set(drivername="postgresql").render_as_string(hide_password=False), options
 
 
 def is_sqlite(connection: Connection) -> bool:

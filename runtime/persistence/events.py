@@ -1,6 +1,6 @@
 """Store the events of resumable runs and of threads, and read them back (langgraph_api.md 6.2, section 7)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -15,6 +15,7 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    literal_column,
     or_,
     select,
     true,
@@ -22,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert  # with ON CONFLICT, also for SQLite
 
 from toolweave.runtime.codec import from_json, to_json, to_micros, utc_now
-from toolweave.runtime.models import StreamEvent
+from toolweave.runtime.models import JsonObject, StreamEvent, Watch
 from toolweave.runtime.persistence.database import driver_of, is_sqlite, notify
 from toolweave.runtime.persistence.run_rows import run_by_id
 from toolweave.runtime.persistence.schema import (
@@ -34,20 +35,29 @@ from toolweave.runtime.persistence.schema import (
     thread_sequences,
     threads,
 )
+from toolweave.runtime.persistence.store_items import tool_results_prefix
 
 # The topics of notifications: a run has events or has ended; the process that executes a run has to read its row; a
-# thread has events of the newer protocol; a thread has a new run, or one of its runs has ended; a thread is deleted.
+# thread has events of the newer protocol; a thread has a new run, or one of its runs has ended; a thread is deleted; a
+# cron has changed; there is a webhook to deliver.
 RUN_TOPIC, CONTROL_TOPIC, PROTOCOL_TOPIC, THREAD_TOPIC, DELETED_TOPIC = "r", "c", "p", "t", "x"
+CRON_TOPIC, WEBHOOK_TOPIC = "k", "h"
 # Each attempt of a run numbers its events in its own block, so that ids sent before a crash, whose events were never
 # stored, are not used again.
 SEQS_PER_ATTEMPT = 100_000_000
+# The number of the stored end of a run, larger than that of any event, because the number of attempts is limited.
+END_SEQ, END_EVENT = 9_999_999_999, "end"
 RUN_ID: BindParameter[str] = bindparam("run_id")
 # One statement for many rows: after each statement the driver's thread has to wait for the interpreter lock again.
 INSERT_EVENTS = "INSERT OR IGNORE INTO run_events (run_id, seq, event, data) VALUES "
 ROWS_PER_STATEMENT = 250
+insert_end = Statement(
+    insert(run_events).values(created_at=bindparam("now")).on_conflict_do_nothing(),
+    ["run_id", "seq", "event", "data", "created_at"],
+)
 events_after = Statement(
     select(run_events)
-    .where(run_events.c.run_id == RUN_ID, run_events.c.seq > bindparam("after"))
+    .where(run_events.c.run_id == RUN_ID, run_events.c.seq > bindparam("after"), run_events.c.seq < END_SEQ)
     .order_by(run_events.c.seq)
     .limit(bindparam("most"))
 )
@@ -64,6 +74,13 @@ JOIN (
 ) AS r ON r.run_id = e.run_id AND r.attempt = (e.seq - 1) / {SEQS_PER_ATTEMPT} + 1
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - constants
+DELETE_CONTENTS = """
+WITH points AS (DELETE FROM checkpoints WHERE thread_id = %(thread_id)s),
+    blobs AS (DELETE FROM checkpoint_blobs WHERE thread_id = %(thread_id)s),
+    writes AS (DELETE FROM checkpoint_writes WHERE thread_id = %(thread_id)s),
+    kept AS (DELETE FROM kept_writes WHERE thread_id = %(thread_id)s)
+DELETE FROM store WHERE prefix = %(prefix)s
+"""
 APPEND_TO_THREADS = """
 INSERT INTO thread_events (thread_id, seq, run_id, channel, namespace, detail, data)
 SELECT e.thread_id, e.seq, e.run_id, e.channel, e.namespace, e.detail, e.data
@@ -76,6 +93,21 @@ JOIN (
 ) AS r ON r.run_id = e.run_id AND r.attempt = e.attempt
 ON CONFLICT DO NOTHING
 """
+
+
+end_of_run = Statement(select(run_events.c.data).where(run_events.c.run_id == RUN_ID, run_events.c.seq == END_SEQ))
+is_thread_followed = Statement(
+    select(threads.c.thread_id).where(
+        threads.c.thread_id == bindparam("thread_id"), threads.c.followed_until > bindparam("now")
+    )
+)
+requests_of_running = Statement(
+    select(thread_events.c.run_id, thread_events.c.data).where(
+        thread_events.c.thread_id == bindparam("thread_id"),
+        thread_events.c.channel == literal_column("'input'"),
+        exists().where(runs.c.run_id == thread_events.c.run_id, runs.c.status == literal_column("'running'")),
+    )
+)
 
 
 def append_events(connection: Connection, events: Sequence[StreamEvent]) -> None:
@@ -104,6 +136,68 @@ def _append_on_postgresql(connection: Connection, events: Sequence[StreamEvent])
     }
     execute_on_postgresql(connection, APPEND_ON_POSTGRESQL, {**columns, "now": to_micros(utc_now())})
     notify(connection, *{f"{RUN_TOPIC}{event.run_id}": None for event in events})
+
+
+def append_end(connection: Connection, run_id: str, status: str, body: bytes | None, ended: Any) -> None:
+    """Store the end of a run for the processes that wait for it, with its JSON body if one needs it."""
+    needs_body = bool(ended.watch & Watch.RESULT)
+    head: JsonObject = {"status": status, "metadata": from_json(ended.metadata), "created_at": ended.created_at}
+    data = (
+        to_json({**head, "is_deleted": body is None, "has_body": needs_body}).encode()
+        + b"\n"
+        + ((body or b"") if needs_body else b"")
+    )
+    parameters = {"run_id": run_id, "seq": END_SEQ, "event": END_EVENT, "data": data, "now": to_micros(utc_now())}
+    insert_end.run(connection, parameters)
+
+
+def parse_end(data: bytes) -> tuple[JsonObject, bytes]:
+    """Return the head of a stored end {status, metadata, is_deleted, has_body}, and the body."""
+    head, _, body = data.partition(b"\n")
+    parsed: JsonObject = from_json(head.decode())
+    return parsed, body
+
+
+def read_end(connection: Connection, run_id: str) -> bytes | None:
+    """Return the stored end of a run; None without one."""
+    row = end_of_run.first(connection, {"run_id": run_id})
+    return None if row is None else bytes(row.data)
+
+
+def notice_key(thread_id: str) -> str:
+    """Return the key under which the events of a thread itself are stored among those of runs."""
+    return f"thread:{thread_id}"
+
+
+def insert_notice(connection: Connection, thread_id: str, data: Callable[[], bytes]) -> None:
+    """Store a state that a client wrote, if another process follows the thread."""
+    now = to_micros(utc_now())
+    if is_thread_followed.first(connection, {"thread_id": thread_id, "now": now}) is not None:
+        key = notice_key(thread_id)
+        row = {"run_id": key, "seq": now, "event": "state_update", "data": data(), "now": now}
+        insert_end.run(connection, row)
+        notify(connection, f"{RUN_TOPIC}{key}")
+
+
+def find_asking_run(connection: Connection, thread_id: str, interrupt_id: str) -> str | None:
+    """Return the id of the thread's running run that has published this interrupt."""
+    for row in requests_of_running.all(connection, {"thread_id": thread_id}):
+        if from_json(bytes(row.data).decode())["params"]["data"]["interrupt_id"] == interrupt_id:
+            return str(row.run_id)
+    return None
+
+
+def has_asked(connection: Connection, thread_id: str) -> bool:
+    """Return whether the thread's running run has published an interrupt."""
+    return requests_of_running.first(connection, {"thread_id": thread_id}) is not None
+
+
+def delete_stored_contents(connection: Connection, thread_id: str) -> None:
+    """Delete the checkpoints and tool results of a thread that are in the same database."""
+    if not is_sqlite(connection):
+        execute_on_postgresql(
+            connection, DELETE_CONTENTS, {"thread_id": thread_id, "prefix": tool_results_prefix(thread_id)}
+        )
 
 
 def delete_run_events(connection: Connection, condition: ColumnElement[bool]) -> None:
@@ -195,6 +289,14 @@ def append_thread_events(connection: Connection, events: Sequence[tuple[str, int
         _append_to_threads_on_postgresql(connection, events)
     last = {thread_id: event.seq for thread_id, _, event in events}
     upsert_last_seq.run_many(connection, [{"thread_id": thread_id, "last_seq": seq} for thread_id, seq in last.items()])
+
+
+def append_last_event(connection: Connection, thread_id: str, event: StreamEvent) -> None:
+    """Store the event of a run's end in the transaction that ends the run."""
+    row = (thread_id, event.seq, event.run_id, event.channel, to_json(event.namespace), int(event.detail), event.data)
+    insert_event.run(connection, dict(zip(EVENT_COLUMNS, row, strict=True)))
+    upsert_last_seq.run(connection, {"thread_id": thread_id, "last_seq": event.seq})
+    notify(connection, f"{PROTOCOL_TOPIC}{thread_id}")
 
 
 def _append_to_threads_on_postgresql(connection: Connection, events: Sequence[tuple[str, int, StreamEvent]]) -> None:

@@ -146,7 +146,7 @@ end_attempt = Statement(
         ),
     )
     .values(status=bindparam("new_status"), sealed=null(), updated_at=NOW)
-    .returning(runs.c.thread_id, runs.c.temporary, runs.c.metadata, runs.c.watch)
+    .returning(runs.c.thread_id, runs.c.temporary, runs.c.metadata, runs.c.watch, runs.c.created_at)
 )
 metadata_of_attempt = Statement(
     select(runs.c.metadata)
@@ -176,7 +176,9 @@ requeue_run = Statement(
     .returning(runs.c.run_id)
 )
 delete_run = Statement(delete(runs).where(BY_ID))
-thread_head = Statement(select(threads.c.metadata, threads.c.claim).where(THREAD_BY_ID).with_for_update())
+thread_head = Statement(
+    select(threads.c.metadata, threads.c.claim, threads.c.followed_until).where(THREAD_BY_ID).with_for_update()
+)
 insert_thread = Statement(insert(threads), THREAD_COLUMNS)
 mark_thread_busy = Statement(
     update(threads)

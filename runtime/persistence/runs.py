@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -22,10 +22,19 @@ from toolweave.runtime.models import (
     Run,
     RunStatus,
     ThreadTtl,
+    Watch,
 )
 from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import RuntimeDatabase, SqliteDatabase, dispatch, is_sqlite, lock, notify
-from toolweave.runtime.persistence.events import RUN_TOPIC, THREAD_TOPIC, delete_run_events
+from toolweave.runtime.persistence.events import (
+    CONTROL_TOPIC,
+    DELETED_TOPIC,
+    RUN_TOPIC,
+    THREAD_TOPIC,
+    append_end,
+    delete_run_events,
+    delete_stored_contents,
+)
 from toolweave.runtime.persistence.run_rows import (
     has_started,
     new_thread_row,
@@ -55,18 +64,27 @@ def claim_run(connection: Connection, run_id: str, now: int) -> Run | None:
     return None if row is None else run_from_row(row)
 
 
-def finalise_run(
-    connection: Connection, run_id: str, attempt: int, outcome: Outcome, now: int, extra_work: ExtraWork | None = None
-) -> str | None:
-    """Store how an execution ended and return the id of the thread's next due run.
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How an attempt of a run has ended; `body` is the JSON for clients that wait, None if the run is deleted."""
+
+    run_id: str
+    attempt: int
+    outcome: Outcome
+    body: bytes | None = None
+
+
+def finalise_run(connection: Connection, end: RunEnd, now: int, works: Sequence[ExtraWork] = ()) -> str | None:
+    """Store how an execution ended, execute `works`, and return the id of the thread's next due run.
 
     Raises:
         Conflict: another attempt executes the run, or it has ended already.
         RollbackRequestedError: a rollback was requested, and the outcome is none; nothing is stored.
     """
+    run_id, outcome = end.run_id, end.outcome
     parameters = {
         "of_run": run_id,
-        "of_attempt": attempt,
+        "of_attempt": end.attempt,
         "new_status": outcome.status,
         "is_rolled_back": outcome.rolled_back,
         "now": now,
@@ -74,12 +92,16 @@ def finalise_run(
     lock_thread_of_run(connection, run_id)
     ended = sql.end_attempt.first(connection, parameters)
     if ended is None:
-        _raise_if_stale(connection, run_id, attempt)
+        _raise_if_stale(connection, run_id, end.attempt)
         return None
-    if extra_work is not None:
-        extra_work(connection)
+    for work in works:
+        work(connection)
+    if ended.watch:
+        append_end(connection, run_id, outcome.status, None if outcome.rolled_back else end.body, ended)
     notify(connection, *topics_of_end(run_id, ended.thread_id))
     if ended.temporary:
+        delete_stored_contents(connection, ended.thread_id)
+        notify(connection, f"{DELETED_TOPIC}{ended.thread_id}")
         sql.delete_thread.run(connection, {"of_thread": ended.thread_id})
         return None
     if outcome.rolled_back:
@@ -105,9 +127,9 @@ def lock_thread_of_run(connection: Connection, run_id: str) -> None:
         sql.lock_thread_of_run.first(connection, {"of_run": run_id})
 
 
-def topics_of_end(run_id: str, thread_id: str) -> tuple[str, str]:
+def topics_of_end(run_id: str, thread_id: str) -> tuple[str, ...]:
     """Return the topics for the processes that wait for a run or follow its thread."""
-    return f"{RUN_TOPIC}{run_id}", f"{THREAD_TOPIC}{thread_id}"
+    return f"{RUN_TOPIC}{run_id}", f"{CONTROL_TOPIC}{run_id}", f"{THREAD_TOPIC}{thread_id}"
 
 
 def cancel_unfinished_run(
@@ -261,6 +283,8 @@ def _join_thread(connection: Connection, new: NewRun, head: Any) -> tuple[Sequen
     if active and new.multitask_strategy == "reject":
         raise Conflict(BUSY_TEXT)
     _mark_thread_busy(connection, new, inherited)
+    if (head.followed_until or 0) > to_micros(new.created_at):
+        new = replace(new, watch=new.watch | Watch.EVENTS | Watch.THREAD)
     return active, _inherit_metadata(new, inherited)
 
 
@@ -370,21 +394,17 @@ class RunRepository:
         """
         return await self._write(claim_run, run_id=run_id)
 
-    async def finalise(
-        self, run_id: str, attempt: int, outcome: Outcome, extra_work: ExtraWork | None = None
-    ) -> str | None:
+    async def finalise(self, end: RunEnd, works: Sequence[ExtraWork] = ()) -> str | None:
         """Store a run's end and its thread's state in one transaction; return the id of the thread's next due run.
 
-        `extra_work` runs in that transaction if it ends the run. A temporary run's thread is deleted. Return None also
-        if the run was deleted meanwhile.
+        `works` run in that transaction if it ends the run. A temporary run's thread is deleted. Return None also if the
+        run was deleted meanwhile.
 
         Raises:
-            Conflict: `attempt` does not execute the run any more (another attempt does, or it has ended).
+            Conflict: the attempt does not execute the run any more (another attempt does, or it has ended).
             RollbackRequestedError: the run must be rolled back first; nothing is stored.
         """
-        work = partial(
-            finalise_run, run_id=run_id, attempt=attempt, outcome=outcome, now=self._now(), extra_work=extra_work
-        )
+        work = partial(finalise_run, end=end, now=self._now(), works=works)
         return await self._database.write(work, after_queued=True)
 
     async def credentials(self, run: Run) -> JsonObject:

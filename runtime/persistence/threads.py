@@ -33,8 +33,8 @@ from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import RawJson, from_json, to_json, to_micros, utc_now
 from toolweave.runtime.models import JsonObject, Outcome, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
 from toolweave.runtime.persistence import run_rows as sql
-from toolweave.runtime.persistence.database import RuntimeDatabase, lock
-from toolweave.runtime.persistence.events import delete_run_events
+from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
+from toolweave.runtime.persistence.events import DELETED_TOPIC, delete_run_events
 from toolweave.runtime.persistence.run_rows import new_thread_row, next_run, ttl_columns
 from toolweave.runtime.persistence.schema import Statement, runs, threads, to_record
 from toolweave.runtime.persistence.search import current_filter, is_allowed, page_query, where_contains, where_visible
@@ -45,6 +45,8 @@ DELETION_PREFIX = "delete:"
 CLAIMED_TEXT = "Thread {thread_id} is being changed by another request. Try again when that has ended."
 TOKEN: BindParameter[str] = bindparam("token")
 EXPIRED_BY: BindParameter[int] = bindparam("expired_by", type_=BigInteger)
+# The process that holds the claim, for the case that it dies.
+HOLDER: BindParameter[str] = bindparam("holder")
 acquire_claim = Statement(
     update(threads)
     .where(
@@ -53,13 +55,21 @@ acquire_claim = Statement(
         ~exists().where(runs.c.thread_id == threads.c.thread_id, sql.ACTIVE),
         or_(EXPIRED_BY.is_(None), threads.c.expires_at <= EXPIRED_BY),
     )
-    .values(claim=TOKEN)
+    .values(claim=TOKEN, claimed_by=HOLDER)
     .returning(threads.c.thread_id)
 )
-override_claim = Statement(update(threads).where(sql.THREAD_BY_ID).values(claim=TOKEN).returning(threads.c.thread_id))
-release_claim = Statement(update(threads).where(sql.THREAD_BY_ID, threads.c.claim == TOKEN).values(claim=null()))
+override_claim = Statement(
+    update(threads).where(sql.THREAD_BY_ID).values(claim=TOKEN, claimed_by=HOLDER).returning(threads.c.thread_id)
+)
+release_claim = Statement(
+    update(threads).where(sql.THREAD_BY_ID, threads.c.claim == TOKEN).values(claim=null(), claimed_by=null())
+)
 clear_claims = Statement(update(threads).where(threads.c.claim.is_not(None)).values(claim=null()))
 read_claim = Statement(select(threads.c.claim).where(sql.THREAD_BY_ID))
+
+
+class ThreadClaimed(Conflict):
+    """Another request holds the claim on a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +96,15 @@ class ThreadClaim:
 
 
 class ThreadClaims:
-    """The claims of requests and sweeps; a run's claim is its row with status running."""
+    """The claims of requests and sweeps; a run's claim is its row with status running.
+
+    `process_id` is stored as the holder, if several processes share the database.
+    """
 
     def __init__(self, database: RuntimeDatabase, clock: Callable[[], datetime] = utc_now) -> None:
         self._database = database
         self._clock = clock
+        self.process_id: str | None = None
 
     async def acquire(self, claim: ThreadClaim, *, expired_by: datetime | None = None) -> None:
         """Claim an idle thread; with `expired_by`, only if it has expired by then.
@@ -103,6 +117,7 @@ class ThreadClaims:
             "of_thread": claim.thread_id,
             "token": claim.token,
             "expired_by": None if expired_by is None else to_micros(expired_by),
+            "holder": self.process_id,
         }
 
         def work(connection: Connection) -> None:
@@ -116,7 +131,9 @@ class ThreadClaims:
         """Claim a thread that is to be deleted, and replace any other claim. Raises NotFound."""
 
         def work(connection: Connection) -> None:
-            if override_claim.first(connection, {"of_thread": claim.thread_id, "token": claim.token}) is None:
+            sql.thread_head.first(connection, {"of_thread": claim.thread_id})
+            values = {"of_thread": claim.thread_id, "token": claim.token, "holder": self.process_id}
+            if override_claim.first(connection, values) is None:
                 raise _not_found(claim.thread_id)
 
         await self._database.write(work)
@@ -148,7 +165,7 @@ def _claim_error(connection: Connection, thread_id: str) -> Exception:
     active = sql.active_runs.all(connection, {"of_thread": thread_id})
     if active:
         return Conflict(IN_FLIGHT.format(thread_id=thread_id, run_ids=", ".join(run.run_id for run in active[:10])))
-    return Conflict(CLAIMED_TEXT.format(thread_id=thread_id))
+    return ThreadClaimed(CLAIMED_TEXT.format(thread_id=thread_id))
 
 
 def _not_found(thread_id: str) -> NotFound:
@@ -253,6 +270,7 @@ class ThreadRepository:
 
         def work(connection: Connection) -> None:
             delete_run_events(connection, runs.c.thread_id == thread_id)
+            notify(connection, f"{DELETED_TOPIC}{thread_id}")
             if connection.execute(delete(threads).where(threads.c.thread_id == thread_id)).rowcount == 0:
                 raise NotFound(f"Thread with ID {thread_id} not found")
 

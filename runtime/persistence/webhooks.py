@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from toolweave.runtime.codec import from_micros, to_micros, utc_now
-from toolweave.runtime.persistence.database import RuntimeDatabase, is_sqlite
+from toolweave.runtime.persistence.database import RuntimeDatabase, is_sqlite, notify
+from toolweave.runtime.persistence.events import WEBHOOK_TOPIC
 from toolweave.runtime.persistence.schema import Statement, to_record, to_row, webhook_deliveries
 
 # How long a failed delivery is retained.
@@ -38,6 +39,7 @@ def insert_delivery(connection: Connection, delivery: WebhookDelivery, now: date
     moment = to_micros(now)
     row = to_row(webhook_deliveries, delivery, next_attempt_at=moment, created_at=moment)
     _insert_row.run(connection, {"last_error": None, "given_up_at": None, **row})
+    notify(connection, WEBHOOK_TOPIC)
 
 
 def url_origin(url: str) -> str:

@@ -15,7 +15,7 @@ from toolweave.runtime.codec import utc_now
 from toolweave.runtime.models import TtlStrategy
 from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.schema import threads
-from toolweave.runtime.runs.engine import EmbeddedEngine
+from toolweave.runtime.runs.engine import RunEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class SweepOptions:
     limit: int = 1000
 
 
-async def prune_threads(engine: EmbeddedEngine, thread_ids: Sequence[str], strategy: TtlStrategy) -> int:
+async def prune_threads(engine: RunEngine, thread_ids: Sequence[str], strategy: TtlStrategy) -> int:
     """Delete threads, or all their checkpoints but the newest of each namespace; return how many threads.
 
     Unknown ids do not count. `delete` cancels the runs of a thread first. `keep_latest` skips a busy thread and does
@@ -43,7 +43,7 @@ async def prune_threads(engine: EmbeddedEngine, thread_ids: Sequence[str], strat
     return pruned
 
 
-async def prune_to_latest(engine: EmbeddedEngine, thread_id: str) -> bool:
+async def prune_to_latest(engine: RunEngine, thread_id: str) -> bool:
     """Delete an idle thread's history; return False if there is no such idle thread."""
     with suppress(NotFound, Conflict):
         async with engine.claim_thread(thread_id) as claim:
@@ -52,7 +52,7 @@ async def prune_to_latest(engine: EmbeddedEngine, thread_id: str) -> bool:
     return False
 
 
-async def sweep_expired(engine: EmbeddedEngine, now: datetime, limit: int) -> int:
+async def sweep_expired(engine: RunEngine, now: datetime, limit: int) -> int:
     """Delete or prune the unused threads that have expired by `now`; return how many."""
     persistence = engine.runtime.persistence
     swept = 0
@@ -70,7 +70,7 @@ async def sweep_expired(engine: EmbeddedEngine, now: datetime, limit: int) -> in
 
 
 def run_expiry_sweep(
-    engine: EmbeddedEngine, sweeps: SweepOptions, clock: Callable[[], datetime] = utc_now
+    engine: RunEngine, sweeps: SweepOptions, clock: Callable[[], datetime] = utc_now
 ) -> AbstractAsyncContextManager[None]:
     """Sweep expired threads at intervals inside the block; after a failure the next sweep retries."""
     text = "{} threads had expired", "expired threads could not be cleared: {}"

@@ -1,25 +1,26 @@
-"""Schedule and execute runs in one asyncio process, by events instead of polling (S-05)."""
+"""Execute runs, and let clients await, stream and cancel them: what both engines share (S-05, S-06)."""
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
-from statistics import median
 from weakref import WeakValueDictionary
 
 from loguru import logger
 
 from toolweave.errors import ClaimLost, Conflict, NotFound, PersistenceError
 from toolweave.runtime.codec import dumps
-from toolweave.runtime.events.channel import Channel, Subscription, uses_protocol
+from toolweave.runtime.events.channel import Channel, Subscription
+from toolweave.runtime.events.log import EndedRun
 from toolweave.runtime.events.thread_stream import StreamPosition, ThreadStreamMode, ThreadSubscription, thread_events
-from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, RunStatus, StreamEvent
+from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, RunStatus, StreamEvent, Watch
 from toolweave.runtime.persistence.data_folder import Persistence
-from toolweave.runtime.persistence.runs import ExtraWork, RollbackRequestedError, superseded_reason
+from toolweave.runtime.persistence.runs import ExtraWork, RollbackRequestedError, RunEnd
 from toolweave.runtime.persistence.threads import CLAIMED_TEXT, DELETION_PREFIX, ThreadClaim
 from toolweave.runtime.runs.execution import EngineRuntime, Execution, end_cancelled, execute_run, read_final_state
 from toolweave.runtime.runs.progress import RunProgress, add_job_metadata
@@ -28,7 +29,24 @@ from toolweave.runtime.webhooks import webhook_write
 STOP_TIMEOUT_S = 4.0
 CLAIM_TIMEOUT_S = 30.0
 RETRY_DELAY_S = 5.0
+NO_WATCH = Watch(0)
+# The cancel reason of a run that is deleted: it sends no webhook.
+DELETED_REASON = "the run is deleted"
 _UNKNOWN_ERROR = {"error": "RunError", "message": "The run failed; a later run has replaced its error."}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoad:
+    """The number of unfinished runs and their waiting times in seconds; None if no run waits.
+
+    A delayed run waits from its due time. `unblocked` runs wait for a worker, not for another run of their thread.
+    """
+
+    pending: int
+    running: int
+    longest_wait_s: float | None
+    median_wait_s: float | None
+    longest_unblocked_wait_s: float | None
 
 
 @dataclass(slots=True)
@@ -42,6 +60,8 @@ class LiveRun:
     cancel: CancelAction | None = None
     cancel_reason: str | None = None
     is_deleted: bool = False
+    # What this process needs of a run that another one may execute.
+    watch: Watch = NO_WATCH
     progress: RunProgress = field(default_factory=RunProgress)
     created: float = field(default_factory=time.monotonic)
 
@@ -68,14 +88,14 @@ async def wait_for_result(result_future: "asyncio.Future[bytes | None]") -> byte
 
 
 @dataclass(slots=True)
-class EmbeddedEngine:
-    """Create, execute, await, stream and cancel runs; open it with `open_engine`.
+class RunEngine(ABC):
+    """Create, execute, await, stream and cancel runs.
 
-    `ended_counts` counts the runs that have ended in this process, by status.
+    `live_runs` are the unfinished runs that clients of this process wait for or follow; in an embedded engine all
+    unfinished runs. `ended_counts` counts the runs that have ended in this process, by status.
     """
 
     runtime: EngineRuntime
-    slots: asyncio.Semaphore
     live_runs: dict[str, LiveRun] = field(default_factory=dict)
     tasks: "set[asyncio.Task[None]]" = field(default_factory=set)
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
@@ -84,43 +104,95 @@ class EmbeddedEngine:
     is_stopping: bool = False
     ended_counts: "Counter[RunStatus]" = field(default_factory=Counter)
 
-    async def start_run(self, new: NewRun, *, listen: bool = False, extra_work: ExtraWork | None = None) -> StartedRun:
+    @abstractmethod
+    async def start_run(
+        self, new: NewRun, *, listen: bool = False, awaited: bool = False, extra_work: ExtraWork | None = None
+    ) -> StartedRun:
         """Create a run, with `extra_work` in the same transaction, and start it as soon as it may start.
+
+        `listen` subscribes to its events, `awaited` says that the caller needs its result.
 
         Raises:
             NotFound: the thread does not exist and `if_not_exists` is "reject".
             Conflict: the thread is busy and the strategy is "reject".
         """
-        created = await self.runtime.persistence.runs.create_run(new, extra_work)
-        live = self._track_run(created.run)
-        events = live.channel.listen() if listen else None
-        try:
-            for run_id, action in created.superseded_runs:
-                await self._stop_run(run_id, action, superseded_reason(new.run_id, action))
-        finally:
-            # The new run is stored, so it must be scheduled even if stopping the others failed.
-            if created.is_due:
-                self._start_task(new.run_id, self._process_run(new.run_id))
-            elif new.not_before is not None:
-                self._schedule_run(new.run_id, new.not_before)
-        return StartedRun(created.run, live.result_future, events)
+
+    @abstractmethod
+    async def recover(self) -> None:
+        """Start to execute runs, those that a crash has interrupted included."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Stop all executions; unfinished runs continue at the next start or elsewhere."""
+
+    @abstractmethod
+    def load(self) -> EngineLoad:
+        """Return the numbers and waiting times of the unfinished runs."""
+
+    @abstractmethod
+    def exclusive(self, name: str) -> AbstractAsyncContextManager[object]:
+        """Exclude other blocks of this name."""
+
+    @abstractmethod
+    async def find_interrupted_run(self, thread_id: str, interrupt_id: str) -> str | None:
+        """Return the id of the run that has published this interrupt and has not ended yet."""
+
+    @abstractmethod
+    async def is_waiting_for_input(self, thread_id: str) -> bool:
+        """Return whether a run that has not ended yet has published that it is interrupted."""
+
+    @abstractmethod
+    async def find_ended_run(self, run_id: str) -> EndedRun | None:
+        """Return the events of a recent run whose temporary thread is deleted; None if they are not stored."""
+
+    @abstractmethod
+    async def publish_state(self, thread_id: str, data: Callable[[], bytes]) -> None:
+        """Send a state that a client wrote to the followers of its thread, if there are any."""
+
+    @abstractmethod
+    async def _watched(self, run: Run, needs: Watch) -> LiveRun | None:
+        """Return the live run of an unfinished run, None if it has ended."""
+
+    @abstractmethod
+    async def _unfinished_runs(self, thread_id: str) -> list[LiveRun]:
+        """Return the unfinished runs of a thread."""
+
+    @abstractmethod
+    async def _stop_run(self, run_id: str, action: CancelAction, reason: str | None = None) -> None:
+        """Stop a run whose end was requested in the database."""
+
+    @abstractmethod
+    async def _start_next_run(self, run_id: str) -> None:
+        """Start a run that may start now."""
+
+    @abstractmethod
+    async def _claim_run(self, run_id: str) -> tuple[LiveRun, Run] | None:
+        """Mark a run as running; None if there is none to execute now."""
+
+    @abstractmethod
+    async def _requeue_run(self, run_id: str) -> None:
+        """Make a run pending again whose end could not be stored."""
+
+    @abstractmethod
+    def _fail_waiters(self, live: LiveRun, error: Exception) -> None:
+        """Handle an execution whose end could not be stored."""
 
     async def wait_for_run(self, run: Run) -> bytes:
         """Wait for a run's end and return the thread's values, or {"__error__": …}, as JSON. Raises NotFound."""
-        if (live := self.live_runs.get(run.run_id)) is None:
+        if (live := await self._watched(run, Watch.RESULT)) is None:
             # The run may have ended after `run` was read.
             ended = await self.runtime.persistence.runs.get(run.thread_id, run.run_id)
-            return await _stored_result(self.runtime.persistence, ended)
+            return await stored_result(self.runtime.persistence, ended)
         return await wait_for_result(live.result_future)
 
     async def event_batches(self, run: Run, after: int | None = None) -> AsyncGenerator[Sequence[StreamEvent]]:
         """Yield a run's events: from now on, or for a resumable run all after a sequence number."""
+        live = await self._watched(run, Watch.EVENTS)
         if after is not None and run.kwargs.get("resumable"):
-            batches = self.runtime.log.replay(run, after)
+            batches = self.runtime.log.replay(run, after, None if live is None else live.channel)
+        elif live is None:
+            return
         else:
-            live = self.live_runs.get(run.run_id)
-            if live is None:
-                return
             batches = live.channel.listen().batches()
         async with aclosing(batches):
             async for batch in batches:
@@ -133,8 +205,8 @@ class EmbeddedEngine:
         run = await self.runtime.persistence.runs.get(thread_id, run_id)
         if run.status in TERMINAL_STATUSES:
             raise NotFound("Run not found")
+        live = await self._watched(run, Watch.RESULT) if wait else None
         next_run_id = await self.runtime.persistence.runs.request_cancel(run_id, action, reason)
-        live = self.live_runs.get(run_id)
         await self._stop_run(run_id, action, reason)
         if next_run_id is not None:
             await self._start_next_run(next_run_id)
@@ -152,7 +224,7 @@ class EmbeddedEngine:
         if run.status not in TERMINAL_STATUSES:
             if (live := self.live_runs.get(run_id)) is not None:
                 live.is_deleted = True
-            await self.cancel_run(thread_id, run_id, "rollback", wait=True)
+            await self.cancel_run(thread_id, run_id, "rollback", wait=True, reason=DELETED_REASON)
             return
         async with self.claim_thread(thread_id) as claim:
             await self.runtime.persistence.checkpointer.roll_back_run(claim, run_id)
@@ -166,20 +238,20 @@ class EmbeddedEngine:
     async def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with its runs and checkpoints; stop its runs first. Raises NotFound."""
         await self.runtime.persistence.threads.get(thread_id)
-        live_runs = self._live_runs_of(thread_id)
+        live_runs = await self._unfinished_runs(thread_id)
         for live in live_runs:
             live.is_deleted = True
             # Pending and delayed runs end at once, running ones after their graph has stopped.
             with suppress(NotFound):
-                await self.runtime.persistence.runs.request_cancel(live.run.run_id, "rollback")
+                await self.runtime.persistence.runs.request_cancel(live.run.run_id, "rollback", DELETED_REASON)
             await self._stop_run(live.run.run_id, "rollback")
         if live_runs:
             await asyncio.wait([live.result_future for live in live_runs], timeout=STOP_TIMEOUT_S)
         # One deletion at a time: a second one must not release the claim of the first.
-        lock = self.claim_locks.setdefault(f"{DELETION_PREFIX}{thread_id}", asyncio.Lock())
+        override = self.runtime.persistence.claims.override
         async with (
-            lock,
-            self._hold_claim(ThreadClaim.for_deletion(thread_id), self.runtime.persistence.claims.override) as claim,
+            self.exclusive(f"{DELETION_PREFIX}{thread_id}"),
+            self._hold_claim(ThreadClaim.for_deletion(thread_id), override) as claim,
         ):
             await self.delete_claimed_thread(claim)
 
@@ -214,7 +286,7 @@ class EmbeddedEngine:
         if expired_by is not None and lock.locked():
             raise Conflict(CLAIMED_TEXT.format(thread_id=thread_id))
         claim = ThreadClaim.for_deletion(thread_id) if deleting else ThreadClaim.new(thread_id)
-        acquire = partial(self.runtime.persistence.claims.acquire, expired_by=expired_by)
+        acquire = partial(self._acquire_claim, expired_by=expired_by)
         try:
             await asyncio.wait_for(lock.acquire(), CLAIM_TIMEOUT_S)
         except TimeoutError:
@@ -224,6 +296,9 @@ class EmbeddedEngine:
                 yield claim
         finally:
             lock.release()
+
+    async def _acquire_claim(self, claim: ThreadClaim, expired_by: datetime | None) -> None:
+        await self.runtime.persistence.claims.acquire(claim, expired_by=expired_by)
 
     @asynccontextmanager
     async def _hold_claim(
@@ -263,7 +338,7 @@ class EmbeddedEngine:
         """Subscribe to all events of a thread from now on; the thread need not exist."""
         follower = self.runtime.thread_hub.listen(thread_id, modes)
         for live in self._live_runs_of(thread_id):
-            follower.add_run(live.run, live.channel, has_started=live.graph_task is not None)
+            follower.add_run(live.run, live.channel, has_started=live.run.status == "running")
         return follower
 
     def thread_events(
@@ -273,59 +348,8 @@ class EmbeddedEngine:
         follow = partial(self.follow_thread, thread_id, modes)
         return thread_events(follow, self.runtime.log, self.runtime.persistence, after)
 
-    async def recover(self) -> None:
-        """Restart all unfinished runs of an earlier process (S-05)."""
-        runs = self.runtime.persistence.runs
-        await self.runtime.publishers.log.skip_used_seqs()
-        startable = await runs.recover()
-        # Also track runs behind others: clients may join them before they start.
-        for run in await runs.list_pending():
-            self._track_run(run)
-        for run_id in startable:
-            logger.info("run {} continues after a restart (attempt {})", run_id, self.live_runs[run_id].run.attempt + 1)
-            self._start_task(run_id, self._process_run(run_id))
-        for run_id, due_at in await runs.list_delayed():
-            self._schedule_run(run_id, due_at)
-
-    async def stop(self) -> None:
-        """Stop all executions; running runs stay `running` on disk and continue at the next start."""
-        self.is_stopping = True
-        for timer in self.timers.values():
-            timer.cancel()
-        tasks = tuple(self.tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
-        self.runtime.thread_hub.close_all()
-        for live in tuple(self.live_runs.values()):
-            self.runtime.log.close_channel(live.run.run_id)
-            live.result_future.cancel()
-        self.runtime.log.flush()
-        self.runtime.publishers.log.flush()
-
     def _live_runs_of(self, thread_id: str) -> list[LiveRun]:
         return [live for live in self.live_runs.values() if live.run.thread_id == thread_id]
-
-    def _track_run(self, run: Run) -> LiveRun:
-        # The thread log stores the events of a run of the newer protocol.
-        resumable = bool(run.kwargs.get("resumable")) and not uses_protocol(run)
-        channel = self.runtime.log.open_channel(run.run_id, resumable=resumable, created_at=run.created_at)
-        live = LiveRun(run, channel, asyncio.get_running_loop().create_future())
-        self.live_runs[run.run_id] = live
-        self.runtime.thread_hub.on_run_opened(run, channel)
-        return live
-
-    def _schedule_run(self, run_id: str, due_at: datetime) -> None:
-        delay = max(0.0, (due_at - datetime.now(UTC)).total_seconds())
-        self.timers[run_id] = asyncio.get_running_loop().call_later(delay, self._on_due, run_id, due_at)
-
-    def _on_due(self, run_id: str, due_at: datetime) -> None:
-        # A timer may fire a little early by the wall clock, which claim() uses.
-        if datetime.now(UTC) < due_at:
-            self._schedule_run(run_id, due_at)
-        else:
-            self._start_task(run_id, self._process_run(run_id))
 
     def _start_task(self, key: str, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         self.timers.pop(key, None)
@@ -334,21 +358,13 @@ class EmbeddedEngine:
         task.add_done_callback(self.tasks.discard)
         return task
 
-    async def _process_run(self, run_id: str, *, needs_slot: bool = True) -> None:
+    async def _process_run(self, run_id: str, slot: AbstractAsyncContextManager[object]) -> None:
         """Claim a run, execute it in a cancellable task, and store its end."""
-        async with self.slots if needs_slot else nullcontext():
-            live = self.live_runs.get(run_id)
-            if live is None or self.is_stopping:
-                # The next process starts the run; in this one it would fail because the databases are closed.
+        async with slot:
+            claimed = await self._claim_run(run_id)
+            if claimed is None:
                 return
-            try:
-                run = await self.runtime.persistence.runs.claim(run_id)
-            except PersistenceError as error:
-                logger.error("run {} cannot be started yet: {}", run_id, error)
-                self._retry_later(run_id, self._process_run)
-                return
-            if run is None:
-                return
+            live, run = claimed
             live.run, live.cancel = run, live.cancel or run.cancel
             claim = ThreadClaim.for_run(run)
             self.runtime.persistence.checkpointer.accept_claim(claim)
@@ -367,7 +383,7 @@ class EmbeddedEngine:
                 await self._finish_run(live, execution)
             except ClaimLost:
                 # The thread is being deleted, which ends the run. If the deletion fails, the retry ends it.
-                self._retry_later(run_id, self._requeue_run)
+                self._retry_later(run.run_id, self._requeue_run)
             except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row deleted
                 self._fail_waiters(live, error)
             # Skipped when the server stops: then the graph's last writes count for the next start.
@@ -386,8 +402,10 @@ class EmbeddedEngine:
         if run.kwargs.get("temporary") and live.channel.resumable:
             await self.runtime.log.cache_ended(run)
         try:
-            async with self.runtime.publishers.publish_end(run, outcome):
-                next_run_id = await persistence.runs.finalise(run.run_id, run.attempt, outcome, webhook)
+            async with self.runtime.publishers.publish_end(run, outcome) as last_event:
+                works = [work for work in (webhook, last_event) if work is not None]
+                end = RunEnd(run.run_id, run.attempt, outcome, body)
+                next_run_id = await persistence.runs.finalise(end, works)
         except RollbackRequestedError:
             # The rollback was requested after the graph had finished; the response had promised it.
             await self._finish_run(live, await end_cancelled(self.runtime, run, "rollback", live.cancel_reason))
@@ -406,79 +424,18 @@ class EmbeddedEngine:
         if outcome.rolled_back:
             body = None
         if run.kwargs.get("temporary"):
-            await persistence.delete_thread_contents(ThreadClaim.for_run(run))
+            await persistence.delete_temporary_contents(run.thread_id)
         self._end_run(live, body)
         if run.kwargs.get("temporary"):
             self.end_thread_streams(run.thread_id)
         if next_run_id is not None:
             await self._start_next_run(next_run_id)
 
-    async def _start_next_run(self, run_id: str) -> None:
-        if run_id not in self.live_runs:
-            run = await self.runtime.persistence.runs.find(run_id)
-            if run is None:
-                return
-            self._track_run(run)
-        self._start_task(run_id, self._process_run(run_id))
-
-    async def _stop_run(self, run_id: str, action: CancelAction, reason: str | None = None) -> None:
-        live = self.live_runs.get(run_id)
-        if live is None:
-            return
-        if live.cancel != "rollback":
-            live.cancel, live.cancel_reason = action, reason
-        if live.graph_task is not None:
-            live.graph_task.cancel()
-            return
-        await self._apply_stored_end(live)
-
-    async def _apply_stored_end(self, live: LiveRun) -> None:
-        """Release a run's waiters if its row has ended or is deleted."""
-        run_id = live.run.run_id
-        current = await self.runtime.persistence.runs.find(run_id)
-        if current is not None and current.status == "pending" and current.cancel is not None:
-            # The run had started before a crash, so its checkpoints are read or rolled back first.
-            self._start_task(run_id, self._process_run(run_id, needs_slot=False))
-        if current is None or current.status in TERMINAL_STATUSES:
-            timer = self.timers.pop(run_id, None)
-            if timer is not None:
-                timer.cancel()
-            if current is not None:
-                self.ended_counts[current.status] += 1
-            self._end_run(live, None if current is None else await _stored_result(self.runtime.persistence, current))
-
-    def _fail_waiters(self, live: LiveRun, error: Exception) -> None:
-        """Raise a PersistenceError for a run's waiters and requeue the run, because its end could not be stored."""
-        logger.bind(run_id=live.run.run_id).opt(exception=error).critical("the end of a run could not be stored")
-        self.live_runs.pop(live.run.run_id, None)
-        self.runtime.log.close_channel(live.run.run_id)
-        if not live.result_future.done():
-            live.result_future.set_exception(PersistenceError("The end of the run could not be stored; see the log."))
-            live.result_future.exception()
-        self._track_run(live.run)
-        self._retry_later(live.run.run_id, self._requeue_run)
-
     def _retry_later(self, key: str, work: Callable[[str], Coroutine[None, None, None]]) -> None:
         if self.is_stopping:
             return
         loop = asyncio.get_running_loop()
         self.timers[key] = loop.call_later(self.retry_delay_s, lambda: self._start_task(key, work(key)))
-
-    async def _requeue_run(self, run_id: str) -> None:
-        try:
-            requeued = await self.runtime.persistence.runs.requeue(run_id)
-        except PersistenceError as error:
-            logger.warning("run {} cannot be requeued yet: {}", run_id, error)
-            self._retry_later(run_id, self._requeue_run)
-            return
-        live = self.live_runs.get(run_id)
-        if requeued:
-            self._start_task(run_id, self._process_run(run_id))
-        elif live is not None:
-            await self._apply_stored_end(live)
-            next_run_id = await self.runtime.persistence.runs.find_startable(live.run.thread_id)
-            if next_run_id is not None:
-                await self._start_next_run(next_run_id)
 
     def _end_run(self, live: LiveRun, body: bytes | None) -> None:
         self.live_runs.pop(live.run.run_id, None)
@@ -488,18 +445,7 @@ class EmbeddedEngine:
             live.result_future.set_result(body)
 
 
-@asynccontextmanager
-async def open_engine(runtime: EngineRuntime, *, max_concurrent: int) -> AsyncIterator[EmbeddedEngine]:
-    """Open the embedded engine and stop it at the end; call `recover` when graphs may run."""
-    engine = EmbeddedEngine(runtime, asyncio.Semaphore(max_concurrent))
-    runtime.persistence.checkpointer.on_before_save = runtime.log.wait_until_stored
-    try:
-        yield engine
-    finally:
-        await engine.stop()
-
-
-async def _stored_result(persistence: Persistence, run: Run) -> bytes:
+async def stored_result(persistence: Persistence, run: Run) -> bytes:
     """Return the JSON body of an ended run from the database (langgraph_api.md 5.2). Raises NotFound."""
     thread = await persistence.threads.get(run.thread_id)
     if run.status == "error":
@@ -512,44 +458,3 @@ async def _stored_result(persistence: Persistence, run: Run) -> bytes:
             "__interrupt__": [{**interrupt, "response_schema": None} for interrupt in waiting],
         }
     return dumps(values)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineLoad:
-    """The number of unfinished runs and their waiting times in seconds; None if no run waits.
-
-    A delayed run waits from its due time. `unblocked` runs wait for a worker, not for another run of their thread.
-    """
-
-    pending: int
-    running: int
-    longest_wait_s: float | None
-    median_wait_s: float | None
-    longest_unblocked_wait_s: float | None
-
-
-def measure_load(engine: EmbeddedEngine, now: datetime) -> EngineLoad:
-    """Return an engine's load at a moment."""
-    runs = [live.run for live in engine.live_runs.values()]
-    running = [run for run in runs if run.status == "running"]
-    occupied = {run.thread_id for run in running}
-    waits: list[float] = []
-    unblocked: list[float] = []
-    # Runs are in the order of their creation: the first of a thread may start.
-    for run in runs:
-        if run.status == "pending" and (waited := _waiting_seconds(run, now)) >= 0:
-            waits.append(waited)
-            if run.thread_id not in occupied:
-                unblocked.append(waited)
-                occupied.add(run.thread_id)
-    return EngineLoad(
-        pending=len(runs) - len(running),
-        running=len(running),
-        longest_wait_s=max(waits, default=None),
-        median_wait_s=median(waits) if waits else None,
-        longest_unblocked_wait_s=max(unblocked, default=None),
-    )
-
-
-def _waiting_seconds(run: Run, now: datetime) -> float:
-    return (now - (run.not_before or run.created_at)).total_seconds()

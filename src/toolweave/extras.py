@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from toolweave.errors import ConfigError
 
 PACKAGES = {
-    "postgres": ("psycopg", "psycopg_pool", "procrastinate"),
     "script": ("trafilatura", "protego"),
+    "postgres": ("psycopg", "psycopg_pool", "procrastinate", "langgraph.checkpoint.postgres"),
     "server": (
         *("typer", "rich", "fastmcp", "fastapi", "fastapi_offline", "uvicorn", "httptools", "websockets", "watchfiles"),
         *("sqlalchemy", "aiosqlite", "alembic", "sqlite_vec", "cryptography", "keyring", "croniter"),

@@ -21,6 +21,7 @@ from toolweave.errors import Conflict, OutboundFailed, OutboundRefused
 from toolweave.runtime.codec import loads, utc_now
 from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.run_rows import run_from_new
+from toolweave.runtime.persistence.runs import RunEnd
 from toolweave.runtime.persistence.webhooks import FAILED_RETENTION, WebhookDelivery, WebhookRepository, insert_delivery
 from toolweave.runtime.webhooks import (
     MAX_ATTEMPTS,
@@ -276,11 +277,17 @@ async def test_only_the_current_attempt_of_a_run_stores_its_webhook(persistence:
     second = await persistence.runs.claim(new.run_id)
     assert first is not None
     assert second is not None
+    write = webhook_write(first, SUCCESS)
+    assert write is not None
     with pytest.raises(Conflict):
-        await persistence.runs.finalise(new.run_id, first.attempt, SUCCESS, webhook_write(first, SUCCESS))
+        await persistence.runs.finalise(
+            RunEnd(new.run_id, first.attempt, SUCCESS), [w for w in [webhook_write(first, SUCCESS)] if w]
+        )
     later = utc_now() + timedelta(seconds=1)
     assert await persistence.webhooks.start_next(later) is None
-    await persistence.runs.finalise(new.run_id, second.attempt, SUCCESS, webhook_write(second, SUCCESS))
+    await persistence.runs.finalise(
+        RunEnd(new.run_id, second.attempt, SUCCESS), [w for w in [webhook_write(second, SUCCESS)] if w]
+    )
     assert await persistence.webhooks.start_next(later) is not None
 
 
@@ -299,7 +306,7 @@ async def test_an_error_in_the_transaction_that_ends_a_run_leaves_it_running_wit
         raise RuntimeError("the transaction ends here")
 
     with pytest.raises(RuntimeError):
-        await persistence.runs.finalise(run.run_id, run.attempt, SUCCESS, fail)
+        await persistence.runs.finalise(RunEnd(run.run_id, run.attempt, SUCCESS), [fail])
     assert (await persistence.runs.get("t", run.run_id)).status == "running"
     assert await persistence.webhooks.start_next(utc_now() + timedelta(seconds=1)) is None
 

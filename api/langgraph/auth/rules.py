@@ -120,7 +120,7 @@ async def read_stateless_run(auth: AuthRequest) -> None:
     value = {"thread_id": as_uuid(thread_id), "run_id": as_uuid(run_id)}
     row_filter = await auth.permit_row("threads", "read", thread_id, value, error=error)
     if run is None:
-        ended = auth.services.engine.runtime.log.ended_runs.find(run_id or "")
+        ended = await auth.services.engine.find_ended_run(run_id or "")
         if ended is not None and not is_allowed(row_filter, ended.metadata):
             raise error
     elif auth.request.query_params.get("cancel_on_disconnect"):

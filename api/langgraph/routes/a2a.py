@@ -180,7 +180,9 @@ async def send_message(call: tasks.AgentCall, *, listen: bool) -> SentMessage:
     ).new_run
     ref = tasks.TaskRef(call.is_v1, new.thread_id, new.run_id) if task is None else task.ref
     first_message_id = message["messageId"] if task is None else task.first_message_id
-    return SentMessage(call, ref, first_message_id, await call.services.engine.start_run(new, listen=listen))
+    return SentMessage(
+        call, ref, first_message_id, await call.services.engine.start_run(new, listen=listen, awaited=True)
+    )
 
 
 async def stream_message_parts(batches: AsyncIterable[Sequence[StreamEvent]]) -> AsyncGenerator[list[JsonObject]]:

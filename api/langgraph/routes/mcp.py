@@ -235,7 +235,7 @@ async def _call_tool(services: ApiServices, request_id: json_rpc.RequestId, para
     tool = tool_input(await input_schema(services, assistant.graph_id))
     fields = {"assistant_id": assistant.assistant_id, "input": tool.graph_input(arguments or {})}
     run = run_request(services, checked_body(fields, STATELESS_RUN), assistant, None)
-    started = await services.engine.start_run(run.new_run)
+    started = await services.engine.start_run(run.new_run, awaited=True)
     result = _call_result(request_id, started.result())
     return KeepAliveJson(result, {}, on_disconnect=disconnect_callback(services.engine, started.run))
 

@@ -151,7 +151,7 @@ async def respond_to_input(services: ApiServices, thread_id: str, params: JsonOb
     """
     answers = _parse_responses(params)
     # One at a time, so that a second answer to the same interrupt finds the run of the first one.
-    async with services.engine.runtime.publishers.resume_lock:
+    async with services.engine.exclusive(f"resume:{thread_id}"):
         newest = await _newest_run(services, thread_id)
         await _require_pending(services, thread_id, answers)
         command = {"resume": answers, **_select_fields(params, COMMAND_FIELDS)}
@@ -187,7 +187,7 @@ def _is_fork(fields: Mapping[str, Any]) -> bool:
 
 async def _is_waiting_for_input(services: ApiServices, thread_id: str) -> bool:
     # Check the announcement before the row: a client may answer the event before the thread's row is written.
-    if services.engine.runtime.publishers.is_waiting_for_input(thread_id):
+    if await services.engine.is_waiting_for_input(thread_id):
         return True
     try:
         thread = await services.persistence.threads.get(thread_id)
@@ -225,7 +225,7 @@ async def _newest_run(services: ApiServices, thread_id: str) -> Run:
 async def _require_pending(services: ApiServices, thread_id: str, answers: JsonObject) -> None:
     """Reject answers to interrupts that are not pending, or that an active run already answers."""
     # In this order, since runs continue meanwhile: the interrupts and answers of a finished run are in the thread.
-    asking = {each: services.engine.runtime.publishers.find_interrupted_run(thread_id, each) for each in answers}
+    asking = {each: await services.engine.find_interrupted_run(thread_id, each) for each in answers}
     runs = await services.persistence.runs.list(thread_id, limit=MAX_ACTIVE_RUNS)
     active = [run for run in runs if run.status not in TERMINAL_STATUSES]
     waiting = (await services.persistence.threads.get(thread_id)).interrupts or {}

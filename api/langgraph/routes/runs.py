@@ -39,7 +39,7 @@ from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.events.channel import EventFilter, parse_event_id
 from toolweave.runtime.models import CancelAction, Run, StreamEvent, run_json
-from toolweave.runtime.runs.engine import EmbeddedEngine
+from toolweave.runtime.runs.engine import RunEngine
 
 RUN_PATH = "/threads/{thread_id}/runs/{run_id}"
 CANCEL_PATH, CANCEL_MANY_PATH = f"{RUN_PATH}/cancel", "/runs/cancel"
@@ -155,7 +155,7 @@ async def create_and_wait_for_run(request: Request) -> KeepAliveJson:
     """
     services = get_services(request)
     requested = await _read_run_request(request, services)
-    started = await services.engine.start_run(requested.new_run)
+    started = await services.engine.start_run(requested.new_run, awaited=True)
     on_disconnect = disconnect_callback(services.engine, started.run, enabled=requested.cancel_on_disconnect)
     headers = {**_headers(run_path(started.run), "join"), **requested.headers}
     return KeepAliveJson(_result_or_unknown(started.result()), headers, on_disconnect=on_disconnect)
@@ -219,7 +219,7 @@ async def join_stateless_stream(request: Request, run_id: str) -> EventStream:
     run = await services.persistence.runs.find(run_id)
     if run is not None:
         return _join_events(request, services, run, path)
-    ended = services.engine.runtime.log.ended_runs.find(run_id)
+    ended = await services.engine.find_ended_run(run_id)
     if ended is None:
         raise NotFound("Run not found")
     # The retained events of a run that was deleted.
@@ -371,7 +371,7 @@ async def _unknown_run() -> bytes:
     return dumps({"__error__": UNKNOWN_RUN})
 
 
-async def _run_end(engine: EmbeddedEngine, run: Run) -> bytes:
+async def _run_end(engine: RunEngine, run: Run) -> bytes:
     with suppress(NotFound):
         await engine.wait_for_run(run)
     return b"{}"

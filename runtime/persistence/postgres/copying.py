@@ -23,7 +23,7 @@ from toolweave.runtime.persistence.checkpoints.postgres_saver import split_value
 from toolweave.runtime.persistence.checkpoints.saver import CheckpointSerializer
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase, RawConnection
 from toolweave.runtime.persistence.postgres.inspection import LIVE_PROCESSES
-from toolweave.runtime.persistence.postgres_store import stored_minutes, stored_value, vector_text
+from toolweave.runtime.persistence.postgres.store import stored_minutes, stored_value, vector_text
 from toolweave.runtime.persistence.schema import metadata, processes, schema_compatibility
 
 Row = tuple[Any, ...]

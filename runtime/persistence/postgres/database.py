@@ -10,21 +10,20 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import psycopg
 from loguru import logger
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
-from sqlalchemy import Connection, NullPool, make_url
+from sqlalchemy import Connection, NullPool
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
-from toolweave.errors import ConfigError, PersistenceError
-from toolweave.postgresql import connect_args, failure_reason
-from toolweave.runtime.persistence.database import DISPATCHER, taken_topics
+from toolweave.errors import PersistenceError
+from toolweave.postgresql import failure_reason
+from toolweave.runtime.persistence.database import DATABASE_SETTING, DISPATCHER, PostgresAddress, taken_topics
 from toolweave.runtime.persistence.postgres.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -32,7 +31,6 @@ Work = Callable[[Connection], Any]
 RawConnection = psycopg.AsyncConnection[Any]
 Pool = AsyncConnectionPool[RawConnection]
 
-SETTING = "TOOLWEAVE_DATABASE_URL"
 # How long a request waits for the server to come back after a restart or a failover.
 RETRY_FOR_S = 30.0
 _FIRST_DELAY_S, _MAX_DELAY_S = 0.02, 1.0
@@ -43,35 +41,6 @@ _RETRYABLE = (
     PoolTimeout,
 )
 _NOT_RETRYABLE = (psycopg.errors.DiskFull, psycopg.errors.QueryCanceled, psycopg.errors.InvalidPassword)
-
-
-@dataclass(frozen=True, slots=True)
-class PostgresAddress:
-    """The URLs of one database: for the pool, and a direct one if the first leads to a connection pooler."""
-
-    url: str
-    direct_url: str | None = None
-
-    @property
-    def label(self) -> str:
-        """Return the database's name for messages, without a password."""
-        return make_url(self.url).set(query={}).render_as_string(hide_password=True)
-
-    def connection_arguments(self, name: str, *, direct: bool = False) -> tuple[str, dict[str, Any]]:
-        """Return the connection string and psycopg's arguments.
-
-        Statements are prepared unless a pooler stands in between.
-
-        Raises:
-            ConfigError: the URL is not one of a PostgreSQL database.
-        """
-        try:
-            url = make_url(self.direct_url or self.url if direct else self.url)
-        except (ValueError, DBAPIError, Exception) as error:
-            raise ConfigError("this is not a database URL.", source=SETTING) from error
-        options = connect_args(url, name)
-        options["prepare_threshold"] = 5 if direct or self.direct_url is None else None
-        return url.set(drivername="postgresql").render_as_string(hide_password=False), options
 
 
 class PostgresDatabase:
@@ -93,6 +62,8 @@ class PostgresDatabase:
             use_native_hstore=False,
         )
         self._connections: WeakKeyDictionary[RawConnection, Connection] = WeakKeyDictionary()
+        self._local_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._lock_slots = asyncio.Semaphore(max(1, pool.max_size // 2))
         self._queue: deque[tuple[Work, asyncio.Future[Any] | None]] = deque()
         self._queue_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -126,6 +97,19 @@ class PostgresDatabase:
         self._queue.append((work, None))
         if self._queue_task is None:
             self._queue_task = asyncio.create_task(self._drain_queue(), name="postgres-queue")
+
+    @asynccontextmanager
+    async def hold_lock(self, name: str) -> AsyncIterator[None]:
+        """Exclude other blocks of this name in all processes. It needs a connection of its own."""
+        # A process holds or waits for a name once, and leaves connections for the work inside of the blocks.
+        async with (
+            self._local_locks.setdefault(name, asyncio.Lock()),
+            self._lock_slots,
+            self.pool.connection() as raw,
+            raw.transaction(),
+        ):
+            await raw.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
+            yield
 
     async def require_writable(self) -> None:
         """Check that the database can store data. Raises PersistenceError."""
@@ -280,8 +264,8 @@ async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: b
         await first.close()
     except psycopg.Error as error:
         raise PersistenceError(
-            f"The database {address.label} {failure_reason(error)}. Check {SETTING} and that the server accepts your "
-            "user."
+            f"The database {address.label} {failure_reason(error)}. Check {DATABASE_SETTING} and that the server "
+            "accepts your user."
         ) from error
     async with pool:
         yield pool

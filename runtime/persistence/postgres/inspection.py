@@ -10,7 +10,8 @@ from sqlalchemy import Connection, inspect, text
 
 from toolweave.errors import ConfigError, PersistenceError
 from toolweave.postgresql import failure_reason
-from toolweave.runtime.persistence.postgres.database import PostgresAddress, RawConnection, open_postgres
+from toolweave.runtime.persistence.database import PostgresAddress
+from toolweave.runtime.persistence.postgres.database import RawConnection, open_postgres
 from toolweave.runtime.persistence.schema import SchemaRevision, processes, schema_revision
 
 SERVER = """

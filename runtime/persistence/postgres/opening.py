@@ -1,15 +1,27 @@
-"""Create and upgrade the tables of a PostgreSQL database; several processes may do so at the same time."""
+"""Open everything that the processes of an application share in one PostgreSQL database (S-06)."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 from procrastinate.schema import SchemaManager
 
+from toolweave.encryption import data_folder_cipher
 from toolweave.errors import PersistenceError
+from toolweave.runtime.models import ThreadTtl
+from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpoints.postgres_saver import PostgresRunSaver
-from toolweave.runtime.persistence.postgres.database import Pool, PostgresDatabase
-from toolweave.runtime.persistence.postgres_store import upgrade_store
+from toolweave.runtime.persistence.crons import CronRepository
+from toolweave.runtime.persistence.data_folder import Persistence, make_folder
+from toolweave.runtime.persistence.database import PostgresAddress
+from toolweave.runtime.persistence.postgres.database import Pool, PostgresDatabase, open_postgres
+from toolweave.runtime.persistence.postgres.store import open_postgres_store, upgrade_store
+from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
-from toolweave.runtime.persistence.store import StoreIndex
+from toolweave.runtime.persistence.store import StoreIndex, StoreOptions
+from toolweave.runtime.persistence.threads import ThreadClaims, ThreadRepository
+from toolweave.runtime.persistence.webhooks import WebhookRepository
 
 LOCK_PROCRASTINATE = "SELECT pg_advisory_xact_lock(hashtextextended('procrastinate', 0))"
 # The table exists in all versions, the function since version 3, whose later versions keep it.
@@ -54,3 +66,44 @@ async def prepare_procrastinate(pool: Pool) -> None:
                 "The database has the tables of an older procrastinate: run the migrations of procrastinate, or use "
                 "another database or schema (TOOLWEAVE_DATABASE_URL)."
             )
+
+
+@asynccontextmanager
+async def open_shared_persistence(
+    address: PostgresAddress,
+    data_dir: Path,
+    *,
+    size: int,
+    store_options: StoreOptions = StoreOptions(),  # noqa: B008 - frozen
+    thread_ttl: ThreadTtl | None = None,
+    token_key: str | None = None,
+) -> AsyncIterator[Persistence]:
+    """Open a PostgreSQL database, creating and migrating its tables; other processes may use it, too.
+
+    The data folder keeps what is not shared: logs, and the key that encrypts credentials without a `token_key`.
+
+    Raises:
+        ConfigError: the URL is invalid, or a semantic search is configured and the server has no pgvector.
+        NewerSchema: a newer Toolweave has written the database.
+        PersistenceError: the database cannot be used.
+    """
+    make_folder(data_dir)
+    cipher = data_folder_cipher(data_dir, token_key)
+    async with open_postgres(address, size=size) as database:
+        await prepare_database(database, store_options.index)
+        async with open_postgres_store(database.pool, store_options) as store:
+            saver = PostgresRunSaver(database.pool)
+            try:
+                yield Persistence(
+                    app=database,
+                    checkpointer=saver,
+                    store=store,
+                    assistants=AssistantRepository(database),
+                    threads=ThreadRepository(database, default_ttl=thread_ttl),
+                    runs=RunRepository(database, cipher=cipher, thread_ttl=thread_ttl),
+                    claims=ThreadClaims(database),
+                    crons=CronRepository(database, cipher),
+                    webhooks=WebhookRepository(database),
+                )
+            finally:
+                await saver.wait_for_writes()

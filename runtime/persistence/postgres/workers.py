@@ -178,9 +178,9 @@ class WorkerTables:
             await asyncio.sleep(CLAIM_RETRY_S)
         return None
 
-    async def requeue(self, run: Run, process_id: str) -> None:
+    async def requeue(self, run_id: str, process_id: str) -> None:
         """Return a run that this process executes to the other workers."""
-        await self._database.write(partial(_requeue, run_id=run.run_id, process_id=process_id, crashed=False))
+        await self._database.write(partial(_requeue, run_id=run_id, process_id=process_id, crashed=False))
 
     async def reap(self) -> list[str]:
         """Return the runs and claims of dead processes, each in its own transaction; return the ids of the runs."""
@@ -262,7 +262,7 @@ class WorkerTables:
         """
         (row,) = await self._execute(LOAD, {"now": to_micros(utc_now())})
         pending, running, *waits = row
-        return pending, running, *waits  # type: ignore[return-value]  # five columns
+        return pending, running, *waits
 
     async def _execute(self, statement: str, parameters: JsonObject) -> Sequence[Any]:
         return await self._database.write(lambda connection: execute_on_postgresql(connection, statement, parameters))

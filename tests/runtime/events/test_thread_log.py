@@ -6,6 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from tests.runtime.events.conftest import THREAD
+from tests.runtime.persistence.records import new_run
 from toolweave.errors import PersistenceError
 from toolweave.runtime.codec import loads
 from toolweave.runtime.events.channel import EventFilter
@@ -14,6 +15,8 @@ from toolweave.runtime.events.run_publisher import Publishers
 from toolweave.runtime.models import Namespace, Outcome, Run, StreamEvent
 from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.events import MAX_STORED_EVENTS, SEQS_PER_RESTART, prune_thread_events
+from toolweave.runtime.persistence.run_rows import run_from_new
+from toolweave.runtime.persistence.runs import RunEnd
 
 VALUES = EventFilter(frozenset({"values"}))
 BOUND_S = 60
@@ -25,6 +28,9 @@ def values(run: Run, data: bytes = b"1") -> tuple[str, str, Namespace, bytes]:
 
 async def stored(log: ThreadLog, after: int = 0) -> list[StreamEvent]:
     return [event async for batch in log.read_stored(THREAD, VALUES, after) for event in batch]
+
+
+RUN = run_from_new(new_run(THREAD))
 
 
 async def test_events_are_numbered_per_thread_and_stored_in_order(log: ThreadLog, run: Run) -> None:
@@ -63,13 +69,13 @@ async def test_a_subscriber_gets_each_event_once_while_it_reads_stored_ones(log:
             if received[-1] == 79:
                 break
     assert received == [*range(1, 51), *range(51, 80, 2)]
-    assert not log.has_listeners(THREAD)
+    assert not log.is_followed(RUN)
 
 
 async def test_a_subscriber_that_leaves_frees_its_channel(log: ThreadLog) -> None:
     async with log.listen(THREAD, VALUES.matches), log.listen("another thread", VALUES.matches):
-        assert log.has_listeners(THREAD)
-    assert not log.has_listeners(THREAD)
+        assert log.is_followed(RUN)
+    assert not log.is_followed(RUN)
     assert (log.last_seq(THREAD), log.last_seq("another thread")) == (0, 0)
 
 
@@ -94,8 +100,9 @@ async def test_old_events_are_deleted_when_a_run_ends(log: ThreadLog, run: Run, 
     assert publisher is not None
     for _ in range(MAX_STORED_EVENTS):
         log.publish(publisher.channel, *values(run))
-    async with publishers.publish_end(run, Outcome("success", "idle")):
-        await persistence.runs.finalise(run.run_id, run.attempt, Outcome("success", "idle"))
+    async with publishers.publish_end(run, Outcome("success", "idle")) as store_last_event:
+        assert store_last_event is not None
+        await persistence.runs.finalise(RunEnd(run.run_id, run.attempt, Outcome("success", "idle")), [store_last_event])
     events = await stored(log)
     assert (events[0].seq, events[-1].seq) == (3, MAX_STORED_EVENTS + 1)
 

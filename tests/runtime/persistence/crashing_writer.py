@@ -10,6 +10,7 @@ from tests.runtime.persistence.records import SUCCESS, new_run
 from toolweave.runtime.models import StreamEvent
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.events import append_events
+from toolweave.runtime.persistence.runs import RunEnd
 
 
 def acknowledge(run_id: str, status: str) -> None:
@@ -32,7 +33,7 @@ async def write_runs(persistence: Persistence, writer: int) -> None:
         persistence.app.queue_write(partial(append_events, events=events))
         if number % 3 == 1:
             continue
-        await runs.finalise(run.run_id, 1, SUCCESS)
+        await runs.finalise(RunEnd(run.run_id, 1, SUCCESS))
         acknowledge(run.run_id, "success")
 
 

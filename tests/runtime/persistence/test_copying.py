@@ -16,10 +16,11 @@ from toolweave.encryption import data_folder_cipher
 from toolweave.errors import PersistenceError
 from toolweave.runtime.persistence.checkpoints.postgres_saver import PostgresRunSaver
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
+from toolweave.runtime.persistence.database import PostgresAddress
 from toolweave.runtime.persistence.postgres.copying import FolderCopy
-from toolweave.runtime.persistence.postgres.database import PostgresAddress, PostgresDatabase, open_postgres
+from toolweave.runtime.persistence.postgres.database import PostgresDatabase, open_postgres
 from toolweave.runtime.persistence.postgres.opening import prepare_database
-from toolweave.runtime.persistence.postgres_store import open_postgres_store
+from toolweave.runtime.persistence.postgres.store import open_postgres_store
 from toolweave.runtime.persistence.run_rows import open_credentials
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import metadata, processes, schema_compatibility

@@ -10,6 +10,7 @@ import pytest
 from tests.runtime.persistence.records import SUCCESS
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.events import read_events
+from toolweave.runtime.persistence.runs import RunEnd
 
 ORDER = ("pending", "running", "success")
 PROJECT = Path(__file__).parents[3]
@@ -64,5 +65,5 @@ async def test_a_killed_process_loses_nothing_it_acknowledged_and_its_runs_go_on
         for run_id in startable:
             run = await persistence.runs.claim(run_id)
             assert run is not None
-            assert await persistence.runs.finalise(run_id, run.attempt, SUCCESS) is None
+            assert await persistence.runs.finalise(RunEnd(run_id, run.attempt, SUCCESS)) is None
         assert await persistence.threads.count(status="busy") == 0

@@ -7,7 +7,8 @@ import pytest
 
 from tests.fixtures.postgres import PostgresServer
 from toolweave.errors import PersistenceError
-from toolweave.runtime.persistence.postgres.database import PostgresAddress, open_postgres
+from toolweave.runtime.persistence.database import PostgresAddress
+from toolweave.runtime.persistence.postgres.database import open_postgres
 from toolweave.runtime.persistence.postgres.opening import prepare_database
 
 TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"

@@ -125,15 +125,15 @@ class Queue:
             outcome = random.choice(OUTCOMES)
             if row.cancel == "rollback" and not row.temporary and not outcome.rolled_back:
                 with pytest.raises(run_queue.RollbackRequestedError):
-                    self.write(run_queue.finalise_run, row.run_id, row.attempt, outcome)
+                    self.write(run_queue.finalise_run, run_queue.RunEnd(row.run_id, row.attempt, outcome))
                 outcome = replace(outcome, rolled_back=True)
-            self.add_startable(self.write(run_queue.finalise_run, row.run_id, row.attempt, outcome))
+            self.add_startable(self.write(run_queue.finalise_run, run_queue.RunEnd(row.run_id, row.attempt, outcome)))
 
     def finalise_wrongly(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])
         if row is not None:
             with pytest.raises(Conflict):
-                self.write(run_queue.finalise_run, row.run_id, row.attempt + 1, SUCCESS)
+                self.write(run_queue.finalise_run, run_queue.RunEnd(row.run_id, row.attempt + 1, SUCCESS))
 
     def cancel(self, random: Random) -> None:
         row = random.choice(self.rows() or [None])

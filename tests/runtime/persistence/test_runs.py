@@ -14,7 +14,7 @@ from toolweave.encryption import data_folder_cipher
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.models import Outcome, Run
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
-from toolweave.runtime.persistence.runs import RunRepository
+from toolweave.runtime.persistence.runs import RunEnd, RunRepository
 
 IN_A_CENTURY = MOMENT + timedelta(days=36500)
 
@@ -60,10 +60,10 @@ async def test_a_second_run_of_the_same_id_is_refused_and_creates_no_thread(pers
 
 async def test_a_failed_run_leaves_its_error_and_the_old_values(persistence: Persistence) -> None:
     first = await running(persistence.runs, "t")
-    await persistence.runs.finalise(first.run_id, 1, SUCCESS)
+    await persistence.runs.finalise(RunEnd(first.run_id, 1, SUCCESS))
     second = await running(persistence.runs, "t")
     error = {"error": "ValueError", "message": "kaboom"}
-    await persistence.runs.finalise(second.run_id, 1, Outcome("error", "error", error=error))
+    await persistence.runs.finalise(RunEnd(second.run_id, 1, Outcome("error", "error", error=error)))
     thread = await persistence.threads.get("t")
     assert (thread.status, thread.values, thread.interrupts, thread.error) == ("error", {"n": 1}, {}, error)
 
@@ -72,7 +72,7 @@ async def test_the_end_of_a_run_whose_thread_was_deleted_changes_nothing(persist
     run = await running(persistence.runs, "t")
     await persistence.threads.delete("t")
 
-    assert await persistence.runs.finalise(run.run_id, 1, SUCCESS) is None
+    assert await persistence.runs.finalise(RunEnd(run.run_id, 1, SUCCESS)) is None
     with pytest.raises(NotFound):
         await persistence.threads.get("t")
 
@@ -89,7 +89,7 @@ async def test_an_interrupted_thread_is_interrupted_again_after_its_pending_run_
 ) -> None:
     first = await running(persistence.runs, "t")
     interrupts = {"task": [{"id": "i", "value": "ok?"}]}
-    await persistence.runs.finalise(first.run_id, 1, Outcome("success", "interrupted", b"{}", interrupts))
+    await persistence.runs.finalise(RunEnd(first.run_id, 1, Outcome("success", "interrupted", b"{}", interrupts)))
     second = await created(persistence.runs, "t")
 
     await persistence.runs.request_cancel(second.run_id, "interrupt")
@@ -118,7 +118,7 @@ async def test_an_older_run_that_becomes_due_starts_only_after_the_running_one(t
         now[0] += timedelta(seconds=6)
 
         assert await runs.claim(delayed.run_id) is None
-        assert await runs.finalise(prompt.run_id, 1, SUCCESS) == delayed.run_id
+        assert await runs.finalise(RunEnd(prompt.run_id, 1, SUCCESS)) == delayed.run_id
         assert await runs.claim(delayed.run_id) is not None
 
 
@@ -145,5 +145,5 @@ async def test_runs_of_a_process_that_is_gone_are_pending_again_with_their_attem
         assert to_cancel is not None
         assert (again.attempt, to_cancel.cancel) == (2, "rollback")
         with pytest.raises(Conflict, match=f"Attempt 1 of run {again.run_id} is over: it is running, attempt 2"):
-            await runs.finalise(interrupted.run_id, 1, SUCCESS)
-        assert await runs.finalise(interrupted.run_id, 2, SUCCESS) == behind.run_id
+            await runs.finalise(RunEnd(interrupted.run_id, 1, SUCCESS))
+        assert await runs.finalise(RunEnd(interrupted.run_id, 2, SUCCESS)) == behind.run_id

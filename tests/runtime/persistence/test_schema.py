@@ -18,8 +18,8 @@ from toolweave.encryption import data_folder_cipher
 from toolweave.errors import NewerSchema, PersistenceError
 from toolweave.runtime.codec import to_json
 from toolweave.runtime.persistence.data_folder import open_persistence
-from toolweave.runtime.persistence.database import RuntimeDatabase, open_sqlite
-from toolweave.runtime.persistence.postgres.database import PostgresAddress, open_postgres
+from toolweave.runtime.persistence.database import PostgresAddress, RuntimeDatabase, open_sqlite
+from toolweave.runtime.persistence.postgres.database import open_postgres
 from toolweave.runtime.persistence.run_rows import open_credentials
 from toolweave.runtime.persistence.schema import metadata, upgrade_schema
 from toolweave.runtime.persistence.threads import ThreadRepository

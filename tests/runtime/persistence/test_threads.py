@@ -10,6 +10,7 @@ import pytest
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
 from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
+from toolweave.runtime.persistence.runs import RunEnd
 from toolweave.runtime.persistence.search import contains
 from toolweave.runtime.persistence.threads import ThreadRepository
 
@@ -29,7 +30,7 @@ async def populate(persistence: Persistence) -> None:
         created = await persistence.runs.create_run(new_run(f"t{number}", created_at=moment))
         if number == 3:
             await persistence.runs.claim(created.run.run_id)
-            await persistence.runs.finalise(created.run.run_id, 1, SUCCESS)
+            await persistence.runs.finalise(RunEnd(created.run.run_id, 1, SUCCESS))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from toolweave.runtime.events.run_publisher import Publishers
 from toolweave.runtime.graphs import GraphRegistry
 from toolweave.runtime.models import NewRun, Run, StreamEvent
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
-from toolweave.runtime.runs.engine import EmbeddedEngine, open_engine
+from toolweave.runtime.runs.embedded import EmbeddedEngine, open_engine
 from toolweave.runtime.runs.execution import EngineRuntime
 
 BOUND_S = 60.0

@@ -7,8 +7,9 @@ from uuid import uuid4
 
 from tests.runtime.runs.conftest import Bench, open_bench
 from toolweave.runtime.events.channel import Channel
-from toolweave.runtime.events.thread_stream import DONE_SEQ, StreamPosition, ThreadHub, ThreadStreamMode, parse_position
+from toolweave.runtime.events.thread_stream import StreamPosition, ThreadHub, ThreadStreamMode, parse_position
 from toolweave.runtime.models import StreamEvent
+from toolweave.runtime.persistence.events import END_SEQ
 
 RUN_MODES: frozenset[ThreadStreamMode] = frozenset({"run_modes"})
 BOUND_S = 60.0
@@ -61,7 +62,7 @@ async def test_a_run_that_is_executed_again_ends_once_in_the_stream(bench: Bench
         hub.on_run_ended(started.run)
         hub.on_run_ended(started.run)
         hub.close_thread(started.run.thread_id)
-        assert [event.seq for batch in [batch async for batch in follower.batches()] for event in batch] == [DONE_SEQ]
+        assert [event.seq for batch in [batch async for batch in follower.batches()] for event in batch] == [END_SEQ]
 
 
 def test_positions_are_parsed_as_they_were_written() -> None:

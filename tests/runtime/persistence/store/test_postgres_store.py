@@ -11,7 +11,7 @@ from tests.fixtures.postgres import PostgresServer
 from tests.runtime.persistence.store.conftest import Clock, postgres_pool
 from tests.runtime.persistence.store.embedding import DIMS, BagOfWords, index
 from toolweave.errors import ConfigError, InvalidRequest, PersistenceError
-from toolweave.runtime.persistence.postgres_store import Pool, PostgresStore, open_postgres_store
+from toolweave.runtime.persistence.postgres.store import Pool, PostgresStore, open_postgres_store
 from toolweave.runtime.persistence.store import StoreIndex, StoreOptions
 
 NS = ("users", "u1")
@@ -128,6 +128,21 @@ async def test_writers_of_the_same_items_do_not_wait_for_each_other_in_a_circle(
         ops: list[Op] = [PutOp(NS, str(number), {"n": number}) for number in range(50)]
         await asyncio.gather(*(store.abatch(ops[::step]) for step in (1, -1) * 10))
         assert len(await store.asearch(NS, limit=100)) == 50
+
+
+async def test_a_cancelled_batch_is_stored_whole_or_not_at_all_and_the_next_call_succeeds(
+    postgres: PostgresServer,
+) -> None:
+    with postgres.fresh_database() as url:
+        async with postgres_pool(url, connections=1) as pool, open_postgres_store(pool, StoreOptions()) as store:
+            for turns in range(0, 40, 2):
+                batch: list[Op] = [PutOp(NS, f"{turns} {number}", {"turns": turns}) for number in range(3)]
+                putting = asyncio.create_task(store.abatch(batch))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                putting.cancel()
+                await asyncio.gather(putting, return_exceptions=True)
+                assert len(await store.asearch(NS, filter={"turns": turns})) in (0, 3)
 
 
 async def test_items_of_a_batch_are_found_in_its_order(pool: Pool, clock: Clock) -> None:

@@ -14,7 +14,7 @@ from langgraph.store.base import BaseStore, SearchItem
 from langgraph.store.memory import InMemoryStore
 
 from tests.runtime.persistence.store.conftest import postgres_pool
-from toolweave.runtime.persistence.postgres_store import PostgresStore, open_postgres_store
+from toolweave.runtime.persistence.postgres.store import PostgresStore, open_postgres_store
 from toolweave.runtime.persistence.store import StoreOptions, open_store
 
 LABELS = st.sampled_from(["a", "A", "ab", "a%", "a*", "b", "ü", "-"])

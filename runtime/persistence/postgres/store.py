@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
 from math import ceil
-from operator import itemgetter
 from typing import Any
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, Op, Result, SearchItem, SearchOp
@@ -58,9 +57,13 @@ PUT_VECTOR = """
     VALUES (%(prefix)s, %(key)s, %(field_name)s, %(embedding)s, %(now)s, %(now)s)
     ON CONFLICT (prefix, key, field_name) DO UPDATE SET embedding = excluded.embedding
 """
+# An item that is locked is being refreshed, written or deleted: a read never waits for that.
 REFRESH = """
-    UPDATE store SET expires_at = %(expires_at)s WHERE prefix = %(prefix)s AND key = %(key)s
-    AND ttl_minutes IS NOT NULL AND expires_at > %(now)s
+    UPDATE store SET expires_at = %(now)s + ttl_minutes * interval '1 minute' WHERE (prefix, key) IN (
+        SELECT prefix, key FROM store
+        WHERE (prefix, key) IN (SELECT * FROM unnest(%(prefixes)s::text[], %(keys)s::text[]))
+        AND ttl_minutes IS NOT NULL AND expires_at > %(now)s FOR UPDATE SKIP LOCKED
+    )
 """
 # Several processes sweep: no one waits for another.
 SWEEP = """
@@ -169,8 +172,8 @@ class PostgresStore(LongTermStore):
         return results, used
 
     async def _refresh_ttl(self, items: Sequence[ItemLifetime], now: datetime) -> None:
-        rows = [{**_primary_key(item), "expires_at": expiry(now, item.minutes), "now": now} for item in items]
-        await self._execute([(REFRESH, row) for row in sorted(rows, key=itemgetter("prefix", "key"))])
+        prefixes, keys = [".".join(item.namespace) for item in items], [item.key for item in items]
+        await self._execute([(REFRESH, {"prefixes": prefixes, "keys": keys, "now": now})])
 
     async def _write_items(self, items: Sequence[ItemWrite], now: datetime) -> None:
         # Searches return the items of a batch in its order.
@@ -201,7 +204,8 @@ class PostgresStore(LongTermStore):
             if len(statements) == 1:
                 await connection.execute(*statements[0])
                 return
-            async with connection.pipeline(), connection.transaction():
+            # Not in a pipeline: cancelling one leaves its connection unusable, in the pool.
+            async with connection.transaction():
                 for statement, parameters in statements:
                     await connection.execute(statement, parameters)
 
@@ -376,7 +380,7 @@ def _parse_value(row: tuple[Any, ...]) -> Any:
     return from_json(value[_AS_TEXT]) if isinstance(value, dict) and value.keys() == {_AS_TEXT} else value
 
 
-def _primary_key(item: ItemWrite | ItemLifetime) -> dict[str, Any]:
+def _primary_key(item: ItemWrite) -> dict[str, Any]:
     return {"prefix": ".".join(item.namespace), "key": item.key}
 
 

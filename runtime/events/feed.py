@@ -1,0 +1,157 @@
+"""Deliver events that other processes have stored in PostgreSQL to the listeners of this process.
+
+A notification names runs and threads. The feed reads the new events of all named runs in one statement and delivers
+them to channels in memory. It also reads at intervals, because notifications can be lost.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from loguru import logger
+from sqlalchemy import Connection
+
+from toolweave.errors import PersistenceError
+from toolweave.runtime.events.channel import Channel
+from toolweave.runtime.models import TERMINAL_STATUSES, StreamEvent
+from toolweave.runtime.persistence.database import RuntimeDatabase
+from toolweave.runtime.persistence.events import END_SEQ, event_id, read_thread_events
+from toolweave.runtime.persistence.schema import execute_on_postgresql
+
+POLLING_INTERVAL_S = 1.0
+MAX_EVENTS_PER_READ = 500
+READ_RUNS = f"""
+SELECT f.run_id, r.status, e.seq, e.event, e.data
+FROM unnest(%(run_ids)s::text[], %(afters)s::bigint[]) AS f(run_id, after)
+LEFT JOIN runs AS r ON r.run_id = f.run_id
+LEFT JOIN LATERAL (
+    SELECT seq, event, data FROM run_events WHERE run_id = f.run_id AND seq > f.after
+    ORDER BY seq LIMIT {MAX_EVENTS_PER_READ}
+) AS e ON true
+ORDER BY f.run_id, e.seq
+"""  # noqa: S608 - constants
+# Receives the stored end of a run, or None if the run has ended without one or is deleted.
+OnEnd = Callable[[str, bytes | None], None]
+
+
+@dataclass(slots=True)
+class FollowedRun:
+    """A run whose events go to a channel; `is_created` is false until its row is committed."""
+
+    channel: Channel
+    after: int
+    id_prefix: str | None
+    is_created: bool = True
+
+
+@dataclass(slots=True)
+class Feed:
+    """The runs and threads that this process follows."""
+
+    database: RuntimeDatabase
+    on_end: OnEnd = lambda _run_id, _end: None
+    runs: dict[str, FollowedRun] = field(default_factory=dict)
+    threads: dict[str, Channel] = field(default_factory=dict)
+    named_runs: set[str] = field(default_factory=set)
+    named_threads: set[str] = field(default_factory=set)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def follow_run(self, run_id: str, followed: FollowedRun) -> None:
+        """Deliver a run's events after a number until its end."""
+        self.runs[run_id] = followed
+
+    def forget_run(self, run_id: str) -> None:
+        """Stop following a run."""
+        self.runs.pop(run_id, None)
+
+    def name_run(self, run_id: str) -> None:
+        """Read a run's new events soon, if it is followed."""
+        if run_id in self.runs:
+            self.named_runs.add(run_id)
+            self.wake.set()
+
+    def name_thread(self, thread_id: str) -> None:
+        """Read a thread's new protocol events soon, if it is followed."""
+        if thread_id in self.threads:
+            self.named_threads.add(thread_id)
+            self.wake.set()
+
+    def name_all(self) -> None:
+        """Read the new events of everything that is followed."""
+        self.named_runs.update(self.runs)
+        self.named_threads.update(self.threads)
+        self.wake.set()
+
+    async def run(self) -> None:
+        """Read and deliver until cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.wake.wait(), POLLING_INTERVAL_S)
+            if not self.wake.is_set():
+                self.name_all()
+            self.wake.clear()
+            run_ids, self.named_runs = self.named_runs, set()
+            thread_ids, self.named_threads = self.named_threads, set()
+            try:
+                await self._read_runs([run_id for run_id in run_ids if run_id in self.runs])
+                for thread_id in thread_ids:
+                    await self._read_thread(thread_id)
+            except PersistenceError as error:
+                logger.warning("the events of other processes cannot be read yet: {}", error)
+
+    async def _read_runs(self, run_ids: Sequence[str]) -> None:
+        if not run_ids:
+            return
+        # Before the read: a run that is created meanwhile has no row in its snapshot.
+        created = {run_id for run_id in run_ids if self.runs[run_id].is_created}
+        parameters = {"run_ids": list(run_ids), "afters": [self.runs[run_id].after for run_id in run_ids]}
+
+        def read(connection: Connection) -> Sequence[Any]:
+            return execute_on_postgresql(connection, READ_RUNS, parameters)
+
+        rows = await self.database.read(read)
+        by_run: dict[str, list[Any]] = {}
+        for run_id, *rest in rows:
+            by_run.setdefault(run_id, []).append(rest)
+        for run_id, found in by_run.items():
+            if run_id in self.runs:
+                self._deliver(run_id, found, is_created=run_id in created)
+
+    def _deliver(self, run_id: str, rows: Iterable[Any], *, is_created: bool) -> None:
+        followed = self.runs[run_id]
+        number, status = 0, None
+        for status, seq, event, data in rows:  # noqa: B007 - the last status counts
+            if seq is None:
+                continue
+            number += 1
+            if seq == END_SEQ:
+                self.forget_run(run_id)
+                self.on_end(run_id, bytes(data))
+                return
+            followed.after = seq
+            followed.channel.last_seq = seq
+            published = StreamEvent(seq, event, bytes(data), event_id(followed.id_prefix, seq), run_id)
+            followed.channel.deliver(published)
+        if number == MAX_EVENTS_PER_READ:
+            self.name_run(run_id)
+        elif is_created and (status is None or status in TERMINAL_STATUSES):
+            self.forget_run(run_id)
+            self.on_end(run_id, None)
+
+    async def _read_thread(self, thread_id: str) -> None:
+        channel = self.threads.get(thread_id)
+        if channel is None:
+            return
+        after = channel.last_seq
+
+        def read(connection: Connection) -> list[StreamEvent]:
+            return read_thread_events(connection, thread_id, after, MAX_EVENTS_PER_READ, None)
+
+        events = await self.database.read(read)
+        for event in events:
+            channel.last_seq = max(channel.last_seq, event.seq)
+            channel.deliver(event)
+        if len(events) == MAX_EVENTS_PER_READ:
+            self.name_thread(thread_id)

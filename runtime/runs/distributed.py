@@ -1,0 +1,579 @@
+"""Execute runs in several processes on one PostgreSQL database; each process serves every client (S-06).
+
+The table `runs` is the truth. A transaction that makes a run startable inserts a job, whose only effect is that a free
+worker claims the most urgent run. A process heartbeats; the runs of a process without a heartbeat continue elsewhere
+from their checkpoints, and the database refuses what such a process writes later (docs/decisions/0019).
+"""
+
+import asyncio
+import os
+import random
+import socket
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+from loguru import logger
+
+from toolweave.errors import Conflict, NotFound, PersistenceError
+from toolweave.runtime.codec import from_micros, to_micros, utc_now
+from toolweave.runtime.events.channel import Channel, uses_protocol
+from toolweave.runtime.events.feed import Feed, FollowedRun
+from toolweave.runtime.events.log import EndedRun, EventLog, run_id_prefix
+from toolweave.runtime.events.run_publisher import Publishers
+from toolweave.runtime.events.shared_log import SHARED_FLUSH_INTERVAL_S, SharedThreadLog
+from toolweave.runtime.events.thread_stream import StreamPosition, ThreadHub, ThreadStreamMode, thread_events
+from toolweave.runtime.graphs import GraphRegistry
+from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, StreamEvent, Watch
+from toolweave.runtime.persistence.data_folder import Persistence
+from toolweave.runtime.persistence.database import PostgresAddress
+from toolweave.runtime.persistence.events import (
+    CONTROL_TOPIC,
+    CRON_TOPIC,
+    DELETED_TOPIC,
+    PROTOCOL_TOPIC,
+    RUN_TOPIC,
+    THREAD_TOPIC,
+    WEBHOOK_TOPIC,
+    find_asking_run,
+    has_asked,
+    insert_notice,
+    notice_key,
+    parse_end,
+    read_end,
+    read_events,
+)
+from toolweave.runtime.persistence.postgres.database import PostgresDatabase, open_pool
+from toolweave.runtime.persistence.postgres.workers import ProcessIdentity, RunState, WorkerTables
+from toolweave.runtime.persistence.run_rows import run_from_new
+from toolweave.runtime.persistence.runs import ExtraWork
+from toolweave.runtime.persistence.threads import ThreadClaim, ThreadClaimed
+from toolweave.runtime.runs.engine import (
+    CLAIM_TIMEOUT_S,
+    DELETED_REASON,
+    STOP_TIMEOUT_S,
+    EngineLoad,
+    LiveRun,
+    RunEngine,
+    StartedRun,
+    stored_result,
+)
+from toolweave.runtime.runs.execution import EngineRuntime
+from toolweave.runtime.runs.job_queue import JobQueue
+
+CLAIM_RETRY_S = 0.05
+TICK_S = 1.0
+# How often, in ticks, the load is read, and old events are deleted.
+LOAD_TICKS, EVENT_TICKS = 5, 30
+FOLLOW_FOR_S = 120.0
+# Connections that fetch and delete jobs.
+JOB_CONNECTIONS = 4
+NO_LOAD = EngineLoad(0, 0, None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How a process takes part: how many runs it executes at a time (0: none), and its time limits.
+
+    It changes the time of `alive_file` each second, for probes.
+    """
+
+    slots: int
+    address: PostgresAddress
+    alive_file: Path
+    lease_s: float = 30.0
+    drain_s: float = 30.0
+    event_retention_s: float = 7 * 86_400.0
+
+
+@dataclass(slots=True, kw_only=True)
+class DistributedEngine(RunEngine):
+    """The engine of one of several processes; open it with `open_distributed_engine`.
+
+    `live_runs` are the runs that clients of this process wait for or follow, `executing` those that this process
+    executes.
+    """
+
+    options: WorkerOptions
+    database: PostgresDatabase
+    tables: WorkerTables
+    jobs: JobQueue
+    feed: Feed
+    executing: dict[str, LiveRun] = field(default_factory=dict)
+    followed_threads: dict[str, Watch] = field(default_factory=dict)
+    process_id: str = field(default_factory=lambda: uuid4().hex)
+    is_draining: asyncio.Event = field(default_factory=asyncio.Event)
+    background: "list[asyncio.Task[None]]" = field(default_factory=list)
+    last_load: EngineLoad = NO_LOAD
+
+    async def start_run(
+        self, new: NewRun, *, listen: bool = False, awaited: bool = False, extra_work: ExtraWork | None = None
+    ) -> StartedRun:
+        """Create a run, which a worker starts as soon as it may start."""
+        watch = Watch(0)
+        if awaited:
+            watch |= Watch.RESULT
+        if listen or new.kwargs.get("resumable"):
+            watch |= Watch.EVENTS
+        if new.kwargs.get("resumable"):
+            watch |= Watch.STORED
+        # Followed before it is created, so that none of its events is missed.
+        live = self._follow_run(run_from_new(new), 0, is_created=False) if awaited or listen else None
+        events = live.channel.listen() if live is not None and listen else None
+        try:
+            created = await self.runtime.persistence.runs.create_run(replace(new, watch=watch), extra_work)
+        except BaseException:
+            if live is not None:
+                self._forget(live)
+            raise
+        if live is None:
+            return StartedRun(created.run, asyncio.get_running_loop().create_future(), None)
+        live.run, live.watch = created.run, watch
+        if (followed := self.feed.runs.get(new.run_id)) is not None:
+            followed.is_created = True
+        return StartedRun(created.run, live.result_future, events)
+
+    async def recover(self) -> None:
+        """Register this process, follow notifications, and execute runs if it is a worker."""
+        await self._register()
+        self.database.wakeups.add_listener(self.on_topics)
+        loops: dict[str, Coroutine[None, None, None]] = {
+            "feed": self.feed.run(),
+            "heartbeat": self._beat_regularly(),
+            "tick": self._tick_regularly(),
+        }
+        if self.options.slots:
+            loops["reaper"] = self._reap_regularly()
+            loops["worker"] = self._work()
+        self.background.extend(asyncio.create_task(work, name=name) for name, work in loops.items())
+
+    async def drain(self) -> None:
+        """Take no more runs; let the executing ones finish, and return those that need longer to other workers."""
+        self.is_draining.set()
+        if self.executing:
+            logger.info("waiting for {} runs to finish", len(self.executing))
+        deadline = time.monotonic() + self.options.drain_s
+        while self.executing and time.monotonic() < deadline:
+            running = [live.graph_task for live in self.executing.values() if live.graph_task is not None]
+            await asyncio.wait([*running, asyncio.create_task(asyncio.sleep(0.1))], return_when="FIRST_COMPLETED")
+        for live in tuple(self.executing.values()):
+            await self._return_run(live)
+
+    async def stop(self) -> None:
+        """Drain, and end all streams."""
+        if self.is_stopping:
+            return
+        self.is_stopping = True
+        await self.drain()
+        for timer in self.timers.values():
+            timer.cancel()
+        for task in (*self.background, *self.tasks):
+            task.cancel()
+        if self.background or self.tasks:
+            await asyncio.wait((*self.background, *self.tasks), timeout=STOP_TIMEOUT_S)
+        self.database.wakeups.remove_listener(self.on_topics)
+        self.runtime.thread_hub.close_all()
+        for live in tuple(self.live_runs.values()):
+            live.channel.close()
+            live.result_future.cancel()
+        self.runtime.log.flush()
+        self.runtime.publishers.log.flush()
+        with suppress(PersistenceError):
+            await self.tables.leave(self.process_id)
+
+    def load(self) -> EngineLoad:
+        """Return the load of all workers, which is read every few seconds."""
+        return self.last_load
+
+    def exclusive(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Exclude other blocks of this name, in all processes."""
+        return self.database.hold_lock(name)
+
+    async def find_interrupted_run(self, thread_id: str, interrupt_id: str) -> str | None:
+        """Return the id of the run that has published this interrupt and has not ended yet."""
+        return await self.database.read(partial(find_asking_run, thread_id=thread_id, interrupt_id=interrupt_id))
+
+    async def is_waiting_for_input(self, thread_id: str) -> bool:
+        """Return whether a run that has not ended yet has published that it is interrupted."""
+        return await self.database.read(partial(has_asked, thread_id=thread_id))
+
+    async def find_ended_run(self, run_id: str) -> EndedRun | None:
+        """Return the events of a recent run whose temporary thread is deleted; None if they are not stored."""
+        end = await self.database.read(partial(read_end, run_id=run_id))
+        if end is None:
+            return None
+        head, _ = parse_end(end)
+        prefix = run_id_prefix(from_micros(head["created_at"]))
+        events = await self.database.read(partial(read_events, run_id=run_id, after=0, limit=100_000, id_prefix=prefix))
+        return EndedRun(events, head["metadata"], 0)
+
+    async def publish_state(self, thread_id: str, data: Callable[[], bytes]) -> None:
+        """Send a state that a client wrote to the followers of its thread, if there are any."""
+        await self.database.write(partial(insert_notice, thread_id=thread_id, data=data))
+
+    async def thread_events(
+        self, thread_id: str, modes: frozenset[ThreadStreamMode], after: StreamPosition | None
+    ) -> AsyncGenerator[Sequence[StreamEvent]]:
+        """Yield a thread's events, like the function of this name."""
+        notices = notice_key(thread_id)
+        if notices not in self.feed.runs:
+            channel = NoticeChannel(self.runtime.thread_hub, thread_id)
+            self.feed.follow_run(notices, FollowedRun(channel, to_micros(utc_now()), None, is_created=False))
+        await self._mark_thread(thread_id, Watch.EVENTS)
+        await self._follow_active_runs(thread_id)
+        try:
+            follow = partial(self.follow_thread, thread_id, modes)
+            batches = thread_events(follow, self.runtime.log, self.runtime.persistence, after)
+            async with aclosing(batches):
+                async for batch in batches:
+                    yield batch
+        finally:
+            if not self.runtime.thread_hub.has_followers(thread_id):
+                self.feed.forget_run(notices)
+
+    async def _watched(self, run: Run, needs: Watch) -> LiveRun | None:
+        live = self.live_runs.get(run.run_id)
+        if run.status in TERMINAL_STATUSES or (live is not None and live.watch & needs == needs):
+            return live
+        last_seq = await self.tables.watch_run(run.run_id, needs)
+        live = self.live_runs.get(run.run_id)
+        if live is None and last_seq is not None:
+            live = self._follow_run(run, last_seq)
+            self.feed.name_run(run.run_id)
+        if live is not None:
+            live.watch |= needs
+        return live
+
+    async def _unfinished_runs(self, thread_id: str) -> list[LiveRun]:
+        found = [await self._watched(run, Watch.RESULT) for run in await self.tables.active_runs(thread_id)]
+        return [live for live in found if live is not None]
+
+    async def _stop_run(self, run_id: str, action: CancelAction, reason: str | None = None) -> None:
+        if (live := self.executing.get(run_id)) is not None:
+            self._cancel_execution(live, action, reason)
+        self.feed.name_run(run_id)
+
+    async def _start_next_run(self, run_id: str) -> None:
+        """Return at once: the transaction that made the run startable has dispatched it."""
+
+    async def _claim_run(self, run_id: str) -> tuple[LiveRun, Run] | None:  # noqa: ARG002 - the most urgent one
+        if self.is_draining.is_set():
+            return None
+        try:
+            run = await self.tables.claim_next(self.process_id)
+        except PersistenceError as error:
+            # The job is lost, and replaced later.
+            logger.error("no run can be started yet: {}", error)
+            return None
+        if run is None:
+            return None
+        channel = self.runtime.log.open_channel(run.run_id, resumable=False, created_at=run.created_at)
+        channel.is_stored = bool(run.watch & Watch.EVENTS) and not uses_protocol(run)
+        live = LiveRun(run, channel, asyncio.get_running_loop().create_future(), cancel_reason=run.cancel_reason)
+        live.is_deleted = run.cancel_reason == DELETED_REASON
+        self.executing[run.run_id] = live
+        return live, run
+
+    async def _acquire_claim(self, claim: ThreadClaim, expired_by: datetime | None) -> None:
+        """Claim a thread; wait for requests of other processes that hold it."""
+        deadline = time.monotonic() + CLAIM_TIMEOUT_S
+        while True:
+            try:
+                await self.runtime.persistence.claims.acquire(claim, expired_by=expired_by)
+            except ThreadClaimed:
+                if expired_by is not None or time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(CLAIM_RETRY_S)
+            else:
+                return
+
+    def _end_run(self, live: LiveRun, body: bytes | None) -> None:
+        run_id = live.run.run_id
+        if self.executing.get(run_id) is live:
+            del self.executing[run_id]
+            self.runtime.log.close_channel(run_id)
+            # The end is stored: clients of this process need not wait for the notification.
+            self.feed.name_run(run_id)
+            return
+        self._forget(live)
+        self.runtime.thread_hub.on_run_ended(live.run)
+        if not live.result_future.done():
+            live.result_future.set_result(body)
+
+    def _fail_waiters(self, live: LiveRun, error: Exception) -> None:
+        run_id = live.run.run_id
+        if isinstance(error, Conflict):
+            logger.bind(run_id=run_id).warning("this process has lost run {}: {}", run_id, error)
+        else:
+            logger.bind(run_id=run_id).opt(exception=error).critical("the end of a run could not be stored")
+            self._retry_later(run_id, self._requeue_run)
+        self.executing.pop(run_id, None)
+        self.runtime.log.close_channel(run_id)
+
+    async def _requeue_run(self, run_id: str) -> None:
+        self.executing.pop(run_id, None)
+        try:
+            await self.tables.requeue(run_id, self.process_id)
+        except PersistenceError as error:
+            logger.warning("run {} cannot be requeued yet: {}", run_id, error)
+            self._retry_later(run_id, self._requeue_run)
+
+    def _follow_run(self, run: Run, after: int, *, is_created: bool = True) -> LiveRun:
+        prefix = run_id_prefix(run.created_at) if run.kwargs.get("resumable") and not uses_protocol(run) else None
+        live = LiveRun(run, Channel(run.run_id, id_prefix=prefix), asyncio.get_running_loop().create_future())
+        self.live_runs[run.run_id] = live
+        self.feed.follow_run(run.run_id, FollowedRun(live.channel, after, prefix, is_created))
+        self.runtime.thread_hub.on_run_opened(run, live.channel)
+        return live
+
+    def _forget(self, live: LiveRun) -> None:
+        self.live_runs.pop(live.run.run_id, None)
+        self.feed.forget_run(live.run.run_id)
+        live.channel.close()
+
+    def on_end(self, run_id: str, end: bytes | None) -> None:
+        """Release the clients that wait for a run or follow it."""
+        live = self.live_runs.get(run_id)
+        if live is None:
+            return
+        head, body = parse_end(end) if end is not None else ({}, b"")
+        if head.get("is_deleted"):
+            self._end_run(live, None)
+        elif head.get("has_body"):
+            self._end_run(live, body)
+        else:
+            self._start_task(run_id, self._apply_stored_end(live))
+
+    async def _apply_stored_end(self, live: LiveRun) -> None:
+        run = await self.runtime.persistence.runs.find(live.run.run_id)
+        try:
+            body = None if run is None else await stored_result(self.runtime.persistence, run)
+        except NotFound:
+            body = None
+        self._end_run(live, body)
+
+    async def _mark_thread(self, thread_id: str, flags: Watch) -> None:
+        """Let all runs of a thread publish their events, as long as this process follows it."""
+        self.followed_threads[thread_id] = self.followed_threads.get(thread_id, Watch(0)) | flags
+        until = to_micros(utc_now()) + int(FOLLOW_FOR_S * 1_000_000)
+        await self.tables.follow_thread(thread_id, self.followed_threads[thread_id], until)
+
+    async def _follow_active_runs(self, thread_id: str) -> None:
+        for run in await self.tables.active_runs(thread_id):
+            if run.run_id not in self.live_runs:
+                has_all = run.status == "pending" and run.attempt == 0
+                last_seq = 0 if has_all else await self.tables.watch_run(run.run_id, Watch.EVENTS)
+                if last_seq is not None and run.run_id not in self.live_runs:
+                    self._follow_run(run, last_seq)
+                    self.feed.name_run(run.run_id)
+
+    async def mark_for_protocol(self, thread_id: str) -> None:
+        """Let a thread's runs publish their protocol events."""
+        await self._mark_thread(thread_id, Watch.THREAD)
+
+    async def _on_thread_changed(self, thread_id: str) -> None:
+        with suppress(PersistenceError):
+            if thread_id in self.feed.threads:
+                await self._mark_thread(thread_id, Watch.THREAD)
+            if self.runtime.thread_hub.has_followers(thread_id):
+                await self._follow_active_runs(thread_id)
+
+    def _on_thread_deleted(self, thread_id: str) -> None:
+        for live in self.executing.values():
+            if live.run.thread_id == thread_id:
+                live.is_deleted = True
+                self._cancel_execution(live, "rollback", DELETED_REASON)
+        self.end_thread_streams(thread_id)
+
+    def on_topics(self, topics: list[str]) -> None:
+        """Handle a notification; an empty one means that some may have been missed."""
+        if not topics:
+            self.feed.name_all()
+            topics = [CRON_TOPIC, WEBHOOK_TOPIC]
+        controlled = []
+        for topic in topics:
+            kind, name = topic[:1], topic[1:]
+            if kind == RUN_TOPIC:
+                self.feed.name_run(name)
+            elif kind == PROTOCOL_TOPIC:
+                self.feed.name_thread(name)
+            elif kind == CONTROL_TOPIC and name in self.executing:
+                controlled.append(name)
+            elif kind == THREAD_TOPIC and name in self.followed_threads:
+                self._start_task(f"thread:{name}", self._on_thread_changed(name))
+            elif kind == DELETED_TOPIC:
+                self._on_thread_deleted(name)
+            elif kind in self._events_by_topic():
+                self._events_by_topic()[kind].set()
+        if controlled:
+            self._start_task("control", self._check_executions(controlled))
+
+    def _events_by_topic(self) -> dict[str, asyncio.Event]:
+        persistence = self.runtime.persistence
+        return {CRON_TOPIC: persistence.crons.changed, WEBHOOK_TOPIC: persistence.webhooks.new_delivery}
+
+    async def _check_executions(self, run_ids: Sequence[str]) -> None:
+        """Apply what other processes have requested of the runs that this process executes."""
+        try:
+            states = await self.tables.states(run_ids)
+        except PersistenceError:
+            return
+        for run_id in run_ids:
+            live, state = self.executing.get(run_id), states.get(run_id)
+            if live is not None:
+                self._apply_state(live, state)
+
+    def _apply_state(self, live: LiveRun, state: RunState | None) -> None:
+        if state is None or (state.status, state.attempt) != ("running", live.run.attempt):
+            # Another process executes the run, or it is deleted; nothing that this one writes is stored.
+            self.executing.pop(live.run.run_id, None)
+            if live.graph_task is not None:
+                live.graph_task.cancel()
+            return
+        if state.watch & Watch.EVENTS and not uses_protocol(live.run):
+            live.channel.is_stored = True
+        if state.cancel is not None and live.cancel not in (state.cancel, "rollback"):
+            live.is_deleted = state.cancel_reason == DELETED_REASON
+            self._cancel_execution(live, state.cancel, state.cancel_reason)
+
+    def _cancel_execution(self, live: LiveRun, action: CancelAction, reason: str | None) -> None:
+        if live.cancel != "rollback":
+            live.cancel, live.cancel_reason = action, reason
+        if live.graph_task is not None:
+            live.graph_task.cancel()
+
+    async def _return_run(self, live: LiveRun) -> None:
+        """Stop an execution and let another worker continue it from its last checkpoint."""
+        task = live.graph_task
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task], timeout=STOP_TIMEOUT_S)
+        await self.runtime.persistence.checkpointer.wait_for_writes()
+        self.runtime.log.flush()
+        self.runtime.publishers.log.flush()
+        await self._requeue_run(live.run.run_id)
+
+    async def _work(self) -> None:
+        execute = partial(self._process_run, "", nullcontext())
+        # Notifications do not pass through PgBouncer.
+        async with open_pool(self.options.address, "jobs", JOB_CONNECTIONS, direct=True) as pool:
+            await self.jobs.work(pool, execute, self.options.slots, self.is_draining)
+
+    async def _register(self) -> None:
+        host, pid = socket.gethostname(), os.getpid()
+        role = "worker" if self.options.slots else "api"
+        identity = ProcessIdentity(self.process_id, role, host, pid, self.options.slots, self.options.lease_s)
+        await self.tables.register(identity)
+
+    async def _beat_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(self.options.lease_s / 3)
+            with suppress(PersistenceError):
+                if not await self.tables.beat(self.process_id):
+                    await self._start_anew()
+
+    async def _start_anew(self) -> None:
+        """Stop all executions after this process was declared dead, and continue with a new identity."""
+        logger.warning(
+            "this process had no heartbeat for {:.0f} s; other workers continue its runs", self.options.lease_s
+        )
+        for live in tuple(self.executing.values()):
+            self._apply_state(live, None)
+        self.process_id = uuid4().hex
+        self.runtime.persistence.claims.process_id = self.process_id
+        await self._register()
+
+    async def _tick_regularly(self) -> None:
+        """Do what notifications normally cause, in case that they are lost."""
+        ticks = 0
+        while True:
+            with suppress(OSError):
+                self.options.alive_file.touch()
+            wait = TICK_S
+            try:
+                if self.executing:
+                    await self._check_executions(tuple(self.executing))
+                if self.options.slots:
+                    await self.tables.promote_due()
+                    wait = min(TICK_S, await self.tables.seconds_to_next_due() or TICK_S)
+                if ticks % LOAD_TICKS == 0:
+                    await self._tick_rarely(ticks)
+            except PersistenceError as error:
+                logger.warning("the database cannot be used yet: {}", error)
+            ticks += 1
+            await asyncio.sleep(max(0.0, wait))
+
+    async def _tick_rarely(self, ticks: int) -> None:
+        self.last_load = await self._read_load()
+        if self.options.slots:
+            await self.tables.replace_missing_jobs()
+        if ticks % EVENT_TICKS == 0:
+            for thread_id in tuple(self.followed_threads):
+                if thread_id in self.feed.threads or self.runtime.thread_hub.has_followers(thread_id):
+                    await self._mark_thread(thread_id, Watch(0))
+                else:
+                    del self.followed_threads[thread_id]
+            if self.options.slots:
+                await self.tables.delete_old_events(int(self.options.event_retention_s * 1_000_000))
+
+    async def _read_load(self) -> EngineLoad:
+        pending, running, oldest, unblocked, middle = await self.tables.load()
+        now = to_micros(utc_now())
+        waits = [None if since is None else max(0, now - since) / 1_000_000 for since in (oldest, middle, unblocked)]
+        return EngineLoad(pending, running, *waits)
+
+    async def _reap_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(random.uniform(0.5, 1.5) * TICK_S)  # noqa: S311 - workers take turns
+            try:
+                for run_id in await self.tables.reap():
+                    logger.bind(run_id=run_id).warning("run {} continues, because its worker has died", run_id)
+            except PersistenceError as error:
+                logger.warning("the runs of dead workers cannot be returned yet: {}", error)
+
+
+class NoticeChannel(Channel):
+    """A channel whose events are those of a thread itself, for its followers."""
+
+    def __init__(self, hub: ThreadHub, thread_id: str) -> None:
+        super().__init__(thread_id)
+        self._hub = hub
+
+    def deliver(self, event: StreamEvent) -> None:
+        """Deliver an event to the thread's followers."""
+        self._hub.publish(self.key, event.event, event.data)
+
+
+@asynccontextmanager
+async def open_distributed_engine(
+    persistence: Persistence, graphs: GraphRegistry, options: WorkerOptions
+) -> AsyncIterator[DistributedEngine]:
+    """Open the engine of a process; `recover` starts its work.
+
+    Raises:
+        TypeError: the persistence is not PostgreSQL.
+    """
+    database = persistence.app
+    if not isinstance(database, PostgresDatabase):
+        raise TypeError("several processes need PostgreSQL")
+    feed = Feed(database)
+    thread_log = SharedThreadLog(database, feed)
+    log = EventLog(database, flush_interval_s=SHARED_FLUSH_INTERVAL_S)
+    runtime = EngineRuntime(persistence, graphs, log, Publishers(thread_log))
+    jobs = JobQueue()
+    database.dispatcher = jobs.dispatch
+    engine = DistributedEngine(
+        runtime, options=options, database=database, tables=WorkerTables(database), jobs=jobs, feed=feed
+    )
+    feed.on_end, thread_log.follow = engine.on_end, engine.mark_for_protocol
+    persistence.claims.process_id = engine.process_id
+    persistence.checkpointer.on_before_save = log.wait_until_stored
+    try:
+        yield engine
+    finally:
+        await engine.stop()
