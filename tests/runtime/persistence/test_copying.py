@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -16,7 +17,7 @@ from toolweave.encryption import data_folder_cipher
 from toolweave.errors import PersistenceError
 from toolweave.runtime.persistence.checkpoints.postgres_saver import PostgresRunSaver
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
-from toolweave.runtime.persistence.database import PostgresAddress
+from toolweave.runtime.persistence.database import PostgresAddress, RuntimeDatabase
 from toolweave.runtime.persistence.postgres.copying import FolderCopy
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase, open_postgres
 from toolweave.runtime.persistence.postgres.opening import prepare_database
@@ -58,7 +59,7 @@ async def history(saver: BaseCheckpointSaver[Any]) -> list[Any]:
     return sorted(found, key=lambda each: json.dumps(each.config))
 
 
-async def rows(database: Any, table: sa.Table) -> list[dict[str, Any]]:
+async def rows(database: RuntimeDatabase, table: sa.Table) -> list[dict[str, Any]]:
     statement = sa.select(table).order_by(*table.primary_key)
     return await database.read(lambda connection: [row._asdict() for row in connection.execute(statement)])
 
@@ -96,14 +97,10 @@ async def require_continuation(old: Persistence, database: PostgresDatabase) -> 
     assert {run.run_id for run in after} == {*before}
     assert {run.status for run in after} == {"pending"}
     for run in after:
-        sealed = await database.read(
-            lambda connection, run=run: connection.scalar(
-                sa.text("SELECT sealed FROM runs WHERE run_id = :id"), {"id": run.run_id}
-            )
-        )
-        assert await open_credentials(data_folder_cipher(Path("absent"), KEY), sealed) == await old.runs.credentials(
-            before[run.run_id]
-        )
+        query = sa.text("SELECT sealed FROM runs WHERE run_id = :id").bindparams(id=run.run_id)
+        sealed = await database.read(partial(sa.Connection.scalar, statement=query))
+        found = await open_credentials(data_folder_cipher(Path("absent"), KEY), sealed)
+        assert found == await old.runs.credentials(before[run.run_id])
     following = await database.write(
         lambda connection: connection.scalar(sa.text("SELECT nextval('runs_seq_seq') > max(seq) FROM runs"))
     )

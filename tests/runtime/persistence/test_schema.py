@@ -174,22 +174,26 @@ async def test_this_version_works_on_a_newer_schema_whose_migrations_were_additi
     path = tmp_path / "app.db"
     with postgres.fresh_database() as url:
         async with open_postgres(PostgresAddress(url), size=2) as database:
-            await migrate_and_work(database, url, partial(upgrade_schema, url))
+            await migrate_and_work(database, partial(upgrade_schema, url))
     async with open_sqlite(path, partial(upgrade_schema, str(path))) as file:
-        await migrate_and_work(file, str(path), partial(upgrade_schema, str(path)))
+        await migrate_and_work(file, partial(upgrade_schema, str(path)))
 
 
-async def migrate_and_work(database: RuntimeDatabase, name: str, upgrade: Callable[[Connection], object]) -> None:
+async def migrate_and_work(database: RuntimeDatabase, upgrade: Callable[[Connection], object]) -> None:
     await database.write(upgrade)
     for statement in LATER:
-        await database.write(lambda connection, sql=statement: connection.exec_driver_sql(sql))
+        await database.write(partial(execute, statement))
     await database.write(upgrade)
     for statement in (OLD_THREAD, OLD_RUN):
-        await database.write(lambda connection, sql=statement: connection.exec_driver_sql(sql.format(id="t")))
+        await database.write(partial(execute, statement.format(id="t")))
     assert [thread.thread_id for thread in await ThreadRepository(database).search(limit=5, offset=0)] == ["t"]
-    await database.write(lambda connection: connection.exec_driver_sql(BREAKING))
+    await database.write(partial(execute, BREAKING))
     with pytest.raises(NewerSchema, match="written by a newer version"):
         await database.write(upgrade)
+
+
+def execute(statement: str, connection: Connection) -> None:
+    connection.exec_driver_sql(statement)
 
 
 @pytest.mark.requirement("S-06")
@@ -205,8 +209,9 @@ async def test_an_older_process_goes_on_inserting_while_a_newer_one_migrates(pos
                 inserted += 1
                 await older.write(partial(insert_as_0006, number=inserted))
             await migration
-            runs = await newer.read(lambda connection: connection.exec_driver_sql("SELECT urgency FROM runs").all())
-            assert runs == [(0,)] * inserted
+            urgencies = "SELECT urgency FROM runs"
+            found = await newer.read(lambda connection: [*connection.exec_driver_sql(urgencies).scalars()])
+            assert found == [0] * inserted
             await newer.write(partial(upgrade_schema, url))
 
 
