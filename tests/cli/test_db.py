@@ -39,7 +39,6 @@ def db(folder: Path, url: str, *args: str, **variables: str) -> Ended:
     return ended
 
 
-@pytest.mark.requirement("S-06")
 def test_a_data_folder_moves_to_a_checked_database(tmp_path: Path, postgres: PostgresServer, url: str) -> None:
     with ZipFile(OLD_FOLDER) as packed:
         packed.extractall(tmp_path / "old")
@@ -77,7 +76,6 @@ def test_the_data_folder_is_prepared_and_checked_where_no_database_is_named(tmp_
     assert (refused.code, "TOOLWEAVE_DATABASE_URL is not set" in refused.paragraph) == (1, True)
 
 
-@pytest.mark.requirement("S-06")
 def test_problems_of_the_database_are_found(postgres: PostgresServer, url: str, tmp_path: Path) -> None:
     direct = postgres.url("postgres", "ann", SECRET)
     found = findings(Settings(database_url=url, database_direct_url=direct, data_dir=tmp_path, database_pool_size=60))

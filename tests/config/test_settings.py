@@ -133,7 +133,6 @@ def test_urls_that_may_hold_a_password_are_not_shown() -> None:
     assert SECRET not in f"{settings} {settings!r}"
 
 
-@pytest.mark.requirement("S-06")
 def test_one_database_holds_todos_and_tools_unless_they_have_their_own() -> None:
     shared = {"TOOLWEAVE_DATABASE_URL": f"postgresql://user:{SECRET}@h/all"}
     settings = load_settings(shared)

@@ -52,8 +52,9 @@ async def inspect_postgres(address: PostgresAddress) -> DatabaseReport:
         PersistenceError: the database cannot be reached.
     """
     is_pooled = await _is_transaction_pooled(address, direct=False)
-    pooled_only = PostgresAddress(address.url)
-    async with open_postgres(pooled_only, size=2) as database:
+    direct_problem = await _direct_problem(address) if address.direct_url else None
+    usable = address if direct_problem is None else PostgresAddress(address.url)
+    async with open_postgres(usable, size=2) as database:
         server, schema, live = await database.read(_read)
     return DatabaseReport(
         label=address.label,
@@ -65,7 +66,7 @@ async def inspect_postgres(address: PostgresAddress) -> DatabaseReport:
         schema=schema,
         live_processes=live,
         is_pooled=is_pooled,
-        direct_problem=await _direct_problem(address) if address.direct_url else None,
+        direct_problem=direct_problem,
     )
 
 

@@ -64,7 +64,6 @@ async def rows(database: RuntimeDatabase, table: sa.Table) -> list[dict[str, Any
     return await database.read(lambda connection: [row._asdict() for row in connection.execute(statement)])
 
 
-@pytest.mark.requirement("S-06")
 async def test_everything_that_was_stored_reads_the_same_on_postgresql(
     folder: Path, database: PostgresDatabase
 ) -> None:

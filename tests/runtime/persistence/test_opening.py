@@ -14,7 +14,6 @@ from toolweave.runtime.persistence.postgres.opening import prepare_database
 TABLES = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
 
 
-@pytest.mark.requirement("S-06")
 async def test_processes_that_start_together_prepare_the_database_once(postgres: PostgresServer) -> None:
     with postgres.fresh_database() as url:
         async with AsyncExitStack() as stack:

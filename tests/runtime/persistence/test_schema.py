@@ -167,7 +167,6 @@ LATER = (
 BREAKING = "UPDATE schema_compatibility SET oldest_code = '0008'"
 
 
-@pytest.mark.requirement("S-06")
 async def test_this_version_works_on_a_newer_schema_whose_migrations_were_additive(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
@@ -196,7 +195,6 @@ def execute(statement: str, connection: Connection) -> None:
     connection.exec_driver_sql(statement)
 
 
-@pytest.mark.requirement("S-06")
 async def test_an_older_process_goes_on_inserting_while_a_newer_one_migrates(postgres: PostgresServer) -> None:
     with postgres.fresh_database() as url:
         address = PostgresAddress(url)

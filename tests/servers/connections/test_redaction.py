@@ -28,7 +28,6 @@ def test_configured_values_do_not_appear() -> None:
     assert "secret" not in repr(SERVER) + repr(signed)
 
 
-@pytest.mark.requirement("S-06")
 def test_the_password_of_the_one_database_does_not_appear() -> None:
     url = "postgresql://user:pass%2Fword@host/all"
     core = McpServerConfig(name="core", transport="stdio", settings=Settings(database_url=url))
