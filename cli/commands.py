@@ -63,6 +63,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "tools": ("toolweave.cli.servers.state", "List the MCP servers, their state and their tools."),
     "call": ("toolweave.cli.call", "Call one tool of an MCP server and print its result."),
     "servers": ("toolweave.cli.commands", "List, add, remove and check MCP servers; sign in to remote ones."),
+    "db": ("toolweave.cli.commands", "Create, upgrade, check or fill the database."),
     "graph": ("toolweave.cli.graph", "Print a graph's nodes and edges as text or mermaid."),
     "doctor": ("toolweave.cli.doctor", "Check configuration, model, servers and database, and suggest fixes."),
 }
@@ -100,3 +101,16 @@ servers = _command_group(SERVER_COMMANDS)
 @servers.callback()
 def servers_group() -> None:
     """Manage the MCP servers of mcp.jsonc."""
+
+
+DB_COMMANDS: dict[str, CommandEntry] = {
+    "upgrade": ("toolweave.cli.db", "Create or upgrade all tables of the configured database."),
+    "check": ("toolweave.cli.db", "Check the configured database; nothing is changed."),
+    "copy": ("toolweave.cli.db", "Copy a data folder into the PostgreSQL database."),
+}
+db = _command_group(DB_COMMANDS)
+
+
+@db.callback()
+def db_group() -> None:
+    """Create, upgrade, check or fill the database of TOOLWEAVE_DATABASE_URL, or that of the data folder."""

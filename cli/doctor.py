@@ -4,10 +4,9 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import httpx
@@ -30,22 +29,27 @@ from toolweave.config.mcp import find_mcp_config, served_mcp_config
 from toolweave.config.script_job import env_mcp_config, env_script_settings
 from toolweave.config.settings import Settings, load_settings, unknown_variables
 from toolweave.errors import ConfigError, DataFolderLocked, OutboundRefused, ToolweaveError
+from toolweave.extras import require_extra
 from toolweave.nodes.chat_models import settings_for_script
 from toolweave.nodes.http_tools.api_calls import resolve_credentials
 from toolweave.nodes.local_model import find_local_model
 from toolweave.nodes.model_endpoint import MODEL_ADVICE, ModelEndpoint, chosen_endpoint, model_variable
 from toolweave.outbound import OutboundPolicy
 from toolweave.runtime.persistence.data_folder import LOCK_FILE, data_folder_lock
-from toolweave.runtime.persistence.schema import is_current
+from toolweave.runtime.persistence.database import PostgresAddress
+from toolweave.runtime.persistence.schema import NEWEST_REVISION, SchemaRevision, is_current, schema_revision
 from toolweave.runtime.priority import load_priority
 from toolweave.servers.core.files.roots import Roots
 from toolweave.servers.core.query.database import open_query_database
 from toolweave.servers.databases.database import failure_reason, has_schema
-from toolweave.servers.databases.engine import parse_url, sqlite_file
+from toolweave.servers.databases.engine import POOL_SIZE, parse_url, sqlite_file
 from toolweave.servers.registry.repository import database_url, open_tool_registry
 from toolweave.servers.registry.stored_tools import TOOLS_DATABASE, format_ids
 from toolweave.servers.todo.database import TODO_DATABASE
 from toolweave.tool_config import ToolConfig
+
+if TYPE_CHECKING:
+    from toolweave.runtime.persistence.postgres.inspection import DatabaseReport
 
 Level = Literal["ok", "warn", "fail"]
 
@@ -171,29 +175,99 @@ def _check_lock(folder: Path) -> Finding:
         return Finding("warn", "data folder", str(error))
 
 
+DATABASE = "database"
+
+
+def check_database(settings: Settings) -> Iterator[Finding]:
+    """Check the database of threads and runs: PostgreSQL if it is configured, else app.db in the data folder."""
+    yield from check_postgres(settings) if settings.database_url else check_schema(settings)
+
+
 def check_schema(settings: Settings) -> Iterator[Finding]:
     """Check whether app.db can be read and has the current schema; yield nothing if there is no app.db."""
     path = settings.data_dir / "app.db"
     if not os.access(path, os.F_OK):
         return
     try:
-        revision = _schema_revision(path)
-    except sqlite3.Error as error:
+        schema = _read_schema(path)
+    except sa.exc.SQLAlchemyError as error:
         fix = "Restore a backup, or move the file away."
-        yield Finding("fail", "database", f"{path} cannot be read: {error}.", fix)
+        yield Finding("fail", DATABASE, f"{path} cannot be read: it {failure_reason(error)}.", fix)
     else:
-        age = (
-            "the current schema."
-            if is_current(str(path), revision)
-            else "an older schema; the next server upgrades it."
-        )
-        yield Finding("ok", "database", f"{path} has {age}")
+        yield Finding("ok", DATABASE, f"{path} has {_schema_age(str(path), schema)}.")
 
 
-def _schema_revision(path: Path) -> str | None:
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as connection:
-        row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        return str(row[0]) if row else None
+def _read_schema(path: Path) -> SchemaRevision | None:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    engine = sa.create_engine(
+        "sqlite://", creator=lambda: sqlite3.connect(uri, uri=True, timeout=1.0), poolclass=sa.NullPool
+    )
+    with engine.connect() as connection:
+        return schema_revision(connection)
+
+
+def _schema_age(database: str, schema: SchemaRevision | None) -> str:
+    """Describe a schema. Raises NewerSchema or PersistenceError if this version cannot use it."""
+    if not is_current(database, schema):
+        return "an older schema; the next server upgrades it" if schema else "no tables yet; the next server makes them"
+    newer = schema is not None and schema.revision > NEWEST_REVISION
+    return "a newer schema, which this version can use" if newer else "the current schema"
+
+
+DIRECT_URL_FIX = (
+    "Set TOOLWEAVE_DATABASE_DIRECT_URL to the address of PostgreSQL itself: notifications need a session of their own."
+)
+# Beside its pool, a process has one connection for notifications, and pools for todos and for registered tools.
+OTHER_CONNECTIONS = 1 + 2 * POOL_SIZE
+
+
+def check_postgres(settings: Settings) -> Iterator[Finding]:
+    """Check the PostgreSQL database: reachable, schema, encoding, pgvector, direct URL, token key and connections."""
+    require_extra("postgres")
+    from toolweave.runtime.persistence.postgres.inspection import inspect_postgres  # noqa: PLC0415 - optional extra
+
+    address = PostgresAddress(settings.database_url or "", settings.database_direct_url)
+    report = asyncio.run(inspect_postgres(address))
+    vector = "with" if report.has_pgvector else "without"
+    yield Finding("ok", DATABASE, f"{report.label} answers: PostgreSQL {report.version}, {vector} pgvector.")
+    if report.encoding != "UTF8":
+        fix = "Create the database with ENCODING 'UTF8'."
+        yield Finding("fail", DATABASE, f"it has the encoding {report.encoding}.", fix)
+    yield from catch_errors(DATABASE, _check_postgres_schema(report))
+    yield from _check_sessions(report, has_direct_url=address.direct_url is not None)
+    yield _check_connections(report, settings.database_pool_size + OTHER_CONNECTIONS)
+    if settings.token_key is None:
+        text = "TOOLWEAVE_TOKEN_KEY is not set: only this data folder has the key of stored credentials."
+        fix = "Set it to the same value on all machines that use this database."
+        yield Finding("warn", DATABASE, text, fix)
+
+
+def _check_postgres_schema(report: "DatabaseReport") -> Iterator[Finding]:
+    yield Finding("ok", DATABASE, f"it has {_schema_age(report.label, report.schema)}.")
+
+
+def _check_sessions(report: "DatabaseReport", *, has_direct_url: bool) -> Iterator[Finding]:
+    if report.direct_problem is not None:
+        text = f"TOOLWEAVE_DATABASE_DIRECT_URL {report.direct_problem.rstrip('.')}."
+        yield Finding("fail", DATABASE, text, DIRECT_URL_FIX)
+    elif report.is_pooled and not has_direct_url:
+        text = "the URL leads to a connection pooler in transaction mode, such as PgBouncer."
+        yield Finding("fail", DATABASE, text, DIRECT_URL_FIX)
+    elif report.is_pooled:
+        yield Finding("ok", DATABASE, "the URL leads to a connection pooler, the direct URL to PostgreSQL itself.")
+
+
+def _check_connections(report: "DatabaseReport", most: int) -> Finding:
+    count = max(report.live_processes, 1)
+    text = (
+        f"{report.connections_used} of {report.connections_allowed} connections are in use, and {report.live_processes}"
+        f" processes of Toolweave are alive; each may open {most}."
+    )
+    # Behind a pooler, connections of processes are not those of the server.
+    if report.is_pooled or count * most <= report.connections_allowed:
+        return Finding("ok", DATABASE, text)
+    fix = "Raise max_connections, lower TOOLWEAVE_DATABASE_POOL_SIZE, or use PgBouncer."
+    return Finding("warn", DATABASE, text, fix)
 
 
 FILE_ROOTS = "file roots"
@@ -395,7 +469,7 @@ CHECKS: dict[str, Callable[[Settings], Iterator[Finding]]] = {
     REGISTERED_TOOLS: check_registered_tools,
     FILE_ROOTS: check_file_roots,
     "data folder": check_data_folder,
-    "database": check_schema,
+    DATABASE: check_database,
 }
 LEVEL_COLOURS: dict[Level, str] = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -405,10 +479,8 @@ def doctor(config: ConfigOption = None, data_dir: DataDirOption = None) -> None:
 
     Each line is ok, warn or fail; a fix may follow. The exit code is 1 if a check failed. Secrets are never shown.
     """
-    console = stdout_console()
     configure_logging(Settings(log_level="CRITICAL"))
-    levels = [_show(console, finding) for finding in diagnose(config, data_dir)]
-    raise typer.Exit(1 if "fail" in levels else 0)
+    show_findings(diagnose(config, data_dir))
 
 
 def diagnose(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
@@ -424,6 +496,13 @@ def diagnose(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
     for subject, check in CHECKS.items():
         yield from catch_errors(subject, check(settings))
     yield check_address(settings, authenticated=langgraph_json is not None and langgraph_json.auth is not None)
+
+
+def show_findings(findings: Iterable[Finding]) -> None:
+    """Print each finding as soon as it is there; exit with code 1 if any of them is a failure, else 0."""
+    console = stdout_console()
+    levels = [_show(console, finding) for finding in findings]
+    raise typer.Exit(1 if "fail" in levels else 0)
 
 
 def _show(console: Console, finding: Finding) -> Level:

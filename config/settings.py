@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 
 from toolweave.config.documents import problems_in
 from toolweave.config.outbound_allow import (
@@ -164,8 +173,8 @@ class Settings(BaseModel):
     model_timeout_s: Seconds = 60.0
 
     data_dir: Annotated[FilePath, AfterValidator(_check_data_dir)] = Path(".toolweave")
-    # One PostgreSQL database for everything that the data folder's databases hold; a direct URL beside it if the first
-    # one leads to PgBouncer.
+    # One PostgreSQL database for everything that the data folder's databases hold, todos and registered tools as well
+    # unless their own settings say otherwise; a direct URL beside it if the first one leads to PgBouncer.
     database_url: Annotated[str, AfterValidator(_check_postgresql_url)] | None = Field(default=None, repr=False)
     database_direct_url: Annotated[str, AfterValidator(_check_postgresql_url)] | None = Field(default=None, repr=False)
     database_pool_size: int = Field(default=10, ge=2, le=1_000)
@@ -228,6 +237,15 @@ class Settings(BaseModel):
     on_iteration_limit: Literal["end", "error", "summarize"] = "end"
     max_concurrent_runs: int = Field(default=100, ge=1)
     max_tools: int = Field(default=64, ge=1, le=128)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _share_database(cls, values: Any) -> Any:
+        """Store todos and registered tools in the one database, too, unless they have a database of their own."""
+        if isinstance(values, dict) and values.get("database_url"):
+            shared = dict.fromkeys(("todo_database_url", "tools_database_url"), values["database_url"])
+            return shared | {name: value for name, value in values.items() if value is not None}
+        return values
 
 
 def load_settings(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:

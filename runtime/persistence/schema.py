@@ -9,7 +9,7 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -27,6 +27,8 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    inspect,
+    select,
     text,
 )
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
@@ -42,6 +44,8 @@ from toolweave.runtime.persistence.database import driver_of, is_sqlite, lock
 MIGRATIONS = Path(__file__).with_name("migrations")
 # The revisions from and to which files are upgraded; their names sort by age.
 OLDEST_REVISION, NEWEST_REVISION = "0004", "0007"
+# The oldest version of the code, as its NEWEST_REVISION, that can use the newest schema; see `schema_compatibility`.
+OLDEST_CODE = "0007"
 # Alembic passes the connection to its scripts through module globals.
 migration_lock = threading.Lock()
 
@@ -53,9 +57,12 @@ def upgrade_schema(database: str, connection: Connection, cipher: TextCipher | N
     """
     # Two processes that share a PostgreSQL database may start at once.
     lock(connection, "schema")
-    revision = MigrationContext.configure(connection).get_current_revision()
+    revision = schema_revision(connection)
     if is_current(database, revision):
         return
+    if not is_sqlite(connection):
+        # Statements of other processes wait behind a migration that waits for a lock; the caller tries again.
+        connection.exec_driver_sql("SET LOCAL lock_timeout = '5s'")
     config = Config(attributes={"connection": connection, "seal": cipher})
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     with migration_lock:
@@ -63,24 +70,46 @@ def upgrade_schema(database: str, connection: Connection, cipher: TextCipher | N
             metadata.create_all(connection, checkfirst=False)
             for statement in () if is_sqlite(connection) else CREATE_ON_POSTGRESQL:
                 connection.exec_driver_sql(statement)
+            connection.execute(schema_compatibility.insert().values(oldest_code=OLDEST_CODE))
             command.stamp(config, "head")
         else:
             command.upgrade(config, "head")
 
 
-def is_current(database: str, revision: str | None) -> bool:
-    """Return whether a database with this schema revision (None: no tables) needs no migration.
+class SchemaRevision(NamedTuple):
+    """A database's schema revision, and the oldest code that can use it, if its migrations have recorded that."""
+
+    revision: str
+    oldest_code: str | None = None
+
+
+def schema_revision(connection: Connection) -> SchemaRevision | None:
+    """Return the schema revision of a database; None if it has no tables."""
+    revision = MigrationContext.configure(connection).get_current_revision()
+    if revision is None:
+        return None
+    is_recorded = inspect(connection).has_table(schema_compatibility.name)
+    return SchemaRevision(revision, connection.scalar(select(schema_compatibility)) if is_recorded else None)
+
+
+def is_current(database: str, schema: SchemaRevision | None) -> bool:
+    """Return whether a database with this schema (None: no tables) needs no migration.
+
+    Additive migrations leave the oldest code as it was, so that this version can use a newer schema.
 
     Raises:
-        NewerSchema: the schema is newer than this version of Toolweave.
+        NewerSchema: the schema is newer than this version of Toolweave, which cannot use it.
         PersistenceError: the schema is older than any that can be upgraded.
     """
     alternative = "use another data folder (--data-dir or TOOLWEAVE_DATA_DIR) or database (TOOLWEAVE_DATABASE_URL)"
-    if revision is not None and revision > NEWEST_REVISION:
+    if schema is None:
+        return False
+    revision, oldest_code = schema
+    if revision > NEWEST_REVISION and (oldest_code is None or oldest_code > NEWEST_REVISION):
         raise NewerSchema.for_database(database, revision, NEWEST_REVISION, alternative)
-    if revision is not None and revision < OLDEST_REVISION:
+    if revision < OLDEST_REVISION:
         raise PersistenceError(f"{database} has schema {revision!r}, older than {OLDEST_REVISION!r}: {alternative}.")
-    return revision == NEWEST_REVISION
+    return revision >= NEWEST_REVISION
 
 
 # JSON text as jsonb, for searches; NULL for text that jsonb cannot hold, such as half a surrogate pair.
@@ -252,6 +281,8 @@ processes = Table(
     Column("heartbeat_at", BigInteger, nullable=False),
     Column("lease", BigInteger, nullable=False),
 )
+# One row. A migration that older code cannot work with sets it to its own revision; additive ones leave it.
+schema_compatibility = Table("schema_compatibility", metadata, Column("oldest_code", Text, primary_key=True))
 CLAIMED = text("claim IS NOT NULL")
 Index("ix_threads_claimed", threads.c.thread_id, sqlite_where=CLAIMED, postgresql_where=CLAIMED)
 Index("ix_runs_thread", runs.c.thread_id, runs.c.seq)

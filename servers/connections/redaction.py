@@ -112,7 +112,15 @@ def _credentials(config: McpServerConfig) -> Iterator[str]:
 def _database_urls(config: McpServerConfig) -> list[str]:
     """Return the database URLs of a server that runs in this process."""
     settings = config.settings
-    return [] if settings is None else [url for url in (settings.query_database_url, settings.todo_database_url) if url]
+    if settings is None:
+        return []
+    urls = (
+        settings.query_database_url,
+        settings.todo_database_url,
+        settings.database_url,
+        settings.database_direct_url,
+    )
+    return [url for url in urls if url]
 
 
 def _passwords(address: str) -> Iterator[str]:

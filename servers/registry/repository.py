@@ -271,7 +271,7 @@ async def find_free_id(connection: AsyncConnection, tool_id: str) -> str:
 
 @asynccontextmanager
 async def open_tool_registry(settings: Settings) -> AsyncIterator[ToolRepository]:
-    """Open the registry at TOOLWEAVE_TOOLS_DATABASE_URL, by default the SQLite file tools.db in the data folder.
+    """Open the registry at TOOLWEAVE_TOOLS_DATABASE_URL, else TOOLWEAVE_DATABASE_URL, else tools.db in the data folder.
 
     Raises:
         ConfigError: the URL is invalid, or its driver is not installed.

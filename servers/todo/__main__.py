@@ -31,8 +31,8 @@ async def _open_server(settings: Settings) -> AsyncIterator[FastMCP[None]]:
 sys.exit(
     run_server(
         module="toolweave.servers.todo",
-        description="Serve a todo list over MCP. It is stored in TOOLWEAVE_TODO_DATABASE_URL, by default a SQLite file "
-        "in the data folder.",
+        description="Serve a todo list over MCP. It is stored in TOOLWEAVE_TODO_DATABASE_URL, else in "
+        "TOOLWEAVE_DATABASE_URL, else in a SQLite file in the data folder.",
         default_port=8000,
         open_server=_open_server,
     )

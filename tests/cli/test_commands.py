@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Ended, cold_python, toolweave
-from toolweave.cli.commands import COMMANDS, SERVER_COMMANDS
+from toolweave.cli.commands import COMMANDS, DB_COMMANDS, SERVER_COMMANDS
 
 ENTRY_POINTS = Path(__file__).parents[1] / "public_names" / "entry_points.txt"
 # Each command starts without any module of ours; libraries are imported once, since they take half of the CPU.
@@ -71,7 +71,8 @@ def test_the_module_runs_as_a_program_and_knows_its_version(tmp_path: Path) -> N
 def test_every_command_and_program_starts_without_the_preloaded_parent(tmp_path: Path) -> None:
     """That parent has imported all modules of ours, so its forks hide an import that is missing."""
     rows = {f"toolweave {name}": row for name, row in COMMANDS.items()}
-    rows |= {f"toolweave servers {name}": row for name, row in SERVER_COMMANDS.items()}
+    for group, entries in (("servers", SERVER_COMMANDS), ("db", DB_COMMANDS)):
+        rows |= {f"toolweave {group} {name}": row for name, row in entries.items()}
     commands = {row[0].partition(":")[0]: line for line, row in rows.items()}
     programs = re.findall(r"(?m)^python -m (\S+)$", ENTRY_POINTS.read_text(encoding="utf-8"))
     done = _python(FRESHLY, tmp_path, *programs, *commands.values())

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from toolweave.config.mcp import mcp_variables
 from toolweave.config.settings import Settings, load_settings, unknown_variables, variable_name
 from toolweave.errors import ConfigError
 
@@ -130,6 +131,16 @@ def test_urls_that_may_hold_a_password_are_not_shown() -> None:
     )
     assert settings.openai_base_url == f"https://user:{SECRET}@h/v1"
     assert SECRET not in f"{settings} {settings!r}"
+
+
+def test_one_database_holds_todos_and_tools_unless_they_have_their_own() -> None:
+    shared = {"TOOLWEAVE_DATABASE_URL": f"postgresql://user:{SECRET}@h/all"}
+    settings = load_settings(shared)
+    assert settings.todo_database_url == settings.tools_database_url == settings.database_url
+    assert mcp_variables(settings, {})["TOOLWEAVE_TODO_DATABASE_URL"] == settings.database_url
+    assert SECRET not in repr(settings)
+    own = load_settings({**shared, "TOOLWEAVE_TODO_DATABASE_URL": "sqlite:///own.db"})
+    assert (own.todo_database_url, own.tools_database_url) == ("sqlite:///own.db", own.database_url)
 
 
 def test_all_origins_are_allowed_only_by_a_star() -> None:

@@ -118,7 +118,7 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
         metadata: str,
         new_versions: ChannelVersions,
     ) -> None:
-        stored, blobs = _split_values(checkpoint)
+        stored, blobs = split_values(checkpoint)
         rows = [
             (name, str(version), *self.serde.dumps_typed(blobs[name]))
             for name, version in new_versions.items()
@@ -227,7 +227,7 @@ def _columns(names: tuple[str, ...], rows: list[Any]) -> dict[str, list[Any]]:
     return {name: [row[index] for row in rows] for index, name in enumerate(names)}
 
 
-def _split_values(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_values(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the checkpoint as JSON, and the values that are stored apart from it, once per version.
 
     Only values that `jsonb` reads back as they were stay inside. LangGraph finds a full copy of a delta channel by the

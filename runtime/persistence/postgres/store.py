@@ -186,12 +186,10 @@ class PostgresStore(LongTermStore):
         if item.value is None:
             return [(DELETE, primary_key)]
         expires_at = expiry(now, item.ttl)
-        # LangGraph's column has whole minutes.
-        minutes = None if expires_at is None or item.ttl is None else min(ceil(item.ttl), _MAX_TTL_MINUTES)
-        value = to_json({_AS_TEXT: item.value}) if _NOT_JSONB.search(item.value) else item.value
-        row = {"value": value, "now": now, "expires_at": expires_at, "ttl_minutes": minutes}
+        minutes = None if expires_at is None else stored_minutes(item.ttl)
+        row = {"value": stored_value(item.value), "now": now, "expires_at": expires_at, "ttl_minutes": minutes}
         vectors = [
-            {"field_name": field_name, "embedding": _vector_text(embedding), "now": now}
+            {"field_name": field_name, "embedding": vector_text(embedding), "now": now}
             for field_name, embedding in item.vectors
         ]
         return [
@@ -330,7 +328,7 @@ async def _search_items(
     score, scores = "NULL::float8", ""
     if vector is not None:
         score, scores = "scored.score", _SCORES
-        parameters |= {"vector": _vector_text(vector), "dims": len(vector) // array("f").itemsize}
+        parameters |= {"vector": vector_text(vector), "dims": len(vector) // array("f").itemsize}
     items: list[SearchItem] = []
     rows: list[tuple[Any, ...]] = []
     # A cursor with a name fetches rows in portions.
@@ -386,5 +384,16 @@ def _primary_key(item: ItemWrite) -> dict[str, Any]:
     return {"prefix": ".".join(item.namespace), "key": item.key}
 
 
-def _vector_text(vector: bytes) -> str:
+def stored_value(text: str) -> str:
+    """Return the JSON text that is stored for a value's JSON text; `_parse_value` is the reverse."""
+    return to_json({_AS_TEXT: text}) if _NOT_JSONB.search(text) else text
+
+
+def stored_minutes(ttl: float | None) -> int | None:
+    """Return a time to live as LangGraph's column has it: in whole minutes."""
+    return None if ttl is None else min(ceil(ttl), _MAX_TTL_MINUTES)
+
+
+def vector_text(vector: bytes) -> str:
+    """Return a vector of 32-bit numbers as text that pgvector reads."""
     return str(array("f", vector).tolist())

@@ -1,7 +1,9 @@
 """Migrations and table definitions agree, and files of unknown schemas are left alone."""
 
+import asyncio
 import re
 import sqlite3
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from zipfile import ZipFile
@@ -11,13 +13,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection
 
+from tests.fixtures.postgres import PostgresServer
 from toolweave.encryption import data_folder_cipher
 from toolweave.errors import NewerSchema, PersistenceError
 from toolweave.runtime.codec import to_json
 from toolweave.runtime.persistence.data_folder import open_persistence
-from toolweave.runtime.persistence.database import open_sqlite
+from toolweave.runtime.persistence.database import PostgresAddress, RuntimeDatabase, open_sqlite
+from toolweave.runtime.persistence.postgres.database import open_postgres
 from toolweave.runtime.persistence.run_rows import open_credentials
 from toolweave.runtime.persistence.schema import metadata, upgrade_schema
+from toolweave.runtime.persistence.threads import ThreadRepository
 
 OLD_FOLDER = Path(__file__).parents[2] / "data_folders" / "schema-0004.zip"
 
@@ -68,6 +73,7 @@ async def test_an_unknown_schema_is_refused_and_left_alone(
         pass
     connection = sqlite3.connect(path)
     connection.execute("UPDATE alembic_version SET version_num = ?", [schema])
+    connection.execute("UPDATE schema_compatibility SET oldest_code = ?", [schema])
     connection.execute("CREATE TABLE from_the_future (id INTEGER)")
     connection.commit()
     connection.close()
@@ -140,3 +146,87 @@ def store_as_version_4(connection: Connection, kwargs: str, user: str) -> None:
         " updated_at, user_members) VALUES ('c', 'a', 't', '* * * * *', '{}', '{}', 1, 0, 0, ?)",
         (user,),
     )
+
+
+# As code of schema 0006 inserts rows.
+OLD_THREAD = (
+    "INSERT INTO threads (thread_id, status, settled, metadata, config, created_at, updated_at, state_updated_at)"
+    " VALUES ('{id}', 'busy', 'idle', '{{}}', '{{}}', 0, 0, 0)"
+)
+OLD_RUN = (
+    "INSERT INTO runs (run_id, thread_id, assistant_id, graph_id, status, metadata, kwargs, multitask_strategy,"
+    " temporary, attempt, created_at, updated_at)"
+    " VALUES ('{id}', '{id}', 'a', 'g', 'pending', '{{}}', '{{}}', 'enqueue', 0, 0, 0, 0)"
+)
+# What a later version's additive migration does.
+LATER = (
+    "ALTER TABLE threads ADD COLUMN later TEXT NOT NULL DEFAULT 'x'",
+    "ALTER TABLE runs ADD COLUMN later INTEGER",
+    "UPDATE alembic_version SET version_num = '0008'",
+)
+BREAKING = "UPDATE schema_compatibility SET oldest_code = '0008'"
+
+
+async def test_this_version_works_on_a_newer_schema_whose_migrations_were_additive(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    path = tmp_path / "app.db"
+    with postgres.fresh_database() as url:
+        async with open_postgres(PostgresAddress(url), size=2) as database:
+            await migrate_and_work(database, partial(upgrade_schema, url))
+    async with open_sqlite(path, partial(upgrade_schema, str(path))) as file:
+        await migrate_and_work(file, partial(upgrade_schema, str(path)))
+
+
+async def migrate_and_work(database: RuntimeDatabase, upgrade: Callable[[Connection], object]) -> None:
+    await database.write(upgrade)
+    for statement in LATER:
+        await database.write(partial(execute, statement))
+    await database.write(upgrade)
+    for statement in (OLD_THREAD, OLD_RUN):
+        await database.write(partial(execute, statement.format(id="t")))
+    assert [thread.thread_id for thread in await ThreadRepository(database).search(limit=5, offset=0)] == ["t"]
+    await database.write(partial(execute, BREAKING))
+    with pytest.raises(NewerSchema, match="written by a newer version"):
+        await database.write(upgrade)
+
+
+def execute(statement: str, connection: Connection) -> None:
+    connection.exec_driver_sql(statement)
+
+
+async def test_an_older_process_goes_on_inserting_while_a_newer_one_migrates(postgres: PostgresServer) -> None:
+    with postgres.fresh_database() as url:
+        address = PostgresAddress(url)
+        async with open_postgres(address, size=2) as newer, open_postgres(address, size=2) as older:
+            await newer.write(partial(upgrade_schema, url))
+            await newer.write(back_to_0006)
+            migration = asyncio.create_task(newer.write(partial(upgrade_schema, url)))
+            inserted = 0
+            while not migration.done() or inserted == 0:
+                inserted += 1
+                await older.write(partial(insert_as_0006, number=inserted))
+            await migration
+            urgencies = "SELECT urgency FROM runs"
+            found = await newer.read(lambda connection: [*connection.exec_driver_sql(urgencies).scalars()])
+            assert found == [0] * inserted
+            await newer.write(partial(upgrade_schema, url))
+
+
+def insert_as_0006(connection: Connection, number: int) -> None:
+    for statement in (OLD_THREAD, OLD_RUN):
+        connection.exec_driver_sql(statement.format(id=number))
+
+
+def back_to_0006(connection: Connection) -> None:
+    """Undo the last migration."""
+    for table, columns in (
+        ("threads", ("claimed_by", "fairness_group", "followed_until", "priority")),
+        ("runs", ("urgency", "promoted", "watch", "process_id", "cancel_reason")),
+        ("run_events", ("created_at",)),
+    ):
+        for column in columns:
+            connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
+    for table in ("processes", "schema_compatibility"):
+        connection.exec_driver_sql(f"DROP TABLE {table}")
+    connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0006'")

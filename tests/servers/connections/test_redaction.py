@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from toolweave.config.mcp import McpServerConfig, load_mcp_config
 from toolweave.config.mcp_entry import OAuth
+from toolweave.config.settings import Settings
 from toolweave.servers.connections.redaction import MAX_ADDED_SECRETS, MAX_LINE_CHARS, Redaction, describe_error
 
 SERVER = McpServerConfig(
@@ -25,6 +26,14 @@ def test_configured_values_do_not_appear() -> None:
     text = Redaction(SERVER).sanitize("env-secret header-secret pass-word ?token=query-secret flag 1")
     assert text == "*** *** *** ?*** flag 1"
     assert "secret" not in repr(SERVER) + repr(signed)
+
+
+def test_the_password_of_the_one_database_does_not_appear() -> None:
+    url = "postgresql://user:pass%2Fword@host/all"
+    core = McpServerConfig(name="core", transport="stdio", settings=Settings(database_url=url))
+    todo = McpServerConfig(name="todo", transport="stdio", env={"TOOLWEAVE_TODO_DATABASE_URL": url})
+    for server in (core, todo):
+        assert Redaction(server).sanitize("refused pass%2Fword and pass/word") == "refused *** and ***"
 
 
 @pytest.mark.requirement("A-06")

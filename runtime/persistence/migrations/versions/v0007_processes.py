@@ -34,4 +34,6 @@ def upgrade() -> None:
         sa.Column("heartbeat_at", sa.BigInteger, nullable=False),
         sa.Column("lease", sa.BigInteger, nullable=False),
     )
+    op.create_table("schema_compatibility", sa.Column("oldest_code", sa.Text, primary_key=True))
+    op.execute("INSERT INTO schema_compatibility (oldest_code) VALUES ('0007')")
     op.create_index("ix_runs_promoted", "runs", ["urgency", "seq"], sqlite_where=PROMOTED, postgresql_where=PROMOTED)

@@ -1,0 +1,264 @@
+"""Copy the databases of a data folder into an empty PostgreSQL database: `toolweave db copy` (S-06).
+
+All is one transaction, so that a failed copy leaves nothing behind. Rows are sent by COPY in their order.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import Table
+
+from toolweave.encryption import TextCipher
+from toolweave.errors import PersistenceError, TokenStoreError
+from toolweave.runtime.persistence.checkpoints.postgres_rows import to_jsonb
+from toolweave.runtime.persistence.checkpoints.postgres_saver import split_values
+from toolweave.runtime.persistence.checkpoints.saver import CheckpointSerializer
+from toolweave.runtime.persistence.postgres.database import PostgresDatabase, RawConnection
+from toolweave.runtime.persistence.postgres.inspection import LIVE_PROCESSES
+from toolweave.runtime.persistence.postgres.store import stored_minutes, stored_value, vector_text
+from toolweave.runtime.persistence.schema import metadata, processes, schema_compatibility
+
+Row = tuple[Any, ...]
+ROWS_PER_BATCH = 500
+# A server that has used the database already has stored the assistants of its langgraph.json there.
+REPLACED = ("assistant_versions", "assistants", "tool_registry_revision")
+# What differs in the copy: running runs have lost their process, and nobody holds a thread.
+EXPRESSIONS = {
+    ("threads", "claim"): "NULL",
+    ("threads", "claimed_by"): "NULL",
+    ("threads", "followed_until"): "NULL",
+    ("runs", "status"): "iif(status = 'running', 'pending', status)",
+    ("runs", "promoted"): "0",
+    ("runs", "watch"): "0",
+    ("runs", "process_id"): "NULL",
+    ("run_events", "created_at"): "coalesce(created_at, (SELECT updated_at FROM runs AS r WHERE r.run_id = t.run_id))",
+}
+KEY = ("thread_id", "checkpoint_ns", "checkpoint_id")
+WRITE = ("task_id", "task_path", "idx", "channel", "type")
+ITEM = ("prefix", "key", "value", "created_at", "updated_at", "expires_at", "ttl_minutes")
+VECTOR = ("prefix", "key", "field_name", "embedding", "created_at", "updated_at")
+
+
+@dataclass(frozen=True, slots=True)
+class TableCopy:
+    """The rows of a SQLite table for a PostgreSQL table; `convert` returns the rows that replace one."""
+
+    source: str
+    target: str
+    columns: Sequence[str]
+    expressions: Sequence[str]
+    convert: Callable[[Row], Row] = field(default=lambda row: row)
+    condition: str = "1"
+
+    @property
+    def query(self) -> str:
+        """Return the statement that selects the rows."""
+        return f"SELECT {', '.join(self.expressions)} FROM {self.source} AS t WHERE {self.condition} ORDER BY rowid"  # noqa: S608 - constants
+
+
+class FolderCopy:
+    """A copy of one data folder, which the caller has locked and upgraded; `dims` is the length of stored vectors.
+
+    `read` and `write` are the ciphers of the folder and of the servers that use the database. `others` are the tables
+    of further files of the folder that belong into the database.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        read: TextCipher,
+        write: TextCipher,
+        dims: int | None = None,
+        others: Mapping[str, Sequence[Table]] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._read, self._write = read, write
+        self._dims = dims
+        self._others = others or {}
+        self._serde = CheckpointSerializer()
+
+    async def run(self, database: PostgresDatabase) -> dict[str, int]:
+        """Copy everything and return the number of rows by table.
+
+        Raises:
+            PersistenceError: processes use the database, it is not empty, or a row cannot be stored there. Nothing is
+                stored.
+        """
+        counts: dict[str, int] = {}
+        try:
+            async with database.pool.connection() as connection, connection.transaction():
+                # Times without a time zone are UTC.
+                await connection.execute("SET LOCAL TimeZone = 'UTC'; LOCK TABLE threads IN SHARE ROW EXCLUSIVE MODE")
+                await self._require_unused(connection)
+                for file, tables in self._tables().items():
+                    with closing(sqlite3.connect(self._folder / file)) as source:
+                        source.execute("BEGIN")
+                        for table in tables:
+                            counts[table.target] = await self._copy_table(connection, source, table)
+                        if file == "checkpoints.db":
+                            counts["checkpoints"] = await self._copy_checkpoints(connection, source)
+        except (psycopg.Error, sqlite3.Error) as error:
+            # The rest of PostgreSQL's text quotes the row.
+            reason = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+            raise PersistenceError(
+                f"The data folder {self._folder} could not be copied to {database.label}: {reason or error}. Nothing "
+                "was stored."
+            ) from error
+        return counts
+
+    def _tables(self) -> dict[str, list[TableCopy]]:
+        """Return what to copy from each file, in an order that satisfies foreign keys."""
+        kept = [table for table in metadata.sorted_tables if table not in (processes, schema_compatibility)]
+        files = {"app.db": [self._plain(table) for table in kept]}
+        in_task = (*KEY, *WRITE, "value")
+        columns = (*KEY, *WRITE, "blob")
+        texts = (*KEY, "task_id", "coalesce(task_path, '')", *in_task[5:])
+        files["checkpoints.db"] = [
+            TableCopy("writes", "checkpoint_writes", columns, texts),
+            TableCopy("kept_writes", "kept_writes", ("run_id", *columns), ("run_id", *in_task)),
+        ]
+        value_as_text = [f"CAST({name} AS TEXT)" if name == "value" else name for name in ITEM]
+        files["store.db"] = [TableCopy("store", "store", ITEM, value_as_text, _convert_item)]
+        if self._dims is not None:
+            condition = f"length(embedding) = {4 * self._dims}"
+            files["store.db"].append(
+                TableCopy("store_vectors", "store_vectors", VECTOR, VECTOR, _convert_vector, condition)
+            )
+        return files | {file: [self._plain(table) for table in tables] for file, tables in self._others.items()}
+
+    def _plain(self, table: Table) -> TableCopy:
+        columns = table.c.keys()
+        expressions = [EXPRESSIONS.get((table.name, column), column) for column in columns]
+        sealed = columns.index("sealed") if "sealed" in columns else None
+
+        def convert(row: Row) -> Row:
+            values: list[Any] = [value.replace("\0", "") if isinstance(value, str) else value for value in row]
+            if sealed is not None:
+                values[sealed] = self._reseal(values[sealed])
+            return tuple(values)
+
+        return TableCopy(table.name, table.name, columns, expressions, convert)
+
+    def _reseal(self, sealed: bytes | None) -> bytes | None:
+        """Encrypt credentials with the other key; those that cannot be read stay, and their run reports it."""
+        try:
+            return sealed and self._write.encrypt(self._read.decrypt(sealed))
+        except TokenStoreError:
+            return sealed
+
+    async def _require_unused(self, connection: RawConnection) -> None:
+        if await _scalar(connection, LIVE_PROCESSES):
+            raise PersistenceError("Processes of Toolweave use the database. Stop them first; nothing was stored.")
+        targets = [table.target for tables in self._tables().values() for table in tables]
+        for target in (*targets, "checkpoints"):
+            if target not in REPLACED and await _scalar(connection, _on(target, "SELECT EXISTS (SELECT FROM {table})")):
+                raise PersistenceError(
+                    f"The database has rows in its table {target}: copy to an empty database. Nothing was stored."
+                )
+        for target in REPLACED:
+            if target in targets:
+                await connection.execute(_on(target, "DELETE FROM {table}"))
+
+    async def _copy_table(self, connection: RawConnection, source: sqlite3.Connection, table: TableCopy) -> int:
+        rows = (table.convert(row) for row in source.execute(table.query))
+        await _send(connection, table.target, table.columns, rows)
+        await _compare(connection, source, table)
+        for column in await _sequences(connection, table.target):
+            following = "SELECT setval(pg_get_serial_sequence({name}, {key}), max({column})) FROM {table}"
+            parts = {"name": sql.Literal(table.target), "key": sql.Literal(column), "column": sql.Identifier(column)}
+            await connection.execute(_on(table.target, following, **parts))
+        return int(await _scalar(connection, _on(table.target, "SELECT count(*) FROM {table}")))
+
+    async def _copy_checkpoints(self, connection: RawConnection, source: sqlite3.Connection) -> int:
+        """Split each checkpoint into its JSON and its values, each version of which is stored once."""
+        columns = (*KEY, "parent_checkpoint_id", "checkpoint", "metadata")
+        query = (
+            "SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata "
+            "FROM checkpoints ORDER BY thread_id, checkpoint_ns, checkpoint_id"
+        )
+        namespace, stored, number = None, set[tuple[str, str]](), 0
+        for batch in _batches(source.execute(query)):
+            rows, blobs = [], []
+            for *key, parent_id, kind, encoded, described in batch:
+                if namespace != key[:2]:
+                    namespace, stored = key[:2], set()
+                checkpoint = self._serde.loads_typed((kind, encoded))
+                inside, values = split_values(checkpoint)
+                text = to_jsonb(json.dumps(inside, ensure_ascii=False))
+                rows.append((*key, parent_id, text, to_jsonb(_text(described) or "{}")))
+                for channel, value in values.items():
+                    version = (channel, str(checkpoint["channel_versions"].get(channel)))
+                    if version not in stored:
+                        stored.add(version)
+                        blobs.append((*key[:2], *version, *self._serde.dumps_typed(value)))
+            await _send(connection, "checkpoint_blobs", (*KEY[:2], "channel", "version", "type", "blob"), blobs)
+            await _send(connection, "checkpoints", columns, rows)
+            number += len(rows)
+        await _compare(connection, source, TableCopy("checkpoints", "checkpoints", columns, columns))
+        return number
+
+
+async def _sequences(connection: RawConnection, table: str) -> list[str]:
+    """Return the columns that take their values from a sequence."""
+    query = (
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() "
+        "AND table_name = %s AND column_default LIKE 'nextval(%%'"
+    )
+    return [name for (name,) in await (await connection.execute(query, (table,))).fetchall()]
+
+
+def _convert_item(row: Row) -> Row:
+    prefix, key, value, created_at, updated_at, expires_at, minutes = row
+    return prefix, key, stored_value(value), created_at, updated_at, expires_at, stored_minutes(minutes)
+
+
+def _convert_vector(row: Row) -> Row:
+    return *row[:3], vector_text(row[3]), *row[4:]
+
+
+def _text(value: str | bytes | None) -> str | None:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    iterator = iter(rows)
+    while batch := list(islice(iterator, ROWS_PER_BATCH)):
+        yield batch
+
+
+def _on(table: str, statement: str, **parts: sql.Composable) -> sql.Composed:
+    return sql.SQL(statement).format(table=sql.Identifier(table), **parts)
+
+
+async def _scalar(connection: RawConnection, query: str | sql.Composed) -> Any:
+    row = await (await connection.execute(query.encode() if isinstance(query, str) else query)).fetchone()
+    return row and row[0]
+
+
+async def _send(connection: RawConnection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    async with connection.cursor().copy(_on(table, "COPY {table} ({names}) FROM STDIN", names=names)) as copy:
+        for row in rows:
+            await copy.write_row(row)
+
+
+async def _compare(connection: RawConnection, source: sqlite3.Connection, table: TableCopy) -> None:
+    """Raise PersistenceError unless both tables have as many rows."""
+    query = f"SELECT count(*) FROM {table.source} WHERE {table.condition}"  # noqa: S608 - constants
+    (before,), after = (
+        source.execute(query).fetchone(),
+        await _scalar(connection, _on(table.target, "SELECT count(*) FROM {table}")),
+    )
+    if before != after:
+        raise PersistenceError(
+            f"The table {table.target} has {after} rows after the copy of {before}. Nothing was stored."
+        )
