@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -189,24 +189,29 @@ def test_the_commands_of_the_dockerfile_install_a_working_program(tmp_path: Path
 
 
 class Replica:
-    """A server that tells which one answers, holds its stream until the test goes on, and echoes WebSocket messages."""
+    """A server that names itself, holds an answer until the test goes on, and echoes WebSocket messages."""
 
     def __init__(self, name: str, gate: asyncio.Event) -> None:
         self.name = name
         self.gate = gate
-        routes = [Route("/", self.answer, methods=["GET", "POST"]), Route("/stream", self.stream)]
+        self.left = asyncio.Event()
+        routes = [Route("/", self.answer, methods=["GET", "POST"]), Route("/slow", self.slow)]
         self.app = Starlette(routes=[*routes, WebSocketRoute("/echo", self.echo)])
 
     async def answer(self, request: Request) -> Response:
         return PlainTextResponse(f"{self.name} {request.headers['host']}")
 
-    async def stream(self, _: Request) -> Response:
-        async def events() -> AsyncIterator[str]:
-            yield "data: first\n\n"
-            await self.gate.wait()
-            yield "data: second\n\n"
+    async def slow(self, request: Request) -> Response:
+        async def parts() -> AsyncIterator[str]:
+            try:
+                yield "first\n"
+                await self.gate.wait()
+                yield "second\n"
+            except asyncio.CancelledError:
+                self.left.set()
+                raise
 
-        return StreamingResponse(events(), media_type="text/event-stream")
+        return StreamingResponse(parts(), media_type=request.query_params["type"])
 
     async def echo(self, socket: WebSocket) -> None:
         await socket.accept()
@@ -245,26 +250,43 @@ async def caddy(folder: Path, replicas: list[str]) -> AsyncIterator[Path]:
 
 
 @pytest.mark.slow
-async def test_the_proxy_takes_turns_streams_at_once_and_survives_a_replica(tmp_path: Path) -> None:
-    gate = asyncio.Event()
-    first, second = Replica("first", gate), Replica("second", gate)
+async def test_the_proxy_takes_turns_and_survives_the_loss_of_a_replica(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
-        kept = await stack.enter_async_context(serving_here(uvicorn.Config(first.app, log_config=None)))
-        async with serving_here(uvicorn.Config(second.app, log_config=None)) as lost:
+        kept = await stack.enter_async_context(serving(Replica("first", asyncio.Event())))
+        async with serving(Replica("second", asyncio.Event())) as lost:
             proxy = await stack.enter_async_context(caddy(tmp_path, [kept, lost]))
-            transport = httpx.AsyncHTTPTransport(uds=str(proxy))
-            http = await stack.enter_async_context(
-                httpx.AsyncClient(transport=transport, base_url="http://chat.example", timeout=BOUND_S)
-            )
+            http = await stack.enter_async_context(client(proxy))
             answers = [(await http.get("/")).text for _ in range(4)]
             assert sorted(answers) == ["first chat.example"] * 2 + ["second chat.example"] * 2
-            async with http.stream("GET", "/stream") as response:
+        assert [(await http.post("/")).text for _ in range(4)] == ["first chat.example"] * 4
+
+
+@pytest.mark.slow
+async def test_the_proxy_sends_parts_at_once_and_passes_on_that_a_client_left(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    replica = Replica("one", gate)
+    async with serving(replica) as url, caddy(tmp_path, [url]) as proxy, client(proxy) as http:
+        for media_type in ("text/event-stream", "application/json"):
+            gate.clear()
+            async with http.stream("GET", "/slow", params={"type": media_type}) as response:
                 lines = response.aiter_lines()
-                assert await anext(lines) == "data: first"
+                assert await anext(lines) == "first"
                 gate.set()
-                assert [line async for line in lines if line] == ["data: second"]
-            async with websockets.unix_connect(str(proxy), "ws://chat.example/echo") as socket:
-                await socket.send("hello")
-                assert await socket.recv() == "hello"
-        answers = [(await http.post("/")).text for _ in range(4)]
-        assert answers == ["first chat.example"] * 4
+                assert [line async for line in lines] == ["second"]
+        gate.clear()
+        async with http.stream("GET", "/slow", params={"type": "text/event-stream"}) as response:
+            await anext(response.aiter_lines())
+        async with asyncio.timeout(BOUND_S):
+            await replica.left.wait()
+        async with websockets.unix_connect(str(proxy), "ws://chat.example/echo") as socket:
+            await socket.send("hello")
+            assert await socket.recv() == "hello"
+
+
+def serving(replica: Replica) -> AbstractAsyncContextManager[str]:
+    return serving_here(uvicorn.Config(replica.app, log_config=None))
+
+
+def client(proxy: Path) -> httpx.AsyncClient:
+    transport = httpx.AsyncHTTPTransport(uds=str(proxy))
+    return httpx.AsyncClient(transport=transport, base_url="http://chat.example", timeout=BOUND_S)
