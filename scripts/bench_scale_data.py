@@ -37,7 +37,8 @@ from toolweave.runtime.persistence.run_rows import new_thread_row
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import assistants, crons, runs, threads, upgrade_schema
 from toolweave.runtime.persistence.search import use_filters
-from toolweave.runtime.persistence.threads import ThreadClaim, ThreadRepository
+from toolweave.runtime.persistence.thread_labels import store_labels
+from toolweave.runtime.persistence.threads import ThreadRepository
 
 THREADS, SMALL, EVENTS_PER_RUN, CHECKPOINTS, WARM_UP, ROUNDS = 100_000, 50, 10, 100, 5, 31
 GOAL = 3.0
@@ -82,6 +83,8 @@ def fill(connection: Connection, count: int) -> None:
     for first in range(0, count, 5_000):
         connection.execute(insert(threads), threads_of[first : first + 5_000])
         connection.execute(insert(runs), [_run(row) for row in threads_of[first : first + 5_000]])
+    for row in threads_of:
+        store_labels(connection, row["thread_id"], row["created_at"], row["metadata"])  # type: ignore[arg-type]
     numbers = ", ".join(f"({number})" for number in range(1, EVENTS_PER_RUN + 1))
     copied = text(
         f"WITH numbers(n) AS (VALUES {numbers}) INSERT INTO run_events (run_id, seq, event, data)"  # noqa: S608

@@ -75,6 +75,8 @@ def new_thread_row(
 
 # Literals, not parameters: SQLite uses a partial index only for a condition in the text of the statement.
 ACTIVE = text("runs.status IN ('pending', 'running')")
+# An expression, so that SQLite sorts the few active runs; for the column it would read all runs in their order.
+BY_AGE = literal_column("runs.seq + 0")
 OTHER_RUN = runs.alias("other")
 BY_ID = runs.c.run_id == bindparam("of_run")
 BY_THREAD = runs.c.thread_id == bindparam("of_thread")
@@ -113,9 +115,9 @@ startable_run = Statement(select(runs.c.run_id).where(BY_THREAD, ACTIVE, CAN_STA
 promote_run = Statement(
     update(runs).where(BY_THREAD, ACTIVE, CAN_START).values(promoted=literal_column("1")).returning(runs.c.run_id)
 )
-startable_runs = Statement(select(runs.c.run_id).where(ACTIVE, CAN_START).order_by(runs.c.seq))
-pending_runs = Statement(select(runs).where(ACTIVE, runs.c.status == literal_column("'pending'")).order_by(runs.c.seq))
-all_active_runs = Statement(select(runs).where(ACTIVE).order_by(runs.c.seq))
+startable_runs = Statement(select(runs.c.run_id).where(ACTIVE, CAN_START).order_by(BY_AGE))
+pending_runs = Statement(select(runs).where(ACTIVE, runs.c.status == literal_column("'pending'")).order_by(BY_AGE))
+all_active_runs = Statement(select(runs).where(ACTIVE).order_by(BY_AGE))
 delayed_runs = Statement(
     select(runs.c.run_id, runs.c.not_before)
     .where(ACTIVE, runs.c.not_before > NOW)
@@ -173,7 +175,7 @@ requeue_run = Statement(
     .returning(runs.c.run_id)
 )
 delete_run = Statement(delete(runs).where(BY_ID))
-thread_head = Statement(select(threads.c.metadata, threads.c.claim).where(THREAD_BY_ID).with_for_update())
+thread_head = Statement(select(threads.c.metadata, threads.c.claim, threads.c.created_at).where(THREAD_BY_ID).with_for_update())
 insert_thread = Statement(insert(threads), THREAD_COLUMNS)
 mark_thread_busy = Statement(
     update(threads)

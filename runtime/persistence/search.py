@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Literal
 
-from sqlalchemy import Boolean, ColumnElement, Select, Table, and_, false, func, literal, or_, select, true
+from sqlalchemy import Boolean, ColumnElement, Select, Table, and_, asc, desc, false, func, literal, or_, select, true
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
@@ -22,16 +22,25 @@ from toolweave.runtime.models import JsonObject
 
 PLAIN_TEXT = re.compile(r"[A-Za-z0-9_.:@ -]{1,200}")
 MAX_OFFSET = 2**63 - 1
+MAX_LABEL_CHARS = 200
+# Equal numbers below this are equal as floats, too.
+EXACT_NUMBERS = 2**53
+# The key and a value of metadata; numbers without their fraction, truth values as numbers.
+Label = tuple[str, str]
 
 
 def where_contains(query: Select[Any], column: ColumnElement[str], pattern: JsonObject | None) -> Select[Any]:
     """Select the rows whose JSON contains the pattern, recursively; an empty pattern selects all."""
-    if not pattern:
-        return query
-    for key, value in pattern.items():
-        if PLAIN_TEXT.fullmatch(key) and isinstance(value, str) and PLAIN_TEXT.fullmatch(value):
-            query = query.where(_HasText(column, literal(f'$."{key}"'), literal(value)))
-    return query.where(_Contains(column, literal(to_json(pattern))))
+    return query.where(_containment(column, pattern)) if pattern else query
+
+
+def _containment(column: ColumnElement[str], pattern: JsonObject) -> ColumnElement[bool]:
+    parts: list[ColumnElement[bool]] = [
+        _HasText(column, literal(f'$."{key}"'), literal(value))
+        for key, value in pattern.items()
+        if PLAIN_TEXT.fullmatch(key) and isinstance(value, str) and PLAIN_TEXT.fullmatch(value)
+    ]
+    return and_(*parts, _Contains(column, literal(to_json(pattern))))
 
 
 class _Contains(FunctionElement[bool]):
@@ -72,18 +81,29 @@ def storable_text(text: str) -> str:
 
 
 def page_query(
-    keys: Select[Any], table: Table, sort_by: str, sort_order: Literal["asc", "desc"] | None, limit: int, offset: int
+    keys: Select[Any],
+    table: Table,
+    sort_by: str,
+    sort_order: Literal["asc", "desc"] | None,
+    limit: int,
+    offset: int,
+    *,
+    few: bool = False,
 ) -> Select[Any]:
     """Return the query for one page of a table's rows, by default in descending order.
 
     `keys` is the query for the keys of all matches. It is sorted and cut first, so that only the rows of the page are
-    read. The key is the last sort criterion, so that pages are stable.
+    read. The key is the last sort criterion, so that pages are stable. If the matches are `few`, the database finds
+    and sorts them; it does not search for them in the order of an index.
     """
     (key,) = table.primary_key.columns
     # Names are sorted case-insensitively.
     column = func.lower(table.c.name) if sort_by == "name" else table.c[sort_by]
-    order = (column.asc(), key.asc()) if sort_order == "asc" else (column.desc(), key.desc())
-    page_keys = keys.order_by(*order).limit(limit).offset(min(offset, MAX_OFFSET))
+    direct = asc if sort_order == "asc" else desc
+    order = (direct(column), direct(key))
+    # No index has the order of an expression.
+    keys_order = (direct(func.coalesce(column, column)), direct(key)) if few else order
+    page_keys = keys.order_by(*keys_order).limit(limit).offset(min(offset, MAX_OFFSET))
     return select(table).where(key.in_(page_keys)).order_by(*order)
 
 
@@ -116,6 +136,42 @@ def json_contains(document: str | None, pattern: str) -> bool:
 @lru_cache(maxsize=64)
 def _parse_pattern(pattern: str) -> Any:
     return from_json(pattern)
+
+
+def labels_of(document: JsonObject) -> set[Label]:
+    """Return the labels of metadata; a document that contains a pattern has all labels of the pattern."""
+    return {
+        (key, label)
+        for key, value in document.items()
+        for item in (value if isinstance(value, list) else [value])
+        if key.isprintable() and (label := _label_value(item)) is not None
+    }
+
+
+def _label_value(item: object) -> str | None:
+    if isinstance(item, str):
+        return item if len(item) <= MAX_LABEL_CHARS and item.isprintable() else None
+    is_number = isinstance(item, int | float) and abs(item) < EXACT_NUMBERS
+    return str(int(item)) if is_number else None
+
+
+def required_labels(pattern: JsonObject | None, resource: "FilteredResource") -> list[list[Label]]:
+    """Return groups of labels: metadata that contain the pattern and are visible have a label of each group."""
+    return [[label] for label in labels_of(pattern or {})] + _labels_of_filter(current_filter(resource) or {})
+
+
+def _labels_of_filter(metadata_filter: "AuthFilter") -> list[list[Label]]:
+    groups: list[list[Label]] = []
+    for key, value in metadata_filter.items():
+        if key not in ("$or", "$and"):
+            groups += [[label] for label in labels_of(_field_pattern(key, value))]
+            continue
+        parts = [_labels_of_filter(part) for part in _nested_filters(key, value)]
+        if key == "$and":
+            groups += [group for part in parts for group in part]
+        elif all(parts):
+            groups.append([label for part in parts for label in part[0]])
+    return groups
 
 
 FilteredResource = Literal["threads", "assistants", "crons"]
@@ -184,7 +240,7 @@ def _filter_condition(metadata_filter: AuthFilter, column: ColumnElement[str]) -
             inner = [_filter_condition(part, column) for part in _nested_filters(key, value)]
             parts.append(or_(false(), *inner) if key == "$or" else and_(true(), *inner))
         else:
-            parts.append(_Contains(column, literal(to_json(_field_pattern(key, value)))))
+            parts.append(_containment(column, _field_pattern(key, value)))
     return and_(true(), *parts)
 
 
