@@ -6,7 +6,7 @@ the metadata themselves. Threads of temporary runs have no labels, because most 
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, select, tuple_, union_all
+from sqlalchemy import Connection, Select, and_, bindparam, delete, func, or_, select, union_all
 from sqlalchemy.dialects.postgresql import insert  # with ON CONFLICT, also for SQLite
 
 from toolweave.runtime.codec import from_json
@@ -56,6 +56,8 @@ def find_candidates(connection: Connection, groups: Sequence[Sequence[Label]]) -
             fewest, rarest = number, group
     if rarest is None:
         return None
-    labelled = select(thread_labels.c.thread_id).where(tuple_(thread_labels.c.key, thread_labels.c.value).in_(rarest))
+    labelled = select(thread_labels.c.thread_id).where(
+        or_(*(and_(thread_labels.c.key == key, thread_labels.c.value == value) for key, value in rarest))
+    )
     temporary = select(runs.c.thread_id).where(ACTIVE, runs.c.temporary == 1)
     return select(union_all(labelled, temporary).subquery().c.thread_id)
