@@ -69,7 +69,7 @@ Measured = Callable[[Filled], Awaitable[object]]
 
 def thread_id(number: int) -> str:
     """Return the id of a thread; ids are random, like those of clients."""
-    return str(UUID(int=random.Random(number).getrandbits(128), version=4))
+    return str(UUID(int=random.Random(number).getrandbits(128), version=4))  # noqa: S311
 
 
 def owner(filled: Filled) -> str:

@@ -76,7 +76,7 @@ def new_thread_row(
 # Literals, not parameters: SQLite uses a partial index only for a condition in the text of the statement.
 ACTIVE = text("runs.status IN ('pending', 'running')")
 # An expression, so that SQLite sorts the few active runs; for the column it would read all runs in their order.
-BY_AGE = literal_column("runs.seq + 0")
+BY_AGE: ColumnElement[int] = literal_column("runs.seq + 0")
 OTHER_RUN = runs.alias("other")
 BY_ID = runs.c.run_id == bindparam("of_run")
 BY_THREAD = runs.c.thread_id == bindparam("of_thread")
@@ -175,7 +175,9 @@ requeue_run = Statement(
     .returning(runs.c.run_id)
 )
 delete_run = Statement(delete(runs).where(BY_ID))
-thread_head = Statement(select(threads.c.metadata, threads.c.claim, threads.c.created_at).where(THREAD_BY_ID).with_for_update())
+thread_head = Statement(
+    select(threads.c.metadata, threads.c.claim, threads.c.created_at).where(THREAD_BY_ID).with_for_update()
+)
 insert_thread = Statement(insert(threads), THREAD_COLUMNS)
 mark_thread_busy = Statement(
     update(threads)

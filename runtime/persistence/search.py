@@ -25,6 +25,8 @@ MAX_OFFSET = 2**63 - 1
 MAX_LABEL_CHARS = 200
 # Equal numbers below this are equal as floats, too.
 EXACT_NUMBERS = 2**53
+# Runs write these keys to every thread; labels of them would cost each new thread 3 %, and they are rarely rare.
+UNLABELLED_KEYS = frozenset({"graph_id", "assistant_id"})
 # The key and a value of metadata; numbers without their fraction, truth values as numbers.
 Label = tuple[str, str]
 
@@ -144,15 +146,14 @@ def labels_of(document: JsonObject) -> set[Label]:
         (key, label)
         for key, value in document.items()
         for item in (value if isinstance(value, list) else [value])
-        if key.isprintable() and (label := _label_value(item)) is not None
+        if key not in UNLABELLED_KEYS and key.isprintable() and (label := _label_value(item)) is not None
     }
 
 
 def _label_value(item: object) -> str | None:
     if isinstance(item, str):
         return item if len(item) <= MAX_LABEL_CHARS and item.isprintable() else None
-    is_number = isinstance(item, int | float) and abs(item) < EXACT_NUMBERS
-    return str(int(item)) if is_number else None
+    return str(int(item)) if isinstance(item, int | float) and abs(item) < EXACT_NUMBERS else None
 
 
 def required_labels(pattern: JsonObject | None, resource: "FilteredResource") -> list[list[Label]]:

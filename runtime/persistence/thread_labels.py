@@ -1,12 +1,12 @@
 """Find the threads with a rare label on SQLite, without reading all threads.
 
-A label is a key of a thread's metadata with its value, or with one of the values in its list. PostgreSQL has an index on
-the metadata themselves. Threads of temporary runs have no labels, because most are deleted within seconds.
+A label is a key of a thread's metadata with its value, or with one of the values in its list. PostgreSQL has an index
+on the metadata themselves. Threads of temporary runs have no labels, because most are deleted within seconds.
 """
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, Select, and_, bindparam, delete, func, or_, select, union_all
+from sqlalchemy import Connection, Select, and_, bindparam, delete, false, func, or_, select, union_all
 from sqlalchemy.dialects.postgresql import insert  # with ON CONFLICT, also for SQLite
 
 from toolweave.runtime.codec import from_json
@@ -57,7 +57,7 @@ def find_candidates(connection: Connection, groups: Sequence[Sequence[Label]]) -
     if rarest is None:
         return None
     labelled = select(thread_labels.c.thread_id).where(
-        or_(*(and_(thread_labels.c.key == key, thread_labels.c.value == value) for key, value in rarest))
+        or_(false(), *(and_(thread_labels.c.key == key, thread_labels.c.value == value) for key, value in rarest))
     )
     temporary = select(runs.c.thread_id).where(ACTIVE, runs.c.temporary == 1)
     return select(union_all(labelled, temporary).subquery().c.thread_id)
