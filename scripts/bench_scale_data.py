@@ -36,8 +36,7 @@ from toolweave.runtime.persistence.postgres.database import PostgresAddress, ope
 from toolweave.runtime.persistence.run_rows import new_thread_row
 from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import assistants, crons, runs, threads, upgrade_schema
-from toolweave.runtime.persistence.search import use_filters
-from toolweave.runtime.persistence.thread_labels import store_labels
+from toolweave.runtime.persistence.search import store_labels, use_filters
 from toolweave.runtime.persistence.threads import ThreadRepository
 
 THREADS, SMALL, EVENTS_PER_RUN, CHECKPOINTS, WARM_UP, ROUNDS = 100_000, 50, 10, 100, 5, 31

@@ -37,8 +37,7 @@ from toolweave.runtime.persistence.run_rows import (
     seal_credentials,
 )
 from toolweave.runtime.persistence.schema import runs, threads
-from toolweave.runtime.persistence.search import is_allowed, where_visible
-from toolweave.runtime.persistence.thread_labels import store_labels
+from toolweave.runtime.persistence.search import is_allowed, store_labels, where_visible
 from toolweave.runtime.persistence.threads import is_being_deleted, store_thread_state
 
 T = TypeVar("T")

@@ -147,7 +147,7 @@ threads = Table(
     Column("priority", Integer),
     Column("fairness_group", Text),
 )
-# On SQLite only, for searches by a rare label; see thread_labels.py. With the time, new threads stand together.
+# On SQLite only, for searches by a rare label; see search.py. With the time, new threads stand together.
 thread_labels = Table(
     "thread_labels",
     metadata,

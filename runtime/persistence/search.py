@@ -3,22 +3,48 @@
 Authorization handlers return filters such as `{"owner": "ada"}`, with `$eq`, `$contains` (one element or several),
 `$or` and `$and`. The current filters are in a context variable, like the caller, and apply to all searches of a
 request.
+
+On SQLite, labels find the threads of one user without reading all threads. A label is a key of a thread's metadata with
+its value, or with one of the values in its list. PostgreSQL has an index on the metadata themselves. Threads of
+temporary runs have no labels, because most are deleted within seconds.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Literal
 
-from sqlalchemy import Boolean, ColumnElement, Select, Table, and_, asc, desc, false, func, literal, or_, select, true
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    and_,
+    asc,
+    bindparam,
+    delete,
+    desc,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import insert  # with ON CONFLICT, also for SQLite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from toolweave.errors import ToolweaveError
 from toolweave.runtime.codec import from_json, to_json
 from toolweave.runtime.models import JsonObject
+from toolweave.runtime.persistence.database import is_sqlite
+from toolweave.runtime.persistence.run_rows import ACTIVE
+from toolweave.runtime.persistence.schema import Statement, runs, thread_labels
 
 PLAIN_TEXT = re.compile(r"[A-Za-z0-9_.:@ -]{1,200}")
 MAX_OFFSET = 2**63 - 1
@@ -270,3 +296,51 @@ def _check_scalar(key: str, value: Any) -> Any:
     if value is not None and not isinstance(value, str | int | float | bool):
         raise BadFilterError(f"An authorization filter on {key!r} compares with a {type(value).__name__}.")
     return value
+
+
+# A label with more threads is common: the newest of them are soon found in the order of the threads.
+MAX_CANDIDATES = 1_000
+BY_LABEL = (thread_labels.c.key == bindparam("of_key"), thread_labels.c.value == bindparam("of_value"))
+insert_label = Statement(insert(thread_labels).on_conflict_do_nothing(), list(thread_labels.c.keys()))
+delete_label = Statement(
+    delete(thread_labels).where(
+        *BY_LABEL,
+        thread_labels.c.created_at == bindparam("of_time"),
+        thread_labels.c.thread_id == bindparam("of_thread"),
+    )
+)
+first_of_label = select(thread_labels.c.thread_id).where(*BY_LABEL).limit(MAX_CANDIDATES + 1)
+count_of_label = Statement(select(func.count().label("number")).select_from(first_of_label.subquery()))
+
+
+def store_labels(
+    connection: Connection, thread_id: str, created_at: int, metadata: str | None, previous: str | None = None
+) -> None:
+    """Replace the labels of a thread's previous metadata by those of the new ones; None has no labels."""
+    if not is_sqlite(connection):
+        return
+    new, old = (set() if text is None else labels_of(from_json(text)) for text in (metadata, previous))
+    columns = {"created_at": created_at, "thread_id": thread_id}
+    insert_label.run_many(connection, [{"key": key, "value": value, **columns} for key, value in new - old])
+    names = {"of_time": created_at, "of_thread": thread_id}
+    delete_label.run_many(connection, [{"of_key": key, "of_value": value, **names} for key, value in old - new])
+
+
+def find_candidates(connection: Connection, groups: Sequence[Sequence[Label]]) -> Select[tuple[str]] | None:
+    """Return the query for a few threads that include all which have a label of each group; None if all are common."""
+    if not is_sqlite(connection):
+        return None
+    fewest, rarest = MAX_CANDIDATES, None
+    for group in groups:
+        number = sum(
+            count_of_label.first(connection, {"of_key": key, "of_value": value}).number for key, value in group
+        )
+        if number <= fewest:
+            fewest, rarest = number, group
+    if rarest is None:
+        return None
+    labelled = select(thread_labels.c.thread_id).where(
+        or_(false(), *(and_(thread_labels.c.key == key, thread_labels.c.value == value) for key, value in rarest))
+    )
+    temporary = select(runs.c.thread_id).where(ACTIVE, runs.c.temporary == 1)
+    return select(union_all(labelled, temporary).subquery().c.thread_id)

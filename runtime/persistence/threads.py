@@ -40,13 +40,14 @@ from toolweave.runtime.persistence.schema import Statement, runs, threads, to_re
 from toolweave.runtime.persistence.search import (
     Label,
     current_filter,
+    find_candidates,
     is_allowed,
     page_query,
     required_labels,
+    store_labels,
     where_contains,
     where_visible,
 )
-from toolweave.runtime.persistence.thread_labels import find_candidates, store_labels
 
 IN_FLIGHT = "Thread {thread_id} has in-flight runs: {run_ids}. Wait for them to end or cancel them."
 # The prefix of the token of a claim for deletion: no run is created on the thread, and it is not changed any more.

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from tests.runtime.persistence.records import SUCCESS, new_run
-from toolweave.runtime.persistence import thread_labels as labels_module
+from toolweave.runtime.persistence import search as search_module
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.database import driver_of
 from toolweave.runtime.persistence.schema import thread_labels
@@ -54,7 +54,7 @@ async def test_a_search_for_a_rare_label_does_not_read_all_threads(tmp_path: Pat
 async def test_a_common_label_is_searched_in_the_order_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(labels_module, "MAX_CANDIDATES", 0)
+    monkeypatch.setattr(search_module, "MAX_CANDIDATES", 0)
     async with open_persistence(tmp_path) as persistence:
         await persistence.threads.create("common", metadata={"owner": "ada"})
         assert "SCAN threads USING INDEX ix_threads_updated_at" in await plan(persistence, metadata={"owner": "ada"})

@@ -6,7 +6,7 @@ Revision ID: 0007
 import sqlalchemy as sa
 from alembic import op
 
-from toolweave.runtime.persistence.thread_labels import store_labels
+from toolweave.runtime.persistence.search import store_labels
 
 revision = "0007"
 down_revision = "0006"
