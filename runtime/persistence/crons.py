@@ -176,8 +176,8 @@ def _apply_filter(query: Select[Any], filters: CronFilter) -> Select[Any]:
         query = query.where(crons.c.enabled == int(enabled))
     query = where_visible(query, "crons", crons.c.metadata)
     if current_filter("threads") is not None:
-        visible_threads = select(threads.c.thread_id).where(is_visible("threads", threads.c.metadata))
-        query = query.where(or_(crons.c.thread_id.is_(None), crons.c.thread_id.in_(visible_threads)))
+        visible = exists().where(threads.c.thread_id == crons.c.thread_id, is_visible("threads", threads.c.metadata))
+        query = query.where(or_(crons.c.thread_id.is_(None), visible))
     return where_contains(query, crons.c.metadata, filters.get("metadata"))
 
 

@@ -90,6 +90,8 @@ def new_thread_row(
 
 # Literals, not parameters: SQLite uses a partial index only for a condition in the text of the statement.
 ACTIVE = text("runs.status IN ('pending', 'running')")
+# An expression, so that SQLite sorts the few active runs; for the column it would read all runs in their order.
+BY_AGE: ColumnElement[int] = literal_column("runs.seq + 0")
 OTHER_RUN = runs.alias("other")
 BY_ID = runs.c.run_id == bindparam("of_run")
 BY_THREAD = runs.c.thread_id == bindparam("of_thread")
@@ -131,9 +133,9 @@ promote_run = Statement(
     .values(promoted=literal_column("1"))
     .returning(runs.c.run_id)
 )
-startable_runs = Statement(select(runs.c.run_id).where(ACTIVE, CAN_START).order_by(runs.c.urgency, runs.c.seq))
-pending_runs = Statement(select(runs).where(ACTIVE, runs.c.status == literal_column("'pending'")).order_by(runs.c.seq))
-all_active_runs = Statement(select(runs).where(ACTIVE).order_by(runs.c.seq))
+startable_runs = Statement(select(runs.c.run_id).where(ACTIVE, CAN_START).order_by(runs.c.urgency, BY_AGE))
+pending_runs = Statement(select(runs).where(ACTIVE, runs.c.status == literal_column("'pending'")).order_by(BY_AGE))
+all_active_runs = Statement(select(runs).where(ACTIVE).order_by(BY_AGE))
 delayed_runs = Statement(
     select(runs.c.run_id, runs.c.not_before)
     .where(ACTIVE, runs.c.not_before > NOW)
@@ -192,7 +194,7 @@ requeue_run = Statement(
 )
 delete_run = Statement(delete(runs).where(BY_ID))
 thread_head = Statement(
-    select(threads.c.metadata, threads.c.claim, threads.c.followed_until, threads.c.priority)
+    select(threads.c.metadata, threads.c.claim, threads.c.followed_until, threads.c.priority, threads.c.created_at)
     .where(THREAD_BY_ID)
     .with_for_update()
 )

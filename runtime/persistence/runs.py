@@ -47,7 +47,7 @@ from toolweave.runtime.persistence.run_rows import (
     settings_columns,
 )
 from toolweave.runtime.persistence.schema import runs, threads
-from toolweave.runtime.persistence.search import is_allowed, where_visible
+from toolweave.runtime.persistence.search import is_allowed, store_labels, where_visible
 from toolweave.runtime.persistence.threads import is_being_deleted, store_thread_state
 
 T = TypeVar("T")
@@ -283,7 +283,7 @@ def _join_thread(connection: Connection, new: NewRun, head: Any) -> tuple[Sequen
     active = sql.active_runs.all(connection, {"of_thread": new.thread_id})
     if active and new.multitask_strategy == "reject":
         raise Conflict(BUSY_TEXT)
-    _mark_thread_busy(connection, new, inherited)
+    _mark_thread_busy(connection, new, head)
     if (head.followed_until or 0) > to_micros(new.created_at):
         new = replace(new, watch=new.watch | Watch.EVENTS | Watch.THREAD)
     if head.priority is not None:
@@ -299,15 +299,20 @@ def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -
     config, settings = _thread_config(new), settings_columns(new)
     row = new_thread_row(new.thread_id, metadata, created_at, ttl, status="busy", config=config, settings=settings)
     sql.insert_thread.run(connection, row)
+    if not new.temporary:
+        store_labels(connection, new.thread_id, created_at, str(row["metadata"]))
 
 
-def _mark_thread_busy(connection: Connection, new: NewRun, metadata: JsonObject) -> None:
+def _mark_thread_busy(connection: Connection, new: NewRun, head: Any) -> None:
+    metadata = to_json({**from_json(head.metadata), **_owner_metadata(new)})
+    if metadata != head.metadata:
+        store_labels(connection, new.thread_id, head.created_at, metadata, head.metadata)
     settings = settings_columns(new)
     sql.mark_thread_busy.run(
         connection,
         {
             "of_thread": new.thread_id,
-            "new_metadata": to_json({**metadata, **_owner_metadata(new)}),
+            "new_metadata": metadata,
             "new_config": to_json(_thread_config(new)),
             "new_priority": settings["priority"],
             "new_group": settings["fairness_group"],
@@ -497,8 +502,9 @@ class RunRepository:
 
     async def list_active(self) -> list[Run]:
         """Return the runs of all visible threads that have not ended, in the order of their creation."""
+        active = select(runs.c.thread_id).where(sql.ACTIVE)
         visible_ids = where_visible(
-            select(threads.c.thread_id).where(threads.c.status == "busy"), "threads", threads.c.metadata
+            select(threads.c.thread_id).where(threads.c.thread_id.in_(active)), "threads", threads.c.metadata
         )
 
         def work(connection: Connection) -> list[Run]:

@@ -67,7 +67,8 @@ def upgrade_schema(database: str, connection: Connection, cipher: TextCipher | N
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     with migration_lock:
         if revision is None:
-            metadata.create_all(connection, checkfirst=False)
+            tables = [table for table in metadata.sorted_tables if table is not thread_labels or is_sqlite(connection)]
+            metadata.create_all(connection, tables, checkfirst=False)
             for statement in () if is_sqlite(connection) else CREATE_ON_POSTGRESQL:
                 connection.exec_driver_sql(statement)
             connection.execute(schema_compatibility.insert().values(oldest_code=OLDEST_CODE))
@@ -168,12 +169,22 @@ threads = Table(
     Column("state_updated_at", BigInteger, nullable=False),
     Column("ttl_strategy", Text),
     Column("ttl_minutes", Float),
-    Column("expires_at", BigInteger, index=True),
+    Column("expires_at", BigInteger),
     Column("claim", Text),
     Column("claimed_by", Text),
     Column("followed_until", BigInteger),
     Column("priority", Integer),
     Column("fairness_group", Text),
+)
+# On SQLite only, for searches by a rare label; see search.py. With the time, new threads stand together.
+thread_labels = Table(
+    "thread_labels",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, primary_key=True),
+    Column("created_at", BigInteger, primary_key=True),
+    Column("thread_id", Text, primary_key=True),
+    sqlite_with_rowid=False,
 )
 # `seq` is the order of creation, which clocks and clients' ids cannot guarantee. `sealed` holds the caller's encrypted
 # credentials; the statement that ends the run deletes them (R-02). Waiting runs start in the order of `urgency`: the
@@ -283,6 +294,11 @@ processes = Table(
 )
 # One row. A migration that older code cannot work with sets it to its own revision; additive ones leave it.
 schema_compatibility = Table("schema_compatibility", metadata, Column("oldest_code", Text, primary_key=True))
+EXPIRING = text("expires_at IS NOT NULL")
+Index("ix_threads_expires_at", threads.c.expires_at, sqlite_where=EXPIRING, postgresql_where=EXPIRING)
+# The statuses that last but are not the usual one; busy threads have active runs. SQLite needs OR.
+STOPPED = text("status = 'interrupted' OR status = 'error'")
+Index("ix_threads_stopped", threads.c.status, threads.c.updated_at, sqlite_where=STOPPED, postgresql_where=STOPPED)
 CLAIMED = text("claim IS NOT NULL")
 Index("ix_threads_claimed", threads.c.thread_id, sqlite_where=CLAIMED, postgresql_where=CLAIMED)
 Index("ix_runs_thread", runs.c.thread_id, runs.c.seq)

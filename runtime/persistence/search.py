@@ -3,35 +3,72 @@
 Authorization handlers return filters such as `{"owner": "ada"}`, with `$eq`, `$contains` (one element or several),
 `$or` and `$and`. The current filters are in a context variable, like the caller, and apply to all searches of a
 request.
+
+On SQLite, labels find the threads of one user without reading all threads. A label is a key of a thread's metadata with
+its value, or with one of the values in its list. PostgreSQL has an index on the metadata themselves. Threads of
+temporary runs have no labels, because most are deleted within seconds.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Literal
 
-from sqlalchemy import Boolean, ColumnElement, Select, Table, and_, false, func, literal, or_, select, true
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    and_,
+    asc,
+    bindparam,
+    delete,
+    desc,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import insert  # with ON CONFLICT, also for SQLite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from toolweave.errors import ToolweaveError
 from toolweave.runtime.codec import from_json, to_json
 from toolweave.runtime.models import JsonObject
+from toolweave.runtime.persistence.database import is_sqlite
+from toolweave.runtime.persistence.run_rows import ACTIVE
+from toolweave.runtime.persistence.schema import Statement, runs, thread_labels
 
 PLAIN_TEXT = re.compile(r"[A-Za-z0-9_.:@ -]{1,200}")
 MAX_OFFSET = 2**63 - 1
+MAX_LABEL_CHARS = 200
+# Equal numbers below this are equal as floats, too.
+EXACT_NUMBERS = 2**53
+# Runs write these keys to every thread; labels of them would cost each new thread 3 %, and they are rarely rare.
+UNLABELLED_KEYS = frozenset({"graph_id", "assistant_id"})
+# The key and a value of metadata; numbers without their fraction, truth values as numbers.
+Label = tuple[str, str]
 
 
 def where_contains(query: Select[Any], column: ColumnElement[str], pattern: JsonObject | None) -> Select[Any]:
     """Select the rows whose JSON contains the pattern, recursively; an empty pattern selects all."""
-    if not pattern:
-        return query
-    for key, value in pattern.items():
-        if PLAIN_TEXT.fullmatch(key) and isinstance(value, str) and PLAIN_TEXT.fullmatch(value):
-            query = query.where(_HasText(column, literal(f'$."{key}"'), literal(value)))
-    return query.where(_Contains(column, literal(to_json(pattern))))
+    return query.where(_containment(column, pattern)) if pattern else query
+
+
+def _containment(column: ColumnElement[str], pattern: JsonObject) -> ColumnElement[bool]:
+    parts: list[ColumnElement[bool]] = [
+        _HasText(column, literal(f'$."{key}"'), literal(value))
+        for key, value in pattern.items()
+        if PLAIN_TEXT.fullmatch(key) and isinstance(value, str) and PLAIN_TEXT.fullmatch(value)
+    ]
+    return and_(*parts, _Contains(column, literal(to_json(pattern))))
 
 
 class _Contains(FunctionElement[bool]):
@@ -72,18 +109,29 @@ def storable_text(text: str) -> str:
 
 
 def page_query(
-    keys: Select[Any], table: Table, sort_by: str, sort_order: Literal["asc", "desc"] | None, limit: int, offset: int
+    keys: Select[Any],
+    table: Table,
+    sort_by: str,
+    sort_order: Literal["asc", "desc"] | None,
+    limit: int,
+    offset: int,
+    *,
+    few: bool = False,
 ) -> Select[Any]:
     """Return the query for one page of a table's rows, by default in descending order.
 
     `keys` is the query for the keys of all matches. It is sorted and cut first, so that only the rows of the page are
-    read. The key is the last sort criterion, so that pages are stable.
+    read. The key is the last sort criterion, so that pages are stable. If the matches are `few`, the database finds
+    and sorts them; it does not search for them in the order of an index.
     """
     (key,) = table.primary_key.columns
     # Names are sorted case-insensitively.
     column = func.lower(table.c.name) if sort_by == "name" else table.c[sort_by]
-    order = (column.asc(), key.asc()) if sort_order == "asc" else (column.desc(), key.desc())
-    page_keys = keys.order_by(*order).limit(limit).offset(min(offset, MAX_OFFSET))
+    direct = asc if sort_order == "asc" else desc
+    order = (direct(column), direct(key))
+    # No index has the order of an expression.
+    keys_order = (direct(func.coalesce(column, column)), direct(key)) if few else order
+    page_keys = keys.order_by(*keys_order).limit(limit).offset(min(offset, MAX_OFFSET))
     return select(table).where(key.in_(page_keys)).order_by(*order)
 
 
@@ -116,6 +164,41 @@ def json_contains(document: str | None, pattern: str) -> bool:
 @lru_cache(maxsize=64)
 def _parse_pattern(pattern: str) -> Any:
     return from_json(pattern)
+
+
+def labels_of(document: JsonObject) -> set[Label]:
+    """Return the labels of metadata; a document that contains a pattern has all labels of the pattern."""
+    return {
+        (key, label)
+        for key, value in document.items()
+        for item in (value if isinstance(value, list) else [value])
+        if key not in UNLABELLED_KEYS and key.isprintable() and (label := _label_value(item)) is not None
+    }
+
+
+def _label_value(item: object) -> str | None:
+    if isinstance(item, str):
+        return item if len(item) <= MAX_LABEL_CHARS and item.isprintable() else None
+    return str(int(item)) if isinstance(item, int | float) and abs(item) < EXACT_NUMBERS else None
+
+
+def required_labels(pattern: JsonObject | None, resource: "FilteredResource") -> list[list[Label]]:
+    """Return groups of labels: metadata that contain the pattern and are visible have a label of each group."""
+    return [[label] for label in labels_of(pattern or {})] + _labels_of_filter(current_filter(resource) or {})
+
+
+def _labels_of_filter(metadata_filter: "AuthFilter") -> list[list[Label]]:
+    groups: list[list[Label]] = []
+    for key, value in metadata_filter.items():
+        if key not in ("$or", "$and"):
+            groups += [[label] for label in labels_of(_field_pattern(key, value))]
+            continue
+        parts = [_labels_of_filter(part) for part in _nested_filters(key, value)]
+        if key == "$and":
+            groups += [group for part in parts for group in part]
+        elif all(parts):
+            groups.append([label for part in parts for label in part[0]])
+    return groups
 
 
 FilteredResource = Literal["threads", "assistants", "crons"]
@@ -184,7 +267,7 @@ def _filter_condition(metadata_filter: AuthFilter, column: ColumnElement[str]) -
             inner = [_filter_condition(part, column) for part in _nested_filters(key, value)]
             parts.append(or_(false(), *inner) if key == "$or" else and_(true(), *inner))
         else:
-            parts.append(_Contains(column, literal(to_json(_field_pattern(key, value)))))
+            parts.append(_containment(column, _field_pattern(key, value)))
     return and_(true(), *parts)
 
 
@@ -213,3 +296,51 @@ def _check_scalar(key: str, value: Any) -> Any:
     if value is not None and not isinstance(value, str | int | float | bool):
         raise BadFilterError(f"An authorization filter on {key!r} compares with a {type(value).__name__}.")
     return value
+
+
+# A label with more threads is common: the newest of them are soon found in the order of the threads.
+MAX_CANDIDATES = 1_000
+BY_LABEL = (thread_labels.c.key == bindparam("of_key"), thread_labels.c.value == bindparam("of_value"))
+insert_label = Statement(insert(thread_labels).on_conflict_do_nothing(), list(thread_labels.c.keys()))
+delete_label = Statement(
+    delete(thread_labels).where(
+        *BY_LABEL,
+        thread_labels.c.created_at == bindparam("of_time"),
+        thread_labels.c.thread_id == bindparam("of_thread"),
+    )
+)
+first_of_label = select(thread_labels.c.thread_id).where(*BY_LABEL).limit(MAX_CANDIDATES + 1)
+count_of_label = Statement(select(func.count().label("number")).select_from(first_of_label.subquery()))
+
+
+def store_labels(
+    connection: Connection, thread_id: str, created_at: int, metadata: str | None, previous: str | None = None
+) -> None:
+    """Replace the labels of a thread's previous metadata by those of the new ones; None has no labels."""
+    if not is_sqlite(connection):
+        return
+    new, old = (set() if text is None else labels_of(from_json(text)) for text in (metadata, previous))
+    columns = {"created_at": created_at, "thread_id": thread_id}
+    insert_label.run_many(connection, [{"key": key, "value": value, **columns} for key, value in new - old])
+    names = {"of_time": created_at, "of_thread": thread_id}
+    delete_label.run_many(connection, [{"of_key": key, "of_value": value, **names} for key, value in old - new])
+
+
+def find_candidates(connection: Connection, groups: Sequence[Sequence[Label]]) -> Select[tuple[str]] | None:
+    """Return the query for a few threads that include all which have a label of each group; None if all are common."""
+    if not is_sqlite(connection):
+        return None
+    fewest, rarest = MAX_CANDIDATES, None
+    for group in groups:
+        number = sum(
+            count_of_label.first(connection, {"of_key": key, "of_value": value}).number for key, value in group
+        )
+        if number <= fewest:
+            fewest, rarest = number, group
+    if rarest is None:
+        return None
+    labelled = select(thread_labels.c.thread_id).where(
+        or_(false(), *(and_(thread_labels.c.key == key, thread_labels.c.value == value) for key, value in rarest))
+    )
+    temporary = select(runs.c.thread_id).where(ACTIVE, runs.c.temporary == 1)
+    return select(union_all(labelled, temporary).subquery().c.thread_id)

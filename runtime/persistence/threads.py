@@ -37,7 +37,17 @@ from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
 from toolweave.runtime.persistence.events import DELETED_TOPIC, delete_run_events
 from toolweave.runtime.persistence.run_rows import new_thread_row, next_run, ttl_columns
 from toolweave.runtime.persistence.schema import Statement, runs, threads, to_record
-from toolweave.runtime.persistence.search import current_filter, is_allowed, page_query, where_contains, where_visible
+from toolweave.runtime.persistence.search import (
+    Label,
+    current_filter,
+    find_candidates,
+    is_allowed,
+    page_query,
+    required_labels,
+    store_labels,
+    where_contains,
+    where_visible,
+)
 
 IN_FLIGHT = "Thread {thread_id} has in-flight runs: {run_ids}. Wait for them to end or cancel them."
 # The prefix of the token of a claim for deletion: no run is created on the thread, and it is not changed any more.
@@ -237,6 +247,7 @@ class ThreadRepository:
                     raise Conflict(f"Thread with ID {thread_id} already exists")
                 return _thread_from_row(existing)
             connection.execute(insert(threads), row)
+            store_labels(connection, thread_id, moment, str(row["metadata"]))
             return _thread_from_row(_get_row(connection, thread_id))
 
         return await self._database.write(work)
@@ -274,6 +285,7 @@ class ThreadRepository:
             merged = to_json({**from_json(row.metadata), **metadata})
             lifetime = ttl_columns(ttl, now) if ttl is not None else {}
             connection.execute(_update_thread(thread_id).values(metadata=merged, updated_at=now, **lifetime))
+            store_labels(connection, thread_id, row.created_at, merged, row.metadata)
             return _thread_from_row(_get_row(connection, thread_id))
 
         return await self._database.write(work)
@@ -288,8 +300,9 @@ class ThreadRepository:
         def work(connection: Connection) -> None:
             delete_run_events(connection, runs.c.thread_id == thread_id)
             notify(connection, f"{DELETED_TOPIC}{thread_id}")
-            if connection.execute(delete(threads).where(threads.c.thread_id == thread_id)).rowcount == 0:
-                raise NotFound(f"Thread with ID {thread_id} not found")
+            row = _get_row(connection, thread_id)
+            connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
+            store_labels(connection, thread_id, row.created_at, None, row.metadata)
 
         await self._database.write(work)
 
@@ -309,16 +322,25 @@ class ThreadRepository:
         thousand threads takes seconds.
         """
         keys = _apply_filter(select(threads.c.thread_id), filters)
-        query = page_query(keys, threads, sort_by or "updated_at", sort_order, limit, offset)
+        labels = required_labels(filters.get("metadata"), "threads")
         parse_values = _raw_json if raw_values else _parse_json
-        return await self._database.read(
-            lambda connection: [_thread_from_row(row, parse_values) for row in connection.execute(query)]
-        )
+
+        def work(connection: Connection) -> list[Thread]:
+            narrowed, few = _narrow(connection, keys, labels)
+            query = page_query(narrowed, threads, sort_by or "updated_at", sort_order, limit, offset, few=few)
+            return [_thread_from_row(row, parse_values) for row in connection.execute(query)]
+
+        return await self._database.read(work)
 
     async def count(self, **filters: Unpack[ThreadFilter]) -> int:
         """Return the number of threads that `search` would find."""
         query = _apply_filter(select(func.count()).select_from(threads), filters)
-        return await self._database.read(lambda connection: int(connection.execute(query).scalar_one()))
+        labels = required_labels(filters.get("metadata"), "threads")
+
+        def work(connection: Connection) -> int:
+            return int(connection.execute(_narrow(connection, query, labels)[0]).scalar_one())
+
+        return await self._database.read(work)
 
     async def set_state(self, thread_id: str, values_json: bytes, status: ThreadStatus, interrupts: JsonObject) -> None:
         """Store a state that a client wrote; a thread with pending runs stays busy.
@@ -394,10 +416,19 @@ def _apply_filter(query: Select[Any], filters: ThreadFilter) -> Select[Any]:
     if (ids := filters.get("ids")) is not None:
         query = query.where(threads.c.thread_id.in_(ids))
     if (status := filters.get("status")) is not None:
-        query = query.where(threads.c.status == status)
+        # In the text of the statement: indexes on some statuses are not used for a parameter.
+        query = query.where(threads.c.status == bindparam(None, status, literal_execute=True))
+        if status == "busy":
+            query = query.where(threads.c.thread_id.in_(select(runs.c.thread_id).where(sql.ACTIVE)))
     query = where_visible(query, "threads", threads.c.metadata)
     query = where_contains(query, threads.c.metadata, filters.get("metadata"))
     return where_contains(query, threads.c.state_values, filters.get("values"))
+
+
+def _narrow(connection: Connection, query: Select[Any], labels: list[list[Label]]) -> tuple[Select[Any], bool]:
+    """Restrict a query to the threads with the rarest label if they are few; return it, and whether they are."""
+    candidates = find_candidates(connection, labels)
+    return (query, False) if candidates is None else (query.where(threads.c.thread_id.in_(candidates)), True)
 
 
 def _thread_from_row(row: Row[Any], parse_values: "Callable[[str | None], Any] | None" = None) -> Thread:

@@ -1,4 +1,4 @@
-"""Add what several processes need that share a PostgreSQL database, and the priority of threads (S-06, S-08).
+"""Add what several processes need that share a PostgreSQL database, priorities, and labels of threads (S-06, S-08).
 
 Revision ID: 0007
 """
@@ -6,8 +6,12 @@ Revision ID: 0007
 import sqlalchemy as sa
 from alembic import op
 
+from toolweave.runtime.persistence.search import store_labels
+
 revision = "0007"
 down_revision = "0006"
+EXPIRING = sa.text("expires_at IS NOT NULL")
+STOPPED = sa.text("status = 'interrupted' OR status = 'error'")
 PROMOTED = sa.text("status = 'pending' AND promoted = 1")
 
 
@@ -37,3 +41,21 @@ def upgrade() -> None:
     op.create_table("schema_compatibility", sa.Column("oldest_code", sa.Text, primary_key=True))
     op.execute("INSERT INTO schema_compatibility (oldest_code) VALUES ('0007')")
     op.create_index("ix_runs_promoted", "runs", ["urgency", "seq"], sqlite_where=PROMOTED, postgresql_where=PROMOTED)
+    _index_threads()
+
+
+def _index_threads() -> None:
+    op.drop_index("ix_threads_expires_at", "threads")
+    op.create_index("ix_threads_expires_at", "threads", ["expires_at"], sqlite_where=EXPIRING)
+    op.create_index("ix_threads_stopped", "threads", ["status", "updated_at"], sqlite_where=STOPPED)
+    op.create_table(
+        "thread_labels",
+        sa.Column("key", sa.Text, primary_key=True),
+        sa.Column("value", sa.Text, primary_key=True),
+        sa.Column("created_at", sa.BigInteger, primary_key=True),
+        sa.Column("thread_id", sa.Text, primary_key=True),
+        sqlite_with_rowid=False,
+    )
+    connection = op.get_bind()
+    for row in connection.execute(sa.text("SELECT thread_id, created_at, metadata FROM threads")).all():
+        store_labels(connection, *row)
