@@ -171,6 +171,20 @@ def notice_key(thread_id: str) -> str:
     return f"thread:{thread_id}"
 
 
+def last_event_key(thread_id: str) -> str:
+    """Return the key under which the ends of rolled-back runs are stored among the events of runs."""
+    return f"rolled back:{thread_id}"
+
+
+def read_rolled_back_ends(connection: Connection, thread_id: str, after: int) -> list[StreamEvent]:
+    """Return the events of the ends of a thread's rolled-back runs after a number, as far as they are stored."""
+    rows = events_after.all(connection, {"run_id": last_event_key(thread_id), "after": after, "most": 100})
+    return [
+        StreamEvent(row.seq, channel_method(row.event), bytes(row.data), str(row.seq), channel=row.event)
+        for row in rows
+    ]
+
+
 def insert_notice(connection: Connection, thread_id: str, data: Callable[[], bytes]) -> None:
     """Store a state that a client wrote, if another process follows the thread."""
     now = to_micros(utc_now())
@@ -293,8 +307,14 @@ def append_thread_events(connection: Connection, events: Sequence[tuple[str, int
     upsert_last_seq.run_many(connection, [{"thread_id": thread_id, "last_seq": seq} for thread_id, seq in last.items()])
 
 
-def append_last_event(connection: Connection, thread_id: str, event: StreamEvent) -> None:
-    """Store the event of a run's end in the transaction that ends the run."""
+def append_last_event(connection: Connection, thread_id: str, event: StreamEvent, *, is_rolled_back: bool) -> None:
+    """Store the event of a run's end in the transaction that ends the run.
+
+    The events of a run that is rolled back are deleted with it; its end is stored for other processes only.
+    """
+    if is_rolled_back and not is_sqlite(connection):
+        notice = {"run_id": last_event_key(thread_id), "seq": event.seq, "event": event.channel, "data": event.data}
+        insert_end.run(connection, {**notice, "now": to_micros(utc_now())})
     row = (thread_id, event.seq, event.run_id, event.channel, to_json(event.namespace), int(event.detail), event.data)
     insert_event.run(connection, dict(zip(EVENT_COLUMNS, row, strict=True)))
     upsert_last_seq.run(connection, {"thread_id": thread_id, "last_seq": event.seq})
