@@ -352,6 +352,9 @@ class DistributedEngine(RunEngine):
     async def _apply_stored_end(self, live: LiveRun) -> None:
         run = await self.runtime.persistence.runs.find(live.run.run_id)
         try:
+            if run is not None and run.attempt == 0:
+                # Cancelled before it started: no worker has counted it.
+                self.ended_counts[run.status] += 1
             body = None if run is None else await stored_result(self.runtime.persistence, run)
         except NotFound:
             body = None
