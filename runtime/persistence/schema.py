@@ -4,16 +4,15 @@ JSON is stored as text, so that it is read back exactly; times are microseconds 
 tables with an older file after its migrations.
 """
 
-import threading
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from alembic import command
-from alembic.config import Config
+from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -46,8 +45,6 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 OLDEST_REVISION, NEWEST_REVISION = "0004", "0007"
 # The oldest version of the code, as its NEWEST_REVISION, that can use the newest schema; see `schema_compatibility`.
 OLDEST_CODE = "0007"
-# Alembic passes the connection to its scripts through module globals.
-migration_lock = threading.Lock()
 
 
 def upgrade_schema(database: str, connection: Connection, cipher: TextCipher | None = None) -> None:
@@ -63,18 +60,20 @@ def upgrade_schema(database: str, connection: Connection, cipher: TextCipher | N
     if not is_sqlite(connection):
         # Statements of other processes wait behind a migration that waits for a lock; the caller tries again.
         connection.exec_driver_sql("SET LOCAL lock_timeout = '5s'")
-    config = Config(attributes={"connection": connection, "seal": cipher})
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    with migration_lock:
-        if revision is None:
-            tables = [table for table in metadata.sorted_tables if table is not thread_labels or is_sqlite(connection)]
-            metadata.create_all(connection, tables, checkfirst=False)
-            for statement in () if is_sqlite(connection) else CREATE_ON_POSTGRESQL:
-                connection.exec_driver_sql(statement)
-            connection.execute(schema_compatibility.insert().values(oldest_code=OLDEST_CODE))
-            command.stamp(config, "head")
-        else:
-            command.upgrade(config, "head")
+    scripts = ScriptDirectory(str(MIGRATIONS))
+    steps = lambda heads, _: scripts._upgrade_revs("head", heads)  # noqa: E731, SLF001 - as in alembic's documentation
+    options = {"fn": steps, "transactional_ddl": False, "cipher": cipher}
+    context = MigrationContext.configure(connection, opts=options)
+    if revision is not None:
+        # As an argument, because `alembic.op` is one variable for all databases.
+        context.run_migrations(op=Operations(context))
+        return
+    tables = [table for table in metadata.sorted_tables if table is not thread_labels or is_sqlite(connection)]
+    metadata.create_all(connection, tables, checkfirst=False)
+    for statement in () if is_sqlite(connection) else CREATE_ON_POSTGRESQL:
+        connection.exec_driver_sql(statement)
+    connection.execute(schema_compatibility.insert().values(oldest_code=OLDEST_CODE))
+    context.stamp(scripts, "head")
 
 
 class SchemaRevision(NamedTuple):

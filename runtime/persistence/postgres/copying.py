@@ -24,12 +24,13 @@ from toolweave.runtime.persistence.checkpoints.saver import CheckpointSerializer
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase, RawConnection
 from toolweave.runtime.persistence.postgres.inspection import LIVE_PROCESSES
 from toolweave.runtime.persistence.postgres.store import stored_minutes, stored_value, vector_text
-from toolweave.runtime.persistence.schema import metadata, processes, schema_compatibility
+from toolweave.runtime.persistence.schema import metadata, processes, schema_compatibility, thread_labels
 
 Row = tuple[Any, ...]
 ROWS_PER_BATCH = 500
 # A server that has used the database already has stored the assistants of its langgraph.json there.
 REPLACED = ("assistant_versions", "assistants", "tool_registry_revision")
+NOT_COPIED = (processes, schema_compatibility, thread_labels)
 # What differs in the copy: running runs have lost their process, and nobody holds a thread.
 EXPRESSIONS = {
     ("threads", "claim"): "NULL",
@@ -106,6 +107,8 @@ class FolderCopy:
                             counts[table.target] = await self._copy_table(connection, source, table)
                         if file == "checkpoints.db":
                             counts["checkpoints"] = await self._copy_checkpoints(connection, source)
+                # Without statistics, queries would read whole tables until PostgreSQL collects some.
+                await connection.execute("ANALYZE")
         except (psycopg.Error, sqlite3.Error) as error:
             # The rest of PostgreSQL's text quotes the row.
             reason = error.diag.message_primary if isinstance(error, psycopg.Error) else None
@@ -117,8 +120,7 @@ class FolderCopy:
 
     def _tables(self) -> dict[str, list[TableCopy]]:
         """Return what to copy from each file, in an order that satisfies foreign keys."""
-        kept = [table for table in metadata.sorted_tables if table not in (processes, schema_compatibility)]
-        files = {"app.db": [self._plain(table) for table in kept]}
+        files = {"app.db": [self._plain(table) for table in metadata.sorted_tables if table not in NOT_COPIED]}
         in_task = (*KEY, *WRITE, "value")
         columns = (*KEY, *WRITE, "blob")
         texts = (*KEY, "task_id", "coalesce(task_path, '')", *in_task[5:])

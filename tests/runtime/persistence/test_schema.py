@@ -227,6 +227,6 @@ def back_to_0006(connection: Connection) -> None:
     ):
         for column in columns:
             connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
-    for table in ("processes", "schema_compatibility"):
-        connection.exec_driver_sql(f"DROP TABLE {table}")
+    for thing in ("TABLE processes", "TABLE schema_compatibility", "INDEX ix_threads_stopped"):
+        connection.exec_driver_sql(f"DROP {thing}")
     connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0006'")
