@@ -5,7 +5,7 @@ tables with an older file after its migrations.
 """
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -333,10 +333,7 @@ class Statement:
 
     def run(self, connection: Connection, parameters: Parameters) -> None:
         """Execute the statement."""
-        if is_sqlite(connection):
-            driver_of(connection).execute(self._sql, {**self._constants, **parameters})
-        else:
-            self._execute_on_postgresql(connection, parameters)
+        self._execute(connection, parameters)
 
     def run_many(self, connection: Connection, rows: Sequence[Parameters]) -> None:
         """Execute the statement once per row of parameters."""
@@ -344,23 +341,20 @@ class Statement:
             driver_of(connection).executemany(self._sql, [{**self._constants, **row} for row in rows])
         else:
             for row in rows:
-                self._execute_on_postgresql(connection, row)
+                self._execute(connection, row)
 
     def first(self, connection: Connection, parameters: Parameters) -> Any:
         """Execute the statement and return the first row, or None."""
-        if not is_sqlite(connection):
-            return next(iter(self.all(connection, parameters)), None)
-        row = driver_of(connection).execute(self._sql, {**self._constants, **parameters}).fetchone()
+        row = next(iter(self._execute(connection, parameters)), None)
         return None if row is None else self._row(*row)
 
     def all(self, connection: Connection, parameters: Parameters) -> list[Any]:
         """Execute the statement and return all rows."""
-        if not is_sqlite(connection):
-            return [self._row(*row) for row in self._execute_on_postgresql(connection, parameters)]
-        found = driver_of(connection).execute(self._sql, {**self._constants, **parameters})
-        return [self._row(*row) for row in found]
+        return [self._row(*row) for row in self._execute(connection, parameters)]
 
-    def _execute_on_postgresql(self, connection: Connection, parameters: Parameters) -> Sequence[Any]:
+    def _execute(self, connection: Connection, parameters: Parameters) -> Iterable[Any]:
+        if is_sqlite(connection):
+            return driver_of(connection).execute(self._sql, {**self._constants, **parameters})
         if self._postgresql is None:
             self._postgresql = _compile(self._statement, self._keys, connection.dialect)
         sql, constants = self._postgresql
