@@ -345,7 +345,10 @@ class Statement:
 
     def first(self, connection: Connection, parameters: Parameters) -> Any:
         """Execute the statement and return the first row, or None."""
-        row = next(iter(self._execute(connection, parameters)), None)
+        if is_sqlite(connection):
+            row = driver_of(connection).execute(self._sql, {**self._constants, **parameters}).fetchone()
+        else:
+            row = next(iter(self._execute(connection, parameters)), None)
         return None if row is None else self._row(*row)
 
     def all(self, connection: Connection, parameters: Parameters) -> list[Any]:
