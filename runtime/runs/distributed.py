@@ -49,6 +49,7 @@ from toolweave.runtime.persistence.events import (
     read_events,
 )
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase, open_pool
+from toolweave.runtime.persistence.postgres.jobs import JobQueue
 from toolweave.runtime.persistence.postgres.workers import ProcessIdentity, RunState, WorkerTables
 from toolweave.runtime.persistence.run_rows import run_from_new
 from toolweave.runtime.persistence.runs import ExtraWork
@@ -64,7 +65,6 @@ from toolweave.runtime.runs.engine import (
     stored_result,
 )
 from toolweave.runtime.runs.execution import EngineRuntime
-from toolweave.runtime.runs.job_queue import JobQueue
 
 CLAIM_RETRY_S = 0.05
 TICK_S = 1.0

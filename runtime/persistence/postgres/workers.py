@@ -26,6 +26,7 @@ INSERT INTO processes (process_id, role, host, pid, slots, started_at, heartbeat
 VALUES (%(process_id)s, %(role)s, %(host)s, %(pid)s, %(slots)s, {NOW}, {NOW}, %(lease)s)
 """  # noqa: S608 - constants
 BEAT = f"UPDATE processes SET heartbeat_at = {NOW} WHERE process_id = %(process_id)s RETURNING process_id"  # noqa: S608
+LIVE_PROCESSES = f"SELECT count(*) FROM processes WHERE heartbeat_at + lease > {NOW}"  # noqa: S608
 LEAVE = "DELETE FROM processes WHERE process_id = %(process_id)s"
 # The most urgent run that may start. Rows that another process is about to change are skipped.
 CLAIM_NEXT = f"""
