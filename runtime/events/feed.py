@@ -18,7 +18,6 @@ from toolweave.errors import PersistenceError
 from toolweave.runtime.events.channel import Channel, EventPredicate, Subscription
 from toolweave.runtime.events.log import ThreadLog
 from toolweave.runtime.models import TERMINAL_STATUSES, Run, StreamEvent, Watch
-from toolweave.runtime.persistence.database import RuntimeDatabase
 from toolweave.runtime.persistence.events import (
     END_SEQ,
     event_id,
@@ -26,7 +25,7 @@ from toolweave.runtime.persistence.events import (
     read_rolled_back_ends,
     read_thread_events,
 )
-from toolweave.runtime.persistence.schema import execute_on_postgresql
+from toolweave.runtime.persistence.postgres.database import PostgresDatabase
 
 POLLING_INTERVAL_S = 1.0
 MAX_EVENTS_PER_READ = 500
@@ -59,7 +58,7 @@ class FollowedRun:
 class Feed:
     """The runs and threads that this process follows."""
 
-    database: RuntimeDatabase
+    database: PostgresDatabase
     on_end: OnEnd = lambda _run_id, _end: None
     runs: dict[str, FollowedRun] = field(default_factory=dict)
     threads: dict[str, Channel] = field(default_factory=dict)
@@ -116,11 +115,7 @@ class Feed:
         # Before the read: a run that is created meanwhile has no row in its snapshot.
         created = {run_id for run_id in run_ids if self.runs[run_id].is_created}
         parameters = {"run_ids": list(run_ids), "afters": [self.runs[run_id].after for run_id in run_ids]}
-
-        def read(connection: Connection) -> Sequence[Any]:
-            return execute_on_postgresql(connection, READ_RUNS, parameters)
-
-        rows = await self.database.read(read)
+        rows = await self.database.execute(READ_RUNS, parameters)
         by_run: dict[str, list[Any]] = {}
         for run_id, *rest in rows:
             by_run.setdefault(run_id, []).append(rest)
@@ -174,7 +169,7 @@ SHARED_FLUSH_INTERVAL_S = 0.01
 class SharedThreadLog(ThreadLog):
     """A thread log whose listeners get all events from the database, also those of runs in this process."""
 
-    def __init__(self, database: RuntimeDatabase, feed: Feed) -> None:
+    def __init__(self, database: PostgresDatabase, feed: Feed) -> None:
         super().__init__(database, flush_interval_s=SHARED_FLUSH_INTERVAL_S)
         self._feed = feed
         # Tells all processes that a thread's events are needed here; set by the engine.

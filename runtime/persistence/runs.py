@@ -238,7 +238,8 @@ def create_run(
         extra_work(connection)
     if cipher is not None and new.sealed is None:
         new = replace(new, sealed=seal_credentials(cipher, new.credentials))
-    head = _lock_thread(connection, new.thread_id)
+    # The server has just made the id of a temporary thread.
+    head = None if new.temporary else _lock_thread(connection, new.thread_id)
     active: Sequence[Any] = ()
     if head is None:
         _create_thread(connection, new, thread_ttl)

@@ -106,6 +106,7 @@ class DistributedEngine(RunEngine):
     executing: dict[str, LiveRun] = field(default_factory=dict)
     followed_threads: dict[str, Watch] = field(default_factory=dict)
     process_id: str = field(default_factory=lambda: uuid4().hex)
+    unknown_runs: set[str] = field(default_factory=set)
     is_draining: asyncio.Event = field(default_factory=asyncio.Event)
     background: "list[asyncio.Task[None]]" = field(default_factory=list)
 
@@ -513,6 +514,11 @@ class DistributedEngine(RunEngine):
     async def _tick_rarely(self, ticks: int) -> None:
         if self.options.slots:
             await self.tables.replace_missing_jobs()
+            # The answer to a claim, or to the end of a run, was lost with its connection.
+            unknown = await self.tables.claimed_runs(self.process_id) - self.executing.keys()
+            for run_id in unknown & self.unknown_runs:
+                await self._requeue_run(run_id)
+            self.unknown_runs = unknown
         if ticks % EVENT_TICKS == 0:
             for thread_id in tuple(self.followed_threads):
                 if thread_id in self.feed.threads or self.runtime.thread_hub.has_followers(thread_id):

@@ -8,8 +8,9 @@ The pool's connections carry no session state, so they may pass through PgBounce
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -34,6 +35,8 @@ Pool = AsyncConnectionPool[RawConnection]
 
 # How long a request waits for the server to come back after a restart or a failover.
 RETRY_FOR_S = 30.0
+# A connection that was used so recently is not checked before its next use; a broken one costs a retry.
+MAX_UNCHECKED_S = 1.0
 _FIRST_DELAY_S, _MAX_DELAY_S = 0.02, 1.0
 _RETRYABLE = (
     psycopg.OperationalError,
@@ -184,9 +187,18 @@ class PostgresDatabase:
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
 
+    async def execute(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Any]:
+        """Execute one statement, which is a transaction of its own, and return its rows. Raises PersistenceError."""
+
+        async def execute(raw: RawConnection) -> Sequence[Any]:
+            cursor = await raw.execute(statement.encode(), parameters)
+            return await cursor.fetchall() if cursor.description is not None else ()
+
+        return await self.attempt(execute)
+
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run work that only reads; each of its statements sees all committed writes."""
-        return await self._attempt(work, is_write=False)
+        return await self.attempt(partial(self._run_read, work))
 
     def queue_write(self, work: Callable[[Connection], object]) -> None:
         """Queue work after all earlier queued work without waiting; a failure is logged."""
@@ -258,15 +270,16 @@ class PostgresDatabase:
                 future.set_result(result)
 
     async def _transact(self, work: Callable[[Connection], T]) -> T:
-        return await self._attempt(work, is_write=True)
+        return await self.attempt(partial(self._run_transaction, work))
 
-    async def _attempt(self, work: Callable[[Connection], T], *, is_write: bool) -> T:
-        """Execute work; after a failure that says nothing about the work, execute it again."""
+    async def attempt(self, execute: Callable[[RawConnection], Awaitable[T]]) -> T:
+        """Call a function with a connection; after a failure that says nothing about its work, call it again."""
         deadline = time.monotonic() + RETRY_FOR_S
         delay = _FIRST_DELAY_S
         while True:
             try:
-                return await (self._run_transaction(work) if is_write else self._run_read(work))
+                async with self.pool.connection() as raw:
+                    return await execute(raw)
             except (DBAPIError, psycopg.Error, PoolTimeout) as error:
                 cause = driver_error(error)
                 is_temporary = isinstance(cause, _RETRYABLE) and not isinstance(cause, _NOT_RETRYABLE)
@@ -275,30 +288,27 @@ class PostgresDatabase:
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _MAX_DELAY_S)
 
-    async def _run_read(self, work: Callable[[Connection], T]) -> T:
-        async with self.pool.connection() as raw:
-            connection = self._connections.get(raw) or await self._adopt(raw)
-            return await greenlet_spawn(work, connection)
+    async def _run_read(self, work: Callable[[Connection], T], raw: RawConnection) -> T:
+        return await greenlet_spawn(work, self._connections.get(raw) or await self._adopt(raw))
 
-    async def _run_transaction(self, work: Callable[[Connection], T]) -> T:
-        async with self.pool.connection() as raw:
-            connection = self._connections.get(raw) or await self._adopt(raw)
-            taken_topics(connection)
-            connection.info[DISPATCHER] = self.dispatcher
-            await raw.execute("BEGIN")
-            try:
-                result = await greenlet_spawn(work, connection)
-            except BaseException:
-                if not raw.closed:
-                    await raw.execute("ROLLBACK")
-                raise
-            try:
-                await raw.execute("COMMIT")
-            except psycopg.OperationalError as error:
-                raise PersistenceError(
-                    f"{self.label}: the connection broke while this change was committed, so it may be stored or not. "
-                    "Read the resource before you repeat the request."
-                ) from error
+    async def _run_transaction(self, work: Callable[[Connection], T], raw: RawConnection) -> T:
+        connection = self._connections.get(raw) or await self._adopt(raw)
+        taken_topics(connection)
+        connection.info[DISPATCHER] = self.dispatcher
+        await raw.execute("BEGIN")
+        try:
+            result = await greenlet_spawn(work, connection)
+        except BaseException:
+            if not raw.closed:
+                await raw.execute("ROLLBACK")
+            raise
+        try:
+            await raw.execute("COMMIT")
+        except psycopg.OperationalError as error:
+            raise PersistenceError(
+                f"{self.label}: the connection broke while this change was committed, so it may be stored or not. "
+                "Read the resource before you repeat the request."
+            ) from error
         self.wakeups.publish(taken_topics(connection))
         return result
 
@@ -342,6 +352,20 @@ async def scalar(connection: RawConnection, query: str | sql.Composed, parameter
     return row and row[0]
 
 
+class IdleCheck:
+    """Check a connection before its use if it was idle for a while: a check takes as long as a statement."""
+
+    def __init__(self) -> None:
+        self._used: WeakKeyDictionary[RawConnection, float] = WeakKeyDictionary()
+
+    async def __call__(self, connection: RawConnection) -> None:
+        """Raise the driver's error for a broken connection."""
+        now = time.monotonic()
+        if now - self._used.get(connection, 0.0) > MAX_UNCHECKED_S:
+            await AsyncConnectionPool.check_connection(connection)
+        self._used[connection] = now
+
+
 async def _set_autocommit(connection: RawConnection) -> None:
     await connection.set_autocommit(True)
 
@@ -363,7 +387,7 @@ async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: b
         min_size=1,
         max_size=size,
         open=False,
-        check=AsyncConnectionPool.check_connection,
+        check=IdleCheck(),
         timeout=RETRY_FOR_S,
         name=name,
     )
