@@ -23,7 +23,7 @@ import bench_scale_log
 import httpx
 import orjson
 import uvloop
-from bench import Floor, Served, milliseconds, open_floor, runs_per_second, show, show_ratio
+from bench import BURST, Floor, Served, milliseconds, open_floor, runs_per_second, show, show_ratio
 from langgraph_sdk import get_client
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -91,17 +91,17 @@ class Bench:
             process.wait(BOUND_S)
 
     @contextmanager
-    def replica(self) -> Iterator[str]:
-        """Run an API process, which executes nothing."""
+    def replica(self) -> Iterator[tuple[str, int]]:
+        """Run an API process, which executes nothing; give its URL and its process id."""
         port = free_port()
-        with self.process("Toolweave is ready", "serve", "--no-worker", "--port", str(port)):
-            yield f"http://127.0.0.1:{port}"
+        with self.process("Toolweave is ready", "serve", "--no-worker", "--port", str(port)) as process:
+            yield f"http://127.0.0.1:{port}", process.pid
 
     @contextmanager
-    def worker(self, slots: int) -> Iterator[None]:
-        """Run a worker process."""
-        with self.process("worker is ready", "worker", "--concurrency", str(slots)):
-            yield
+    def worker(self, slots: int) -> Iterator[int]:
+        """Run a worker process; give its process id."""
+        with self.process("worker is ready", "worker", "--concurrency", str(slots)) as process:
+            yield process.pid
 
 
 def order(key: str, seconds: float) -> dict[str, Any]:
@@ -156,7 +156,6 @@ async def deliveries(http: httpx.AsyncClient, tokens: int) -> list[float]:
 
 async def compare_deliveries(http: httpx.AsyncClient, url: str, rounds: int, tokens: int) -> None:
     """Show the delivery of tokens beside the bare log, in turn."""
-    await deliveries(http, 50)
     bare: list[list[float]] = []
     served: list[list[float]] = []
     for _ in range(rounds):
@@ -173,7 +172,7 @@ def percentile(figures: Sequence[float], part: int) -> float:
     return statistics.quantiles(figures, n=100)[part - 1]
 
 
-async def compare_runs(floor: Floor, served: Served, rounds: int) -> None:
+async def compare_runs(floor: Floor, served: Served, rounds: int, programs: Mapping[str, int]) -> None:
     """Show a run by runs/wait, and 25 at a time, beside the floor; in turn, so that both see the same machine."""
     floors, runs, floor_rates, rates = [], [], [], []
     for work in (floor.run, served.run):
@@ -181,15 +180,28 @@ async def compare_runs(floor: Floor, served: Served, rounds: int) -> None:
     for _ in range(rounds):
         floors += await milliseconds(floor.run, 12)
         runs += await milliseconds(served.run, 12)
+    used = {name: 0.0 for name in programs}
     for _ in range(3):
         floor_rates.append(await runs_per_second(floor.run))
+        before = {name: cpu_seconds(pid) for name, pid in programs.items()}
         rates.append(await runs_per_second(served.run))
+        used = {name: used[name] + cpu_seconds(pid) - before[name] for name, pid in programs.items()}
     show("a one-node graph invoked in process (the floor)", floors)
     show("the same graph by runs/wait, API and worker", runs)
     show_ratio("  to the floor", statistics.median(runs) / statistics.median(floors), "goal <= 8.7 … 19")
     show("runs per second, 25 at a time: the floor", floor_rates, unit="/s")
     show("runs per second, 25 at a time: API and worker", rates, unit="/s")
     show_ratio("  to the floor", statistics.median(rates) / statistics.median(floor_rates), "")
+    for name, seconds in used.items():
+        show(f"CPU time of a run: {name}", [seconds / (3 * BURST) * 1000])
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process, its living children and its ended ones have used."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(cpu_seconds(int(child)) for child in children)
 
 
 async def model_rate(http: httpx.AsyncClient) -> float:
@@ -247,14 +259,15 @@ async def main(given: argparse.Namespace) -> None:
             **inherited(),
         }
         bench = Bench(folder, url, reports, environment)
-        api = stack.enter_context(bench.replica())
+        api, api_pid = stack.enter_context(bench.replica())
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=api, timeout=BOUND_S, limits=httpx.Limits()))
         sdk = await stack.enter_async_context(get_client(url=api, api_key=None))
         floor = await stack.enter_async_context(open_floor(folder))
-        with bench.worker(100):
+        with bench.worker(100) as worker_pid:
+            programs = {"API": api_pid, "worker": worker_pid, "PostgreSQL": server.pid}
             parts: dict[str, Part] = {
                 "start": lambda: start_and_cancel(http, reports, given.rounds * 8),
-                "runs": lambda: compare_runs(floor, Served(sdk), given.rounds),
+                "runs": lambda: compare_runs(floor, Served(sdk), given.rounds, programs),
                 "streams": lambda: compare_deliveries(http, url, max(1, given.rounds // 8), TOKENS_PER_STREAM),
             }
             for name, measure in parts.items():
