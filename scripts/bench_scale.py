@@ -133,11 +133,7 @@ async def start_and_cancel(http: httpx.AsyncClient, reports: Reports, rounds: in
 
 async def deliveries(http: httpx.AsyncClient, tokens: int) -> list[float]:
     """Return the milliseconds from publishing to arrival of each token of all streams."""
-    body = {
-        "assistant_id": "stream",
-        "input": {"tokens": tokens, "rate": TOKENS_PER_SECOND},
-        "stream_mode": ["custom"],
-    }
+    body = {"assistant_id": "stream", "input": {"tokens": tokens, "rate": TOKENS_PER_SECOND}, "stream_mode": ["custom"]}
 
     async def read() -> list[float]:
         delays = []

@@ -6,6 +6,7 @@ The pool's connections carry no session state, so they may pass through PgBounce
 """
 
 import asyncio
+import select
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -33,6 +34,8 @@ Pool = AsyncConnectionPool[RawConnection]
 
 # How long a request waits for the server to come back after a restart or a failover.
 RETRY_FOR_S = 30.0
+# How long a connection is used without a statement that checks it.
+CHECK_INTERVAL_S = 2.0
 _FIRST_DELAY_S, _MAX_DELAY_S = 0.02, 1.0
 _RETRYABLE = (
     psycopg.OperationalError,
@@ -240,6 +243,31 @@ def to_persistence_error(label: str, error: Exception) -> Exception:
     return PersistenceError(f"The database {label} {reason}.")
 
 
+class _Check:
+    """Check a connection before it is used: without a statement if it was checked shortly before.
+
+    A server that stops or fails closes its connections, which the socket shows; only a connection that was lost
+    silently needs a statement.
+    """
+
+    def __init__(self) -> None:
+        self._checked: WeakKeyDictionary[RawConnection, float] = WeakKeyDictionary()
+
+    async def __call__(self, connection: RawConnection) -> None:
+        now = time.monotonic()
+        if now - self._checked.get(connection, 0.0) < CHECK_INTERVAL_S and not _is_readable(connection):
+            return
+        await AsyncConnectionPool.check_connection(connection)
+        self._checked[connection] = now
+
+
+def _is_readable(connection: RawConnection) -> bool:
+    """Return whether an idle connection has received something: its end, or a notice."""
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 async def _set_autocommit(connection: RawConnection) -> None:
     await connection.set_autocommit(True)
 
@@ -261,7 +289,7 @@ async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: b
         min_size=1,
         max_size=size,
         open=False,
-        check=AsyncConnectionPool.check_connection,
+        check=_Check(),
         timeout=RETRY_FOR_S,
         name=name,
     )
