@@ -6,6 +6,7 @@ The pool's connections carry no session state, so they may pass through PgBounce
 """
 
 import asyncio
+import select
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -35,8 +36,8 @@ Pool = AsyncConnectionPool[RawConnection]
 
 # How long a request waits for the server to come back after a restart or a failover.
 RETRY_FOR_S = 30.0
-# A connection that was used so recently is not checked before its next use; a broken one costs a retry.
-MAX_UNCHECKED_S = 1.0
+# How long a connection is used without a statement that checks it.
+CHECK_INTERVAL_S = 2.0
 _FIRST_DELAY_S, _MAX_DELAY_S = 0.02, 1.0
 _RETRYABLE = (
     psycopg.OperationalError,
@@ -352,18 +353,29 @@ async def scalar(connection: RawConnection, query: str | sql.Composed, parameter
     return row and row[0]
 
 
-class IdleCheck:
-    """Check a connection before its use if it was idle for a while: a check takes as long as a statement."""
+class _Check:
+    """Check a connection before it is used: without a statement if it was checked shortly before.
+
+    A server that stops or fails closes its connections, which the socket shows; only a connection that was lost
+    silently needs a statement.
+    """
 
     def __init__(self) -> None:
-        self._used: WeakKeyDictionary[RawConnection, float] = WeakKeyDictionary()
+        self._checked: WeakKeyDictionary[RawConnection, float] = WeakKeyDictionary()
 
     async def __call__(self, connection: RawConnection) -> None:
-        """Raise the driver's error for a broken connection."""
         now = time.monotonic()
-        if now - self._used.get(connection, 0.0) > MAX_UNCHECKED_S:
-            await AsyncConnectionPool.check_connection(connection)
-        self._used[connection] = now
+        if now - self._checked.get(connection, 0.0) < CHECK_INTERVAL_S and not _is_readable(connection):
+            return
+        await AsyncConnectionPool.check_connection(connection)
+        self._checked[connection] = now
+
+
+def _is_readable(connection: RawConnection) -> bool:
+    """Return whether an idle connection has received something: its end, or a notice."""
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 async def _set_autocommit(connection: RawConnection) -> None:
@@ -387,7 +399,7 @@ async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: b
         min_size=1,
         max_size=size,
         open=False,
-        check=IdleCheck(),
+        check=_Check(),
         timeout=RETRY_FOR_S,
         name=name,
     )
