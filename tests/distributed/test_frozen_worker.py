@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -21,26 +22,28 @@ async def test_a_worker_that_was_frozen_beyond_its_lease_writes_nothing_and_goes
     postgres: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Cluster(postgres, tmp_path, replicas=1, workers=2, concurrency=4) as cluster:
-        refused = 0
-        for _ in range(ROUNDS):
-            await freeze_and_thaw(cluster)
-        refused = cluster.logs().count("this process has lost run")
+        refused = sum([await freeze_and_thaw(cluster) for _ in range(ROUNDS)])
         assert cluster.logs().count("had no heartbeat for") == ROUNDS
     with capsys.disabled():
-        sys.stdout.write(f"\n{ROUNDS} workers frozen, {refused} ends refused\n")
+        sys.stdout.write(f"\n{ROUNDS} workers frozen, {refused} of their steps refused\n")
 
 
-async def freeze_and_thaw(cluster: Cluster) -> None:
+async def freeze_and_thaw(cluster: Cluster) -> int:
+    """Freeze a worker in the middle of runs; return how many steps it finished after it was thawed."""
     before = dict(cluster.query(IDENTITIES))
     async with cluster.client() as sdk:
         run, follower = await start(sdk)
         [(pid,)] = await asyncio.to_thread(cluster.wait_for, EXECUTED_BY)
         frozen = next(worker for worker in cluster.workers if worker.pid == pid)
         await asyncio.to_thread(cluster.wait_for, f"SELECT 1 FROM checkpoints WHERE thread_id = '{run['thread_id']}'")
+        others = [asyncio.create_task(start_short(sdk, steps=1, pause=2.5)) for _ in range(6)]
+        await asyncio.to_thread(cluster.wait_for, "SELECT 1 WHERE (SELECT count(*) FROM runs WHERE status = 'running') = 7")
+        begun = {step.run_id for step in cluster.steps() if step.pid == pid}
         frozen.freeze()
         claimed_again = f"SELECT 1 FROM runs WHERE run_id = '{run['run_id']}' AND attempt = 2 AND status = 'running'"
         await asyncio.to_thread(cluster.wait_for, claimed_again)
         # The frozen worker is in the middle of a step, and the other one executes the run.
+        thawed = time.time()
         frozen.thaw()
         values = await sdk.runs.join(run["thread_id"], run["run_id"])
         # A new identity: no runs are lost, and the worker gets new ones.
@@ -52,9 +55,17 @@ async def freeze_and_thaw(cluster: Cluster) -> None:
         ]
         await check_once(cluster, sdk, run, values, pid)
         await check_events(await follower, values)
-        later: list[Any] = await asyncio.gather(*(start_short(sdk) for _ in range(8)))
+        for run_id in await asyncio.gather(*others):
+            [(thread_id,)] = cluster.query(f"SELECT thread_id FROM runs WHERE run_id = '{run_id}'")
+            assert await stored_steps(sdk, thread_id) == [0, 0, 1]
+        later: list[Any] = await asyncio.gather(*(start_short(sdk, steps=2, pause=0.5) for _ in range(8)))
         executing = {step.pid for step in cluster.steps() if step.run_id in later}
         assert executing == {worker.pid for worker in cluster.workers}
+        late = [
+            step for step in cluster.steps() if step.pid == pid and step.kind == "end" and step.at > thawed
+            and step.run_id in begun and step.attempt == 1
+        ]
+        return len(late)
 
 
 async def start(sdk: Any) -> tuple[Any, "asyncio.Task[list[Any]]"]:
@@ -70,9 +81,15 @@ async def start(sdk: Any) -> tuple[Any, "asyncio.Task[list[Any]]"]:
     return run, asyncio.create_task(follow())
 
 
-async def start_short(sdk: Any) -> str:
+async def stored_steps(sdk: Any, thread_id: str) -> list[int]:
+    """Return how many steps each checkpoint of a thread contains, oldest first."""
+    history = await sdk.threads.get_history(thread_id, limit=100)
+    return [len(state["values"].get("log", [])) for state in reversed(history)]
+
+
+async def start_short(sdk: Any, *, steps: int, pause: float) -> str:
     thread_id = (await sdk.threads.create())["thread_id"]
-    run = await sdk.runs.create(thread_id, "steps", input={"name": str(uuid4()), "steps": 2, "pause": 0.5})
+    run = await sdk.runs.create(thread_id, "steps", input={"name": str(uuid4()), "steps": steps, "pause": pause})
     await sdk.runs.join(thread_id, run["run_id"])
     return str(run["run_id"])
 
@@ -87,7 +104,7 @@ async def check_once(cluster: Cluster, sdk: Any, run: Any, values: Any, frozen_p
     assert cluster.query(f"SELECT attempt FROM runs WHERE run_id = '{run['run_id']}'") == [(2,)]
     history = await sdk.threads.get_history(run["thread_id"], limit=100)
     # One checkpoint for the input, one before the first step, and one for each step: none of the frozen worker's.
-    assert [len(state["values"].get("log", [])) for state in reversed(history)] == [0, *range(STEPS + 1)]
+    assert await stored_steps(sdk, run["thread_id"]) == [0, *range(STEPS + 1)]
     attempts = [state["metadata"]["run_attempt"] for state in reversed(history)]
     assert attempts == sorted(attempts)
 

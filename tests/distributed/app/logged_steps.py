@@ -59,8 +59,10 @@ async def work(state: Steps, config: RunnableConfig) -> Steps:
     note(config, step, "begin")
     try:
         await asyncio.sleep(state.get("pause", 0.03))
-    finally:
-        note(config, step, "end")
+    except asyncio.CancelledError:
+        note(config, step, "cancelled")
+        raise
+    note(config, step, "end")
     return {"log": [step]}
 
 
