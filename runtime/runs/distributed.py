@@ -21,12 +21,12 @@ from uuid import uuid4
 from loguru import logger
 
 from toolweave.errors import Conflict, NotFound, PersistenceError
+from toolweave.files import FILE_MODE
 from toolweave.runtime.codec import from_micros, to_micros, utc_now
 from toolweave.runtime.events.channel import Channel, uses_protocol
-from toolweave.runtime.events.feed import Feed, FollowedRun
+from toolweave.runtime.events.feed import SHARED_FLUSH_INTERVAL_S, Feed, FollowedRun, SharedThreadLog
 from toolweave.runtime.events.log import EndedRun, EventLog, run_id_prefix
 from toolweave.runtime.events.run_publisher import Publishers
-from toolweave.runtime.events.shared_log import SHARED_FLUSH_INTERVAL_S, SharedThreadLog
 from toolweave.runtime.events.thread_stream import StreamPosition, ThreadHub, ThreadStreamMode, thread_events
 from toolweave.runtime.graphs import GraphRegistry
 from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, StreamEvent, Watch
@@ -495,7 +495,7 @@ class DistributedEngine(RunEngine):
         ticks = 0
         while True:
             with suppress(OSError):
-                self.options.alive_file.touch()
+                self.options.alive_file.touch(FILE_MODE)
             wait = TICK_S
             try:
                 if self.executing:

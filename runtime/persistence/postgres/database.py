@@ -8,13 +8,14 @@ The pool's connections carry no session state, so they may pass through PgBounce
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import psycopg
 from loguru import logger
+from psycopg import sql
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from sqlalchemy import Connection, NullPool
 from sqlalchemy.exc import DBAPIError
@@ -23,8 +24,8 @@ from sqlalchemy.util import greenlet_spawn
 
 from toolweave.errors import PersistenceError
 from toolweave.postgresql import failure_reason
+from toolweave.runtime.background import background_task
 from toolweave.runtime.persistence.database import DATABASE_SETTING, DISPATCHER, PostgresAddress, taken_topics
-from toolweave.runtime.persistence.postgres.wakeups import Wakeups
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
@@ -41,6 +42,101 @@ _RETRYABLE = (
     PoolTimeout,
 )
 _NOT_RETRYABLE = (psycopg.errors.DiskFull, psycopg.errors.QueryCanceled, psycopg.errors.InvalidPassword)
+
+CHANNEL = "toolweave"
+SEPARATOR = ","
+# PostgreSQL allows 8000 bytes.
+MAX_PAYLOAD_CHARS = 7900
+RECONNECT_DELAY_S = 0.5
+# Receives the topics of one notification; an empty list after a reconnection, when any topic may have been missed.
+OnTopics = Callable[[list[str]], None]
+
+
+class Wakeups:
+    """Publish topics to all processes of the database, and receive theirs; a process receives its own, too.
+
+    A topic is a hint that something has changed, with ids and no data. Notifications can be lost, so every waiter also
+    reads the database at intervals. A process has one connection that listens.
+    """
+
+    def __init__(self, pool: Pool, url: str, arguments: dict[str, Any]) -> None:
+        self._pool = pool
+        self._url = url
+        self._arguments = arguments
+        self._topics: dict[str, None] = {}
+        self._sender: asyncio.Task[None] | None = None
+        self._listeners: set[OnTopics] = set()
+        self._is_listening = asyncio.Event()
+
+    def publish(self, topics: Iterable[str]) -> None:
+        """Send topics soon, together with all others that are published until then."""
+        self._topics.update(dict.fromkeys(topics))
+        if self._topics and self._sender is None:
+            self._sender = asyncio.create_task(self._send(), name="wakeups")
+
+    def add_listener(self, listener: OnTopics) -> None:
+        """Call `listener` with the topics of each notification, on the event loop."""
+        self._listeners.add(listener)
+
+    def remove_listener(self, listener: OnTopics) -> None:
+        """Stop calling a listener."""
+        self._listeners.discard(listener)
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Receive notifications inside the block; at its end send what is unsent."""
+        async with background_task(self._listen(), "wakeups-listen"):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_listening.wait(), 5)
+            try:
+                yield
+            finally:
+                if self._sender is not None:
+                    await self._sender
+
+    async def _send(self) -> None:
+        # Not in the transactions: a NOTIFY holds a lock of the whole database until its transaction is on disk.
+        try:
+            while self._topics:
+                payload = self._take_payload()
+                async with self._pool.connection() as connection:
+                    await connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
+        except (psycopg.Error, PoolTimeout) as error:
+            logger.debug("a notification could not be sent: {}", error)
+        finally:
+            self._sender = None
+
+    def _take_payload(self) -> str:
+        taken: list[str] = []
+        length = 0
+        while self._topics:
+            topic = next(iter(self._topics))
+            length += len(topic) + 1
+            if length > MAX_PAYLOAD_CHARS and taken:
+                break
+            del self._topics[topic]
+            taken.append(topic)
+        return SEPARATOR.join(taken)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(
+                    self._url, autocommit=True, **self._arguments
+                ) as connection:
+                    await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+                    self._is_listening.set()
+                    self._deliver([])
+                    async for notification in connection.notifies():
+                        self._deliver(notification.payload.split(SEPARATOR))
+            except psycopg.Error as error:
+                self._is_listening.clear()
+                logger.warning("notifications of the database are not received: {}. Trying again.", error)
+            await asyncio.sleep(RECONNECT_DELAY_S)
+
+    def _deliver(self, topics: list[str]) -> None:
+        for listener in tuple(self._listeners):
+            listener(topics)
 
 
 class PostgresDatabase:
@@ -238,6 +334,12 @@ def to_persistence_error(label: str, error: Exception) -> Exception:
         return error
     reason = "is busy: all connections are in use" if isinstance(cause, PoolTimeout) else failure_reason(cause)
     return PersistenceError(f"The database {label} {reason}.")
+
+
+async def scalar(connection: RawConnection, query: str | sql.Composed, parameters: Sequence[str] = ()) -> Any:
+    """Execute a query and return the first column of its first row, None without one."""
+    row = await (await connection.execute(query, parameters)).fetchone()
+    return row and row[0]
 
 
 async def _set_autocommit(connection: RawConnection) -> None:
