@@ -107,6 +107,8 @@ class DistributedEngine(RunEngine):
     followed_threads: dict[str, Watch] = field(default_factory=dict)
     process_id: str = field(default_factory=lambda: uuid4().hex)
     is_draining: asyncio.Event = field(default_factory=asyncio.Event)
+    # Claimed by this process, which does not execute them: the connection broke during the claim.
+    unknown_runs: set[str] = field(default_factory=set)
     background: "list[asyncio.Task[None]]" = field(default_factory=list)
 
     async def start_run(
@@ -512,6 +514,7 @@ class DistributedEngine(RunEngine):
 
     async def _tick_rarely(self, ticks: int) -> None:
         if self.options.slots:
+            await self._return_unknown_runs()
             await self.tables.replace_missing_jobs()
         if ticks % EVENT_TICKS == 0:
             for thread_id in tuple(self.followed_threads):
@@ -521,6 +524,13 @@ class DistributedEngine(RunEngine):
                     del self.followed_threads[thread_id]
             if self.options.slots:
                 await self.tables.delete_old_events(int(self.options.event_retention_s * 1_000_000))
+
+    async def _return_unknown_runs(self) -> None:
+        unknown = await self.tables.claimed_runs(self.process_id) - self.executing.keys()
+        # One that is found for the first time may have been claimed just now.
+        for run_id in unknown & self.unknown_runs:
+            await self._requeue_run(run_id)
+        self.unknown_runs = unknown
 
     async def _reap_regularly(self) -> None:
         while True:

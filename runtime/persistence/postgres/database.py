@@ -8,9 +8,10 @@ The pool's connections carry no session state, so they may pass through PgBounce
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import psycopg
@@ -28,6 +29,7 @@ from toolweave.runtime.background import background_task
 from toolweave.runtime.persistence.database import DATABASE_SETTING, DISPATCHER, PostgresAddress, taken_topics
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Work = Callable[[Connection], Any]
 RawConnection = psycopg.AsyncConnection[Any]
 Pool = AsyncConnectionPool[RawConnection]
@@ -167,8 +169,8 @@ class PostgresDatabase:
     async def write(self, work: Callable[[Connection], T], *, after_queued: bool = False) -> T:
         """Run work in a transaction and return its result after the commit.
 
-        With `after_queued` it runs after all work that `queue_write` has queued. Cancelling the caller does not cancel
-        the work.
+        With `after_queued` it runs after all work that `queue_write` has queued; both are executed again if the
+        connection breaks during the commit, so they must be repeatable. Cancelling the caller does not cancel the work.
 
         Raises:
             PersistenceError: the database could not store it; nothing of this work is stored, unless the connection
@@ -179,14 +181,14 @@ class PostgresDatabase:
             future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
             self._queue.append((work, future))
             return await asyncio.shield(future)
-        task = asyncio.create_task(self._transact(work))
+        task = asyncio.create_task(self._transact(work, is_repeatable=after_queued))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run work that only reads; each of its statements sees all committed writes."""
-        return await self._attempt(work, is_write=False)
+        return await self._attempt(lambda: self._run_read(work))
 
     def queue_write(self, work: Callable[[Connection], object]) -> None:
         """Queue work after all earlier queued work without waiting; a failure is logged."""
@@ -243,13 +245,13 @@ class PostgresDatabase:
                 work(connection)
 
         try:
-            await self._transact(run_all)
+            await self._transact(run_all, is_repeatable=True)
         except Exception as error:  # noqa: BLE001 - no caller waits for it
             logger.opt(exception=error).error("A queued write to {} failed and is not stored.", self.label)
 
     async def _run_awaited(self, work: Work, future: "asyncio.Future[Any]") -> None:
         try:
-            result = await self._transact(work)
+            result = await self._transact(work, is_repeatable=True)
         except Exception as error:  # noqa: BLE001 - the caller gets it
             if not future.done():
                 future.set_exception(error)
@@ -257,30 +259,21 @@ class PostgresDatabase:
             if not future.done():
                 future.set_result(result)
 
-    async def _transact(self, work: Callable[[Connection], T]) -> T:
-        return await self._attempt(work, is_write=True)
+    async def _transact(self, work: Callable[[Connection], T], *, is_repeatable: bool) -> T:
+        return await self._attempt(lambda: self._run_transaction(work, is_repeatable=is_repeatable))
 
-    async def _attempt(self, work: Callable[[Connection], T], *, is_write: bool) -> T:
-        """Execute work; after a failure that says nothing about the work, execute it again."""
-        deadline = time.monotonic() + RETRY_FOR_S
-        delay = _FIRST_DELAY_S
-        while True:
-            try:
-                return await (self._run_transaction(work) if is_write else self._run_read(work))
-            except (DBAPIError, psycopg.Error, PoolTimeout) as error:
-                cause = driver_error(error)
-                is_temporary = isinstance(cause, _RETRYABLE) and not isinstance(cause, _NOT_RETRYABLE)
-                if not is_temporary or time.monotonic() > deadline:
-                    raise to_persistence_error(self.label, error) from error
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, _MAX_DELAY_S)
+    async def _attempt(self, execute: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await retry_while_away(execute, (DBAPIError, psycopg.Error))
+        except (DBAPIError, psycopg.Error) as error:
+            raise to_persistence_error(self.label, error) from error
 
     async def _run_read(self, work: Callable[[Connection], T]) -> T:
         async with self.pool.connection() as raw:
             connection = self._connections.get(raw) or await self._adopt(raw)
             return await greenlet_spawn(work, connection)
 
-    async def _run_transaction(self, work: Callable[[Connection], T]) -> T:
+    async def _run_transaction(self, work: Callable[[Connection], T], *, is_repeatable: bool) -> T:
         async with self.pool.connection() as raw:
             connection = self._connections.get(raw) or await self._adopt(raw)
             taken_topics(connection)
@@ -295,6 +288,8 @@ class PostgresDatabase:
             try:
                 await raw.execute("COMMIT")
             except psycopg.OperationalError as error:
+                if is_repeatable:
+                    raise
                 raise PersistenceError(
                     f"{self.label}: the connection broke while this change was committed, so it may be stored or not. "
                     "Read the resource before you repeat the request."
@@ -319,8 +314,36 @@ def _no_worker(_connection: Connection, _run_id: str) -> None:
     """Leave a run to the workers' search for runs that no job mentions."""
 
 
+async def retry_while_away(execute: Callable[[], Awaitable[T]], failures: tuple[type[Exception], ...]) -> T:
+    """Execute work again after `failures` that a server causes that restarts, until it had time to come back."""
+    deadline = time.monotonic() + RETRY_FOR_S
+    delay = _FIRST_DELAY_S
+    while True:
+        try:
+            return await execute()
+        except failures as error:
+            cause = driver_error(error)
+            is_temporary = isinstance(cause, _RETRYABLE) and not isinstance(cause, _NOT_RETRYABLE)
+            if not is_temporary or time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _MAX_DELAY_S)
+
+
+def repeatable(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Decorate a method that may be executed twice: execute it again after a lost connection."""
+
+    @wraps(method)
+    async def execute(*arguments: P.args, **named: P.kwargs) -> T:
+        return await retry_while_away(lambda: method(*arguments, **named), (PersistenceError,))
+
+    return execute
+
+
 def driver_error(error: BaseException) -> BaseException:
-    """Return the driver's error inside an error of SQLAlchemy's."""
+    """Return the driver's error inside an error of SQLAlchemy's or of ours."""
+    if isinstance(error, PersistenceError):
+        return error.__cause__ or error
     return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
 
 

@@ -26,6 +26,7 @@ INSERT INTO processes (process_id, role, host, pid, slots, started_at, heartbeat
 VALUES (%(process_id)s, %(role)s, %(host)s, %(pid)s, %(slots)s, {NOW}, {NOW}, %(lease)s)
 """  # noqa: S608 - constants
 BEAT = f"UPDATE processes SET heartbeat_at = {NOW} WHERE process_id = %(process_id)s RETURNING process_id"  # noqa: S608
+CLAIMED = "SELECT run_id FROM runs WHERE status = 'running' AND process_id = %(process_id)s"
 LEAVE = "DELETE FROM processes WHERE process_id = %(process_id)s"
 # The most urgent run that may start. Rows that another process is about to change are skipped.
 CLAIM_NEXT = f"""
@@ -162,6 +163,10 @@ class WorkerTables:
         """Store a heartbeat; return False if the process has been declared dead."""
         return bool(await self._execute(BEAT, {"process_id": process_id}))
 
+    async def claimed_runs(self, process_id: str) -> set[str]:
+        """Return the ids of the runs that a process executes by its rows."""
+        return {run_id for (run_id,) in await self._execute(CLAIMED, {"process_id": process_id})}
+
     async def leave(self, process_id: str) -> None:
         """Delete a process that executes nothing any more."""
         await self._execute(LEAVE, {"process_id": process_id})
@@ -186,13 +191,14 @@ class WorkerTables:
         """Return the runs and claims of dead processes, each in its own transaction; return the ids of the runs."""
         dead = await self._execute(DELETE_DEAD, {})
         abandoned = await self._execute(ABANDONED_RUNS, {})
-        for (run_id,) in abandoned:
-            await self._database.write(partial(_requeue_abandoned, run_id=run_id))
+        returned = [
+            run_id for (run_id,) in abandoned if await self._database.write(partial(_requeue_abandoned, run_id=run_id))
+        ]
         for (thread_id,) in await self._execute(ABANDONED_CLAIMS, {}):
             await self._database.write(partial(_release_abandoned, thread_id=thread_id))
         if dead or abandoned:
             await self._execute(DELETE_STALE_JOBS, {})
-        return [run_id for (run_id,) in abandoned]
+        return returned
 
     async def promote_due(self) -> None:
         """Dispatch the runs that have become due without an event, such as delayed ones."""
@@ -293,11 +299,13 @@ def _requeue(connection: Connection, run_id: str, process_id: str | None, *, cra
         notify(connection, f"{RUN_TOPIC}{run_id}", f"{THREAD_TOPIC}{thread_id}")
 
 
-def _requeue_abandoned(connection: Connection, run_id: str) -> None:
+def _requeue_abandoned(connection: Connection, run_id: str) -> bool:
     # Another process may have returned it meanwhile, or its process may have ended it.
     sql.lock_thread_of_run.first(connection, {"of_run": run_id})
-    for (process_id,) in execute_on_postgresql(connection, ABANDONED_RUN, {"run_id": run_id}):
+    found = execute_on_postgresql(connection, ABANDONED_RUN, {"run_id": run_id})
+    for (process_id,) in found:
         _requeue(connection, run_id, process_id, crashed=True)
+    return bool(found)
 
 
 def _release_abandoned(connection: Connection, thread_id: str) -> None:
