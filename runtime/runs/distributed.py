@@ -109,6 +109,8 @@ class DistributedEngine(RunEngine):
     is_draining: asyncio.Event = field(default_factory=asyncio.Event)
     # Claimed by this process, which does not execute them: the connection broke during the claim.
     unknown_runs: set[str] = field(default_factory=set)
+    # The time (monotonic) until which this process declares no other one dead.
+    reaps_after: float = 0.0
     background: "list[asyncio.Task[None]]" = field(default_factory=list)
 
     async def start_run(
@@ -475,11 +477,16 @@ class DistributedEngine(RunEngine):
         await self.tables.register(identity)
 
     async def _beat_regularly(self) -> None:
+        last = time.monotonic()
         while True:
             await asyncio.sleep(self.options.lease_s / 3)
             with suppress(PersistenceError):
                 if not await self.tables.beat(self.process_id):
                     await self._start_anew()
+                if time.monotonic() - last > self.options.lease_s * 2 / 3:
+                    # The other processes may have missed heartbeats for the same reason.
+                    self.reaps_after = time.monotonic() + self.options.lease_s
+                last = time.monotonic()
 
     async def _start_anew(self) -> None:
         """Stop all executions after this process was declared dead, and continue with a new identity."""
@@ -535,8 +542,10 @@ class DistributedEngine(RunEngine):
     async def _reap_regularly(self) -> None:
         while True:
             await asyncio.sleep(random.uniform(0.5, 1.5) * TICK_S)  # noqa: S311 - workers take turns
+            if time.monotonic() < self.reaps_after:
+                continue
             try:
-                for run_id in await self.tables.reap():
+                for run_id in await self.tables.reap(self.process_id):
                     logger.bind(run_id=run_id).warning("run {} continues, because its worker has died", run_id)
             except PersistenceError as error:
                 logger.warning("the runs of dead workers cannot be returned yet: {}", error)

@@ -44,7 +44,14 @@ SELECT 1 FROM runs AS r JOIN threads AS t USING (thread_id)
 WHERE r.status = 'pending' AND r.promoted = 1 AND t.claim IS NULL LIMIT 1
 """
 MAX_CLAIM_ATTEMPTS, CLAIM_RETRY_S = 20, 0.005
-DELETE_DEAD = f"DELETE FROM processes WHERE heartbeat_at + lease < {NOW} RETURNING process_id"  # noqa: S608
+# A process that has missed a heartbeat itself declares none dead: the database may have been away for all of them.
+DELETE_DEAD = f"""
+DELETE FROM processes WHERE heartbeat_at + lease < {NOW} AND EXISTS (
+    SELECT 1 FROM processes AS own
+    WHERE own.process_id = %(process_id)s AND own.heartbeat_at + own.lease * 2 / 3 > {NOW}
+)
+RETURNING process_id
+"""  # noqa: S608 - constants
 ABANDONED_RUNS = """
 SELECT run_id FROM runs WHERE status = 'running'
 AND (process_id IS NULL OR process_id NOT IN (SELECT process_id FROM processes))
@@ -187,9 +194,9 @@ class WorkerTables:
         """Return a run that this process executes to the other workers."""
         await self._database.write(partial(_requeue, run_id=run_id, process_id=process_id, crashed=False))
 
-    async def reap(self) -> list[str]:
+    async def reap(self, process_id: str) -> list[str]:
         """Return the runs and claims of dead processes, each in its own transaction; return the ids of the runs."""
-        dead = await self._execute(DELETE_DEAD, {})
+        dead = await self._execute(DELETE_DEAD, {"process_id": process_id})
         abandoned = await self._execute(ABANDONED_RUNS, {})
         returned = [
             run_id for (run_id,) in abandoned if await self._database.write(partial(_requeue_abandoned, run_id=run_id))
