@@ -10,6 +10,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import NotFoundError
 
 from tests.distributed.cluster import Cluster, Step
 from tests.fixtures.postgres import PostgresServer
@@ -61,7 +62,7 @@ class ModelledThread:
             await self.update()
         elif name == "delete thread":
             await self.sdk.threads.delete(self.thread_id)
-            with pytest.raises(httpx.HTTPStatusError, match="404"):
+            with pytest.raises(NotFoundError):
                 await self.sdk.threads.get(self.thread_id)
             await self.start()
         elif self.runs:
