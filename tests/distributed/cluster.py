@@ -93,8 +93,9 @@ class Cluster:
         self.log = folder / "steps.jsonl"
         self.log.touch()
         self.database = self._stack.enter_context(postgres.fresh_database())
-        plain = self.database.replace("+psycopg", "")
-        given = {**ENV, "TOOLWEAVE_DATABASE_URL": plain, "STEP_LOG": str(self.log), **(env or {})}
+        # The URL as users write it.
+        self.plain_url = self.database.replace("+psycopg", "")
+        given = {**ENV, "TOOLWEAVE_DATABASE_URL": self.plain_url, "STEP_LOG": str(self.log), **(env or {})}
 
         def process(role: str, number: int) -> ClusterProcess:
             return ClusterProcess(role, folder / f"{role}{number}", given, concurrency)
@@ -116,6 +117,11 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def set_env(self, env: Mapping[str, str]) -> None:
+        """Change the environment of processes that are not started yet."""
+        for process in (*self.replicas, *self.workers):
+            process._env.update(env)
 
     def client(self, number: int = 0) -> LangGraphClient:
         """Return a client of a replica; numbers go round."""

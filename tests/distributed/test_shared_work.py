@@ -28,8 +28,8 @@ async def test_crons_fire_once_and_webhooks_are_sent_once(postgres: PostgresServ
         writer.write(text("204 No Content"))
 
     with Cluster(postgres, tmp_path, replicas=2, workers=2) as cluster:
-        async with serving(receive) as port, cluster.client(0) as sdk, cluster.client(1) as other:
-            url = f"http://127.0.0.1:{port}/"
+        async with serving(receive) as peer, cluster.client(0) as sdk, cluster.client(1) as other:
+            url = f"http://127.0.0.1:{peer.port}/"
             values = {"name": "n", "steps": 1, "pause": 0.01}
             threads = [(await sdk.threads.create())["thread_id"] for _ in range(CRONS)]
             for thread_id in threads:
