@@ -106,8 +106,11 @@ class DistributedEngine(RunEngine):
     executing: dict[str, LiveRun] = field(default_factory=dict)
     followed_threads: dict[str, Watch] = field(default_factory=dict)
     process_id: str = field(default_factory=lambda: uuid4().hex)
-    unknown_runs: set[str] = field(default_factory=set)
     is_draining: asyncio.Event = field(default_factory=asyncio.Event)
+    # Claimed by this process, which does not execute them: the connection broke during the claim.
+    unknown_runs: set[str] = field(default_factory=set)
+    # The time (monotonic) until which this process declares no other one dead.
+    reaps_after: float = 0.0
     background: "list[asyncio.Task[None]]" = field(default_factory=list)
 
     async def start_run(
@@ -474,11 +477,16 @@ class DistributedEngine(RunEngine):
         await self.tables.register(identity)
 
     async def _beat_regularly(self) -> None:
+        last = time.monotonic()
         while True:
             await asyncio.sleep(self.options.lease_s / 3)
             with suppress(PersistenceError):
                 if not await self.tables.beat(self.process_id):
                     await self._start_anew()
+                if time.monotonic() - last > self.options.lease_s * 2 / 3:
+                    # The other processes may have missed heartbeats for the same reason.
+                    self.reaps_after = time.monotonic() + self.options.lease_s
+                last = time.monotonic()
 
     async def _start_anew(self) -> None:
         """Stop all executions after this process was declared dead, and continue with a new identity."""
@@ -513,12 +521,8 @@ class DistributedEngine(RunEngine):
 
     async def _tick_rarely(self, ticks: int) -> None:
         if self.options.slots:
+            await self._return_unknown_runs()
             await self.tables.replace_missing_jobs()
-            # The answer to a claim, or to the end of a run, was lost with its connection.
-            unknown = await self.tables.claimed_runs(self.process_id) - self.executing.keys()
-            for run_id in unknown & self.unknown_runs:
-                await self._requeue_run(run_id)
-            self.unknown_runs = unknown
         if ticks % EVENT_TICKS == 0:
             for thread_id in tuple(self.followed_threads):
                 if thread_id in self.feed.threads or self.runtime.thread_hub.has_followers(thread_id):
@@ -528,11 +532,20 @@ class DistributedEngine(RunEngine):
             if self.options.slots:
                 await self.tables.delete_old_events(int(self.options.event_retention_s * 1_000_000))
 
+    async def _return_unknown_runs(self) -> None:
+        unknown = await self.tables.claimed_runs(self.process_id) - self.executing.keys()
+        # One that is found for the first time may have been claimed just now.
+        for run_id in unknown & self.unknown_runs:
+            await self._requeue_run(run_id)
+        self.unknown_runs = unknown
+
     async def _reap_regularly(self) -> None:
         while True:
             await asyncio.sleep(random.uniform(0.5, 1.5) * TICK_S)  # noqa: S311 - workers take turns
+            if time.monotonic() < self.reaps_after:
+                continue
             try:
-                for run_id in await self.tables.reap():
+                for run_id in await self.tables.reap(self.process_id):
                     logger.bind(run_id=run_id).warning("run {} continues, because its worker has died", run_id)
             except PersistenceError as error:
                 logger.warning("the runs of dead workers cannot be returned yet: {}", error)

@@ -19,6 +19,7 @@ from toolweave.runtime.persistence.checkpoints import postgres_rows as sql
 from toolweave.runtime.persistence.checkpoints import rows as shared
 from toolweave.runtime.persistence.checkpoints.rows import ThreadStorage
 from toolweave.runtime.persistence.checkpoints.saver import CheckpointKey, RunAwareSaver, TaskWrites, is_foreign
+from toolweave.runtime.persistence.postgres.database import repeatable
 from toolweave.runtime.persistence.threads import ThreadClaim
 
 
@@ -55,6 +56,7 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
             for statement in (shared.CREATE_KEPT_WRITES, shared.INDEX_KEPT_WRITES):
                 await cursor.execute(sql.for_postgres(statement).encode())
 
+    @repeatable
     async def require_claim(self, claim: ThreadClaim) -> None:
         """Raise ClaimLost unless this claim holds its thread."""
         async with self._cursor() as cursor:
@@ -105,6 +107,7 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
         except OperationalError as error:
             raise PersistenceError(f"PostgreSQL cannot be used for checkpoints: {error}") from error
 
+    @repeatable
     async def _load(self, config: RunnableConfig, key: CheckpointKey) -> CheckpointTuple | None:  # noqa: ARG002
         if not all(sql.is_text(name or "") for name in key):
             return None
@@ -170,6 +173,7 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
         await self._backups[loaded]
         self._loaded_checkpoints.pop(loaded, None)
 
+    @repeatable
     async def _write(self, claim: ThreadClaim | None, statement: str, values: dict[str, Any]) -> None:
         """Execute a statement that starts after a fence."""
         async with self._cursor() as cursor:
@@ -181,6 +185,7 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
                 if not await _fetch(cursor, sql.UNCLAIMED_FENCE + statement, values):
                     raise ClaimLost(values["thread_id"])
 
+    @repeatable
     async def _fetch_row(self, query: str, values: dict[str, Any]) -> Any | None:
         async with self._cursor() as cursor:
             return next(iter(await _fetch(cursor, sql.for_postgres(query), values)), None)
@@ -189,6 +194,7 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
         await self.wait_for_writes()
         await self._finish(self._change(claim, (*statements, sql.DELETE_UNUSED_BLOBS), values))
 
+    @repeatable
     async def _change(self, claim: ThreadClaim | None, statements: tuple[str, ...], values: dict[str, Any]) -> None:
         async with self._cursor() as cursor, cursor.connection.transaction():
             if claim is not None:

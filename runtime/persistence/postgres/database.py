@@ -9,10 +9,10 @@ import asyncio
 import select
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
-from typing import Any, TypeVar
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import psycopg
@@ -27,9 +27,10 @@ from sqlalchemy.util import greenlet_spawn
 from toolweave.errors import PersistenceError
 from toolweave.postgresql import failure_reason
 from toolweave.runtime.background import background_task
-from toolweave.runtime.persistence.database import DATABASE_SETTING, DISPATCHER, PostgresAddress, taken_topics
+from toolweave.runtime.persistence.database import DATABASE_SETTING, PostgresAddress, taken_topics
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Work = Callable[[Connection], Any]
 RawConnection = psycopg.AsyncConnection[Any]
 Pool = AsyncConnectionPool[RawConnection]
@@ -171,8 +172,8 @@ class PostgresDatabase:
     async def write(self, work: Callable[[Connection], T], *, after_queued: bool = False) -> T:
         """Run work in a transaction and return its result after the commit.
 
-        With `after_queued` it runs after all work that `queue_write` has queued. Cancelling the caller does not cancel
-        the work.
+        With `after_queued` it runs after all work that `queue_write` has queued; both are executed again if the
+        connection breaks during the commit, so they must be repeatable. Cancelling the caller does not cancel the work.
 
         Raises:
             PersistenceError: the database could not store it; nothing of this work is stored, unless the connection
@@ -183,7 +184,7 @@ class PostgresDatabase:
             future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
             self._queue.append((work, future))
             return await asyncio.shield(future)
-        task = asyncio.create_task(self._transact(work))
+        task = asyncio.create_task(self._transact(work, is_repeatable=after_queued))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
@@ -256,13 +257,13 @@ class PostgresDatabase:
                 work(connection)
 
         try:
-            await self._transact(run_all)
+            await self._transact(run_all, is_repeatable=True)
         except Exception as error:  # noqa: BLE001 - no caller waits for it
             logger.opt(exception=error).error("A queued write to {} failed and is not stored.", self.label)
 
     async def _run_awaited(self, work: Work, future: "asyncio.Future[Any]") -> None:
         try:
-            result = await self._transact(work)
+            result = await self._transact(work, is_repeatable=True)
         except Exception as error:  # noqa: BLE001 - the caller gets it
             if not future.done():
                 future.set_exception(error)
@@ -270,29 +271,25 @@ class PostgresDatabase:
             if not future.done():
                 future.set_result(result)
 
-    async def _transact(self, work: Callable[[Connection], T]) -> T:
-        return await self.attempt(partial(self._run_transaction, work))
+    async def _transact(self, work: Callable[[Connection], T], *, is_repeatable: bool) -> T:
+        return await self.attempt(partial(self._run_transaction, work, is_repeatable=is_repeatable))
 
     async def attempt(self, execute: Callable[[RawConnection], Awaitable[T]]) -> T:
         """Call a function with a connection; after a failure that says nothing about its work, call it again."""
-        deadline = time.monotonic() + RETRY_FOR_S
-        delay = _FIRST_DELAY_S
-        while True:
-            try:
-                async with self.pool.connection() as raw:
-                    return await execute(raw)
-            except (DBAPIError, psycopg.Error, PoolTimeout) as error:
-                cause = driver_error(error)
-                is_temporary = isinstance(cause, _RETRYABLE) and not isinstance(cause, _NOT_RETRYABLE)
-                if not is_temporary or time.monotonic() > deadline:
-                    raise to_persistence_error(self.label, error) from error
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, _MAX_DELAY_S)
+
+        async def connect_and_execute() -> T:
+            async with self.pool.connection() as raw:
+                return await execute(raw)
+
+        try:
+            return await retry_while_away(connect_and_execute, (DBAPIError, psycopg.Error))
+        except (DBAPIError, psycopg.Error) as error:
+            raise to_persistence_error(self.label, error) from error
 
     async def _run_read(self, work: Callable[[Connection], T], raw: RawConnection) -> T:
         return await greenlet_spawn(work, self._connections.get(raw) or await self._adopt(raw))
 
-    async def _run_transaction(self, work: Callable[[Connection], T], raw: RawConnection) -> T:
+    async def _run_transaction(self, work: Callable[[Connection], T], raw: RawConnection, *, is_repeatable: bool) -> T:
         connection = self._connections.get(raw) or await self._adopt(raw)
         taken_topics(connection)
         connection.info[DISPATCHER] = self.dispatcher
@@ -306,6 +303,8 @@ class PostgresDatabase:
         try:
             await raw.execute("COMMIT")
         except psycopg.OperationalError as error:
+            if is_repeatable:
+                raise
             raise PersistenceError(
                 f"{self.label}: the connection broke while this change was committed, so it may be stored or not. "
                 "Read the resource before you repeat the request."
@@ -330,8 +329,36 @@ def _no_worker(_connection: Connection, _run_id: str) -> None:
     """Leave a run to the workers' search for runs that no job mentions."""
 
 
+async def retry_while_away(execute: Callable[[], Awaitable[T]], failures: tuple[type[Exception], ...]) -> T:
+    """Execute work again after `failures` that a server causes that restarts, until it had time to come back."""
+    deadline = time.monotonic() + RETRY_FOR_S
+    delay = _FIRST_DELAY_S
+    while True:
+        try:
+            return await execute()
+        except failures as error:
+            cause = driver_error(error)
+            is_temporary = isinstance(cause, _RETRYABLE) and not isinstance(cause, _NOT_RETRYABLE)
+            if not is_temporary or time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _MAX_DELAY_S)
+
+
+def repeatable(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Decorate a method that may be executed twice: execute it again after a lost connection."""
+
+    @wraps(method)
+    async def execute(*arguments: P.args, **named: P.kwargs) -> T:
+        return await retry_while_away(lambda: method(*arguments, **named), (PersistenceError,))
+
+    return execute
+
+
 def driver_error(error: BaseException) -> BaseException:
-    """Return the driver's error inside an error of SQLAlchemy's."""
+    """Return the driver's error inside an error of SQLAlchemy's or of ours."""
+    if isinstance(error, PersistenceError):
+        return error.__cause__ or error
     return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
 
 

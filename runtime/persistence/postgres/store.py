@@ -21,7 +21,7 @@ from psycopg import DataError, Error, errors
 
 from toolweave.errors import ConfigError, InvalidRequest, PersistenceError
 from toolweave.runtime.codec import EXACT_PREFIX, MICROSECOND, from_json, to_json, utc_now
-from toolweave.runtime.persistence.postgres.database import Pool, RawConnection, scalar
+from toolweave.runtime.persistence.postgres.database import Pool, RawConnection, repeatable, scalar
 from toolweave.runtime.persistence.store import LongTermStore, StoreIndex, StoreOptions, sweep_regularly
 from toolweave.runtime.persistence.store_filter import matches_item_filter
 from toolweave.runtime.persistence.store_items import (
@@ -148,6 +148,7 @@ class PostgresStore(LongTermStore):
         async with self._connect() as connection:
             return thread_ids_of(await (await connection.execute(_TOOL_RESULT_PREFIXES)).fetchall())
 
+    @repeatable
     async def _find(
         self, ops: Sequence[Op], vectors: Mapping[str, bytes], view: StoreView
     ) -> tuple[list[Result], list[ItemLifetime]]:
@@ -196,6 +197,7 @@ class PostgresStore(LongTermStore):
             *((PUT_VECTOR, primary_key | vector) for vector in vectors),
         ]
 
+    @repeatable
     async def _execute(self, statements: Sequence[Statement]) -> None:
         """Run statements in one transaction; a single one is a transaction by itself, in half of the time."""
         async with self._connect() as connection:

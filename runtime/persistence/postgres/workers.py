@@ -44,7 +44,14 @@ SELECT 1 FROM runs AS r JOIN threads AS t USING (thread_id)
 WHERE r.status = 'pending' AND r.promoted = 1 AND t.claim IS NULL LIMIT 1
 """
 MAX_CLAIM_ATTEMPTS, CLAIM_RETRY_S = 20, 0.005
-DELETE_DEAD = f"DELETE FROM processes WHERE heartbeat_at + lease < {NOW} RETURNING process_id"  # noqa: S608
+# A process that has missed a heartbeat itself declares none dead: the database may have been away for all of them.
+DELETE_DEAD = f"""
+DELETE FROM processes WHERE heartbeat_at + lease < {NOW} AND EXISTS (
+    SELECT 1 FROM processes AS own
+    WHERE own.process_id = %(process_id)s AND own.heartbeat_at + own.lease * 2 / 3 > {NOW}
+)
+RETURNING process_id
+"""  # noqa: S608 - constants
 ABANDONED_RUNS = """
 SELECT run_id FROM runs WHERE status = 'running'
 AND (process_id IS NULL OR process_id NOT IN (SELECT process_id FROM processes))
@@ -188,17 +195,18 @@ class WorkerTables:
         """Return a run that this process executes to the other workers."""
         await self._database.write(partial(_requeue, run_id=run_id, process_id=process_id, crashed=False))
 
-    async def reap(self) -> list[str]:
+    async def reap(self, process_id: str) -> list[str]:
         """Return the runs and claims of dead processes, each in its own transaction; return the ids of the runs."""
-        dead = await self._database.execute(DELETE_DEAD, {})
+        dead = await self._database.execute(DELETE_DEAD, {"process_id": process_id})
         abandoned = await self._database.execute(ABANDONED_RUNS, {})
-        for (run_id,) in abandoned:
-            await self._database.write(partial(_requeue_abandoned, run_id=run_id))
+        returned = [
+            run_id for (run_id,) in abandoned if await self._database.write(partial(_requeue_abandoned, run_id=run_id))
+        ]
         for (thread_id,) in await self._database.execute(ABANDONED_CLAIMS, {}):
             await self._database.write(partial(_release_abandoned, thread_id=thread_id))
         if dead or abandoned:
             await self._database.execute(DELETE_STALE_JOBS, {})
-        return [run_id for (run_id,) in abandoned]
+        return returned
 
     async def promote_due(self) -> None:
         """Dispatch the runs that have become due without an event, such as delayed ones."""
@@ -294,11 +302,13 @@ def _requeue(connection: Connection, run_id: str, process_id: str | None, *, cra
         notify(connection, f"{RUN_TOPIC}{run_id}", f"{THREAD_TOPIC}{thread_id}")
 
 
-def _requeue_abandoned(connection: Connection, run_id: str) -> None:
+def _requeue_abandoned(connection: Connection, run_id: str) -> bool:
     # Another process may have returned it meanwhile, or its process may have ended it.
     sql.lock_thread_of_run.first(connection, {"of_run": run_id})
-    for (process_id,) in execute_on_postgresql(connection, ABANDONED_RUN, {"run_id": run_id}):
+    found = execute_on_postgresql(connection, ABANDONED_RUN, {"run_id": run_id})
+    for (process_id,) in found:
         _requeue(connection, run_id, process_id, crashed=True)
+    return bool(found)
 
 
 def _release_abandoned(connection: Connection, thread_id: str) -> None:
