@@ -17,7 +17,7 @@ from toolweave.errors import PersistenceError
 from toolweave.runtime.events.channel import Channel
 from toolweave.runtime.models import TERMINAL_STATUSES, StreamEvent
 from toolweave.runtime.persistence.database import RuntimeDatabase
-from toolweave.runtime.persistence.events import END_SEQ, event_id, read_thread_events
+from toolweave.runtime.persistence.events import END_SEQ, event_id, read_rolled_back_ends, read_thread_events
 from toolweave.runtime.persistence.schema import execute_on_postgresql
 
 POLLING_INTERVAL_S = 1.0
@@ -147,11 +147,12 @@ class Feed:
         after = channel.last_seq
 
         def read(connection: Connection) -> list[StreamEvent]:
-            return read_thread_events(connection, thread_id, after, MAX_EVENTS_PER_READ, None)
+            stored = read_thread_events(connection, thread_id, after, MAX_EVENTS_PER_READ, None)
+            return sorted([*stored, *read_rolled_back_ends(connection, thread_id, after)])
 
         events = await self.database.read(read)
         for event in events:
             channel.last_seq = max(channel.last_seq, event.seq)
             channel.deliver(event)
-        if len(events) == MAX_EVENTS_PER_READ:
+        if len(events) >= MAX_EVENTS_PER_READ:
             self.name_thread(thread_id)

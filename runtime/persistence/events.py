@@ -4,12 +4,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     BindParameter,
     ColumnElement,
     Connection,
     Integer,
-    LargeBinary,
     Select,
+    Text,
     bindparam,
     cast,
     delete,
@@ -47,7 +48,7 @@ CRON_TOPIC, WEBHOOK_TOPIC = "k", "h"
 SEQS_PER_ATTEMPT = 100_000_000
 # The number of the stored end of a run, larger than that of any event, because the number of attempts is limited.
 END_SEQ, END_EVENT = 9_999_999_999, "end"
-RUN_ID: BindParameter[str] = bindparam("run_id")
+RUN_ID: BindParameter[str] = bindparam("run_id", type_=Text)
 # One statement for many rows: after each statement the driver's thread has to wait for the interpreter lock again.
 INSERT_EVENTS = "INSERT OR IGNORE INTO run_events (run_id, seq, event, data) VALUES "
 ROWS_PER_STATEMENT = 250
@@ -63,14 +64,15 @@ events_after = Statement(
 )
 
 
-# An event is stored only while its attempt executes the run: a frozen process that wakes up late stores none.
+# An event is stored only while its attempt executes the run: a frozen process that wakes up late stores none. No row is
+# locked: the events of each attempt have numbers of their own, and a later attempt's are larger.
 APPEND_ON_POSTGRESQL = f"""
 INSERT INTO run_events (run_id, seq, event, data, created_at)
 SELECT e.run_id, e.seq, e.event, e.data, %(now)s
 FROM unnest(%(run_ids)s::text[], %(seqs)s::bigint[], %(events)s::text[], %(data)s::bytea[])
     AS e(run_id, seq, event, data)
 JOIN (
-    SELECT run_id, attempt FROM runs WHERE run_id = ANY(%(run_ids)s) AND status = 'running' ORDER BY run_id FOR SHARE
+    SELECT run_id, attempt FROM runs WHERE run_id = ANY(%(run_ids)s) AND status = 'running'
 ) AS r ON r.run_id = e.run_id AND r.attempt = (e.seq - 1) / {SEQS_PER_ATTEMPT} + 1
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - constants
@@ -89,7 +91,7 @@ FROM unnest(
     %(namespaces)s::text[], %(details)s::int[], %(data)s::bytea[]
 ) AS e(thread_id, seq, run_id, attempt, channel, namespace, detail, data)
 JOIN (
-    SELECT run_id, attempt FROM runs WHERE run_id = ANY(%(run_ids)s) AND status = 'running' ORDER BY run_id FOR SHARE
+    SELECT run_id, attempt FROM runs WHERE run_id = ANY(%(run_ids)s) AND status = 'running'
 ) AS r ON r.run_id = e.run_id AND r.attempt = e.attempt
 ON CONFLICT DO NOTHING
 """
@@ -169,6 +171,20 @@ def notice_key(thread_id: str) -> str:
     return f"thread:{thread_id}"
 
 
+def last_event_key(thread_id: str) -> str:
+    """Return the key under which the ends of rolled-back runs are stored among the events of runs."""
+    return f"rolled back:{thread_id}"
+
+
+def read_rolled_back_ends(connection: Connection, thread_id: str, after: int) -> list[StreamEvent]:
+    """Return the events of the ends of a thread's rolled-back runs after a number, as far as they are stored."""
+    rows = events_after.all(connection, {"run_id": last_event_key(thread_id), "after": after, "most": 100})
+    return [
+        StreamEvent(row.seq, channel_method(row.event), bytes(row.data), str(row.seq), channel=row.event)
+        for row in rows
+    ]
+
+
 def insert_notice(connection: Connection, thread_id: str, data: Callable[[], bytes]) -> None:
     """Store a state that a client wrote, if another process follows the thread."""
     now = to_micros(utc_now())
@@ -230,14 +246,14 @@ MAX_STORED_BYTES = 64 * 1024 * 1024
 
 EVENT_COLUMNS = [column.name for column in thread_events.c]
 CUSTOM_PREFIX = "custom:"
-THREAD_ID: BindParameter[str] = bindparam("thread_id")
-LAST_SEQ: BindParameter[int] = bindparam("last_seq")
+THREAD_ID: BindParameter[str] = bindparam("thread_id", type_=Text)
+LAST_SEQ: BindParameter[int] = bindparam("last_seq", type_=BigInteger)
 insert_event = Statement(
     insert(thread_events)
     .from_select(
         EVENT_COLUMNS,
-        select(*(bindparam(name, type_=LargeBinary if name == "data" else None) for name in EVENT_COLUMNS)).where(
-            exists().where(runs.c.run_id == bindparam("run_id"))
+        select(*(bindparam(column.name, type_=column.type) for column in thread_events.c)).where(
+            exists().where(runs.c.run_id == RUN_ID)
         ),
     )
     .on_conflict_do_nothing()
@@ -291,8 +307,14 @@ def append_thread_events(connection: Connection, events: Sequence[tuple[str, int
     upsert_last_seq.run_many(connection, [{"thread_id": thread_id, "last_seq": seq} for thread_id, seq in last.items()])
 
 
-def append_last_event(connection: Connection, thread_id: str, event: StreamEvent) -> None:
-    """Store the event of a run's end in the transaction that ends the run."""
+def append_last_event(connection: Connection, thread_id: str, event: StreamEvent, *, is_rolled_back: bool) -> None:
+    """Store the event of a run's end in the transaction that ends the run.
+
+    The events of a run that is rolled back are deleted with it; its end is stored for other processes only.
+    """
+    if is_rolled_back and not is_sqlite(connection):
+        notice = {"run_id": last_event_key(thread_id), "seq": event.seq, "event": event.channel, "data": event.data}
+        insert_end.run(connection, {**notice, "now": to_micros(utc_now())})
     row = (thread_id, event.seq, event.run_id, event.channel, to_json(event.namespace), int(event.detail), event.data)
     insert_event.run(connection, dict(zip(EVENT_COLUMNS, row, strict=True)))
     upsert_last_seq.run(connection, {"thread_id": thread_id, "last_seq": event.seq})

@@ -79,7 +79,7 @@ class EmbeddedEngine(RunEngine):
         self.runtime.log.flush()
         self.runtime.publishers.log.flush()
 
-    def load(self) -> EngineLoad:
+    async def load(self) -> EngineLoad:
         """Return the numbers and waiting times of the unfinished runs."""
         return measure_load([live.run for live in self.live_runs.values()], datetime.now(UTC))
 
