@@ -62,4 +62,4 @@ def compared(tmp_path_factory: pytest.TempPathFactory, app_server: AppServer) ->
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name not in ON_PURPOSE])
 def test_a_scenario_gets_the_recorded_answers(scenario: str, compared: Compared) -> None:
     result = compared[scenario]
-    assert result["same"], f"ours: {result['a']}\n\nrecorded: {result['b']}"
+    assert result["same"], f"ours: {result['b']}\n\nrecorded: {result['a']}"
