@@ -26,7 +26,6 @@ from sqlalchemy.dialects.postgresql import insert  # with ON CONFLICT, also for 
 from toolweave.runtime.codec import from_json, to_json, to_micros, utc_now
 from toolweave.runtime.models import JsonObject, StreamEvent, Watch
 from toolweave.runtime.persistence.database import driver_of, is_sqlite, notify
-from toolweave.runtime.persistence.run_rows import run_by_id
 from toolweave.runtime.persistence.schema import (
     Statement,
     execute_on_postgresql,
@@ -52,6 +51,7 @@ RUN_ID: BindParameter[str] = bindparam("run_id", type_=Text)
 # One statement for many rows: after each statement the driver's thread has to wait for the interpreter lock again.
 INSERT_EVENTS = "INSERT OR IGNORE INTO run_events (run_id, seq, event, data) VALUES "
 ROWS_PER_STATEMENT = 250
+run_exists = Statement(select(runs.c.run_id).where(runs.c.run_id == RUN_ID))
 insert_end = Statement(
     insert(run_events).values(created_at=bindparam("now")).on_conflict_do_nothing(),
     ["run_id", "seq", "event", "data", "created_at"],
@@ -121,7 +121,7 @@ def append_events(connection: Connection, events: Sequence[StreamEvent]) -> None
     for event in events:
         by_run.setdefault(event.run_id, []).append(event)
     for run_id, of_run in by_run.items():
-        if run_by_id.first(connection, {"of_run": run_id}) is not None:
+        if run_exists.first(connection, {"run_id": run_id}) is not None:
             for start in range(0, len(of_run), ROWS_PER_STATEMENT):
                 rows = of_run[start : start + ROWS_PER_STATEMENT]
                 placeholders = ", ".join(["(?, ?, ?, ?)"] * len(rows))

@@ -21,12 +21,12 @@ from uuid import uuid4
 from loguru import logger
 
 from toolweave.errors import Conflict, NotFound, PersistenceError
+from toolweave.files import FILE_MODE
 from toolweave.runtime.codec import from_micros, to_micros, utc_now
 from toolweave.runtime.events.channel import Channel, uses_protocol
-from toolweave.runtime.events.feed import Feed, FollowedRun
+from toolweave.runtime.events.feed import SHARED_FLUSH_INTERVAL_S, Feed, FollowedRun, SharedThreadLog
 from toolweave.runtime.events.log import EndedRun, EventLog, run_id_prefix
 from toolweave.runtime.events.run_publisher import Publishers
-from toolweave.runtime.events.shared_log import SHARED_FLUSH_INTERVAL_S, SharedThreadLog
 from toolweave.runtime.events.thread_stream import StreamPosition, ThreadHub, ThreadStreamMode, thread_events
 from toolweave.runtime.graphs import GraphRegistry
 from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, StreamEvent, Watch
@@ -49,6 +49,7 @@ from toolweave.runtime.persistence.events import (
     read_events,
 )
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase, open_pool
+from toolweave.runtime.persistence.postgres.jobs import JobQueue
 from toolweave.runtime.persistence.postgres.workers import ProcessIdentity, RunState, WorkerTables
 from toolweave.runtime.persistence.run_rows import run_from_new
 from toolweave.runtime.persistence.runs import ExtraWork
@@ -64,7 +65,6 @@ from toolweave.runtime.runs.engine import (
     stored_result,
 )
 from toolweave.runtime.runs.execution import EngineRuntime
-from toolweave.runtime.runs.job_queue import JobQueue
 
 CLAIM_RETRY_S = 0.05
 TICK_S = 1.0
@@ -106,6 +106,7 @@ class DistributedEngine(RunEngine):
     executing: dict[str, LiveRun] = field(default_factory=dict)
     followed_threads: dict[str, Watch] = field(default_factory=dict)
     process_id: str = field(default_factory=lambda: uuid4().hex)
+    unknown_runs: set[str] = field(default_factory=set)
     is_draining: asyncio.Event = field(default_factory=asyncio.Event)
     background: "list[asyncio.Task[None]]" = field(default_factory=list)
 
@@ -495,7 +496,7 @@ class DistributedEngine(RunEngine):
         ticks = 0
         while True:
             with suppress(OSError):
-                self.options.alive_file.touch()
+                self.options.alive_file.touch(FILE_MODE)
             wait = TICK_S
             try:
                 if self.executing:
@@ -513,6 +514,11 @@ class DistributedEngine(RunEngine):
     async def _tick_rarely(self, ticks: int) -> None:
         if self.options.slots:
             await self.tables.replace_missing_jobs()
+            # The answer to a claim, or to the end of a run, was lost with its connection.
+            unknown = await self.tables.claimed_runs(self.process_id) - self.executing.keys()
+            for run_id in unknown & self.unknown_runs:
+                await self._requeue_run(run_id)
+            self.unknown_runs = unknown
         if ticks % EVENT_TICKS == 0:
             for thread_id in tuple(self.followed_threads):
                 if thread_id in self.feed.threads or self.runtime.thread_hub.has_followers(thread_id):
