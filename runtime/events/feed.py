@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from loguru import logger
 from sqlalchemy import Connection
@@ -164,6 +165,8 @@ class Feed:
 
 # Events are stored together in batches of at most this many seconds.
 SHARED_FLUSH_INTERVAL_S = 0.01
+# The number of a thread's last event until it has been read: nothing is newer.
+UNKNOWN_SEQ = 2**62
 
 
 class SharedThreadLog(ThreadLog):
@@ -172,6 +175,7 @@ class SharedThreadLog(ThreadLog):
     def __init__(self, database: PostgresDatabase, feed: Feed) -> None:
         super().__init__(database, flush_interval_s=SHARED_FLUSH_INTERVAL_S)
         self._feed = feed
+        self._reads: WeakKeyDictionary[Channel, asyncio.Lock] = WeakKeyDictionary()
         # Tells all processes that a thread's events are needed here; set by the engine.
         self.follow: FollowThread = _follow_nothing
 
@@ -195,17 +199,17 @@ class SharedThreadLog(ThreadLog):
         """Subscribe to a thread's events from now on inside the block; the thread need not exist yet."""
         live = Subscription(predicate)
         channel = self._feed.threads.get(thread_id)
-        is_new = channel is None
         if channel is None:
-            channel = Channel(thread_id)
-            # Until the last number is known, nothing is newer.
-            channel.last_seq = 2**62
-            self._feed.threads[thread_id] = channel
+            channel = self._feed.threads[thread_id] = Channel(thread_id)
+            channel.last_seq = UNKNOWN_SEQ
         channel.add_listener(live)
         channel.user_count += 1
         try:
-            if is_new:
-                channel.last_seq = await self._database.read(partial(read_last_seq, thread_id=thread_id))
+            # All listeners wait for the number: what one read before it, up to the number, nobody would deliver.
+            async with self._reads.setdefault(channel, asyncio.Lock()):
+                if channel.last_seq == UNKNOWN_SEQ:
+                    channel.last_seq = await self._database.read(partial(read_last_seq, thread_id=thread_id))
+                    self._feed.name_thread(thread_id)
             await self.follow(thread_id)
             yield live
         finally:

@@ -27,7 +27,7 @@ from sqlalchemy.util import greenlet_spawn
 from toolweave.errors import PersistenceError
 from toolweave.postgresql import failure_reason
 from toolweave.runtime.background import background_task
-from toolweave.runtime.persistence.database import DATABASE_SETTING, PostgresAddress, taken_topics
+from toolweave.runtime.persistence.database import DATABASE_SETTING, DISPATCHER, PostgresAddress, taken_topics
 
 T = TypeVar("T")
 P = ParamSpec("P")
