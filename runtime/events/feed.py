@@ -95,10 +95,13 @@ class Feed:
 
     async def run(self) -> None:
         """Read and deliver until cancelled."""
+        loop = asyncio.get_running_loop()
+        next_poll = loop.time() + POLLING_INTERVAL_S
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.wake.wait(), POLLING_INTERVAL_S)
-            if not self.wake.is_set():
+                await asyncio.wait_for(self.wake.wait(), max(0.0, next_poll - loop.time()))
+            if loop.time() >= next_poll:
+                next_poll = loop.time() + POLLING_INTERVAL_S
                 self.name_all()
             self.wake.clear()
             run_ids, self.named_runs = self.named_runs, set()

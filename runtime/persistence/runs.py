@@ -545,7 +545,7 @@ class RunRepository:
 
 
 def _require_thread(connection: Connection, thread_id: str) -> None:
-    if sql.thread_head.first(connection, {"of_thread": thread_id}) is None:
+    if sql.thread_exists.first(connection, {"of_thread": thread_id}) is None:
         raise NotFound(f"Thread with ID {thread_id} not found")
 
 

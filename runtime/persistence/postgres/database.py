@@ -46,7 +46,14 @@ _RETRYABLE = (
     psycopg.errors.SerializationFailure,
     PoolTimeout,
 )
-_NOT_RETRYABLE = (psycopg.errors.DiskFull, psycopg.errors.QueryCanceled, psycopg.errors.InvalidPassword)
+_NOT_RETRYABLE = (
+    psycopg.errors.DiskFull,
+    psycopg.errors.QueryCanceled,
+    psycopg.errors.InvalidPassword,
+    psycopg.errors.LockNotAvailable,
+)
+# A process that is frozen in a transaction must not hold the locks that others need to continue its runs.
+BEGIN = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'"
 
 CHANNEL = "toolweave"
 SEPARATOR = ","
@@ -212,14 +219,20 @@ class PostgresDatabase:
     async def hold_lock(self, name: str) -> AsyncIterator[None]:
         """Exclude other blocks of this name in all processes. It needs a connection of its own."""
         # A process holds or waits for a name once, and leaves connections for the work inside of the blocks.
-        async with (
-            self._local_locks.setdefault(name, asyncio.Lock()),
-            self._lock_slots,
-            self.pool.connection() as raw,
-            raw.transaction(),
-        ):
-            await raw.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
-            yield
+        has_ended = False
+        try:
+            async with (
+                self._local_locks.setdefault(name, asyncio.Lock()),
+                self._lock_slots,
+                self.pool.connection() as raw,
+                raw.transaction(),
+            ):
+                await raw.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
+                yield
+                has_ended = True
+        except psycopg.Error as error:
+            if not has_ended:
+                raise to_persistence_error(self.label, error) from error
 
     async def require_writable(self) -> None:
         """Check that the database can store data. Raises PersistenceError."""
@@ -231,7 +244,8 @@ class PostgresDatabase:
         while self._tasks or self._queue_task is not None:
             await asyncio.wait([*self._tasks, *([self._queue_task] if self._queue_task else [])])
         for connection in tuple(self._connections.values()):
-            connection.detach()
+            if not connection.invalidated:
+                connection.detach()
 
     async def _drain_queue(self) -> None:
         """Run all queued work, as much as possible in one transaction."""
@@ -259,6 +273,11 @@ class PostgresDatabase:
         try:
             await self._transact(run_all, is_repeatable=True)
         except Exception as error:  # noqa: BLE001 - no caller waits for it
+            if len(works) > 1:
+                # One of them is at fault; the others are stored.
+                for work in works:
+                    await self._run_unawaited([work])
+                return
             logger.opt(exception=error).error("A queued write to {} failed and is not stored.", self.label)
 
     async def _run_awaited(self, work: Work, future: "asyncio.Future[Any]") -> None:
@@ -293,7 +312,7 @@ class PostgresDatabase:
         connection = self._connections.get(raw) or await self._adopt(raw)
         taken_topics(connection)
         connection.info[DISPATCHER] = self.dispatcher
-        await raw.execute("BEGIN")
+        await raw.execute(BEGIN)
         try:
             result = await greenlet_spawn(work, connection)
         except BaseException:
@@ -315,6 +334,8 @@ class PostgresDatabase:
     async def _adopt(self, raw: RawConnection) -> Connection:
         """Return SQLAlchemy's connection over one of the pool's; the pool keeps opening and closing it."""
         async with self._adoption:
+            for lost in [each for each in self._connections if each.closed]:
+                del self._connections[lost]
             self._adopted = raw
             connection: Connection = await greenlet_spawn(self._engine.sync_engine.connect)
             self._connections[raw] = connection

@@ -5,7 +5,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from toolweave.encryption import data_folder_cipher
+from loguru import logger
+
+from toolweave.encryption import KEY_VARIABLE, data_folder_cipher
 from toolweave.errors import PersistenceError
 from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.checkpoints.postgres_saver import PostgresRunSaver
@@ -59,6 +61,10 @@ async def open_shared_persistence(
         PersistenceError: the database cannot be used.
     """
     make_folder(data_dir)
+    if token_key is None:
+        logger.warning(
+            "{} is not set: processes on other machines cannot read the credentials of callers.", KEY_VARIABLE
+        )
     cipher = data_folder_cipher(data_dir, token_key)
     async with open_postgres(address, size=size) as database:
         await prepare_database(database, store_options.index)

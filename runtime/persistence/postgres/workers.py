@@ -23,7 +23,7 @@ NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 RUN_COLUMN_NAMES = ", ".join(f"runs.{column.name}" for column in runs.c)
 REGISTER = f"""
 INSERT INTO processes (process_id, role, host, pid, slots, started_at, heartbeat_at, lease)
-VALUES (%(process_id)s, %(role)s, %(host)s, %(pid)s, %(slots)s, {NOW}, {NOW}, %(lease)s)
+VALUES (%(process_id)s, %(role)s, %(host)s, %(pid)s, %(slots)s, {NOW}, {NOW}, %(lease)s) ON CONFLICT DO NOTHING
 """  # noqa: S608 - constants
 BEAT = f"UPDATE processes SET heartbeat_at = {NOW} WHERE process_id = %(process_id)s RETURNING process_id"  # noqa: S608
 LIVE_PROCESSES = f"SELECT count(*) FROM processes WHERE heartbeat_at + lease > {NOW}"  # noqa: S608
@@ -37,11 +37,13 @@ WHERE run_id = (
     AND NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.thread_id = r.thread_id AND o.status = 'running')
     ORDER BY r.urgency, r.seq LIMIT 1 FOR UPDATE OF r, t SKIP LOCKED
 )
+AND EXISTS (SELECT 1 FROM processes WHERE process_id = %(process_id)s)
 RETURNING {RUN_COLUMN_NAMES}
 """  # noqa: S608 - constants
 WAITS_FOR_START = """
 SELECT 1 FROM runs AS r JOIN threads AS t USING (thread_id)
-WHERE r.status = 'pending' AND r.promoted = 1 AND t.claim IS NULL LIMIT 1
+WHERE r.status = 'pending' AND r.promoted = 1 AND t.claim IS NULL
+AND NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.thread_id = r.thread_id AND o.status = 'running') LIMIT 1
 """
 MAX_CLAIM_ATTEMPTS, CLAIM_RETRY_S = 20, 0.005
 # A process that has missed a heartbeat itself declares none dead: the database may have been away for all of them.
@@ -102,6 +104,7 @@ UPDATE runs SET watch = watch | %(flags)s WHERE thread_id = %(thread_id)s AND st
 AND watch & %(flags)s <> %(flags)s RETURNING run_id
 """
 FOLLOW_THREAD = "UPDATE threads SET followed_until = %(until)s WHERE thread_id = %(thread_id)s"
+MAX_DELETED_EVENTS = 5_000
 OLD_EVENTS = f"""
 DELETE FROM run_events WHERE (run_id, seq) IN (
     SELECT e.run_id, e.seq FROM run_events AS e LEFT JOIN runs AS r USING (run_id)
@@ -109,7 +112,7 @@ DELETE FROM run_events WHERE (run_id, seq) IN (
         e.created_at < %(now)s - %(retention)s OR r.run_id IS NULL
         OR (r.status NOT IN ('pending', 'running') AND r.watch & {Watch.STORED} = 0)
     )
-    LIMIT 5000
+    LIMIT {MAX_DELETED_EVENTS}
 )
 RETURNING seq
 """  # noqa: S608 - constants
@@ -193,7 +196,9 @@ class WorkerTables:
 
     async def requeue(self, run_id: str, process_id: str) -> None:
         """Return a run that this process executes to the other workers."""
-        await self._database.write(partial(_requeue, run_id=run_id, process_id=process_id, crashed=False))
+        work = partial(_requeue, run_id=run_id, process_id=process_id, crashed=False)
+        # After the events of the run: they are refused when it is not running any more.
+        await self._database.write(work, after_queued=True)
 
     async def reap(self, process_id: str) -> list[str]:
         """Return the runs and claims of dead processes, each in its own transaction; return the ids of the runs."""
