@@ -48,7 +48,7 @@ from toolweave.runtime.persistence.events import (
     read_end,
     read_events,
 )
-from toolweave.runtime.persistence.postgres.database import PostgresDatabase, open_pool
+from toolweave.runtime.persistence.postgres.database import PostgresDatabase, forget_at_a_crash, open_pool
 from toolweave.runtime.persistence.postgres.workers import ProcessIdentity, RunState, WorkerTables
 from toolweave.runtime.persistence.run_rows import run_from_new
 from toolweave.runtime.persistence.runs import ExtraWork
@@ -460,8 +460,9 @@ class DistributedEngine(RunEngine):
 
     async def _work(self) -> None:
         execute = partial(self._process_run, "", nullcontext())
-        # Notifications do not pass through PgBouncer.
-        async with open_pool(self.options.address, "jobs", JOB_CONNECTIONS, direct=True) as pool:
+        # Notifications do not pass through PgBouncer. A fetched or deleted job that comes back wakes a worker in vain.
+        opening = open_pool(self.options.address, "jobs", JOB_CONNECTIONS, direct=True, configure=forget_at_a_crash)
+        async with opening as pool:
             await self.jobs.work(pool, execute, self.options.slots, self.is_draining)
 
     async def _register(self) -> None:

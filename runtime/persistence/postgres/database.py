@@ -9,7 +9,7 @@ import asyncio
 import select
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -272,8 +272,21 @@ async def _set_autocommit(connection: RawConnection) -> None:
     await connection.set_autocommit(True)
 
 
+async def forget_at_a_crash(connection: RawConnection) -> None:
+    """Commit without waiting for the disk: a crash of the server loses the changes of the last moments."""
+    await _set_autocommit(connection)
+    await connection.execute("SET synchronous_commit TO off")
+
+
 @asynccontextmanager
-async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: bool = False) -> AsyncIterator[Pool]:
+async def open_pool(
+    address: PostgresAddress,
+    name: str,
+    size: int,
+    *,
+    direct: bool = False,
+    configure: Callable[[RawConnection], Awaitable[None]] = _set_autocommit,
+) -> AsyncIterator[Pool]:
     """Open a pool whose connections are checked before each use.
 
     Raises:
@@ -285,7 +298,7 @@ async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: b
         url,
         kwargs=arguments,
         # Not an argument: procrastinate passes it to the connections that it opens beside the pool.
-        configure=_set_autocommit,
+        configure=configure,
         min_size=1,
         max_size=size,
         open=False,
