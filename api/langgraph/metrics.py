@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolweave.runtime.models import TERMINAL_STATUSES, JsonObject
-from toolweave.runtime.runs.engine import RunEngine
+from toolweave.runtime.runs.engine import EngineLoad, RunEngine
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 # The label of all paths without a route: with the paths themselves as labels, callers could fill the memory.
@@ -47,19 +47,21 @@ class ServerMetrics:
     @contextmanager
     def observe_engine(self, engine: RunEngine) -> Iterator[None]:
         """Include the figures of an engine until the block ends."""
-        figures = _EngineCollector(engine, self.workers)
-        self.registry.register(figures)
+        self._figures = _EngineCollector(engine, self.workers)
+        self.registry.register(self._figures)
         try:
             yield
         finally:
-            self.registry.unregister(figures)
+            self.registry.unregister(self._figures)
 
-    def prometheus_text(self) -> bytes:
+    def prometheus_text(self, load: EngineLoad | None = None) -> bytes:
         """Return all metrics in the text format of Prometheus (media type `CONTENT_TYPE_LATEST`).
 
         They include the default registry of prometheus_client: process, platform, garbage collector and the metrics
         that http.app has registered.
         """
+        if load is not None:
+            self._figures.load = load
         return generate_latest(REGISTRY) + generate_latest(self.registry)
 
     def record_request(self, method: str, path: str, status: int, seconds: float) -> None:
@@ -68,9 +70,8 @@ class ServerMetrics:
         self._requests.labels(method, path, str(status)).inc()
         self._seconds.labels(method, path).observe(seconds)
 
-    def as_json(self, engine: RunEngine) -> JsonObject:
+    def as_json(self, engine: RunEngine, load: EngineLoad) -> JsonObject:
         """Return the figures in the JSON form of `?format=json`."""
-        load = engine.load()
         samples = (sample for metric in self._requests.collect() for sample in metric.samples)
         return {
             "queue": {
@@ -103,10 +104,12 @@ class _EngineCollector(Collector):
     def __init__(self, engine: RunEngine, workers: int) -> None:
         self._engine = engine
         self._workers = workers
+        # Set before each scrape.
+        self.load = EngineLoad(0, 0, None, None, None)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current figures."""
-        load = self._engine.load()
+        load = self.load
         figures: dict[str, tuple[str, float]] = {
             "lg_api_num_pending_runs": ("Runs that wait for other runs or for their start time.", load.pending),
             "lg_api_num_running_runs": ("Runs that execute.", load.running),

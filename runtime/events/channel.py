@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection
 from dataclasses import dataclass
 
-from toolweave.runtime.models import Namespace, Run, StreamEvent
+from toolweave.runtime.models import Namespace, NewRun, Run, StreamEvent
 from toolweave.runtime.persistence.events import CUSTOM_PREFIX, SEQS_PER_ATTEMPT, event_id
 
 # A listener with more unread bytes is disconnected; a run never waits for a listener.
@@ -25,7 +25,7 @@ RUN_EVENTS = frozenset({"metadata", "error"})
 EventPredicate = Callable[[StreamEvent], bool]
 
 
-def uses_protocol(run: Run) -> bool:
+def uses_protocol(run: Run | NewRun) -> bool:
     """Return whether the newer protocol started this run."""
     return "lifecycle" in (run.kwargs.get("stream_mode") or ())
 

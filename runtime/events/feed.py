@@ -5,20 +5,27 @@ them to channels in memory. It also reads at intervals, because notifications ca
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from loguru import logger
 from sqlalchemy import Connection
 
 from toolweave.errors import PersistenceError
-from toolweave.runtime.events.channel import Channel
-from toolweave.runtime.models import TERMINAL_STATUSES, StreamEvent
-from toolweave.runtime.persistence.database import RuntimeDatabase
-from toolweave.runtime.persistence.events import END_SEQ, event_id, read_thread_events
-from toolweave.runtime.persistence.schema import execute_on_postgresql
+from toolweave.runtime.events.channel import Channel, EventPredicate, Subscription
+from toolweave.runtime.events.log import ThreadLog
+from toolweave.runtime.models import TERMINAL_STATUSES, Run, StreamEvent, Watch
+from toolweave.runtime.persistence.events import (
+    END_SEQ,
+    event_id,
+    read_last_seq,
+    read_rolled_back_ends,
+    read_thread_events,
+)
+from toolweave.runtime.persistence.postgres.database import PostgresDatabase
 
 POLLING_INTERVAL_S = 1.0
 MAX_EVENTS_PER_READ = 500
@@ -34,6 +41,7 @@ ORDER BY f.run_id, e.seq
 """  # noqa: S608 - constants
 # Receives the stored end of a run, or None if the run has ended without one or is deleted.
 OnEnd = Callable[[str, bytes | None], None]
+FollowThread = Callable[[str], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -50,7 +58,7 @@ class FollowedRun:
 class Feed:
     """The runs and threads that this process follows."""
 
-    database: RuntimeDatabase
+    database: PostgresDatabase
     on_end: OnEnd = lambda _run_id, _end: None
     runs: dict[str, FollowedRun] = field(default_factory=dict)
     threads: dict[str, Channel] = field(default_factory=dict)
@@ -107,11 +115,7 @@ class Feed:
         # Before the read: a run that is created meanwhile has no row in its snapshot.
         created = {run_id for run_id in run_ids if self.runs[run_id].is_created}
         parameters = {"run_ids": list(run_ids), "afters": [self.runs[run_id].after for run_id in run_ids]}
-
-        def read(connection: Connection) -> Sequence[Any]:
-            return execute_on_postgresql(connection, READ_RUNS, parameters)
-
-        rows = await self.database.read(read)
+        rows = await self.database.execute(READ_RUNS, parameters)
         by_run: dict[str, list[Any]] = {}
         for run_id, *rest in rows:
             by_run.setdefault(run_id, []).append(rest)
@@ -147,11 +151,72 @@ class Feed:
         after = channel.last_seq
 
         def read(connection: Connection) -> list[StreamEvent]:
-            return read_thread_events(connection, thread_id, after, MAX_EVENTS_PER_READ, None)
+            stored = read_thread_events(connection, thread_id, after, MAX_EVENTS_PER_READ, None)
+            return sorted([*stored, *read_rolled_back_ends(connection, thread_id, after)])
 
         events = await self.database.read(read)
         for event in events:
             channel.last_seq = max(channel.last_seq, event.seq)
             channel.deliver(event)
-        if len(events) == MAX_EVENTS_PER_READ:
+        if len(events) >= MAX_EVENTS_PER_READ:
             self.name_thread(thread_id)
+
+
+# Events are stored together in batches of at most this many seconds.
+SHARED_FLUSH_INTERVAL_S = 0.01
+
+
+class SharedThreadLog(ThreadLog):
+    """A thread log whose listeners get all events from the database, also those of runs in this process."""
+
+    def __init__(self, database: PostgresDatabase, feed: Feed) -> None:
+        super().__init__(database, flush_interval_s=SHARED_FLUSH_INTERVAL_S)
+        self._feed = feed
+        # Tells all processes that a thread's events are needed here; set by the engine.
+        self.follow: FollowThread = _follow_nothing
+
+    def is_followed(self, run: Run) -> bool:
+        """Return whether a process listened to the run's thread when the run started."""
+        return bool(run.watch & Watch.THREAD)
+
+    def last_seq(self, thread_id: str) -> int:
+        """Return the last event number that was delivered here, 0 if nobody listens."""
+        channel = self._feed.threads.get(thread_id)
+        return 0 if channel is None else channel.last_seq
+
+    def close_channel(self, thread_id: str) -> None:
+        """End the listeners of a deleted thread."""
+        channel = self._feed.threads.pop(thread_id, None)
+        if channel is not None:
+            channel.close()
+
+    @asynccontextmanager
+    async def listen(self, thread_id: str, predicate: EventPredicate) -> AsyncIterator[Subscription]:
+        """Subscribe to a thread's events from now on inside the block; the thread need not exist yet."""
+        live = Subscription(predicate)
+        channel = self._feed.threads.get(thread_id)
+        is_new = channel is None
+        if channel is None:
+            channel = Channel(thread_id)
+            # Until the last number is known, nothing is newer.
+            channel.last_seq = 2**62
+            self._feed.threads[thread_id] = channel
+        channel.add_listener(live)
+        channel.user_count += 1
+        try:
+            if is_new:
+                channel.last_seq = await self._database.read(partial(read_last_seq, thread_id=thread_id))
+            await self.follow(thread_id)
+            yield live
+        finally:
+            live.close()
+            channel.user_count -= 1
+            if channel.user_count == 0 and self._feed.threads.get(thread_id) is channel:
+                del self._feed.threads[thread_id]
+
+    def _deliver(self, channel: Channel, event: StreamEvent) -> None:
+        """Leave the event to the feed."""
+
+
+async def _follow_nothing(_thread_id: str) -> None:
+    """Return at once; without an engine no run publishes."""

@@ -209,7 +209,11 @@ class Publishers:
         try:
             last = publisher.last_event(outcome)
             self.log.flush()
-            yield None if last is None else partial(append_last_event, thread_id=run.thread_id, event=last)
+            yield (
+                None
+                if last is None
+                else partial(append_last_event, thread_id=run.thread_id, event=last, is_rolled_back=outcome.rolled_back)
+            )
             if last is not None:
                 publisher.channel.deliver(last)
             self.log.prune_old(publisher.channel, publisher.start_seq)

@@ -7,10 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import aiosqlite
 
-from toolweave.encryption import data_folder_cipher
+from toolweave.encryption import TextCipher, data_folder_cipher
 from toolweave.errors import DataFolderLocked, PersistenceError
 from toolweave.files import FILE_MODE, make_data_folder, try_lock
 from toolweave.runtime.models import ThreadTtl
@@ -102,6 +103,29 @@ class Persistence:
     crons: CronRepository
     webhooks: WebhookRepository
 
+    @classmethod
+    def of(
+        cls,
+        app: RuntimeDatabase,
+        checkpointer: RunAwareSaver,
+        store: LongTermStore,
+        *,
+        cipher: TextCipher,
+        thread_ttl: ThreadTtl | None,
+    ) -> Self:
+        """Return the repositories of a database with its checkpoints and store."""
+        return cls(
+            app=app,
+            checkpointer=checkpointer,
+            store=store,
+            assistants=AssistantRepository(app),
+            threads=ThreadRepository(app, default_ttl=thread_ttl),
+            runs=RunRepository(app, cipher=cipher, thread_ttl=thread_ttl),
+            claims=ThreadClaims(app),
+            crons=CronRepository(app, cipher),
+            webhooks=WebhookRepository(app),
+        )
+
     async def delete_history(self, claim: ThreadClaim) -> None:
         """Delete all of a thread's checkpoints but the newest of each namespace. Raises ClaimLost."""
         await self.checkpointer.prune_older(claim.thread_id, claim)
@@ -158,21 +182,11 @@ async def open_persistence(
         )
         checkpointer = await stack.enter_async_context(_open_checkpointer(data_dir / "checkpoints.db"))
         store = await stack.enter_async_context(open_store(data_dir / "store.db", store_options))
-        claims = ThreadClaims(app)
+        persistence = Persistence.of(app, checkpointer, store, cipher=cipher, thread_ttl=thread_ttl)
         if exclusive:
             # Claims of an earlier process.
-            await claims.release_all()
-        yield Persistence(
-            app=app,
-            checkpointer=checkpointer,
-            store=store,
-            assistants=AssistantRepository(app),
-            threads=ThreadRepository(app, default_ttl=thread_ttl),
-            runs=RunRepository(app, cipher=cipher, thread_ttl=thread_ttl),
-            claims=claims,
-            crons=CronRepository(app, cipher),
-            webhooks=WebhookRepository(app),
-        )
+            await persistence.claims.release_all()
+        yield persistence
 
 
 def make_folder(data_dir: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from loguru import logger
 from sqlalchemy import Connection, NullPool, create_engine, make_url, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from toolweave.errors import CANNOT_OPEN, DISK_FULL, ConfigError, PersistenceError, sqlite_failure
 from toolweave.files import make_file
@@ -86,7 +86,7 @@ class PostgresAddress:
         """
         try:
             url = make_url(self.direct_url or self.url if direct else self.url)
-        except (ValueError, DBAPIError, Exception) as error:
+        except (ValueError, ArgumentError) as error:
             raise ConfigError("this is not a database URL.", source=DATABASE_SETTING) from error
         options = connect_args(url, name)
         options["prepare_threshold"] = 5 if direct or self.direct_url is None else None

@@ -26,7 +26,6 @@ from sqlalchemy.dialects.postgresql import insert  # with ON CONFLICT, also for 
 from toolweave.runtime.codec import from_json, to_json, to_micros, utc_now
 from toolweave.runtime.models import JsonObject, StreamEvent, Watch
 from toolweave.runtime.persistence.database import driver_of, is_sqlite, notify
-from toolweave.runtime.persistence.run_rows import run_by_id
 from toolweave.runtime.persistence.schema import (
     Statement,
     execute_on_postgresql,
@@ -52,6 +51,7 @@ RUN_ID: BindParameter[str] = bindparam("run_id", type_=Text)
 # One statement for many rows: after each statement the driver's thread has to wait for the interpreter lock again.
 INSERT_EVENTS = "INSERT OR IGNORE INTO run_events (run_id, seq, event, data) VALUES "
 ROWS_PER_STATEMENT = 250
+run_exists = Statement(select(runs.c.run_id).where(runs.c.run_id == RUN_ID))
 insert_end = Statement(
     insert(run_events).values(created_at=bindparam("now")).on_conflict_do_nothing(),
     ["run_id", "seq", "event", "data", "created_at"],
@@ -121,7 +121,7 @@ def append_events(connection: Connection, events: Sequence[StreamEvent]) -> None
     for event in events:
         by_run.setdefault(event.run_id, []).append(event)
     for run_id, of_run in by_run.items():
-        if run_by_id.first(connection, {"of_run": run_id}) is not None:
+        if run_exists.first(connection, {"run_id": run_id}) is not None:
             for start in range(0, len(of_run), ROWS_PER_STATEMENT):
                 rows = of_run[start : start + ROWS_PER_STATEMENT]
                 placeholders = ", ".join(["(?, ?, ?, ?)"] * len(rows))
@@ -169,6 +169,20 @@ def read_end(connection: Connection, run_id: str) -> bytes | None:
 def notice_key(thread_id: str) -> str:
     """Return the key under which the events of a thread itself are stored among those of runs."""
     return f"thread:{thread_id}"
+
+
+def last_event_key(thread_id: str) -> str:
+    """Return the key under which the ends of rolled-back runs are stored among the events of runs."""
+    return f"rolled back:{thread_id}"
+
+
+def read_rolled_back_ends(connection: Connection, thread_id: str, after: int) -> list[StreamEvent]:
+    """Return the events of the ends of a thread's rolled-back runs after a number, as far as they are stored."""
+    rows = events_after.all(connection, {"run_id": last_event_key(thread_id), "after": after, "most": 100})
+    return [
+        StreamEvent(row.seq, channel_method(row.event), bytes(row.data), str(row.seq), channel=row.event)
+        for row in rows
+    ]
 
 
 def insert_notice(connection: Connection, thread_id: str, data: Callable[[], bytes]) -> None:
@@ -293,8 +307,14 @@ def append_thread_events(connection: Connection, events: Sequence[tuple[str, int
     upsert_last_seq.run_many(connection, [{"thread_id": thread_id, "last_seq": seq} for thread_id, seq in last.items()])
 
 
-def append_last_event(connection: Connection, thread_id: str, event: StreamEvent) -> None:
-    """Store the event of a run's end in the transaction that ends the run."""
+def append_last_event(connection: Connection, thread_id: str, event: StreamEvent, *, is_rolled_back: bool) -> None:
+    """Store the event of a run's end in the transaction that ends the run.
+
+    The events of a run that is rolled back are deleted with it; its end is stored for other processes only.
+    """
+    if is_rolled_back and not is_sqlite(connection):
+        notice = {"run_id": last_event_key(thread_id), "seq": event.seq, "event": event.channel, "data": event.data}
+        insert_end.run(connection, {**notice, "now": to_micros(utc_now())})
     row = (thread_id, event.seq, event.run_id, event.channel, to_json(event.namespace), int(event.detail), event.data)
     insert_event.run(connection, dict(zip(EVENT_COLUMNS, row, strict=True)))
     upsert_last_seq.run(connection, {"thread_id": thread_id, "last_seq": event.seq})

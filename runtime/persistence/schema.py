@@ -4,16 +4,15 @@ JSON is stored as text, so that it is read back exactly; times are microseconds 
 tables with an older file after its migrations.
 """
 
-import threading
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from alembic import command
-from alembic.config import Config
+from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -46,8 +45,6 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 OLDEST_REVISION, NEWEST_REVISION = "0004", "0007"
 # The oldest version of the code, as its NEWEST_REVISION, that can use the newest schema; see `schema_compatibility`.
 OLDEST_CODE = "0007"
-# Alembic passes the connection to its scripts through module globals.
-migration_lock = threading.Lock()
 
 
 def upgrade_schema(database: str, connection: Connection, cipher: TextCipher | None = None) -> None:
@@ -63,18 +60,20 @@ def upgrade_schema(database: str, connection: Connection, cipher: TextCipher | N
     if not is_sqlite(connection):
         # Statements of other processes wait behind a migration that waits for a lock; the caller tries again.
         connection.exec_driver_sql("SET LOCAL lock_timeout = '5s'")
-    config = Config(attributes={"connection": connection, "seal": cipher})
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    with migration_lock:
-        if revision is None:
-            tables = [table for table in metadata.sorted_tables if table is not thread_labels or is_sqlite(connection)]
-            metadata.create_all(connection, tables, checkfirst=False)
-            for statement in () if is_sqlite(connection) else CREATE_ON_POSTGRESQL:
-                connection.exec_driver_sql(statement)
-            connection.execute(schema_compatibility.insert().values(oldest_code=OLDEST_CODE))
-            command.stamp(config, "head")
-        else:
-            command.upgrade(config, "head")
+    scripts = ScriptDirectory(str(MIGRATIONS))
+    steps = lambda heads, _: scripts._upgrade_revs("head", heads)  # noqa: E731, SLF001 - as in alembic's documentation
+    options = {"fn": steps, "transactional_ddl": False, "cipher": cipher}
+    context = MigrationContext.configure(connection, opts=options)
+    if revision is not None:
+        # As an argument, because `alembic.op` is one variable for all databases.
+        context.run_migrations(op=Operations(context))
+        return
+    tables = [table for table in metadata.sorted_tables if table is not thread_labels or is_sqlite(connection)]
+    metadata.create_all(connection, tables, checkfirst=False)
+    for statement in () if is_sqlite(connection) else CREATE_ON_POSTGRESQL:
+        connection.exec_driver_sql(statement)
+    connection.execute(schema_compatibility.insert().values(oldest_code=OLDEST_CODE))
+    context.stamp(scripts, "head")
 
 
 class SchemaRevision(NamedTuple):
@@ -334,10 +333,7 @@ class Statement:
 
     def run(self, connection: Connection, parameters: Parameters) -> None:
         """Execute the statement."""
-        if is_sqlite(connection):
-            driver_of(connection).execute(self._sql, {**self._constants, **parameters})
-        else:
-            self._execute_on_postgresql(connection, parameters)
+        self._execute(connection, parameters)
 
     def run_many(self, connection: Connection, rows: Sequence[Parameters]) -> None:
         """Execute the statement once per row of parameters."""
@@ -345,23 +341,23 @@ class Statement:
             driver_of(connection).executemany(self._sql, [{**self._constants, **row} for row in rows])
         else:
             for row in rows:
-                self._execute_on_postgresql(connection, row)
+                self._execute(connection, row)
 
     def first(self, connection: Connection, parameters: Parameters) -> Any:
         """Execute the statement and return the first row, or None."""
-        if not is_sqlite(connection):
-            return next(iter(self.all(connection, parameters)), None)
-        row = driver_of(connection).execute(self._sql, {**self._constants, **parameters}).fetchone()
+        if is_sqlite(connection):
+            row = driver_of(connection).execute(self._sql, {**self._constants, **parameters}).fetchone()
+        else:
+            row = next(iter(self._execute(connection, parameters)), None)
         return None if row is None else self._row(*row)
 
     def all(self, connection: Connection, parameters: Parameters) -> list[Any]:
         """Execute the statement and return all rows."""
-        if not is_sqlite(connection):
-            return [self._row(*row) for row in self._execute_on_postgresql(connection, parameters)]
-        found = driver_of(connection).execute(self._sql, {**self._constants, **parameters})
-        return [self._row(*row) for row in found]
+        return [self._row(*row) for row in self._execute(connection, parameters)]
 
-    def _execute_on_postgresql(self, connection: Connection, parameters: Parameters) -> Sequence[Any]:
+    def _execute(self, connection: Connection, parameters: Parameters) -> Iterable[Any]:
+        if is_sqlite(connection):
+            return driver_of(connection).execute(self._sql, {**self._constants, **parameters})
         if self._postgresql is None:
             self._postgresql = _compile(self._statement, self._keys, connection.dialect)
         sql, constants = self._postgresql

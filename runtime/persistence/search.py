@@ -43,8 +43,7 @@ from toolweave.errors import ToolweaveError
 from toolweave.runtime.codec import from_json, to_json
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.database import is_sqlite
-from toolweave.runtime.persistence.run_rows import ACTIVE
-from toolweave.runtime.persistence.schema import Statement, runs, thread_labels
+from toolweave.runtime.persistence.schema import ACTIVE, Statement, runs, thread_labels
 
 PLAIN_TEXT = re.compile(r"[A-Za-z0-9_.:@ -]{1,200}")
 MAX_OFFSET = 2**63 - 1

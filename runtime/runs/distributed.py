@@ -21,12 +21,12 @@ from uuid import uuid4
 from loguru import logger
 
 from toolweave.errors import Conflict, NotFound, PersistenceError
+from toolweave.files import FILE_MODE
 from toolweave.runtime.codec import from_micros, to_micros, utc_now
 from toolweave.runtime.events.channel import Channel, uses_protocol
-from toolweave.runtime.events.feed import Feed, FollowedRun
+from toolweave.runtime.events.feed import SHARED_FLUSH_INTERVAL_S, Feed, FollowedRun, SharedThreadLog
 from toolweave.runtime.events.log import EndedRun, EventLog, run_id_prefix
 from toolweave.runtime.events.run_publisher import Publishers
-from toolweave.runtime.events.shared_log import SHARED_FLUSH_INTERVAL_S, SharedThreadLog
 from toolweave.runtime.events.thread_stream import StreamPosition, ThreadHub, ThreadStreamMode, thread_events
 from toolweave.runtime.graphs import GraphRegistry
 from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, StreamEvent, Watch
@@ -49,6 +49,7 @@ from toolweave.runtime.persistence.events import (
     read_events,
 )
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase, forget_at_a_crash, open_pool
+from toolweave.runtime.persistence.postgres.jobs import JobQueue
 from toolweave.runtime.persistence.postgres.workers import ProcessIdentity, RunState, WorkerTables
 from toolweave.runtime.persistence.run_rows import run_from_new
 from toolweave.runtime.persistence.runs import ExtraWork
@@ -64,16 +65,14 @@ from toolweave.runtime.runs.engine import (
     stored_result,
 )
 from toolweave.runtime.runs.execution import EngineRuntime
-from toolweave.runtime.runs.job_queue import JobQueue
 
 CLAIM_RETRY_S = 0.05
 TICK_S = 1.0
-# How often, in ticks, the load is read, and old events are deleted.
-LOAD_TICKS, EVENT_TICKS = 5, 30
+# How often, in ticks, lost jobs are replaced, and old events are deleted.
+JOB_TICKS, EVENT_TICKS = 5, 30
 FOLLOW_FOR_S = 120.0
 # Connections that fetch and delete jobs.
 JOB_CONNECTIONS = 4
-NO_LOAD = EngineLoad(0, 0, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +106,20 @@ class DistributedEngine(RunEngine):
     executing: dict[str, LiveRun] = field(default_factory=dict)
     followed_threads: dict[str, Watch] = field(default_factory=dict)
     process_id: str = field(default_factory=lambda: uuid4().hex)
+    unknown_runs: set[str] = field(default_factory=set)
     is_draining: asyncio.Event = field(default_factory=asyncio.Event)
     background: "list[asyncio.Task[None]]" = field(default_factory=list)
-    last_load: EngineLoad = NO_LOAD
 
     async def start_run(
         self, new: NewRun, *, listen: bool = False, awaited: bool = False, extra_work: ExtraWork | None = None
     ) -> StartedRun:
         """Create a run, which a worker starts as soon as it may start."""
-        watch = Watch(0)
-        if awaited:
-            watch |= Watch.RESULT
-        if listen or new.kwargs.get("resumable"):
+        watch = Watch.RESULT if awaited else Watch(0)
+        if listen:
             watch |= Watch.EVENTS
-        if new.kwargs.get("resumable"):
-            watch |= Watch.STORED
+        # The thread's log stores the events of a run of the newer protocol.
+        if new.kwargs.get("resumable") and not uses_protocol(new):
+            watch |= Watch.EVENTS | Watch.STORED
         # Followed before it is created, so that none of its events is missed.
         live = self._follow_run(run_from_new(new), 0, is_created=False) if awaited or listen else None
         events = live.channel.listen() if live is not None and listen else None
@@ -186,9 +184,12 @@ class DistributedEngine(RunEngine):
         with suppress(PersistenceError):
             await self.tables.leave(self.process_id)
 
-    def load(self) -> EngineLoad:
-        """Return the load of all workers, which is read every few seconds."""
-        return self.last_load
+    async def load(self) -> EngineLoad:
+        """Return the numbers and waiting times of the unfinished runs, of all processes."""
+        pending, running, oldest, unblocked, middle = await self.tables.load()
+        now = to_micros(utc_now())
+        waits = [None if since is None else max(0, now - since) / 1_000_000 for since in (oldest, middle, unblocked)]
+        return EngineLoad(pending, running, *waits)
 
     def exclusive(self, name: str) -> AbstractAsyncContextManager[None]:
         """Exclude other blocks of this name, in all processes."""
@@ -273,7 +274,7 @@ class DistributedEngine(RunEngine):
         if run is None:
             return None
         channel = self.runtime.log.open_channel(run.run_id, resumable=False, created_at=run.created_at)
-        channel.is_stored = bool(run.watch & Watch.EVENTS) and not uses_protocol(run)
+        channel.is_stored = bool(run.watch & Watch.EVENTS)
         live = LiveRun(run, channel, asyncio.get_running_loop().create_future(), cancel_reason=run.cancel_reason)
         live.is_deleted = run.cancel_reason == DELETED_REASON
         self.executing[run.run_id] = live
@@ -352,6 +353,9 @@ class DistributedEngine(RunEngine):
     async def _apply_stored_end(self, live: LiveRun) -> None:
         run = await self.runtime.persistence.runs.find(live.run.run_id)
         try:
+            if run is not None and run.attempt == 0:
+                # Cancelled before it started: no worker has counted it.
+                self.ended_counts[run.status] += 1
             body = None if run is None else await stored_result(self.runtime.persistence, run)
         except NotFound:
             body = None
@@ -435,8 +439,7 @@ class DistributedEngine(RunEngine):
             if live.graph_task is not None:
                 live.graph_task.cancel()
             return
-        if state.watch & Watch.EVENTS and not uses_protocol(live.run):
-            live.channel.is_stored = True
+        live.channel.is_stored |= bool(state.watch & Watch.EVENTS)
         if state.cancel is not None and live.cancel not in (state.cancel, "rollback"):
             live.is_deleted = state.cancel_reason == DELETED_REASON
             self._cancel_execution(live, state.cancel, state.cancel_reason)
@@ -494,7 +497,7 @@ class DistributedEngine(RunEngine):
         ticks = 0
         while True:
             with suppress(OSError):
-                self.options.alive_file.touch()
+                self.options.alive_file.touch(FILE_MODE)
             wait = TICK_S
             try:
                 if self.executing:
@@ -502,7 +505,7 @@ class DistributedEngine(RunEngine):
                 if self.options.slots:
                     await self.tables.promote_due()
                     wait = min(TICK_S, await self.tables.seconds_to_next_due() or TICK_S)
-                if ticks % LOAD_TICKS == 0:
+                if ticks % JOB_TICKS == 0:
                     await self._tick_rarely(ticks)
             except PersistenceError as error:
                 logger.warning("the database cannot be used yet: {}", error)
@@ -510,9 +513,13 @@ class DistributedEngine(RunEngine):
             await asyncio.sleep(max(0.0, wait))
 
     async def _tick_rarely(self, ticks: int) -> None:
-        self.last_load = await self._read_load()
         if self.options.slots:
             await self.tables.replace_missing_jobs()
+            # The answer to a claim, or to the end of a run, was lost with its connection.
+            unknown = await self.tables.claimed_runs(self.process_id) - self.executing.keys()
+            for run_id in unknown & self.unknown_runs:
+                await self._requeue_run(run_id)
+            self.unknown_runs = unknown
         if ticks % EVENT_TICKS == 0:
             for thread_id in tuple(self.followed_threads):
                 if thread_id in self.feed.threads or self.runtime.thread_hub.has_followers(thread_id):
@@ -521,12 +528,6 @@ class DistributedEngine(RunEngine):
                     del self.followed_threads[thread_id]
             if self.options.slots:
                 await self.tables.delete_old_events(int(self.options.event_retention_s * 1_000_000))
-
-    async def _read_load(self) -> EngineLoad:
-        pending, running, oldest, unblocked, middle = await self.tables.load()
-        now = to_micros(utc_now())
-        waits = [None if since is None else max(0, now - since) / 1_000_000 for since in (oldest, middle, unblocked)]
-        return EngineLoad(pending, running, *waits)
 
     async def _reap_regularly(self) -> None:
         while True:

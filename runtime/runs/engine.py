@@ -126,8 +126,8 @@ class RunEngine(ABC):
         """Stop all executions; unfinished runs continue at the next start or elsewhere."""
 
     @abstractmethod
-    def load(self) -> EngineLoad:
-        """Return the numbers and waiting times of the unfinished runs."""
+    async def load(self) -> EngineLoad:
+        """Return the numbers and waiting times of the unfinished runs, of all processes."""
 
     @abstractmethod
     def exclusive(self, name: str) -> AbstractAsyncContextManager[object]:

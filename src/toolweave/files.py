@@ -26,9 +26,9 @@ _HAS_MODES = os.name != "nt"
 _SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
 _DATABASES = ("app.db", "checkpoints.db", "store.db", "todo.db", "tools.db")
 # The database check writes and removes `.app.db.space`.
-_FILES = frozenset({"toolweave.lock", "mcp.jsonc", "memory.jsonl", "chat_history", ".app.db.space"}).union(
-    name + suffix for name in _DATABASES for suffix in ("", *_SQLITE_SUFFIXES)
-)
+_FILES = frozenset(
+    {"toolweave.lock", "toolweave.alive", "mcp.jsonc", "memory.jsonl", "chat_history", ".app.db.space"}
+).union(name + suffix for name in _DATABASES for suffix in ("", *_SQLITE_SUFFIXES))
 _FOLDERS = frozenset({"oauth", "logs"})
 # Programs of other projects, which must stay executable and contain no secrets. A temporary data folder has a link.
 _PROGRAMS_FOLDER = "servers"

@@ -39,6 +39,7 @@ def db(folder: Path, url: str, *args: str, **variables: str) -> Ended:
     return ended
 
 
+@pytest.mark.requirement("S-06")
 def test_a_data_folder_moves_to_a_checked_database(tmp_path: Path, postgres: PostgresServer, url: str) -> None:
     with ZipFile(OLD_FOLDER) as packed:
         packed.extractall(tmp_path / "old")

@@ -43,10 +43,12 @@ async def get_metrics(request: Request) -> Response:
     In the text format of Prometheus, or as JSON.
     """
     server_metrics: ServerMetrics = request.scope[SERVER_APP_KEY].state.metrics
+    engine = get_services(request).engine
+    load = await engine.load()
     if _FORMAT.read(request) == "json":
-        return json_answer(server_metrics.as_json(get_services(request).engine))
+        return json_answer(server_metrics.as_json(engine, load))
     # Starlette's media types would add a second charset.
-    return Response(server_metrics.prometheus_text(), headers={"content-type": CONTENT_TYPE_LATEST})
+    return Response(server_metrics.prometheus_text(load), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
 @endpoints("GET /info", None, switch="disable_meta", answer="Info", errors=())

@@ -5,10 +5,9 @@ All is one transaction, so that a failed copy leaves nothing behind. Rows are se
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,16 @@ from toolweave.errors import PersistenceError, TokenStoreError
 from toolweave.runtime.persistence.checkpoints.postgres_rows import to_jsonb
 from toolweave.runtime.persistence.checkpoints.postgres_saver import split_values
 from toolweave.runtime.persistence.checkpoints.saver import CheckpointSerializer
-from toolweave.runtime.persistence.postgres.database import PostgresDatabase, RawConnection
-from toolweave.runtime.persistence.postgres.inspection import LIVE_PROCESSES
+from toolweave.runtime.persistence.postgres.database import PostgresDatabase, RawConnection, scalar
 from toolweave.runtime.persistence.postgres.store import stored_minutes, stored_value, vector_text
-from toolweave.runtime.persistence.schema import metadata, processes, schema_compatibility
+from toolweave.runtime.persistence.postgres.workers import LIVE_PROCESSES
+from toolweave.runtime.persistence.schema import metadata, processes, schema_compatibility, thread_labels
 
 Row = tuple[Any, ...]
 ROWS_PER_BATCH = 500
 # A server that has used the database already has stored the assistants of its langgraph.json there.
 REPLACED = ("assistant_versions", "assistants", "tool_registry_revision")
+NOT_COPIED = (processes, schema_compatibility, thread_labels)
 # What differs in the copy: running runs have lost their process, and nobody holds a thread.
 EXPRESSIONS = {
     ("threads", "claim"): "NULL",
@@ -41,6 +41,10 @@ EXPRESSIONS = {
     ("runs", "process_id"): "NULL",
     ("run_events", "created_at"): "coalesce(created_at, (SELECT updated_at FROM runs AS r WHERE r.run_id = t.run_id))",
 }
+SERIAL_COLUMNS = """
+SELECT column_name FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name = %s AND column_default LIKE 'nextval(%%'
+"""
 KEY = ("thread_id", "checkpoint_ns", "checkpoint_id")
 WRITE = ("task_id", "task_path", "idx", "channel", "type")
 ITEM = ("prefix", "key", "value", "created_at", "updated_at", "expires_at", "ttl_minutes")
@@ -106,6 +110,8 @@ class FolderCopy:
                             counts[table.target] = await self._copy_table(connection, source, table)
                         if file == "checkpoints.db":
                             counts["checkpoints"] = await self._copy_checkpoints(connection, source)
+                # Without statistics, queries would read whole tables until PostgreSQL collects some.
+                await connection.execute("ANALYZE")
         except (psycopg.Error, sqlite3.Error) as error:
             # The rest of PostgreSQL's text quotes the row.
             reason = error.diag.message_primary if isinstance(error, psycopg.Error) else None
@@ -117,8 +123,7 @@ class FolderCopy:
 
     def _tables(self) -> dict[str, list[TableCopy]]:
         """Return what to copy from each file, in an order that satisfies foreign keys."""
-        kept = [table for table in metadata.sorted_tables if table not in (processes, schema_compatibility)]
-        files = {"app.db": [self._plain(table) for table in kept]}
+        files = {"app.db": [self._plain(table) for table in metadata.sorted_tables if table not in NOT_COPIED]}
         in_task = (*KEY, *WRITE, "value")
         columns = (*KEY, *WRITE, "blob")
         texts = (*KEY, "task_id", "coalesce(task_path, '')", *in_task[5:])
@@ -156,11 +161,11 @@ class FolderCopy:
             return sealed
 
     async def _require_unused(self, connection: RawConnection) -> None:
-        if await _scalar(connection, LIVE_PROCESSES):
+        if await scalar(connection, LIVE_PROCESSES):
             raise PersistenceError("Processes of Toolweave use the database. Stop them first; nothing was stored.")
         targets = [table.target for tables in self._tables().values() for table in tables]
         for target in (*targets, "checkpoints"):
-            if target not in REPLACED and await _scalar(connection, _on(target, "SELECT EXISTS (SELECT FROM {table})")):
+            if target not in REPLACED and await scalar(connection, _on(target, "SELECT EXISTS (SELECT FROM {table})")):
                 raise PersistenceError(
                     f"The database has rows in its table {target}: copy to an empty database. Nothing was stored."
                 )
@@ -171,12 +176,12 @@ class FolderCopy:
     async def _copy_table(self, connection: RawConnection, source: sqlite3.Connection, table: TableCopy) -> int:
         rows = (table.convert(row) for row in source.execute(table.query))
         await _send(connection, table.target, table.columns, rows)
-        await _compare(connection, source, table)
-        for column in await _sequences(connection, table.target):
+        number = await _compare(connection, source, table)
+        for (column,) in await (await connection.execute(SERIAL_COLUMNS, (table.target,))).fetchall():
             following = "SELECT setval(pg_get_serial_sequence({name}, {key}), max({column})) FROM {table}"
             parts = {"name": sql.Literal(table.target), "key": sql.Literal(column), "column": sql.Identifier(column)}
             await connection.execute(_on(table.target, following, **parts))
-        return int(await _scalar(connection, _on(table.target, "SELECT count(*) FROM {table}")))
+        return number
 
     async def _copy_checkpoints(self, connection: RawConnection, source: sqlite3.Connection) -> int:
         """Split each checkpoint into its JSON and its values, each version of which is stored once."""
@@ -185,8 +190,9 @@ class FolderCopy:
             "SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata "
             "FROM checkpoints ORDER BY thread_id, checkpoint_ns, checkpoint_id"
         )
-        namespace, stored, number = None, set[tuple[str, str]](), 0
-        for batch in _batches(source.execute(query)):
+        namespace, stored = None, set[tuple[str, str]]()
+        found = source.execute(query)
+        while batch := found.fetchmany(ROWS_PER_BATCH):
             rows, blobs = [], []
             for *key, parent_id, kind, encoded, described in batch:
                 if namespace != key[:2]:
@@ -202,18 +208,7 @@ class FolderCopy:
                         blobs.append((*key[:2], *version, *self._serde.dumps_typed(value)))
             await _send(connection, "checkpoint_blobs", (*KEY[:2], "channel", "version", "type", "blob"), blobs)
             await _send(connection, "checkpoints", columns, rows)
-            number += len(rows)
-        await _compare(connection, source, TableCopy("checkpoints", "checkpoints", columns, columns))
-        return number
-
-
-async def _sequences(connection: RawConnection, table: str) -> list[str]:
-    """Return the columns that take their values from a sequence."""
-    query = (
-        "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() "
-        "AND table_name = %s AND column_default LIKE 'nextval(%%'"
-    )
-    return [name for (name,) in await (await connection.execute(query, (table,))).fetchall()]
+        return await _compare(connection, source, TableCopy("checkpoints", "checkpoints", columns, columns))
 
 
 def _convert_item(row: Row) -> Row:
@@ -229,19 +224,8 @@ def _text(value: str | bytes | None) -> str | None:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    iterator = iter(rows)
-    while batch := list(islice(iterator, ROWS_PER_BATCH)):
-        yield batch
-
-
 def _on(table: str, statement: str, **parts: sql.Composable) -> sql.Composed:
     return sql.SQL(statement).format(table=sql.Identifier(table), **parts)
-
-
-async def _scalar(connection: RawConnection, query: str | sql.Composed) -> Any:
-    row = await (await connection.execute(query.encode() if isinstance(query, str) else query)).fetchone()
-    return row and row[0]
 
 
 async def _send(connection: RawConnection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
@@ -251,14 +235,13 @@ async def _send(connection: RawConnection, table: str, columns: Sequence[str], r
             await copy.write_row(row)
 
 
-async def _compare(connection: RawConnection, source: sqlite3.Connection, table: TableCopy) -> None:
-    """Raise PersistenceError unless both tables have as many rows."""
+async def _compare(connection: RawConnection, source: sqlite3.Connection, table: TableCopy) -> int:
+    """Return the number of rows. Raises PersistenceError unless both tables have as many."""
     query = f"SELECT count(*) FROM {table.source} WHERE {table.condition}"  # noqa: S608 - constants
-    (before,), after = (
-        source.execute(query).fetchone(),
-        await _scalar(connection, _on(table.target, "SELECT count(*) FROM {table}")),
-    )
+    (before,) = source.execute(query).fetchone()
+    after: int = await scalar(connection, _on(table.target, "SELECT count(*) FROM {table}"))
     if before != after:
         raise PersistenceError(
             f"The table {table.target} has {after} rows after the copy of {before}. Nothing was stored."
         )
+    return after

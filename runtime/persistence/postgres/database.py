@@ -9,13 +9,15 @@ import asyncio
 import select
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import psycopg
 from loguru import logger
+from psycopg import sql
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from sqlalchemy import Connection, NullPool
 from sqlalchemy.exc import DBAPIError
@@ -24,8 +26,8 @@ from sqlalchemy.util import greenlet_spawn
 
 from toolweave.errors import PersistenceError
 from toolweave.postgresql import failure_reason
+from toolweave.runtime.background import background_task
 from toolweave.runtime.persistence.database import DATABASE_SETTING, DISPATCHER, PostgresAddress, taken_topics
-from toolweave.runtime.persistence.postgres.wakeups import Wakeups
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
@@ -44,6 +46,101 @@ _RETRYABLE = (
     PoolTimeout,
 )
 _NOT_RETRYABLE = (psycopg.errors.DiskFull, psycopg.errors.QueryCanceled, psycopg.errors.InvalidPassword)
+
+CHANNEL = "toolweave"
+SEPARATOR = ","
+# PostgreSQL allows 8000 bytes.
+MAX_PAYLOAD_CHARS = 7900
+RECONNECT_DELAY_S = 0.5
+# Receives the topics of one notification; an empty list after a reconnection, when any topic may have been missed.
+OnTopics = Callable[[list[str]], None]
+
+
+class Wakeups:
+    """Publish topics to all processes of the database, and receive theirs; a process receives its own, too.
+
+    A topic is a hint that something has changed, with ids and no data. Notifications can be lost, so every waiter also
+    reads the database at intervals. A process has one connection that listens.
+    """
+
+    def __init__(self, pool: Pool, url: str, arguments: dict[str, Any]) -> None:
+        self._pool = pool
+        self._url = url
+        self._arguments = arguments
+        self._topics: dict[str, None] = {}
+        self._sender: asyncio.Task[None] | None = None
+        self._listeners: set[OnTopics] = set()
+        self._is_listening = asyncio.Event()
+
+    def publish(self, topics: Iterable[str]) -> None:
+        """Send topics soon, together with all others that are published until then."""
+        self._topics.update(dict.fromkeys(topics))
+        if self._topics and self._sender is None:
+            self._sender = asyncio.create_task(self._send(), name="wakeups")
+
+    def add_listener(self, listener: OnTopics) -> None:
+        """Call `listener` with the topics of each notification, on the event loop."""
+        self._listeners.add(listener)
+
+    def remove_listener(self, listener: OnTopics) -> None:
+        """Stop calling a listener."""
+        self._listeners.discard(listener)
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Receive notifications inside the block; at its end send what is unsent."""
+        async with background_task(self._listen(), "wakeups-listen"):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_listening.wait(), 5)
+            try:
+                yield
+            finally:
+                if self._sender is not None:
+                    await self._sender
+
+    async def _send(self) -> None:
+        # Not in the transactions: a NOTIFY holds a lock of the whole database until its transaction is on disk.
+        try:
+            while self._topics:
+                payload = self._take_payload()
+                async with self._pool.connection() as connection:
+                    await connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
+        except (psycopg.Error, PoolTimeout) as error:
+            logger.debug("a notification could not be sent: {}", error)
+        finally:
+            self._sender = None
+
+    def _take_payload(self) -> str:
+        taken: list[str] = []
+        length = 0
+        while self._topics:
+            topic = next(iter(self._topics))
+            length += len(topic) + 1
+            if length > MAX_PAYLOAD_CHARS and taken:
+                break
+            del self._topics[topic]
+            taken.append(topic)
+        return SEPARATOR.join(taken)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(
+                    self._url, autocommit=True, **self._arguments
+                ) as connection:
+                    await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+                    self._is_listening.set()
+                    self._deliver([])
+                    async for notification in connection.notifies():
+                        self._deliver(notification.payload.split(SEPARATOR))
+            except psycopg.Error as error:
+                self._is_listening.clear()
+                logger.warning("notifications of the database are not received: {}. Trying again.", error)
+            await asyncio.sleep(RECONNECT_DELAY_S)
+
+    def _deliver(self, topics: list[str]) -> None:
+        for listener in tuple(self._listeners):
+            listener(topics)
 
 
 class PostgresDatabase:
@@ -91,9 +188,18 @@ class PostgresDatabase:
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
 
+    async def execute(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Any]:
+        """Execute one statement, which is a transaction of its own, and return its rows. Raises PersistenceError."""
+
+        async def execute(raw: RawConnection) -> Sequence[Any]:
+            cursor = await raw.execute(statement.encode(), parameters)
+            return await cursor.fetchall() if cursor.description is not None else ()
+
+        return await self.attempt(execute)
+
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run work that only reads; each of its statements sees all committed writes."""
-        return await self._attempt(work, is_write=False)
+        return await self.attempt(partial(self._run_read, work))
 
     def queue_write(self, work: Callable[[Connection], object]) -> None:
         """Queue work after all earlier queued work without waiting; a failure is logged."""
@@ -165,15 +271,16 @@ class PostgresDatabase:
                 future.set_result(result)
 
     async def _transact(self, work: Callable[[Connection], T]) -> T:
-        return await self._attempt(work, is_write=True)
+        return await self.attempt(partial(self._run_transaction, work))
 
-    async def _attempt(self, work: Callable[[Connection], T], *, is_write: bool) -> T:
-        """Execute work; after a failure that says nothing about the work, execute it again."""
+    async def attempt(self, execute: Callable[[RawConnection], Awaitable[T]]) -> T:
+        """Call a function with a connection; after a failure that says nothing about its work, call it again."""
         deadline = time.monotonic() + RETRY_FOR_S
         delay = _FIRST_DELAY_S
         while True:
             try:
-                return await (self._run_transaction(work) if is_write else self._run_read(work))
+                async with self.pool.connection() as raw:
+                    return await execute(raw)
             except (DBAPIError, psycopg.Error, PoolTimeout) as error:
                 cause = driver_error(error)
                 is_temporary = isinstance(cause, _RETRYABLE) and not isinstance(cause, _NOT_RETRYABLE)
@@ -182,30 +289,27 @@ class PostgresDatabase:
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _MAX_DELAY_S)
 
-    async def _run_read(self, work: Callable[[Connection], T]) -> T:
-        async with self.pool.connection() as raw:
-            connection = self._connections.get(raw) or await self._adopt(raw)
-            return await greenlet_spawn(work, connection)
+    async def _run_read(self, work: Callable[[Connection], T], raw: RawConnection) -> T:
+        return await greenlet_spawn(work, self._connections.get(raw) or await self._adopt(raw))
 
-    async def _run_transaction(self, work: Callable[[Connection], T]) -> T:
-        async with self.pool.connection() as raw:
-            connection = self._connections.get(raw) or await self._adopt(raw)
-            taken_topics(connection)
-            connection.info[DISPATCHER] = self.dispatcher
-            await raw.execute("BEGIN")
-            try:
-                result = await greenlet_spawn(work, connection)
-            except BaseException:
-                if not raw.closed:
-                    await raw.execute("ROLLBACK")
-                raise
-            try:
-                await raw.execute("COMMIT")
-            except psycopg.OperationalError as error:
-                raise PersistenceError(
-                    f"{self.label}: the connection broke while this change was committed, so it may be stored or not. "
-                    "Read the resource before you repeat the request."
-                ) from error
+    async def _run_transaction(self, work: Callable[[Connection], T], raw: RawConnection) -> T:
+        connection = self._connections.get(raw) or await self._adopt(raw)
+        taken_topics(connection)
+        connection.info[DISPATCHER] = self.dispatcher
+        await raw.execute("BEGIN")
+        try:
+            result = await greenlet_spawn(work, connection)
+        except BaseException:
+            if not raw.closed:
+                await raw.execute("ROLLBACK")
+            raise
+        try:
+            await raw.execute("COMMIT")
+        except psycopg.OperationalError as error:
+            raise PersistenceError(
+                f"{self.label}: the connection broke while this change was committed, so it may be stored or not. "
+                "Read the resource before you repeat the request."
+            ) from error
         self.wakeups.publish(taken_topics(connection))
         return result
 
@@ -241,6 +345,12 @@ def to_persistence_error(label: str, error: Exception) -> Exception:
         return error
     reason = "is busy: all connections are in use" if isinstance(cause, PoolTimeout) else failure_reason(cause)
     return PersistenceError(f"The database {label} {reason}.")
+
+
+async def scalar(connection: RawConnection, query: str | sql.Composed, parameters: Sequence[str] = ()) -> Any:
+    """Execute a query and return the first column of its first row, None without one."""
+    row = await (await connection.execute(query, parameters)).fetchone()
+    return row and row[0]
 
 
 class _Check:

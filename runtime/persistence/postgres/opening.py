@@ -5,27 +5,17 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from procrastinate.schema import SchemaManager
-
 from toolweave.encryption import data_folder_cipher
 from toolweave.errors import PersistenceError
 from toolweave.runtime.models import ThreadTtl
-from toolweave.runtime.persistence.assistants import AssistantRepository
 from toolweave.runtime.persistence.checkpoints.postgres_saver import PostgresRunSaver
-from toolweave.runtime.persistence.crons import CronRepository
 from toolweave.runtime.persistence.data_folder import Persistence, make_folder
 from toolweave.runtime.persistence.database import PostgresAddress
-from toolweave.runtime.persistence.postgres.database import Pool, PostgresDatabase, open_postgres
+from toolweave.runtime.persistence.postgres.database import PostgresDatabase, open_postgres, scalar
+from toolweave.runtime.persistence.postgres.jobs import prepare_procrastinate
 from toolweave.runtime.persistence.postgres.store import open_postgres_store, upgrade_store
-from toolweave.runtime.persistence.runs import RunRepository
 from toolweave.runtime.persistence.schema import upgrade_schema
 from toolweave.runtime.persistence.store import StoreIndex, StoreOptions
-from toolweave.runtime.persistence.threads import ThreadClaims, ThreadRepository
-from toolweave.runtime.persistence.webhooks import WebhookRepository
-
-LOCK_PROCRASTINATE = "SELECT pg_advisory_xact_lock(hashtextextended('procrastinate', 0))"
-# The table exists in all versions, the function since version 3, whose later versions keep it.
-FIND_PROCRASTINATE = "SELECT to_regclass('procrastinate_jobs'), to_regproc('procrastinate_defer_jobs_v1')"
 
 
 async def prepare_database(database: PostgresDatabase, index: StoreIndex | None = None) -> None:
@@ -37,35 +27,16 @@ async def prepare_database(database: PostgresDatabase, index: StoreIndex | None 
         PersistenceError: the database cannot be used.
     """
     async with database.pool.connection() as connection:
-        cursor = await connection.execute("SHOW server_encoding")
-        [encoding] = await cursor.fetchone() or [""]
-        if encoding != "UTF8":
-            raise PersistenceError(
-                f"The database {database.label} has the encoding {encoding}: create it with ENCODING 'UTF8'."
-            )
+        encoding = await scalar(connection, "SHOW server_encoding")
+    if encoding != "UTF8":
+        raise PersistenceError(
+            f"The database {database.label} has the encoding {encoding}: create it with ENCODING 'UTF8'."
+        )
     await database.write(partial(upgrade_schema, database.label))
     await prepare_procrastinate(database.pool)
     await PostgresRunSaver(database.pool).setup()
     async with database.pool.connection() as connection:
         await upgrade_store(connection, index)
-
-
-async def prepare_procrastinate(pool: Pool) -> None:
-    """Create procrastinate's tables and functions if they are absent.
-
-    Raises:
-        PersistenceError: they are of an older version of procrastinate.
-    """
-    async with pool.connection() as connection, connection.transaction():
-        await connection.execute(LOCK_PROCRASTINATE)
-        table, function = await (await connection.execute(FIND_PROCRASTINATE)).fetchone() or (None, None)
-        if table is None:
-            await connection.execute(SchemaManager.get_schema())
-        elif function is None:
-            raise PersistenceError(
-                "The database has the tables of an older procrastinate: run the migrations of procrastinate, or use "
-                "another database or schema (TOOLWEAVE_DATABASE_URL)."
-            )
 
 
 @asynccontextmanager
@@ -94,16 +65,6 @@ async def open_shared_persistence(
         async with open_postgres_store(database.pool, store_options) as store:
             saver = PostgresRunSaver(database.pool)
             try:
-                yield Persistence(
-                    app=database,
-                    checkpointer=saver,
-                    store=store,
-                    assistants=AssistantRepository(database),
-                    threads=ThreadRepository(database, default_ttl=thread_ttl),
-                    runs=RunRepository(database, cipher=cipher, thread_ttl=thread_ttl),
-                    claims=ThreadClaims(database),
-                    crons=CronRepository(database, cipher),
-                    webhooks=WebhookRepository(database),
-                )
+                yield Persistence.of(database, saver, store, cipher=cipher, thread_ttl=thread_ttl)
             finally:
                 await saver.wait_for_writes()

@@ -17,11 +17,11 @@ from typing import Any
 
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, Op, Result, SearchItem, SearchOp
 from langgraph.store.postgres.base import MIGRATIONS, VECTOR_MIGRATIONS
-from psycopg import AsyncConnection, DataError, Error, errors
-from psycopg_pool import AsyncConnectionPool
+from psycopg import DataError, Error, errors
 
 from toolweave.errors import ConfigError, InvalidRequest, PersistenceError
 from toolweave.runtime.codec import EXACT_PREFIX, MICROSECOND, from_json, to_json, utc_now
+from toolweave.runtime.persistence.postgres.database import Pool, RawConnection, scalar
 from toolweave.runtime.persistence.store import LongTermStore, StoreIndex, StoreOptions, sweep_regularly
 from toolweave.runtime.persistence.store_filter import matches_item_filter
 from toolweave.runtime.persistence.store_items import (
@@ -37,8 +37,6 @@ from toolweave.runtime.persistence.store_items import (
     tool_results_prefix,
 )
 
-Connection = AsyncConnection[tuple[Any, ...]]
-Pool = AsyncConnectionPool[Connection]
 Statement = tuple[str, dict[str, Any]]
 
 # An updated item keeps its position in searches and its creation time.
@@ -225,7 +223,7 @@ async def open_postgres_store(pool: Pool, options: StoreOptions) -> AsyncIterato
         yield store
 
 
-async def upgrade_store(connection: Connection, index: StoreIndex | None) -> bool:
+async def upgrade_store(connection: RawConnection, index: StoreIndex | None) -> bool:
     """Create or upgrade the tables; return whether there is one for vectors. Processes that start together take turns.
 
     Raises:
@@ -236,10 +234,10 @@ async def upgrade_store(connection: Connection, index: StoreIndex | None) -> boo
         await _migrate(connection, "store_migrations", MIGRATIONS)
         if index is not None:
             await _create_vectors(connection, index.dims)
-        return await _scalar(connection, "SELECT to_regclass('store_vectors')") is not None
+        return await scalar(connection, "SELECT to_regclass('store_vectors')") is not None
 
 
-async def _create_vectors(connection: Connection, dims: int) -> None:
+async def _create_vectors(connection: RawConnection, dims: int) -> None:
     # The last migration creates an index that LangGraph's searches do not use, and that long vectors cannot have.
     statements = [migration.sql % {"dims": dims, "vector_type": "vector"} for migration in VECTOR_MIGRATIONS[:2]]
     try:
@@ -252,18 +250,18 @@ async def _create_vectors(connection: Connection, dims: int) -> None:
             "user who may; or remove store.index.",
         ) from error
     typmod = "SELECT atttypmod FROM pg_attribute WHERE attrelid = 'store_vectors'::regclass AND attname = 'embedding'"
-    if await _scalar(connection, typmod) not in (dims, -1):
+    if await scalar(connection, typmod) not in (dims, -1):
         # Vectors of an earlier model stay; searches skip them.
         await connection.execute("DROP INDEX IF EXISTS store_vectors_embedding_idx")
         await connection.execute("ALTER TABLE store_vectors ALTER COLUMN embedding TYPE vector")
 
 
-async def _migrate(connection: Connection, table: str, statements: Sequence[str]) -> None:
+async def _migrate(connection: RawConnection, table: str, statements: Sequence[str]) -> None:
     """Run the statements whose numbers are not in the table, as LangGraph's `setup` does."""
     # A user without the permission to create tables can use those that exist.
-    if await _scalar(connection, "SELECT to_regclass(%s)", table) is None:
+    if await scalar(connection, "SELECT to_regclass(%s)", (table,)) is None:
         await connection.execute(f"CREATE TABLE {table} (v INTEGER PRIMARY KEY)")
-    done = await _scalar(connection, f"SELECT coalesce(max(v), -1) FROM {table}")  # noqa: S608 - constants
+    done = await scalar(connection, f"SELECT coalesce(max(v), -1) FROM {table}")  # noqa: S608 - constants
     for version, statement in enumerate(statements):
         if version > done:
             # It cannot be done in a transaction, and the table is still empty.
@@ -271,13 +269,8 @@ async def _migrate(connection: Connection, table: str, statements: Sequence[str]
             await connection.execute(f"INSERT INTO {table} (v) VALUES (%s)", (version,))  # noqa: S608 - constants
 
 
-async def _scalar(connection: Connection, statement: str, *parameters: str) -> Any:
-    row = await (await connection.execute(statement, parameters)).fetchone()
-    return row and row[0]
-
-
 @asynccontextmanager
-async def _connect(pool: Pool) -> AsyncIterator[Connection]:
+async def _connect(pool: Pool) -> AsyncIterator[RawConnection]:
     try:
         async with pool.connection() as connection:
             yield connection
@@ -298,7 +291,7 @@ def _translate(error: Error) -> Exception:
 
 
 @asynccontextmanager
-async def _snapshot(connection: Connection, ops: Sequence[Op]) -> AsyncIterator[None]:
+async def _snapshot(connection: RawConnection, ops: Sequence[Op]) -> AsyncIterator[None]:
     """Read in a transaction with one snapshot; a single statement needs none, but for the cursor of a filter."""
     if len(ops) == 1 and not getattr(ops[0], "filter", None):
         yield
@@ -308,7 +301,7 @@ async def _snapshot(connection: Connection, ops: Sequence[Op]) -> AsyncIterator[
         yield
 
 
-async def _find_item(connection: Connection, op: GetOp, view: StoreView) -> tuple[Item | None, list[ItemLifetime]]:
+async def _find_item(connection: RawConnection, op: GetOp, view: StoreView) -> tuple[Item | None, list[ItemLifetime]]:
     parameters = {"prefix": ".".join(op.namespace), "key": op.key, **view._asdict()}
     row = await (await connection.execute(GET, parameters)).fetchone()
     if row is None:
@@ -317,7 +310,7 @@ async def _find_item(connection: Connection, op: GetOp, view: StoreView) -> tupl
 
 
 async def _search_items(
-    connection: Connection, op: SearchOp, view: StoreView, vector: bytes | None
+    connection: RawConnection, op: SearchOp, view: StoreView, vector: bytes | None
 ) -> tuple[list[SearchItem], list[ItemLifetime]]:
     """Return the items below a namespace that match the filter, by similarity to the vector or in creation order."""
     item_filter = op.filter or {}
@@ -362,7 +355,7 @@ def _sql_condition(item_filter: Mapping[str, Any]) -> tuple[str, dict[str, objec
     return f"(s.value ? '{_AS_TEXT}' OR s.value @> %(wanted)s::text::jsonb)", {"wanted": text}
 
 
-async def _find_namespaces(connection: Connection, op: ListNamespacesOp, view: StoreView) -> list[Namespace]:
+async def _find_namespaces(connection: RawConnection, op: ListNamespacesOp, view: StoreView) -> list[Namespace]:
     prefixes = [condition.path for condition in op.match_conditions or () if condition.match_type == "prefix"]
     labels = takewhile(lambda label: label != "*", prefixes[0] if prefixes else ())
     rows = await connection.execute(_NAMESPACES, {"prefix": ".".join(labels), **view._asdict()})

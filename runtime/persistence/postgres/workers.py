@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from toolweave.runtime.codec import to_micros, utc_now
-from toolweave.runtime.models import JsonObject, Run, Watch
+from toolweave.runtime.models import Run, Watch
 from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import dispatch, notify
 from toolweave.runtime.persistence.events import CONTROL_TOPIC, RUN_TOPIC, THREAD_TOPIC
@@ -26,6 +26,7 @@ INSERT INTO processes (process_id, role, host, pid, slots, started_at, heartbeat
 VALUES (%(process_id)s, %(role)s, %(host)s, %(pid)s, %(slots)s, {NOW}, {NOW}, %(lease)s)
 """  # noqa: S608 - constants
 BEAT = f"UPDATE processes SET heartbeat_at = {NOW} WHERE process_id = %(process_id)s RETURNING process_id"  # noqa: S608
+LIVE_PROCESSES = f"SELECT count(*) FROM processes WHERE heartbeat_at + lease > {NOW}"  # noqa: S608
 LEAVE = "DELETE FROM processes WHERE process_id = %(process_id)s"
 # The most urgent run that may start. Rows that another process is about to change are skipped.
 CLAIM_NEXT = f"""
@@ -62,6 +63,7 @@ WHERE run_id = %(run_id)s AND status = 'running' AND process_id IS NOT DISTINCT 
 SKIP_THREAD_SEQS = """
 UPDATE thread_sequences SET last_seq = (last_seq / 1000000 + 1) * 1000000 WHERE thread_id = %(thread_id)s
 """
+CLAIMED_RUNS = "SELECT run_id FROM runs WHERE status = 'running' AND process_id = %(process_id)s"
 UNPROMOTED = """
 SELECT DISTINCT r.thread_id FROM runs AS r JOIN threads AS t USING (thread_id)
 WHERE r.status = 'pending' AND r.promoted = 0 AND t.claim IS NULL AND coalesce(r.not_before, 0) <= %(now)s
@@ -156,27 +158,31 @@ class WorkerTables:
             "slots": identity.slots,
             "lease": int(identity.lease_s * 1_000_000),
         }
-        await self._execute(REGISTER, parameters)
+        await self._database.execute(REGISTER, parameters)
 
     async def beat(self, process_id: str) -> bool:
         """Store a heartbeat; return False if the process has been declared dead."""
-        return bool(await self._execute(BEAT, {"process_id": process_id}))
+        return bool(await self._database.execute(BEAT, {"process_id": process_id}))
 
     async def leave(self, process_id: str) -> None:
         """Delete a process that executes nothing any more."""
-        await self._execute(LEAVE, {"process_id": process_id})
+        await self._database.execute(LEAVE, {"process_id": process_id})
 
     async def claim_next(self, process_id: str) -> Run | None:
         """Mark the most urgent run that may start as running and return it; None if there is none."""
         for _ in range(MAX_CLAIM_ATTEMPTS):
             parameters = {"process_id": process_id, "now": to_micros(utc_now())}
-            if rows := await self._execute(CLAIM_NEXT, parameters):
+            if rows := await self._database.execute(CLAIM_NEXT, parameters):
                 return sql.run_from_row(_RunRow(*rows[0]))
-            if not await self._execute(WAITS_FOR_START, {}):
+            if not await self._database.execute(WAITS_FOR_START, {}):
                 return None
             # A transaction that changes the only waiting run or its thread has just locked it.
             await asyncio.sleep(CLAIM_RETRY_S)
         return None
+
+    async def claimed_runs(self, process_id: str) -> set[str]:
+        """Return the ids of the runs that this process executes by the database."""
+        return {run_id for (run_id,) in await self._database.execute(CLAIMED_RUNS, {"process_id": process_id})}
 
     async def requeue(self, run_id: str, process_id: str) -> None:
         """Return a run that this process executes to the other workers."""
@@ -184,39 +190,37 @@ class WorkerTables:
 
     async def reap(self) -> list[str]:
         """Return the runs and claims of dead processes, each in its own transaction; return the ids of the runs."""
-        dead = await self._execute(DELETE_DEAD, {})
-        abandoned = await self._execute(ABANDONED_RUNS, {})
+        dead = await self._database.execute(DELETE_DEAD, {})
+        abandoned = await self._database.execute(ABANDONED_RUNS, {})
         for (run_id,) in abandoned:
             await self._database.write(partial(_requeue_abandoned, run_id=run_id))
-        for (thread_id,) in await self._execute(ABANDONED_CLAIMS, {}):
+        for (thread_id,) in await self._database.execute(ABANDONED_CLAIMS, {}):
             await self._database.write(partial(_release_abandoned, thread_id=thread_id))
         if dead or abandoned:
-            await self._execute(DELETE_STALE_JOBS, {})
+            await self._database.execute(DELETE_STALE_JOBS, {})
         return [run_id for (run_id,) in abandoned]
 
     async def promote_due(self) -> None:
         """Dispatch the runs that have become due without an event, such as delayed ones."""
         now = to_micros(utc_now())
-        for (thread_id,) in await self._execute(UNPROMOTED, {"now": now}):
+        for (thread_id,) in await self._database.execute(UNPROMOTED, {"now": now}):
             await self._database.write(partial(_promote, thread_id=thread_id, now=now))
 
     async def seconds_to_next_due(self) -> float | None:
         """Return how long it takes until a delayed run becomes due; None without one."""
         now = to_micros(utc_now())
-        ((micros,),) = await self._execute(NEXT_DUE, {"now": now})
+        ((micros,),) = await self._database.execute(NEXT_DUE, {"now": now})
         return None if micros is None else (micros - now) / 1_000_000
 
     async def replace_missing_jobs(self) -> None:
         """Dispatch as many wake-ups as there are more runs to start than jobs."""
-        ((missing,),) = await self._execute(MISSING_JOBS, {})
+        ((missing,),) = await self._database.execute(MISSING_JOBS, {})
         for _ in range(min(missing, 1_000)):
             await self._database.write(lambda connection: dispatch(connection, ""))
 
     async def states(self, run_ids: Sequence[str]) -> Mapping[str, RunState]:
         """Return the states of these runs by id; deleted ones are missing."""
-        rows = await self._database.read(
-            lambda connection: execute_on_postgresql(connection, STATES, {"run_ids": list(run_ids)})
-        )
+        rows = await self._database.execute(STATES, {"run_ids": list(run_ids)})
         return {row[0]: RunState(*row) for row in rows}
 
     async def watch_run(self, run_id: str, flags: Watch) -> int | None:
@@ -253,19 +257,16 @@ class WorkerTables:
             "shortly": SHORT_RETENTION_MICROS,
             "retention": max(retention_micros, SHORT_RETENTION_MICROS),
         }
-        return len(await self._execute(OLD_EVENTS, parameters))
+        return len(await self._database.execute(OLD_EVENTS, parameters))
 
     async def load(self) -> tuple[int, int, int | None, int | None, int | None]:
         """Return the numbers of pending and running runs, and since when (microseconds) runs wait.
 
         The times are those of the run that waits longest, of the one that waits longest for a worker, and the median.
         """
-        (row,) = await self._execute(LOAD, {"now": to_micros(utc_now())})
+        (row,) = await self._database.execute(LOAD, {"now": to_micros(utc_now())})
         pending, running, *waits = row
         return pending, running, *waits
-
-    async def _execute(self, statement: str, parameters: JsonObject) -> Sequence[Any]:
-        return await self._database.write(lambda connection: execute_on_postgresql(connection, statement, parameters))
 
 
 class _RunRow:

@@ -18,13 +18,13 @@ from toolweave.errors import PersistenceError
 from toolweave.runtime.persistence.checkpoints.postgres_saver import PostgresRunSaver
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.database import PostgresAddress, RuntimeDatabase
-from toolweave.runtime.persistence.postgres.copying import FolderCopy
+from toolweave.runtime.persistence.postgres.copying import NOT_COPIED, FolderCopy
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase, open_postgres
 from toolweave.runtime.persistence.postgres.opening import prepare_database
 from toolweave.runtime.persistence.postgres.store import open_postgres_store
 from toolweave.runtime.persistence.run_rows import open_credentials
 from toolweave.runtime.persistence.runs import RunRepository
-from toolweave.runtime.persistence.schema import metadata, processes, schema_compatibility
+from toolweave.runtime.persistence.schema import metadata
 from toolweave.runtime.persistence.store import StoreIndex, StoreOptions
 
 FOLDERS = Path(__file__).parents[2] / "data_folders"
@@ -73,7 +73,7 @@ async def test_everything_that_was_stored_reads_the_same_on_postgresql(
         assert counts["checkpoints"] == len(checkpoints) > 0
         assert await history(PostgresRunSaver(database.pool)) == checkpoints
         for table in metadata.sorted_tables:
-            if table not in (processes, schema_compatibility):
+            if table not in NOT_COPIED:
                 expected = [changed(table.name, row) for row in await rows(old.app, table)]
                 found = [changed(table.name, row) for row in await rows(database, table)]
                 assert (table.name, found) == (table.name, expected)

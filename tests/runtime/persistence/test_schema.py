@@ -21,7 +21,7 @@ from toolweave.runtime.persistence.data_folder import open_persistence
 from toolweave.runtime.persistence.database import PostgresAddress, RuntimeDatabase, open_sqlite
 from toolweave.runtime.persistence.postgres.database import open_postgres
 from toolweave.runtime.persistence.run_rows import open_credentials
-from toolweave.runtime.persistence.schema import metadata, upgrade_schema
+from toolweave.runtime.persistence.schema import NEWEST_REVISION, metadata, schema_revision, upgrade_schema
 from toolweave.runtime.persistence.threads import ThreadRepository
 
 OLD_FOLDER = Path(__file__).parents[2] / "data_folders" / "schema-0004.zip"
@@ -213,6 +213,21 @@ async def test_an_older_process_goes_on_inserting_while_a_newer_one_migrates(pos
             await newer.write(partial(upgrade_schema, url))
 
 
+async def test_two_databases_are_upgraded_at_once_in_one_event_loop(postgres: PostgresServer) -> None:
+    with postgres.fresh_database() as first, postgres.fresh_database() as second:
+        async with (
+            open_postgres(PostgresAddress(first), size=1) as a,
+            open_postgres(PostgresAddress(second), size=1) as b,
+        ):
+            for database in (a, b):
+                await database.write(partial(upgrade_schema, first))
+                await database.write(back_to_0006)
+            async with asyncio.timeout(60):
+                await asyncio.gather(*(database.write(partial(upgrade_schema, first)) for database in (a, b)))
+            revisions = [await database.read(schema_revision) for database in (a, b)]
+            assert [found and found.revision for found in revisions] == [NEWEST_REVISION] * 2
+
+
 def insert_as_0006(connection: Connection, number: int) -> None:
     for statement in (OLD_THREAD, OLD_RUN):
         connection.exec_driver_sql(statement.format(id=number))
@@ -227,6 +242,6 @@ def back_to_0006(connection: Connection) -> None:
     ):
         for column in columns:
             connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
-    for table in ("processes", "schema_compatibility"):
-        connection.exec_driver_sql(f"DROP TABLE {table}")
+    for thing in ("TABLE processes", "TABLE schema_compatibility", "INDEX ix_threads_stopped"):
+        connection.exec_driver_sql(f"DROP {thing}")
     connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0006'")

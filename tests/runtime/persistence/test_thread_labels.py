@@ -11,6 +11,7 @@ from tests.runtime.persistence.records import SUCCESS, new_run
 from toolweave.runtime.persistence import search as search_module
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.database import driver_of
+from toolweave.runtime.persistence.runs import RunEnd
 from toolweave.runtime.persistence.schema import thread_labels
 from toolweave.runtime.persistence.search import use_filters
 
@@ -78,7 +79,7 @@ async def test_each_way_of_writing_a_thread_keeps_its_labels(tmp_path: Path) -> 
         for run in (new, temporary):
             claimed = await persistence.runs.claim(run.run_id)
             assert claimed is not None
-            await persistence.runs.finalise(run.run_id, claimed.attempt, SUCCESS)
+            await persistence.runs.finalise(RunEnd(run.run_id, claimed.attempt, SUCCESS))
         for thread_id in ("patched", "of a run"):
             await persistence.threads.delete(thread_id)
         assert await persistence.app.read(lambda connection: connection.execute(select(thread_labels)).all()) == []

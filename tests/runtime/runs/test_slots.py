@@ -14,7 +14,7 @@ from langgraph.graph import StateGraph
 from tests.fixtures.graphs import Gate, Log
 from tests.runtime.runs.conftest import BOUND_S, Bench, open_bench
 from toolweave.runtime.models import NewRun
-from toolweave.runtime.runs.slots import RunSlots
+from toolweave.runtime.runs.embedded import RunSlots
 
 pytestmark = pytest.mark.requirement("S-08")
 OLD = timedelta(minutes=10, seconds=1)

@@ -4,14 +4,14 @@ Revision ID: 0005
 """
 
 import sqlalchemy as sa
-from alembic import op
+from alembic.operations import Operations
 
 revision = "0005"
 down_revision = "0004"
 CLAIMED = sa.text("claim IS NOT NULL")
 
 
-def upgrade() -> None:
+def upgrade(op: Operations) -> None:
     """Add the token of the claim (R-01)."""
     op.add_column("threads", sa.Column("claim", sa.Text))
     op.create_index("ix_threads_claimed", "threads", ["thread_id"], sqlite_where=CLAIMED, postgresql_where=CLAIMED)

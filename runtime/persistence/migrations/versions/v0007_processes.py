@@ -4,7 +4,7 @@ Revision ID: 0007
 """
 
 import sqlalchemy as sa
-from alembic import op
+from alembic.operations import Operations
 
 from toolweave.runtime.persistence.search import store_labels
 
@@ -15,7 +15,7 @@ STOPPED = sa.text("status = 'interrupted' OR status = 'error'")
 PROMOTED = sa.text("status = 'pending' AND promoted = 1")
 
 
-def upgrade() -> None:
+def upgrade(op: Operations) -> None:
     """Add columns with defaults, so that older processes can still insert rows, and the table of processes."""
     for column in ("claimed_by", "fairness_group"):
         op.add_column("threads", sa.Column(column, sa.Text))
@@ -41,10 +41,10 @@ def upgrade() -> None:
     op.create_table("schema_compatibility", sa.Column("oldest_code", sa.Text, primary_key=True))
     op.execute("INSERT INTO schema_compatibility (oldest_code) VALUES ('0007')")
     op.create_index("ix_runs_promoted", "runs", ["urgency", "seq"], sqlite_where=PROMOTED, postgresql_where=PROMOTED)
-    _index_threads()
+    _index_threads(op)
 
 
-def _index_threads() -> None:
+def _index_threads(op: Operations) -> None:
     op.drop_index("ix_threads_expires_at", "threads")
     op.create_index("ix_threads_expires_at", "threads", ["expires_at"], sqlite_where=EXPIRING)
     op.create_index("ix_threads_stopped", "threads", ["status", "updated_at"], sqlite_where=STOPPED)

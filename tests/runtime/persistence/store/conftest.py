@@ -13,7 +13,8 @@ from psycopg_pool import AsyncConnectionPool
 from tests.fixtures.postgres import PostgresServer
 from toolweave.runtime.codec import utc_now
 from toolweave.runtime.persistence.database import SqliteDatabase, driver_of, open_sqlite
-from toolweave.runtime.persistence.postgres.store import Pool, PostgresStore, open_postgres_store
+from toolweave.runtime.persistence.postgres.database import Pool
+from toolweave.runtime.persistence.postgres.store import PostgresStore, open_postgres_store
 from toolweave.runtime.persistence.store import LongTermStore, SqliteStore, StoreOptions, open_store
 
 BOUND_S = 60.0

@@ -11,7 +11,8 @@ from tests.fixtures.postgres import PostgresServer
 from tests.runtime.persistence.store.conftest import Clock, postgres_pool
 from tests.runtime.persistence.store.embedding import DIMS, BagOfWords, index
 from toolweave.errors import ConfigError, InvalidRequest, PersistenceError
-from toolweave.runtime.persistence.postgres.store import Pool, PostgresStore, open_postgres_store
+from toolweave.runtime.persistence.postgres.database import Pool
+from toolweave.runtime.persistence.postgres.store import PostgresStore, open_postgres_store
 from toolweave.runtime.persistence.store import StoreIndex, StoreOptions
 
 NS = ("users", "u1")
