@@ -77,7 +77,7 @@ class Bench:
         with (self.folder / f"{name}.log").open("w") as log:
             process = subprocess.Popen(
                 (sys.executable, "-m", "toolweave", *arguments, *common),
-                env={**self.environment},
+                env=dict(self.environment),
                 text=True,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -136,7 +136,7 @@ async def deliveries(http: httpx.AsyncClient, tokens: int) -> list[float]:
     body = {"assistant_id": "stream", "input": {"tokens": tokens, "rate": TOKENS_PER_SECOND}, "stream_mode": ["custom"]}
 
     async def read() -> list[float]:
-        delays = []
+        delays: list[float] = []
         path = f"/threads/{uuid4()}/runs/stream"
         async with http.stream("POST", path, json={**body, "if_not_exists": "create"}) as answer:
             async for line in answer.aiter_lines():
@@ -274,7 +274,8 @@ async def main(given: argparse.Namespace) -> None:
 
 
 def inherited() -> dict[str, str]:
-    return {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+    passed_on = os.environ.items()  # noqa: TID251 - for the processes
+    return {name: value for name, value in passed_on if name in INHERITED_VARIABLES}
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@ import socket
 import time
 from typing import TypedDict
 
-from bench_graphs import agent as agent
+from bench_graphs import agent
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, StateGraph
 
 LEAD_S = 1.0
+PORT = int(os.environ["BENCH_REPORTS"])  # noqa: TID251 - of the bench that starts the processes
 _REPORTS = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 
@@ -26,7 +27,7 @@ class Order(TypedDict, total=False):
 def report(key: str, moment: str) -> None:
     """Send a moment with the clock that all processes of the machine share."""
     line = f"{key} {moment} {time.time()}".encode()
-    _REPORTS.sendto(line, ("127.0.0.1", int(os.environ["BENCH_REPORTS"])))
+    _REPORTS.sendto(line, ("127.0.0.1", PORT))
 
 
 async def work(order: Order) -> Order:
@@ -48,5 +49,6 @@ async def speak(order: Order) -> Order:
     return {}
 
 
+__all__ = ["agent", "stream_graph", "work_graph"]
 work_graph = StateGraph(Order).add_node("work", work).add_edge(START, "work").compile()
 stream_graph = StateGraph(Order).add_node("speak", speak).add_edge(START, "speak").compile()

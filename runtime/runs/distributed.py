@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from loguru import logger
@@ -48,7 +49,7 @@ from toolweave.runtime.persistence.events import (
     read_end,
     read_events,
 )
-from toolweave.runtime.persistence.postgres.database import PostgresDatabase, open_pool
+from toolweave.runtime.persistence.postgres.database import PostgresDatabase, forget_at_a_crash, open_pool
 from toolweave.runtime.persistence.postgres.jobs import JobQueue
 from toolweave.runtime.persistence.postgres.workers import MAX_DELETED_EVENTS, ProcessIdentity, RunState, WorkerTables
 from toolweave.runtime.persistence.run_rows import run_from_new
@@ -74,6 +75,8 @@ FOLLOW_FOR_S = 120.0
 # Connections that fetch and delete jobs.
 JOB_CONNECTIONS = 4
 DRAIN_CHECK_S = 0.05
+# How long a stream that joins a run waits for the worker to store the run's events.
+ACKNOWLEDGEMENT_S, ACKNOWLEDGEMENT_CHECK_S = 2.0, 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +257,8 @@ class DistributedEngine(RunEngine):
         if run.status in TERMINAL_STATUSES or (live is not None and live.watch & needs == needs):
             return live
         last_seq = await self.tables.watch_run(run.run_id, needs)
+        if needs & Watch.EVENTS and last_seq is not None:
+            await self._wait_for_acknowledgement(run.run_id)
         live = self.live_runs.get(run.run_id)
         if live is None and last_seq is not None:
             live = self._follow_run(run, last_seq)
@@ -261,6 +266,18 @@ class DistributedEngine(RunEngine):
         if live is not None:
             live.watch |= needs
         return live
+
+    async def _wait_for_acknowledgement(self, run_id: str) -> None:
+        """Wait until the worker that executes a run stores its events; a pending run needs none."""
+        if run_id in self.executing:
+            self.executing[run_id].channel.is_stored = True
+            return
+        deadline = time.monotonic() + ACKNOWLEDGEMENT_S
+        while time.monotonic() < deadline:
+            state = (await self.tables.states([run_id])).get(run_id)
+            if state is None or state.status != "running" or state.watch & Watch.ACKNOWLEDGED:
+                return
+            await asyncio.sleep(ACKNOWLEDGEMENT_CHECK_S)
 
     async def _unfinished_runs(self, thread_id: str) -> list[LiveRun]:
         found = [await self._watched(run, Watch.RESULT) for run in await self.tables.active_runs(thread_id)]
@@ -460,7 +477,9 @@ class DistributedEngine(RunEngine):
             if live.graph_task is not None:
                 live.graph_task.cancel()
             return
-        live.channel.is_stored |= bool(state.watch & Watch.EVENTS)
+        if state.watch & Watch.EVENTS and not state.watch & Watch.ACKNOWLEDGED:
+            live.channel.is_stored = True
+            self._start_task(f"acknowledge:{live.run.run_id}", self.tables.acknowledge(live.run.run_id))
         if state.cancel is not None and live.cancel not in (state.cancel, "rollback"):
             self._cancel_execution(live, state.cancel, state.cancel_reason)
 
@@ -485,10 +504,11 @@ class DistributedEngine(RunEngine):
 
     async def _work(self) -> None:
         execute = partial(self._process_run, "", nullcontext())
+        # Notifications do not pass through PgBouncer. A fetched or deleted job that comes back wakes a worker in vain.
+        options: Any = {"direct": True, "configure": forget_at_a_crash}
         while not self.is_draining.is_set():
             try:
-                # Notifications do not pass through PgBouncer.
-                async with open_pool(self.options.address, "jobs", JOB_CONNECTIONS, direct=True) as pool:
+                async with open_pool(self.options.address, "jobs", JOB_CONNECTIONS, **options) as pool:
                     await self.jobs.work(pool, execute, self.options.slots, self.is_draining)
             except PersistenceError as error:
                 logger.error("runs cannot be fetched: {} Trying again.", error)

@@ -180,6 +180,10 @@ class RunEngine(ABC):
         After ClaimLost the thread is being deleted, which ends the run. If the deletion fails, a retry ends it.
         """
 
+    async def prepare_stream(self, run: Run) -> None:
+        """Make sure that the events of a run from now on reach a stream that is opened next."""
+        await self._watched(run, Watch.EVENTS)
+
     async def wait_for_run(self, run: Run) -> bytes:
         """Wait for a run's end and return the thread's values, or {"__error__": …}, as JSON. Raises NotFound."""
         if (live := await self._watched(run, Watch.RESULT)) is None:

@@ -430,8 +430,21 @@ async def _set_autocommit(connection: RawConnection) -> None:
     await connection.set_autocommit(True)
 
 
+async def forget_at_a_crash(connection: RawConnection) -> None:
+    """Commit without waiting for the disk: a crash of the server loses the changes of the last moments."""
+    await _set_autocommit(connection)
+    await connection.execute("SET synchronous_commit TO off")
+
+
 @asynccontextmanager
-async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: bool = False) -> AsyncIterator[Pool]:
+async def open_pool(
+    address: PostgresAddress,
+    name: str,
+    size: int,
+    *,
+    direct: bool = False,
+    configure: Callable[[RawConnection], Awaitable[None]] = _set_autocommit,
+) -> AsyncIterator[Pool]:
     """Open a pool whose connections are checked before each use.
 
     Raises:
@@ -443,7 +456,7 @@ async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: b
         url,
         kwargs=arguments,
         # Not an argument: procrastinate passes it to the connections that it opens beside the pool.
-        configure=_set_autocommit,
+        configure=configure,
         min_size=1,
         max_size=size,
         open=False,

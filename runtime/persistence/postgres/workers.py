@@ -30,7 +30,8 @@ LIVE_PROCESSES = f"SELECT count(*) FROM processes WHERE heartbeat_at + lease > {
 LEAVE = "DELETE FROM processes WHERE process_id = %(process_id)s"
 # The most urgent run that may start. Rows that another process is about to change are skipped.
 CLAIM_NEXT = f"""
-UPDATE runs SET status = 'running', attempt = attempt + 1, process_id = %(process_id)s, updated_at = %(now)s
+UPDATE runs SET status = 'running', attempt = attempt + 1, process_id = %(process_id)s, updated_at = %(now)s,
+    watch = watch & 15 | (watch & {Watch.EVENTS:d}) * {Watch.ACKNOWLEDGED // Watch.EVENTS:d}
 WHERE run_id = (
     SELECT r.run_id FROM runs AS r JOIN threads AS t USING (thread_id)
     WHERE r.status = 'pending' AND r.promoted = 1 AND t.claim IS NULL
@@ -99,6 +100,7 @@ WATCH_RUN = """
 UPDATE runs SET watch = watch | %(flags)s WHERE run_id = %(run_id)s AND status IN ('pending', 'running')
 RETURNING watch, (SELECT coalesce(max(seq), 0) FROM run_events AS e WHERE e.run_id = runs.run_id) AS last_seq
 """
+ACKNOWLEDGE = f"UPDATE runs SET watch = watch | {Watch.ACKNOWLEDGED:d} WHERE run_id = %(run_id)s"  # noqa: S608
 WATCH_THREAD = """
 UPDATE runs SET watch = watch | %(flags)s WHERE thread_id = %(thread_id)s AND status IN ('pending', 'running')
 AND watch & %(flags)s <> %(flags)s RETURNING run_id
@@ -110,7 +112,7 @@ DELETE FROM run_events WHERE (run_id, seq) IN (
     SELECT e.run_id, e.seq FROM run_events AS e LEFT JOIN runs AS r USING (run_id)
     WHERE e.created_at < %(now)s - %(shortly)s AND (
         e.created_at < %(now)s - %(retention)s OR r.run_id IS NULL
-        OR (r.status NOT IN ('pending', 'running') AND r.watch & {Watch.STORED} = 0)
+        OR (r.status NOT IN ('pending', 'running') AND r.watch & {Watch.STORED:d} = 0)
     )
     LIMIT {MAX_DELETED_EVENTS}
 )
@@ -245,6 +247,10 @@ class WorkerTables:
             return int(rows[0][1]) if rows else None
 
         return await self._database.write(work)
+
+    async def acknowledge(self, run_id: str) -> None:
+        """Store that the process that executes a run stores its events."""
+        await self._database.execute(ACKNOWLEDGE, {"run_id": run_id})
 
     async def follow_thread(self, thread_id: str, flags: Watch, until: int) -> None:
         """Let all runs of a thread publish their events until a time (microseconds)."""
