@@ -242,6 +242,9 @@ class DistributedEngine(RunEngine):
         if run.status in TERMINAL_STATUSES or (live is not None and live.watch & needs == needs):
             return live
         last_seq = await self.tables.watch_run(run.run_id, needs)
+        if needs & Watch.EVENTS and run.run_id in self.executing and not uses_protocol(run):
+            # Another process learns it from a notification.
+            self.executing[run.run_id].channel.is_stored = True
         live = self.live_runs.get(run.run_id)
         if live is None and last_seq is not None:
             live = self._follow_run(run, last_seq)
