@@ -173,7 +173,7 @@ class DistributedEngine(RunEngine):
         if self.executing:
             logger.info("waiting for {} runs to finish", len(self.executing))
         deadline = time.monotonic() + self.options.drain_s
-        while self.executing and time.monotonic() < deadline:
+        while self.executing and time.monotonic() < deadline:  # noqa: ASYNC110 - runs end one by one
             await asyncio.sleep(DRAIN_CHECK_S)
         await asyncio.gather(*map(self._return_run, tuple(self.executing.values())))
 
