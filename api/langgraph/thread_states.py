@@ -1,5 +1,6 @@
 """Read, search and update the states of threads through their graphs."""
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -23,6 +24,8 @@ from toolweave.runtime.persistence.threads import ThreadClaim
 from toolweave.runtime.runs.execution import interrupts_by_task, read_states
 from toolweave.runtime.runs.graph_call import build_command
 
+# Names that both savers accept in a filter.
+FILTER_KEY = re.compile(r"[A-Za-z0-9_.-]+")
 NO_GRAPH = (
     "Thread '{thread_id}' has no assigned graph ID. A thread gets its graph with its first run; to work on the state "
     "before that, set 'graph_id' in the thread's metadata."
@@ -59,6 +62,9 @@ async def read_history(
     if graph_id_of(thread) is None:
         return []
     config = state_config(thread_id, checkpoint)
+    for key in metadata or ():
+        if not FILTER_KEY.fullmatch(key):
+            raise InvalidRequest(f"Invalid history filter: {key[:80]!r} is not the name of a field.")
     until: RunnableConfig | None = {"configurable": {"checkpoint_id": before}} if before else None
     async with open_graph(services, thread) as graph:
         try:

@@ -10,8 +10,8 @@ import os
 import random
 import socket
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -28,7 +28,7 @@ from toolweave.runtime.events.channel import Channel, uses_protocol
 from toolweave.runtime.events.feed import SHARED_FLUSH_INTERVAL_S, Feed, FollowedRun, SharedThreadLog
 from toolweave.runtime.events.log import EndedRun, EventLog, run_id_prefix
 from toolweave.runtime.events.run_publisher import Publishers
-from toolweave.runtime.events.thread_stream import StreamPosition, ThreadHub, ThreadStreamMode, thread_events
+from toolweave.runtime.events.thread_stream import ThreadHub
 from toolweave.runtime.graphs import GraphRegistry
 from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, StreamEvent, Watch
 from toolweave.runtime.persistence.data_folder import Persistence
@@ -232,25 +232,14 @@ class DistributedEngine(RunEngine):
         """Send a state that a client wrote to the followers of its thread, if there are any."""
         await self.database.write(partial(insert_notice, thread_id=thread_id, data=data))
 
-    async def thread_events(
-        self, thread_id: str, modes: frozenset[ThreadStreamMode], after: StreamPosition | None
-    ) -> AsyncGenerator[Sequence[StreamEvent]]:
-        """Yield a thread's events, like the function of this name."""
+    async def prepare_thread_stream(self, thread_id: str) -> None:
+        """Make sure that the events of a thread from now on reach a stream that is opened next."""
         notices = notice_key(thread_id)
         if notices not in self.feed.runs:
             channel = NoticeChannel(self.runtime.thread_hub, thread_id)
             self.feed.follow_run(notices, FollowedRun(channel, to_micros(utc_now()), None, is_created=False))
-        try:
-            await self._mark_thread(thread_id, Watch.EVENTS)
-            await self._follow_active_runs(thread_id)
-            follow = partial(self.follow_thread, thread_id, modes)
-            batches = thread_events(follow, self.runtime.log, self.runtime.persistence, after)
-            async with aclosing(batches):
-                async for batch in batches:
-                    yield batch
-        finally:
-            if not self.runtime.thread_hub.has_followers(thread_id):
-                self.feed.forget_run(notices)
+        await self._mark_thread(thread_id, Watch.EVENTS)
+        await self._follow_active_runs(thread_id)
 
     async def _watched(self, run: Run, needs: Watch) -> LiveRun | None:
         live = self.live_runs.get(run.run_id)
@@ -411,6 +400,8 @@ class DistributedEngine(RunEngine):
             if run.run_id not in self.live_runs:
                 has_all = run.status == "pending" and run.attempt == 0
                 last_seq = 0 if has_all else await self.tables.watch_run(run.run_id, Watch.EVENTS)
+                if run.status == "running" and last_seq is not None:
+                    await self._wait_for_acknowledgement(run.run_id)
                 if last_seq is not None and run.run_id not in self.live_runs:
                     self._follow_run(run, last_seq)
                     self.feed.name_run(run.run_id)
@@ -575,6 +566,7 @@ class DistributedEngine(RunEngine):
                     await self._mark_thread(thread_id, Watch(0))
                 else:
                     del self.followed_threads[thread_id]
+                    self.feed.forget_run(notice_key(thread_id))
             if self.options.slots:
                 retention = int(self.options.event_retention_s * 1_000_000)
                 while await self.tables.delete_old_events(retention) == MAX_DELETED_EVENTS:

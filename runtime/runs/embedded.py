@@ -161,6 +161,9 @@ class EmbeddedEngine(RunEngine):
         if self.runtime.thread_hub.has_followers(thread_id):
             self.runtime.thread_hub.publish(thread_id, "state_update", data())
 
+    async def prepare_thread_stream(self, thread_id: str) -> None:
+        """Return at once: a stream in the process that executes the runs misses nothing."""
+
     async def _watched(self, run: Run, needs: Watch) -> LiveRun | None:  # noqa: ARG002 - all are there
         return self.live_runs.get(run.run_id)
 

@@ -184,6 +184,10 @@ class RunEngine(ABC):
         """Make sure that the events of a run from now on reach a stream that is opened next."""
         await self._watched(run, Watch.EVENTS)
 
+    @abstractmethod
+    async def prepare_thread_stream(self, thread_id: str) -> None:
+        """Make sure that the events of a thread from now on reach a stream that is opened next."""
+
     async def wait_for_run(self, run: Run) -> bytes:
         """Wait for a run's end and return the thread's values, or {"__error__": …}, as JSON. Raises NotFound."""
         if (live := await self._watched(run, Watch.RESULT)) is None:

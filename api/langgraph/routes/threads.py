@@ -203,6 +203,7 @@ async def stream_thread(request: Request, thread_id: str) -> ASGIApp:
     services = get_services(request)
     modes, after = _parse_modes(request), _parse_last_event_id(request)
     await services.persistence.threads.get(thread_id)
+    await services.engine.prepare_thread_stream(thread_id)
     return EventStream(services.engine.thread_events(thread_id, modes, after), {})
 
 

@@ -9,6 +9,8 @@ import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
+from tests.fixtures.app_server import Database
+
 LANGGRAPH_JSON = Path(__file__).parent / "store_app" / "langgraph.json"
 ON_POSTGRESQL = True
 ITEMS = "/store/items"
@@ -188,10 +190,15 @@ async def test_hostile_text_is_returned_unchanged(http: httpx.AsyncClient, root:
     for _ in range(190):
         deep = {"d": deep}
     value = {"text": "\0' OR 1=1; --", "long": "x" * 1_000_000, "deep": deep, "ключ": "\U0001f600"}
-    key = "'; DROP TABLE store; -- \0%_"
+    key = "'; DROP TABLE store; -- %_"
     assert (await http.put(ITEMS, json={"namespace": [root], "key": key, "value": value})).status_code == 204
     answer = await http.get(ITEMS, params={"namespace": root, "key": key})
     assert (answer.json()["key"], answer.json()["value"]) == (key, value)
+
+
+async def test_a_key_with_a_nul_is_stored_or_refused(http: httpx.AsyncClient, root: str, database: Database) -> None:
+    answer = await http.put(ITEMS, json={"namespace": [root], "key": "a\0b", "value": {"n": 1}})
+    assert answer.status_code == (204 if database.kind == "sqlite" else 422)
 
 
 @pytest.mark.parametrize("assistant", ["remember", "remember_in_thread"])
