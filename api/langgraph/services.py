@@ -143,7 +143,8 @@ async def _open_engine(
         async with open_engine(runtime, max_concurrent=slots) as embedded:
             yield embedded
         return
-    from toolweave.runtime.runs.distributed import WorkerOptions, open_distributed_engine  # noqa: PLC0415
+    from toolweave.runtime.persistence.postgres.workers import WorkerOptions  # noqa: PLC0415
+    from toolweave.runtime.runs.distributed import open_distributed_engine  # noqa: PLC0415
 
     options = WorkerOptions(
         slots=slots,

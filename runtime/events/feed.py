@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from toolweave.errors import PersistenceError
 from toolweave.runtime.events.channel import Channel, EventPredicate, Subscription
 from toolweave.runtime.events.log import ThreadLog
+from toolweave.runtime.events.thread_stream import ThreadHub
 from toolweave.runtime.models import TERMINAL_STATUSES, Run, StreamEvent, Watch
 from toolweave.runtime.persistence.events import (
     END_SEQ,
@@ -227,3 +228,15 @@ class SharedThreadLog(ThreadLog):
 
 async def _follow_nothing(_thread_id: str) -> None:
     """Return at once; without an engine no run publishes."""
+
+
+class NoticeChannel(Channel):
+    """A channel whose events are those of a thread itself, for its followers."""
+
+    def __init__(self, hub: ThreadHub, thread_id: str) -> None:
+        super().__init__(thread_id)
+        self._hub = hub
+
+    def deliver(self, event: StreamEvent) -> None:
+        """Deliver an event to the thread's followers."""
+        self._hub.publish(self.key, event.event, event.data)

@@ -15,7 +15,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -25,14 +24,12 @@ from toolweave.errors import ClaimLost, Conflict, NotFound, PersistenceError
 from toolweave.files import FILE_MODE
 from toolweave.runtime.codec import from_micros, to_micros, utc_now
 from toolweave.runtime.events.channel import Channel, uses_protocol
-from toolweave.runtime.events.feed import SHARED_FLUSH_INTERVAL_S, Feed, FollowedRun, SharedThreadLog
+from toolweave.runtime.events.feed import SHARED_FLUSH_INTERVAL_S, Feed, FollowedRun, NoticeChannel, SharedThreadLog
 from toolweave.runtime.events.log import EndedRun, EventLog, run_id_prefix
 from toolweave.runtime.events.run_publisher import Publishers
-from toolweave.runtime.events.thread_stream import ThreadHub
 from toolweave.runtime.graphs import GraphRegistry
-from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, StreamEvent, Watch
+from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, Watch
 from toolweave.runtime.persistence.data_folder import Persistence
-from toolweave.runtime.persistence.database import PostgresAddress
 from toolweave.runtime.persistence.events import (
     CONTROL_TOPIC,
     CRON_TOPIC,
@@ -51,7 +48,13 @@ from toolweave.runtime.persistence.events import (
 )
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase, forget_at_a_crash, open_pool
 from toolweave.runtime.persistence.postgres.jobs import JobQueue
-from toolweave.runtime.persistence.postgres.workers import MAX_DELETED_EVENTS, ProcessIdentity, RunState, WorkerTables
+from toolweave.runtime.persistence.postgres.workers import (
+    MAX_DELETED_EVENTS,
+    ProcessIdentity,
+    RunState,
+    WorkerOptions,
+    WorkerTables,
+)
 from toolweave.runtime.persistence.run_rows import run_from_new
 from toolweave.runtime.persistence.runs import ExtraWork
 from toolweave.runtime.persistence.threads import ThreadClaim, ThreadClaimed
@@ -77,21 +80,6 @@ JOB_CONNECTIONS = 4
 DRAIN_CHECK_S = 0.05
 # How long a stream that joins a run waits for the worker to store the run's events.
 ACKNOWLEDGEMENT_S, ACKNOWLEDGEMENT_CHECK_S = 2.0, 0.005
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """How a process takes part: how many runs it executes at a time (0: none), and its time limits.
-
-    It changes the time of `alive_file` each second, for probes.
-    """
-
-    slots: int
-    address: PostgresAddress
-    alive_file: Path
-    lease_s: float = 30.0
-    drain_s: float = 30.0
-    event_retention_s: float = 7 * 86_400.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -589,18 +577,6 @@ class DistributedEngine(RunEngine):
                     logger.bind(run_id=run_id).warning("run {} continues, because its worker has died", run_id)
             except PersistenceError as error:
                 logger.warning("the runs of dead workers cannot be returned yet: {}", error)
-
-
-class NoticeChannel(Channel):
-    """A channel whose events are those of a thread itself, for its followers."""
-
-    def __init__(self, hub: ThreadHub, thread_id: str) -> None:
-        super().__init__(thread_id)
-        self._hub = hub
-
-    def deliver(self, event: StreamEvent) -> None:
-        """Deliver an event to the thread's followers."""
-        self._hub.publish(self.key, event.event, event.data)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -14,7 +15,7 @@ from sqlalchemy import Connection, select
 from toolweave.runtime.codec import to_micros, utc_now
 from toolweave.runtime.models import Run, Watch
 from toolweave.runtime.persistence import run_rows as sql
-from toolweave.runtime.persistence.database import dispatch, notify
+from toolweave.runtime.persistence.database import PostgresAddress, dispatch, notify
 from toolweave.runtime.persistence.events import CONTROL_TOPIC, RUN_TOPIC, THREAD_TOPIC
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase
 from toolweave.runtime.persistence.schema import execute_on_postgresql, runs
@@ -128,6 +129,21 @@ FROM runs WHERE status IN ('pending', 'running')
 """
 # How long clients can read the events of a run that has ended and is not resumable.
 SHORT_RETENTION_MICROS = 120_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How a process takes part: how many runs it executes at a time (0: none), and its time limits.
+
+    It changes the time of `alive_file` each second, for probes.
+    """
+
+    slots: int
+    address: PostgresAddress
+    alive_file: Path
+    lease_s: float = 30.0
+    drain_s: float = 30.0
+    event_retention_s: float = 7 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
