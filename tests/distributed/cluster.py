@@ -1,10 +1,10 @@
 """Run API replicas and workers as real processes on one PostgreSQL database, and read which steps they executed.
 
-    with Cluster(postgres, tmp_path, replicas=2, workers=3) as cluster:
-        cluster.workers[0].kill()
-        cluster.workers[0].start()     # a new identity
-        cluster.workers[1].freeze()
-        cluster.steps()                # what was executed, in order
+with Cluster(postgres, tmp_path, replicas=2, workers=3) as cluster:
+    cluster.workers[0].kill()
+    cluster.workers[0].start()     # a new identity
+    cluster.workers[1].freeze()
+    cluster.steps()                # what was executed, in order
 """
 
 import json
@@ -56,7 +56,7 @@ class ClusterProcess(AppProcess):
         super().__init__(LANGGRAPH_JSON, data_dir, env)
         common = ("--config", str(LANGGRAPH_JSON), "--data-dir", str(data_dir))
         if role == "worker":
-            line = ("worker", "--concurrency", str(concurrency), *common)
+            line: tuple[str, ...] = ("worker", "--concurrency", str(concurrency), *common)
             self.ready = "Toolweave worker is ready"
         else:
             line = ("serve", "--no-worker", "--port", str(self.port), *common)
@@ -135,9 +135,9 @@ class Cluster:
         """Run a statement in the database of the application."""
         return self._postgres.execute(statement, parameters, url=self.database)
 
-    def wait_for(self, question: str) -> list[tuple[Any, ...]]:
+    def wait_for(self, question: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
         """Query the database of the application until there are rows."""
-        return self._postgres.wait_for(question, url=self.database)
+        return self._postgres.wait_for(question, parameters, url=self.database)
 
     def logs(self) -> str:
         """Return the logs of all processes."""

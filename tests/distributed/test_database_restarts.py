@@ -41,7 +41,7 @@ async def client(cluster: Cluster, number: int, until: asyncio.Event) -> int:
         while not until.is_set() or runs == 0:
             runs += 1
             name = str(uuid4())
-            values = {"name": name, "steps": STEPS, "pause": 0.4}
+            values: Any = {"name": name, "steps": STEPS, "pause": 0.4}
             thread_id = (await sdk.threads.create())["thread_id"]
             if number % 3 == 0:
                 found: Any = await sdk.runs.wait(thread_id, "ticks", input=values)

@@ -83,7 +83,9 @@ def after(state: Steps) -> Literal["work", "__end__"]:
 
 def looping(node: Any) -> Any:
     """Compile a graph whose only node is executed `steps` times."""
-    return StateGraph(Steps).add_node("work", node).add_edge(START, "work").add_conditional_edges("work", after).compile()
+    return (
+        StateGraph(Steps).add_node("work", node).add_edge(START, "work").add_conditional_edges("work", after).compile()
+    )
 
 
 steps = looping(work)
