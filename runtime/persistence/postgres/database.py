@@ -6,12 +6,10 @@ The pool's connections carry no session state, so they may pass through PgBounce
 """
 
 import asyncio
-import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import psycopg
@@ -27,23 +25,12 @@ from toolweave.errors import PersistenceError
 from toolweave.postgresql import failure_reason
 from toolweave.runtime.background import background_task
 from toolweave.runtime.persistence.database import DATABASE_SETTING, DISPATCHER, PostgresAddress, taken_topics
+from toolweave.runtime.persistence.retries import RETRY_FOR_S, driver_error, retry_while_away
 
 T = TypeVar("T")
-P = ParamSpec("P")
 Work = Callable[[Connection], Any]
 RawConnection = psycopg.AsyncConnection[Any]
 Pool = AsyncConnectionPool[RawConnection]
-
-# How long a request waits for the server to come back after a restart or a failover.
-RETRY_FOR_S = 30.0
-_FIRST_DELAY_S, _MAX_DELAY_S = 0.02, 1.0
-_RETRYABLE = (
-    psycopg.OperationalError,
-    psycopg.errors.DeadlockDetected,
-    psycopg.errors.SerializationFailure,
-    PoolTimeout,
-)
-_NOT_RETRYABLE = (psycopg.errors.DiskFull, psycopg.errors.QueryCanceled, psycopg.errors.InvalidPassword)
 
 CHANNEL = "toolweave"
 SEPARATOR = ","
@@ -312,39 +299,6 @@ class PostgresDatabase:
 
 def _no_worker(_connection: Connection, _run_id: str) -> None:
     """Leave a run to the workers' search for runs that no job mentions."""
-
-
-async def retry_while_away(execute: Callable[[], Awaitable[T]], failures: tuple[type[Exception], ...]) -> T:
-    """Execute work again after `failures` that a server causes that restarts, until it had time to come back."""
-    deadline = time.monotonic() + RETRY_FOR_S
-    delay = _FIRST_DELAY_S
-    while True:
-        try:
-            return await execute()
-        except failures as error:
-            cause = driver_error(error)
-            is_temporary = isinstance(cause, _RETRYABLE) and not isinstance(cause, _NOT_RETRYABLE)
-            if not is_temporary or time.monotonic() > deadline:
-                raise
-            await asyncio.sleep(delay)
-            delay = min(delay * 2, _MAX_DELAY_S)
-
-
-def repeatable(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Decorate a method that may be executed twice: execute it again after a lost connection."""
-
-    @wraps(method)
-    async def execute(*arguments: P.args, **named: P.kwargs) -> T:
-        return await retry_while_away(lambda: method(*arguments, **named), (PersistenceError,))
-
-    return execute
-
-
-def driver_error(error: BaseException) -> BaseException:
-    """Return the driver's error inside an error of SQLAlchemy's or of ours."""
-    if isinstance(error, PersistenceError):
-        return error.__cause__ or error
-    return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
 
 
 def to_persistence_error(label: str, error: Exception) -> Exception:
