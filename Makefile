@@ -12,7 +12,7 @@ WORKERS ?= auto
 # Never installed beside ours: it is under another licence, and brings packages that ours must not need.
 OFFICIAL := 'langgraph-cli[inmem]==0.4.40' 'langgraph-api==0.16.7'
 
-.PHONY: setup demo dev test official check house format slow bench bench-core bench-tools bench-workflow bench-stalls tour soak coverage tool-pages clean
+.PHONY: setup demo dev test official check house format slow bench bench-core bench-tools bench-workflow bench-stalls bench-scale tour soak coverage tool-pages clean
 
 setup: .venv/.synced   ## install everything into .venv
 
@@ -63,6 +63,10 @@ slow: setup   ## the long suites, and random examples for every property
 bench: setup   ## print the figures of docs/performance.md
 	.venv/bin/python scripts/bench.py
 	.venv/bin/python scripts/bench_store.py
+
+bench-scale: setup   ## compare API and worker processes on PostgreSQL with floors, small with large databases
+	.venv/bin/python scripts/bench_scale.py
+	.venv/bin/python scripts/bench_scale_data.py
 
 bench-tools: setup   ## compare tool calls through the plane with raw sessions and the adapter's default
 	.venv/bin/python scripts/bench_tools.py

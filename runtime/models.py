@@ -218,6 +218,8 @@ class Watch(IntFlag):
     EVENTS = 2
     THREAD = 4
     STORED = 8
+    # The worker that executes the run stores its events.
+    ACKNOWLEDGED = 16
 
 
 class StreamEvent(NamedTuple):

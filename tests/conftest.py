@@ -38,9 +38,9 @@ _UNTIL_THE_END.enter_context(one_authority())
 
 pytest_plugins = [
     "tests.fixtures.forked_workers",
-    "tests.fixtures.app_server",
     "tests.fixtures.mcp_server",
     "tests.fixtures.postgres",
+    "tests.fixtures.app_server",
     "tests.servers.connections.oauth.guarded",
 ]
 

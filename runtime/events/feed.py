@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from loguru import logger
 from sqlalchemy import Connection
@@ -18,7 +19,6 @@ from toolweave.errors import PersistenceError
 from toolweave.runtime.events.channel import Channel, EventPredicate, Subscription
 from toolweave.runtime.events.log import ThreadLog
 from toolweave.runtime.models import TERMINAL_STATUSES, Run, StreamEvent, Watch
-from toolweave.runtime.persistence.database import RuntimeDatabase
 from toolweave.runtime.persistence.events import (
     END_SEQ,
     event_id,
@@ -26,7 +26,7 @@ from toolweave.runtime.persistence.events import (
     read_rolled_back_ends,
     read_thread_events,
 )
-from toolweave.runtime.persistence.schema import execute_on_postgresql
+from toolweave.runtime.persistence.postgres.database import PostgresDatabase
 
 POLLING_INTERVAL_S = 1.0
 MAX_EVENTS_PER_READ = 500
@@ -59,7 +59,7 @@ class FollowedRun:
 class Feed:
     """The runs and threads that this process follows."""
 
-    database: RuntimeDatabase
+    database: PostgresDatabase
     on_end: OnEnd = lambda _run_id, _end: None
     runs: dict[str, FollowedRun] = field(default_factory=dict)
     threads: dict[str, Channel] = field(default_factory=dict)
@@ -95,10 +95,13 @@ class Feed:
 
     async def run(self) -> None:
         """Read and deliver until cancelled."""
+        loop = asyncio.get_running_loop()
+        next_poll = loop.time() + POLLING_INTERVAL_S
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.wake.wait(), POLLING_INTERVAL_S)
-            if not self.wake.is_set():
+                await asyncio.wait_for(self.wake.wait(), max(0.0, next_poll - loop.time()))
+            if loop.time() >= next_poll:
+                next_poll = loop.time() + POLLING_INTERVAL_S
                 self.name_all()
             self.wake.clear()
             run_ids, self.named_runs = self.named_runs, set()
@@ -116,11 +119,7 @@ class Feed:
         # Before the read: a run that is created meanwhile has no row in its snapshot.
         created = {run_id for run_id in run_ids if self.runs[run_id].is_created}
         parameters = {"run_ids": list(run_ids), "afters": [self.runs[run_id].after for run_id in run_ids]}
-
-        def read(connection: Connection) -> Sequence[Any]:
-            return execute_on_postgresql(connection, READ_RUNS, parameters)
-
-        rows = await self.database.read(read)
+        rows = await self.database.execute(READ_RUNS, parameters)
         by_run: dict[str, list[Any]] = {}
         for run_id, *rest in rows:
             by_run.setdefault(run_id, []).append(rest)
@@ -169,14 +168,17 @@ class Feed:
 
 # Events are stored together in batches of at most this many seconds.
 SHARED_FLUSH_INTERVAL_S = 0.01
+# The number of a thread's last event until it has been read: nothing is newer.
+UNKNOWN_SEQ = 2**62
 
 
 class SharedThreadLog(ThreadLog):
     """A thread log whose listeners get all events from the database, also those of runs in this process."""
 
-    def __init__(self, database: RuntimeDatabase, feed: Feed) -> None:
+    def __init__(self, database: PostgresDatabase, feed: Feed) -> None:
         super().__init__(database, flush_interval_s=SHARED_FLUSH_INTERVAL_S)
         self._feed = feed
+        self._reads: WeakKeyDictionary[Channel, asyncio.Lock] = WeakKeyDictionary()
         # Tells all processes that a thread's events are needed here; set by the engine.
         self.follow: FollowThread = _follow_nothing
 
@@ -200,17 +202,17 @@ class SharedThreadLog(ThreadLog):
         """Subscribe to a thread's events from now on inside the block; the thread need not exist yet."""
         live = Subscription(predicate)
         channel = self._feed.threads.get(thread_id)
-        is_new = channel is None
         if channel is None:
-            channel = Channel(thread_id)
-            # Until the last number is known, nothing is newer.
-            channel.last_seq = 2**62
-            self._feed.threads[thread_id] = channel
+            channel = self._feed.threads[thread_id] = Channel(thread_id)
+            channel.last_seq = UNKNOWN_SEQ
         channel.add_listener(live)
         channel.user_count += 1
         try:
-            if is_new:
-                channel.last_seq = await self._database.read(partial(read_last_seq, thread_id=thread_id))
+            # All listeners wait for the number: what one read before it, up to the number, nobody would deliver.
+            async with self._reads.setdefault(channel, asyncio.Lock()):
+                if channel.last_seq == UNKNOWN_SEQ:
+                    channel.last_seq = await self._database.read(partial(read_last_seq, thread_id=thread_id))
+                    self._feed.name_thread(thread_id)
             await self.follow(thread_id)
             yield live
         finally:

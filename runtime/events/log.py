@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.events.channel import Channel, EventFilter, EventPredicate, Subscription
 from toolweave.runtime.models import JsonObject, Namespace, Run, StreamEvent
-from toolweave.runtime.persistence.database import RuntimeDatabase
+from toolweave.runtime.persistence.database import RuntimeDatabase, SqliteDatabase
 from toolweave.runtime.persistence.events import (
     append_events,
     append_thread_events,
@@ -51,12 +51,17 @@ class EventBatch(Generic[EventT]):
         self._interval_s = interval_s
         self._events: list[EventT] = []
         self._timer: asyncio.TimerHandle | None = None
+        # On PostgreSQL other processes wait for events: after a pause the first one is not delayed.
+        self._delays_first = isinstance(database, SqliteDatabase)
+        self._flushed_at = 0.0
 
     def add(self, event: EventT) -> None:
         """Add an event to the batch."""
         self._events.append(event)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._interval_s, self.flush)
+            loop = asyncio.get_running_loop()
+            wait = self._interval_s if self._delays_first else self._flushed_at + self._interval_s - loop.time()
+            self._timer = loop.call_later(max(0.0, wait), self.flush)
 
     def flush(self) -> None:
         """Queue the batch for the database writer, before all later writes."""
@@ -65,6 +70,7 @@ class EventBatch(Generic[EventT]):
             self._timer = None
         events, self._events = self._events, []
         if events:
+            self._flushed_at = asyncio.get_running_loop().time()
             self._database.queue_write(lambda connection: self._append(connection, events))
 
 

@@ -23,7 +23,12 @@ _RETRYABLE = (
     psycopg.errors.SerializationFailure,
     PoolTimeout,
 )
-_NOT_RETRYABLE = (psycopg.errors.DiskFull, psycopg.errors.QueryCanceled, psycopg.errors.InvalidPassword)
+_NOT_RETRYABLE = (
+    psycopg.errors.DiskFull,
+    psycopg.errors.QueryCanceled,
+    psycopg.errors.InvalidPassword,
+    psycopg.errors.LockNotAvailable,
+)
 
 
 async def retry_while_away(execute: Callable[[], Awaitable[T]], failures: tuple[type[Exception], ...]) -> T:

@@ -128,10 +128,7 @@ active_runs = Statement(
 )
 startable_run = Statement(select(runs.c.run_id).where(BY_THREAD, ACTIVE, CAN_START))
 promote_run = Statement(
-    update(runs)
-    .where(BY_THREAD, ACTIVE, CAN_START, runs.c.promoted == literal_column("0"))
-    .values(promoted=literal_column("1"))
-    .returning(runs.c.run_id)
+    update(runs).where(BY_THREAD, ACTIVE, CAN_START).values(promoted=literal_column("1")).returning(runs.c.run_id)
 )
 startable_runs = Statement(select(runs.c.run_id).where(ACTIVE, CAN_START).order_by(runs.c.urgency, BY_AGE))
 pending_runs = Statement(select(runs).where(ACTIVE, runs.c.status == literal_column("'pending'")).order_by(BY_AGE))
@@ -198,6 +195,7 @@ thread_head = Statement(
     .where(THREAD_BY_ID)
     .with_for_update()
 )
+thread_exists = Statement(select(threads.c.thread_id).where(THREAD_BY_ID))
 insert_thread = Statement(insert(threads), THREAD_COLUMNS)
 mark_thread_busy = Statement(
     update(threads)

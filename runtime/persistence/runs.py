@@ -238,7 +238,7 @@ def create_run(
         extra_work(connection)
     if cipher is not None and new.sealed is None:
         new = replace(new, sealed=seal_credentials(cipher, new.credentials))
-    head = _lock_thread(connection, new.thread_id)
+    head = _lock_thread(connection, new)
     active: Sequence[Any] = ()
     if head is None:
         _create_thread(connection, new, thread_ttl)
@@ -263,12 +263,13 @@ def create_run(
     return CreatedRun(run=run_from_new(new), is_due=is_due, superseded_runs=superseded)
 
 
-def _lock_thread(connection: Connection, thread_id: str) -> Any:
-    """Return the head of a thread, None if it does not exist; exclude other changes of it, and its creation."""
-    head = sql.thread_head.first(connection, {"of_thread": thread_id})
-    if head is None and not is_sqlite(connection):
-        lock(connection, f"thread:{thread_id}")
-        head = sql.thread_head.first(connection, {"of_thread": thread_id})
+def _lock_thread(connection: Connection, new: NewRun) -> Any:
+    """Return the head of a run's thread, None if it does not exist; exclude other changes of it, and its creation."""
+    head = sql.thread_head.first(connection, {"of_thread": new.thread_id})
+    # Nobody else knows the id of a temporary thread yet.
+    if head is None and not is_sqlite(connection) and not new.temporary:
+        lock(connection, f"thread:{new.thread_id}")
+        head = sql.thread_head.first(connection, {"of_thread": new.thread_id})
     return head
 
 
@@ -544,7 +545,7 @@ class RunRepository:
 
 
 def _require_thread(connection: Connection, thread_id: str) -> None:
-    if sql.thread_head.first(connection, {"of_thread": thread_id}) is None:
+    if sql.thread_exists.first(connection, {"of_thread": thread_id}) is None:
         raise NotFound(f"Thread with ID {thread_id} not found")
 
 

@@ -115,10 +115,11 @@ def is_current(database: str, schema: SchemaRevision | None) -> bool:
 # JSON text as jsonb, for searches; NULL for text that jsonb cannot hold, such as half a surrogate pair.
 CREATE_ON_POSTGRESQL = (
     """
-    CREATE OR REPLACE FUNCTION to_searchable(document text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+    CREATE OR REPLACE FUNCTION to_searchable(document text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
     BEGIN RETURN document::jsonb; EXCEPTION WHEN OTHERS THEN RETURN NULL; END $$
     """,
     "CREATE INDEX ix_threads_metadata ON threads USING gin (to_searchable(metadata) jsonb_path_ops)",
+    "CREATE INDEX ix_run_events_created ON run_events USING brin (created_at)",
 )
 metadata = MetaData()
 assistants = Table(

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from loguru import logger
 
-from toolweave.errors import Conflict, NotFound, PersistenceError
+from toolweave.errors import ClaimLost, Conflict, NotFound, PersistenceError
 from toolweave.files import FILE_MODE
 from toolweave.runtime.codec import from_micros, to_micros, utc_now
 from toolweave.runtime.events.channel import Channel, uses_protocol
@@ -48,8 +49,9 @@ from toolweave.runtime.persistence.events import (
     read_end,
     read_events,
 )
-from toolweave.runtime.persistence.postgres.database import PostgresDatabase, open_pool
-from toolweave.runtime.persistence.postgres.workers import ProcessIdentity, RunState, WorkerTables
+from toolweave.runtime.persistence.postgres.database import PostgresDatabase, forget_at_a_crash, open_pool
+from toolweave.runtime.persistence.postgres.jobs import JobQueue
+from toolweave.runtime.persistence.postgres.workers import MAX_DELETED_EVENTS, ProcessIdentity, RunState, WorkerTables
 from toolweave.runtime.persistence.run_rows import run_from_new
 from toolweave.runtime.persistence.runs import ExtraWork
 from toolweave.runtime.persistence.threads import ThreadClaim, ThreadClaimed
@@ -64,7 +66,6 @@ from toolweave.runtime.runs.engine import (
     stored_result,
 )
 from toolweave.runtime.runs.execution import EngineRuntime
-from toolweave.runtime.runs.job_queue import JobQueue
 
 CLAIM_RETRY_S = 0.05
 TICK_S = 1.0
@@ -73,6 +74,9 @@ JOB_TICKS, EVENT_TICKS = 5, 30
 FOLLOW_FOR_S = 120.0
 # Connections that fetch and delete jobs.
 JOB_CONNECTIONS = 4
+DRAIN_CHECK_S = 0.05
+# How long a stream that joins a run waits for the worker to store the run's events.
+ACKNOWLEDGEMENT_S, ACKNOWLEDGEMENT_CHECK_S = 2.0, 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ class DistributedEngine(RunEngine):
     executing: dict[str, LiveRun] = field(default_factory=dict)
     followed_threads: dict[str, Watch] = field(default_factory=dict)
     process_id: str = field(default_factory=lambda: uuid4().hex)
+    has_failed: bool = False
     is_draining: asyncio.Event = field(default_factory=asyncio.Event)
     # Claimed by this process, which does not execute them: the connection broke during the claim.
     unknown_runs: set[str] = field(default_factory=set)
@@ -141,7 +146,6 @@ class DistributedEngine(RunEngine):
 
     async def recover(self) -> None:
         """Register this process, follow notifications, and execute runs if it is a worker."""
-        await self._register()
         self.database.wakeups.add_listener(self.on_topics)
         loops: dict[str, Coroutine[None, None, None]] = {
             "feed": self.feed.run(),
@@ -151,7 +155,17 @@ class DistributedEngine(RunEngine):
         if self.options.slots:
             loops["reaper"] = self._reap_regularly()
             loops["worker"] = self._work()
-        self.background.extend(asyncio.create_task(work, name=name) for name, work in loops.items())
+        for name, work in loops.items():
+            task = asyncio.create_task(work, name=name)
+            task.add_done_callback(self._on_loop_end)
+            self.background.append(task)
+
+    def _on_loop_end(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and not self.is_stopping and task.exception() is not None:
+            logger.opt(exception=task.exception()).critical(
+                "the loop {!r} has failed; restart this process", task.get_name()
+            )
+            self.has_failed = True
 
     async def drain(self) -> None:
         """Take no more runs; let the executing ones finish, and return those that need longer to other workers."""
@@ -160,10 +174,8 @@ class DistributedEngine(RunEngine):
             logger.info("waiting for {} runs to finish", len(self.executing))
         deadline = time.monotonic() + self.options.drain_s
         while self.executing and time.monotonic() < deadline:
-            running = [live.graph_task for live in self.executing.values() if live.graph_task is not None]
-            await asyncio.wait([*running, asyncio.create_task(asyncio.sleep(0.1))], return_when="FIRST_COMPLETED")
-        for live in tuple(self.executing.values()):
-            await self._return_run(live)
+            await asyncio.sleep(DRAIN_CHECK_S)
+        await asyncio.gather(*map(self._return_run, tuple(self.executing.values())))
 
     async def stop(self) -> None:
         """Drain, and end all streams."""
@@ -228,9 +240,9 @@ class DistributedEngine(RunEngine):
         if notices not in self.feed.runs:
             channel = NoticeChannel(self.runtime.thread_hub, thread_id)
             self.feed.follow_run(notices, FollowedRun(channel, to_micros(utc_now()), None, is_created=False))
-        await self._mark_thread(thread_id, Watch.EVENTS)
-        await self._follow_active_runs(thread_id)
         try:
+            await self._mark_thread(thread_id, Watch.EVENTS)
+            await self._follow_active_runs(thread_id)
             follow = partial(self.follow_thread, thread_id, modes)
             batches = thread_events(follow, self.runtime.log, self.runtime.persistence, after)
             async with aclosing(batches):
@@ -245,6 +257,8 @@ class DistributedEngine(RunEngine):
         if run.status in TERMINAL_STATUSES or (live is not None and live.watch & needs == needs):
             return live
         last_seq = await self.tables.watch_run(run.run_id, needs)
+        if needs & Watch.EVENTS and last_seq is not None:
+            await self._wait_for_acknowledgement(run.run_id)
         live = self.live_runs.get(run.run_id)
         if live is None and last_seq is not None:
             live = self._follow_run(run, last_seq)
@@ -252,6 +266,18 @@ class DistributedEngine(RunEngine):
         if live is not None:
             live.watch |= needs
         return live
+
+    async def _wait_for_acknowledgement(self, run_id: str) -> None:
+        """Wait until the worker that executes a run stores its events; a pending run needs none."""
+        if run_id in self.executing:
+            self.executing[run_id].channel.is_stored = True
+            return
+        deadline = time.monotonic() + ACKNOWLEDGEMENT_S
+        while time.monotonic() < deadline:
+            state = (await self.tables.states([run_id])).get(run_id)
+            if state is None or state.status != "running" or state.watch & Watch.ACKNOWLEDGED:
+                return
+            await asyncio.sleep(ACKNOWLEDGEMENT_CHECK_S)
 
     async def _unfinished_runs(self, thread_id: str) -> list[LiveRun]:
         found = [await self._watched(run, Watch.RESULT) for run in await self.tables.active_runs(thread_id)]
@@ -311,16 +337,23 @@ class DistributedEngine(RunEngine):
 
     def _fail_waiters(self, live: LiveRun, error: Exception) -> None:
         run_id = live.run.run_id
-        if isinstance(error, Conflict):
+        self._drop_execution(live)
+        if isinstance(error, Conflict) and not isinstance(error, ClaimLost):
             logger.bind(run_id=run_id).warning("this process has lost run {}: {}", run_id, error)
-        else:
+            return
+        if not isinstance(error, ClaimLost):
             logger.bind(run_id=run_id).opt(exception=error).critical("the end of a run could not be stored")
-            self._retry_later(run_id, self._requeue_run)
-        self.executing.pop(run_id, None)
-        self.runtime.log.close_channel(run_id)
+        self._retry_later(run_id, self._requeue_run)
+
+    def _drop_execution(self, live: LiveRun) -> None:
+        if self.executing.get(live.run.run_id) is live:
+            del self.executing[live.run.run_id]
+            self.runtime.log.close_channel(live.run.run_id)
 
     async def _requeue_run(self, run_id: str) -> None:
-        self.executing.pop(run_id, None)
+        if run_id in self.executing:
+            # This process executes a later attempt.
+            return
         try:
             await self.tables.requeue(run_id, self.process_id)
         except PersistenceError as error:
@@ -354,14 +387,17 @@ class DistributedEngine(RunEngine):
             self._start_task(run_id, self._apply_stored_end(live))
 
     async def _apply_stored_end(self, live: LiveRun) -> None:
-        run = await self.runtime.persistence.runs.find(live.run.run_id)
         try:
+            run = await self.runtime.persistence.runs.find(live.run.run_id)
             if run is not None and run.attempt == 0:
                 # Cancelled before it started: no worker has counted it.
                 self.ended_counts[run.status] += 1
             body = None if run is None else await stored_result(self.runtime.persistence, run)
         except NotFound:
             body = None
+        except PersistenceError:
+            self._retry_later(live.run.run_id, lambda _: self._apply_stored_end(live))
+            return
         self._end_run(live, body)
 
     async def _mark_thread(self, thread_id: str, flags: Watch) -> None:
@@ -393,7 +429,6 @@ class DistributedEngine(RunEngine):
     def _on_thread_deleted(self, thread_id: str) -> None:
         for live in self.executing.values():
             if live.run.thread_id == thread_id:
-                live.is_deleted = True
                 self._cancel_execution(live, "rollback", DELETED_REASON)
         self.end_thread_streams(thread_id)
 
@@ -438,16 +473,18 @@ class DistributedEngine(RunEngine):
     def _apply_state(self, live: LiveRun, state: RunState | None) -> None:
         if state is None or (state.status, state.attempt) != ("running", live.run.attempt):
             # Another process executes the run, or it is deleted; nothing that this one writes is stored.
-            self.executing.pop(live.run.run_id, None)
+            self._drop_execution(live)
             if live.graph_task is not None:
                 live.graph_task.cancel()
             return
-        live.channel.is_stored |= bool(state.watch & Watch.EVENTS)
+        if state.watch & Watch.EVENTS and not state.watch & Watch.ACKNOWLEDGED:
+            live.channel.is_stored = True
+            self._start_task(f"acknowledge:{live.run.run_id}", self.tables.acknowledge(live.run.run_id))
         if state.cancel is not None and live.cancel not in (state.cancel, "rollback"):
-            live.is_deleted = state.cancel_reason == DELETED_REASON
             self._cancel_execution(live, state.cancel, state.cancel_reason)
 
     def _cancel_execution(self, live: LiveRun, action: CancelAction, reason: str | None) -> None:
+        live.is_deleted |= reason == DELETED_REASON
         if live.cancel != "rollback":
             live.cancel, live.cancel_reason = action, reason
         if live.graph_task is not None:
@@ -462,15 +499,23 @@ class DistributedEngine(RunEngine):
         await self.runtime.persistence.checkpointer.wait_for_writes()
         self.runtime.log.flush()
         self.runtime.publishers.log.flush()
+        self._drop_execution(live)
         await self._requeue_run(live.run.run_id)
 
     async def _work(self) -> None:
         execute = partial(self._process_run, "", nullcontext())
-        # Notifications do not pass through PgBouncer.
-        async with open_pool(self.options.address, "jobs", JOB_CONNECTIONS, direct=True) as pool:
-            await self.jobs.work(pool, execute, self.options.slots, self.is_draining)
+        # Notifications do not pass through PgBouncer. A fetched or deleted job that comes back wakes a worker in vain.
+        options: Any = {"direct": True, "configure": forget_at_a_crash}
+        while not self.is_draining.is_set():
+            try:
+                async with open_pool(self.options.address, "jobs", JOB_CONNECTIONS, **options) as pool:
+                    await self.jobs.work(pool, execute, self.options.slots, self.is_draining)
+            except PersistenceError as error:
+                logger.error("runs cannot be fetched: {} Trying again.", error)
+                await asyncio.sleep(TICK_S)
 
-    async def _register(self) -> None:
+    async def register(self) -> None:
+        """Store the first heartbeat of this process."""
         host, pid = socket.gethostname(), os.getpid()
         role = "worker" if self.options.slots else "api"
         identity = ProcessIdentity(self.process_id, role, host, pid, self.options.slots, self.options.lease_s)
@@ -497,14 +542,15 @@ class DistributedEngine(RunEngine):
             self._apply_state(live, None)
         self.process_id = uuid4().hex
         self.runtime.persistence.claims.process_id = self.process_id
-        await self._register()
+        await self.register()
 
     async def _tick_regularly(self) -> None:
         """Do what notifications normally cause, in case that they are lost."""
         ticks = 0
         while True:
             with suppress(OSError):
-                self.options.alive_file.touch(FILE_MODE)
+                if not self.has_failed:
+                    self.options.alive_file.touch(FILE_MODE)
             wait = TICK_S
             try:
                 if self.executing:
@@ -530,7 +576,9 @@ class DistributedEngine(RunEngine):
                 else:
                     del self.followed_threads[thread_id]
             if self.options.slots:
-                await self.tables.delete_old_events(int(self.options.event_retention_s * 1_000_000))
+                retention = int(self.options.event_retention_s * 1_000_000)
+                while await self.tables.delete_old_events(retention) == MAX_DELETED_EVENTS:
+                    continue
 
     async def _return_unknown_runs(self) -> None:
         unknown = await self.tables.claimed_runs(self.process_id) - self.executing.keys()
@@ -587,6 +635,7 @@ async def open_distributed_engine(
     feed.on_end, thread_log.follow = engine.on_end, engine.mark_for_protocol
     persistence.claims.process_id = engine.process_id
     persistence.checkpointer.on_before_save = log.wait_until_stored
+    await engine.register()
     try:
         yield engine
     finally:

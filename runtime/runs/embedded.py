@@ -11,7 +11,7 @@ from statistics import median
 
 from loguru import logger
 
-from toolweave.errors import PersistenceError
+from toolweave.errors import ClaimLost, PersistenceError
 from toolweave.runtime.events.channel import uses_protocol
 from toolweave.runtime.events.log import EndedRun
 from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, Watch
@@ -240,6 +240,9 @@ class EmbeddedEngine(RunEngine):
 
     def _fail_waiters(self, live: LiveRun, error: Exception) -> None:
         """Raise a PersistenceError for a run's waiters and requeue the run, because its end could not be stored."""
+        if isinstance(error, ClaimLost):
+            self._retry_later(live.run.run_id, self._requeue_run)
+            return
         logger.bind(run_id=live.run.run_id).opt(exception=error).critical("the end of a run could not be stored")
         self.live_runs.pop(live.run.run_id, None)
         self.runtime.log.close_channel(live.run.run_id)

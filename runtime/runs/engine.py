@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from loguru import logger
 
-from toolweave.errors import ClaimLost, Conflict, NotFound, PersistenceError
+from toolweave.errors import Conflict, NotFound, PersistenceError
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.events.channel import Channel, Subscription
 from toolweave.runtime.events.log import EndedRun
@@ -175,7 +175,14 @@ class RunEngine(ABC):
 
     @abstractmethod
     def _fail_waiters(self, live: LiveRun, error: Exception) -> None:
-        """Handle an execution whose end could not be stored."""
+        """Handle an execution whose end could not be stored.
+
+        After ClaimLost the thread is being deleted, which ends the run. If the deletion fails, a retry ends it.
+        """
+
+    async def prepare_stream(self, run: Run) -> None:
+        """Make sure that the events of a run from now on reach a stream that is opened next."""
+        await self._watched(run, Watch.EVENTS)
 
     async def wait_for_run(self, run: Run) -> bytes:
         """Wait for a run's end and return the thread's values, or {"__error__": …}, as JSON. Raises NotFound."""
@@ -244,7 +251,7 @@ class RunEngine(ABC):
             # Pending and delayed runs end at once, running ones after their graph has stopped.
             with suppress(NotFound):
                 await self.runtime.persistence.runs.request_cancel(live.run.run_id, "rollback", DELETED_REASON)
-            await self._stop_run(live.run.run_id, "rollback")
+            await self._stop_run(live.run.run_id, "rollback", DELETED_REASON)
         if live_runs:
             await asyncio.wait([live.result_future for live in live_runs], timeout=STOP_TIMEOUT_S)
         # One deletion at a time: a second one must not release the claim of the first.
@@ -307,8 +314,8 @@ class RunEngine(ABC):
         checkpointer = self.runtime.persistence.checkpointer
         try:
             await acquire(claim)
-        except asyncio.CancelledError:
-            # The claim may be stored nevertheless: a queued write is executed.
+        except (asyncio.CancelledError, PersistenceError):
+            # The claim may be stored nevertheless: a queued write is executed, and a lost answer may have been yes.
             self._start_task(claim.token, self._release_claim(claim))
             raise
         checkpointer.accept_claim(claim)
@@ -381,9 +388,6 @@ class RunEngine(ABC):
                 if execution is None:
                     execution = await end_cancelled(self.runtime, run, live.cancel or "interrupt", live.cancel_reason)
                 await self._finish_run(live, execution)
-            except ClaimLost:
-                # The thread is being deleted, which ends the run. If the deletion fails, the retry ends it.
-                self._retry_later(run.run_id, self._requeue_run)
             except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row deleted
                 self._fail_waiters(live, error)
             # Skipped when the server stops: then the graph's last writes count for the next start.

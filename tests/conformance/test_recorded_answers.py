@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.app_server import AppProcess
+from tests.fixtures.app_server import AppServer
 
 BESIDE = Path(__file__).parents[3] / "shared" / "conformance"
 FOLDER = Path(os.environ.get("TOOLWEAVE_CONFORMANCE") or BESIDE)
+LANGGRAPH_JSON = FOLDER / "app" / "langgraph.json"
+SERVER_ENV = {"TOOLWEAVE_CORS_ORIGINS": "*"}
 EXPECTED = FOLDER / "expected.json"
 SCENARIOS = sorted(json.loads(EXPECTED.read_text(encoding="utf-8"))) if EXPECTED.is_file() else []
 # Where we differ on purpose: the list of the folder's README, and nothing else.
@@ -43,22 +45,16 @@ Compared = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    """Run every scenario against the real server process, a few at a time."""
-    folder = tmp_path_factory.mktemp("conformance")
-    process = AppProcess(FOLDER / "app" / "langgraph.json", folder / "data", {"TOOLWEAVE_CORS_ORIGINS": "*"})
-    process.start()
-    found = folder / "found.json"
-    command = [sys.executable, str(FOLDER / "differential.py"), process.url, "--jobs", "6"]
-    try:
-        subprocess.run(
-            [*command, "--expect", str(EXPECTED), "--out", str(found)],
-            stdout=subprocess.DEVNULL,
-            timeout=BOUND_S,
-            check=False,
-        )
-    finally:
-        process.close()
+def compared(tmp_path_factory: pytest.TempPathFactory, app_server: AppServer) -> Compared:
+    """Run every scenario against the server, a few at a time."""
+    found = tmp_path_factory.mktemp("conformance") / "found.json"
+    command = [sys.executable, str(FOLDER / "differential.py"), app_server.url, "--jobs", "6"]
+    subprocess.run(
+        [*command, "--expect", str(EXPECTED), "--out", str(found)],
+        stdout=subprocess.DEVNULL,
+        timeout=BOUND_S,
+        check=False,
+    )
     answers: Compared = json.loads(found.read_text(encoding="utf-8"))
     return answers
 
@@ -66,4 +62,4 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name not in ON_PURPOSE])
 def test_a_scenario_gets_the_recorded_answers(scenario: str, compared: Compared) -> None:
     result = compared[scenario]
-    assert result["same"], f"ours: {result['a']}\n\nrecorded: {result['b']}"
+    assert result["same"], f"ours: {result['b']}\n\nrecorded: {result['a']}"

@@ -9,7 +9,6 @@ with Cluster(postgres, tmp_path, replicas=2, workers=3) as cluster:
 
 import json
 import signal
-import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -53,14 +52,8 @@ class ClusterProcess(AppProcess):
     """A replica (`toolweave serve --no-worker`) or a worker (`toolweave worker`)."""
 
     def __init__(self, role: str, data_dir: Path, env: Mapping[str, str], concurrency: int) -> None:
-        super().__init__(LANGGRAPH_JSON, data_dir, env)
-        common = ("--config", str(LANGGRAPH_JSON), "--data-dir", str(data_dir))
-        if role == "worker":
-            line: tuple[str, ...] = ("worker", "--concurrency", str(concurrency), *common)
-            self.ready = "Toolweave worker is ready"
-        else:
-            line = ("serve", "--no-worker", "--port", str(self.port), *common)
-        self._command = [sys.executable, "-m", "toolweave", *line]
+        command = ("worker", "--concurrency", str(concurrency)) if role == "worker" else ("serve", "--no-worker")
+        super().__init__(LANGGRAPH_JSON, data_dir, env, command=command)
 
     def freeze(self) -> None:
         """Stop the process without ending it (SIGSTOP)."""

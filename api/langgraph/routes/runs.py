@@ -205,7 +205,7 @@ async def join_run_stream(request: Request, thread_id: str, run_id: str) -> Even
         run = await services.persistence.runs.get(thread_id, run_id)
     except NotFound:
         return EventStream(_events(StreamEvent(1, "error", dumps(UNKNOWN_RUN), None)), _headers(path, "stream"))
-    return _join_events(request, services, run, path)
+    return await _join_events(request, services, run, path)
 
 
 @stateless("GET /runs/{run_id}/stream", rules.read_stateless_run, media_type=SSE, query=_JOIN_QUERY)
@@ -218,7 +218,7 @@ async def join_stateless_stream(request: Request, run_id: str) -> EventStream:
     path = f"/runs/{run_id}"
     run = await services.persistence.runs.find(run_id)
     if run is not None:
-        return _join_events(request, services, run, path)
+        return await _join_events(request, services, run, path)
     ended = await services.engine.find_ended_run(run_id)
     if ended is None:
         raise NotFound("Run not found")
@@ -316,12 +316,13 @@ async def _select_runs(body: Body, services: ApiServices) -> list[tuple[str, str
     ]
 
 
-def _join_events(request: Request, services: ApiServices, run: Run, path: str) -> EventStream:
+async def _join_events(request: Request, services: ApiServices, run: Run, path: str) -> EventStream:
     """Stream a run's events: all after Last-Event-ID if it is resumable, else those from now on (6.2).
 
     After a kill of the server, the client may have received one to five events that are not replayed: they were not
     on disk yet (docs/compatibility.md, "Replay after a crash").
     """
+    await services.engine.prepare_stream(run)
     last_id, after = _last_event_id(request)
     events = _events() if last_id is not None and after is None else services.engine.event_batches(run, after)
     on_disconnect = disconnect_callback(services.engine, run, enabled=_CANCEL_ON_DISCONNECT.read(request))

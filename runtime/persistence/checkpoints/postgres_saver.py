@@ -108,10 +108,12 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
             raise PersistenceError(f"PostgreSQL cannot be used for checkpoints: {error}") from error
 
     @repeatable
-    async def _load(self, config: RunnableConfig, key: CheckpointKey) -> CheckpointTuple | None:  # noqa: ARG002
+    async def _load(self, config: RunnableConfig, key: CheckpointKey) -> CheckpointTuple | None:
         if not all(sql.is_text(name or "") for name in key):
             return None
-        return await AsyncPostgresSaver.aget_tuple(self, {"configurable": key._asdict()})
+        found = await AsyncPostgresSaver.aget_tuple(self, {"configurable": key._asdict()})
+        # As on SQLite, and as the official server answers.
+        return found._replace(config=config) if found is not None and key.checkpoint_id else found
 
     async def _save(
         self,

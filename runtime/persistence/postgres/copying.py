@@ -21,8 +21,8 @@ from toolweave.runtime.persistence.checkpoints.postgres_rows import to_jsonb
 from toolweave.runtime.persistence.checkpoints.postgres_saver import split_values
 from toolweave.runtime.persistence.checkpoints.saver import CheckpointSerializer
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase, RawConnection, scalar
-from toolweave.runtime.persistence.postgres.inspection import LIVE_PROCESSES
 from toolweave.runtime.persistence.postgres.store import stored_minutes, stored_value, vector_text
+from toolweave.runtime.persistence.postgres.workers import LIVE_PROCESSES
 from toolweave.runtime.persistence.schema import metadata, processes, schema_compatibility, thread_labels
 
 Row = tuple[Any, ...]

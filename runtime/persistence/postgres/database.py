@@ -6,9 +6,12 @@ The pool's connections carry no session state, so they may pass through PgBounce
 """
 
 import asyncio
+import select
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -31,6 +34,11 @@ T = TypeVar("T")
 Work = Callable[[Connection], Any]
 RawConnection = psycopg.AsyncConnection[Any]
 Pool = AsyncConnectionPool[RawConnection]
+
+# How long a connection is used without a statement that checks it.
+CHECK_INTERVAL_S = 2.0
+# A process that is frozen in a transaction must not hold the locks that others need to continue its runs.
+BEGIN = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'"
 
 CHANNEL = "toolweave"
 SEPARATOR = ","
@@ -173,9 +181,18 @@ class PostgresDatabase:
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
 
+    async def execute(self, statement: str, parameters: Mapping[str, Any]) -> Sequence[Any]:
+        """Execute one statement, which is a transaction of its own, and return its rows. Raises PersistenceError."""
+
+        async def execute(raw: RawConnection) -> Sequence[Any]:
+            cursor = await raw.execute(statement.encode(), parameters)
+            return await cursor.fetchall() if cursor.description is not None else ()
+
+        return await self.attempt(execute)
+
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run work that only reads; each of its statements sees all committed writes."""
-        return await self._attempt(lambda: self._run_read(work))
+        return await self.attempt(partial(self._run_read, work))
 
     def queue_write(self, work: Callable[[Connection], object]) -> None:
         """Queue work after all earlier queued work without waiting; a failure is logged."""
@@ -187,14 +204,20 @@ class PostgresDatabase:
     async def hold_lock(self, name: str) -> AsyncIterator[None]:
         """Exclude other blocks of this name in all processes. It needs a connection of its own."""
         # A process holds or waits for a name once, and leaves connections for the work inside of the blocks.
-        async with (
-            self._local_locks.setdefault(name, asyncio.Lock()),
-            self._lock_slots,
-            self.pool.connection() as raw,
-            raw.transaction(),
-        ):
-            await raw.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
-            yield
+        has_ended = False
+        try:
+            async with (
+                self._local_locks.setdefault(name, asyncio.Lock()),
+                self._lock_slots,
+                self.pool.connection() as raw,
+                raw.transaction(),
+            ):
+                await raw.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
+                yield
+                has_ended = True
+        except psycopg.Error as error:
+            if not has_ended:
+                raise to_persistence_error(self.label, error) from error
 
     async def require_writable(self) -> None:
         """Check that the database can store data. Raises PersistenceError."""
@@ -206,7 +229,8 @@ class PostgresDatabase:
         while self._tasks or self._queue_task is not None:
             await asyncio.wait([*self._tasks, *([self._queue_task] if self._queue_task else [])])
         for connection in tuple(self._connections.values()):
-            connection.detach()
+            if not connection.invalidated:
+                connection.detach()
 
     async def _drain_queue(self) -> None:
         """Run all queued work, as much as possible in one transaction."""
@@ -234,6 +258,11 @@ class PostgresDatabase:
         try:
             await self._transact(run_all, is_repeatable=True)
         except Exception as error:  # noqa: BLE001 - no caller waits for it
+            if len(works) > 1:
+                # One of them is at fault; the others are stored.
+                for work in works:
+                    await self._run_unawaited([work])
+                return
             logger.opt(exception=error).error("A queued write to {} failed and is not stored.", self.label)
 
     async def _run_awaited(self, work: Work, future: "asyncio.Future[Any]") -> None:
@@ -247,46 +276,51 @@ class PostgresDatabase:
                 future.set_result(result)
 
     async def _transact(self, work: Callable[[Connection], T], *, is_repeatable: bool) -> T:
-        return await self._attempt(lambda: self._run_transaction(work, is_repeatable=is_repeatable))
+        return await self.attempt(partial(self._run_transaction, work, is_repeatable=is_repeatable))
 
-    async def _attempt(self, execute: Callable[[], Awaitable[T]]) -> T:
+    async def attempt(self, execute: Callable[[RawConnection], Awaitable[T]]) -> T:
+        """Call a function with a connection; after a failure that says nothing about its work, call it again."""
+
+        async def connect_and_execute() -> T:
+            async with self.pool.connection() as raw:
+                return await execute(raw)
+
         try:
-            return await retry_while_away(execute, (DBAPIError, psycopg.Error))
+            return await retry_while_away(connect_and_execute, (DBAPIError, psycopg.Error))
         except (DBAPIError, psycopg.Error) as error:
             raise to_persistence_error(self.label, error) from error
 
-    async def _run_read(self, work: Callable[[Connection], T]) -> T:
-        async with self.pool.connection() as raw:
-            connection = self._connections.get(raw) or await self._adopt(raw)
-            return await greenlet_spawn(work, connection)
+    async def _run_read(self, work: Callable[[Connection], T], raw: RawConnection) -> T:
+        return await greenlet_spawn(work, self._connections.get(raw) or await self._adopt(raw))
 
-    async def _run_transaction(self, work: Callable[[Connection], T], *, is_repeatable: bool) -> T:
-        async with self.pool.connection() as raw:
-            connection = self._connections.get(raw) or await self._adopt(raw)
-            taken_topics(connection)
-            connection.info[DISPATCHER] = self.dispatcher
-            await raw.execute("BEGIN")
-            try:
-                result = await greenlet_spawn(work, connection)
-            except BaseException:
-                if not raw.closed:
-                    await raw.execute("ROLLBACK")
+    async def _run_transaction(self, work: Callable[[Connection], T], raw: RawConnection, *, is_repeatable: bool) -> T:
+        connection = self._connections.get(raw) or await self._adopt(raw)
+        taken_topics(connection)
+        connection.info[DISPATCHER] = self.dispatcher
+        await raw.execute(BEGIN)
+        try:
+            result = await greenlet_spawn(work, connection)
+        except BaseException:
+            if not raw.closed:
+                await raw.execute("ROLLBACK")
+            raise
+        try:
+            await raw.execute("COMMIT")
+        except psycopg.OperationalError as error:
+            if is_repeatable:
                 raise
-            try:
-                await raw.execute("COMMIT")
-            except psycopg.OperationalError as error:
-                if is_repeatable:
-                    raise
-                raise PersistenceError(
-                    f"{self.label}: the connection broke while this change was committed, so it may be stored or not. "
-                    "Read the resource before you repeat the request."
-                ) from error
+            raise PersistenceError(
+                f"{self.label}: the connection broke while this change was committed, so it may be stored or not. "
+                "Read the resource before you repeat the request."
+            ) from error
         self.wakeups.publish(taken_topics(connection))
         return result
 
     async def _adopt(self, raw: RawConnection) -> Connection:
         """Return SQLAlchemy's connection over one of the pool's; the pool keeps opening and closing it."""
         async with self._adoption:
+            for lost in [each for each in self._connections if each.closed]:
+                del self._connections[lost]
             self._adopted = raw
             connection: Connection = await greenlet_spawn(self._engine.sync_engine.connect)
             self._connections[raw] = connection
@@ -319,12 +353,50 @@ async def scalar(connection: RawConnection, query: str | sql.Composed, parameter
     return row and row[0]
 
 
+class _Check:
+    """Check a connection before it is used: without a statement if it was checked shortly before.
+
+    A server that stops or fails closes its connections, which the socket shows; only a connection that was lost
+    silently needs a statement.
+    """
+
+    def __init__(self) -> None:
+        self._checked: WeakKeyDictionary[RawConnection, float] = WeakKeyDictionary()
+
+    async def __call__(self, connection: RawConnection) -> None:
+        now = time.monotonic()
+        if now - self._checked.get(connection, 0.0) < CHECK_INTERVAL_S and not _is_readable(connection):
+            return
+        await AsyncConnectionPool.check_connection(connection)
+        self._checked[connection] = now
+
+
+def _is_readable(connection: RawConnection) -> bool:
+    """Return whether an idle connection has received something: its end, or a notice."""
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 async def _set_autocommit(connection: RawConnection) -> None:
     await connection.set_autocommit(True)
 
 
+async def forget_at_a_crash(connection: RawConnection) -> None:
+    """Commit without waiting for the disk: a crash of the server loses the changes of the last moments."""
+    await _set_autocommit(connection)
+    await connection.execute("SET synchronous_commit TO off")
+
+
 @asynccontextmanager
-async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: bool = False) -> AsyncIterator[Pool]:
+async def open_pool(
+    address: PostgresAddress,
+    name: str,
+    size: int,
+    *,
+    direct: bool = False,
+    configure: Callable[[RawConnection], Awaitable[None]] = _set_autocommit,
+) -> AsyncIterator[Pool]:
     """Open a pool whose connections are checked before each use.
 
     Raises:
@@ -336,11 +408,11 @@ async def open_pool(address: PostgresAddress, name: str, size: int, *, direct: b
         url,
         kwargs=arguments,
         # Not an argument: procrastinate passes it to the connections that it opens beside the pool.
-        configure=_set_autocommit,
+        configure=configure,
         min_size=1,
         max_size=size,
         open=False,
-        check=AsyncConnectionPool.check_connection,
+        check=_Check(),
         timeout=RETRY_FOR_S,
         name=name,
     )

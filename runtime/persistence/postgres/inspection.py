@@ -12,6 +12,7 @@ from toolweave.errors import ConfigError, PersistenceError
 from toolweave.postgresql import failure_reason
 from toolweave.runtime.persistence.database import PostgresAddress
 from toolweave.runtime.persistence.postgres.database import RawConnection, open_postgres
+from toolweave.runtime.persistence.postgres.workers import LIVE_PROCESSES
 from toolweave.runtime.persistence.schema import SchemaRevision, processes, schema_revision
 
 SERVER = """
@@ -20,7 +21,6 @@ SELECT current_setting('server_version') AS version, current_setting('server_enc
     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS allowed,
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS used
 """
-LIVE_PROCESSES = "SELECT count(*) FROM processes WHERE heartbeat_at + lease > extract(epoch FROM now()) * 1000000"
 DATABASE_IDENTITY = "SELECT current_database(), pg_postmaster_start_time()"
 
 

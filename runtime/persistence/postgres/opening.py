@@ -5,22 +5,19 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from procrastinate.schema import SchemaManager
+from loguru import logger
 
-from toolweave.encryption import data_folder_cipher
+from toolweave.encryption import KEY_VARIABLE, data_folder_cipher
 from toolweave.errors import PersistenceError
 from toolweave.runtime.models import ThreadTtl
 from toolweave.runtime.persistence.checkpoints.postgres_saver import PostgresRunSaver
 from toolweave.runtime.persistence.data_folder import Persistence, make_folder
 from toolweave.runtime.persistence.database import PostgresAddress
-from toolweave.runtime.persistence.postgres.database import Pool, PostgresDatabase, open_postgres, scalar
+from toolweave.runtime.persistence.postgres.database import PostgresDatabase, open_postgres, scalar
+from toolweave.runtime.persistence.postgres.jobs import prepare_procrastinate
 from toolweave.runtime.persistence.postgres.store import open_postgres_store, upgrade_store
 from toolweave.runtime.persistence.schema import upgrade_schema
 from toolweave.runtime.persistence.store import StoreIndex, StoreOptions
-
-LOCK_PROCRASTINATE = "SELECT pg_advisory_xact_lock(hashtextextended('procrastinate', 0))"
-# The table exists in all versions, the function since version 3, whose later versions keep it.
-FIND_PROCRASTINATE = "SELECT to_regclass('procrastinate_jobs'), to_regproc('procrastinate_defer_jobs_v1')"
 
 
 async def prepare_database(database: PostgresDatabase, index: StoreIndex | None = None) -> None:
@@ -44,24 +41,6 @@ async def prepare_database(database: PostgresDatabase, index: StoreIndex | None 
         await upgrade_store(connection, index)
 
 
-async def prepare_procrastinate(pool: Pool) -> None:
-    """Create procrastinate's tables and functions if they are absent.
-
-    Raises:
-        PersistenceError: they are of an older version of procrastinate.
-    """
-    async with pool.connection() as connection, connection.transaction():
-        await connection.execute(LOCK_PROCRASTINATE)
-        table, function = await (await connection.execute(FIND_PROCRASTINATE)).fetchone() or (None, None)
-        if table is None:
-            await connection.execute(SchemaManager.get_schema())
-        elif function is None:
-            raise PersistenceError(
-                "The database has the tables of an older procrastinate: run the migrations of procrastinate, or use "
-                "another database or schema (TOOLWEAVE_DATABASE_URL)."
-            )
-
-
 @asynccontextmanager
 async def open_shared_persistence(
     address: PostgresAddress,
@@ -82,6 +61,10 @@ async def open_shared_persistence(
         PersistenceError: the database cannot be used.
     """
     make_folder(data_dir)
+    if token_key is None:
+        logger.warning(
+            "{} is not set: processes on other machines cannot read the credentials of callers.", KEY_VARIABLE
+        )
     cipher = data_folder_cipher(data_dir, token_key)
     async with open_postgres(address, size=size) as database:
         await prepare_database(database, store_options.index)

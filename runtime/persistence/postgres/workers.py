@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from toolweave.runtime.codec import to_micros, utc_now
-from toolweave.runtime.models import JsonObject, Run, Watch
+from toolweave.runtime.models import Run, Watch
 from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import dispatch, notify
 from toolweave.runtime.persistence.events import CONTROL_TOPIC, RUN_TOPIC, THREAD_TOPIC
@@ -23,25 +23,28 @@ NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 RUN_COLUMN_NAMES = ", ".join(f"runs.{column.name}" for column in runs.c)
 REGISTER = f"""
 INSERT INTO processes (process_id, role, host, pid, slots, started_at, heartbeat_at, lease)
-VALUES (%(process_id)s, %(role)s, %(host)s, %(pid)s, %(slots)s, {NOW}, {NOW}, %(lease)s)
+VALUES (%(process_id)s, %(role)s, %(host)s, %(pid)s, %(slots)s, {NOW}, {NOW}, %(lease)s) ON CONFLICT DO NOTHING
 """  # noqa: S608 - constants
 BEAT = f"UPDATE processes SET heartbeat_at = {NOW} WHERE process_id = %(process_id)s RETURNING process_id"  # noqa: S608
-CLAIMED = "SELECT run_id FROM runs WHERE status = 'running' AND process_id = %(process_id)s"
+LIVE_PROCESSES = f"SELECT count(*) FROM processes WHERE heartbeat_at + lease > {NOW}"  # noqa: S608
 LEAVE = "DELETE FROM processes WHERE process_id = %(process_id)s"
 # The most urgent run that may start. Rows that another process is about to change are skipped.
 CLAIM_NEXT = f"""
-UPDATE runs SET status = 'running', attempt = attempt + 1, process_id = %(process_id)s, updated_at = %(now)s
+UPDATE runs SET status = 'running', attempt = attempt + 1, process_id = %(process_id)s, updated_at = %(now)s,
+    watch = watch & 15 | (watch & {Watch.EVENTS:d}) * {Watch.ACKNOWLEDGED // Watch.EVENTS:d}
 WHERE run_id = (
     SELECT r.run_id FROM runs AS r JOIN threads AS t USING (thread_id)
     WHERE r.status = 'pending' AND r.promoted = 1 AND t.claim IS NULL
     AND NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.thread_id = r.thread_id AND o.status = 'running')
     ORDER BY r.urgency, r.seq LIMIT 1 FOR UPDATE OF r, t SKIP LOCKED
 )
+AND EXISTS (SELECT 1 FROM processes WHERE process_id = %(process_id)s)
 RETURNING {RUN_COLUMN_NAMES}
 """  # noqa: S608 - constants
 WAITS_FOR_START = """
 SELECT 1 FROM runs AS r JOIN threads AS t USING (thread_id)
-WHERE r.status = 'pending' AND r.promoted = 1 AND t.claim IS NULL LIMIT 1
+WHERE r.status = 'pending' AND r.promoted = 1 AND t.claim IS NULL
+AND NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.thread_id = r.thread_id AND o.status = 'running') LIMIT 1
 """
 MAX_CLAIM_ATTEMPTS, CLAIM_RETRY_S = 20, 0.005
 # A process that has missed a heartbeat itself declares none dead: the database may have been away for all of them.
@@ -70,6 +73,7 @@ WHERE run_id = %(run_id)s AND status = 'running' AND process_id IS NOT DISTINCT 
 SKIP_THREAD_SEQS = """
 UPDATE thread_sequences SET last_seq = (last_seq / 1000000 + 1) * 1000000 WHERE thread_id = %(thread_id)s
 """
+CLAIMED_RUNS = "SELECT run_id FROM runs WHERE status = 'running' AND process_id = %(process_id)s"
 UNPROMOTED = """
 SELECT DISTINCT r.thread_id FROM runs AS r JOIN threads AS t USING (thread_id)
 WHERE r.status = 'pending' AND r.promoted = 0 AND t.claim IS NULL AND coalesce(r.not_before, 0) <= %(now)s
@@ -96,19 +100,21 @@ WATCH_RUN = """
 UPDATE runs SET watch = watch | %(flags)s WHERE run_id = %(run_id)s AND status IN ('pending', 'running')
 RETURNING watch, (SELECT coalesce(max(seq), 0) FROM run_events AS e WHERE e.run_id = runs.run_id) AS last_seq
 """
+ACKNOWLEDGE = f"UPDATE runs SET watch = watch | {Watch.ACKNOWLEDGED:d} WHERE run_id = %(run_id)s"  # noqa: S608
 WATCH_THREAD = """
 UPDATE runs SET watch = watch | %(flags)s WHERE thread_id = %(thread_id)s AND status IN ('pending', 'running')
 AND watch & %(flags)s <> %(flags)s RETURNING run_id
 """
 FOLLOW_THREAD = "UPDATE threads SET followed_until = %(until)s WHERE thread_id = %(thread_id)s"
+MAX_DELETED_EVENTS = 5_000
 OLD_EVENTS = f"""
 DELETE FROM run_events WHERE (run_id, seq) IN (
     SELECT e.run_id, e.seq FROM run_events AS e LEFT JOIN runs AS r USING (run_id)
     WHERE e.created_at < %(now)s - %(shortly)s AND (
         e.created_at < %(now)s - %(retention)s OR r.run_id IS NULL
-        OR (r.status NOT IN ('pending', 'running') AND r.watch & {Watch.STORED} = 0)
+        OR (r.status NOT IN ('pending', 'running') AND r.watch & {Watch.STORED:d} = 0)
     )
-    LIMIT 5000
+    LIMIT {MAX_DELETED_EVENTS}
 )
 RETURNING seq
 """  # noqa: S608 - constants
@@ -164,72 +170,72 @@ class WorkerTables:
             "slots": identity.slots,
             "lease": int(identity.lease_s * 1_000_000),
         }
-        await self._execute(REGISTER, parameters)
+        await self._database.execute(REGISTER, parameters)
 
     async def beat(self, process_id: str) -> bool:
         """Store a heartbeat; return False if the process has been declared dead."""
-        return bool(await self._execute(BEAT, {"process_id": process_id}))
-
-    async def claimed_runs(self, process_id: str) -> set[str]:
-        """Return the ids of the runs that a process executes by its rows."""
-        return {run_id for (run_id,) in await self._execute(CLAIMED, {"process_id": process_id})}
+        return bool(await self._database.execute(BEAT, {"process_id": process_id}))
 
     async def leave(self, process_id: str) -> None:
         """Delete a process that executes nothing any more."""
-        await self._execute(LEAVE, {"process_id": process_id})
+        await self._database.execute(LEAVE, {"process_id": process_id})
 
     async def claim_next(self, process_id: str) -> Run | None:
         """Mark the most urgent run that may start as running and return it; None if there is none."""
         for _ in range(MAX_CLAIM_ATTEMPTS):
             parameters = {"process_id": process_id, "now": to_micros(utc_now())}
-            if rows := await self._execute(CLAIM_NEXT, parameters):
+            if rows := await self._database.execute(CLAIM_NEXT, parameters):
                 return sql.run_from_row(_RunRow(*rows[0]))
-            if not await self._execute(WAITS_FOR_START, {}):
+            if not await self._database.execute(WAITS_FOR_START, {}):
                 return None
             # A transaction that changes the only waiting run or its thread has just locked it.
             await asyncio.sleep(CLAIM_RETRY_S)
         return None
 
+    async def claimed_runs(self, process_id: str) -> set[str]:
+        """Return the ids of the runs that this process executes by the database."""
+        return {run_id for (run_id,) in await self._database.execute(CLAIMED_RUNS, {"process_id": process_id})}
+
     async def requeue(self, run_id: str, process_id: str) -> None:
         """Return a run that this process executes to the other workers."""
-        await self._database.write(partial(_requeue, run_id=run_id, process_id=process_id, crashed=False))
+        work = partial(_requeue, run_id=run_id, process_id=process_id, crashed=False)
+        # After the events of the run: they are refused when it is not running any more.
+        await self._database.write(work, after_queued=True)
 
     async def reap(self, process_id: str) -> list[str]:
         """Return the runs and claims of dead processes, each in its own transaction; return the ids of the runs."""
-        dead = await self._execute(DELETE_DEAD, {"process_id": process_id})
-        abandoned = await self._execute(ABANDONED_RUNS, {})
+        dead = await self._database.execute(DELETE_DEAD, {"process_id": process_id})
+        abandoned = await self._database.execute(ABANDONED_RUNS, {})
         returned = [
             run_id for (run_id,) in abandoned if await self._database.write(partial(_requeue_abandoned, run_id=run_id))
         ]
-        for (thread_id,) in await self._execute(ABANDONED_CLAIMS, {}):
+        for (thread_id,) in await self._database.execute(ABANDONED_CLAIMS, {}):
             await self._database.write(partial(_release_abandoned, thread_id=thread_id))
         if dead or abandoned:
-            await self._execute(DELETE_STALE_JOBS, {})
+            await self._database.execute(DELETE_STALE_JOBS, {})
         return returned
 
     async def promote_due(self) -> None:
         """Dispatch the runs that have become due without an event, such as delayed ones."""
         now = to_micros(utc_now())
-        for (thread_id,) in await self._execute(UNPROMOTED, {"now": now}):
+        for (thread_id,) in await self._database.execute(UNPROMOTED, {"now": now}):
             await self._database.write(partial(_promote, thread_id=thread_id, now=now))
 
     async def seconds_to_next_due(self) -> float | None:
         """Return how long it takes until a delayed run becomes due; None without one."""
         now = to_micros(utc_now())
-        ((micros,),) = await self._execute(NEXT_DUE, {"now": now})
+        ((micros,),) = await self._database.execute(NEXT_DUE, {"now": now})
         return None if micros is None else (micros - now) / 1_000_000
 
     async def replace_missing_jobs(self) -> None:
         """Dispatch as many wake-ups as there are more runs to start than jobs."""
-        ((missing,),) = await self._execute(MISSING_JOBS, {})
+        ((missing,),) = await self._database.execute(MISSING_JOBS, {})
         for _ in range(min(missing, 1_000)):
             await self._database.write(lambda connection: dispatch(connection, ""))
 
     async def states(self, run_ids: Sequence[str]) -> Mapping[str, RunState]:
         """Return the states of these runs by id; deleted ones are missing."""
-        rows = await self._database.read(
-            lambda connection: execute_on_postgresql(connection, STATES, {"run_ids": list(run_ids)})
-        )
+        rows = await self._database.execute(STATES, {"run_ids": list(run_ids)})
         return {row[0]: RunState(*row) for row in rows}
 
     async def watch_run(self, run_id: str, flags: Watch) -> int | None:
@@ -241,6 +247,10 @@ class WorkerTables:
             return int(rows[0][1]) if rows else None
 
         return await self._database.write(work)
+
+    async def acknowledge(self, run_id: str) -> None:
+        """Store that the process that executes a run stores its events."""
+        await self._database.execute(ACKNOWLEDGE, {"run_id": run_id})
 
     async def follow_thread(self, thread_id: str, flags: Watch, until: int) -> None:
         """Let all runs of a thread publish their events until a time (microseconds)."""
@@ -266,19 +276,16 @@ class WorkerTables:
             "shortly": SHORT_RETENTION_MICROS,
             "retention": max(retention_micros, SHORT_RETENTION_MICROS),
         }
-        return len(await self._execute(OLD_EVENTS, parameters))
+        return len(await self._database.execute(OLD_EVENTS, parameters))
 
     async def load(self) -> tuple[int, int, int | None, int | None, int | None]:
         """Return the numbers of pending and running runs, and since when (microseconds) runs wait.
 
         The times are those of the run that waits longest, of the one that waits longest for a worker, and the median.
         """
-        (row,) = await self._execute(LOAD, {"now": to_micros(utc_now())})
+        (row,) = await self._database.execute(LOAD, {"now": to_micros(utc_now())})
         pending, running, *waits = row
         return pending, running, *waits
-
-    async def _execute(self, statement: str, parameters: JsonObject) -> Sequence[Any]:
-        return await self._database.write(lambda connection: execute_on_postgresql(connection, statement, parameters))
 
 
 class _RunRow:

@@ -133,6 +133,7 @@ async def test_a_request_cannot_configure_another_user(http: httpx.AsyncClient) 
         assert (seen["identity"], seen["id"], seen["user_id"]) == ("ada", "ada", "ada")
 
 
+@pytest.mark.databases("sqlite", reason="looks into the process")
 async def test_a_graph_factory_gets_the_user_in_every_context(http: httpx.AsyncClient) -> None:
     thread = (await http.post("/threads", json={}, headers=ADA)).json()["thread_id"]
     run = await http.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "who", "input": {}}, headers=ADA)

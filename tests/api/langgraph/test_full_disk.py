@@ -19,6 +19,7 @@ CHECKED = "/ok?check_db=1"
 BLOCK = 4_096
 
 pytestmark = [
+    pytest.mark.databases("sqlite", reason="the disk is that of the database"),
     pytest.mark.skipif(sys.platform != "linux", reason="limits of another process, and tmpfs, are Linux's"),
     pytest.mark.api("GET /ok", "503 says with check_db why nothing can be stored"),
     pytest.mark.api("GET /", "503 says with check_db why nothing can be stored"),

@@ -20,6 +20,7 @@ from tests.servers.connections.peers import log_records
 
 LANGGRAPH_JSON = TALKING
 SERVER_ENV = TALKING_ENV
+pytestmark = pytest.mark.databases("sqlite", reason="reads the files of the data folder")
 
 Sdk = LangGraphClient
 Keys = Callable[[str], list[str]]

@@ -15,6 +15,7 @@ from toolweave.api.langgraph.metrics import ServerMetrics
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
 SERVER_ENV = {"TOOLWEAVE_MAX_CONCURRENT_RUNS": "1"}
+pytestmark = pytest.mark.databases("sqlite", "postgresql", reason="requests are counted by each process for itself")
 
 Sample = tuple[str, frozenset[tuple[str, str]]]
 

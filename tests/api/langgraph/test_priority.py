@@ -20,6 +20,7 @@ SERVER_ENV = {"TOOLWEAVE_MAX_CONCURRENT_RUNS": "1"}
 ADA = {"authorization": "Bearer ada"}
 BOUND_S = 60
 pytestmark = [
+    pytest.mark.databases("sqlite", "postgresql", reason="there is one slot, and this process notes what starts"),
     pytest.mark.requirement("S-08"),
     pytest.mark.filterwarnings("ignore:The Priority API is in beta:langgraph_sdk.encryption.LangGraphBetaWarning"),
 ]

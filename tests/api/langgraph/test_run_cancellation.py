@@ -11,6 +11,7 @@ from langgraph_sdk.errors import ConflictError, NotFoundError
 from tests.api.langgraph.steering import NOBODY, Thread, new_thread, run_at_gate
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
+ON_POSTGRESQL = True
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 queues behind what runs on the thread")

@@ -13,6 +13,7 @@ from langgraph_sdk.errors import UnprocessableEntityError
 from tests.api.langgraph.steering import NOBODY, Thread
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
+ON_POSTGRESQL = True
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs/stream", "200 begins with metadata and simply ends")

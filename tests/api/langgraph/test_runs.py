@@ -12,6 +12,7 @@ from langgraph_sdk.client import LangGraphClient
 from tests.api.langgraph.steering import NOBODY, Thread, new_thread
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
+ON_POSTGRESQL = True
 
 
 @pytest.mark.api("POST /threads/{thread_id}/runs", "200 creates a pending run and shows the request's fields")

@@ -10,6 +10,7 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 LANGGRAPH_JSON = Path(__file__).parent / "store_app" / "langgraph.json"
+ON_POSTGRESQL = True
 ITEMS = "/store/items"
 
 

@@ -11,6 +11,7 @@ from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError
 from tests.api.langgraph.steering import Thread
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "langgraph.json"
+ON_POSTGRESQL = True
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 

@@ -209,6 +209,7 @@ async def test_the_stream_of_a_deleted_thread_ends(follow: Follow, thread: Threa
     assert await follower.ended()
 
 
+@pytest.mark.databases("sqlite", "postgresql", reason="looks into the process")
 @pytest.mark.api("GET /threads/{thread_id}/stream", "200 forgets clients that leave")
 async def test_disconnected_clients_are_removed(http: httpx.AsyncClient, thread: Thread, app_server: AppServer) -> None:
     _, gate = await thread.run_at_gate()

@@ -17,6 +17,7 @@ from tests.api.langgraph.steering import Thread, new_thread, run_at_gate
 LANGGRAPH_JSON = Path(__file__).parent / "webhook_app" / "langgraph.json"
 KEY = b"0123456789abcdef01234567"
 SERVER_ENV = {"TOOLWEAVE_WEBHOOK_SECRET": f"whsec_{base64.b64encode(KEY).decode()}"}
+pytestmark = pytest.mark.databases("sqlite", "postgresql", reason="the application that gets webhooks has one process")
 INPUT = {"n": 1}
 KEYS = [
     *("run_id", "thread_id", "assistant_id", "metadata", "status", "kwargs", "multitask_strategy", "created_at"),

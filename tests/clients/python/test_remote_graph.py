@@ -21,6 +21,7 @@ from tests.fixtures.app_server import AppServer
 pytestmark = pytest.mark.requirement("S-01")
 
 LANGGRAPH_JSON = Path(__file__).parent.parent / "app" / "langgraph.json"
+ON_POSTGRESQL = True
 
 
 class Errand(TypedDict, total=False):

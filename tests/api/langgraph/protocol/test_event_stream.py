@@ -22,6 +22,7 @@ from tests.api.langgraph.protocol.listening import (
 )
 
 LANGGRAPH_JSON = APP
+ON_POSTGRESQL = True
 
 
 def completed(graph: str) -> tuple[str, list[str], Any]:

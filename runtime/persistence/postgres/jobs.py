@@ -13,11 +13,13 @@ from loguru import logger
 from procrastinate import App, PsycopgConnector
 from procrastinate.connector import Notify
 from procrastinate.exceptions import ConnectorException
+from procrastinate.schema import SchemaManager
 from procrastinate.worker import Worker
 from psycopg import Error as DriverError
 from sqlalchemy import Connection
 from sqlalchemy.util import await_only
 
+from toolweave.errors import PersistenceError
 from toolweave.runtime.persistence.postgres.database import Pool
 
 QUEUE = "toolweave"
@@ -25,6 +27,9 @@ TASK = "toolweave:execute"
 # Notifications wake a worker; this finds jobs whose notification was lost.
 POLLING_INTERVAL_S = 2.0
 RETRY_DELAY_S = 0.25
+LOCK_PROCRASTINATE = "SELECT pg_advisory_xact_lock(hashtextextended('procrastinate', 0))"
+# The table exists in all versions, the function since version 3, whose later versions keep it.
+FIND_PROCRASTINATE = "SELECT to_regclass('procrastinate_jobs'), to_regproc('procrastinate_defer_jobs_v1')"
 # Executes the most urgent run; it returns when the run has ended.
 ExecuteNext = Callable[[], Awaitable[None]]
 
@@ -116,3 +121,21 @@ class JobQueue:
     async def _run_job(self, run_id: str) -> None:  # noqa: ARG002 - see `dispatch`
         assert self._execute_next is not None  # noqa: S101 - only `work` fetches jobs
         await self._execute_next()
+
+
+async def prepare_procrastinate(pool: Pool) -> None:
+    """Create procrastinate's tables and functions if they are absent.
+
+    Raises:
+        PersistenceError: they are of an older version of procrastinate.
+    """
+    async with pool.connection() as connection, connection.transaction():
+        await connection.execute(LOCK_PROCRASTINATE)
+        table, function = await (await connection.execute(FIND_PROCRASTINATE)).fetchone() or (None, None)
+        if table is None:
+            await connection.execute(SchemaManager.get_schema())
+        elif function is None:
+            raise PersistenceError(
+                "The database has the tables of an older procrastinate: run the migrations of procrastinate, or use "
+                "another database or schema (TOOLWEAVE_DATABASE_URL)."
+            )
