@@ -28,7 +28,7 @@ async def test_a_worker_that_was_frozen_beyond_its_lease_writes_nothing_and_goes
         refused = sum([await freeze_and_thaw(cluster) for _ in range(ROUNDS)])
         assert cluster.logs().count("had no heartbeat for") == ROUNDS
     with capsys.disabled():
-        sys.stdout.write(f"\n{ROUNDS} workers frozen, {refused} of their steps refused\n")
+        sys.stdout.write(f"\n{ROUNDS} workers frozen, {refused} of their steps ended late, and none is stored\n")
 
 
 async def freeze_and_thaw(cluster: Cluster) -> int:

@@ -102,7 +102,11 @@ def check_steps(steps: list[Step]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("kills", "runs"), [pytest.param(3, 40, id="3 kills"), pytest.param(30, 500, marks=pytest.mark.slow, id="30 kills")]
+    ("kills", "runs"),
+    [
+        pytest.param(3, 40, marks=pytest.mark.slow, id="3 kills"),
+        pytest.param(30, 500, marks=pytest.mark.slow, id="30 kills"),
+    ],
 )
 async def test_every_run_ends_once_however_often_workers_are_killed(
     kills: int, runs: int, postgres: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -179,7 +179,10 @@ def check_order(runs: list[Expected], steps: list[Step]) -> None:
 
 @pytest.mark.parametrize(
     ("operations", "workers"),
-    [pytest.param(60, 1, id="60 operations"), pytest.param(500, 3, marks=pytest.mark.slow, id="500 operations")],
+    [
+        pytest.param(60, 1, marks=pytest.mark.slow, id="60 operations"),
+        pytest.param(500, 3, marks=pytest.mark.slow, id="500 operations"),
+    ],
 )
 async def test_threads_follow_their_multitask_strategies(
     operations: int, workers: int, postgres: PostgresServer, tmp_path: Path
