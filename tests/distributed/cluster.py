@@ -128,9 +128,9 @@ class Cluster:
         """Run a statement in the database of the application."""
         return self._postgres.execute(statement, parameters, url=self.database)
 
-    def wait_for(self, question: str) -> list[tuple[Any, ...]]:
+    def wait_for(self, question: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
         """Query the database of the application until there are rows."""
-        return self._postgres.wait_for(question, url=self.database)
+        return self._postgres.wait_for(question, parameters, url=self.database)
 
     def logs(self) -> str:
         """Return the logs of all processes."""

@@ -1,4 +1,4 @@
-"""A worker that is frozen beyond its lease: what it writes afterwards is refused, and it goes on with a new identity."""
+"""A worker that is frozen beyond its lease: its late writes are refused, and it goes on with a new identity."""
 
 import asyncio
 import sys
@@ -14,6 +14,9 @@ from tests.fixtures.postgres import PostgresServer
 
 ROUNDS, STEPS = 2, 6
 EXECUTED_BY = "SELECT p.pid FROM runs AS r JOIN processes AS p USING (process_id) WHERE r.status = 'running'"
+HAS_CHECKPOINT = "SELECT 1 FROM checkpoints WHERE thread_id = %(thread_id)s"
+CLAIMED_AGAIN = "SELECT 1 FROM runs WHERE run_id = %(run_id)s AND attempt = 2 AND status = 'running'"
+IS_BACK = "SELECT 1 WHERE (SELECT count(*) FROM processes WHERE pid = %(pid)s AND slots > 0) = 1"
 IDENTITIES = "SELECT process_id, pid FROM processes WHERE role = 'worker'"
 pytestmark = [pytest.mark.requirement("S-06"), pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -25,7 +28,7 @@ async def test_a_worker_that_was_frozen_beyond_its_lease_writes_nothing_and_goes
         refused = sum([await freeze_and_thaw(cluster) for _ in range(ROUNDS)])
         assert cluster.logs().count("had no heartbeat for") == ROUNDS
     with capsys.disabled():
-        sys.stdout.write(f"\n{ROUNDS} workers frozen, {refused} of their steps refused\n")
+        sys.stdout.write(f"\n{ROUNDS} workers frozen, {refused} of their steps ended late, and none is stored\n")
 
 
 async def freeze_and_thaw(cluster: Cluster) -> int:
@@ -35,22 +38,20 @@ async def freeze_and_thaw(cluster: Cluster) -> int:
         run, follower = await start(sdk)
         [(pid,)] = await asyncio.to_thread(cluster.wait_for, EXECUTED_BY)
         frozen = next(worker for worker in cluster.workers if worker.pid == pid)
-        await asyncio.to_thread(cluster.wait_for, f"SELECT 1 FROM checkpoints WHERE thread_id = '{run['thread_id']}'")
+        await asyncio.to_thread(cluster.wait_for, HAS_CHECKPOINT, {"thread_id": run["thread_id"]})
         others = [asyncio.create_task(start_short(sdk, steps=1, pause=2.5)) for _ in range(6)]
         await asyncio.to_thread(
             cluster.wait_for, "SELECT 1 WHERE (SELECT count(*) FROM runs WHERE status = 'running') = 7"
         )
         begun = {step.run_id for step in cluster.steps() if step.pid == pid}
         frozen.freeze()
-        claimed_again = f"SELECT 1 FROM runs WHERE run_id = '{run['run_id']}' AND attempt = 2 AND status = 'running'"
-        await asyncio.to_thread(cluster.wait_for, claimed_again)
+        await asyncio.to_thread(cluster.wait_for, CLAIMED_AGAIN, {"run_id": run["run_id"]})
         # The frozen worker is in the middle of a step, and the other one executes the run.
         thawed = time.time()
         frozen.thaw()
         values = await sdk.runs.join(run["thread_id"], run["run_id"])
         # A new identity: no runs are lost, and the worker gets new ones.
-        gone = f"SELECT 1 WHERE (SELECT count(*) FROM processes WHERE pid = {pid} AND slots > 0) = 1"
-        await asyncio.to_thread(cluster.wait_for, gone)
+        await asyncio.to_thread(cluster.wait_for, IS_BACK, {"pid": pid})
         now = dict(cluster.query(IDENTITIES))
         assert [process for process, its_pid in now.items() if its_pid == pid] != [
             process for process, its_pid in before.items() if its_pid == pid
@@ -58,7 +59,7 @@ async def freeze_and_thaw(cluster: Cluster) -> int:
         await check_once(cluster, sdk, run, values, pid)
         await check_events(await follower, values)
         for run_id in await asyncio.gather(*others):
-            [(thread_id,)] = cluster.query(f"SELECT thread_id FROM runs WHERE run_id = '{run_id}'")
+            [(thread_id,)] = cluster.query("SELECT thread_id FROM runs WHERE run_id = %(run_id)s", {"run_id": run_id})
             assert await stored_steps(sdk, thread_id) == [0, 0, 1]
         later: list[Any] = await asyncio.gather(*(start_short(sdk, steps=2, pause=0.5) for _ in range(8)))
         executing = {step.pid for step in cluster.steps() if step.run_id in later}
@@ -108,7 +109,7 @@ async def check_once(cluster: Cluster, sdk: Any, run: Any, values: Any, frozen_p
     assert values["log"] == expected
     stored = await sdk.runs.get(run["thread_id"], run["run_id"])
     assert stored["status"] == "success"
-    assert cluster.query(f"SELECT attempt FROM runs WHERE run_id = '{run['run_id']}'") == [(2,)]
+    assert cluster.query("SELECT attempt FROM runs WHERE run_id = %(run_id)s", run) == [(2,)]
     history = await sdk.threads.get_history(run["thread_id"], limit=100)
     # One checkpoint for the input, one before the first step, and one for each step: none of the frozen worker's.
     assert await stored_steps(sdk, run["thread_id"]) == [0, *range(STEPS + 1)]

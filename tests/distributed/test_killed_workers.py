@@ -22,6 +22,9 @@ RUNNING_THERE = """
 SELECT r.run_id, r.attempt FROM runs AS r JOIN processes AS p USING (process_id)
 WHERE r.status = 'running' AND p.pid = %(pid)s
 """
+CONTINUED = """
+SELECT 1 FROM runs WHERE run_id = %(run_id)s AND (attempt > %(attempt)s OR status = 'success')
+"""
 pytestmark = [pytest.mark.requirement("S-06"), pytest.mark.timeout(900)]
 
 
@@ -40,7 +43,7 @@ class Load:
             while self.killing or self.created < self.enough:
                 self.created += 1
                 name = str(uuid4())
-                values = {"name": name, "steps": STEPS, "pause": 0.25}
+                values: Any = {"name": name, "steps": STEPS, "pause": 0.25}
                 thread_id = (await sdk.threads.create())["thread_id"]
                 fields: Any = {"input": values, "durability": "sync", "multitask_strategy": "enqueue"}
                 if number % 3 == 0:
@@ -69,8 +72,7 @@ async def kill_often(cluster: Cluster, kills: int) -> list[float]:
         await asyncio.to_thread(worker.start)
     for _, _, runs in killed:
         for run_id, attempt in runs:
-            query = f"SELECT 1 FROM runs WHERE run_id = '{run_id}' AND (attempt > {attempt} OR status = 'success')"
-            await asyncio.to_thread(cluster.wait_for, query)
+            await asyncio.to_thread(cluster.wait_for, CONTINUED, {"run_id": run_id, "attempt": attempt})
     return recoveries(cluster.steps(), killed)
 
 
@@ -100,7 +102,11 @@ def check_steps(steps: list[Step]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("kills", "runs"), [pytest.param(3, 40, id="3 kills"), pytest.param(30, 500, marks=pytest.mark.slow, id="30 kills")]
+    ("kills", "runs"),
+    [
+        pytest.param(3, 40, marks=pytest.mark.slow, id="3 kills"),
+        pytest.param(30, 500, marks=pytest.mark.slow, id="30 kills"),
+    ],
 )
 async def test_every_run_ends_once_however_often_workers_are_killed(
     kills: int, runs: int, postgres: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]

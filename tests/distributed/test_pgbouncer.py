@@ -32,6 +32,7 @@ pool_mode = transaction
 max_client_conn = 200
 ignore_startup_parameters = extra_float_digits,options
 """
+IS_RUNNING = "SELECT 1 FROM runs WHERE run_id = %(run_id)s AND status = 'running'"
 pytestmark = [
     pytest.mark.requirement("S-06"),
     pytest.mark.slow,
@@ -47,7 +48,7 @@ def pgbouncer(server_port: int, folder: Path) -> Iterator[int]:
     # Root alone may enter pytest's folders.
     descriptor = os.memfd_create("pgbouncer.ini")
     os.write(descriptor, CONFIG.format(port=port, server_port=server_port).encode())
-    user = {"user": "nobody"} if os.geteuid() == 0 else {}
+    user: dict[str, Any] = {"user": "nobody"} if os.geteuid() == 0 else {}
     with (folder / "pgbouncer.log").open("wb") as log:
         process = subprocess.Popen(
             [PROGRAM, f"/proc/self/fd/{descriptor}"], pass_fds=[descriptor], stdout=log, stderr=log, cwd="/", **user
@@ -98,9 +99,7 @@ async def talk(cluster: Cluster, number: int) -> None:
             assert ticks == [f"{step}/{tick}" for step in expected for tick in range(10)]
         elif number % 4 == 2:
             run = await sdk.runs.create(thread_id, "steps", input={**values, "pause": 60})
-            await asyncio.to_thread(
-                cluster.wait_for, f"SELECT 1 FROM runs WHERE run_id = '{run['run_id']}' AND status = 'running'"
-            )
+            await asyncio.to_thread(cluster.wait_for, IS_RUNNING, {"run_id": run["run_id"]})
             await other.runs.cancel(thread_id, run["run_id"], wait=True)
         else:
             run = await sdk.runs.create(thread_id, "steps", input=values)

@@ -23,7 +23,7 @@ async def test_the_most_urgent_waiting_run_starts_next(postgres: PostgresServer,
         async def create(priority: int, pause: float) -> Any:
             sdk = random.choice(clients)
             thread_id = (await sdk.threads.create())["thread_id"]
-            values = {"name": "n", "steps": 1, "pause": pause}
+            values: Any = {"name": "n", "steps": 1, "pause": pause}
             return await sdk.runs.create(
                 thread_id, "steps", input=values, metadata={"settings": {"priority": priority}}
             )

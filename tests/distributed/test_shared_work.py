@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -17,6 +18,11 @@ YEARLY = "0 0 1 1 *"
 # As a clock that all processes read reaches the due time of all crons.
 DUE_NOW = "UPDATE crons SET next_run_at = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 CRON_RUNS = "SELECT count(*) FROM runs WHERE metadata LIKE '%cron_id%'"
+ALL_FIRED = "SELECT 1 WHERE (SELECT count(*) FROM runs WHERE metadata LIKE '%%cron_id%%') >= %(crons)s"
+ALL_SENT = """
+SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM webhook_deliveries)
+AND NOT EXISTS (SELECT 1 FROM runs WHERE status IN ('pending', 'running'))
+"""
 pytestmark = [pytest.mark.requirement("S-06"), pytest.mark.slow, pytest.mark.timeout(400)]
 
 
@@ -30,14 +36,14 @@ async def test_crons_fire_once_and_webhooks_are_sent_once(postgres: PostgresServ
     with Cluster(postgres, tmp_path, replicas=2, workers=2) as cluster:
         async with serving(receive) as peer, cluster.client(0) as sdk, cluster.client(1) as other:
             url = f"http://127.0.0.1:{peer.port}/"
-            values = {"name": "n", "steps": 1, "pause": 0.01}
+            values: Any = {"name": "n", "steps": 1, "pause": 0.01}
             threads = [(await sdk.threads.create())["thread_id"] for _ in range(CRONS)]
             for thread_id in threads:
                 await other.crons.create_for_thread(thread_id, "steps", schedule=YEARLY, input=values, webhook=url)
             cluster.query(DUE_NOW)
             # Its creation lets every process look for due crons.
-            last = await sdk.crons.create_for_thread(threads[0], "steps", schedule=YEARLY, input=values)
-            await asyncio.to_thread(cluster.wait_for, f"SELECT 1 WHERE ({CRON_RUNS}) >= {CRONS}")
+            last: Any = await sdk.crons.create_for_thread(threads[0], "steps", schedule=YEARLY, input=values)
+            await asyncio.to_thread(cluster.wait_for, ALL_FIRED, {"crons": CRONS})
             await sdk.crons.delete(last["cron_id"])
             made = await asyncio.gather(
                 *(
@@ -46,10 +52,7 @@ async def test_crons_fire_once_and_webhooks_are_sent_once(postgres: PostgresServ
                 )
             )
             assert len(made) == RUNS
-            sent = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM webhook_deliveries) AND NOT EXISTS "
-            await asyncio.to_thread(
-                cluster.wait_for, sent + "(SELECT 1 FROM runs WHERE status IN ('pending', 'running'))"
-            )
+            await asyncio.to_thread(cluster.wait_for, ALL_SENT)
             assert cluster.query(CRON_RUNS) == [(CRONS,)]
             per_thread = "SELECT DISTINCT count(*) FROM runs WHERE metadata LIKE '%cron_id%' GROUP BY thread_id"
             assert cluster.query(per_thread) == [(1,)]
@@ -89,7 +92,7 @@ async def test_a_worker_that_stops_finishes_short_runs_and_returns_long_ones(
 
             async def start(steps: int, pause: float) -> tuple[str, str]:
                 thread_id = (await sdk.threads.create())["thread_id"]
-                values = {"name": str(uuid4()), "steps": steps, "pause": pause}
+                values: Any = {"name": str(uuid4()), "steps": steps, "pause": pause}
                 run = await sdk.runs.create(thread_id, "steps", input=values, durability="sync")
                 return thread_id, run["run_id"]
 

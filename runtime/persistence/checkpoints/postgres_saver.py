@@ -19,7 +19,7 @@ from toolweave.runtime.persistence.checkpoints import postgres_rows as sql
 from toolweave.runtime.persistence.checkpoints import rows as shared
 from toolweave.runtime.persistence.checkpoints.rows import ThreadStorage
 from toolweave.runtime.persistence.checkpoints.saver import CheckpointKey, RunAwareSaver, TaskWrites, is_foreign
-from toolweave.runtime.persistence.postgres.database import repeatable
+from toolweave.runtime.persistence.retries import repeatable
 from toolweave.runtime.persistence.threads import ThreadClaim
 
 

@@ -9,10 +9,10 @@ import asyncio
 import select
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import psycopg
@@ -28,30 +28,15 @@ from toolweave.errors import PersistenceError
 from toolweave.postgresql import failure_reason
 from toolweave.runtime.background import background_task
 from toolweave.runtime.persistence.database import DATABASE_SETTING, DISPATCHER, PostgresAddress, taken_topics
+from toolweave.runtime.persistence.retries import RETRY_FOR_S, driver_error, retry_while_away
 
 T = TypeVar("T")
-P = ParamSpec("P")
 Work = Callable[[Connection], Any]
 RawConnection = psycopg.AsyncConnection[Any]
 Pool = AsyncConnectionPool[RawConnection]
 
-# How long a request waits for the server to come back after a restart or a failover.
-RETRY_FOR_S = 30.0
 # How long a connection is used without a statement that checks it.
 CHECK_INTERVAL_S = 2.0
-_FIRST_DELAY_S, _MAX_DELAY_S = 0.02, 1.0
-_RETRYABLE = (
-    psycopg.OperationalError,
-    psycopg.errors.DeadlockDetected,
-    psycopg.errors.SerializationFailure,
-    PoolTimeout,
-)
-_NOT_RETRYABLE = (
-    psycopg.errors.DiskFull,
-    psycopg.errors.QueryCanceled,
-    psycopg.errors.InvalidPassword,
-    psycopg.errors.LockNotAvailable,
-)
 # A process that is frozen in a transaction must not hold the locks that others need to continue its runs.
 BEGIN = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'"
 
@@ -348,39 +333,6 @@ class PostgresDatabase:
 
 def _no_worker(_connection: Connection, _run_id: str) -> None:
     """Leave a run to the workers' search for runs that no job mentions."""
-
-
-async def retry_while_away(execute: Callable[[], Awaitable[T]], failures: tuple[type[Exception], ...]) -> T:
-    """Execute work again after `failures` that a server causes that restarts, until it had time to come back."""
-    deadline = time.monotonic() + RETRY_FOR_S
-    delay = _FIRST_DELAY_S
-    while True:
-        try:
-            return await execute()
-        except failures as error:
-            cause = driver_error(error)
-            is_temporary = isinstance(cause, _RETRYABLE) and not isinstance(cause, _NOT_RETRYABLE)
-            if not is_temporary or time.monotonic() > deadline:
-                raise
-            await asyncio.sleep(delay)
-            delay = min(delay * 2, _MAX_DELAY_S)
-
-
-def repeatable(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Decorate a method that may be executed twice: execute it again after a lost connection."""
-
-    @wraps(method)
-    async def execute(*arguments: P.args, **named: P.kwargs) -> T:
-        return await retry_while_away(lambda: method(*arguments, **named), (PersistenceError,))
-
-    return execute
-
-
-def driver_error(error: BaseException) -> BaseException:
-    """Return the driver's error inside an error of SQLAlchemy's or of ours."""
-    if isinstance(error, PersistenceError):
-        return error.__cause__ or error
-    return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
 
 
 def to_persistence_error(label: str, error: Exception) -> Exception:

@@ -21,7 +21,8 @@ from psycopg import DataError, Error, errors
 
 from toolweave.errors import ConfigError, InvalidRequest, PersistenceError
 from toolweave.runtime.codec import EXACT_PREFIX, MICROSECOND, from_json, to_json, utc_now
-from toolweave.runtime.persistence.postgres.database import Pool, RawConnection, repeatable, scalar
+from toolweave.runtime.persistence.postgres.database import Pool, RawConnection, scalar
+from toolweave.runtime.persistence.retries import repeatable
 from toolweave.runtime.persistence.store import LongTermStore, StoreIndex, StoreOptions, sweep_regularly
 from toolweave.runtime.persistence.store_filter import matches_item_filter
 from toolweave.runtime.persistence.store_items import (
