@@ -12,8 +12,13 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
 from toolweave.errors import SelectionFailed, StageFailed
-from toolweave.nodes.http_tools.comparison import infer_arguments, request_differences
-from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
+from toolweave.nodes.http_tools.requests import (
+    HTTPRequestSpec,
+    WrongArguments,
+    build_request,
+    infer_arguments,
+    request_differences,
+)
 from toolweave.nodes.model_turn import ModelUsage, json_object, json_objects
 from toolweave.nodes.tool_catalog import ToolRegistry, registered_tools
 from toolweave.nodes.workflow.prompts import WorkflowModel
