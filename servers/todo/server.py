@@ -12,8 +12,14 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from toolweave.servers.envelope import failure, success
 from toolweave.servers.error_codes import MISSING_PARAMETER, NOT_FOUND
-from toolweave.servers.todo.database import open_todo_database
-from toolweave.servers.todo.repository import Priority, Status, TodoFilter, TodoRepository, WriteResult
+from toolweave.servers.todo.database import (
+    Priority,
+    Status,
+    TodoFilter,
+    TodoRepository,
+    WriteResult,
+    open_todo_database,
+)
 from toolweave.servers.tool_server import (
     ADDITIVE,
     DESTRUCTIVE,
