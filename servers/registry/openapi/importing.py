@@ -14,20 +14,8 @@ from typing_extensions import TypedDict
 
 from toolweave.errors import DocumentRefused
 from toolweave.schema import check_size
+from toolweave.servers.registry.openapi import requests
 from toolweave.servers.registry.openapi.document import read_document
-from toolweave.servers.registry.openapi.requests import (
-    RawParameter,
-    Security,
-    Warn,
-    body_fields,
-    build_flat_input,
-    choose_security,
-    parameter_fields,
-    read_base_url,
-    read_parameters,
-    read_part,
-    safe_name,
-)
 from toolweave.servers.registry.openapi.schemas import (
     MAX_STEPS,
     ExternalReference,
@@ -128,13 +116,13 @@ class OpenApiOperation:
         """
         if len(self.path.partition("#")[0]) > MAX_PATH_CHARS:
             raise UnusablePart(f"its path has more than {MAX_PATH_CHARS} characters")
-        operation = read_part(self.document, Operation, self.raw, "it")
+        operation = requests.read_part(self.document, Operation, self.raw, "it")
         if operation.deprecated:
             self.warnings.append("it is deprecated")
         security = self._choose_security()
         servers = [level.get("servers") for level in (self.raw, self.path_item, self.document.content)]
-        server_url = self.options.base_url or read_base_url(self.document, servers, self.options.document_url)
-        declared = read_parameters(self.document, self.path_item.get("parameters"), self.raw.get("parameters"))
+        server_url = self.options.base_url or requests.read_base_url(self.document, servers, self.options.document_url)
+        declared = requests.read_parameters(self.document, self.path_item.get("parameters"), self.raw.get("parameters"))
         parameters = [item for item in declared if not _is_credential(item, security)]
         self.document.steps.consume(_STEPS_PER_PLACEHOLDER * self.path.count("{"))
         path, parameters = _fill_placeholders(self.path.partition("#")[0], parameters, self.warnings.append)
@@ -160,12 +148,12 @@ class OpenApiOperation:
         }
         return _build_config(config)
 
-    def _choose_security(self) -> Security:
+    def _choose_security(self) -> requests.Security:
         if self.options.auth is not None:
-            return Security(self.options.auth)
+            return requests.Security(self.options.auth)
         own = self.raw.get("security")
         required = self.document.content.get("security") if own is None else own
-        return choose_security(self.document, required, self.warnings.append)
+        return requests.choose_security(self.document, required, self.warnings.append)
 
     def _convert_schemas(self, omitted: OmittedFlag, build: Callable[[SchemaConverter], T]) -> T:
         """Build a value from schemas with inlined references, or if it gets too large, with references."""
@@ -175,19 +163,19 @@ class OpenApiOperation:
             return build(SchemaConverter(self.document, omitted, inline=False))
 
     def _build_input(
-        self, parameters: list[RawParameter], schemas: SchemaConverter
+        self, parameters: list[requests.RawParameter], schemas: SchemaConverter
     ) -> tuple[dict[str, Any], dict[str, str], str | None]:
-        fields = parameter_fields(parameters, schemas, self.warnings.append)
+        fields = requests.parameter_fields(parameters, schemas, self.warnings.append)
         media_type = None
         if (raw := self.raw.get("requestBody")) is not None:
             if self.method not in BODYLESS:
-                body, media_type = body_fields(self.document, raw, schemas)
+                body, media_type = requests.body_fields(self.document, raw, schemas)
                 fields += body
             elif self.document.resolve_object(raw).get("required") is True:
                 raise UnusablePart(f"it requires a body, and none is sent with {self.method}")
             else:
                 self.warnings.append(f"its body is left out: none is sent with {self.method}")
-        schema, mappings = build_flat_input(fields, self.method)
+        schema, mappings = requests.build_flat_input(fields, self.method)
         if definitions := schemas.definitions():
             schema["$defs"] = definitions
         return schema, mappings, media_type
@@ -237,7 +225,7 @@ def _operation_tags(raw: Mapping[str, Any], document: OpenApiDocument) -> list[s
     return [tag for tag in tags if isinstance(tag, str)]
 
 
-def _is_credential(item: RawParameter, security: Security) -> bool:
+def _is_credential(item: requests.RawParameter, security: requests.Security) -> bool:
     place, name = item.parameter.param_in.value, item.parameter.name.lower()
     auth = security.auth
     own = {("header", header.lower()) for header in security.headers}
@@ -246,7 +234,9 @@ def _is_credential(item: RawParameter, security: Security) -> bool:
     return (place, name) in own
 
 
-def _fill_placeholders(path: str, parameters: list[RawParameter], warn: Warn) -> tuple[str, list[RawParameter]]:
+def _fill_placeholders(
+    path: str, parameters: list[requests.RawParameter], warn: requests.Warn
+) -> tuple[str, list[requests.RawParameter]]:
     """Return the path with placeholder names that a ToolConfig accepts, and exactly one parameter for each of them."""
     declared = {item.parameter.name: item for item in parameters if item.parameter.param_in.value == "path"}
     others = [item for item in parameters if item.parameter.param_in.value != "path"]
@@ -259,8 +249,8 @@ def _fill_placeholders(path: str, parameters: list[RawParameter], warn: Warn) ->
         if item is None:
             warn(f"the placeholder '{excerpt(name)}' of its path is not a declared parameter; it accepts any text")
             parameter = Parameter.model_validate({"name": name, "in": "path"})
-            item = RawParameter(parameter, {"schema": {"type": "string", "minLength": 1}})
-        own_name = name if not name or _PLACEHOLDER_NAME.fullmatch(name) else safe_name(name)
+            item = requests.RawParameter(parameter, {"schema": {"type": "string", "minLength": 1}})
+        own_name = name if not name or _PLACEHOLDER_NAME.fullmatch(name) else requests.safe_name(name)
         matched.append(replace(item, parameter=item.parameter.model_copy(update={"name": own_name, "required": True})))
         path = path.replace(f"{{{name}}}", f"{{{own_name}}}")
     return path, [*matched, *others]
