@@ -27,14 +27,7 @@ from toolweave.graphs.plane_tools import PlaneTools, ToolsOpener, describe_serve
 from toolweave.nodes.agent import AgentInput
 from toolweave.nodes.chat_models import LazyChatModel, ModelSource, ScriptModels, as_script_models
 from toolweave.nodes.model_turn import ModelUsage, model_usage
-from toolweave.nodes.script.fetching import pages_from_tools
-from toolweave.nodes.script.fetching.fetch_plain import (
-    DONE_PERCENT,
-    MAX_TITLE_CHARS,
-    START_PERCENT,
-    PlainFetch,
-    fetch_plain_node,
-)
+from toolweave.nodes.script.fetching import fetch_plain, pages_from_tools
 from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.script.state import (
     FetchMethod,
@@ -79,7 +72,7 @@ def build_script_writer(
     *,
     model: ModelSource | ScriptModels,
     read_job: ReadJob = read_script_job,
-    fetch: PlainFetch | None = None,
+    fetch: fetch_plain.PlainFetch | None = None,
     agent: AgentFetch | None = None,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
@@ -102,7 +95,9 @@ def build_script_writer(
     graph: ScriptBuilder = StateGraph(ScriptState, input_schema=ScriptInput, output_schema=ScriptOutput)
 
     graph.add_node("begin", begin_node(read_job))
-    graph.add_node("fetch_page", fetch_plain_node(fetch or PlainFetch()), timeout=_FETCH_TIMEOUT_S)
+    graph.add_node(
+        "fetch_page", fetch_plain.fetch_plain_node(fetch or fetch_plain.PlainFetch()), timeout=_FETCH_TIMEOUT_S
+    )
     graph.add_node("fetch_with_agent", agent_node(agent or AgentFetch(), models, read_job), timeout=_AGENT_TIMEOUT_S)
     graph.add_node("write", write_node(models), timeout=_WRITE_TIMEOUT_S)
     graph.add_node("validate", validate_node(models), timeout=_VALIDATE_TIMEOUT_S)
@@ -151,14 +146,16 @@ def agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> Sc
         servers = config.servers
         model = models.model_for(ScriptSettings.model_validate(state.get("settings") or {}))
         dialogue = pages_from_tools.FetchMonitor(state["url"], fetch.max_iterations)
-        report_progress(START_PERCENT, f"Connecting to {', '.join(each.name for each in servers if each.enabled)}")
+        report_progress(
+            fetch_plain.START_PERCENT, f"Connecting to {', '.join(each.name for each in servers if each.enabled)}"
+        )
         try:
             async with fetch.open_tools(servers) as tools:
                 # LangGraph draws the loop as a subgraph because this closure refers to it.
                 page = await _run_fetch_agent(loop, _FetchJob(tools, model), dialogue)
         except ServerUnavailable as error:
             raise dialogue.failure(str(error), ()) from error
-        report_progress(DONE_PERCENT, f"Fetched “{page['title'][:MAX_TITLE_CHARS]}”")
+        report_progress(fetch_plain.DONE_PERCENT, f"Fetched “{page['title'][: fetch_plain.MAX_TITLE_CHARS]}”")
         return {"page": page, "source": script_source(page), "model_usage": await _fetch_usage(dialogue, model)}
 
     return fetch_with_agent
