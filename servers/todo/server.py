@@ -11,7 +11,6 @@ from fastmcp.tools import ToolResult
 from pydantic import AfterValidator, Field, StringConstraints
 
 from toolweave.servers import tool_server
-from toolweave.servers.envelope import failure, success
 from toolweave.servers.error_codes import MISSING_PARAMETER, NOT_FOUND
 from toolweave.servers.todo.database import (
     Priority,
@@ -21,6 +20,7 @@ from toolweave.servers.todo.database import (
     WriteResult,
     open_todo_database,
 )
+from toolweave.servers.tool_server import failure, success
 
 _INSTRUCTIONS = (
     "A todo list that is stored in a database. Todos have integer ids: find the id with list_todos or search_todos "

@@ -21,9 +21,8 @@ from pydantic import AfterValidator, Field
 from toolweave.config.settings import Settings
 from toolweave.servers.core.files.reading import CallBudget, not_text_error, open_text, read_lines
 from toolweave.servers.core.files.roots import MAX_DEPTH, Entry, Root, Roots, Rule, match_rules, open_entry, parse_rule
-from toolweave.servers.envelope import success
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
-from toolweave.servers.tool_server import WHOLE_NUMBER, Absent
+from toolweave.servers.tool_server import WHOLE_NUMBER, Absent, success
 
 _EXCERPT_CHARS = 200
 _CHARS_BEFORE_MATCH = 60
