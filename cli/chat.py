@@ -18,19 +18,7 @@ from langgraph_sdk.errors import NotFoundError
 from rich.console import Console
 
 from toolweave.api.routes.chat import STREAM_END, TURN_END_EVENTS, ChatEvent, ChatEventTranslator, message_text
-from toolweave.cli.api_client import (
-    AssistantOption,
-    LocalOption,
-    UrlOption,
-    choose_assistant,
-    connect,
-    continue_command,
-    did_you_mean,
-    is_local,
-    read_health,
-    server_url,
-    translate_request_errors,
-)
+from toolweave.cli import api_client
 from toolweave.cli.configuration import McpOption
 from toolweave.cli.http_server import local_server
 from toolweave.cli.terminal import call_text, compact_json, parse_json, sanitize, shorten, stdout_console, styled
@@ -171,7 +159,7 @@ class Conversation:
         elif name == "/new":
             output = f"  thread {self.thread_id}"
         else:
-            output = f"There is no command {name}. {did_you_mean(name, COMMANDS)}"
+            output = f"There is no command {name}. {api_client.did_you_mean(name, COMMANDS)}"
         self._note(output)
 
     @staticmethod
@@ -193,7 +181,7 @@ class Conversation:
         return end[0]
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        with translate_request_errors(self._url):
+        with api_client.translate_request_errors(self._url):
             return self._runner.run(coroutine)
 
     async def _pending_interrupts(self) -> list[dict[str, Any]]:
@@ -326,12 +314,12 @@ def _parse_json_or_text(text: str) -> Any:
 
 def chat(
     message: Annotated[list[str] | None, typer.Argument(help="The message; without it, an interactive chat.")] = None,
-    url: UrlOption = None,
+    url: api_client.UrlOption = None,
     thread: Annotated[
         UUID | None, typer.Option("--thread", help="Continue this thread.", show_default="a new one")
     ] = None,
-    assistant: AssistantOption = None,
-    local: LocalOption = False,
+    assistant: api_client.AssistantOption = None,
+    local: api_client.LocalOption = False,
     mcp: McpOption = None,
 ) -> None:
     """Chat with an assistant; tokens, tool calls and results are printed as they arrive.
@@ -339,14 +327,14 @@ def chat(
     Without MESSAGE the conversation is interactive, line by line, until Ctrl-D. Ctrl-C stops the current answer, and
     twice the chat. On a terminal, /help lists the commands.
     """
-    settings, local = load_settings(), is_local(url, mcp, local=local)
+    settings, local = load_settings(), api_client.is_local(url, mcp, local=local)
     with ExitStack() as stack:
-        server = stack.enter_context(local_server(mcp)) if local else server_url(url, settings)
+        server = stack.enter_context(local_server(mcp)) if local else api_client.server_url(url, settings)
         runner = stack.enter_context(asyncio.Runner())
-        client = runner.run(connect(server))
+        client = runner.run(api_client.connect(server))
         stack.callback(lambda: runner.run(client.aclose()))
-        with translate_request_errors(server):
-            chosen = runner.run(choose_assistant(client, assistant))
+        with api_client.translate_request_errors(server):
+            chosen = runner.run(api_client.choose_assistant(client, assistant))
         conversation = Conversation(client, chosen, str(thread or uuid4()), runner, server)
         if message:
             failed = conversation.send_message(" ".join(message))
@@ -356,13 +344,13 @@ def chat(
                 conversation.introduce()
             failed = conversation.send_lines_until_eof()
         if not local:
-            sys.stderr.write(f"{continue_command(conversation.thread_id, assistant, url)}\n")
+            sys.stderr.write(f"{api_client.continue_command(conversation.thread_id, assistant, url)}\n")
     raise typer.Exit(1 if failed else 0)
 
 
 async def banner_text(client: LangGraphClient, assistant: str, thread_id: str) -> str:
     """Return the lines that introduce an interactive chat."""
-    servers = (await read_health(client)).get("servers", {})
+    servers = (await api_client.read_health(client)).get("servers", {})
     ready = [f"{name} ({server['tools']})" for name, server in servers.items() if server["state"] == "ready"]
     others = [name for name, server in servers.items() if server["state"] not in ("ready", "disabled")]
     failed = [f"{name} ({servers[name]['state']})" for name in others]
@@ -378,13 +366,13 @@ async def banner_text(client: LangGraphClient, assistant: str, thread_id: str) -
 
 async def model_text(client: LangGraphClient) -> str:
     """Return the name of the server's model."""
-    return str((await read_health(client)).get("model", UNKNOWN))
+    return str((await api_client.read_health(client)).get("model", UNKNOWN))
 
 
 async def tools_text(client: LangGraphClient) -> str:
     """Return one line per MCP server and one per tool that it offers."""
     lines = []
-    for name, server in (await read_health(client)).get("servers", {}).items():
+    for name, server in (await api_client.read_health(client)).get("servers", {}).items():
         if server["state"] == "disabled":
             continue
         lines.append(f"  {name}: {server['state']}")

@@ -10,17 +10,7 @@ from uuid import UUID
 import typer
 
 from toolweave.api.routes.chat import message_text, run_error_details
-from toolweave.cli.api_client import (
-    AssistantOption,
-    LocalOption,
-    UrlOption,
-    choose_assistant,
-    connect,
-    continue_command,
-    is_local,
-    server_url,
-    translate_request_errors,
-)
+from toolweave.cli import api_client
 from toolweave.cli.configuration import McpOption
 from toolweave.cli.http_server import local_server
 from toolweave.cli.terminal import compact_json, parse_json, sanitize, stdout_console
@@ -35,8 +25,8 @@ def run(
         str | None,
         typer.Argument(metavar="[INPUT]", help="A JSON object, or text as the user's message; - reads stdin."),
     ] = None,
-    assistant: AssistantOption = None,
-    url: UrlOption = None,
+    assistant: api_client.AssistantOption = None,
+    url: api_client.UrlOption = None,
     thread: Annotated[
         UUID | None, typer.Option("--thread", help="Run on this thread.", show_default="a temporary one")
     ] = None,
@@ -44,25 +34,25 @@ def run(
         list[str] | None, typer.Option("--stream", metavar="MODE", help=f"Print events, one of: {', '.join(MODES)}.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole final state as JSON.")] = False,
-    local: LocalOption = False,
+    local: api_client.LocalOption = False,
     mcp: McpOption = None,
 ) -> None:
     """Run an assistant once and print its answer, or its final state if it has no messages.
 
     With --stream every event is printed at once, as a line of JSON. The exit code is 1 if the run failed.
     """
-    modes, local = _check_modes(stream or []), is_local(url, mcp, local=local)
+    modes, local = _check_modes(stream or []), api_client.is_local(url, mcp, local=local)
     value = parse_input(sys.stdin.read() if input_text == "-" else input_text)
     with ExitStack() as stack:
-        server = stack.enter_context(local_server(mcp)) if local else server_url(url, load_settings())
-        with translate_request_errors(server):
+        server = stack.enter_context(local_server(mcp)) if local else api_client.server_url(url, load_settings())
+        with api_client.translate_request_errors(server):
             values, error = asyncio.run(_stream_run(server, assistant, value, str(thread) if thread else None, modes))
     if error is not None:
         sys.stderr.write(f"The run failed: {sanitize(run_error_details(error))}\n")
         raise typer.Exit(1)
     interrupts = values.get("__interrupt__") if isinstance(values, dict) else None
     if interrupts:
-        continuing = f" {continue_command(str(thread), assistant, url)}" if thread else ""
+        continuing = f" {api_client.continue_command(str(thread), assistant, url)}" if thread else ""
         sys.stderr.write(f"The run waits for an answer: {sanitize(compact_json(interrupts))}.{continuing}\n")
     if as_json or not (modes or interrupts):
         stdout_console().print(sanitize(result_text(values, as_json=as_json)))
@@ -97,11 +87,11 @@ async def _stream_run(
     url: str, assistant: str | None, value: Any, thread: str | None, modes: list[str]
 ) -> tuple[Any, Any]:
     """Run the assistant; return the last state that the run reported, and its error."""
-    client = await connect(url)
+    client = await api_client.connect(url)
     async with client:
         stream = client.runs.stream(  # type: ignore[call-overload]
             thread,
-            await choose_assistant(client, assistant),
+            await api_client.choose_assistant(client, assistant),
             input=value,
             stream_mode=list(dict.fromkeys(["values", *modes])),
             on_disconnect="cancel",

@@ -262,18 +262,8 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 _READ_KEYS = ("graphs", "dependencies", "env", *_SECTIONS)
 # Only for building images.
 _BUILD_KEYS = (
-    "$schema",
-    "python_version",
-    "node_version",
-    "api_version",
-    "base_image",
-    "image_distro",
-    "pip_config_file",
-    "pip_installer",
-    "source",
-    "dockerfile_lines",
-    "keep_pkg_tools",
-    "_INTERNAL_docker_tag",
+    *("$schema", "python_version", "node_version", "api_version", "base_image", "image_distro"),
+    *("pip_config_file", "pip_installer", "source", "dockerfile_lines", "keep_pkg_tools", "_INTERNAL_docker_tag"),
 )
 # Keys of the official tools without effect here: (path, what happens instead).
 _INEFFECTIVE_KEYS: tuple[tuple[tuple[str, ...], str], ...] = (

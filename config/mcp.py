@@ -9,19 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from toolweave.config import mcp_entry
 from toolweave.config.documents import ConfigDocument, format_path
 from toolweave.config.jsonc import read_jsonc
-from toolweave.config.mcp_entry import (
-    SERVER_KEYS,
-    BreakerRules,
-    Builtin,
-    OAuth,
-    ServerEntry,
-    Transport,
-    WrittenServer,
-    check_mcp_document,
-    check_resolved_entry,
-)
 from toolweave.config.settings import Settings, load_settings
 from toolweave.config.variables import HeaderTemplate, env_values, fill_references, find_unresolved, header_templates
 from toolweave.errors import ConfigError, MissingVariable
@@ -86,8 +76,8 @@ class McpServerConfig:
 
     name: str
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    transport: Transport
-    builtin: Builtin | None = None
+    transport: mcp_entry.Transport
+    builtin: mcp_entry.Builtin | None = None
     settings: Settings | None = field(default=None, repr=False)
     command: str | None = field(default=None, repr=False)
     args: tuple[str, ...] = field(default=(), repr=False)
@@ -106,9 +96,9 @@ class McpServerConfig:
     elicit: bool = False
     spawn: bool = False
     approve_destructive: bool = False
-    breaker: BreakerRules = field(default_factory=BreakerRules)
+    breaker: mcp_entry.BreakerRules = field(default_factory=mcp_entry.BreakerRules)
     max_result_chars: int = 40_000
-    auth: OAuth | None = field(default=None, repr=False)
+    auth: mcp_entry.OAuth | None = field(default=None, repr=False)
     misconfigured: str | None = None
     secret_values: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
@@ -183,7 +173,7 @@ def read_servers(source: object) -> tuple[McpServerConfig, ...] | None:
     if not isinstance(source, Mapping):
         return None
     settings = load_settings()
-    written = source if any(key in source for key in SERVER_KEYS) else {"mcpServers": source}
+    written = source if any(key in source for key in mcp_entry.SERVER_KEYS) else {"mcpServers": source}
     return mcp_from_dict(written, mcp_variables(settings), settings=settings).servers
 
 
@@ -197,7 +187,7 @@ def _build_config(
 ) -> McpConfig:
     path = Path(document.source)
     folder = path.absolute().parent
-    written, warnings = check_mcp_document(document)
+    written, warnings = mcp_entry.check_mcp_document(document)
     servers = tuple(_resolve_server(each, environ, folder, settings, enable=each.name in enable) for each in written)
     bad = [(server, each.location) for server, each in zip(servers, written, strict=True) if server.misconfigured]
     if strict and bad:
@@ -246,7 +236,12 @@ def _with_overrides(todo: McpServerConfig, settings: Settings) -> McpServerConfi
 
 
 def _resolve_server(
-    written: WrittenServer, environ: Mapping[str, str], folder: Path, settings: Settings | None, *, enable: bool
+    written: mcp_entry.WrittenServer,
+    environ: Mapping[str, str],
+    folder: Path,
+    settings: Settings | None,
+    *,
+    enable: bool,
 ) -> McpServerConfig:
     unresolved, raw = _server_config(written, written.entry), written.raw
     if enable:
@@ -254,13 +249,13 @@ def _resolve_server(
     flags = {key: raw[key] for key in ("enabled", "disabled") if key in raw}
     problem = find_unresolved(flags, environ).problem
     if problem is None:
-        checked, _ = check_resolved_entry({"command": "-", **fill_references(flags, environ)})
+        checked, _ = mcp_entry.check_resolved_entry({"command": "-", **fill_references(flags, environ)})
         if not checked.is_enabled():
             return replace(unresolved, enabled=False)
         problem = find_unresolved(raw, environ).problem
     if problem is not None:
         return replace(unresolved, misconfigured=problem)
-    entry, invalid = check_resolved_entry(fill_references(raw, environ))
+    entry, invalid = mcp_entry.check_resolved_entry(fill_references(raw, environ))
     if invalid is not None:
         location, expected = invalid
         subject = f"{format_path(location)} {expected}" if location else f"the entry {expected}"
@@ -298,7 +293,9 @@ def _with_paths(server: McpServerConfig, folder: Path) -> McpServerConfig:
     return replace(server, cwd=cwd, command=command)
 
 
-def _server_config(written: WrittenServer, entry: ServerEntry) -> McpServerConfig:
-    values = {key: getattr(entry, key) for key in McpServerConfig.__slots__ if key in ServerEntry.model_fields}
+def _server_config(written: mcp_entry.WrittenServer, entry: mcp_entry.ServerEntry) -> McpServerConfig:
+    values = {
+        key: getattr(entry, key) for key in McpServerConfig.__slots__ if key in mcp_entry.ServerEntry.model_fields
+    }
     values |= {"name": written.name, "raw": written.raw, "transport": entry.resolved_transport(), "enabled": True}
     return McpServerConfig(**values, include=entry.tools.include, exclude=entry.tools.exclude)

@@ -24,14 +24,7 @@ import yaml
 from loguru import logger
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from toolweave.config.documents import (
-    ConfigDocument,
-    JsonPath,
-    format_path,
-    problems_in,
-    read_config_text,
-    unknown_fields,
-)
+from toolweave.config import documents
 from toolweave.config.settings import check_http_url
 from toolweave.config.variables import fill_references, find_unresolved, malformed_references
 from toolweave.errors import ConfigError
@@ -39,7 +32,7 @@ from toolweave.errors import ConfigError
 _NULL_TEXTS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
-def read_yaml(path: Path) -> ConfigDocument:
+def read_yaml(path: Path) -> documents.ConfigDocument:
     """Read and parse a YAML file; a file with comments only is an empty mapping.
 
     Supports mappings, lists and texts. A plain value is a text as written, so that the language `no` is not a boolean.
@@ -49,10 +42,10 @@ def read_yaml(path: Path) -> ConfigDocument:
         ConfigError: the file is unreadable, empty, not YAML, or has unsupported YAML (a repeated key, an alias, several
             documents, a key that is not a text); names file, line and fix, without quoting the text.
     """
-    text, source = read_config_text(path), str(path)
+    text, source = documents.read_config_text(path), str(path)
     if not text.strip():
         raise ConfigError("the file is empty.", source=source, fix="Write at least {}.")
-    lines: dict[JsonPath, int] = {}
+    lines: dict[documents.JsonPath, int] = {}
     try:
         node = yaml.compose(text, Loader=yaml.BaseLoader)
         value = {} if node is None else _NodeReader(lines, source).read(node, ())
@@ -60,18 +53,18 @@ def read_yaml(path: Path) -> ConfigDocument:
         raise _yaml_error(text, error, source) from None
     except RecursionError:
         raise ConfigError("is nested too deeply.", source=source, fix="Remove the needless nesting.") from None
-    return ConfigDocument(value=value, lines=lines, source=source)
+    return documents.ConfigDocument(value=value, lines=lines, source=source)
 
 
 class _NodeReader:
     """Converts YAML nodes to values, and records their lines."""
 
-    def __init__(self, lines: dict[JsonPath, int], source: str) -> None:
+    def __init__(self, lines: dict[documents.JsonPath, int], source: str) -> None:
         self._lines = lines
         self._source = source
         self._seen: set[int] = set()
 
-    def read(self, node: yaml.Node, path: JsonPath) -> Any:
+    def read(self, node: yaml.Node, path: documents.JsonPath) -> Any:
         if id(node) in self._seen:
             raise self._error(node, "aliases (*name) are not supported.", "Write the value out.")
         self._seen.add(id(node))
@@ -204,22 +197,22 @@ def load_script_settings(path: Path | None, environ: Mapping[str, str] = os.envi
             source=document.locate(()),
             fix=f"Use the file that has them: {', '.join(ScriptSettings.model_fields)}.",
         )
-    for warning in unknown_fields(document, (), ScriptSettings):
+    for warning in documents.unknown_fields(document, (), ScriptSettings):
         logger.warning("script settings: {}", warning)
     values = _fill_references(document, environ)
     try:
         return ScriptSettings.model_validate(values)
     except ValidationError as error:
-        location, expected = problems_in(error)[0]
-        subject = f"{format_path(location)} {expected}" if location else f"the file {expected}"
+        location, expected = documents.problems_in(error)[0]
+        subject = f"{documents.format_path(location)} {expected}" if location else f"the file {expected}"
         raise ConfigError(f"{subject}.", source=document.locate(location), fix=_FIX) from None
 
 
-def _fill_references(document: ConfigDocument, environ: Mapping[str, str]) -> dict[str, Any]:
+def _fill_references(document: documents.ConfigDocument, environ: Mapping[str, str]) -> dict[str, Any]:
     for key, item in document.value.items():
         if malformed := malformed_references(item, (key,)):
             raise ConfigError(
-                f"{format_path(malformed[0])} contains an invalid reference.",
+                f"{documents.format_path(malformed[0])} contains an invalid reference.",
                 source=document.locate(malformed[0]),
                 fix="Write {env:NAME} or {env:NAME:-default}.",
             )

@@ -10,27 +10,15 @@ from langgraph.types import Checkpointer, Send
 
 from toolweave.config.mcp import McpServers, read_servers
 from toolweave.graphs.sync_calls import compile_with_sync_calls
-from toolweave.nodes.agent import (
-    AgentInput,
-    AgentOutput,
-    AgentState,
-    OnIterationLimit,
-    SystemPrompt,
-    accept_input,
-    call_model_node,
-    iteration_cap_node,
-    limit_error,
-    summarize_node,
-    tools_node,
-)
+from toolweave.nodes import agent
 from toolweave.nodes.chat_models import ModelSource, as_lazy_chat_model
 from toolweave.nodes.human_in_the_loop import answer_questions_node, approve_node
 from toolweave.nodes.tool_calls import requested_calls
 from toolweave.nodes.tool_catalog import ToolCatalog, Tools, as_catalog
 from toolweave.nodes.tool_selection import DEFAULT_MAX_TOOLS, ToolSelector
 
-AgentBuilder = StateGraph[AgentState, None, AgentInput, AgentOutput]
-AgentGraph = CompiledStateGraph[AgentState, None, AgentInput, AgentOutput]
+AgentBuilder = StateGraph[agent.AgentState, None, agent.AgentInput, agent.AgentOutput]
+AgentGraph = CompiledStateGraph[agent.AgentState, None, agent.AgentInput, agent.AgentOutput]
 
 NextStep = Literal["approval needed", "questions waiting", "limit reached", "answered"]
 
@@ -54,8 +42,8 @@ def build_agent_loop(
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     max_iterations: int = 10,
-    on_iteration_limit: OnIterationLimit = "end",
-    system_prompt: SystemPrompt = None,
+    on_iteration_limit: agent.OnIterationLimit = "end",
+    system_prompt: agent.SystemPrompt = None,
     max_tools: int = DEFAULT_MAX_TOOLS,
 ) -> AgentGraph:
     """Compile the agent loop into a Runnable for asynchronous and synchronous calls (S-04, U-05).
@@ -94,7 +82,7 @@ def build_agent_loop(
         system_prompt=system_prompt,
         max_tools=max_tools,
     )
-    loop.add_node("accept_input", accept_input)
+    loop.add_node("accept_input", agent.accept_input)
     loop.add_edge(START, "accept_input")
     loop.add_edge("accept_input", "call_model")
     return compile_loop(loop, "agent_loop", max_iterations, checkpointer, store)
@@ -116,8 +104,8 @@ def agent_loop_graph(
     catalog: ToolCatalog,
     model: ModelSource,
     max_iterations: int,
-    on_iteration_limit: OnIterationLimit,
-    system_prompt: SystemPrompt,
+    on_iteration_limit: agent.OnIterationLimit,
+    system_prompt: agent.SystemPrompt,
     max_tools: int = DEFAULT_MAX_TOOLS,
 ) -> AgentBuilder:
     """Return the uncompiled loop, from `call_model` on; the caller adds the entry.
@@ -130,7 +118,7 @@ def agent_loop_graph(
     lazy_model = as_lazy_chat_model(model)
     offered = ToolSelector(catalog, max_tools)
 
-    def next_step(state: AgentState) -> list[Send] | NextStep:
+    def next_step(state: agent.AgentState) -> list[Send] | NextStep:
         if state.get("waiting_calls"):
             return "questions waiting"
         calls = requested_calls(state["messages"][-1])
@@ -142,22 +130,22 @@ def agent_loop_graph(
             return "approval needed"
         return [Send("tools", [call]) for call in calls]
 
-    graph: AgentBuilder = StateGraph(AgentState, input_schema=AgentInput, output_schema=AgentOutput)
-    call_model = call_model_node(lazy_model, offered, system_prompt, min_remaining_steps=_STEPS_TO_FINISH)
+    graph: AgentBuilder = StateGraph(agent.AgentState, input_schema=agent.AgentInput, output_schema=agent.AgentOutput)
+    call_model = agent.call_model_node(lazy_model, offered, system_prompt, min_remaining_steps=_STEPS_TO_FINISH)
     graph.add_node("call_model", call_model)
     graph.add_node("approve", approve_node(catalog), destinations={"tools": "approved", "call_model": "none to run"})
-    graph.add_node("tools", tools_node(catalog, offered.internal_tools))
+    graph.add_node("tools", agent.tools_node(catalog, offered.internal_tools))
     graph.add_node("answer_questions", answer_questions_node(), destinations={"tools": "answered"})
-    graph.add_node("iteration_cap", iteration_cap_node(on_iteration_limit))
+    graph.add_node("iteration_cap", agent.iteration_cap_node(on_iteration_limit))
     graph.add_conditional_edges("call_model", next_step, _NEXT_NODES)
     graph.add_edge("tools", "call_model")
     if on_iteration_limit == "end":
         graph.add_edge("iteration_cap", END)
     elif on_iteration_limit == "error":
-        graph.add_node("limit_error", limit_error)
+        graph.add_node("limit_error", agent.limit_error)
         graph.add_edge("iteration_cap", "limit_error")
     else:
-        graph.add_node("summarize", summarize_node(lazy_model))
+        graph.add_node("summarize", agent.summarize_node(lazy_model))
         graph.add_edge("iteration_cap", "summarize")
     return graph
 

@@ -27,22 +27,7 @@ from toolweave.graphs.plane_tools import PlaneTools, ToolsOpener, describe_serve
 from toolweave.nodes.agent import AgentInput
 from toolweave.nodes.chat_models import LazyChatModel, ModelSource, ScriptModels, as_script_models
 from toolweave.nodes.model_turn import ModelUsage, model_usage
-from toolweave.nodes.script.fetching.fetch_plain import (
-    DONE_PERCENT,
-    MAX_TITLE_CHARS,
-    START_PERCENT,
-    PlainFetch,
-    fetch_plain_node,
-)
-from toolweave.nodes.script.fetching.pages_from_tools import (
-    CONNECTED_PERCENT,
-    FETCH_PROMPT,
-    FETCH_TASK,
-    FETCHED_PERCENT,
-    MAX_PAGE_CHARS,
-    FetchMonitor,
-    page_from_results,
-)
+from toolweave.nodes.script.fetching import fetch_plain, pages_from_tools
 from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.script.state import (
     FetchMethod,
@@ -87,7 +72,7 @@ def build_script_writer(
     *,
     model: ModelSource | ScriptModels,
     read_job: ReadJob = read_script_job,
-    fetch: PlainFetch | None = None,
+    fetch: fetch_plain.PlainFetch | None = None,
     agent: AgentFetch | None = None,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
@@ -110,7 +95,9 @@ def build_script_writer(
     graph: ScriptBuilder = StateGraph(ScriptState, input_schema=ScriptInput, output_schema=ScriptOutput)
 
     graph.add_node("begin", begin_node(read_job))
-    graph.add_node("fetch_page", fetch_plain_node(fetch or PlainFetch()), timeout=_FETCH_TIMEOUT_S)
+    graph.add_node(
+        "fetch_page", fetch_plain.fetch_plain_node(fetch or fetch_plain.PlainFetch()), timeout=_FETCH_TIMEOUT_S
+    )
     graph.add_node("fetch_with_agent", agent_node(agent or AgentFetch(), models, read_job), timeout=_AGENT_TIMEOUT_S)
     graph.add_node("write", write_node(models), timeout=_WRITE_TIMEOUT_S)
     graph.add_node("validate", validate_node(models), timeout=_VALIDATE_TIMEOUT_S)
@@ -148,7 +135,7 @@ def agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> Sc
         model=_JobModel(),
         max_iterations=fetch.max_iterations,
         on_iteration_limit="error",
-        system_prompt=FETCH_PROMPT,
+        system_prompt=pages_from_tools.FETCH_PROMPT,
         max_tools=fetch.max_tools,
     )
 
@@ -158,23 +145,25 @@ def agent_node(fetch: AgentFetch, models: ScriptModels, read_job: ReadJob) -> Sc
             raise ConfigError(_MCP_FILE_GONE, source="MCP_CONFIG_PATH", fix="Set it again, or start a new job.")
         servers = config.servers
         model = models.model_for(ScriptSettings.model_validate(state.get("settings") or {}))
-        dialogue = FetchMonitor(state["url"], fetch.max_iterations)
-        report_progress(START_PERCENT, f"Connecting to {', '.join(each.name for each in servers if each.enabled)}")
+        dialogue = pages_from_tools.FetchMonitor(state["url"], fetch.max_iterations)
+        report_progress(
+            fetch_plain.START_PERCENT, f"Connecting to {', '.join(each.name for each in servers if each.enabled)}"
+        )
         try:
             async with fetch.open_tools(servers) as tools:
                 # LangGraph draws the loop as a subgraph because this closure refers to it.
                 page = await _run_fetch_agent(loop, _FetchJob(tools, model), dialogue)
         except ServerUnavailable as error:
             raise dialogue.failure(str(error), ()) from error
-        report_progress(DONE_PERCENT, f"Fetched “{page['title'][:MAX_TITLE_CHARS]}”")
+        report_progress(fetch_plain.DONE_PERCENT, f"Fetched “{page['title'][: fetch_plain.MAX_TITLE_CHARS]}”")
         return {"page": page, "source": script_source(page), "model_usage": await _fetch_usage(dialogue, model)}
 
     return fetch_with_agent
 
 
-async def _run_fetch_agent(loop: AgentGraph, job: _FetchJob, dialogue: FetchMonitor) -> ArticlePage:
-    report_progress(CONNECTED_PERCENT, f"An agent fetches {safe_url(dialogue.url)}")
-    task: AgentInput = {"messages": [HumanMessage(FETCH_TASK.format(url=dialogue.url))]}
+async def _run_fetch_agent(loop: AgentGraph, job: _FetchJob, dialogue: pages_from_tools.FetchMonitor) -> ArticlePage:
+    report_progress(pages_from_tools.CONNECTED_PERCENT, f"An agent fetches {safe_url(dialogue.url)}")
+    task: AgentInput = {"messages": [HumanMessage(pages_from_tools.FETCH_TASK.format(url=dialogue.url))]}
     token = _current_job.set(job)
     try:
         states: Any = loop.astream(task, stream_mode="values")
@@ -182,8 +171,8 @@ async def _run_fetch_agent(loop: AgentGraph, job: _FetchJob, dialogue: FetchMoni
             async for values in states:
                 dialogue.observe(values["messages"])
         dialogue.require_results()
-        report_progress(FETCHED_PERCENT, "Content received; extracting the article")
-        return await page_from_results(dialogue.url, dialogue.messages)
+        report_progress(pages_from_tools.FETCHED_PERCENT, "Content received; extracting the article")
+        return await pages_from_tools.page_from_results(dialogue.url, dialogue.messages)
     except (FetchFailed, IterationLimitError, ModelError, ConfigError) as error:
         usage = await _fetch_usage(dialogue, job.model)
         raise dialogue.failure(str(error), describe_servers(job.tools.plane), usage) from error
@@ -216,10 +205,10 @@ def _raise_no_model() -> NoReturn:
 
 
 def _with_whole_results(tool: BaseTool) -> BaseTool:
-    return tool.with_whole_result(MAX_PAGE_CHARS) if isinstance(tool, McpTool) else tool
+    return tool.with_whole_result(pages_from_tools.MAX_PAGE_CHARS) if isinstance(tool, McpTool) else tool
 
 
-async def _fetch_usage(dialogue: FetchMonitor, model: LazyChatModel) -> list[ModelUsage]:
+async def _fetch_usage(dialogue: pages_from_tools.FetchMonitor, model: LazyChatModel) -> list[ModelUsage]:
     answers = [message for message in dialogue.messages if isinstance(message, AIMessage)]
     if not answers:
         return []

@@ -8,14 +8,7 @@ from langgraph.types import Checkpointer
 
 from toolweave.config.mcp import McpServers
 from toolweave.graphs.agent_loop import AgentGraph, agent_loop_graph, compile_loop, open_catalog
-from toolweave.nodes.agent import (
-    AgentState,
-    OnIterationLimit,
-    SystemPrompt,
-    check_tools_node,
-    todo_prompt,
-    tools_missing,
-)
+from toolweave.nodes import agent
 from toolweave.nodes.chat_models import ModelSource
 from toolweave.nodes.tool_catalog import SelectedTools, Tools
 
@@ -29,8 +22,8 @@ def build_todo_agent(
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     max_iterations: int = 10,
-    on_iteration_limit: OnIterationLimit = "end",
-    system_prompt: SystemPrompt = todo_prompt,
+    on_iteration_limit: agent.OnIterationLimit = "end",
+    system_prompt: agent.SystemPrompt = agent.todo_prompt,
 ) -> AgentGraph:
     """Compile the todo agent. Of `tools` it uses those named like the todo server's, with or without a server prefix.
 
@@ -49,13 +42,13 @@ def build_todo_agent(
         on_iteration_limit=on_iteration_limit,
         system_prompt=system_prompt,
     )
-    graph.add_node("check_tools", check_tools_node(todo_tools))
-    graph.add_node("tools_missing", tools_missing)
+    graph.add_node("check_tools", agent.check_tools_node(todo_tools))
+    graph.add_node("tools_missing", agent.tools_missing)
     graph.add_edge(START, "check_tools")
     graph.add_conditional_edges("check_tools", _route_after_check, {"ready": "call_model", "missing": "tools_missing"})
     graph.add_edge("tools_missing", END)
     return compile_loop(graph, "todo_agent", max_iterations, checkpointer, store)
 
 
-def _route_after_check(state: AgentState) -> Literal["ready", "missing"]:
+def _route_after_check(state: agent.AgentState) -> Literal["ready", "missing"]:
     return "ready" if state["status"] == "running" else "missing"

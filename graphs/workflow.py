@@ -18,7 +18,7 @@ from toolweave.nodes.workflow.failure import failure_handler, limit_seconds, rep
 from toolweave.nodes.workflow.prompts import WorkflowModel
 from toolweave.nodes.workflow.select import select_node
 from toolweave.nodes.workflow.stages import execute_node, format_node, retrieve_node
-from toolweave.nodes.workflow.state import WorkflowInput, WorkflowOutput, WorkflowState
+from toolweave.nodes.workflow.state import Stage, WorkflowInput, WorkflowNode, WorkflowOutput, WorkflowState
 from toolweave.tool_config import MAX_TIMEOUT_S, ToolConfig
 
 WorkflowBuilder = StateGraph[WorkflowState, None, WorkflowInput, WorkflowOutput]
@@ -81,33 +81,20 @@ def _workflow_graph(
 ) -> WorkflowBuilder:
     """Return the uncompiled chain of stages, and the node that handles all their failures."""
     graph: WorkflowBuilder = StateGraph(WorkflowState, input_schema=WorkflowInput, output_schema=WorkflowOutput)
-    graph.add_node(
-        "retrieve",
-        limit_seconds(retrieve_node(registry, max_tools), _LOOKUP_TIMEOUT_S),
-        error_handler=failure_handler("tool_retrieval"),
-        retry_policy=_READ_RETRY,
-        destinations=_ERROR_EDGE,
-    )
-    graph.add_node(
-        "select",
-        limit_seconds(select_node(registry, prompts), _MODEL_TIMEOUT_S),
-        error_handler=failure_handler("llm_selection"),
-        retry_policy=_READ_RETRY,
-        destinations=_ERROR_EDGE,
-    )
-    graph.add_node(
-        "execute",
-        limit_seconds(execute_node(registry, api_calls), _CALL_TIMEOUT_S),
-        error_handler=failure_handler("api_execution"),
-        retry_policy=[_READ_RETRY, _SEND_RETRY],
-        destinations=_ERROR_EDGE,
-    )
-    graph.add_node(
-        "format",
-        limit_seconds(format_node(prompts), _MODEL_TIMEOUT_S),
-        error_handler=failure_handler("response_formatting"),
-        destinations={**_ERROR_EDGE, END: "done"},
-    )
+    stages: dict[str, tuple[WorkflowNode, float, Stage, list[RetryPolicy]]] = {
+        "retrieve": (retrieve_node(registry, max_tools), _LOOKUP_TIMEOUT_S, "tool_retrieval", [_READ_RETRY]),
+        "select": (select_node(registry, prompts), _MODEL_TIMEOUT_S, "llm_selection", [_READ_RETRY]),
+        "execute": (execute_node(registry, api_calls), _CALL_TIMEOUT_S, "api_execution", [_READ_RETRY, _SEND_RETRY]),
+        "format": (format_node(prompts), _MODEL_TIMEOUT_S, "response_formatting", []),
+    }
+    for name, (node, timeout_s, stage, retries) in stages.items():
+        graph.add_node(
+            name,
+            limit_seconds(node, timeout_s),
+            error_handler=failure_handler(stage),
+            retry_policy=retries or None,
+            destinations={**_ERROR_EDGE, END: "done"} if name == "format" else _ERROR_EDGE,
+        )
     graph.add_node("error", report_failure)
 
     graph.add_edge(START, "retrieve")

@@ -24,22 +24,10 @@ from loguru import logger
 from typing_extensions import TypedDict
 
 from toolweave.errors import InvalidRequest, IterationLimitError, ToolError
+from toolweave.nodes import tool_calls
 from toolweave.nodes.chat_models import LazyChatModel
 from toolweave.nodes.large_results import ResultStoringTool, tool_with_result_store
 from toolweave.nodes.model_turn import ModelRunnable, answer_status, local_today, model_turn
-from toolweave.nodes.tool_calls import (
-    QUESTIONS_KEY,
-    ElicitingTool,
-    RequestedCall,
-    ToolTask,
-    WaitingCall,
-    as_tool_call,
-    prompt_messages,
-    requested_calls,
-    requires_approval,
-    result_message,
-    with_unique_call_ids,
-)
 from toolweave.nodes.tool_catalog import SelectedTools, ToolCatalog, find_tool, unavailable_tools
 from toolweave.nodes.tool_selection import ToolSelector, unknown_tool_text
 
@@ -60,7 +48,9 @@ class AgentOutput(AgentInput):
     status: AgentStatus
 
 
-def merge_waiting_calls(waiting: list[WaitingCall], more: list[WaitingCall]) -> list[WaitingCall]:
+def merge_waiting_calls(
+    waiting: list[tool_calls.WaitingCall], more: list[tool_calls.WaitingCall]
+) -> list[tool_calls.WaitingCall]:
     """Add the waiting calls that tasks of a turn write; an empty list clears them."""
     return [*waiting, *more] if more else []
 
@@ -73,7 +63,7 @@ class AgentState(AgentOutput):
     """
 
     to_approve: dict[str, str]
-    waiting_calls: Annotated[list[WaitingCall] | None, merge_waiting_calls]
+    waiting_calls: Annotated[list[tool_calls.WaitingCall] | None, merge_waiting_calls]
     remaining_steps: RemainingSteps
 
 
@@ -133,13 +123,13 @@ def _unresolved_call_results(state: AgentState) -> list[AnyMessage]:
     """Return results for the calls of a turn whose interrupt the user ignored by sending new input."""
     waiting = {each["call"]["id"] for each in state.get("waiting_calls") or []}
     interrupted = {*waiting, *state.get("to_approve", ())}
-    turns = [requested_calls(message) for message in state["messages"]]
-    calls: list[RequestedCall] = next(
+    turns = [tool_calls.requested_calls(message) for message in state["messages"]]
+    calls: list[tool_calls.RequestedCall] = next(
         (turn for turn in reversed(turns) if any(call["id"] in interrupted for call in turn)), []
     )
     answered = {message.tool_call_id for message in state["messages"] if isinstance(message, ToolMessage)}
     return [
-        result_message(call, UNANSWERED_TEXT if call["id"] in waiting else UNDECIDED_TEXT)
+        tool_calls.result_message(call, UNANSWERED_TEXT if call["id"] in waiting else UNDECIDED_TEXT)
         for call in calls
         if call["id"] not in answered
     ]
@@ -164,13 +154,13 @@ def call_model_node(
         chat_model, selected = await model.get(), await tool_selector.select(tools, messages)
         runnable: ModelRunnable = chat_model.bind_tools(selected) if selected else chat_model
         prompt = system_prompt() if callable(system_prompt) else system_prompt
-        answer = await model_turn(runnable, prompt_messages(prompt, messages), config)
-        answer = with_unique_call_ids(answer, messages)
+        answer = await model_turn(runnable, tool_calls.prompt_messages(prompt, messages), config)
+        answer = tool_calls.with_unique_call_ids(answer, messages)
         status: AgentStatus = "running" if state["remaining_steps"] >= min_remaining_steps else "iteration_limit"
         update: AgentUpdate = {
             "messages": [answer],
             "iterations": state.get("iterations", 0) + 1,
-            "status": status if requested_calls(answer) else answer_status(answer),
+            "status": status if tool_calls.requested_calls(answer) else answer_status(answer),
         }
         to_approve = calls_to_approve(answer, tools)
         return {**update, "to_approve": to_approve} if to_approve else update
@@ -187,8 +177,8 @@ def iteration_cap_node(on_limit: OnIterationLimit) -> AgentNode:
     def iteration_cap(state: AgentState) -> AgentUpdate:
         limit = state["iterations"]
         refused: list[AnyMessage] = [
-            result_message(call, f"Not executed: the limit of {limit} model calls is reached.")
-            for call in requested_calls(state["messages"][-1])
+            tool_calls.result_message(call, f"Not executed: the limit of {limit} model calls is reached.")
+            for call in tool_calls.requested_calls(state["messages"][-1])
         ]
         note: list[AnyMessage] = [AIMessage(_iteration_limit_text(limit))] if on_limit == "end" else []
         return {"messages": [*refused, *note], "status": "iteration_limit"}
@@ -209,7 +199,9 @@ def summarize_node(model: LazyChatModel) -> AgentNode:
     """Return the node that calls the model once more, without tools, for a summary."""
 
     async def summarize(state: AgentState, config: RunnableConfig) -> AgentUpdate:
-        answer = await model_turn(await model.get(), prompt_messages(SUMMARY_PROMPT, state["messages"]), config)
+        answer = await model_turn(
+            await model.get(), tool_calls.prompt_messages(SUMMARY_PROMPT, state["messages"]), config
+        )
         text = answer.text or _iteration_limit_text(state["iterations"])
         summary = answer.model_copy(update={"content": text, "tool_calls": [], "invalid_tool_calls": []})
         return {"messages": [summary], "iterations": state["iterations"] + 1}
@@ -250,11 +242,11 @@ def tools_missing(state: AgentState) -> AgentUpdate:
 
 def calls_to_approve(message: AnyMessage, tools: Sequence[BaseTool]) -> dict[str, str]:
     """Map the ids of calls that need a person's approval to their tools' names; invalid calls need no approval."""
-    calls = [(call, find_tool(tools, call["name"])) for call in requested_calls(message)]
+    calls = [(call, find_tool(tools, call["name"])) for call in tool_calls.requested_calls(message)]
     return {
         call["id"]: tool.name
         for call, tool in calls
-        if tool and requires_approval(tool) and isinstance(call["args"], dict)
+        if tool and tool_calls.requires_approval(tool) and isinstance(call["args"], dict)
     }
 
 
@@ -270,26 +262,28 @@ def is_unattended(config: RunnableConfig) -> bool:
 MAX_ANSWERS_PER_CALL = 20
 
 
-def tool_with_answers(tool: BaseTool, task: ToolTask, config: RunnableConfig) -> BaseTool:
+def tool_with_answers(tool: BaseTool, task: tool_calls.ToolTask, config: RunnableConfig) -> BaseTool:
     """Return the tool with the answers to its questions so far; in an unattended run a question fails the call."""
-    if isinstance(tool, ElicitingTool) and not is_unattended(config):
+    if isinstance(tool, tool_calls.ElicitingTool) and not is_unattended(config):
         return tool.with_answers(task.get("answers", []))
     return tool
 
 
-def waiting_call_update(task: ToolTask, result: ToolMessage | Command[Any]) -> Command[Any] | ToolMessage | None:
+def waiting_call_update(
+    task: tool_calls.ToolTask, result: ToolMessage | Command[Any]
+) -> Command[Any] | ToolMessage | None:
     """Return the update that stores a call with the questions of its server, or None if there are no questions.
 
     After MAX_ANSWERS_PER_CALL answers the call fails instead.
     """
     artifact = result.artifact if isinstance(result, ToolMessage) else None
-    questions = artifact.get(QUESTIONS_KEY) if isinstance(artifact, dict) else None
+    questions = artifact.get(tool_calls.QUESTIONS_KEY) if isinstance(artifact, dict) else None
     if not questions:
         return None
     if len(task.get("answers", [])) >= MAX_ANSWERS_PER_CALL:
         text = f"Stopped: the tool's server asked another question after {MAX_ANSWERS_PER_CALL} answers of the user."
-        return result_message(task, text)
-    waiting: WaitingCall = {"call": task, "questions": questions}
+        return tool_calls.result_message(task, text)
+    waiting: tool_calls.WaitingCall = {"call": task, "questions": questions}
     return Command(update={"waiting_calls": [waiting]})
 
 
@@ -307,22 +301,24 @@ def tools_node(catalog: ToolCatalog, internal_tools: Sequence[BaseTool] = ()) ->
     """
 
     async def execute_call(request: ToolCallRequest, execute: ExecuteToolCall) -> ToolCallResult:
-        call = cast("ToolTask", request.tool_call)
+        call = cast("tool_calls.ToolTask", request.tool_call)
         arguments = call["args"]
         if isinstance(arguments, str):
-            return result_message(call, f"The arguments are not a JSON object: {arguments[:MAX_ERROR_CHARS]}")
+            return tool_calls.result_message(
+                call, f"The arguments are not a JSON object: {arguments[:MAX_ERROR_CHARS]}"
+            )
         tools = await catalog.tools()
         available = find_tool([*tools, *internal_tools], call["name"])
         # The model requested it, and perhaps a person approved it, before its server became unavailable.
         tool = available or find_tool(await unavailable_tools(catalog), call["name"])
         if tool is None:
-            return result_message(call, unknown_tool_text(call["name"], tools))
-        if requires_approval(tool) and call.get("approved_tool") != tool.name:
-            return result_message(call, NOT_APPROVED_TEXT if available else UNAVAILABLE_TEXT)
+            return tool_calls.result_message(call, unknown_tool_text(call["name"], tools))
+        if tool_calls.requires_approval(tool) and call.get("approved_tool") != tool.name:
+            return tool_calls.result_message(call, NOT_APPROVED_TEXT if available else UNAVAILABLE_TEXT)
         with logger.contextualize(tool=tool.name, tool_call_id=call["id"]):
             prepared = tool_with_answers(tool, call, request.runtime.config)
             prepared = tool_with_result_store(prepared, call["id"], request.runtime)
-            plain_call = as_tool_call(call, tool.name)
+            plain_call = tool_calls.as_tool_call(call, tool.name)
             _is_host_tool.set(not is_mcp_tool(tool) and all(tool is not own for own in internal_tools))
             result = await execute(request.override(tool=prepared, tool_call=plain_call))
             return waiting_call_update(call, result) or _join_text_blocks(result)

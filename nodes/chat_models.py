@@ -11,15 +11,7 @@ from langchain_core.language_models import BaseChatModel
 
 from toolweave.config.settings import Settings, load_settings
 from toolweave.errors import ConfigError
-from toolweave.nodes.model_endpoint import (
-    GEMINI_URL,
-    MODEL_ADVICE,
-    OFFLINE,
-    OPENAI_URL,
-    OPENROUTER_URL,
-    chosen_endpoint,
-    warn_if_offline,
-)
+from toolweave.nodes import model_endpoint
 
 if TYPE_CHECKING:
     from toolweave.config.script_settings import ScriptSettings
@@ -36,9 +28,9 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
     Raises:
         ConfigError: as `chosen_endpoint`.
     """
-    endpoint = chosen_endpoint(settings)
+    endpoint = model_endpoint.chosen_endpoint(settings)
     if endpoint is None:
-        warn_if_offline(settings)
+        model_endpoint.warn_if_offline(settings)
         # Imported here, as those below: each takes long to import, and most programs need one of them or none.
         from toolweave.nodes.offline_model.model import OfflineChatModel  # noqa: PLC0415
 
@@ -57,7 +49,7 @@ def build_chat_model(settings: Settings, *, max_retries: int = 2) -> BaseChatMod
         # By default all models of an endpoint share one HTTP client, even across event loops.
         http_async_client=DefaultAsyncHttpxClient(timeout=timeout, trust_env=endpoint.uses_proxy),
         max_retries=max_retries,
-        use_responses_api=None if endpoint.base_url == OPENAI_URL else False,
+        use_responses_api=None if endpoint.base_url == model_endpoint.OPENAI_URL else False,
     )
 
 
@@ -80,7 +72,7 @@ def build_named_model(name: str) -> BaseChatModel:
         return build_chat_model(settings.model_copy(update=chosen))
     settings = settings.model_copy(update={"model": name})
     router = settings.openrouter_api_key or settings.gemini_api_key
-    is_offline = name.strip().lower() == OFFLINE
+    is_offline = name.strip().lower() == model_endpoint.OFFLINE
     # A model of OpenRouter can have a colon after a slash: meta-llama/llama-4:free.
     options = {"model_provider": provider} if model and "/" not in provider else {}
     if not options and (router or settings.openai_api_key or settings.openai_base_url or is_offline):
@@ -193,11 +185,14 @@ def settings_for_script(settings: Settings, script: "ScriptSettings") -> Setting
     if script.base_url:
         base_url = script.base_url.rstrip("/")
         endpoint["openai_base_url"] = script.base_url
-        for url, key in ((OPENROUTER_URL, "openrouter_api_key"), (GEMINI_URL, "gemini_api_key")):
+        for url, key in (
+            (model_endpoint.OPENROUTER_URL, "openrouter_api_key"),
+            (model_endpoint.GEMINI_URL, "gemini_api_key"),
+        ):
             if base_url != url.rstrip("/"):
                 endpoint[key] = None
     chosen = settings.model_copy(update={**model, **endpoint})
-    if chosen_endpoint(chosen) is None and chosen.model is None:
+    if model_endpoint.chosen_endpoint(chosen) is None and chosen.model is None:
         text = "No model is configured. The offline demo model writes scripts only if it is selected by name."
-        raise ConfigError(text, fix=MODEL_ADVICE)
+        raise ConfigError(text, fix=model_endpoint.MODEL_ADVICE)
     return chosen

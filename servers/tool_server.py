@@ -1,9 +1,11 @@
-"""Build an MCP server and its tools; give every call a timeout, an envelope and a log line.
+"""Build an MCP server and its tools; give every call a timeout, an envelope and a log line (C-06).
 
-Callers identify themselves in the `_meta` of a call (T-03).
+Callers identify themselves in the `_meta` of a call (T-03). The envelope of a result has data on success; type, code,
+message and suggestion on failure.
 """
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -18,26 +20,72 @@ from fastmcp.server.auth import AuthProvider
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools import Tool, ToolResult
 from loguru import logger
-from mcp.types import CallToolRequestParams, ToolAnnotations
+from mcp.types import CallToolRequestParams, TextContent, ToolAnnotations
 from pydantic import BeforeValidator
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from toolweave import __version__
 from toolweave.config.documents import format_path, problem_text
 from toolweave.errors import PersistenceError
-from toolweave.servers.envelope import failure, finish_envelope
 from toolweave.servers.error_codes import (
     INTERNAL,
     INVALID_PARAMETER,
     MISSING_PARAMETER,
     TIMEOUT,
+    TOO_LARGE,
     UNAVAILABLE,
     UNKNOWN_PARAMETER,
     UNKNOWN_TOOL,
     ErrorCode,
     ToolFailed,
 )
+
+
+def success(data: Any, **metadata: Any) -> ToolResult:
+    """Wrap a tool's data in a result; the middleware adds the text and `duration_ms`."""
+    return ToolResult(content=[], structured_content={"status": "success", "data": data, "metadata": metadata})
+
+
+def failure(code: ErrorCode, message: str, suggestion: str | None = None) -> ToolResult:
+    """Wrap a tool's failure in a result. The caller sees `message`; the middleware adds the JSON text."""
+    error = {"type": code.type, "code": code.code, "message": message, "suggestion": suggestion or code.suggestion}
+    return ToolResult(content=[], structured_content={"status": "error", "error": error}, is_error=True)
+
+
+def finish_envelope(result: ToolResult, duration_ms: float, *, max_bytes: int) -> ToolResult:
+    """Add `duration_ms` to a success, and the envelope as JSON text to every result.
+
+    A result of more than `max_bytes` of text is replaced by a `too_large` error.
+
+    Raises:
+        ValueError: the result contains a value that cannot be serialized as JSON.
+    """
+    envelope = result.structured_content
+    if envelope is None or "status" not in envelope:
+        return result
+    if "metadata" in envelope:
+        envelope["metadata"] = {"duration_ms": round(duration_ms, 2), **envelope["metadata"]}
+    # The structured content is sent with null for NaN and infinity, too.
+    text = to_json(envelope, inf_nan_mode="null")
+    if len(text) > max_bytes:
+        message = f"The answer would have {len(text):,} bytes; at most {max_bytes:,} are sent."
+        return finish_envelope(failure(TOO_LARGE, message), duration_ms, max_bytes=len(text))
+    result.content = [TextContent(type="text", text=text.decode())]
+    return result
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON that an envelope can contain.
+
+    Raises:
+        ValueError: the text is not JSON, or contains a non-finite number, a lone surrogate or more than 200 levels.
+    """
+    value = from_json(text, allow_inf_nan=False)
+    # Refuses numbers such as 1e999, which the parser reads as infinity.
+    json.dumps(value, allow_nan=False)
+    return value
+
 
 ToolCall = MiddlewareContext[CallToolRequestParams]
 NextHandler = CallNext[CallToolRequestParams, ToolResult]

@@ -13,19 +13,9 @@ import typer
 from toolweave.cli.servers.probe import AsJson, ConfigFile, DataFolder, ProbeResult, ServersConfig, read_servers
 from toolweave.cli.servers.state import check_json, run_checks, server_listings, show_check, show_listings
 from toolweave.cli.terminal import compact_json, stdout_console
+from toolweave.config import mcp_editing
 from toolweave.config.documents import ConfigDocument
 from toolweave.config.mcp import find_mcp_config
-from toolweave.config.mcp_editing import (
-    create_file,
-    edit_file,
-    entry_names,
-    ready_made_servers,
-    shipped_config_text,
-    with_enabled,
-    with_entry,
-    with_value,
-    without_entry,
-)
 from toolweave.config.mcp_entry import check_server
 from toolweave.config.variables import holds_reference
 from toolweave.errors import ConfigError
@@ -43,11 +33,11 @@ def apply_edit(servers: ServersConfig, edit: Callable[[str], str]) -> bool:
     """
     file = find_mcp_config(servers.settings)
     if file.is_shipped:
-        if edit(shipped_config_text()) == shipped_config_text():
+        if edit(mcp_editing.shipped_config_text()) == mcp_editing.shipped_config_text():
             return False
-        if create_file(file.edit_path, shipped_config_text()):
+        if mcp_editing.create_file(file.edit_path, mcp_editing.shipped_config_text()):
             _print_note(f"Created {file.edit_path}, a copy of the file that comes with Toolweave.")
-    return edit_file(file.edit_path, edit)
+    return mcp_editing.edit_file(file.edit_path, edit)
 
 
 ERROR_SOURCE = "servers add"
@@ -165,7 +155,10 @@ def add(
     servers = read_servers(config, data_dir)
     entry = _build_entry(name or "x", url, command or (), transport, header or (), env or (), oauth=oauth)
     if name is None:
-        show_listings([each for each in server_listings(servers) if each.name in ready_made_servers()], as_json=as_json)
+        show_listings(
+            [each for each in server_listings(servers) if each.name in mcp_editing.ready_made_servers()],
+            as_json=as_json,
+        )
         return
     if entry is None:
         changed = _add_ready_made(servers, name, replace=replace, no_install=no_install)
@@ -177,15 +170,15 @@ def add(
 
 
 def _add_entry(text: str, name: str, entry: Mapping[str, Any], *, replace: bool) -> str:
-    if name in entry_names(text) and not replace:
+    if name in mcp_editing.entry_names(text) and not replace:
         raise ConfigError(f"a server {name!r} exists already.", fix="Choose another name, or use --replace.")
-    return with_entry(text, name, entry)
+    return mcp_editing.with_entry(text, name, entry)
 
 
 def _add_ready_made(servers: ServersConfig, name: str, *, replace: bool, no_install: bool) -> bool:
     """Install the program of a ready-made server and enable its entry; an existing entry is not replaced."""
-    servers.require_known(name, dict.fromkeys([*servers.names, *ready_made_servers()]))
-    known = ready_made_servers().get(name)
+    servers.require_known(name, dict.fromkeys([*servers.names, *mcp_editing.ready_made_servers()]))
+    known = mcp_editing.ready_made_servers().get(name)
     if replace and known is None:
         raise ConfigError(f"{name!r} is not a ready-made server.", source=ERROR_SOURCE, fix="Use --url or a command.")
     needs = servers.needs(name, known.raw if known and (replace or name not in servers.names) else None)
@@ -193,9 +186,9 @@ def _add_ready_made(servers: ServersConfig, name: str, *, replace: bool, no_inst
         install(needs.program, servers.settings.data_dir, _print_note)
 
     def edit(text: str) -> str:
-        if known is not None and (replace or name not in entry_names(text)):
-            text = with_entry(text, name, known)
-        return with_enabled(text, name, enabled=True)
+        if known is not None and (replace or name not in mcp_editing.entry_names(text)):
+            text = mcp_editing.with_entry(text, name, known)
+        return mcp_editing.with_enabled(text, name, enabled=True)
 
     return apply_edit(servers, edit)
 
@@ -262,7 +255,7 @@ def _with_empty_prefix(servers: ServersConfig, result: ProbeResult) -> ProbeResu
     is_doubled = own_names and all(_plain(own_name).startswith(_plain(prefix)) for own_name in own_names)
     if not is_doubled or "prefix" in servers.server(name).raw:
         return result
-    apply_edit(servers, lambda text: with_value(text, name, "prefix", ""))
+    apply_edit(servers, lambda text: mcp_editing.with_value(text, name, "prefix", ""))
     tools = tuple({**tool, "name": own_name} for tool, own_name in zip(result.tools, own_names, strict=True))
     return dataclasses.replace(result, tools=tools)
 
@@ -285,14 +278,14 @@ def remove(
     """
     servers = read_servers(config, data_dir)
     servers.require_known(name)
-    known = ready_made_servers().get(name)
+    known = mcp_editing.ready_made_servers().get(name)
 
     def edit(text: str) -> str:
-        if name not in entry_names(text):
+        if name not in mcp_editing.entry_names(text):
             return text
         if keep_entry:
-            return with_enabled(text, name, enabled=False)
-        return without_entry(text, name, comment=known.comment if known else "")
+            return mcp_editing.with_enabled(text, name, enabled=False)
+        return mcp_editing.without_entry(text, name, comment=known.comment if known else "")
 
     changed = apply_edit(servers, edit)
     hint = RESTART_HINT if changed else None

@@ -22,14 +22,7 @@ from toolweave.config.settings import Settings
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import ApiCallFailed, ConfigError, OutboundFailed, OutboundRefused
 from toolweave.invisible_text import visible_text
-from toolweave.nodes.http_tools.requests import (
-    HTTPRequestSpec,
-    HTTPResponseSpec,
-    WrongArguments,
-    add_query,
-    build_request,
-    json_bytes,
-)
+from toolweave.nodes.http_tools import requests
 from toolweave.nodes.http_tools.responses import EchoedSecrets, ToolOutput, mapped_output, parse_response, status_text
 from toolweave.nodes.large_results import STORED_KEY, StoreResult
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
@@ -101,29 +94,31 @@ MAX_DISPLAY_URL_CHARS = 300
 DEFAULT_HEADERS = {"Accept": "application/json, */*", "User-Agent": f"Toolweave/{__version__}"}
 
 
-def build_outbound_request(spec: HTTPRequestSpec, credentials: Credentials) -> OutboundRequest:
+def build_outbound_request(spec: requests.HTTPRequestSpec, credentials: Credentials) -> OutboundRequest:
     """Encode a request. Configured credentials replace headers and query values of the same name.
 
     Raises:
         ValueError: the body has NaN, an infinity or a lone surrogate.
     """
-    content = b"" if spec.body is None else json_bytes(spec.body)
+    content = b"" if spec.body is None else requests.json_bytes(spec.body)
     headers = {**DEFAULT_HEADERS, **({"Content-Type": "application/json"} if content else {})}
     for more in (spec.headers, credentials.headers):
         names = {name.lower() for name in more}
         headers = {name: text for name, text in headers.items() if name.lower() not in names} | dict(more)
     query = {name: value for name, value in spec.query.items() if name not in credentials.query}
-    url = add_query(spec.url, {**query, **credentials.query})
+    url = requests.add_query(spec.url, {**query, **credentials.query})
     return OutboundRequest(spec.method, url, tuple(headers.items()), content)
 
 
-def display_url(spec: HTTPRequestSpec) -> str:
+def display_url(spec: requests.HTTPRequestSpec) -> str:
     """Return the request's URL for people: shortened, and without the values of query parameters named like secrets."""
     try:
         plain = parse_target(spec.url).url.partition("?")[0]
     except OutboundRefused:
         return "(a URL that cannot be used)"
-    url = add_query(plain, {name: HIDDEN if is_secret_name(name) else value for name, value in spec.query.items()})
+    url = requests.add_query(
+        plain, {name: HIDDEN if is_secret_name(name) else value for name, value in spec.query.items()}
+    )
     return url if len(url) <= MAX_DISPLAY_URL_CHARS else f"{url[:MAX_DISPLAY_URL_CHARS]}…"
 
 
@@ -157,7 +152,7 @@ class ApiCalls:
         self._no_trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._resolver = resolver
 
-    async def call(self, tool: ToolConfig, request: HTTPRequestSpec) -> HTTPResponseSpec:
+    async def call(self, tool: ToolConfig, request: requests.HTTPRequestSpec) -> requests.HTTPResponseSpec:
         """Send a request with the tool's credentials to its API and return the response.
 
         Credentials that the API repeats are hidden in the result and in errors.
@@ -189,7 +184,9 @@ class ApiCalls:
             raise ApiCallFailed(f"{subject} answered {status_text(response)}", response=response.model_dump())
         return response
 
-    async def _send(self, tool: ToolConfig, spec: HTTPRequestSpec, credentials: Credentials) -> OutboundResponse:
+    async def _send(
+        self, tool: ToolConfig, spec: requests.HTTPRequestSpec, credentials: Credentials
+    ) -> OutboundResponse:
         request = build_outbound_request(spec, credentials)
         target = parse_target(tool.api.base_url)
         if parse_target(request.url).origin != target.origin:
@@ -243,9 +240,9 @@ class ApiTool(BaseTool):
         if not isinstance(arguments, dict):
             raise ToolException(f"The tool {self.name} takes an object of named arguments, not a plain string.")
         try:
-            request = build_request(self.operation, arguments)
+            request = requests.build_request(self.operation, arguments)
             response = await self.calls.call(self.operation, request)
-        except WrongArguments as error:
+        except requests.WrongArguments as error:
             listed = "; ".join(error.problems)
             raise ToolException(f"The arguments do not fit: {listed}. Correct them and call the tool again.") from None
         except ApiCallFailed as error:
@@ -267,7 +264,7 @@ class ApiTool(BaseTool):
         lost = error.executed and error.response is None and self.operation.api.method not in _SAFE_METHODS
         return f"{error} {MAY_HAVE_RUN_HINT}" if lost else str(error)
 
-    def _output_and_text(self, response: HTTPResponseSpec) -> tuple[ToolOutput, str]:
+    def _output_and_text(self, response: requests.HTTPResponseSpec) -> tuple[ToolOutput, str]:
         """Return the output, for programs, and its text, for the model."""
         output = mapped_output(self.operation, response)
         value = output.value

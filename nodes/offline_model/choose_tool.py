@@ -5,29 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import date
 from itertools import islice
 
+from toolweave.nodes.offline_model import english
 from toolweave.nodes.offline_model.clauses import LIKELY, SURE, WEAK, Clause, Cue, find_cue, split_clauses
 from toolweave.nodes.offline_model.dates import find_dates
-from toolweave.nodes.offline_model.english import (
-    CONTAINER,
-    LIMITING_WORDS,
-    MAX_CLAUSE_CHARS,
-    OTHERS_LIST,
-    READ_ACTIONS,
-    STRONG_ACTIONS,
-    VALUE_SYNONYMS,
-    VERB_VALUES,
-    WEAK_ACTIONS,
-    WRITE_ACTIONS,
-    Literals,
-    any_of_nouns,
-    hide_literals,
-    noun_synonyms,
-    pattern,
-    stem,
-    stems,
-    strip_courtesy,
-    words,
-)
 from toolweave.nodes.offline_model.extraction import Draft, count_numbers, literal_role
 from toolweave.nodes.offline_model.fill_tool import (
     Intent,
@@ -46,16 +26,18 @@ from toolweave.nodes.offline_model.tools import ToolSpec, all_nouns
 MAX_MESSAGE_CHARS = 4000
 MAX_CLAUSES = 50
 _OPENING_DATE_WINDOW = 80
-_CONDITION = pattern(rf"(?!no\b|non|noth|but|don|never)(?:as long as|in case|{'|'.join(LIMITING_WORDS)})\b(?!.*\?$)")
-_RETRACTION = pattern(
+_CONDITION = english.pattern(
+    rf"(?!no\b|non|noth|but|don|never)(?:as long as|in case|{'|'.join(english.LIMITING_WORDS)})\b(?!.*\?$)"
+)
+_RETRACTION = english.pattern(
     r"(?<=[.!?]) +(?:(?:oh|no|wait|actually|sorry|oops|never ?mind|scratch that|just kidding)\b\W*)+(?:i mean\b.*)?$"
 )
-_PRONOUN_ONLY = pattern(
+_PRONOUN_ONLY = english.pattern(
     r"(?:it|that|this|them|those|these|(?:that|this|the) one|that task)"
     r"(?: down| (?:to|on|onto|in|into|as|from|off) (?:my|the|our|a) [\w -]{1,40})*"
 )
-_ELLIPSIS = pattern(r"(?:and |or |what about |how about |same for |now |also )+(?P<rest>.+)")
-_ANOTHER = pattern(r"(?:and |also )*(?:another|one)(?: one| more)? (?:to|for|about|called) (?P<rest>.+)")
+_ELLIPSIS = english.pattern(r"(?:and |or |what about |how about |same for |now |also )+(?P<rest>.+)")
+_ANOTHER = english.pattern(r"(?:and |also )*(?:another|one)(?: one| more)? (?:to|for|about|called) (?P<rest>.+)")
 
 
 @dataclass(frozen=True)
@@ -77,7 +59,7 @@ class Plan:
 
 def plan_message(text: str, context: Context) -> Plan:
     """Return the calls that a message requests; none if it requests nothing that a tool does."""
-    hidden, literals = hide_literals(text[:MAX_MESSAGE_CHARS])
+    hidden, literals = english.hide_literals(text[:MAX_MESSAGE_CHARS])
     intents: list[Intent] = []
     unused, skipped = "", list[str]()
     clauses = list(islice(split_clauses(hidden, all_nouns(context.tools)), MAX_CLAUSES + 1))
@@ -95,7 +77,7 @@ def plan_message(text: str, context: Context) -> Plan:
     orders = [text for text in map(literals.restore, skipped) if _orders_other(text, intents, context)]
     orders += [found.strip(" .!?") for found in _RETRACTION.findall(hidden)]
     for place, one in enumerate(intents):
-        if orders and one.tool.action not in READ_ACTIONS:
+        if orders and one.tool.action not in english.READ_ACTIONS:
             intents[place] = replace(one, unused=(*one.unused, *orders))
     return Plan(tuple(intents), cut=len(text) > MAX_MESSAGE_CHARS or len(clauses) > MAX_CLAUSES)
 
@@ -103,7 +85,7 @@ def plan_message(text: str, context: Context) -> Plan:
 def _orders_other(text: str, intents: Sequence[Intent], context: Context) -> bool:
     """Return whether a clause orders something that none of the calls does."""
     cue = find_cue(text, all_nouns(context.tools))
-    if cue.manner != "order" or cue.action in READ_ACTIONS:
+    if cue.manner != "order" or cue.action in english.READ_ACTIONS:
         return bool(_CONDITION.match(text))
     other = all(
         intent.tool.action != cue.action and cue.verb not in str(intent.arguments).lower() for intent in intents
@@ -113,13 +95,13 @@ def _orders_other(text: str, intents: Sequence[Intent], context: Context) -> boo
 
 def best_tools(tools: tuple[ToolSpec, ...], text: str, today: date) -> list[ToolSpec]:
     """Return the tools, those that fit a text best first."""
-    hidden, literals = hide_literals(text[:MAX_MESSAGE_CHARS])
-    cue = find_cue(strip_courtesy(hidden), all_nouns(tools))
+    hidden, literals = english.hide_literals(text[:MAX_MESSAGE_CHARS])
+    cue = find_cue(english.strip_courtesy(hidden), all_nouns(tools))
     return [tool for _, tool in rank_tools(tools, cue, hidden, literals, today)]
 
 
 def _read_clause(
-    clause: Clause, before: str, intents: list[Intent], literals: Literals, context: Context
+    clause: Clause, before: str, intents: list[Intent], literals: english.Literals, context: Context
 ) -> list[Intent] | None:
     """Return the calls that a clause requests; None if it requests none by itself.
 
@@ -142,9 +124,9 @@ def _read_clause(
     found = _fill_tool(ranked[0][1], cue, text.rstrip("?"), before, literals, context)
     if cue.manner == "statement":
         found = [intent for intent in found if intent.arguments or intent.tool.action != "update"]
-    if ranked[0][1].action not in READ_ACTIONS:
+    if ranked[0][1].action not in english.READ_ACTIONS:
         body = cue.body or text
-        unused = (*OTHERS_LIST.findall(body), *unexplained_words(literals.restore(body), found, context.today))
+        unused = (*english.OTHERS_LIST.findall(body), *unexplained_words(literals.restore(body), found, context.today))
         if _differs(cue, text, ranked[0][1], found, context.tools):
             unused = (cue.verb, *unused)
         found = [one if one.too_long else replace(one, unused=unused) for one in found]
@@ -155,22 +137,28 @@ def _read_clause(
 def _differs(cue: Cue, text: str, tool: ToolSpec, found: Sequence[Intent], tools: tuple[ToolSpec, ...]) -> bool:
     """Return whether an order's verb, state or thing is not that of the chosen tool."""
     about = f"{tool.name} {tool.description}".replace("_", " ")
-    if not cue.verb or cue.action in (*READ_ACTIONS, "run"):
+    if not cue.verb or cue.action in (*english.READ_ACTIONS, "run"):
         return False
-    if tool.action == "delete" and not found[0].target and not pattern(rf"\b{tool.any_noun}\b").search(text):
-        return bool(pattern(rf"\b{all_nouns(tools)}\b").search(text))
-    if cue.verb in ("append", "add", "insert") and not pattern(r"\b(?:append|add|insert)").search(tool.description):
-        return cue.verb == "append" or bool(pattern(r"\b(?:overwrit|replac|writ)").search(about))
+    if tool.action == "delete" and not found[0].target and not english.pattern(rf"\b{tool.any_noun}\b").search(text):
+        return bool(english.pattern(rf"\b{all_nouns(tools)}\b").search(text))
+    if cue.verb in ("append", "add", "insert") and not english.pattern(r"\b(?:append|add|insert)").search(
+        tool.description
+    ):
+        return cue.verb == "append" or bool(english.pattern(r"\b(?:overwrit|replac|writ)").search(about))
     if tool.action is not None and (tool.action != "update" or len(tool.parameters) > 1):
         return False
     states = _states(text)
-    return not states <= _states(about) if states else cue.action != "create" and stem(cue.verb) not in stems(about)
+    return (
+        not states <= _states(about)
+        if states
+        else cue.action != "create" and english.stem(cue.verb) not in english.stems(about)
+    )
 
 
 def _states(text: str) -> set[str]:
     """Return the states that a text names or implies: "close" and "done" both name "completed"."""
-    forms = {state: "|".join((verbs, *VALUE_SYNONYMS[state])) for state, verbs in VERB_VALUES.items()}
-    return {state for state, form in forms.items() if pattern(rf"\b(?:{form})\b").search(text)}
+    forms = {state: "|".join((verbs, *english.VALUE_SYNONYMS[state])) for state, verbs in english.VERB_VALUES.items()}
+    return {state for state, form in forms.items() if english.pattern(rf"\b(?:{form})\b").search(text)}
 
 
 def _move_date_last(text: str, today: date) -> str:
@@ -181,19 +169,21 @@ def _move_date_last(text: str, today: date) -> str:
     return f"{text[dates[0].end :].lstrip(' ,:')} {text[: dates[0].end]}".strip()
 
 
-def _read_ellipsis(text: str, cue: Cue, tool: ToolSpec, literals: Literals, context: Context) -> list[Intent]:
+def _read_ellipsis(text: str, cue: Cue, tool: ToolSpec, literals: english.Literals, context: Context) -> list[Intent]:
     """Read "and the finished ones?" or "and one to buy jam" as a variation of the last request."""
     another = _ANOTHER.fullmatch(text)
     if tool.action == "create" and another and tool.main:
         return fill_new(tool, another["rest"], literals, context.today)
     more = _ELLIPSIS.fullmatch(text)
-    if tool.action in READ_ACTIONS and more and cue.strength < LIKELY:
+    if tool.action in english.READ_ACTIONS and more and cue.strength < LIKELY:
         rest = more["rest"].rstrip("?")
         return _fill_tool(tool, Cue("list", WEAK, rest, "question"), rest, "", literals, context)
     return []
 
 
-def _fill_tool(tool: ToolSpec, cue: Cue, text: str, before: str, literals: Literals, context: Context) -> list[Intent]:
+def _fill_tool(
+    tool: ToolSpec, cue: Cue, text: str, before: str, literals: english.Literals, context: Context
+) -> list[Intent]:
     """Fill the chosen tool; `before` is the preceding text of the message, which requested no tool."""
     subject_text = cue.body.strip(" .,;:!?")
     if before and tool.action != "update" and (not subject_text or _PRONOUN_ONLY.fullmatch(subject_text)):
@@ -213,7 +203,7 @@ def _fill_tool(tool: ToolSpec, cue: Cue, text: str, before: str, literals: Liter
     return [fill_any_tool(tool, f"{before} {text}", literals, context.today) if intent.missing and before else intent]
 
 
-def _resolve_antecedent(intent: Intent, before: str, cue: Cue, literals: Literals, context: Context) -> Intent:
+def _resolve_antecedent(intent: Intent, before: str, cue: Cue, literals: english.Literals, context: Context) -> Intent:
     """Resolve "that task" to the subject of the clause before it."""
     if not before or intent.target is None or intent.target.kind != "pronoun":
         return intent
@@ -234,20 +224,22 @@ def _list_and_search(tool: ToolSpec, tools: Sequence[ToolSpec]) -> tuple[ToolSpe
 
 MIN_SCORE = 2.0
 """A tool with a lower score is not called: the message does not request it."""
-_OWN = pattern(r"\b(?:i|i've|i'd|my|we|our)\b|^(?:(?:is there |are there )?any(?:thing)?|where(?:'?s| is| are))\b")
-_HAVING = pattern(
+_OWN = english.pattern(
+    r"\b(?:i|i've|i'd|my|we|our)\b|^(?:(?:is there |are there )?any(?:thing)?|where(?:'?s| is| are))\b"
+)
+_HAVING = english.pattern(
     r"(?:what|which|all) (?:i|we)(?:'ve| have)(?: got)?(?! to\b)|do you have"
     r"|(?:do|did|have|had) (?:i|we) (?:already |ever )?(?:have|got|get|write|note|put|add|noted|written|added)(?! to\b)"
     r"|(?:when|where)(?:'s| is| are| was) my|when (?:do|should|must|can) (?:i|we)\b"
 )
-_IN_MY_LIST = pattern(rf"\b(?:my|the|this|our) (?:[\w-]+ )?{CONTAINER}\b")
+_IN_MY_LIST = english.pattern(rf"\b(?:my|the|this|our) (?:[\w-]+ )?{english.CONTAINER}\b")
 
 
 def rank_tools(
-    tools: Sequence[ToolSpec], cue: Cue, text: str, literals: Literals, today: date
+    tools: Sequence[ToolSpec], cue: Cue, text: str, literals: english.Literals, today: date
 ) -> list[tuple[float, ToolSpec]]:
     """Return the tools with their scores, best first; of equal ones, those named by the same verb."""
-    text = text[:MAX_CLAUSE_CHARS]
+    text = text[: english.MAX_CLAUSE_CHARS]
     scored = [
         (
             _action_score(tool, cue)
@@ -267,28 +259,31 @@ def _action_score(tool: ToolSpec, cue: Cue) -> float:
         return 0.0
     if cue.action == tool.action:
         return 3.0 if cue.strength >= LIKELY else 1.0
-    if tool.action in (*STRONG_ACTIONS.get(cue.verb, ()), *WEAK_ACTIONS.get(cue.verb, ())):
+    if tool.action in (*english.STRONG_ACTIONS.get(cue.verb, ()), *english.WEAK_ACTIONS.get(cue.verb, ())):
         return 2.0 if cue.strength >= SURE else 1.0
-    if {cue.action, tool.action} <= READ_ACTIONS:
+    if {cue.action, tool.action} <= english.READ_ACTIONS:
         return 1.5 if cue.strength >= LIKELY else 1.0
     return -3.0 if cue.strength >= LIKELY else -1.0
 
 
 def _words_score(tool: ToolSpec, cue: Cue, text: str) -> float:
     """Score the words that the clause shares with the tool's name, description and parameters."""
-    forms = (rf"(?<![\w-]){any_of_nouns(noun_synonyms(noun))}(?![\w-])" for noun in tool.nouns)
-    matched = [form for form in forms if pattern(form).search(text)]
-    known = {*stems(tool.description[:400]), *(stem(word) for one in tool.parameters for word in one.words)}
-    score = min(1.2, 0.4 * len(known & set(stems(text))))
+    forms = (rf"(?<![\w-]){english.any_of_nouns(english.noun_synonyms(noun))}(?![\w-])" for noun in tool.nouns)
+    matched = [form for form in forms if english.pattern(form).search(text)]
+    known = {
+        *english.stems(tool.description[:400]),
+        *(english.stem(word) for one in tool.parameters for word in one.words),
+    }
+    score = min(1.2, 0.4 * len(known & set(english.stems(text))))
     if matched:
         score += 1.5 + len(matched) / len(tool.nouns)
-    elif cue.action == tool.action or (cue.action in READ_ACTIONS and tool.action in READ_ACTIONS):
+    elif cue.action == tool.action or (cue.action in english.READ_ACTIONS and tool.action in english.READ_ACTIONS):
         score += float(bool(_IN_MY_LIST.search(text)))
-    same = [stem(opening[0]) for one in (text, tool.description[:60]) if (opening := words(one))]
+    same = [english.stem(opening[0]) for one in (text, tool.description[:60]) if (opening := english.words(one))]
     return score + 1.5 if len(same) == 2 and same[0] == same[1] else score
 
 
-def _evidence_score(tool: ToolSpec, text: str, literals: Literals) -> float:
+def _evidence_score(tool: ToolSpec, text: str, literals: english.Literals) -> float:
     """Score the addresses and numbers in the clause that the tool's parameters accept."""
     roles = {parameter.role for parameter in tool.parameters}
     found = literals.in_text(text, "url", "email", "path")
@@ -302,12 +297,12 @@ def _evidence_score(tool: ToolSpec, text: str, literals: Literals) -> float:
 def _aim_score(tool: ToolSpec, cue: Cue, draft: Draft) -> float:
     """Score the signs that a vague request is for this tool: a filter, the user's own topic, a new value."""
     text = draft.text
-    if cue.action in READ_ACTIONS and tool.action in ("list", "search"):
+    if cue.action in english.READ_ACTIONS and tool.action in ("list", "search"):
         filters = extract_filters(draft)
         roles = {one.role for one in tool.parameters if one.name in filters} - {"url", "email", "path", "query", "id"}
         filtered = 0.0 if not roles else 0.6 if roles == {"date"} else 1.0
         return filtered + float(bool(_HAVING.search(text)) or (states_topic(text) and bool(_OWN.search(text))))
-    vague = cue.action in WRITE_ACTIONS and cue.manner == "order" and cue.strength < SURE
-    if vague and tool.action in ("create", "update") and tool.action in WEAK_ACTIONS.get(cue.verb, ()):
+    vague = cue.action in english.WRITE_ACTIONS and cue.manner == "order" and cue.strength < SURE
+    if vague and tool.action in ("create", "update") and tool.action in english.WEAK_ACTIONS.get(cue.verb, ()):
         return float(bool(extract_filters(draft))) + (0.5 if tool.action == "update" else 0.0)
     return 0.0

@@ -6,20 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from toolweave.nodes.offline_model.english import (
-    ANY_VERB,
-    CONTAINER,
-    HIDDEN,
-    IRREGULAR,
-    MAX_CLAUSE_CHARS,
-    STRONG_ACTIONS,
-    VAGUE,
-    WEAK_ACTIONS,
-    Action,
-    noun_rule,
-    pattern,
-    strip_courtesy,
-)
+from toolweave.nodes.offline_model import english
 
 # The certainty of an action: a weak one counts only beside the noun of a tool.
 WEAK, LIKELY, SURE = 1, 2, 3
@@ -37,7 +24,7 @@ _NO_DEED = (
     r"(?!(?:need|want|think|forg|chang|decid|wonder|lik|lov|hop|tri|believ|mean|got|heard|saw|told|said|knew|tir|excit"
     r"|interest|worri|bor|annoy|relat|suppos|us|left|had|lost|felt|been|set|red|bed|inde|hundr)\w*)"
 )
-_IRREGULAR_DEEDS = "|".join(sorted(set(IRREGULAR) - {"did", "got", "left", "put", "set", "found", "told"}))
+_IRREGULAR_DEEDS = "|".join(sorted(set(english.IRREGULAR) - {"did", "got", "left", "put", "set", "found", "told"}))
 _DEED = rf"{_NO_DEED}(?:[a-z]{{2,20}}ed|{_IRREGULAR_DEEDS})\b"
 _DONE = r"(?:done|finished|complete|completed)"
 _FIELD = r"(?:tags?|labels?|description|due date|deadline|priority)"
@@ -49,7 +36,7 @@ _NOT = r"(?:don't|do not|dont)"
 # Phrases that request something without its verb, or report it as done. `{N}` stands for the nouns of the bound tools,
 # `{L}` for those and for containers; the group `body` is the subject, `tail` is appended to it. Narrower forms precede
 # wider ones that match, too.
-_Idioms = dict[tuple[Action, Manner, int], tuple[str, ...]]
+_Idioms = dict[tuple[english.Action, Manner, int], tuple[str, ...]]
 _ORDERS: _Idioms = {
     ("create", "order", SURE): (
         rf"(?:(?:i|we) )?(?:{_NOT}|never|must not|mustn't)(?: want to| let me)? forget (?:to |about )?(?P<body>.+)",
@@ -144,21 +131,21 @@ _BULLET = re.compile(r"[:;,.]?[ \t]*\n[ \t]*(?:[-*•–]|\d{1,2}[.)])[ \t]+")
 NOT_AFTER_ABBREVIATION = r"(?<!\b[a-zA-Z])(?<!\b(?:Dr|Mr|Ms|St|vs|No|no|nr))(?<!\b(?:Mrs|e\.g|i\.e|etc))"
 _SENTENCE_END = re.compile(rf"{NOT_AFTER_ABBREVIATION}[.!?;](?=\s)\s*|\n+")
 _COURTESY = r"(?:please |then |also |can you |could you |you can |you may |would you |just |now |to )*"
-_THEN = pattern(
+_THEN = english.pattern(
     r"\s*,?\s*(?:\band )?(?:\bthen|\bafterwards|\bafter that|\bonce done|\bfinally)\b,?\s+"
-    rf"(?={_COURTESY}(?:{ANY_VERB})\b)"
+    rf"(?={_COURTESY}(?:{english.ANY_VERB})\b)"
 )
-_ANOTHER = pattern(
+_ANOTHER = english.pattern(
     r"\s*,?\s*(?:\band|,) (?:also )?(?=(?:another|one more|one)(?: one| \w+)? (?:to|for|about|called|named)\b)"
 )
 # "and", a comma or a dash before an order that names the tools' things, or "and" before a question.
 _ORDER = (
     r"\s*(?:,\s*(?:and |but |so )?|\s(?:and|but|so) |\s[–—-]\s)(?:also )?"
-    rf"(?={_COURTESY}(?:{ANY_VERB})\b(?:(?! and ).){{0,80}}?(?:\b{{T}}))"
+    rf"(?={_COURTESY}(?:{english.ANY_VERB})\b(?:(?! and ).){{0,80}}?(?:\b{{T}}))"
     rf"|\s*,\s*(?:and |so )?(?={_COURTESY}(?:mark|tick|check|cross|set|rename)\b.{{1,80}}?\b(?:as|off|to)\b)"
     r"|\s*,?\s+(?P<question>and )(?=(?:what(?:'s)?|which|how many|where|when|who)\b)"
 )
-_QUESTION_WORD = pattern(r"(?:what|which|how|where|when|who|tell|show)\b")
+_QUESTION_WORD = english.pattern(r"(?:what|which|how|where|when|who|tell|show)\b")
 
 
 @dataclass(frozen=True)
@@ -174,7 +161,7 @@ def split_clauses(text: str, noun: str) -> Iterator[Clause]:
     for sentence in _split_sentences(_BULLET.sub(ITEM_MARK, text)):
         for number, part in enumerate(_THEN.split(sentence)):
             for place, piece in enumerate(_split_orders(part, noun)):
-                stripped = strip_courtesy(piece)
+                stripped = english.strip_courtesy(piece)
                 if stripped:
                     question = "?" if piece.rstrip().endswith("?") else ""
                     yield Clause(stripped + question, after=number > 0 and place == 0)
@@ -190,8 +177,10 @@ def _split_sentences(text: str) -> Iterator[str]:
 
 
 def _split_orders(text: str, noun: str) -> Iterator[str]:
-    things = rf"(?:{noun}|{CONTAINER}|it|that|this|them|those|these|one|ones|#?\d+|everything)\b|{HIDDEN}"
-    order = pattern(_ORDER.replace("{T}", things))
+    things = (
+        rf"(?:{noun}|{english.CONTAINER}|it|that|this|them|those|these|one|ones|#?\d+|everything)\b|{english.HIDDEN}"
+    )
+    order = english.pattern(_ORDER.replace("{T}", things))
     for part in _ANOTHER.split(text):
         start = 0
         for match in order.finditer(part):
@@ -202,18 +191,18 @@ def _split_orders(text: str, noun: str) -> Iterator[str]:
 
 
 _MAX_NOUN_PHRASE_CHARS = 80
-_QUESTION = pattern(
+_QUESTION = english.pattern(
     r"(?:wh(?:at|ich|ere|en|o|ose)(?:'?s)?|how|(?:do|did|have) (?:i|we|you)|has|am i|is|are|was|were there|does"
     r"|any(?:thing|one)?)\b.*"
 )
-_FIRST_WORD = pattern(r"([a-z]+)(?:-| |$|[:,])(.*)")
+_FIRST_WORD = english.pattern(r"([a-z]+)(?:-| |$|[:,])(.*)")
 
 
 @dataclass(frozen=True)
 class Cue:
     """The request of a clause: `body` is its subject; a weak one needs the noun of a tool."""
 
-    action: Action | None
+    action: english.Action | None
     strength: int
     body: str
     manner: Manner
@@ -222,12 +211,12 @@ class Cue:
 
 def find_cue(clause: str, noun: str) -> Cue:
     """Return the cue of a clause without courtesies; `noun` is the expression for the tools' nouns."""
-    text, rest = clause[:MAX_CLAUSE_CHARS], clause[MAX_CLAUSE_CHARS:]
+    text, rest = clause[: english.MAX_CLAUSE_CHARS], clause[english.MAX_CLAUSE_CHARS :]
     cue = (
         _idiom_cue(text, noun, reports=False)
-        or _verb_cue(text, STRONG_ACTIONS, SURE)
+        or _verb_cue(text, english.STRONG_ACTIONS, SURE)
         or _question_cue(text)
-        or _verb_cue(text, WEAK_ACTIONS, WEAK)
+        or _verb_cue(text, english.WEAK_ACTIONS, WEAK)
         or _obligation_cue(text, noun)
         or _idiom_cue(text, noun, reports=True)
         or _noun_cue(text, noun)
@@ -246,11 +235,15 @@ def _idiom_cue(text: str, noun: str, *, reports: bool) -> Cue | None:
 
 
 @lru_cache(maxsize=32)
-def _compiled_idioms(noun: str, reports: bool) -> list[tuple[re.Pattern[str], tuple[Action, Manner, int]]]:
-    return [(noun_rule(form, noun), cue) for cue, forms in (_REPORTS if reports else _ORDERS).items() for form in forms]
+def _compiled_idioms(noun: str, reports: bool) -> list[tuple[re.Pattern[str], tuple[english.Action, Manner, int]]]:
+    return [
+        (english.noun_rule(form, noun), cue)
+        for cue, forms in (_REPORTS if reports else _ORDERS).items()
+        for form in forms
+    ]
 
 
-def _verb_cue(text: str, actions: Mapping[str, tuple[Action, ...]], strength: int) -> Cue | None:
+def _verb_cue(text: str, actions: Mapping[str, tuple[english.Action, ...]], strength: int) -> Cue | None:
     match = _FIRST_WORD.match(text)
     verb = _base_verb(match[1].lower()) if match else ""
     if match and verb in actions:
@@ -259,13 +252,13 @@ def _verb_cue(text: str, actions: Mapping[str, tuple[Action, ...]], strength: in
 
 
 def _base_verb(word: str) -> str:
-    if word in STRONG_ACTIONS or word in WEAK_ACTIONS:
+    if word in english.STRONG_ACTIONS or word in english.WEAK_ACTIONS:
         return word
     for ending, replacement in (("ing", ""), ("ing", "e"), ("ting", "t")):
         form = word.removesuffix(ending) + replacement
-        if word.endswith(ending) and (form in STRONG_ACTIONS or form in WEAK_ACTIONS):
+        if word.endswith(ending) and (form in english.STRONG_ACTIONS or form in english.WEAK_ACTIONS):
             return form
-    return next((verb for verb in STRONG_ACTIONS if len(verb) > 3 and _is_typo(word, verb)), word)
+    return next((verb for verb in english.STRONG_ACTIONS if len(verb) > 3 and _is_typo(word, verb)), word)
 
 
 def _is_typo(word: str, verb: str) -> bool:
@@ -277,16 +270,16 @@ def _is_typo(word: str, verb: str) -> bool:
 
 def _obligation_cue(text: str, noun: str) -> Cue | None:
     """Read "I need to …" as an order if it is about the tools' things, else as something to remember."""
-    match = pattern(rf"{OBLIGATION} (?P<body>.+)").match(text)
+    match = english.pattern(rf"{OBLIGATION} (?P<body>.+)").match(text)
     if not match:
         return None
     body = match["body"]
     inner = (
         _idiom_cue(body, noun, reports=False)
-        or _verb_cue(body, STRONG_ACTIONS, SURE)
-        or _verb_cue(body, WEAK_ACTIONS, WEAK)
+        or _verb_cue(body, english.STRONG_ACTIONS, SURE)
+        or _verb_cue(body, english.WEAK_ACTIONS, WEAK)
     )
-    if inner and pattern(rf"\b(?:{noun}|{CONTAINER})\b").search(body):
+    if inner and english.pattern(rf"\b(?:{noun}|{english.CONTAINER})\b").search(body):
         return inner
     return Cue("create", LIKELY, body, "obligation")
 
@@ -296,5 +289,5 @@ def _question_cue(text: str) -> Cue | None:
 
 
 def _noun_cue(text: str, noun: str) -> Cue | None:
-    named = pattern(rf"\b(?:{noun}|{VAGUE}|{CONTAINER})\b").search(text)
+    named = english.pattern(rf"\b(?:{noun}|{english.VAGUE}|{english.CONTAINER})\b").search(text)
     return Cue("list", WEAK, text, "noun") if named and len(text) <= _MAX_NOUN_PHRASE_CHARS else None

@@ -10,22 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Literal
 
+from toolweave.nodes.offline_model import english
 from toolweave.nodes.offline_model.choose_tool import MAX_MESSAGE_CHARS, Context, best_tools, plan_message
 from toolweave.nodes.offline_model.clauses import SURE, find_cue
-from toolweave.nodes.offline_model.english import (
-    LIMITING_WORDS,
-    READ_ACTIONS,
-    STOP_WORDS,
-    WRITE_ACTIONS,
-    Literals,
-    hide_literals,
-    lemma,
-    pattern,
-    stem,
-    strip_courtesy,
-    strip_courtesy_tail,
-    words,
-)
 from toolweave.nodes.offline_model.extraction import value_synonyms
 from toolweave.nodes.offline_model.fill_tool import Intent, check_intent, fill_new, parse_value, unexplained_words
 from toolweave.nodes.offline_model.results import (
@@ -139,7 +126,7 @@ def next_steps(intent: Intent, state: DialogueState) -> list[Step]:
 
 def distinctive_stems(target: Target, tool: ToolSpec) -> list[str]:
     """Return the target's stems, without those of the noun that all records share."""
-    common = {stem(noun) for noun in tool.nouns_and_synonyms}
+    common = {english.stem(noun) for noun in tool.nouns_and_synonyms}
     return [one for one in target.stems if one not in common] or target.stems
 
 
@@ -173,7 +160,7 @@ def _find_targets(intent: Intent, target: Target, state: DialogueState) -> Seque
         # One of them limits the others: "mark everything due today as done".
         raise _SearchStopped(Question(replace(intent, unused=(target.text,)), "missing"))
     records = state.focus.listing
-    pointing = any(word in _POINTING_WORDS for word in words(target.text))
+    pointing = any(word in _POINTING_WORDS for word in english.words(target.text))
     if not records or (target.kind == "everything" and not pointing):
         records = state.look_up(intent, _list_call(intent.tool, state.tools))
     if target.place >= len(records):
@@ -211,8 +198,8 @@ def _find_by_words(intent: Intent, target: Target, state: DialogueState) -> Sequ
 
 def _limits(text: str, match: Sequence[Record] | Record) -> tuple[str, ...]:
     """Return the words that limit a text ("all but milk") and are in no record's title."""
-    titles = {word for one in ([match] if isinstance(match, Record) else match) for word in words(one.title)}
-    return tuple(word for word in words(text) if word in LIMITING_WORDS - titles)
+    titles = {word for one in ([match] if isinstance(match, Record) else match) for word in english.words(one.title)}
+    return tuple(word for word in english.words(text) if word in english.LIMITING_WORDS - titles)
 
 
 def _match_target(
@@ -225,7 +212,7 @@ def _match_target(
 
 def _unused_words(target: Target, intent: Intent, record: Record, today: date) -> tuple[str, ...]:
     """Return the words of a change's target that are not in the record and have no other meaning (U-04)."""
-    if intent.tool.action in READ_ACTIONS:
+    if intent.tool.action in english.READ_ACTIONS:
         return ()
     return record.absent(unexplained_words(target.text, [replace(intent, target=None)], today))
 
@@ -240,7 +227,11 @@ def _find_each_part(target: Target, intent: Intent, records: Sequence[Record], t
 
 def _search_call(tool: ToolSpec, target: Target, stems: Sequence[str], tools: Sequence[ToolSpec]) -> NextCall | None:
     """Return a search for the target's words among the things that a tool acts on."""
-    query = [lemma(word) for word in words(target.text) if stem(word) in stems and word not in STOP_WORDS]
+    query = [
+        english.lemma(word)
+        for word in english.words(target.text)
+        if english.stem(word) in stems and word not in english.STOP_WORDS
+    ]
     short = " ".join(dict.fromkeys(query[:_MAX_SEARCH_WORDS]))
     for finding in tools:
         main = finding.main
@@ -266,14 +257,14 @@ def _list_call(tool: ToolSpec, tools: Sequence[ToolSpec]) -> NextCall | None:
 
 MAX_TURNS = 6
 _MAX_REPLY_WORDS = 12
-_NO = pattern(
+_NO = english.pattern(
     r"(?:no|nope|nah|never ?mind|forget it|cancel|stop|don't|do not|leave it|none|neither|nothing)(?![\w-]).*"
 )
-_YES = pattern(
+_YES = english.pattern(
     r"(?:(?:yes|yeah|yep|yup|sure|ok(?:ay)?|right|correct|exactly|please do|do it|go ahead|that one"
     r"|that's (?:it|right|the one)|please)\b[\s,.!]*)+(?:do that|it is)?[\s.!]*"
 )
-_ALL = pattern(r"(?:both|all|everything|all of them|both of them)\W*")
+_ALL = english.pattern(r"(?:both|all|everything|all of them|both of them)\W*")
 
 
 @dataclass(frozen=True)
@@ -341,12 +332,14 @@ def _advance_intents(intents: Sequence[Intent], state: DialogueState) -> TurnPro
     changing = False
     for intent in intents:
         refers = intent.target is not None and intent.target.kind == "pronoun"
-        if changing and (intent.after or refers or intent.tool.action in READ_ACTIONS):
+        if changing and (intent.after or refers or intent.tool.action in english.READ_ACTIONS):
             break
         results = [step.result for step in reversed(steps) if isinstance(step, FinishedIntent)]
         made = next((result.records for result in results if result.ok and result.records), ())
         new = next_steps(intent, replace(state, focus=Focus(made, state.focus.listing)) if made else state)
-        changing = changing or (intent.tool.action in WRITE_ACTIONS and any(isinstance(step, NextCall) for step in new))
+        changing = changing or (
+            intent.tool.action in english.WRITE_ACTIONS and any(isinstance(step, NextCall) for step in new)
+        )
         steps += new
     return TurnProgress(steps, unclaimed=tuple(one for key, one in state.results.items() if key not in state.claimed))
 
@@ -364,7 +357,9 @@ def _find_focus(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> Focus:
     for turn in reversed(before):
         answered = [result for result in turn.results.values() if result.ok]
         changed = [result for result in answered if actions.get(result.name) in ("create", "update")]
-        listed = [result.records for result in answered if actions.get(result.name) in READ_ACTIONS and result.records]
+        listed = [
+            result.records for result in answered if actions.get(result.name) in english.READ_ACTIONS and result.records
+        ]
         if changed:
             return Focus(tuple(record for result in changed for record in result.records))
         if listed:
@@ -377,13 +372,13 @@ def _find_focus(before: Sequence[Turn], tools: Sequence[ToolSpec]) -> Focus:
 
 def _read_reply(text: str, question: Question, today: date) -> list[Intent] | None:
     """Read a reply to our question: intents, an empty list for "no", None if it has another subject."""
-    plain = strip_courtesy_tail(text[:MAX_MESSAGE_CHARS]).strip()
+    plain = english.strip_courtesy_tail(text[:MAX_MESSAGE_CHARS]).strip()
     if not plain:
         return None
     if _NO.fullmatch(plain):
         return []
-    hidden, literals = hide_literals(text[:MAX_MESSAGE_CHARS])
-    bare, intent = strip_courtesy(hidden), question.intent
+    hidden, literals = english.hide_literals(text[:MAX_MESSAGE_CHARS])
+    bare, intent = english.strip_courtesy(hidden), question.intent
     if question.candidates and _limits(bare, question.candidates):
         return None
     chosen = _chosen_records(plain, bare, literals, question) if question.candidates else []
@@ -403,7 +398,7 @@ def _read_reply(text: str, question: Question, today: date) -> list[Intent] | No
     return None
 
 
-def _complete_intent(intent: Intent, text: str, literals: Literals, today: date) -> list[Intent] | None:
+def _complete_intent(intent: Intent, text: str, literals: english.Literals, today: date) -> list[Intent] | None:
     """Fill in the parameter that the question was about."""
     param = intent.too_long or intent.missing[0]
     if intent.tool.action == "create" and param is intent.tool.main:
@@ -415,7 +410,7 @@ def _complete_intent(intent: Intent, text: str, literals: Literals, today: date)
     return [check_intent(replace(intent, arguments={**intent.arguments, param.name: value}, missing=(), too_long=None))]
 
 
-def _chosen_records(plain: str, bare: str, literals: Literals, question: Question) -> Sequence[Record]:
+def _chosen_records(plain: str, bare: str, literals: english.Literals, question: Question) -> Sequence[Record]:
     """Return the candidates that a reply names: by number, place, title, or all of them."""
     candidates = question.candidates
     if _YES.fullmatch(plain):
@@ -429,7 +424,7 @@ def _chosen_records(plain: str, bare: str, literals: Literals, question: Questio
         named = [record for record in candidates if record.id in target.ids]
         places = [number for number in target.ids if isinstance(number, int) and 0 < number <= len(candidates)]
         return named or [candidates[number - 1] for number in places]
-    if target.kind != "phrase" or len(words(target.text)) > _MAX_REPLY_WORDS:
+    if target.kind != "phrase" or len(english.words(target.text)) > _MAX_REPLY_WORDS:
         return []
     match = match_records(target.text, distinctive_stems(target, question.intent.tool), candidates)
     return [match] if isinstance(match, Record) else []

@@ -7,20 +7,8 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any, Literal
 
+from toolweave.nodes.offline_model import english
 from toolweave.nodes.offline_model.dates import FoundDate, find_dates
-from toolweave.nodes.offline_model.english import (
-    HIDDEN,
-    NEVER_MATCHES,
-    NUMBER_WORDS,
-    OPPOSITE_VALUES,
-    PARAMETER_WORDS,
-    VALUE_SYNONYMS,
-    VERB_VALUES,
-    Literals,
-    noun_rule,
-    pattern,
-    words,
-)
 from toolweave.nodes.offline_model.tools import Kind, Parameter, Role, ToolSpec, date_text
 
 Scope = Literal["described", "anywhere"]
@@ -35,7 +23,7 @@ class Draft:
 
     tool: ToolSpec
     text: str
-    literals: Literals
+    literals: english.Literals
     today: date
     arguments: dict[str, Any] = field(default_factory=dict)
 
@@ -65,7 +53,7 @@ class Draft:
     def fill_from(self, parameter: Parameter, *forms: str | re.Pattern[str]) -> None:
         """Set a parameter to the `value` of the first form that matches."""
         for form in forms:
-            match = self.cut_match(pattern(form) if isinstance(form, str) else form)
+            match = self.cut_match(english.pattern(form) if isinstance(form, str) else form)
             if match:
                 self.set_text(parameter, match["value"])
                 return
@@ -77,8 +65,8 @@ class Draft:
 
 def parameter_names(parameter: Parameter) -> str:
     """Return a regular expression for the words that name a parameter."""
-    named = [word for part in parameter.words for word in words(PARAMETER_WORDS.get(part, part))]
-    return "|".join(re.escape(word) for word in dict.fromkeys(named)) or NEVER_MATCHES
+    named = [word for part in parameter.words for word in english.words(english.PARAMETER_WORDS.get(part, part))]
+    return "|".join(re.escape(word) for word in dict.fromkeys(named)) or english.NEVER_MATCHES
 
 
 def extract_values(draft: Draft, scope: Scope) -> None:
@@ -105,7 +93,7 @@ def extract_values(draft: Draft, scope: Scope) -> None:
 
 # Enumerations
 
-_NEGATION = pattern(r"(?:\bnot|n't|\bnever|\bno longer|\byet to(?: be)?)(?: \w+){0,3} $|\bto (?:get|be|have) $")
+_NEGATION = english.pattern(r"(?:\bnot|n't|\bnever|\bno longer|\byet to(?: be)?)(?: \w+){0,3} $|\bto (?:get|be|have) $")
 _VERY = r"(?:very |really |super |quite |pretty |rather |extremely |most |so |kind of |a bit )*"
 _LEAD = r"(?:\b(?:with|at|of|in|to|as|has|have|having|and|set) )?(?:\b(?:a|an|the|its|it's) )?"
 _COPULA = r"(?:it's |it is |this is |this one is |that's |which is |is )?"
@@ -128,7 +116,7 @@ def _value_forms(surfaces: tuple[str, ...], name: str, noun: str) -> tuple[list[
         rf"^{value}(?:[!:]|,(?= ))\s*",
     )
     mention = rf"{_BECOMING}(?:a )?{_VERY}\b{value}\b"
-    return [pattern(form) for form in described], pattern(mention)
+    return [english.pattern(form) for form in described], english.pattern(mention)
 
 
 def extract_choice(parameter: Parameter, draft: Draft, scope: Scope) -> Any:
@@ -163,7 +151,7 @@ def value_synonyms(parameter: Parameter) -> dict[str, Any]:
     """Return the parameter's values by all their synonyms; a value's own name wins over a synonym."""
     named = {str(choice).replace("_", " ").lower(): choice for choice in parameter.choices}
     surfaces: dict[str, Any] = {}
-    for group in VALUE_SYNONYMS.values():
+    for group in english.VALUE_SYNONYMS.values():
         member = next((choice for surface, choice in named.items() if surface in group), None)
         if member is not None:
             surfaces |= {surface: member for surface in group if surface not in surfaces}
@@ -176,25 +164,25 @@ def _matching_synonym(text: str, surfaces: Mapping[str, Any]) -> str:
 
 
 def _opposite_value(value: Any, surfaces: Mapping[str, Any]) -> Any:
-    concept = next((concept for concept, group in VALUE_SYNONYMS.items() if str(value).lower() in group), "")
-    return surfaces.get(OPPOSITE_VALUES.get(concept, ""))
+    concept = next((concept for concept, group in english.VALUE_SYNONYMS.items() if str(value).lower() in group), "")
+    return surfaces.get(english.OPPOSITE_VALUES.get(concept, ""))
 
 
 def value_from_verb(parameter: Parameter, order: str) -> Any:
     """Return the value that the verb of an order implies: "finish it" sets a status to completed."""
     surfaces = value_synonyms(parameter)
-    for concept, verbs in VERB_VALUES.items():
-        if concept in surfaces and pattern(rf"(?:{verbs})\b").match(order):
+    for concept, verbs in english.VERB_VALUES.items():
+        if concept in surfaces and english.pattern(rf"(?:{verbs})\b").match(order):
             return surfaces[concept]
     return None
 
 
 # Dates
 
-OVERDUE = pattern(
+OVERDUE = english.pattern(
     r"\b(?:overdue|past (?:their |its |the )?(?:due|deadline)(?: date)?|missed|late(?! (?:night|evening|fee)))\b"
 )
-_INCLUSIVE = pattern(r"\b(?:on or before|inclusive|including|up to and)\b")
+_INCLUSIVE = english.pattern(r"\b(?:on or before|inclusive|including|up to and)\b")
 _UP_TO = ("before", "by", "until", "till", "no later than", "not later than")
 _FROM = ("after", "since", "from")
 
@@ -237,7 +225,7 @@ def _day_for(found: FoundDate, parameter: Parameter) -> date:
 
 _LABEL_WORDS = frozenset({"tag", "tags", "label", "labels", "category", "categories"})
 _NO_LABEL = r"(?!(?:and|to|for|with|on|in|at|by|due|from|of|the|a|an|my|is|are|not)\b)"
-_ITEM = rf"(?:{HIDDEN}|#?{_NO_LABEL}[\w][\w-]*)"
+_ITEM = rf"(?:{english.HIDDEN}|#?{_NO_LABEL}[\w][\w-]*)"
 _ITEMS = rf"(?P<items>{_ITEM}(?:(?:\s*,\s*(?:and )?| and | & ){_ITEM}(?!['’\w]| (?:to|the|a|my)\b))*)"
 _HASHTAG = re.compile(r"(?:^|(?<=[\s,(]))#(?P<items>[^\W\d][\w-]{0,60})")
 _LABEL = r"(?:tags?|labels?|category|categories|hashtags?)"
@@ -261,7 +249,7 @@ def _extract_tags(draft: Draft) -> None:
         return
     labels = [match["items"] for match in iter(lambda: draft.cut_match(_HASHTAG), None)]
     for form in _LABEL_FORMS:
-        match = noun_rule(form, draft.tool.any_noun).search(draft.text)
+        match = english.noun_rule(form, draft.tool.any_noun).search(draft.text)
         if match:
             rest = match.groupdict().get("rest") or ""
             draft.text = f"{draft.text[: match.start()].rstrip()}{rest} {draft.text[match.end() :].lstrip()}".strip()
@@ -275,13 +263,15 @@ def _extract_tags(draft: Draft) -> None:
 # Numbers
 
 # "One" is a pronoun more often than a number.
-_COUNTING = "|".join(word for word in NUMBER_WORDS if word != "one")
+_COUNTING = "|".join(word for word in english.NUMBER_WORDS if word != "one")
 _COUNT = rf"(?P<count>\d{{1,15}}|{_COUNTING})\b"
 _DIGITS = r"-?\d{1,15}(?:\.\d{1,15})?"
-_ANY_NUMBER = pattern(rf"(?P<number>(?<![\w.]){_DIGITS}(?![\w]|\.\d)|\b(?:{_COUNTING})\b)")
-_NEW_NUMBER = pattern(rf"(?:\bto|[:=])\s*[€$£]?\s*(?P<number>{_DIGITS})(?!\.?\d)(?: ?(?:€|euros?|eur|dollars?|usd)\b)?")
+_ANY_NUMBER = english.pattern(rf"(?P<number>(?<![\w.]){_DIGITS}(?![\w]|\.\d)|\b(?:{_COUNTING})\b)")
+_NEW_NUMBER = english.pattern(
+    rf"(?:\bto|[:=])\s*[€$£]?\s*(?P<number>{_DIGITS})(?!\.?\d)(?: ?(?:€|euros?|eur|dollars?|usd)\b)?"
+)
 _LIMITING = r"(?:first|top|last|latest|at most|up to|only|maximum|max|limit(?:ed)?(?: of| to)?:?)"
-_LIMIT = pattern(
+_LIMIT = english.pattern(
     rf"\b(?:(?:the|my|just|next|{_LIMITING}) )*{_LIMITING}[: ]+{_COUNT}(?: results?\b)?"
     rf"|\b{_COUNT.replace('count', 'counted')} (?:first |results?\b|most recent )"
 )
@@ -292,7 +282,9 @@ def _extract_limit(draft: Draft) -> None:
     parameter = draft.tool.parameter("limit")
     if parameter is None or parameter.name in draft.arguments:
         return
-    match = draft.cut_match(_LIMIT) or draft.cut_match(pattern(rf"\b{_COUNT}(?= (?:\w+ )?{draft.tool.any_noun}\b)"))
+    match = draft.cut_match(_LIMIT) or draft.cut_match(
+        english.pattern(rf"\b{_COUNT}(?= (?:\w+ )?{draft.tool.any_noun}\b)")
+    )
     if match:
         draft.arguments[parameter.name] = _parse_number(next(filter(None, match.groups())), parameter)
 
@@ -308,8 +300,8 @@ def _extract_numbers(draft: Draft) -> None:
     for parameter in (one for one in numeric if one.name not in draft.arguments):
         names = parameter_names(parameter)
         form = rf"\b(?:{names})(?: (?:is|of|to|at|number))*\s*[:=#]?\s*(?P<number>{_DIGITS})(?![\w.])"
-        match = draft.cut_match(pattern(form)) or draft.cut_match(
-            pattern(rf"(?<![\w.])(?P<number>{_DIGITS}) (?:{names})\b")
+        match = draft.cut_match(english.pattern(form)) or draft.cut_match(
+            english.pattern(rf"(?<![\w.])(?P<number>{_DIGITS}) (?:{names})\b")
         )
         if match:
             draft.arguments[parameter.name] = _parse_number(match["number"], parameter)
@@ -325,7 +317,7 @@ def count_numbers(text: str) -> int:
 
 
 def _parse_number(text: str, parameter: Parameter) -> int | float:
-    number: int | float = NUMBER_WORDS.get(text.lower(), 0) or float(text)
+    number: int | float = english.NUMBER_WORDS.get(text.lower(), 0) or float(text)
     return int(number) if parameter.kind == "integer" or number == int(number) else number
 
 
@@ -334,7 +326,7 @@ def _parse_number(text: str, parameter: Parameter) -> int | float:
 _ARTICLE = r"(?:\b(?:with|and|the|a|an|its|has|having|plus) )*"
 _CAPITALS = r"[^\W\d_][\w.'’/-]*(?: [A-Z][\w.'’/-]*)*"
 # Case matters: "in New York in fahrenheit" ends where the capitals end.
-_NAME = rf"\b(?i:to|into|for|by|with|from|in|at)\s+(?i:(?:{{P}})\s+)?(?P<value>{HIDDEN}|(?=[A-Z]){_CAPITALS})"
+_NAME = rf"\b(?i:to|into|for|by|with|from|in|at)\s+(?i:(?:{{P}})\s+)?(?P<value>{english.HIDDEN}|(?=[A-Z]){_CAPITALS})"
 
 
 def literal_role(literal_kind: str, value: str) -> Role:
@@ -363,7 +355,7 @@ def _extract_named_literals(draft: Draft) -> None:
         if parameter.role == "title":
             names += "|called|named|titled|entitled|saying"
         reading = r"(?: (?:is|of|as|to|called|reading))?\s*[:=]?\s*"
-        draft.fill_from(parameter, rf"{_ARTICLE}\b(?:{names}){reading}(?P<value>{HIDDEN})")
+        draft.fill_from(parameter, rf"{_ARTICLE}\b(?:{names}){reading}(?P<value>{english.HIDDEN})")
 
 
 def _extract_named_texts(draft: Draft) -> None:
@@ -389,7 +381,7 @@ def _extract_named_ids(draft: Draft) -> None:
     for parameter in draft.unfilled_parameters("id"):
         names = rf"\b(?:{parameter_names(parameter)})(?: (?:id|number|no\.?|is|named|called))*\s*[:=#]?\s+"
         if parameter.required:
-            draft.fill_from(parameter, rf"{names}(?P<value>{HIDDEN}|(?=[\w.-]*\d)\w[\w.-]*\b)")
+            draft.fill_from(parameter, rf"{names}(?P<value>{english.HIDDEN}|(?=[\w.-]*\d)\w[\w.-]*\b)")
 
 
 def extract_names(draft: Draft) -> None:

@@ -7,37 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
+from toolweave.nodes.offline_model import english, extraction
 from toolweave.nodes.offline_model.clauses import Cue
 from toolweave.nodes.offline_model.dates import find_dates
-from toolweave.nodes.offline_model.english import (
-    ANY_VERB,
-    CONTAINERS,
-    HIDDEN,
-    LIMITING_WORDS,
-    MAX_CLAUSE_CHARS,
-    NEVER_MATCHES,
-    NUMBER_WORDS,
-    STOP_WORDS,
-    VAGUE_NOUNS,
-    VERBS,
-    Literals,
-    hide_literals,
-    pattern,
-    stem,
-    strip_container,
-    strip_courtesy_tail,
-    words,
-)
-from toolweave.nodes.offline_model.extraction import (
-    OVERDUE,
-    TEXT_KINDS,
-    Draft,
-    extract_names,
-    extract_values,
-    parameter_names,
-    value_from_verb,
-    value_synonyms,
-)
 from toolweave.nodes.offline_model.titles import ORDINALS, Target, find_titles, find_topic, read_target, states_topic
 from toolweave.nodes.offline_model.tools import Parameter, ToolSpec, invalid_parameters, schema_limit
 
@@ -82,13 +54,13 @@ def check_intent(intent: Intent) -> Intent:
 
 # Something new
 
-_NOTHING_ELSE = pattern(r"(?:(?:it's|it|is|this|that|and|with|also|should|be|please|make|set|mark|as|a)\b\s*)*")
+_NOTHING_ELSE = english.pattern(r"(?:(?:it's|it|is|this|that|and|with|also|should|be|please|make|set|mark|as|a)\b\s*)*")
 
 
-def fill_new(tool: ToolSpec, body: str, literals: Literals, today: date) -> list[Intent]:
+def fill_new(tool: ToolSpec, body: str, literals: english.Literals, today: date) -> list[Intent]:
     """Return a call for each new thing in the text; its other values hold for all of them."""
-    draft = Draft(tool, body, literals, today)
-    extract_values(draft, "described")
+    draft = extraction.Draft(tool, body, literals, today)
+    extraction.extract_values(draft, "described")
     main = tool.main
     named = main is None or main.name in draft.arguments
     quoted = literals.in_text(draft.text, "quoted") if main and main.role in ("description", "text") else []
@@ -98,10 +70,10 @@ def fill_new(tool: ToolSpec, body: str, literals: Literals, today: date) -> list
     return [check_intent(Intent(tool, {main.name: title, **draft.arguments})) for title in titles]
 
 
-def fill_afterthought(intent: Intent, text: str, literals: Literals, today: date) -> Intent | None:
+def fill_afterthought(intent: Intent, text: str, literals: english.Literals, today: date) -> Intent | None:
     """Add the values of an afterthought ("High priority. Due tomorrow."); None if it has other words, too."""
-    draft = Draft(intent.tool, text, literals, today)
-    extract_values(draft, "anywhere")
+    draft = extraction.Draft(intent.tool, text, literals, today)
+    extraction.extract_values(draft, "anywhere")
     if not draft.arguments or not _NOTHING_ELSE.fullmatch(draft.text.strip(" .,;:!?")):
         return None
     return check_intent(replace(intent, arguments={**intent.arguments, **draft.arguments}, missing=()))
@@ -109,16 +81,16 @@ def fill_afterthought(intent: Intent, text: str, literals: Literals, today: date
 
 # A change of something that exists
 
-_VERB = pattern(
+_VERB = english.pattern(
     r"^(?:i(?:'ve|'m)? |we(?:'ve)? )?(?:(?:have|am|already|just|finally) )*"
-    rf"(?:{ANY_VERB}|need|want|done|finished|completed|make it so that|make sure)"
+    rf"(?:{english.ANY_VERB}|need|want|done|finished|completed|make it so that|make sure)"
     r"(?: (?:off|back|up|down|forward|out|with))*\b"
 )
-_EXTENDING = pattern(r"(?:add|attach|append|tag|label|also)\b")
+_EXTENDING = english.pattern(r"(?:add|attach|append|tag|label|also)\b")
 _SEPARATORS = " ,;:.!?-–—"
 
 
-def fill_change(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: date) -> list[Intent]:
+def fill_change(tool: ToolSpec, cue: Cue, text: str, literals: english.Literals, today: date) -> list[Intent]:
     """Return a call for each thing that is named; several quoted titles are several things."""
     key = tool.key
     if key is None:
@@ -141,12 +113,12 @@ def fill_change(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: 
     return [replace(intent, target=replace(target, text=title)) for title in titles]
 
 
-def _fill_update(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today: date) -> Intent:
+def _fill_update(tool: ToolSpec, cue: Cue, text: str, literals: english.Literals, today: date) -> Intent:
     """Extract the new values, then the target from the remaining words."""
-    text = strip_courtesy_tail(text)
-    draft = Draft(tool, text[:MAX_CLAUSE_CHARS], literals, today)
+    text = english.strip_courtesy_tail(text)
+    draft = extraction.Draft(tool, text[: english.MAX_CLAUSE_CHARS], literals, today)
     _extract_new_texts(draft)
-    extract_values(draft, "anywhere")
+    extraction.extract_values(draft, "anywhere")
     _extract_implied_values(draft, cue, text)
     target = read_target(_without_frame(draft), tool, literals)
     values = draft.arguments
@@ -154,7 +126,7 @@ def _fill_update(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today:
     named = [
         one
         for one in tool.parameters
-        if not one.required and pattern(rf"\b(?:{parameter_names(one)})\b").search(draft.text)
+        if not one.required and english.pattern(rf"\b(?:{extraction.parameter_names(one)})\b").search(draft.text)
     ]
     if target.kind == "nothing" and values:
         target = Target("pronoun")
@@ -163,14 +135,14 @@ def _fill_update(tool: ToolSpec, cue: Cue, text: str, literals: Literals, today:
     return replace(intent, missing=intent.missing or (() if values else tuple(named[:1])))
 
 
-def _without_frame(draft: Draft) -> str:
+def _without_frame(draft: extraction.Draft) -> str:
     """Drop the verb, the names of parameters with a value, and the words that link them."""
     text = _VERB.sub("", draft.text.strip(_SEPARATORS))
-    changed = [parameter_names(one) for one in draft.tool.parameters if one.name in draft.arguments]
+    changed = [extraction.parameter_names(one) for one in draft.tool.parameters if one.name in draft.arguments]
     if changed:
         names = "|".join(changed)
         form = rf"(?:'s)? ?\b(?:the |a |an |its )?(?:new )?(?:{names})\b(?: (?:of|for|on|to|from))?"
-        text = pattern(form).sub(" ", f" {text} ")
+        text = english.pattern(form).sub(" ", f" {text} ")
     return text.strip(_SEPARATORS)
 
 
@@ -187,11 +159,13 @@ _NEW_TEXT_FORMS = (
     rf"^(?P<target>.+?)[,;:]? (?:the )?new (?:{{P}}) {_VALUE}",
     rf"^(?P<target>.+?)[,;:]? (?:and |so |with )?(?:that )?(?:change |set |have |make )?{_ITS}(?:{{P}}){_TO}{_VALUE}",
 )
-_RENAMING = pattern(rf"(?:rename|retitle|call)(?P<target> .+?) (?:to|as|into) {_VALUE}")
-_REPLACING = pattern(rf"{_CHANGE}(?P<target> {HIDDEN}) (?:to|into|with|by) (?P<value>{HIDDEN})$")
+_RENAMING = english.pattern(rf"(?:rename|retitle|call)(?P<target> .+?) (?:to|as|into) {_VALUE}")
+_REPLACING = english.pattern(
+    rf"{_CHANGE}(?P<target> {english.HIDDEN}) (?:to|into|with|by) (?P<value>{english.HIDDEN})$"
+)
 
 
-def _extract_new_texts(draft: Draft) -> None:
+def _extract_new_texts(draft: extraction.Draft) -> None:
     """Extract new titles and descriptions; the target stays in the text."""
     texts = draft.unfilled_parameters("title", "description", "text", "other")
     title = next((one for one in texts if one.role == "title"), None)
@@ -202,7 +176,7 @@ def _extract_new_texts(draft: Draft) -> None:
         return
     for parameter in texts:
         for form in _NEW_TEXT_FORMS:
-            match = pattern(form.replace("{P}", parameter_names(parameter))).match(draft.text)
+            match = english.pattern(form.replace("{P}", extraction.parameter_names(parameter))).match(draft.text)
             value = match["value"].strip(_SEPARATORS).lower() if match else ""
             if match and value and not (parameter.role == "title" and value in ("it", "that")):
                 draft.set_text(parameter, match["value"])
@@ -210,15 +184,15 @@ def _extract_new_texts(draft: Draft) -> None:
                 break
 
 
-def _extract_implied_values(draft: Draft, cue: Cue, text: str) -> None:
+def _extract_implied_values(draft: extraction.Draft, cue: Cue, text: str) -> None:
     """Set the values that a verb implies: "finish", or a reported deed, sets the state to completed."""
     for parameter in draft.tool.parameters:
         if not parameter.choices:
             continue
         # The verb decides: "unmark it as done".
-        value: Any = value_from_verb(parameter, text)
+        value: Any = extraction.value_from_verb(parameter, text)
         if value is None and cue.manner == "deed" and not draft.arguments:
-            value = value_synonyms(parameter).get("completed")
+            value = extraction.value_synonyms(parameter).get("completed")
         if value is not None:
             draft.arguments[parameter.name] = value
 
@@ -226,7 +200,7 @@ def _extract_implied_values(draft: Draft, cue: Cue, text: str) -> None:
 # A list or a search
 
 # Things that one "still has to do" are unfinished, whatever the verb at the end.
-_STILL_TO_DO = pattern(
+_STILL_TO_DO = english.pattern(
     r"\b(?:should|shall|can|could|must) (?:i|we) (?:do|work(?: on)?|tackle|focus(?: on)?|start with|finish|take on)\b"
     r"|\b(?:have|need|want|supposed|got|left|remain\w*|still|yet)(?: \w+){0,3}? to (?:be |get )?"
     r"(?:do(?:ne)?|finish(?:ed)?|completed?)\b"
@@ -234,7 +208,7 @@ _STILL_TO_DO = pattern(
 
 
 def fill_listing(
-    listing: ToolSpec | None, finding: ToolSpec | None, text: str, body: str, literals: Literals, today: date
+    listing: ToolSpec | None, finding: ToolSpec | None, text: str, body: str, literals: english.Literals, today: date
 ) -> Intent | None:
     """Fill the listing tool if the request only filters, the search tool if it has a topic.
 
@@ -245,7 +219,7 @@ def fill_listing(
     topical = named or states_topic(text)
     if listing is None or (found and topical and not found.missing):
         return found
-    draft = Draft(listing, body, literals, today)
+    draft = extraction.Draft(listing, body, literals, today)
     extract_filters(draft)
     topic = find_topic(draft.text, listing, literals)
     if found and found.tool.main and topic:
@@ -253,30 +227,30 @@ def fill_listing(
     return check_intent(Intent(listing, draft.arguments))
 
 
-def extract_filters(draft: Draft) -> dict[str, Any]:
+def extract_filters(draft: extraction.Draft) -> dict[str, Any]:
     """Extract everything that filters a listing; return the arguments."""
-    if draft.cut_match(_STILL_TO_DO) or OVERDUE.search(draft.text):
+    if draft.cut_match(_STILL_TO_DO) or extraction.OVERDUE.search(draft.text):
         for parameter in draft.tool.parameters:
-            active = value_synonyms(parameter).get("active") if parameter.choices else None
+            active = extraction.value_synonyms(parameter).get("active") if parameter.choices else None
             if active is not None:
                 draft.arguments[parameter.name] = active
-    extract_values(draft, "anywhere")
+    extraction.extract_values(draft, "anywhere")
     return draft.arguments
 
 
 # Any other tool
 
 
-def fill_any_tool(tool: ToolSpec, text: str, literals: Literals, today: date) -> Intent:
+def fill_any_tool(tool: ToolSpec, text: str, literals: english.Literals, today: date) -> Intent:
     """Return the intent to call a tool with the arguments found in the text."""
-    draft = Draft(tool, strip_courtesy_tail(text), literals, today)
-    extract_values(draft, "anywhere")
-    extract_names(draft)
+    draft = extraction.Draft(tool, english.strip_courtesy_tail(text), literals, today)
+    extraction.extract_values(draft, "anywhere")
+    extraction.extract_names(draft)
     _extract_main(draft)
     return check_intent(Intent(tool, draft.arguments))
 
 
-def _extract_main(draft: Draft) -> None:
+def _extract_main(draft: extraction.Draft) -> None:
     """Set the main parameter to the remaining text."""
     main = draft.tool.main
     if main is None or main not in draft.unfilled_parameters() or not (main.required or draft.tool.action == "search"):
@@ -286,19 +260,19 @@ def _extract_main(draft: Draft) -> None:
     if quoted:
         value = quoted[0][1].value
     elif main.role == "title":
-        value = next(iter(find_titles(draft.text, NEVER_MATCHES, draft.literals)), "")
+        value = next(iter(find_titles(draft.text, english.NEVER_MATCHES, draft.literals)), "")
     else:
         value = find_topic(draft.text, draft.tool, draft.literals)
     if value and (quoted or draft.tool.action != "send"):
         draft.arguments[main.name] = value
 
 
-def parse_value(parameter: Parameter, tool: ToolSpec, text: str, literals: Literals, today: date) -> Any:
+def parse_value(parameter: Parameter, tool: ToolSpec, text: str, literals: english.Literals, today: date) -> Any:
     """Parse a reply as the value of one parameter; None if it is not one."""
-    if parameter.kind in TEXT_KINDS and not parameter.choices and parameter.role != "date":
+    if parameter.kind in extraction.TEXT_KINDS and not parameter.choices and parameter.role != "date":
         return literals.restore(text) or None
-    draft = Draft(tool, f"{parameter.name.replace('_', ' ')} {text.strip()}", literals, today)
-    extract_values(draft, "anywhere")
+    draft = extraction.Draft(tool, f"{parameter.name.replace('_', ' ')} {text.strip()}", literals, today)
+    extraction.extract_values(draft, "anywhere")
     return draft.arguments.get(parameter.name)
 
 
@@ -310,22 +284,26 @@ another following back sure longer anymore need rid mistake quick quickly small 
 additional further separate single soon possible asap somehow sometime maybe certainly definitely simply just
 note memo entry line job matter go whole entire everything moment nice great good reminder put make sense
 """
-_EMPTY = STOP_WORDS - LIMITING_WORDS | VERBS | {verb + ending for verb in VERBS for ending in ("d", "ed")}
-_HARMLESS = pattern(r"\bno\.? ?(?=#?\d)|\bno longer\b|\b(?:titled|named|with (?:the )?(?:title|name))\b")
+_EMPTY = (
+    english.STOP_WORDS - english.LIMITING_WORDS
+    | english.VERBS
+    | {verb + ending for verb in english.VERBS for ending in ("d", "ed")}
+)
+_HARMLESS = english.pattern(r"\bno\.? ?(?=#?\d)|\bno longer\b|\b(?:titled|named|with (?:the )?(?:title|name))\b")
 # A value that was taken out of a text has left these behind it: "milk, but not" of "milk, but not today".
-_LIMITED_VALUE = pattern(rf"(?:\W*\b(?:{'|'.join(LIMITING_WORDS)}))+\W*$")
-_WORD = re.compile(rf"{HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
+_LIMITED_VALUE = english.pattern(rf"(?:\W*\b(?:{'|'.join(english.LIMITING_WORDS)}))+\W*$")
+_WORD = re.compile(rf"{english.HIDDEN}|[^\W_]+(?:[.'’-][^\W_]+)*")
 
 
 def _stems(texts: Sequence[str]) -> set[str]:
-    return {stem(word) for text in texts for word in words(text.replace("_", " "))}
+    return {english.stem(word) for text in texts for word in english.words(text.replace("_", " "))}
 
 
 def unexplained_words(text: str, intents: Sequence[Intent], today: date) -> list[str]:
     """Return the words of a request that are in no argument, target or description of the chosen tools (U-04)."""
-    text = strip_container(_HARMLESS.sub(" ", text), anywhere=True)
-    quoted = [one.value for one in hide_literals(text)[1].found.values() if one.kind == "quoted"]
-    described, used = [_REQUEST_WORDS, *CONTAINERS, *VAGUE_NOUNS, str(len(intents))], list[str]()
+    text = english.strip_container(_HARMLESS.sub(" ", text), anywhere=True)
+    quoted = [one.value for one in english.hide_literals(text)[1].found.values() if one.kind == "quoted"]
+    described, used = [_REQUEST_WORDS, *english.CONTAINERS, *english.VAGUE_NOUNS, str(len(intents))], list[str]()
     for intent in intents:
         tool, target = intent.tool, intent.target
         described += [tool.name, tool.description, *tool.nouns_and_synonyms]
@@ -334,13 +312,17 @@ def unexplained_words(text: str, intents: Sequence[Intent], today: date) -> list
             described += ORDINALS
             used += [target.text, *map(str, target.ids)]
         for one in tool.parameters:
-            described += [*one.words, one.description, parameter_names(one), *value_synonyms(one)]
-            used += [name for name, value in value_synonyms(one).items() if value == intent.arguments.get(one.name)]
+            described += [*one.words, one.description, extraction.parameter_names(one), *extraction.value_synonyms(one)]
+            used += [
+                name
+                for name, value in extraction.value_synonyms(one).items()
+                if value == intent.arguments.get(one.name)
+            ]
         if tool.parameter("date"):
             for found in reversed(find_dates(text, today)):
                 text = f"{text[: found.start]} {text[found.end :]}"
-    known = (_stems(described) - {*map(stem, LIMITING_WORDS)}) | _stems(used)
-    known |= {stem(word) for word, number in NUMBER_WORDS.items() if str(number) in known}
+    known = (_stems(described) - {*map(english.stem, english.LIMITING_WORDS)}) | _stems(used)
+    known |= {english.stem(word) for word, number in english.NUMBER_WORDS.items() if str(number) in known}
     listed = dict.fromkeys(match.group().removesuffix("'s") for match in _WORD.finditer(text))
-    literal = {word for one in quoted if not any(one in value for value in used) for word in words(one)}
+    literal = {word for one in quoted if not any(one in value for value in used) for word in english.words(one)}
     return [one for one in listed if one.lower() in literal or not (one.lower() in _EMPTY or _stems([one]) <= known)]

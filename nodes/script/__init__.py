@@ -2,10 +2,10 @@
 
 The modules in the order of a job (`graphs/script_writer.py` has the graph):
 
-- `state`: the job's state, and the first node, which reads its settings; `page`: a page's article.
+- `state`: the job's state, and the first node, which reads its settings; `page`: a page's article and its parts.
 - `fetching`: `fetch_plain` fetches by plain HTTP, `pages_from_tools` builds a page from tool results.
 - `extraction` starts the process `page_reader`, which reads markdown, and HTML with trafilatura.
-- `article_parts` splits the article, `prompts` plans the script and has all prompts, `write` calls the model.
+- `prompts` plans the script and has all prompts, `write` calls the model.
 - `validate` checks the script, and lets the model correct it once; `script_file` writes it as YAML.
 """
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolweave.config.script_settings import PAGE_LANGUAGE, ScriptSettings
-from toolweave.nodes.script.article_parts import blocks_to_markdown, count_sentences
-from toolweave.nodes.script.page import Block
+from toolweave.nodes.script.page import Block, blocks_to_markdown, count_sentences
 from toolweave.nodes.spoken_length import CHARACTERS_PER_SECOND, WORDS_PER_SECOND, spoken_seconds
 
 MIN_SCRIPT_S = 10.0

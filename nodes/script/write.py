@@ -16,8 +16,7 @@ from toolweave.errors import ScriptFailed, StageFailed
 from toolweave.nodes.chat_models import LazyChatModel, ModelSource, ScriptModels, as_script_models
 from toolweave.nodes.model_turn import THINKING, Function, ModelAnswer, ModelUsage, ask_model, json_object, json_objects
 from toolweave.nodes.script import prompts
-from toolweave.nodes.script.article_parts import estimate_tokens, make_block, page_blocks, split_into_parts
-from toolweave.nodes.script.page import Block
+from toolweave.nodes.script.page import Block, estimate_tokens, make_block, page_blocks, split_into_parts
 from toolweave.nodes.script.prompts import ScriptPlan, plan_script
 from toolweave.nodes.script.state import ScriptDraft, ScriptNode, ScriptState, ScriptUpdate, report_progress
 

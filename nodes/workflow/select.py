@@ -12,8 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import ValidationError
 
 from toolweave.errors import SelectionFailed, StageFailed
-from toolweave.nodes.http_tools.comparison import infer_arguments, request_differences
-from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, build_request
+from toolweave.nodes.http_tools import requests
 from toolweave.nodes.model_turn import ModelUsage, json_object, json_objects
 from toolweave.nodes.tool_catalog import ToolRegistry, registered_tools
 from toolweave.nodes.workflow.prompts import WorkflowModel
@@ -35,7 +34,7 @@ class Choice:
 
     tool_id: str | None
     arguments: Any = None
-    http_spec: HTTPRequestSpec | None = None
+    http_spec: requests.HTTPRequestSpec | None = None
     reason: str = ""
 
 
@@ -49,11 +48,11 @@ def parse_choice(answer: AIMessage, tool_ids: Sequence[str]) -> Choice:
     for name, value in json_objects(answer):
         try:
             return _parse_object(name, value, tool_ids)
-        except WrongArguments as error:
+        except requests.WrongArguments as error:
             problems += error.problems
     for call in answer.invalid_tool_calls[:1]:
         problems.append(f"The arguments of the call {call['name'] or ''} are not one whole JSON object.")
-    raise WrongArguments(problems or ["The answer is neither a call of the function nor a JSON object."])
+    raise requests.WrongArguments(problems or ["The answer is neither a call of the function nor a JSON object."])
 
 
 def _parse_object(name: str, written: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
@@ -65,7 +64,7 @@ def _parse_object(name: str, written: dict[str, Any], tool_ids: Sequence[str]) -
             return _build_choice(value, tool_ids)
         if {"method", "url"} <= value.keys():
             return _build_choice({"http_spec": value}, tool_ids)
-    raise WrongArguments(["The answer has no tool_id."])
+    raise requests.WrongArguments(["The answer has no tool_id."])
 
 
 def _is_choice(value: dict[str, Any]) -> bool:
@@ -96,17 +95,17 @@ def _build_choice(value: dict[str, Any], tool_ids: Sequence[str]) -> Choice:
         elif reason:
             return Choice(None, reason=reason)
     if tool_id not in tool_ids:
-        raise WrongArguments([f"tool_id must be one of {', '.join(tool_ids)}, not {tool_id[:100]!r}."])
+        raise requests.WrongArguments([f"tool_id must be one of {', '.join(tool_ids)}, not {tool_id[:100]!r}."])
     parsed = json_object(arguments)
     return Choice(tool_id, arguments if parsed is None else parsed, _parse_spec(http_spec), reason)
 
 
-def _parse_spec(value: Any) -> HTTPRequestSpec | None:
+def _parse_spec(value: Any) -> requests.HTTPRequestSpec | None:
     try:
-        return None if value is None else HTTPRequestSpec.model_validate(json_object(value) or value)
+        return None if value is None else requests.HTTPRequestSpec.model_validate(json_object(value) or value)
     except ValidationError as error:
         problems = [f"{'.'.join(map(str, ['http_spec', *one['loc']]))}: {one['msg']}" for one in error.errors()[:5]]
-        raise WrongArguments([problem[:300] for problem in problems]) from None
+        raise requests.WrongArguments([problem[:300] for problem in problems]) from None
 
 
 def _text(value: Any) -> str:
@@ -149,7 +148,7 @@ async def _choose_request(
     tools: Mapping[str, ToolConfig],
     usage: list[ModelUsage],
     config: RunnableConfig,
-) -> tuple[ChosenRequest, HTTPRequestSpec]:
+) -> tuple[ChosenRequest, requests.HTTPRequestSpec]:
     """Call the model, once more if its choice is invalid; append each attempt's usage to `usage`."""
     rejected: tuple[AIMessage, Sequence[str]] | None = None
     for _ in range(MAX_ATTEMPTS):
@@ -161,13 +160,13 @@ async def _choose_request(
         usage.append(used)
         try:
             return _check_choice(parse_choice(answer, list(tools)), tools)
-        except WrongArguments as error:
+        except requests.WrongArguments as error:
             rejected = answer, error.problems
     problems = "; ".join(rejected[1])[:MAX_PROBLEMS_CHARS] if rejected else ""
     raise SelectionFailed(f"The model did not choose a valid request after two attempts: {problems}")
 
 
-def _check_choice(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[ChosenRequest, HTTPRequestSpec]:
+def _check_choice(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[ChosenRequest, requests.HTTPRequestSpec]:
     """Build the request of a choice.
 
     Raises:
@@ -178,13 +177,13 @@ def _check_choice(choice: Choice, tools: Mapping[str, ToolConfig]) -> tuple[Chos
         raise SelectionFailed(f"The model chose no tool: {choice.reason}")
     tool, spec = tools[choice.tool_id], choice.http_spec
     try:
-        arguments = infer_arguments(tool, spec) if choice.arguments is None and spec else choice.arguments
-        request = build_request(tool, arguments)
-    except WrongArguments:
+        arguments = requests.infer_arguments(tool, spec) if choice.arguments is None and spec else choice.arguments
+        request = requests.build_request(tool, arguments)
+    except requests.WrongArguments:
         if choice.reason and not choice.arguments and spec is None:
             # Some models fill in every field, so they name the tool that lacks a value, too.
             raise SelectionFailed(f"The model chose no request: {choice.reason}") from None
         raise
-    if spec is not None and (found := request_differences(request, spec)):
-        raise WrongArguments(found)
+    if spec is not None and (found := requests.request_differences(request, spec)):
+        raise requests.WrongArguments(found)
     return ChosenRequest(tool_id=tool.tool_id, arguments=dict(arguments)), request

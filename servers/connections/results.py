@@ -15,16 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from toolweave.errors import (
-    CallRefused,
-    InvalidArguments,
-    RequestDeclined,
-    RetriesExhausted,
-    ServerUnavailable,
-    ToolError,
-    ToolProtocolError,
-    ToolTimeout,
-)
+from toolweave import errors
 from toolweave.invisible_text import cleaned_parts, visible_text
 
 if TYPE_CHECKING:
@@ -43,7 +34,7 @@ NARROW_REQUEST_HINT = "Ask for less at once, for example with a filter, a smalle
 WHOLE_RESULT_KEY = "whole_result"
 """The key in an artifact of the whole `text` and `structured_content` of a cut result."""
 STORED_NOTICE = "The whole result is kept for the next steps: do not request it again."
-Error = TypeVar("Error", bound=ToolError)
+Error = TypeVar("Error", bound=errors.ToolError)
 MAX_ERROR_BYTES = 2_000
 MAX_ARGUMENT_ERROR_BYTES = 1_900
 MAX_DESCRIPTION_CHARS = 4_000
@@ -211,70 +202,75 @@ class CallFailure(Generic[Error]):
 
 
 unavailable = CallFailure(
-    ServerUnavailable, "The tool server {server!r} is not available right now. Please try again later."
+    errors.ServerUnavailable, "The tool server {server!r} is not available right now. Please try again later."
 )
 # The call was not sent: the server is known to be down, or the breaker refuses calls.
 temporarily_unavailable = CallFailure(
-    CallRefused, "The tool server {server!r} is temporarily unavailable. Please try again in a few seconds."
+    errors.CallRefused, "The tool server {server!r} is temporarily unavailable. Please try again in a few seconds."
 )
 retries_exhausted = CallFailure(
-    RetriesExhausted,
+    errors.RetriesExhausted,
     "The tool server {server!r} did not respond to {attempts} attempts of the call. Please try again later.",
     executed="maybe",
 )
 connection_closing = CallFailure(
-    CallRefused, "The tool server {server!r} is not available any more: the connection to it is being closed."
+    errors.CallRefused, "The tool server {server!r} is not available any more: the connection to it is being closed."
 )
 # Waiting does not help: the server is unknown, disabled or misconfigured.
-server_unusable = CallFailure(CallRefused, "The tool server {server!r} cannot be used: {reason}")
-tool_excluded = CallFailure(CallRefused, "The tool server {server!r} offers no tool named {name!r}. Use another tool.")
+server_unusable = CallFailure(errors.CallRefused, "The tool server {server!r} cannot be used: {reason}")
+tool_excluded = CallFailure(
+    errors.CallRefused, "The tool server {server!r} offers no tool named {name!r}. Use another tool."
+)
 connection_lost = CallFailure(
-    ServerUnavailable,
+    errors.ServerUnavailable,
     "The connection to the tool server {server!r} broke before it answered; "
     "the request may or may not have been carried out. Please check, then try again.",
     executed="maybe",
 )
 # The deadline passed before a connection and a slot for the call were available.
 send_timeout = CallFailure(
-    ToolTimeout,
+    errors.ToolTimeout,
     "The tool server {server!r} was not ready for the call within {limit_s:g} seconds. "
     "Please try again in a few seconds.",
 )
 call_timeout = CallFailure(
-    ToolTimeout,
+    errors.ToolTimeout,
     "The tool {tool!r} took longer than {limit_s:g} seconds and was stopped. "
     "Please try again later or ask for less at once.",
     executed="maybe",
 )
-bad_arguments = CallFailure(InvalidArguments, "The call was not sent: {problem}. Please correct the arguments.")
+bad_arguments = CallFailure(errors.InvalidArguments, "The call was not sent: {problem}. Please correct the arguments.")
 # The server rejects the request itself, so that repeating it is useless.
 bad_request = CallFailure(
-    RequestDeclined,
+    errors.RequestDeclined,
     "The tool server {server!r} refused the request, for example because it is too large; nothing was done. "
     "Please try again with other arguments.",
 )
 credentials_rejected = CallFailure(
-    CallRefused,
+    errors.CallRefused,
     "The tool server {server!r} does not accept the credentials it was called with. "
     "If they are those of the signed-in user, please sign in again.",
 )
 caller_required = CallFailure(
-    CallRefused, "The call was not sent: {subject} needs {needed}. Please sign in, or ask the operator."
+    errors.CallRefused, "The call was not sent: {subject} needs {needed}. Please sign in, or ask the operator."
 )
 # The text omits the value, which may be a secret.
 bad_caller_header = CallFailure(
-    CallRefused,
+    errors.CallRefused,
     "The call was not sent: the caller's value for the header {header!r} of the server {server!r} is not valid. "
     "It is too long, or has a line break or a character that is not Latin-1.",
 )
 too_many_callers = CallFailure(
-    CallRefused, "Too many users call the tool server {server!r} at this moment. Please try again in a few seconds."
+    errors.CallRefused,
+    "Too many users call the tool server {server!r} at this moment. Please try again in a few seconds.",
 )
 bad_response = CallFailure(
-    ToolProtocolError, "The tool server {server!r} gave an answer that could not be understood.", executed="maybe"
+    errors.ToolProtocolError,
+    "The tool server {server!r} gave an answer that could not be understood.",
+    executed="maybe",
 )
 response_too_large = CallFailure(
-    ToolProtocolError,
+    errors.ToolProtocolError,
     "The tool server {server!r} gave an answer that is too large to be read. Please ask for less at once.",
     executed="maybe",
 )

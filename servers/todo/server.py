@@ -10,21 +10,17 @@ from fastmcp import Context, FastMCP
 from fastmcp.tools import ToolResult
 from pydantic import AfterValidator, Field, StringConstraints
 
-from toolweave.servers.envelope import failure, success
+from toolweave.servers import tool_server
 from toolweave.servers.error_codes import MISSING_PARAMETER, NOT_FOUND
-from toolweave.servers.todo.database import open_todo_database
-from toolweave.servers.todo.repository import Priority, Status, TodoFilter, TodoRepository, WriteResult
-from toolweave.servers.tool_server import (
-    ADDITIVE,
-    DESTRUCTIVE,
-    READ_ONLY,
-    TOOL_TIMEOUT_S,
-    WHOLE_NUMBER,
-    Absent,
-    declare_tool,
-    idempotency_key,
-    tool_server,
+from toolweave.servers.todo.database import (
+    Priority,
+    Status,
+    TodoFilter,
+    TodoRepository,
+    WriteResult,
+    open_todo_database,
 )
+from toolweave.servers.tool_server import failure, success
 
 _INSTRUCTIONS = (
     "A todo list that is stored in a database. Todos have integer ids: find the id with list_todos or search_todos "
@@ -94,7 +90,7 @@ _DueDate = Annotated[
 TodoId = Annotated[
     int,
     Field(strict=True, ge=1, le=_MAX_ID),
-    WHOLE_NUMBER,
+    tool_server.WHOLE_NUMBER,
     Field(description="The todo's id, as a listing or search shows it.", examples=[7]),
 ]
 Title = Annotated[
@@ -137,7 +133,7 @@ DueBefore = Annotated[
 Limit = Annotated[
     int,
     Field(strict=True, ge=1, le=100),
-    WHOLE_NUMBER,
+    tool_server.WHOLE_NUMBER,
     Field(description="How many todos to return at most.", examples=[20]),
 ]
 Cursor = Annotated[
@@ -162,10 +158,10 @@ class TodoTools:
         self,
         context: Context,
         title: Title,
-        description: Description | Absent = None,
+        description: Description | tool_server.Absent = None,
         priority: PriorityLevel = "medium",
-        due_date: DueDate | Absent = None,
-        tags: Tags | Absent = None,
+        due_date: DueDate | tool_server.Absent = None,
+        tags: Tags | tool_server.Absent = None,
     ) -> ToolResult:
         """Add a new todo (task) to the list and return it with its id.
 
@@ -178,16 +174,16 @@ class TodoTools:
             "due_date": due_date or None,
             "tags": tags or [],
         }
-        return _write_envelope(await self._todos.create(fields, key=idempotency_key(context)))
+        return _write_envelope(await self._todos.create(fields, key=tool_server.idempotency_key(context)))
 
     async def list_todos(
         self,
         status: StatusFilter = "all",
-        priority: PriorityFilter | Absent = None,
-        tag: TagFilter | Absent = None,
-        due_before: DueBefore | Absent = None,
+        priority: PriorityFilter | tool_server.Absent = None,
+        tag: TagFilter | tool_server.Absent = None,
+        due_before: DueBefore | tool_server.Absent = None,
         limit: Limit = 50,
-        cursor: Cursor | Absent = None,
+        cursor: Cursor | tool_server.Absent = None,
     ) -> ToolResult:
         """Show the todos (tasks), all or those with a status, priority, tag or due date, oldest first.
 
@@ -201,12 +197,12 @@ class TodoTools:
     async def update_todo(
         self,
         id: TodoId,  # noqa: A002  the tool's parameter is called so
-        title: Title | Absent = None,
-        description: Description | Absent = None,
-        priority: PriorityLevel | Absent = None,
-        due_date: DueDate | Absent = None,
-        tags: Tags | Absent = None,
-        status: NewStatus | Absent = None,
+        title: Title | tool_server.Absent = None,
+        description: Description | tool_server.Absent = None,
+        priority: PriorityLevel | tool_server.Absent = None,
+        due_date: DueDate | tool_server.Absent = None,
+        tags: Tags | tool_server.Absent = None,
+        status: NewStatus | tool_server.Absent = None,
     ) -> ToolResult:
         """Change a todo (task), or mark it completed; omitted fields stay as they are.
 
@@ -240,7 +236,7 @@ class TodoTools:
 
         Use it for a todo that is not wanted any more; it cannot be restored.
         """
-        result = await self._todos.delete(id, key=idempotency_key(context))
+        result = await self._todos.delete(id, key=tool_server.idempotency_key(context))
         return _write_envelope(result) if result else _no_such_todo(id)
 
 
@@ -266,12 +262,12 @@ async def open_todo_server(database_url: str) -> AsyncIterator[FastMCP[None]]:
         yield build_todo_server(TodoRepository(database))
 
 
-def build_todo_server(todos: TodoRepository, *, tool_timeout_s: float = TOOL_TIMEOUT_S) -> FastMCP[None]:
+def build_todo_server(todos: TodoRepository, *, tool_timeout_s: float = tool_server.TOOL_TIMEOUT_S) -> FastMCP[None]:
     """Build the server with its five tools; it stops a call after `tool_timeout_s` seconds (T-05, T-13)."""
-    server, tools = tool_server("todo", _INSTRUCTIONS, timeout_s=tool_timeout_s), TodoTools(todos)
-    server.add_tool(declare_tool(tools.create_todo, "Create a todo", ADDITIVE))
-    server.add_tool(declare_tool(tools.list_todos, "List todos", READ_ONLY))
-    server.add_tool(declare_tool(tools.update_todo, "Update a todo", DESTRUCTIVE))
-    server.add_tool(declare_tool(tools.search_todos, "Search todos", READ_ONLY))
-    server.add_tool(declare_tool(tools.delete_todo, "Delete a todo", DESTRUCTIVE))
+    server, tools = tool_server.tool_server("todo", _INSTRUCTIONS, timeout_s=tool_timeout_s), TodoTools(todos)
+    server.add_tool(tool_server.declare_tool(tools.create_todo, "Create a todo", tool_server.ADDITIVE))
+    server.add_tool(tool_server.declare_tool(tools.list_todos, "List todos", tool_server.READ_ONLY))
+    server.add_tool(tool_server.declare_tool(tools.update_todo, "Update a todo", tool_server.DESTRUCTIVE))
+    server.add_tool(tool_server.declare_tool(tools.search_todos, "Search todos", tool_server.READ_ONLY))
+    server.add_tool(tool_server.declare_tool(tools.delete_todo, "Delete a todo", tool_server.DESTRUCTIVE))
     return server

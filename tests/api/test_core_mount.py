@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.fixtures.app_server import AppServer
 from tests.servers.core.test_auth import ACCEPT, HELLO, TOKEN
 from tests.servers.core.tokens import AUDIENCE, ISSUER, public_pem, rsa_key
-from toolweave.api.core_server import MOUNT_PATH, CoreServerMount
+from toolweave.api.app import MOUNT_PATH, CoreServerMount
 from toolweave.config.settings import Settings
 from toolweave.errors import ConfigError
 from toolweave.runtime.caller import Caller, current_caller, use_caller

@@ -17,9 +17,8 @@ from pydantic import Field
 
 from tests.fixtures.mcp_server import held
 from toolweave.errors import PersistenceError
-from toolweave.servers.envelope import success
 from toolweave.servers.error_codes import ERROR_CODES, GUARDRAIL, NOT_CONFIGURED, ToolFailed
-from toolweave.servers.tool_server import EnvelopeMiddleware
+from toolweave.servers.tool_server import EnvelopeMiddleware, success
 
 SECRET = "postgresql://user:secret@db/internal"
 

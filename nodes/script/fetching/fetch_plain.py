@@ -9,21 +9,12 @@ from collections.abc import Awaitable, Callable, Sequence
 import httpx
 from protego import Protego
 
-from toolweave import __version__
+from toolweave import __version__, outbound
 from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.errors import FetchFailed, OutboundFailed, OutboundRefused
 from toolweave.nodes.script.extraction import extract_page
 from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.script.state import ScriptNode, ScriptState, ScriptUpdate, report_progress, safe_url, script_source
-from toolweave.outbound import (
-    OutboundClient,
-    OutboundLimits,
-    OutboundPolicy,
-    OutboundRequest,
-    OutboundResponse,
-    open_outbound_client,
-    redirection,
-)
 
 # The rest of a larger file is ignored (RFC 9309, 2.5).
 MAX_ROBOTS_CHARS = 512 * 1024
@@ -69,11 +60,11 @@ class RobotsAwareClient:
     The client must not follow redirects itself, because each site has its own rules.
     """
 
-    def __init__(self, client: OutboundClient) -> None:
+    def __init__(self, client: outbound.OutboundClient) -> None:
         self._client = client
         self._rules: dict[tuple[str, str, int], str] = {}
 
-    async def get(self, url: str) -> OutboundResponse:
+    async def get(self, url: str) -> outbound.OutboundResponse:
         """Fetch a URL; return the response after redirects.
 
         Raises:
@@ -88,15 +79,15 @@ class RobotsAwareClient:
 
     async def _follow_redirects(
         self, url: str, accept: str, check: Callable[[str], Awaitable[None]] | None = None
-    ) -> OutboundResponse | None:
+    ) -> outbound.OutboundResponse | None:
         """Follow redirects and check each URL first; return None if there are too many."""
-        request = OutboundRequest("GET", url, (("User-Agent", USER_AGENT), ("Accept", accept)))
+        request = outbound.OutboundRequest("GET", url, (("User-Agent", USER_AGENT), ("Accept", accept)))
         for _ in range(MAX_REDIRECTS + 1):
             if check is not None:
                 await check(request.url)
             target = self._client.policy.check_without_dns(request.url)
             answer = await self._client.send(request)
-            next_request = redirection(request, target, answer)
+            next_request = outbound.redirection(request, target, answer)
             if next_request is None:
                 return answer
             request = next_request
@@ -115,7 +106,7 @@ class RobotsAwareClient:
             )
 
 
-def _robots_text(answer: OutboundResponse) -> str:
+def _robots_text(answer: outbound.OutboundResponse) -> str:
     """Return a site's rules, if it has any; a server error forbids fetching (RFC 9309, 2.3.1.4)."""
     if answer.status >= 500:
         raise FetchFailed("the site's robots.txt, which says what may be fetched, cannot be read now. Try again later.")
@@ -143,8 +134,8 @@ class PlainFetch:
         self, allow: Sequence[AllowedTarget] = (), *, seconds: float = TIMEOUT_S, trust: ssl.SSLContext | None = None
     ) -> None:
         # This class follows redirects itself, because each host's robots.txt must be checked.
-        limits = OutboundLimits(total_timeout_s=seconds, max_response_bytes=MAX_BYTES, max_redirects=0)
-        self._policy = OutboundPolicy(allow=tuple(allow), limits=limits)
+        limits = outbound.OutboundLimits(total_timeout_s=seconds, max_response_bytes=MAX_BYTES, max_redirects=0)
+        self._policy = outbound.OutboundPolicy(allow=tuple(allow), limits=limits)
         self._seconds = seconds
         self._trust = trust
 
@@ -159,7 +150,10 @@ class PlainFetch:
             # Reading the many certificates takes long: do it once, in a thread.
             self._trust = await asyncio.to_thread(httpx.create_ssl_context)
         try:
-            async with asyncio.timeout(self._seconds), open_outbound_client(self._policy, trust=self._trust) as client:
+            async with (
+                asyncio.timeout(self._seconds),
+                outbound.open_outbound_client(self._policy, trust=self._trust) as client,
+            ):
                 answer = await RobotsAwareClient(client).get(url)
         except TimeoutError:
             raise FetchFailed(f"{subject} was not fetched within {self._seconds:g} s. {_ADVICE}") from None

@@ -15,17 +15,7 @@ from loguru import logger
 from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import OAuth
 from toolweave.errors import TokenStoreError
-from toolweave.servers.connections.oauth import TokenLocation
-from toolweave.servers.connections.oauth.exchange import (
-    AuthorizationFault,
-    Destinations,
-    Grant,
-    GrantRefused,
-    SignInNeeded,
-    client_credentials_flow,
-    refresh_flow,
-    run_flow,
-)
+from toolweave.servers.connections.oauth import TokenLocation, exchange
 from toolweave.servers.connections.oauth.vault import GrantKey, Vault, lock_grant, open_vault
 
 T = TypeVar("T")
@@ -44,19 +34,19 @@ class ClientCredentialsSource:
         self._url = url
         self._auth = auth
 
-    async def load_grant(self) -> Grant | None:
+    async def load_grant(self) -> exchange.Grant | None:
         """Return None: the server's first 401 names the authorization server."""
         return None
 
-    async def renew(self, _stale: Grant | None, challenge: str | None) -> Grant:
+    async def renew(self, _stale: exchange.Grant | None, challenge: str | None) -> exchange.Grant:
         """Request a token from the authorization server that the MCP server names.
 
         Raises:
             GrantRefused: the authorization server rejects the request.
             AuthorizationFault: it cannot be reached, or its responses are not valid.
         """
-        destinations = Destinations(self._url, self._auth.issuer)
-        return await run_flow(client_credentials_flow(self._url, self._auth), challenge, destinations)
+        destinations = exchange.Destinations(self._url, self._auth.issuer)
+        return await exchange.run_flow(exchange.client_credentials_flow(self._url, self._auth), challenge, destinations)
 
 
 class StoredGrantSource:
@@ -76,9 +66,9 @@ class StoredGrantSource:
         self._vault: Vault | None = None
         self._warned = ""
         self._refusal = ""
-        self._unsaved: Grant | None = None
+        self._unsaved: exchange.Grant | None = None
 
-    async def load_grant(self) -> Grant:
+    async def load_grant(self) -> exchange.Grant:
         """Return the stored tokens.
 
         Raises:
@@ -89,14 +79,14 @@ class StoredGrantSource:
         try:
             text = await self._use_vault(lambda vault: vault.read(self._key))
         except TokenStoreError as error:
-            raise SignInNeeded(self._key.server, str(error)) from error
-        grant = None if text is None else Grant.from_json(text)
+            raise exchange.SignInNeeded(self._key.server, str(error)) from error
+        grant = None if text is None else exchange.Grant.from_json(text)
         if grant is None or not self._is_for_client(grant):
-            raise SignInNeeded(self._key.server, self._refusal)
+            raise exchange.SignInNeeded(self._key.server, self._refusal)
         self._refusal = ""
         return grant
 
-    async def renew(self, stale: Grant | None, _challenge: str | None) -> Grant:
+    async def renew(self, stale: exchange.Grant | None, _challenge: str | None) -> exchange.Grant:
         """Return newer tokens than `stale`: the ones that another process has stored meanwhile, or renewed ones.
 
         Raises:
@@ -104,7 +94,7 @@ class StoredGrantSource:
             AuthorizationFault: it cannot be reached.
         """
         if self._location is None:
-            raise SignInNeeded(self._key.server)
+            raise exchange.SignInNeeded(self._key.server)
         try:
             async with lock_grant(self._location, self._key):
                 stored = await self.load_grant()
@@ -113,23 +103,23 @@ class StoredGrantSource:
                     return stored
                 return await self._fetch_newer(stored)
         except TokenStoreError as error:
-            raise AuthorizationFault(str(error)) from error
+            raise exchange.AuthorizationFault(str(error)) from error
 
-    async def _fetch_newer(self, old: Grant) -> Grant:
+    async def _fetch_newer(self, old: exchange.Grant) -> exchange.Grant:
         if old.tokens.refresh_token is None:
-            raise SignInNeeded(self._key.server, "its token has expired and has no refresh token")
+            raise exchange.SignInNeeded(self._key.server, "its token has expired and has no refresh token")
         try:
-            destinations = Destinations(self._key.url, self._auth.issuer)
-            new = await run_flow(refresh_flow(self._key.url, old), None, destinations)
-        except GrantRefused as refused:
+            destinations = exchange.Destinations(self._key.url, self._auth.issuer)
+            new = await exchange.run_flow(exchange.refresh_flow(self._key.url, old), None, destinations)
+        except exchange.GrantRefused as refused:
             self._refusal = str(refused)
             if refused.code == "invalid_grant":
                 await self._delete()
-            raise SignInNeeded(self._key.server, self._refusal) from refused
+            raise exchange.SignInNeeded(self._key.server, self._refusal) from refused
         await self._store(new)
         return new
 
-    async def _store(self, grant: Grant) -> None:
+    async def _store(self, grant: exchange.Grant) -> None:
         self._unsaved = grant
         try:
             await self._use_vault(lambda vault: vault.write(self._key, grant.to_json()))
@@ -154,7 +144,7 @@ class StoredGrantSource:
         """
         location = self._location
         if location is None:
-            raise SignInNeeded(self._key.server)
+            raise exchange.SignInNeeded(self._key.server)
 
         def open_and_use() -> T:
             self._vault = self._vault or open_vault(location)
@@ -162,7 +152,7 @@ class StoredGrantSource:
 
         return await asyncio.to_thread(open_and_use)
 
-    def _is_for_client(self, grant: Grant) -> bool:
+    def _is_for_client(self, grant: exchange.Grant) -> bool:
         """Return whether the tokens were issued to the configured client."""
         return self._auth.client_id in (None, grant.client.client_id)
 
@@ -179,8 +169,8 @@ GrantSource = ClientCredentialsSource | StoredGrantSource
 class _Pause:
     """Blocks all requests until new tokens are stored, a reconnect is requested, or `until` has passed."""
 
-    fault: AuthorizationFault
-    tokens: Grant | None
+    fault: exchange.AuthorizationFault
+    tokens: exchange.Grant | None
     until: float
 
 
@@ -195,8 +185,8 @@ class ServerAuthorization(httpx.Auth):
         self._server = server
         self._source = source
         self._on_token = on_token
-        self._grant: Grant | None = None
-        self._renewal: asyncio.Task[Grant] | None = None
+        self._grant: exchange.Grant | None = None
+        self._renewal: asyncio.Task[exchange.Grant] | None = None
         self._pause: _Pause | None = None
         self._scope_hint = ""
 
@@ -221,7 +211,7 @@ class ServerAuthorization(httpx.Auth):
             self._set_token(request, grant)
             response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED:
-            fault = AuthorizationFault("it rejects the new token of its authorization server")
+            fault = exchange.AuthorizationFault("it rejects the new token of its authorization server")
             self._pause = _Pause(fault, grant, time.monotonic() + RETRY_DELAY_S)
             raise fault
 
@@ -236,7 +226,7 @@ class ServerAuthorization(httpx.Auth):
             await asyncio.wait({self._renewal}, timeout=CLOSE_TIMEOUT_S)
             self._renewal.cancel()
 
-    def _set_token(self, request: httpx.Request, grant: Grant | None) -> None:
+    def _set_token(self, request: httpx.Request, grant: exchange.Grant | None) -> None:
         if grant is not None:
             self._on_token(grant.access_token)
             request.headers["Authorization"] = f"Bearer {grant.access_token}"
@@ -254,7 +244,7 @@ class ServerAuthorization(httpx.Auth):
             self._scope_hint = hint
             logger.bind(server=self._server).warning("MCP server {} rejects a request: {}", self._server, hint)
 
-    async def _current_grant(self) -> Grant | None:
+    async def _current_grant(self) -> exchange.Grant | None:
         if self._pause is not None:
             await self._end_pause(self._pause)
         if self._grant is None:
@@ -276,7 +266,7 @@ class ServerAuthorization(httpx.Auth):
             self._grant = stored
         self._pause = None
 
-    async def _renewed_grant(self, stale: Grant | None, challenge: str | None) -> Grant:
+    async def _renewed_grant(self, stale: exchange.Grant | None, challenge: str | None) -> exchange.Grant:
         current = self._grant
         if current is not None and stale is not None and current.access_token != stale.access_token:
             return current
@@ -285,14 +275,14 @@ class ServerAuthorization(httpx.Auth):
             self._renewal.add_done_callback(_retrieve_exception)
         return await asyncio.shield(self._renewal)
 
-    async def _renew(self, stale: Grant | None, challenge: str | None) -> Grant:
+    async def _renew(self, stale: exchange.Grant | None, challenge: str | None) -> exchange.Grant:
         try:
             grant = await self._source.renew(stale, challenge)
-        except SignInNeeded as fault:
+        except exchange.SignInNeeded as fault:
             self._grant = None
             self._pause = _Pause(fault, stale, math.inf)
             raise
-        except GrantRefused as fault:
+        except exchange.GrantRefused as fault:
             self._pause = _Pause(fault, stale, time.monotonic() + RETRY_DELAY_S)
             raise
         self._grant = grant
@@ -343,7 +333,7 @@ def _grant_source(server: str, url: str, auth: OAuth, location: TokenLocation | 
     return StoredGrantSource(server, url, auth, location)
 
 
-def _retrieve_exception(renewal: asyncio.Task[Grant]) -> None:
+def _retrieve_exception(renewal: asyncio.Task[exchange.Grant]) -> None:
     """Retrieve the exception of a renewal without callers, so that asyncio does not log it."""
     if not renewal.cancelled():
         renewal.exception()

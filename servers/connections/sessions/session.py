@@ -36,19 +36,10 @@ from toolweave.servers.connections.context import FAILURE_KEY, CallContext, OnPr
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import ListedTool
 from toolweave.servers.connections.results import bad_arguments, bad_response, description_text, is_longer, one_line
-from toolweave.servers.connections.sessions import faults
+from toolweave.servers.connections.sessions import faults, stdio
 from toolweave.servers.connections.sessions.elicitations import Elicitations
 from toolweave.servers.connections.sessions.http import FaultReportingClient
 from toolweave.servers.connections.sessions.monitor import PendingRequests, SessionMonitor
-from toolweave.servers.connections.sessions.stdio import (
-    ChildStderr,
-    LogRateLimit,
-    Program,
-    launch_command,
-    open_child_stderr,
-    open_stdio_transport,
-    run_server,
-)
 from toolweave.servers.core import loading as core
 
 LOG_LEVEL: types.LoggingLevel = "info"
@@ -92,8 +83,8 @@ class SupervisedClient(MultiServerMCPClient):
         self._monitor = monitor
         self._elicitations = elicitations
         self._config = config
-        self._log_limit = LogRateLimit(burst=50, per_s=10)
-        self._message_limit = LogRateLimit(burst=1, per_s=0.1)
+        self._log_limit = stdio.LogRateLimit(burst=50, per_s=10)
+        self._message_limit = stdio.LogRateLimit(burst=1, per_s=0.1)
         super().__init__({config.name: self._connection()})
 
     @asynccontextmanager
@@ -110,13 +101,13 @@ class SupervisedClient(MultiServerMCPClient):
             elif config.transport == "stdio":
                 program = await asyncio.to_thread(self._program)
                 stderr = await enter(self._child_stderr())
-                read, write = await enter(open_stdio_transport(program, stderr, monitor))
+                read, write = await enter(stdio.open_stdio_transport(program, stderr, monitor))
                 session = await enter(ClientSession(read, write, **self._session_options()))
             else:
                 if config.spawn:
                     program = await asyncio.to_thread(self._program)
                     output = await enter(self._child_stderr())
-                    await enter(run_server(program, config.url or "", output, monitor))
+                    await enter(stdio.run_server(program, config.url or "", output, monitor))
                 session = await enter(super().session(server_name, auto_initialize=False))
             if auto_initialize:
                 await session.initialize()
@@ -124,18 +115,18 @@ class SupervisedClient(MultiServerMCPClient):
 
     @asynccontextmanager
     async def _child_stderr(self) -> AsyncIterator[IO[bytes]]:
-        reader: ChildStderr | None = None
+        reader: stdio.ChildStderr | None = None
         try:
-            async with open_child_stderr(self._monitor) as (child_end, reader):
+            async with stdio.open_child_stderr(self._monitor) as (child_end, reader):
                 yield child_end
         finally:
             self._monitor.stderr_tail = reader.tail if reader is not None else ""
 
-    def _program(self) -> Program:
+    def _program(self) -> stdio.Program:
         config = self._config
         env = get_default_environment() | PLAIN_LOG_ENV | config.env
-        command = launch_command(config.command or "", config.args, cwd=config.cwd, search_path=env.get("PATH"))
-        return Program(command, env, config.cwd)
+        command = stdio.launch_command(config.command or "", config.args, cwd=config.cwd, search_path=env.get("PATH"))
+        return stdio.Program(command, env, config.cwd)
 
     def _connection(self) -> Connection:
         config = self._config

@@ -21,8 +21,8 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine.interfaces import ReflectedColumn
 
 from toolweave.servers.core.query.request import Operator, Scalar
-from toolweave.servers.envelope import parse_json
 from toolweave.servers.error_codes import INVALID_PARAMETER, ToolFailed
+from toolweave.servers.tool_server import parse_json
 
 Expression = sa.ColumnElement[Any]
 CellForm = Literal["itself", "bytes", "text", "json", "sqlite"]

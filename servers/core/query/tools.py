@@ -24,9 +24,8 @@ from toolweave.servers.core.query import request
 from toolweave.servers.core.query.columns import MAX_CELL_LENGTH, CellFormatter, Column, Expression
 from toolweave.servers.core.query.database import QueryDatabase, ReadableTable, describe_table, open_query_database
 from toolweave.servers.core.query.guardrails import Guardrails, read_guardrails
-from toolweave.servers.envelope import failure, success
 from toolweave.servers.error_codes import INVALID_PARAMETER, NOT_CONFIGURED, QUERY_REFUSED, ToolFailed
-from toolweave.servers.tool_server import WHOLE_NUMBER, Absent
+from toolweave.servers.tool_server import WHOLE_NUMBER, Absent, failure, success
 
 # JSON bytes of the rows in one result; one row is always smaller.
 MAX_ROWS_BYTES = 500_000

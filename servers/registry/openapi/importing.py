@@ -14,32 +14,8 @@ from typing_extensions import TypedDict
 
 from toolweave.errors import DocumentRefused
 from toolweave.schema import check_size
+from toolweave.servers.registry.openapi import requests, schemas
 from toolweave.servers.registry.openapi.document import read_document
-from toolweave.servers.registry.openapi.requests import (
-    RawParameter,
-    Security,
-    Warn,
-    body_fields,
-    build_flat_input,
-    choose_security,
-    parameter_fields,
-    read_base_url,
-    read_parameters,
-    read_part,
-    safe_name,
-)
-from toolweave.servers.registry.openapi.schemas import (
-    MAX_STEPS,
-    ExternalReference,
-    OmittedFlag,
-    OpenApiDocument,
-    OversizedSchema,
-    SchemaConverter,
-    StepsExhausted,
-    UnusablePart,
-    excerpt,
-    json_content,
-)
 from toolweave.tool_config import BODYLESS, MAX_PATH_CHARS, PLACEHOLDER, RESERVED_IDS, ApiAuth, Method, ToolConfig
 
 T = TypeVar("T")
@@ -111,14 +87,14 @@ class OpenApiOperation:
     path: str
     path_item: dict[str, Any]
     raw: dict[str, Any]
-    document: OpenApiDocument
+    document: schemas.OpenApiDocument
     options: ImportOptions
     warnings: list[str] = field(default_factory=list)
 
     @property
     def label(self) -> str:
         """Return the operation's name for reports."""
-        return f"{self.method} {excerpt(self.path)}"
+        return f"{self.method} {schemas.excerpt(self.path)}"
 
     def build_tool(self, tool_id: str) -> ToolConfig:
         """Build the operation's tool and append to its `warnings`.
@@ -127,14 +103,14 @@ class OpenApiOperation:
             UnusablePart: a ToolConfig cannot call the operation; the message is the reason.
         """
         if len(self.path.partition("#")[0]) > MAX_PATH_CHARS:
-            raise UnusablePart(f"its path has more than {MAX_PATH_CHARS} characters")
-        operation = read_part(self.document, Operation, self.raw, "it")
+            raise schemas.UnusablePart(f"its path has more than {MAX_PATH_CHARS} characters")
+        operation = requests.read_part(self.document, Operation, self.raw, "it")
         if operation.deprecated:
             self.warnings.append("it is deprecated")
         security = self._choose_security()
         servers = [level.get("servers") for level in (self.raw, self.path_item, self.document.content)]
-        server_url = self.options.base_url or read_base_url(self.document, servers, self.options.document_url)
-        declared = read_parameters(self.document, self.path_item.get("parameters"), self.raw.get("parameters"))
+        server_url = self.options.base_url or requests.read_base_url(self.document, servers, self.options.document_url)
+        declared = requests.read_parameters(self.document, self.path_item.get("parameters"), self.raw.get("parameters"))
         parameters = [item for item in declared if not _is_credential(item, security)]
         self.document.steps.consume(_STEPS_PER_PLACEHOLDER * self.path.count("{"))
         path, parameters = _fill_placeholders(self.path.partition("#")[0], parameters, self.warnings.append)
@@ -160,35 +136,35 @@ class OpenApiOperation:
         }
         return _build_config(config)
 
-    def _choose_security(self) -> Security:
+    def _choose_security(self) -> requests.Security:
         if self.options.auth is not None:
-            return Security(self.options.auth)
+            return requests.Security(self.options.auth)
         own = self.raw.get("security")
         required = self.document.content.get("security") if own is None else own
-        return choose_security(self.document, required, self.warnings.append)
+        return requests.choose_security(self.document, required, self.warnings.append)
 
-    def _convert_schemas(self, omitted: OmittedFlag, build: Callable[[SchemaConverter], T]) -> T:
+    def _convert_schemas(self, omitted: schemas.OmittedFlag, build: Callable[[schemas.SchemaConverter], T]) -> T:
         """Build a value from schemas with inlined references, or if it gets too large, with references."""
         try:
-            return build(SchemaConverter(self.document, omitted, inline=True))
-        except OversizedSchema:
-            return build(SchemaConverter(self.document, omitted, inline=False))
+            return build(schemas.SchemaConverter(self.document, omitted, inline=True))
+        except schemas.OversizedSchema:
+            return build(schemas.SchemaConverter(self.document, omitted, inline=False))
 
     def _build_input(
-        self, parameters: list[RawParameter], schemas: SchemaConverter
+        self, parameters: list[requests.RawParameter], converter: schemas.SchemaConverter
     ) -> tuple[dict[str, Any], dict[str, str], str | None]:
-        fields = parameter_fields(parameters, schemas, self.warnings.append)
+        fields = requests.parameter_fields(parameters, converter, self.warnings.append)
         media_type = None
         if (raw := self.raw.get("requestBody")) is not None:
             if self.method not in BODYLESS:
-                body, media_type = body_fields(self.document, raw, schemas)
+                body, media_type = requests.body_fields(self.document, raw, converter)
                 fields += body
             elif self.document.resolve_object(raw).get("required") is True:
-                raise UnusablePart(f"it requires a body, and none is sent with {self.method}")
+                raise schemas.UnusablePart(f"it requires a body, and none is sent with {self.method}")
             else:
                 self.warnings.append(f"its body is left out: none is sent with {self.method}")
-        schema, mappings = build_flat_input(fields, self.method)
-        if definitions := schemas.definitions():
+        schema, mappings = requests.build_flat_input(fields, self.method)
+        if definitions := converter.definitions():
             schema["$defs"] = definitions
         return schema, mappings, media_type
 
@@ -197,10 +173,10 @@ class OpenApiOperation:
             response = find_success_response(self.document, self.raw.get("responses"))
             described = response.get("description")
             returned = described[:MAX_DESCRIPTION_LENGTH] if isinstance(described, str) else ""
-            media_type, raw = json_content(self.document, response)
+            media_type, raw = schemas.json_content(self.document, response)
             schema = self._convert_schemas("writeOnly", partial(_standalone_schema, raw)) if media_type else {}
             check_size(schema)
-        except ExternalReference:
+        except schemas.ExternalReference:
             raise
         except ValueError as reason:
             self.warnings.append(f"it has no output_schema: {reason}")
@@ -208,7 +184,7 @@ class OpenApiOperation:
         return schema, returned
 
 
-def find_success_response(document: OpenApiDocument, responses: Any) -> dict[str, Any]:
+def find_success_response(document: schemas.OpenApiDocument, responses: Any) -> dict[str, Any]:
     """Return the first success response with JSON, else the first success response, else an empty object.
 
     Raises:
@@ -219,17 +195,17 @@ def find_success_response(document: OpenApiDocument, responses: Any) -> dict[str
     document.charge_entries(responses)
     codes = sorted(code for code in responses if code[:1] == "2" and len(code) == 3)
     found = [document.resolve_object(responses[code]) for code in codes]
-    with_json = (response for response in found if json_content(document, response)[0])
+    with_json = (response for response in found if schemas.json_content(document, response)[0])
     return next(with_json, found[0] if found else {})
 
 
-def _standalone_schema(raw: Any, schemas: SchemaConverter) -> dict[str, Any]:
-    schema = schemas.convert_body(raw)
-    definitions = schemas.definitions()
+def _standalone_schema(raw: Any, converter: schemas.SchemaConverter) -> dict[str, Any]:
+    schema = converter.convert_body(raw)
+    definitions = converter.definitions()
     return {**schema, "$defs": definitions} if definitions else schema
 
 
-def _operation_tags(raw: Mapping[str, Any], document: OpenApiDocument) -> list[str]:
+def _operation_tags(raw: Mapping[str, Any], document: schemas.OpenApiDocument) -> list[str]:
     tags = raw.get("tags")
     if not isinstance(tags, list):
         return []
@@ -237,7 +213,7 @@ def _operation_tags(raw: Mapping[str, Any], document: OpenApiDocument) -> list[s
     return [tag for tag in tags if isinstance(tag, str)]
 
 
-def _is_credential(item: RawParameter, security: Security) -> bool:
+def _is_credential(item: requests.RawParameter, security: requests.Security) -> bool:
     place, name = item.parameter.param_in.value, item.parameter.name.lower()
     auth = security.auth
     own = {("header", header.lower()) for header in security.headers}
@@ -246,21 +222,26 @@ def _is_credential(item: RawParameter, security: Security) -> bool:
     return (place, name) in own
 
 
-def _fill_placeholders(path: str, parameters: list[RawParameter], warn: Warn) -> tuple[str, list[RawParameter]]:
+def _fill_placeholders(
+    path: str, parameters: list[requests.RawParameter], warn: requests.Warn
+) -> tuple[str, list[requests.RawParameter]]:
     """Return the path with placeholder names that a ToolConfig accepts, and exactly one parameter for each of them."""
     declared = {item.parameter.name: item for item in parameters if item.parameter.param_in.value == "path"}
     others = [item for item in parameters if item.parameter.param_in.value != "path"]
     names = list(dict.fromkeys(PLACEHOLDER.findall(path)))
     for name in declared.keys() - set(names):
-        warn(f"the path parameter '{excerpt(name)}' is left out: the path has no such placeholder")
+        warn(f"the path parameter '{schemas.excerpt(name)}' is left out: the path has no such placeholder")
     matched = []
     for name in names:
         item = declared.get(name)
         if item is None:
-            warn(f"the placeholder '{excerpt(name)}' of its path is not a declared parameter; it accepts any text")
+            warn(
+                f"the placeholder '{schemas.excerpt(name)}' of its path is not a declared parameter; "
+                "it accepts any text"
+            )
             parameter = Parameter.model_validate({"name": name, "in": "path"})
-            item = RawParameter(parameter, {"schema": {"type": "string", "minLength": 1}})
-        own_name = name if not name or _PLACEHOLDER_NAME.fullmatch(name) else safe_name(name)
+            item = requests.RawParameter(parameter, {"schema": {"type": "string", "minLength": 1}})
+        own_name = name if not name or _PLACEHOLDER_NAME.fullmatch(name) else requests.safe_name(name)
         matched.append(replace(item, parameter=item.parameter.model_copy(update={"name": own_name, "required": True})))
         path = path.replace(f"{{{name}}}", f"{{{own_name}}}")
     return path, [*matched, *others]
@@ -274,7 +255,7 @@ def _build_config(config: dict[str, Any]) -> ToolConfig:
         problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = "".join(f"{step}." for step in problem["loc"]).removesuffix(".")
     message = problem["msg"].removeprefix("Value error, ")
-    raise UnusablePart(f"{place}: {message}"[:400] if place else message[:400]) from None
+    raise schemas.UnusablePart(f"{place}: {message}"[:400] if place else message[:400]) from None
 
 
 class SkippedOperation(TypedDict):
@@ -325,11 +306,11 @@ def import_openapi(document: bytes | str | Mapping[str, Any], options: ImportOpt
     Raises:
         DocumentRefused: the document cannot be read, or the import needs more than `MAX_STEPS` steps.
     """
-    return _Importer(OpenApiDocument(read_document(document)), options or ImportOptions()).run()
+    return _Importer(schemas.OpenApiDocument(read_document(document)), options or ImportOptions()).run()
 
 
 class _Importer:
-    def __init__(self, document: OpenApiDocument, options: ImportOptions) -> None:
+    def __init__(self, document: schemas.OpenApiDocument, options: ImportOptions) -> None:
         self._document = document
         self._options = options
         self._tools: dict[str, ToolConfig] = {}
@@ -344,9 +325,9 @@ class _Importer:
     def run(self) -> ImportResult:
         try:
             return self._import_all()
-        except StepsExhausted:
+        except schemas.StepsExhausted:
             raise DocumentRefused(
-                f"The import takes more than {MAX_STEPS:,} steps, so far up to {self._current}: the document's"
+                f"The import takes more than {schemas.MAX_STEPS:,} steps, so far up to {self._current}: the document's"
                 " references expand too far. Import fewer operations at once, chosen by `operations` or `tags`,"
                 " or let them refer to less; nothing was stored."
             ) from None
@@ -377,8 +358,8 @@ class _Importer:
             try:
                 path_item = self._document.resolve_object(entry)
                 self._document.charge_entries(path_item)
-            except UnusablePart as reason:
-                self._skip(excerpt(path), str(reason))
+            except schemas.UnusablePart as reason:
+                self._skip(schemas.excerpt(path), str(reason))
                 continue
             for name, raw in path_item.items():
                 if name in _METHODS:
@@ -386,7 +367,7 @@ class _Importer:
                     document = self._document.for_operation()
                     yield OpenApiOperation(_METHODS[name], path, path_item, own, document, self._options)
                 elif name in _UNSUPPORTED_METHODS:
-                    self._skip(f"{name.upper()} {excerpt(path)}", f"tools do not call {name.upper()}")
+                    self._skip(f"{name.upper()} {schemas.excerpt(path)}", f"tools do not call {name.upper()}")
 
     def _is_selected(self, operation: OpenApiOperation) -> bool:
         return (not self._globs or self._matches_name(operation)) and (
@@ -409,7 +390,7 @@ class _Importer:
         self._current = operation.label
         try:
             tool = operation.build_tool(self._free_id(operation))
-        except UnusablePart as reason:
+        except schemas.UnusablePart as reason:
             self._skip(operation.label, str(reason))
             return
         self._tools[tool.tool_id] = tool

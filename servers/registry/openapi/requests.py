@@ -20,6 +20,7 @@ from urllib.parse import urljoin
 from openapi_pydantic import Parameter, SecurityScheme, Server
 from pydantic import BaseModel, ValidationError
 
+from toolweave import tool_config
 from toolweave.config.outbound_allow import HEADER_NAME
 from toolweave.errors import OutboundRefused
 from toolweave.outbound_policy import parse_target
@@ -35,16 +36,6 @@ from toolweave.servers.registry.openapi.schemas import (
     json_media_rank,
     measure_size,
 )
-from toolweave.tool_config import (
-    BODYLESS,
-    MAX_HEADERS,
-    ApiAuth,
-    Method,
-    RequestLocation,
-    RequestPart,
-    body_location,
-    is_connection_header,
-)
 
 MAX_FIELDS = 200
 MAX_FIELD_NAME_LENGTH = 64
@@ -52,21 +43,21 @@ MAX_FIELD_NAME_LENGTH = 64
 MAX_SCANNED_CHARS = 2_000
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _NOT_NAME_CHARS = re.compile(r"[^A-Za-z0-9_.-]+")
-_PART_ORDER: dict[RequestPart, int] = {"path": 0, "query": 1, "header": 2, "body": 3}
+_PART_ORDER: dict[tool_config.RequestPart, int] = {"path": 0, "query": 1, "header": 2, "body": 3}
 
 
 @dataclass(frozen=True)
 class InputField:
     """A value of an operation; `target` is the name of its parameter or body property."""
 
-    part: RequestPart
+    part: tool_config.RequestPart
     target: str
     schema: dict[str, Any]
     required: bool = False
     whole_body: bool = False
 
 
-def build_flat_input(fields: Iterable[InputField], method: Method) -> tuple[dict[str, Any], dict[str, str]]:
+def build_flat_input(fields: Iterable[InputField], method: tool_config.Method) -> tuple[dict[str, Any], dict[str, str]]:
     """Build a tool's input schema, and the mappings of the fields whose name alone does not determine their target.
 
     Of several values with one name, the first of path, query, headers and body keeps it; others become `<name>_<part>`.
@@ -105,17 +96,17 @@ def _free_name(item: InputField, taken: dict[str, InputField]) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _mapping(name: str, item: InputField, method: Method) -> RequestLocation | None:
+def _mapping(name: str, item: InputField, method: tool_config.Method) -> tool_config.RequestLocation | None:
     if item.whole_body:
-        return body_location()
+        return tool_config.body_location()
     if item.part == "body":
         try:
-            place: RequestLocation = body_location(item.target)
+            place: tool_config.RequestLocation = tool_config.body_location(item.target)
         except ValueError as error:
             raise UnusablePart(f"the property '{excerpt(item.target)}' of its body cannot be filled: {error}") from None
-        return None if name == item.target and method not in BODYLESS else place
-    by_name = name == item.target and (item.part == "path" or (item.part == "query" and method in BODYLESS))
-    return None if by_name else RequestLocation(item.part, item.target)
+        return None if name == item.target and method not in tool_config.BODYLESS else place
+    by_name = name == item.target and (item.part == "path" or (item.part == "query" and method in tool_config.BODYLESS))
+    return None if by_name else tool_config.RequestLocation(item.part, item.target)
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -155,7 +146,7 @@ def read_part(document: OpenApiDocument, model: type[Model], raw: Mapping[str, A
 
 
 MAX_PARAMETERS = 500
-_PART_BY_LOCATION: dict[str, RequestPart] = {"path": "path", "query": "query", "header": "header"}
+_PART_BY_LOCATION: dict[str, tool_config.RequestPart] = {"path": "path", "query": "query", "header": "header"}
 _IGNORED_HEADERS = frozenset(("accept", "content-type", "authorization"))
 """The specification requires ignoring these parameters: media types and security schemes describe them."""
 _SEPARATORS = {"form": "commas", "simple": "commas", "spaceDelimited": "blanks", "pipeDelimited": "|"}
@@ -238,7 +229,7 @@ def _is_sendable_header(parameter: Parameter) -> bool:
     name = parameter.name.lower()
     if name in _IGNORED_HEADERS:
         return False
-    if name == "cookie" or is_connection_header(name) or not HEADER_NAME.fullmatch(name):
+    if name == "cookie" or tool_config.is_connection_header(name) or not HEADER_NAME.fullmatch(name):
         raise _NotSendable("a caller cannot set a header of this name")
     return True
 
@@ -383,7 +374,7 @@ _NOT_VARIABLE_CHARS = re.compile(r"[^A-Z0-9]+")
 class Security:
     """The credentials of an operation's requests: an `auth` and further headers."""
 
-    auth: ApiAuth = field(default_factory=ApiAuth)
+    auth: tool_config.ApiAuth = field(default_factory=tool_config.ApiAuth)
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -421,7 +412,7 @@ def variable_slug(text: str, default: str) -> str:
 def _build_security(document: OpenApiDocument, alternative: Any, warn: Warn) -> Security:
     if not isinstance(alternative, dict):
         raise UnusablePart("a security requirement is not an object")
-    if len(alternative) > MAX_HEADERS:
+    if len(alternative) > tool_config.MAX_HEADERS:
         raise UnusablePart(_TOO_MANY_CREDENTIALS)
     credentials = [_build_credential(document, name, warn) for name in alternative]
     if not credentials:
@@ -437,7 +428,7 @@ def _build_security(document: OpenApiDocument, alternative: Any, warn: Warn) -> 
     return Security(first, headers)
 
 
-def _build_credential(document: OpenApiDocument, name: str, warn: Warn) -> ApiAuth:
+def _build_credential(document: OpenApiDocument, name: str, warn: Warn) -> tool_config.ApiAuth:
     """Return the auth for a security scheme, which refers to an environment variable."""
     components = document.content.get("components")
     declared = components.get("securitySchemes") if isinstance(components, dict) else None
@@ -450,17 +441,17 @@ def _build_credential(document: OpenApiDocument, name: str, warn: Warn) -> ApiAu
     match form:
         case ("apiKey", "header" | "query" as location) if scheme.name:
             try:
-                return ApiAuth(type="api_key", location=location, name=scheme.name, value=value)
+                return tool_config.ApiAuth(type="api_key", location=location, name=scheme.name, value=value)
             except ValidationError as error:
                 reason = f"the API key '{excerpt(scheme.name)}' cannot be sent: {error.errors()[0]['msg']}"
                 raise UnusablePart(reason) from None
         case ("http", "bearer"):
-            return ApiAuth(type="bearer", value=value)
+            return tool_config.ApiAuth(type="bearer", value=value)
         case ("oauth2" | "openIdConnect", _):
             warn(f"the scheme {excerpt(name)} is {scheme.type}: put a token into {variable}; Toolweave requests none")
-            return ApiAuth(type="bearer", value=value)
+            return tool_config.ApiAuth(type="bearer", value=value)
         case ("http", "basic"):
-            return ApiAuth(type="basic", value=value)
+            return tool_config.ApiAuth(type="basic", value=value)
     raise UnusablePart(
         f"the security scheme {excerpt(name)} ({excerpt(' '.join(filter(None, form)))}) is of an unsupported kind"
     )

@@ -7,8 +7,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.nodes.http_tools.orders import BASE, FLAG, NUMBER, TEXT, WHOLE, tool, written
-from toolweave.nodes.http_tools.comparison import MAX_DIFFERENCES, infer_arguments, request_differences
-from toolweave.nodes.http_tools.requests import HTTPRequestSpec, WrongArguments, add_query, build_request
+from toolweave.nodes.http_tools.requests import (
+    MAX_DIFFERENCES,
+    HTTPRequestSpec,
+    WrongArguments,
+    add_query,
+    build_request,
+    infer_arguments,
+    request_differences,
+)
 
 SHOP = tool("/orders/{id}", fields={"id": TEXT, "limit": WHOLE, "open": FLAG, "tags": {"type": "array", "items": TEXT}})
 ARGUMENTS = {"id": "a b", "limit": 5, "open": True, "tags": ["x", "y"]}

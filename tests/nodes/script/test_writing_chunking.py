@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.script.writing import SENTENCE
-from toolweave.nodes.script.article_parts import (
+from toolweave.nodes.script.page import (
     CONTINUED,
     MAX_HEADING_CHARS,
+    Block,
     estimate_tokens,
     make_block,
     split_into_parts,
 )
-from toolweave.nodes.script.page import Block
 
 PIECES = st.sampled_from(
     [

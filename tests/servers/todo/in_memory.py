@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from fastmcp import Client
 from mcp.types import CallToolResult, TextContent
 
-from toolweave.servers.todo.database import has_full_text, open_todo_database
-from toolweave.servers.todo.repository import TodoRepository
+from toolweave.servers.todo.database import TodoRepository, has_full_text, open_todo_database
 from toolweave.servers.todo.server import build_todo_server
 
 

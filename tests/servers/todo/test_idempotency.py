@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.servers.todo.in_memory import TodoClient, todo_client
-from toolweave.servers.todo.database import open_todo_database
-from toolweave.servers.todo.repository import TodoRepository
+from toolweave.servers.todo.database import TodoRepository, open_todo_database
 
 
 async def test_a_repeated_key_returns_the_first_todo(todos: TodoClient) -> None:

@@ -15,8 +15,7 @@ from tests.fixtures.postgres import PostgresServer
 from tests.servers.todo.in_memory import todo_client
 from toolweave.errors import PersistenceError
 from toolweave.postgresql import TRANSACTION_TIMEOUT_S
-from toolweave.servers.todo.database import TODOS, open_todo_database
-from toolweave.servers.todo.repository import TodoFilter, TodoRepository, WriteResult
+from toolweave.servers.todo.database import TODOS, TodoFilter, TodoRepository, WriteResult, open_todo_database
 
 pytestmark = pytest.mark.requirement("T-13")
 

@@ -8,7 +8,7 @@ from tests.fixtures.counting import calls_in
 from tests.nodes.offline_model.scripts.asking import in_order, written_of
 from tests.nodes.script.writing import page
 from toolweave.errors import ScriptFailed
-from toolweave.nodes.offline_model.script_tasks import split_article
+from toolweave.nodes.offline_model.model import split_article
 from toolweave.nodes.script.page import ArticlePage
 from toolweave.nodes.spoken_length import spoken_seconds
 

@@ -11,9 +11,8 @@ from fastmcp.tools import Tool
 from tests.servers.core.files.file_client import SECRET
 from toolweave.config.settings import Settings
 from toolweave.servers.core.files.tools import FileTools
-from toolweave.servers.envelope import failure
 from toolweave.servers.error_codes import ToolFailed
-from toolweave.servers.tool_server import READ_ONLY, declare_tool
+from toolweave.servers.tool_server import READ_ONLY, declare_tool, failure
 
 
 class Place:

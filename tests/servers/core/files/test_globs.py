@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolweave.servers.core.files.searching import Glob
+from toolweave.servers.core.files.tools import Glob
 
 
 @pytest.mark.parametrize(

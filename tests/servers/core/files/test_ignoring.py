@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.servers.core.files.file_client import FileClient, file_client, tree
 from toolweave.servers.core.files.reading import CallBudget
 from toolweave.servers.core.files.roots import Roots, match_rules, parse_rule
-from toolweave.servers.core.files.searching import FileSearch
+from toolweave.servers.core.files.tools import FileSearch
 
 HIDDEN = [
     ".env",

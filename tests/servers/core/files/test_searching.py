@@ -12,8 +12,7 @@ import pytest
 from tests.servers.core.files.file_client import FileClient, file_client, tree
 from toolweave.servers.core.files.reading import CallBudget
 from toolweave.servers.core.files.roots import Roots
-from toolweave.servers.core.files.searching import FileSearch
-from toolweave.servers.core.files.tools import run_in_thread
+from toolweave.servers.core.files.tools import FileSearch, run_in_thread
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.outbound.peers import always, serving, text
 from tests.servers.core.jobs.job_client import at, job_client
 from toolweave.config.settings import Settings
-from toolweave.servers.core.jobs import resolve_endpoint
+from toolweave.servers.core.server import resolve_endpoint
 from toolweave.servers.error_codes import ToolFailed
 
 ALLOWED = Settings(job_endpoints="https://jobs.example.org/v1, http://10.0.0.5:8090/, http://[fd00::1]/runs/")

@@ -18,8 +18,7 @@ from toolweave.config.settings import Settings
 from toolweave.servers.core.query.database import open_query_database
 from toolweave.servers.core.server import open_core_server
 from toolweave.servers.error_codes import ToolFailed
-from toolweave.servers.todo.database import open_todo_database
-from toolweave.servers.todo.repository import TodoRepository
+from toolweave.servers.todo.database import TodoRepository, open_todo_database
 
 
 @pytest.mark.requirement("C-03")
