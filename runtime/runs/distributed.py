@@ -48,13 +48,7 @@ from toolweave.runtime.persistence.events import (
 )
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase, forget_at_a_crash, open_pool
 from toolweave.runtime.persistence.postgres.jobs import JobQueue
-from toolweave.runtime.persistence.postgres.workers import (
-    MAX_DELETED_EVENTS,
-    ProcessIdentity,
-    RunState,
-    WorkerOptions,
-    WorkerTables,
-)
+from toolweave.runtime.persistence.postgres.workers import ProcessIdentity, RunState, WorkerOptions, WorkerTables
 from toolweave.runtime.persistence.run_rows import run_from_new
 from toolweave.runtime.persistence.runs import ExtraWork
 from toolweave.runtime.persistence.threads import ThreadClaim, ThreadClaimed
@@ -213,8 +207,8 @@ class DistributedEngine(RunEngine):
             return None
         head, _ = parse_end(end)
         prefix = run_id_prefix(from_micros(head["created_at"]))
-        events = await self.database.read(partial(read_events, run_id=run_id, after=0, limit=100_000, id_prefix=prefix))
-        return EndedRun(events, head["metadata"], 0)
+        read = partial(read_events, run_id=run_id, after=0, limit=100_000, id_prefix=prefix)
+        return EndedRun(await self.database.read(read), head["metadata"], 0)
 
     async def publish_state(self, thread_id: str, data: Callable[[], bytes]) -> None:
         """Send a state that a client wrote to the followers of its thread, if there are any."""
@@ -226,7 +220,7 @@ class DistributedEngine(RunEngine):
         if notices not in self.feed.runs:
             channel = NoticeChannel(self.runtime.thread_hub, thread_id)
             self.feed.follow_run(notices, FollowedRun(channel, to_micros(utc_now()), None, is_created=False))
-        await self._mark_thread(thread_id, Watch.EVENTS)
+        await self.mark_thread(thread_id, Watch.EVENTS)
         await self._follow_active_runs(thread_id)
 
     async def _watched(self, run: Run, needs: Watch) -> LiveRun | None:
@@ -377,7 +371,7 @@ class DistributedEngine(RunEngine):
             return
         self._end_run(live, body)
 
-    async def _mark_thread(self, thread_id: str, flags: Watch) -> None:
+    async def mark_thread(self, thread_id: str, flags: Watch) -> None:
         """Let all runs of a thread publish their events, as long as this process follows it."""
         self.followed_threads[thread_id] = self.followed_threads.get(thread_id, Watch(0)) | flags
         until = to_micros(utc_now()) + int(FOLLOW_FOR_S * 1_000_000)
@@ -394,14 +388,10 @@ class DistributedEngine(RunEngine):
                     self._follow_run(run, last_seq)
                     self.feed.name_run(run.run_id)
 
-    async def mark_for_protocol(self, thread_id: str) -> None:
-        """Let a thread's runs publish their protocol events."""
-        await self._mark_thread(thread_id, Watch.THREAD)
-
     async def _on_thread_changed(self, thread_id: str) -> None:
         with suppress(PersistenceError):
             if thread_id in self.feed.threads:
-                await self._mark_thread(thread_id, Watch.THREAD)
+                await self.mark_thread(thread_id, Watch.THREAD)
             if self.runtime.thread_hub.has_followers(thread_id):
                 await self._follow_active_runs(thread_id)
 
@@ -429,14 +419,11 @@ class DistributedEngine(RunEngine):
                 self._start_task(f"thread:{name}", self._on_thread_changed(name))
             elif kind == DELETED_TOPIC:
                 self._on_thread_deleted(name)
-            elif kind in self._events_by_topic():
-                self._events_by_topic()[kind].set()
+            elif kind in (CRON_TOPIC, WEBHOOK_TOPIC):
+                persistence = self.runtime.persistence
+                (persistence.crons.changed if kind == CRON_TOPIC else persistence.webhooks.new_delivery).set()
         if controlled:
             self._start_task("control", self._check_executions(controlled))
-
-    def _events_by_topic(self) -> dict[str, asyncio.Event]:
-        persistence = self.runtime.persistence
-        return {CRON_TOPIC: persistence.crons.changed, WEBHOOK_TOPIC: persistence.webhooks.new_delivery}
 
     async def _check_executions(self, run_ids: Sequence[str]) -> None:
         """Apply what other processes have requested of the runs that this process executes."""
@@ -551,14 +538,12 @@ class DistributedEngine(RunEngine):
         if ticks % EVENT_TICKS == 0:
             for thread_id in tuple(self.followed_threads):
                 if thread_id in self.feed.threads or self.runtime.thread_hub.has_followers(thread_id):
-                    await self._mark_thread(thread_id, Watch(0))
+                    await self.mark_thread(thread_id, Watch(0))
                 else:
                     del self.followed_threads[thread_id]
                     self.feed.forget_run(notice_key(thread_id))
             if self.options.slots:
-                retention = int(self.options.event_retention_s * 1_000_000)
-                while await self.tables.delete_old_events(retention) == MAX_DELETED_EVENTS:
-                    continue
+                await self.tables.delete_old_events(int(self.options.event_retention_s * 1_000_000))
 
     async def _return_unknown_runs(self) -> None:
         unknown = await self.tables.claimed_runs(self.process_id) - self.executing.keys()
@@ -600,7 +585,7 @@ async def open_distributed_engine(
     engine = DistributedEngine(
         runtime, options=options, database=database, tables=WorkerTables(database), jobs=jobs, feed=feed
     )
-    feed.on_end, thread_log.follow = engine.on_end, engine.mark_for_protocol
+    feed.on_end, thread_log.follow = engine.on_end, partial(engine.mark_thread, flags=Watch.THREAD)
     persistence.claims.process_id = engine.process_id
     persistence.checkpointer.on_before_save = log.wait_until_stored
     await engine.register()

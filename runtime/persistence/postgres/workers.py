@@ -285,14 +285,15 @@ class WorkerTables:
             lambda connection: [sql.run_from_row(row) for row in connection.execute(query)]
         )
 
-    async def delete_old_events(self, retention_micros: int) -> int:
-        """Delete some events of ended runs after their retention; return how many."""
+    async def delete_old_events(self, retention_micros: int) -> None:
+        """Delete the events of ended runs after their retention, in short transactions."""
         parameters = {
             "now": to_micros(utc_now()),
             "shortly": SHORT_RETENTION_MICROS,
             "retention": max(retention_micros, SHORT_RETENTION_MICROS),
         }
-        return len(await self._database.execute(OLD_EVENTS, parameters))
+        while len(await self._database.execute(OLD_EVENTS, parameters)) == MAX_DELETED_EVENTS:
+            continue
 
     async def load(self) -> tuple[int, int, int | None, int | None, int | None]:
         """Return the numbers of pending and running runs, and since when (microseconds) runs wait.
