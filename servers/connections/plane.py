@@ -101,7 +101,7 @@ async def _acquire_permit(connection: ServerConnection, tool: str, arguments: di
     """Return the breaker's permit for a call that the server's filters and the tool's schema allow.
 
     Raises:
-        errors.CallRefused: the tool is excluded, or the breaker refuses calls.
+        CallRefused: the tool is excluded, or the breaker refuses calls.
         InvalidArguments: the arguments do not match the tool's schema.
     """
     server = connection.config.name
@@ -235,7 +235,7 @@ class PlaneLoop:
         """Run `work` on this loop and return its result; cancelling the caller cancels it.
 
         Raises:
-            errors.ServerUnavailable: the caller runs on another loop, and `close` was called.
+            ServerUnavailable: the caller runs on another loop, and `close` was called.
         """
         if self.is_current:
             return await work
@@ -384,7 +384,7 @@ class ToolPlane:
         """Reconnect a server now and return its health after that.
 
         Raises:
-            errors.ServerUnavailable: the server is unknown, or the plane is closed.
+            ServerUnavailable: the server is unknown, or the plane is closed.
         """
         await self._loop.run(self._reconnect(self._find_connection(name)))
         return self._health(name)
