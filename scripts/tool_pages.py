@@ -110,8 +110,8 @@ class Maker:
 
     async def tools(self) -> dict[str, Tool]:
         listed: dict[str, Tool] = {}
-        for server in ("core", "todo"):
-            async with self._client(server) as client:
+        for name in ("core", "todo"):
+            async with self._client(name) as client:
                 listed |= {tool.name: tool for tool in await client.list_tools()}
         return listed
 
