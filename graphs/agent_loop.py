@@ -9,7 +9,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, Send
 
 from toolweave.config.mcp import McpServers, read_servers
-from toolweave.graphs.sync_calls import compile_with_sync_calls
+from toolweave.graphs.background_loop import compile_with_sync_calls
 from toolweave.nodes import agent
 from toolweave.nodes.chat_models import ModelSource, as_lazy_chat_model
 from toolweave.nodes.human_in_the_loop import answer_questions_node, approve_node

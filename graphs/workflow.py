@@ -9,7 +9,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, RetryPolicy
 
 from toolweave.errors import ApiCallFailed, PersistenceError
-from toolweave.graphs.sync_calls import compile_with_sync_calls
+from toolweave.graphs.background_loop import compile_with_sync_calls
 from toolweave.nodes.chat_models import ModelSource, as_lazy_chat_model
 from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.tool_catalog import ToolRegistry, as_registry

@@ -23,7 +23,7 @@ from scripts.tool_examples import CORE_EXAMPLES, JOB_ID, JOBS, TODO_EXAMPLES, TO
 from tests.fixtures.core_world import CoreWorld, core_world
 from toolweave.config.settings import Settings, variable_name
 from toolweave.servers import todo
-from toolweave.servers.core import files, jobs, query
+from toolweave.servers.core import files, query, server
 from toolweave.servers.core.server import open_core_server
 from toolweave.servers.error_codes import (
     ERROR_CODES,
@@ -63,7 +63,7 @@ class Area:
 
 AREAS = (
     Area("core", query, "query_", ("query_database",)),
-    Area("core", jobs, "job_", ("execute_job", "check_job_status")),
+    Area("core", server, "job_", ("execute_job", "check_job_status")),
     Area("core", files, "file_", ("read_file", "search_files")),
     Area("todo", todo, None, tuple(TODO_EXAMPLES)),
 )
@@ -110,8 +110,8 @@ class Maker:
 
     async def tools(self) -> dict[str, Tool]:
         listed: dict[str, Tool] = {}
-        for server in ("core", "todo"):
-            async with self._client(server) as client:
+        for name in ("core", "todo"):
+            async with self._client(name) as client:
                 listed |= {tool.name: tool for tool in await client.list_tools()}
         return listed
 

@@ -11,8 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from toolweave.api.errors import json_response
 from toolweave.api.langgraph_client import require_known_caller
 from toolweave.api.request_bodies import strict_json
-from toolweave.api.routes.tools import ERROR_RESPONSES, Registry, Variables
-from toolweave.api.tool_requests import StoredTools, run_in_import_thread, store_tools
+from toolweave.api.routes.tools import (
+    ERROR_RESPONSES,
+    Registry,
+    StoredTools,
+    Variables,
+    run_in_import_thread,
+    store_tools,
+)
 from toolweave.config.outbound_allow import AllowedTarget
 from toolweave.config.settings import Settings
 from toolweave.errors import OutboundFailed

@@ -1,27 +1,35 @@
-"""Hold the connections to all MCP servers of a process and offer their tools to graphs."""
+"""Hold the connections to all MCP servers of a process, offer their tools to graphs, and execute calls.
+
+A call turns every failure into a result: an exception would crash the graph that called. It acquires one permit of the
+breaker and makes up to four attempts. Each attempt is a `ServerConnection.call` with its own deadline (D-5, D-6).
+"""
 
 import asyncio
 import contextlib
 import threading
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from langchain_core.tools import BaseTool
 from loguru import logger
+from pydantic import ValidationError
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_chain, wait_fixed
 
+from toolweave import errors
 from toolweave.config.mcp import McpServerConfig
-from toolweave.errors import CallRefused, ServerUnavailable
-from toolweave.servers.connections.call import execute_call
+from toolweave.servers.connections import observability, results
+from toolweave.servers.connections.breaker import Permit
 from toolweave.servers.connections.callers import CallerRegistry, lists_tools_per_caller, shared_config
 from toolweave.servers.connections.connection import ServerConnection
 from toolweave.servers.connections.context import CallContext
 from toolweave.servers.connections.oauth import TokenLocation
-from toolweave.servers.connections.observability import CallMetrics, CallObserver, call_span, set_span_result
-from toolweave.servers.connections.registry import ServerToolRegistry, build_tool_registry
-from toolweave.servers.connections.results import connection_closing, server_unusable
+from toolweave.servers.connections.redaction import describe_error
+from toolweave.servers.connections.registry import ServerToolRegistry, build_tool_registry, is_included
 from toolweave.servers.connections.sessions import loading
 from toolweave.servers.connections.status import (
     DEFAULT_TIMING,
@@ -33,6 +41,167 @@ from toolweave.servers.connections.status import (
     server_summary,
 )
 from toolweave.servers.connections.tool import McpTool, build_tools
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+MAX_TOOL_NAME_CHARS = 128
+
+
+async def execute_call(
+    connection: ServerConnection,
+    tool: str,
+    arguments: dict[str, Any],
+    context: CallContext,
+    observers: Iterable[observability.CallObserver] = (),
+    *,
+    refusal: errors.CallRefused | None = None,
+) -> "CallToolResult":
+    """Call a tool, pass its record to the observers, and return its result.
+
+    A failed call returns a result with `isError`, a text for the model and the kind of failure in `_meta`; the cause is
+    written to the log only. With a `refusal`, the call fails before its first attempt.
+    """
+    record = observability.CallRecord(connection.config.name, tool, arguments, context, connection.redaction)
+    started, permit = time.perf_counter(), None
+    try:
+        if refusal is not None:
+            raise refusal
+        permit = await _acquire_permit(connection, tool, arguments)
+        record.attempts = 1
+        try:
+            # Nearly every call needs no retry; tenacity would add 40 µs to each.
+            result = await connection.call(tool, arguments, context)
+        except errors.ServerUnavailable as failure:
+            if not _is_retryable(connection, tool, failure):
+                raise
+            async for attempt in _retry_attempts(connection, tool):
+                with attempt:
+                    if attempt.retry_state.attempt_number == 1:
+                        raise
+                    record.attempts += 1
+                    result = await connection.call(tool, arguments, context, is_retry=True)
+        permit.record_outcome("success")
+        record.result = _redact_result(connection, tool, result)
+        record.outcome = "tool_error" if result.isError else "ok"
+    except errors.ToolError as failure:
+        _record_failure(record, failure, connection, permit)
+        kind = "transport" if record.outcome == "refused" else record.outcome
+        record.result = await loading.error_result(str(failure), kind)
+    finally:
+        if permit is not None:
+            permit.record_outcome("cancelled")
+        record.duration_ms = round((time.perf_counter() - started) * 1000, 2)
+        for observe in (observability.log_call, *observers):
+            observe(record)
+    return record.result
+
+
+async def _acquire_permit(connection: ServerConnection, tool: str, arguments: dict[str, Any]) -> Permit:
+    """Return the breaker's permit for a call that the server's filters and the tool's schema allow.
+
+    Raises:
+        CallRefused: the tool is excluded, or the breaker refuses calls.
+        InvalidArguments: the arguments do not match the tool's schema.
+    """
+    server = connection.config.name
+    # Callers may name any tool, not only those that the plane lists.
+    if not is_included(connection.config, tool):
+        raise results.tool_excluded(server, tool, name=tool[:MAX_TOOL_NAME_CHARS])
+    spec = connection.find_tool(tool)
+    if spec and (problems := await spec.validation_errors("arguments", arguments)):
+        raise errors.InvalidArguments(results.arguments_error(tool, problems), server=server, tool=tool, executed="no")
+    permit = connection.breaker.acquire_permit()
+    if permit is None:
+        raise results.temporarily_unavailable(server, tool)
+    return permit
+
+
+def _is_retryable(connection: ServerConnection, tool: str, failure: BaseException) -> bool:
+    """Return whether another attempt is safe: the failed one was not executed, or the tool is safe to repeat.
+
+    A call that this client or the server refused, or that passed its deadline, is never repeated.
+    """
+    if not isinstance(failure, errors.ServerUnavailable) or isinstance(
+        failure, errors.CallRefused | errors.RequestDeclined
+    ):
+        return False
+    spec = connection.find_tool(tool)
+    return failure.executed == "no" or (spec is not None and spec.is_safe_to_repeat)
+
+
+def _retry_attempts(connection: ServerConnection, tool: str) -> AsyncRetrying:
+    """Return the retry policy of one call (D-5); its first attempt has to raise the error of the call that failed."""
+    timing, server = connection.timing, connection.config.name
+    # Three retries are meant for failures that occur fast. Without this limit, a server that closes the connection just
+    # before each deadline would block a caller for four deadlines.
+    deadline = timing.clock() + sum(timing.retry_delays_s) + connection.config.timeout_s
+    is_last_attempt = stop_after_attempt(1 + len(timing.retry_delays_s))
+
+    def log_retry(state: RetryCallState) -> None:
+        logger.bind(server=server, tool=tool, attempt=state.attempt_number).info(
+            "MCP call {}/{}: attempt {} failed, next in {:g} s",
+            server,
+            tool,
+            state.attempt_number,
+            state.upcoming_sleep,
+        )
+
+    def raise_exhausted(state: RetryCallState) -> NoReturn:
+        last = state.outcome.exception() if state.outcome else None
+        raise results.retries_exhausted(server, tool, attempts=state.attempt_number) from last
+
+    return AsyncRetrying(
+        retry=retry_if_exception(partial(_is_retryable, connection, tool)),
+        stop=lambda state: is_last_attempt(state) or timing.clock() >= deadline,
+        wait=wait_chain(*map(wait_fixed, timing.retry_delays_s)),
+        sleep=partial(_sleep_unless_closing, connection),
+        before_sleep=log_retry,
+        retry_error_callback=raise_exhausted,
+    )
+
+
+async def _sleep_unless_closing(connection: ServerConnection, seconds: float) -> None:
+    """Sleep for `seconds`, or until the connection starts to close."""
+    tasks = {asyncio.ensure_future(connection.timing.sleep(seconds)), asyncio.ensure_future(connection.closing.wait())}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _redact_result(connection: ServerConnection, tool: str, result: "CallToolResult") -> "CallToolResult":
+    try:
+        return connection.redaction.redact_message(result)
+    except ValidationError as error:
+        raise results.bad_response(connection.config.name, tool) from error
+
+
+def _record_failure(
+    record: observability.CallRecord, failure: errors.ToolError, connection: ServerConnection, permit: Permit | None
+) -> None:
+    """Write the failure into the record, and into the permit if the server caused it."""
+    record.outcome, record.reason = failure.outcome, _failure_reason(failure, connection)
+    if record.outcome == "refused" and record.attempts:
+        record.attempts -= 1  # a refused attempt was never sent
+        record.outcome = "transport" if record.attempts else "refused"
+    # Arguments that were not sent, and a connection that this process closes, are no failures of the server.
+    if permit is not None and connection.is_active and not isinstance(failure, errors.InvalidArguments):
+        permit.record_outcome("exhausted" if isinstance(failure, errors.RetriesExhausted) else "failure", record.reason)
+
+
+def _failure_reason(failure: errors.ToolError, connection: ServerConnection) -> str:
+    """Return the root cause of a failure for the log, without secrets."""
+    if isinstance(failure, errors.InvalidArguments):
+        return "its arguments do not fit"  # the failure's own text quotes them
+    cause: BaseException = failure
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    # At a deadline, asyncio raises CancelledError inside the call first.
+    is_own_error = isinstance(cause, errors.ToolError | TimeoutError | asyncio.CancelledError)
+    return connection.redaction.sanitize(str(failure) if is_own_error else describe_error(cause))
+
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -73,7 +242,7 @@ class PlaneLoop:
         with self._lock:
             if self._closed:
                 work.close()
-                raise ServerUnavailable(CLOSED_TEXT, server="*", executed="no")
+                raise errors.ServerUnavailable(CLOSED_TEXT, server="*", executed="no")
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
             self._futures.add(future)
         future.add_done_callback(self._futures.discard)
@@ -103,7 +272,7 @@ class ToolPlane:
         self,
         servers: Sequence[McpServerConfig],
         timing: Timing,
-        observers: Sequence[CallObserver] = (),
+        observers: Sequence[observability.CallObserver] = (),
         token_place: TokenLocation | None = None,
     ) -> None:
         self._loop = PlaneLoop()
@@ -114,8 +283,8 @@ class ToolPlane:
             for server in servers
         }
         self._callers = CallerRegistry(self._connections, self.call)
-        self.metrics = CallMetrics(self._connections)
-        self._observers: tuple[CallObserver, ...] = (self.metrics, *observers)
+        self.metrics = observability.CallMetrics(self._connections)
+        self._observers: tuple[observability.CallObserver, ...] = (self.metrics, *observers)
         self._registry = ServerToolRegistry({}, {})
         self._tools: dict[str, list[McpTool]] = {}
         self._logged_tools: dict[str, list[str]] = {}
@@ -139,7 +308,7 @@ class ToolPlane:
         tools: Mapping[str, list[McpTool]] = self._tools
         if configurable is not None and any(lists_tools_per_caller(each) for each in ready):
             names = [each.config.name for each in ready]
-            with contextlib.suppress(ServerUnavailable):  # the plane was closed meanwhile
+            with contextlib.suppress(errors.ServerUnavailable):  # the plane was closed meanwhile
                 tools = await self._loop.run(self._callers.tools(names, configurable, self._tools))
         return [tool for connection in ready for tool in tools.get(connection.config.name, ())]
 
@@ -151,30 +320,32 @@ class ToolPlane:
     async def wait_for_servers(self, servers: Sequence[str] | None = None, *, timeout_s: float | None = None) -> None:
         """Wait for the first attempt to connect to each server, at most `timeout_s` (default: `connect_wait_s`)."""
         limit = self._timing.connect_wait_s if timeout_s is None else timeout_s
-        with contextlib.suppress(ServerUnavailable):  # the plane is closed
+        with contextlib.suppress(errors.ServerUnavailable):  # the plane is closed
             await self._loop.run(self._wait_for_first_connects(self._select(servers), limit))
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], context: CallContext) -> "CallToolResult":
         """Call a tool by its name in the server's own list; a failed call returns a result with `isError`."""
         if server not in self._connections:
-            return await loading.error_result(str(server_unusable(server, tool, reason=UNKNOWN_SERVER)), "transport")
+            return await loading.error_result(
+                str(results.server_unusable(server, tool, reason=UNKNOWN_SERVER)), "transport"
+            )
         if not self._loop.is_current and not self._closed:
-            with contextlib.suppress(ServerUnavailable):  # the plane was closed meanwhile
+            with contextlib.suppress(errors.ServerUnavailable):  # the plane was closed meanwhile
                 return await self._loop.run(self.call(server, tool, arguments, context))
         if self._closed:
-            return await loading.error_result(str(connection_closing(server, tool)), "transport")
+            return await loading.error_result(str(results.connection_closing(server, tool)), "transport")
         connection, refusal = self._connections[server], None
         with (
             self.metrics.track_in_flight(server),
-            call_span(connection.config, tool, context.configurable) as span,
+            observability.call_span(connection.config, tool, context.configurable) as span,
             contextlib.ExitStack() as stack,
         ):
             try:
                 connection = stack.enter_context(self._callers.sessions[server].acquire(context.configurable, tool))
-            except CallRefused as error:
+            except errors.CallRefused as error:
                 refusal = error
             result = await execute_call(connection, tool, arguments, context, self._observers, refusal=refusal)
-            set_span_result(span, result)
+            observability.set_span_result(span, result)
             return result
 
     def ready_servers(self) -> list[str]:
@@ -232,7 +403,7 @@ class ToolPlane:
 
     def _find_connection(self, name: str) -> ServerConnection:
         if name not in self._connections:
-            raise server_unusable(name, reason=UNKNOWN_SERVER)
+            raise results.server_unusable(name, reason=UNKNOWN_SERVER)
         return self._connections[name]
 
     async def _reconnect(self, connection: ServerConnection) -> None:
@@ -297,7 +468,7 @@ async def open_tool_plane(
     servers: Sequence[McpServerConfig],
     *,
     timing: Timing = DEFAULT_TIMING,
-    observers: Sequence[CallObserver] = (),
+    observers: Sequence[observability.CallObserver] = (),
     token_place: TokenLocation | None = None,
 ) -> AsyncIterator[ToolPlane]:
     """Yield a plane for `servers`; when the block ends, close it and end every subprocess (T-09).

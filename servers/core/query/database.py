@@ -19,10 +19,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from toolweave.config.settings import AllowedTable, Settings
 from toolweave.errors import ConfigError
 from toolweave.postgresql import UNKNOWN_REASON
-from toolweave.servers import error_codes
 from toolweave.servers.core.query.columns import Column, describe_column
 from toolweave.servers.databases.database import failure_reason
 from toolweave.servers.databases.engine import create_pooled_engine, parse_url, sqlite_file
+from toolweave.servers.error_codes import (
+    ACCESS_DENIED,
+    NOT_FOUND,
+    QUERY_REFUSED,
+    QUERY_TIMEOUT,
+    UNAVAILABLE,
+    ToolFailed,
+)
 from toolweave.servers.todo.database import database_url as todo_database_url
 
 T = TypeVar("T")
@@ -64,7 +71,7 @@ class QueryDatabase:
             async with asyncio.timeout(self._deadline_s):
                 return await asyncio.shield(reading)
         except TimeoutError:
-            raise error_codes.ToolFailed(error_codes.QUERY_TIMEOUT, "The database did not answer in time.") from None
+            raise ToolFailed(QUERY_TIMEOUT, "The database did not answer in time.") from None
         except (sa.exc.SQLAlchemyError, OSError) as error:
             raise explain_failure(error) from error
         finally:
@@ -171,8 +178,8 @@ async def _execute_settings(connection: AsyncConnection, settings: sa.Select[tup
     try:
         await connection.execute(settings)
     except (sa.exc.ProgrammingError, sa.exc.DataError) as error:
-        raise error_codes.ToolFailed(
-            error_codes.UNAVAILABLE,
+        raise ToolFailed(
+            UNAVAILABLE,
             "The database does not allow its user to act as the role for queries.",
             "Ask the operator to check TOOLWEAVE_QUERY_ROLE, and that the database's user is a member of it.",
         ) from error
@@ -202,8 +209,8 @@ def describe_table(connection: sa.Connection, allowed: AllowedTable, backend: st
         reflected, key = {}, ()
     names = reflected if allowed.columns is None else [name for name in allowed.columns if name in reflected]
     if not names:
-        raise error_codes.ToolFailed(
-            error_codes.NOT_FOUND,
+        raise ToolFailed(
+            NOT_FOUND,
             f"The table '{allowed.label}' may be read, but the database has no table of that name.",
             f"Use another table, or ask the operator to check TOOLWEAVE_QUERY_TABLES and {_URL_SETTING}.",
         )
@@ -214,23 +221,23 @@ def describe_table(connection: sa.Connection, allowed: AllowedTable, backend: st
 
 # By SQLSTATE.
 _CODE_BY_SQLSTATE = {
-    "25006": error_codes.QUERY_REFUSED,
-    "25P03": error_codes.QUERY_TIMEOUT,
-    "42501": error_codes.ACCESS_DENIED,
-    "55P03": error_codes.QUERY_TIMEOUT,
-    "57014": error_codes.QUERY_TIMEOUT,
+    "25006": QUERY_REFUSED,
+    "25P03": QUERY_TIMEOUT,
+    "42501": ACCESS_DENIED,
+    "55P03": QUERY_TIMEOUT,
+    "57014": QUERY_TIMEOUT,
 }
 
 
-def explain_failure(error: sa.exc.SQLAlchemyError | OSError) -> error_codes.ToolFailed:
+def explain_failure(error: sa.exc.SQLAlchemyError | OSError) -> ToolFailed:
     """Return the error for a failed query, without the driver's text, the address or the query (C-06)."""
     reason_text = failure_reason(error)
     # psycopg has no SQLSTATE (None) for errors before authentication.
     state = getattr(getattr(error, "orig", None), "sqlstate", "")
     if state in _CODE_BY_SQLSTATE:
-        return error_codes.ToolFailed(_CODE_BY_SQLSTATE[state], f"The database {reason_text}.")
+        return ToolFailed(_CODE_BY_SQLSTATE[state], f"The database {reason_text}.")
     is_refused = isinstance(error, sa.exc.ProgrammingError | sa.exc.DataError | sa.exc.NotSupportedError)
     if reason_text == UNKNOWN_REASON or (state == "" and is_refused):
-        return error_codes.ToolFailed(error_codes.QUERY_REFUSED, "The database rejected the query.")
+        return ToolFailed(QUERY_REFUSED, "The database rejected the query.")
     check = f"Ask the operator to check {_URL_SETTING}, and that the database exists: query_database creates none."
-    return error_codes.ToolFailed(error_codes.UNAVAILABLE, f"The database {reason_text}.", check)
+    return ToolFailed(UNAVAILABLE, f"The database {reason_text}.", check)

@@ -208,9 +208,9 @@ _RESERVED_TABLES = frozenset(
         "alembic_version",
         # of the LangGraph API
         *("assistants", "assistant_versions", "checkpoints", "checkpoint_blobs", "checkpoint_migrations"),
-        *("checkpoint_writes", "crons", "kept_writes", "run_events", "runs", "store", "store_migrations"),
-        *("store_vectors", "thread_events", "thread_sequences", "threads", "vector_migrations", "webhook_deliveries"),
-        "writes",
+        *("checkpoint_writes", "crons", "kept_writes", "processes", "run_events", "runs", "schema_compatibility"),
+        *("store", "store_migrations", "store_vectors", "thread_events", "thread_labels", "thread_sequences"),
+        *("threads", "vector_migrations", "webhook_deliveries", "writes"),
         # of the todo server, besides the todos, and of the tool registry
         *("todo_idempotent_results", "todo_schema_version"),
         *("registered_tools", "tool_registry_revision", "tool_registry_schema_version"),

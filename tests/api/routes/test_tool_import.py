@@ -17,7 +17,7 @@ from tests.api.routes.tool_bodies import KEY, config, created, stored
 from tests.fixtures.app_server import AppServer
 from tests.fixtures.shop_api import ShopApi, shop_api
 from tests.servers.registry.openapi_bombs import ONE_OPERATION, STILL_TOOLS, WHOLE
-from toolweave.api.tool_requests import MAX_IMPORTS, run_in_import_thread
+from toolweave.api.routes.tools import MAX_IMPORTS, run_in_import_thread
 
 SERVER_ENV = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1", "TOOLWEAVE_TOOL_ENV": "TOOL_*"}
 YAML = {"content-type": "application/yaml"}
