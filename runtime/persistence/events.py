@@ -144,17 +144,14 @@ def append_end(connection: Connection, run_id: str, status: str, body: bytes | N
     """Store the end of a run for the processes that wait for it, with its JSON body if one needs it."""
     needs_body = bool(ended.watch & Watch.RESULT)
     head: JsonObject = {"status": status, "metadata": from_json(ended.metadata), "created_at": ended.created_at}
-    data = (
-        to_json({**head, "is_deleted": body is None, "has_body": needs_body}).encode()
-        + b"\n"
-        + ((body or b"") if needs_body else b"")
-    )
+    head |= {"is_deleted": body is None, "has_body": needs_body, "is_stored": bool(ended.watch & Watch.STORED)}
+    data = to_json(head).encode() + b"\n" + ((body or b"") if needs_body else b"")
     parameters = {"run_id": run_id, "seq": END_SEQ, "event": END_EVENT, "data": data, "now": to_micros(utc_now())}
     insert_end.run(connection, parameters)
 
 
 def parse_end(data: bytes) -> tuple[JsonObject, bytes]:
-    """Return the head of a stored end {status, metadata, is_deleted, has_body}, and the body."""
+    """Return the head of a stored end {status, metadata, created_at, is_deleted, has_body, is_stored}, and the body."""
     head, _, body = data.partition(b"\n")
     parsed: JsonObject = from_json(head.decode())
     return parsed, body

@@ -203,9 +203,9 @@ class DistributedEngine(RunEngine):
     async def find_ended_run(self, run_id: str) -> EndedRun | None:
         """Return the events of a recent run whose temporary thread is deleted; None if they are not stored."""
         end = await self.database.read(partial(read_end, run_id=run_id))
-        if end is None:
+        head = {} if end is None else parse_end(end)[0]
+        if not head.get("is_stored"):
             return None
-        head, _ = parse_end(end)
         prefix = run_id_prefix(from_micros(head["created_at"]))
         read = partial(read_events, run_id=run_id, after=0, limit=100_000, id_prefix=prefix)
         return EndedRun(await self.database.read(read), head["metadata"], 0)
