@@ -27,6 +27,7 @@ from toolweave.errors import OutboundFailed, OutboundRefused
 from toolweave.outbound import OutboundLimits, OutboundPolicy, OutboundRequest, OutboundResponse, open_outbound_client
 from toolweave.outbound_policy import OutboundTarget, parse_target
 from toolweave.redact import KnownSecrets, redact_text, sort_longest_first
+from toolweave.servers import tool_server
 from toolweave.servers.core.files.tools import FileTools
 from toolweave.servers.core.query.tools import open_query_tools
 from toolweave.servers.error_codes import (
@@ -40,18 +41,6 @@ from toolweave.servers.error_codes import (
     TOO_LARGE,
     ErrorCode,
     ToolFailed,
-)
-from toolweave.servers.tool_server import (
-    MAX_BYTES,
-    READ_EXTERNAL,
-    READ_ONLY,
-    WRITE_EXTERNAL,
-    Absent,
-    declare_tool,
-    idempotency_key,
-    parse_json,
-    success,
-    tool_server,
 )
 
 ENDPOINTS_SETTING = "TOOLWEAVE_JOB_ENDPOINTS"
@@ -141,7 +130,9 @@ class JobTools:
         self._settings = settings
         self._timeout_s = settings.job_timeout_s
 
-    async def execute_job(self, context: Context, endpoint: Endpoint, params: Params | Absent = None) -> ToolResult:
+    async def execute_job(
+        self, context: Context, endpoint: Endpoint, params: Params | tool_server.Absent = None
+    ) -> ToolResult:
         """Start a job at an HTTP service, such as a report or an import, and return its job_id and status.
 
         The job continues at the service: follow it with check_job_status. Every call may start another job.
@@ -154,11 +145,11 @@ class JobTools:
         if len(content) > MAX_SENT_BYTES:
             raise ToolFailed(INVALID_PARAMETER, f"Parameter 'params' must be at most {MAX_SENT_BYTES} bytes as JSON.")
         headers = [("Content-Type", "application/json")]
-        if key := idempotency_key(context):
+        if key := tool_server.idempotency_key(context):
             headers.append(("Idempotency-Key", key if key.isascii() else quote(key, safe="")))
         request = OutboundRequest("POST", allowed.target.url, tuple(headers), content)
         job = await self._request_job(allowed, request, self._timeout_s)
-        return success(job, endpoint=allowed.display_url)
+        return tool_server.success(job, endpoint=allowed.display_url)
 
     async def check_job_status(
         self, context: Context, endpoint: Endpoint, job_id: JobId, wait_s: WaitSeconds = 0
@@ -181,7 +172,7 @@ class JobTools:
             finished = _FINAL_STATUS.fullmatch(job["status"] or "") is not None
             elapsed_s = time.perf_counter() - started
             if finished or elapsed_s + POLL_INTERVAL_S > min(wait_s, self._timeout_s - MIN_POLL_TIME_S):
-                return success(job, endpoint=allowed.display_url, finished=finished, questions=polls)
+                return tool_server.success(job, endpoint=allowed.display_url, finished=finished, questions=polls)
             await asyncio.sleep(POLL_INTERVAL_S)
 
     async def _request_job(
@@ -301,7 +292,7 @@ def _parse_job(body: bytes, job_id: str | None, secrets: KnownSecrets) -> Starte
         ValueError: the response is not a job; the message contains the reason.
     """
     try:
-        answer = secrets.hide_in_json(parse_json(body))
+        answer = secrets.hide_in_json(tool_server.parse_json(body))
     except ValueError:
         raise ValueError("its body is not JSON that can be read") from None
     if not isinstance(answer, dict):
@@ -357,13 +348,13 @@ async def open_core_server(settings: Settings, *, auth: AuthProvider | None = No
         ConfigError: a setting that a tool needs is invalid.
     """
     # The largest readable file has to fit, written as JSON.
-    max_bytes = max(MAX_BYTES, settings.file_max_bytes * 5 // 4)
-    server = tool_server("core", _INSTRUCTIONS, max_bytes=max_bytes, auth=auth)
+    max_bytes = max(tool_server.MAX_BYTES, settings.file_max_bytes * 5 // 4)
+    server = tool_server.tool_server("core", _INSTRUCTIONS, max_bytes=max_bytes, auth=auth)
     jobs, files = JobTools(settings), FileTools(settings)
     async with open_query_tools(settings) as queries:
-        server.add_tool(declare_tool(queries.query_database, "Query a database", READ_ONLY))
-        server.add_tool(declare_tool(jobs.execute_job, "Run a job", WRITE_EXTERNAL))
-        server.add_tool(declare_tool(jobs.check_job_status, "Check a job", READ_EXTERNAL))
-        server.add_tool(declare_tool(files.read_file, "Read a file", READ_ONLY))
-        server.add_tool(declare_tool(files.search_files, "Search files", READ_ONLY))
+        server.add_tool(tool_server.declare_tool(queries.query_database, "Query a database", tool_server.READ_ONLY))
+        server.add_tool(tool_server.declare_tool(jobs.execute_job, "Run a job", tool_server.WRITE_EXTERNAL))
+        server.add_tool(tool_server.declare_tool(jobs.check_job_status, "Check a job", tool_server.READ_EXTERNAL))
+        server.add_tool(tool_server.declare_tool(files.read_file, "Read a file", tool_server.READ_ONLY))
+        server.add_tool(tool_server.declare_tool(files.search_files, "Search files", tool_server.READ_ONLY))
         yield server
