@@ -108,7 +108,8 @@ def check_no_gap(frames: list[Frame]) -> None:
         assert ticks == list(range(ticks[0], ticks[-1] + 1) if ticks else ())
         reached = max([reached, *ticks])
     assert reached == TICKS - 1
-    assert [frame.data["done"] for frame in frames if frame.event == "values"][-1] == TICKS
+    # A run that was cut before its first checkpoint begins with values that are empty.
+    assert [frame for frame in frames if frame.event == "values"][-1].data["done"] == TICKS
 
 
 async def check_lost_id(http: httpx.AsyncClient, run: Watched, whole: list[Frame]) -> None:
