@@ -50,6 +50,7 @@ from toolweave.errors import ToolweaveError
 from toolweave.runtime.background import watch_event_loop
 from toolweave.runtime.crons import run_cron_scheduler
 from toolweave.runtime.models import JsonObject
+from toolweave.studio.site import STUDIO_PATHS, studio_routes
 
 
 class LifespanErrorMiddleware:
@@ -124,7 +125,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *mcp.endpoints,
     *a2a.endpoints,
 )
-# Open to all callers, like endpoints without a rule, as in the official server.
+# Open to all callers, like the studio's files and endpoints without a rule, as in the official server.
 DOCUMENTATION_PATHS = ("/openapi.json", "/docs", "/docs/{file}")
 
 
@@ -166,9 +167,11 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings, *, executes_
     endpoints = authorized_endpoints((*published, *enabled_endpoints(system.unpublished, config.http)), auth)
     sockets = websocket_routes(authorized_endpoints(enabled_endpoints(protocol.sockets, config.http), auth), endpoints)
     routes: list[BaseRoute] = [*group_by_path(endpoints), *sockets, *_docs_routes(published, config, custom)]
+    if not config.http.disable_ui:
+        routes += studio_routes()
     if custom is not None:
         routes = [CustomRoutes(custom, last=False), *routes, CustomRoutes(custom, last=True)]
-    public_paths = frozenset({*DOCUMENTATION_PATHS, *(each.path for each in endpoints if each.rule is None)})
+    public_paths = frozenset({*DOCUMENTATION_PATHS, *STUDIO_PATHS, *(each.path for each in endpoints if each.rule is None)})
     authentication = Middleware(Authentication, handlers=auth, routes=routes, public_paths=public_paths, config=config)
     app = Starlette(
         routes=routes,

@@ -16,7 +16,7 @@ import pytest
 from tests.fixtures.node_packages import node_with_packages
 
 HERE = Path(__file__).parent / "js"
-SCENARIO = re.compile(r'^scenario\("(.+?)", ', re.MULTILINE)
+SCENARIO = re.compile(r'^(?:browserS|s)cenario\("(.+?)", ', re.MULTILINE)
 RUN_BOUND_S = 300
 
 

@@ -1,0 +1,1 @@
+"""The local studio: a page that is a client of the public API, and its server side."""

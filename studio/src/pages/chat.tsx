@@ -1,0 +1,3 @@
+export default function ChatPage() {
+  return <div className="page"><h1>Chat</h1></div>;
+}

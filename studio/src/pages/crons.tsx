@@ -1,0 +1,3 @@
+export default function CronsPage() {
+  return <div className="page"><h1>Crons</h1></div>;
+}

@@ -1,0 +1,3 @@
+export default function StorePage() {
+  return <div className="page"><h1>Store</h1></div>;
+}

@@ -1,0 +1,38 @@
+/** JSON as text: to read, and to edit with a message that names the mistake. */
+import { useId, useState } from "react";
+
+export function JsonView({ value, label = "JSON" }: { value: unknown; label?: string }) {
+  return <pre className="json" tabIndex={0} aria-label={label}>{value === undefined ? "undefined" : JSON.stringify(value, null, 2)}</pre>;
+}
+
+interface JsonEditorProps {
+  label: string;
+  value: unknown;
+  /** Receives each valid value, `undefined` while the text is no JSON. */
+  onChange: (value: unknown) => void;
+  rows?: number;
+}
+
+export function JsonEditor({ label, value, onChange, rows = 8 }: JsonEditorProps) {
+  const id = useId();
+  const [text, setText] = useState(() => JSON.stringify(value, null, 2));
+  const [problem, setProblem] = useState("");
+  const edit = (edited: string) => {
+    setText(edited);
+    try {
+      onChange(JSON.parse(edited));
+      setProblem("");
+    } catch (error) {
+      onChange(undefined);
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <textarea id={id} className="json" rows={rows} spellCheck={false} value={text} aria-invalid={problem !== ""}
+        aria-describedby={`${id}-problem`} onChange={(event) => edit(event.target.value)} />
+      <p id={`${id}-problem`} className="problem" role="status">{problem}</p>
+    </div>
+  );
+}

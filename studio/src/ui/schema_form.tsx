@@ -1,0 +1,39 @@
+/** A form drawn from a JSON Schema. Import it with `lazy`: rjsf is large. */
+import { Validator } from "@cfworker/json-schema";
+import Form from "@rjsf/core";
+import { toErrorSchema, type ValidatorType } from "@rjsf/utils";
+
+import { Button } from "./button";
+
+/** `@rjsf/validator-ajv8` compiles schemas with `new Function`, which our content security policy forbids. */
+const validator: ValidatorType = {
+  validateFormData(formData, schema) {
+    const errors = new Validator(schema as object, "2020-12", false).validate(formData).errors
+      .filter((error) => !["properties", "$ref", "items", "allOf"].includes(error.keyword))
+      .map((error) => ({ name: error.keyword, property: error.instanceLocation.replace(/^#/, "").replaceAll("/", "."), message: error.error, stack: error.error }));
+    return { errors, errorSchema: toErrorSchema(errors) };
+  },
+  isValid: (schema, formData, rootSchema) => {
+    const definitions = (rootSchema as { $defs?: object; definitions?: object });
+    const whole = { $defs: definitions.$defs ?? {}, definitions: definitions.definitions ?? {}, ...(schema as object) };
+    return new Validator(whole, "2020-12").validate(formData).valid;
+  },
+  rawValidation: () => ({}),
+};
+
+interface SchemaFormProps {
+  schema: object;
+  value?: unknown;
+  submitLabel: string;
+  isBusy?: boolean;
+  onSubmit: (value: unknown) => void;
+}
+
+export default function SchemaForm({ schema, value, submitLabel, isBusy = false, onSubmit }: SchemaFormProps) {
+  return (
+    <Form className="schema-form" schema={schema} formData={value} validator={validator} showErrorList={false} noHtml5Validate
+      uiSchema={{ "ui:options": { label: true } }} onSubmit={({ formData }) => onSubmit(formData ?? {})}>
+      <Button kind="primary" type="submit" disabled={isBusy}>{submitLabel}</Button>
+    </Form>
+  );
+}
