@@ -1,1 +1,0 @@
-import{t as e}from"./index-BoSCiloM.js";var t=e();function n(){return(0,t.jsx)(`div`,{className:`page`,children:(0,t.jsx)(`h1`,{children:`Runs`})})}export{n as default};
