@@ -1,0 +1,178 @@
+/** One thread with one assistant: its messages, its running and waiting runs, and the field for the next message. */
+import { useStream } from "@langchain/react";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useMemo, useRef, useState } from "react";
+
+import { langgraph, readToken } from "../client/server";
+import { Button } from "../ui/button";
+import { JsonView } from "../ui/json";
+import { Empty, ErrorBox, Loading } from "../ui/states";
+import { forkPoint, lineageOf, versionsOn } from "./branches";
+import { Composer, type Content } from "./composer";
+import { InputForm } from "./input_form";
+import { InterruptPanel } from "./interrupt_panel";
+import { type MessageActions, MessageView } from "./message_view";
+import type { ChatMessage } from "./messages";
+import { ScrollArea } from "./scroll_area";
+import { type Fork, joinFork, rowsOf } from "./transcript";
+import { useCheckpoints, useForeignRuns, usePartials, useThreadInfo } from "./use_thread";
+
+const now = () => Date.now();
+
+/** For this long after a run was started here, an answer about the thread's status may be older than the run. */
+const STATUS_LAG_MS = 1500;
+
+interface ConversationProps {
+  threadId: string | undefined;
+  assistantId: string;
+  assistantName: string;
+  inputSchema: object;
+  /** The checkpoint of another branch that is shown instead of the newest one. */
+  viewed: string | undefined;
+  onThread: (threadId: string) => void;
+  onView: (checkpoint: string | undefined) => void;
+}
+
+export function Conversation({ threadId, assistantId, assistantName, inputSchema, viewed, onThread, onView }: ConversationProps) {
+  const queries = useQueryClient();
+  const token = readToken();
+  const client = useMemo(() => ({ token, sdk: langgraph() }), [token]).sdk;
+  const [unsaved, setUnsaved] = useState<string>();
+  const [startedAt, setStartedAt] = useState(0);
+  const [fork, setFork] = useState<Fork>();
+  const [sent, setSent] = useState(0);
+  const stream = useStream({
+    client,
+    assistantId,
+    threadId: threadId ?? null,
+    onThreadId: (id) => {
+      setUnsaved(id);
+      onThread(id);
+    },
+    onCreated: () => setUnsaved(undefined),
+  });
+  const saved = threadId === unsaved ? undefined : threadId;
+  const info = useThreadInfo(client, saved);
+  const checkpoints = useCheckpoints(client, saved);
+  const partials = usePartials(stream);
+  const isFresh = info.dataUpdatedAt > startedAt + STATUS_LAG_MS;
+  useForeignRuns(stream, info.data, !isFresh);
+  const status = info.data?.status;
+  // A checkpoint with open nodes looks like a running one to the stream, also after its run was stopped or failed.
+  const isRunning = stream.isLoading && (!isFresh || status === undefined || status === "busy");
+
+  useEffect(() => {
+    if (isRunning) return;
+    for (const key of ["thread", "checkpoints", "threads"]) void queries.invalidateQueries({ queryKey: [key] });
+  }, [isRunning, queries]);
+
+  const other = useQuery({
+    queryKey: ["branch", threadId, viewed],
+    queryFn: () => client.threads.getState<Record<string, unknown>>(threadId ?? "", viewed ?? ""),
+    enabled: threadId !== undefined && viewed !== undefined,
+    staleTime: Infinity,
+  });
+  const isOther = viewed !== undefined && fork === undefined;
+  const values = isOther ? (other.data?.values ?? {}) : stream.values;
+  const streamed = stream.messages as unknown as ChatMessage[];
+  const messages = isOther
+    ? ((values["messages"] ?? []) as ChatMessage[])
+    : joinFork(streamed, fork?.threadId === threadId ? fork : undefined);
+  const path = messages.map((message) => message.id ?? "").join("\n");
+  const tip = viewed ?? checkpoints[0]?.id;
+  const lineage = useMemo(() => lineageOf(checkpoints, tip), [checkpoints, tip]);
+  const versions = useMemo(() => versionsOn(path.split("\n"), lineage, checkpoints), [path, lineage, checkpoints]);
+  const waiting = isOther || isRunning ? [] : stream.interrupts.map((each, index) => ({ id: each.id ?? String(index), value: each.value }));
+  const rows = rowsOf(messages, partials.filter((partial) => partial.threadId === threadId), isRunning ? "running" : waiting.length > 0 ? "pending" : "no result");
+
+  const run = async (input: Record<string, unknown> | null, from?: { checkpoint: string; base: ChatMessage[] }) => {
+    setStartedAt(now());
+    setSent((count) => count + 1);
+    if (from) setFork({ threadId: threadId ?? null, base: from.base, hidden: new Set(streamed.map((message) => message.id)) });
+    if (viewed !== undefined) onView(undefined);
+    await stream.submit(input, from ? { forkFrom: from.checkpoint } : undefined).catch(() => undefined);
+    setFork(undefined);
+  };
+  const send = (content: Content) => {
+    const input = { messages: [{ type: "human", content, id: crypto.randomUUID() }] };
+    void run(input, viewed === undefined ? undefined : { checkpoint: viewed, base: messages });
+  };
+  const answer = (answers: Record<string, unknown>) => {
+    setStartedAt(now());
+    setSent((count) => count + 1);
+    void stream.respondAll(answers).catch(() => undefined);
+  };
+
+  const replace = (message: ChatMessage, content: Content, id: string) => {
+    const checkpoint = forkPoint(lineage, message.id ?? "");
+    const index = messages.indexOf(message);
+    const base = messages.slice(0, id === message.id ? index + 1 : index);
+    if (checkpoint !== undefined) void run({ messages: [{ type: "human", content, id }] }, { checkpoint, base });
+  };
+  const regenerate = (answered: ChatMessage) => {
+    const at = rows.findIndex((row) => row.message === answered);
+    const human = rows.slice(0, at).findLast((row) => row.message.type === "human")?.message;
+    if (human) replace(human, human.content, human.id ?? "");
+  };
+  const actions = useStableActions({
+    edit: (message, content) => replace(message, content, crypto.randomUUID()),
+    regenerate,
+    showVersion: (checkpoint) => onView(checkpoint === checkpoints[0]?.id ? undefined : checkpoint),
+  });
+
+  const isChat = "messages" in ((inputSchema as { properties?: object }).properties ?? {});
+  const failure = stream.error ?? (status === "error" && info.data?.error ? new Error(`${info.data.error.error}: ${info.data.error.message}`) : undefined);
+  const rest = Object.fromEntries(Object.entries(values).filter(([key]) => key !== "messages" && !key.startsWith("__")));
+  const hasState = !isChat && Object.keys(rest).length > 0;
+  return (
+    <>
+      <ScrollArea label="Conversation" resetKey={`${threadId ?? ""} ${sent}`}>
+        {stream.isThreadLoading && rows.length === 0 && !hasState && <Loading what="the thread" />}
+        {isOther && other.isError && <ErrorBox error={other.error} onRetry={() => void other.refetch()} />}
+        {!stream.isThreadLoading && rows.length === 0 && !hasState && !isRunning && failure === undefined && (
+          <Empty title={assistantName}>
+            <p>{isChat ? "Write a message to start. Files can be dropped on the field below." : "Fill in the input below to start a run."}</p>
+          </Empty>
+        )}
+        {rows.map((row, index) => (
+          <MessageView key={row.message.id ?? index} {...row} versions={versions.get(row.message.id ?? "")}
+            isStreaming={isRunning && index === rows.length - 1 && !row.isPartial} canFork={!isRunning && lineage.length > 0} actions={actions} />
+        ))}
+        {hasState && <JsonView value={rest} label="State of the thread" />}
+        {isRunning && <p className="working" role="status"><span className="spinner" aria-hidden="true" /> Working…</p>}
+        {!isRunning && !isOther && failure !== undefined && (
+          <div className="run-error">
+            <ErrorBox error={failure} />
+            <Button onClick={() => void run(null)}>Retry</Button>
+          </div>
+        )}
+        {waiting.length > 0 && <InterruptPanel key={waiting.map((each) => each.id).join()} waiting={waiting} isBusy={isRunning} onAnswer={answer} />}
+      </ScrollArea>
+      <footer className="chat-input">
+        {isOther && (
+          <p className="hint row" role="status">
+            This is an earlier branch. A message continues it. <Button kind="quiet" onClick={() => onView(undefined)}>Show the newest</Button>
+          </p>
+        )}
+        {isChat
+          ? <Composer isRunning={isRunning} isBlocked={stream.isThreadLoading && rows.length === 0} onSend={send} onStop={() => void stream.stop()}
+              placeholder={waiting.length > 0 ? "Answer above, or write a message instead" : `Message ${assistantName}`} />
+          : <InputForm key={assistantId} schema={inputSchema} isRunning={isRunning} isBlocked={stream.isThreadLoading}
+              onRun={(input) => void run(input)} onStop={() => void stream.stop()} />}
+      </footer>
+    </>
+  );
+}
+
+/** Actions that stay the same object while they do the newest thing, so that a token draws the last message only. */
+function useStableActions(actions: MessageActions): MessageActions {
+  const latest = useRef(actions);
+  useEffect(() => {
+    latest.current = actions;
+  });
+  return useMemo(() => ({
+    edit: (message, content) => latest.current.edit(message, content),
+    regenerate: (message) => latest.current.regenerate(message),
+    showVersion: (tip) => latest.current.showVersion(tip),
+  }), []);
+}

@@ -1,0 +1,154 @@
+/** One message of a conversation, with what can be done with it. */
+import { memo, useState } from "react";
+
+import { Button } from "../ui/button";
+import { Markdown } from "../ui/markdown";
+import type { Versions } from "./branches";
+import type { Content } from "./composer";
+import { MediaBlock } from "./media";
+import { blocksOf, callsOf, type ChatMessage, markdownBlocks, reasoningOf, textOf } from "./messages";
+import { type CallState, ToolCard } from "./tool_card";
+
+export interface MessageActions {
+  edit: (message: ChatMessage, content: Content) => void;
+  regenerate: (message: ChatMessage) => void;
+  showVersion: (tip: string) => void;
+}
+
+interface MessageViewProps {
+  message: ChatMessage;
+  results: ChatMessage[];
+  callStates: CallState[];
+  versions: Versions | undefined;
+  isStreaming: boolean;
+  isPartial: boolean;
+  isTurnEnd: boolean;
+  /** Whether a run may start from before this message now. */
+  canFork: boolean;
+  /** Always the same object. */
+  actions: MessageActions;
+}
+
+/** Equal results are equal arrays of the same messages: without this, each token would draw all messages again. */
+function isSame(before: MessageViewProps, after: MessageViewProps): boolean {
+  const lists = (["results", "callStates"] as const).every((key) =>
+    before[key].length === after[key].length && before[key].every((item, index) => item === after[key][index]));
+  const rest = (["message", "isStreaming", "isPartial", "isTurnEnd", "canFork", "actions"] as const).every((key) => before[key] === after[key]);
+  const versions = before.versions?.shown === after.versions?.shown && String(before.versions?.tips) === String(after.versions?.tips);
+  return lists && rest && versions;
+}
+
+export const MessageView = memo(function MessageView(props: MessageViewProps) {
+  const { message } = props;
+  if (message.type === "human") return <HumanMessage {...props} />;
+  if (message.type === "ai" || message.type === "AIMessageChunk") return <AiMessage {...props} />;
+  return <details className="system-message"><summary>{message.type} message</summary><Markdown text={textOf(message.content)} /></details>;
+}, isSame);
+
+function HumanMessage({ message, versions, canFork, actions }: MessageViewProps) {
+  const [isEditing, setEditing] = useState(false);
+  const text = textOf(message.content);
+  if (isEditing && canFork) {
+    const resend = (edited: string) => {
+      setEditing(false);
+      const files = typeof message.content === "string" ? [] : message.content.filter((block) => block.type !== "text");
+      actions.edit(message, files.length === 0 ? edited : [{ type: "text", text: edited }, ...files]);
+    };
+    return <EditForm text={text} onCancel={() => setEditing(false)} onSave={resend} />;
+  }
+  return (
+    <article className="message human" aria-label="You">
+      <div className="bubble">
+        {blocksOf(message.content).map((block, index) => <MediaBlock key={index} block={block} />)}
+        {text !== "" && <p className="plain-text">{text}</p>}
+      </div>
+      <footer className="message-actions">
+        <VersionSwitch versions={versions} onShow={actions.showVersion} />
+        {canFork && <Button kind="quiet" onClick={() => setEditing(true)}>Edit</Button>}
+        <CopyButton text={text} />
+      </footer>
+    </article>
+  );
+}
+
+function EditForm({ text, onSave, onCancel }: { text: string; onSave: (text: string) => void; onCancel: () => void }) {
+  const [edited, setEdited] = useState(text);
+  return (
+    <form className="message human edit-form" onSubmit={(event) => { event.preventDefault(); onSave(edited); }}>
+      <textarea aria-label="Edit your message" autoFocus rows={Math.min(10, text.split("\n").length + 1)} value={edited}
+        onChange={(event) => setEdited(event.target.value)}
+        onKeyDown={(event) => { if (event.key === "Escape") onCancel(); }} />
+      <div className="row end">
+        <Button onClick={onCancel}>Cancel</Button>
+        <Button kind="primary" type="submit" disabled={edited.trim() === ""}>Send again</Button>
+      </div>
+    </form>
+  );
+}
+
+function AiMessage({ message, results, callStates, versions, isStreaming, isPartial, isTurnEnd, canFork, actions }: MessageViewProps) {
+  const text = textOf(message.content);
+  const reasoning = reasoningOf(message);
+  const calls = callsOf(message);
+  return (
+    <article className="message ai" aria-label="Assistant" aria-busy={isStreaming}>
+      {reasoning !== "" && (
+        <details className="reasoning"><summary>Reasoning</summary><StreamedMarkdown text={reasoning} isStreaming={isStreaming} /></details>
+      )}
+      {text !== "" && <StreamedMarkdown text={text} isStreaming={isStreaming} />}
+      {blocksOf(message.content).map((block, index) => <MediaBlock key={index} block={block} />)}
+      {calls.map((call, index) => (
+        <ToolCard key={call.id ?? index} call={call} result={results.find((each) => each.tool_call_id === call.id)}
+          state={callStates[index] ?? "no result"} />
+      ))}
+      {isPartial && <p className="hint">Stopped here. The thread does not contain this part.</p>}
+      {!isStreaming && (isTurnEnd || versions) && (
+        <footer className="message-actions">
+          <VersionSwitch versions={versions} onShow={actions.showVersion} />
+          {isTurnEnd && text !== "" && <CopyButton text={text} />}
+          {isTurnEnd && canFork && <Button kind="quiet" onClick={() => actions.regenerate(message)}>Regenerate</Button>}
+          {isTurnEnd && <Tokens message={message} />}
+        </footer>
+      )}
+    </article>
+  );
+}
+
+function Tokens({ message }: { message: ChatMessage }) {
+  const { input_tokens: input, output_tokens: output } = message.usage_metadata ?? {};
+  if (output === undefined || output === 0) return null;
+  return <span className="hint" title={`${input ?? 0} tokens of input`}>{output} tokens</span>;
+}
+
+const MarkdownBlock = memo(Markdown);
+
+function StreamedMarkdown({ text, isStreaming }: { text: string; isStreaming: boolean }) {
+  if (!isStreaming) return <MarkdownBlock text={text} />;
+  return <div className="streamed">{markdownBlocks(text).map((block, index) => <MarkdownBlock key={index} text={block} />)}</div>;
+}
+
+function VersionSwitch({ versions, onShow }: { versions: Versions | undefined; onShow: (tip: string) => void }) {
+  if (!versions) return null;
+  const { tips, shown } = versions;
+  const step = (label: string, sign: string, tip: string | undefined) => (
+    <Button kind="quiet" aria-label={label} disabled={tip === undefined} onClick={() => tip !== undefined && onShow(tip)}>{sign}</Button>
+  );
+  return (
+    <span className="version-switch" role="group" aria-label="Versions">
+      {step("Previous version", "‹", tips[shown - 1])}
+      <span className="hint">{shown + 1} / {tips.length}</span>
+      {step("Next version", "›", tips[shown + 1])}
+    </span>
+  );
+}
+
+function CopyButton({ text }: { text: string }) {
+  const [label, setLabel] = useState("Copy");
+  const copy = async () => {
+    // Browsers have no clipboard on pages over plain HTTP from another machine, whatever its type says.
+    const isCopied = await Promise.resolve().then(() => navigator.clipboard.writeText(text)).then(() => true, () => false);
+    setLabel(isCopied ? "Copied" : "The browser forbids it");
+    setTimeout(() => setLabel("Copy"), 2000);
+  };
+  return <Button kind="quiet" onClick={() => void copy()}>{label}</Button>;
+}

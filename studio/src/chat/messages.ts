@@ -1,0 +1,94 @@
+/** Messages as the page reads them: both the objects of `useStream` and the JSON of a checkpoint have these fields. */
+
+export interface ContentBlock {
+  type: string;
+  text?: string;
+  [key: string]: unknown;
+}
+
+export interface ToolCall {
+  id?: string;
+  name: string;
+  args: unknown;
+}
+
+/** What our tool node writes about a call; tools of other servers leave it out. */
+export interface CallFacts {
+  server?: string;
+  duration_ms?: number;
+  attempts?: number;
+}
+
+export interface ChatMessage {
+  id?: string;
+  type: string;
+  content: string | ContentBlock[];
+  name?: string;
+  tool_calls?: ToolCall[];
+  invalid_tool_calls?: ToolCall[];
+  tool_call_id?: string;
+  status?: "success" | "error";
+  artifact?: unknown;
+  additional_kwargs?: Record<string, unknown>;
+  response_metadata?: Record<string, unknown>;
+  usage_metadata?: { input_tokens?: number; output_tokens?: number };
+}
+
+export function blocksOf(content: string | ContentBlock[]): ContentBlock[] {
+  return typeof content === "string" ? [{ type: "text", text: content }] : content;
+}
+
+export function textOf(content: unknown): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  return (content as (ContentBlock | string)[])
+    .map((block) => (typeof block === "string" ? block : block.type === "text" ? (block.text ?? "") : ""))
+    .join("");
+}
+
+/** What the model thought before it answered, in the forms of LangChain, Anthropic and DeepSeek. */
+export function reasoningOf(message: ChatMessage): string {
+  const parts = blocksOf(message.content).map((block) => block["reasoning"] ?? block["thinking"]);
+  return [...parts, message.additional_kwargs?.["reasoning_content"]].filter((part) => typeof part === "string").join("");
+}
+
+export function callsOf(message: ChatMessage): ToolCall[] {
+  return [...(message.tool_calls ?? []), ...(message.invalid_tool_calls ?? [])];
+}
+
+export function factsOf(result: ChatMessage | undefined): CallFacts {
+  return result?.response_metadata?.["toolweave_call"] ?? {};
+}
+
+/** The data of an image block as an address that the page may load, or its address elsewhere. */
+export function imageAddress(block: ContentBlock): string | undefined {
+  const nested = block["image_url"] as { url?: string } | string | undefined;
+  const data = block["base64"] ?? block["data"];
+  if (typeof data === "string") return `data:${mimeType(block)};base64,${data}`;
+  const address = typeof nested === "object" ? nested.url : (nested ?? block["url"]);
+  return typeof address === "string" ? address : undefined;
+}
+
+export function mimeType(block: ContentBlock): string {
+  const type = block["mime_type"];
+  return typeof type === "string" ? type : "image/png";
+}
+
+/**
+ * Cut Markdown into blocks that do not influence each other, so that a streamed answer renders its last block only.
+ * A block that is indented or continues a list stays with the one before it; a fence is never cut.
+ */
+export function markdownBlocks(text: string): string[] {
+  const blocks: string[][] = [];
+  let isFenced = false;
+  let isSeparated = true;
+  for (const line of text.split("\n")) {
+    const continues = isFenced || /^(\s|[-*+] |\d+[.)] |\||>)/.test(line);
+    const last = blocks.at(-1);
+    if (last === undefined || (isSeparated && line !== "" && !continues)) blocks.push([line]);
+    else last.push(line);
+    if (/^\s*(```|~~~)/.test(line)) isFenced = !isFenced;
+    isSeparated = line === "" && !isFenced;
+  }
+  return blocks.map((lines) => lines.join("\n"));
+}

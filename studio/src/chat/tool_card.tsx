@@ -1,0 +1,59 @@
+/** One tool call: what was asked, what came back, from where, and how long it took. */
+import { Badge } from "../ui/badge";
+import { JsonView } from "../ui/json";
+import { Markdown } from "../ui/markdown";
+import { duration } from "../ui/time";
+import { MediaBlock } from "./media";
+import { blocksOf, type ChatMessage, factsOf, textOf, type ToolCall } from "./messages";
+
+export type CallState = "running" | "pending" | "success" | "error" | "no result";
+
+interface ToolCardProps {
+  call: ToolCall;
+  result: ChatMessage | undefined;
+  state: CallState;
+}
+
+export function ToolCard({ call, result, state }: ToolCardProps) {
+  const facts = factsOf(result);
+  const retries = (facts.attempts ?? 1) - 1;
+  return (
+    <details className={`tool-card ${state}`} open={state === "error"} data-call={call.id}>
+      <summary>
+        <span className="mono grow cut">{call.name || "tool"}</span>
+        <span className="tool-facts hint">
+          {facts.server !== undefined && <span title="MCP server">{facts.server}</span>}
+          {facts.duration_ms !== undefined && <span title="Duration">{duration(facts.duration_ms)}</span>}
+          {retries > 0 && <span title="Attempts after the first">{retries === 1 ? "1 retry" : `${retries} retries`}</span>}
+        </span>
+        {state === "running" ? <span className="badge busy"><span className="spinner" aria-hidden="true" /> running</span> : <Badge status={state} />}
+      </summary>
+      <h3>Arguments</h3>
+      {typeof call.args === "string" ? <pre className="json" tabIndex={0}>{call.args}</pre> : <JsonView value={call.args} label="Arguments" />}
+      {result && <h3>{state === "error" ? "Error" : "Result"}</h3>}
+      {result && <Result message={result} />}
+    </details>
+  );
+}
+
+function Result({ message }: { message: ChatMessage }) {
+  const text = textOf(message.content);
+  const media = blocksOf(message.content).filter((block) => block.type !== "text");
+  const parsed = parseJson(text);
+  return (
+    <>
+      {parsed !== undefined ? <JsonView value={parsed} label="Result" /> : text !== "" && <div className="tool-text" tabIndex={0}><Markdown text={text} /></div>}
+      {text === "" && media.length === 0 && <p className="muted">The tool returned nothing.</p>}
+      {media.map((block, index) => <MediaBlock key={index} block={block} />)}
+    </>
+  );
+}
+
+function parseJson(text: string): unknown {
+  if (!/^\s*[[{]/.test(text)) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
