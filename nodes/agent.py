@@ -318,9 +318,13 @@ def tools_node(catalog: ToolCatalog, internal_tools: Sequence[BaseTool] = ()) ->
         with logger.contextualize(tool=tool.name, tool_call_id=call["id"]):
             prepared = tool_with_answers(tool, call, request.runtime.config)
             prepared = tool_with_result_store(prepared, call["id"], request.runtime)
+            facts: dict[str, Any] = {}
+            prepared = prepared.with_facts(facts) if isinstance(prepared, tool_calls.MeasuredTool) else prepared
             plain_call = tool_calls.as_tool_call(call, tool.name)
             _is_host_tool.set(not is_mcp_tool(tool) and all(tool is not own for own in internal_tools))
             result = await execute(request.override(tool=prepared, tool_call=plain_call))
+            if facts and isinstance(result, ToolMessage):
+                result.response_metadata[tool_calls.CALL_FACTS_KEY] = facts
             return waiting_call_update(call, result) or _join_text_blocks(result)
 
     return ToolNode([], handle_tool_errors=explain_tool_failure, awrap_tool_call=execute_call)

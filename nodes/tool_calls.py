@@ -151,6 +151,19 @@ class ElicitingTool(Protocol):
         ...
 
 
+CALL_FACTS_KEY = "toolweave_call"
+"""Key in a tool message's `response_metadata`: the server of the call, its duration and the number of attempts."""
+
+
+@runtime_checkable
+class MeasuredTool(Protocol):
+    """A tool that reports how a call went."""
+
+    def with_facts(self, facts: dict[str, Any]) -> Self:
+        """Return the tool for one call; it writes the server, the duration and the attempts to `facts`."""
+        ...
+
+
 def tool_task(call: RequestedCall, *, approved_tool: str | None = None) -> ToolTask:
     """Build the task that executes a requested call."""
     task: ToolTask = {"name": call["name"], "args": call["args"], "id": call["id"], "type": "tool_call"}

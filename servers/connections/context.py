@@ -61,6 +61,14 @@ def unanswered_text(questions: list[Elicitation], why: str, result_text: str) ->
     return f"The tool's server asked for input during this call: {listed}. {why}{ending}"
 
 
+class CallFacts(TypedDict, total=False):
+    """How a call went; the plane writes it when the call has ended."""
+
+    server: str
+    duration_ms: float
+    attempts: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
     """The caller and options of one tool call; retries use the same context.
@@ -76,6 +84,7 @@ class CallContext:
     configurable: Mapping[str, Any] = field(default_factory=dict, repr=False)
     on_progress: OnProgress | None = field(default=None, repr=False)
     answers: tuple[ElicitedAnswer, ...] = field(default=(), repr=False)
+    facts: CallFacts = field(default_factory=CallFacts, repr=False, compare=False)
     correlation_id: str = field(default_factory=lambda: uuid4().hex)
 
     @classmethod

@@ -92,6 +92,7 @@ async def execute_call(
         if permit is not None:
             permit.record_outcome("cancelled")
         record.duration_ms = round((time.perf_counter() - started) * 1000, 2)
+        context.facts.update(server=record.server, duration_ms=record.duration_ms, attempts=record.attempts)
         for observe in (observability.log_call, *observers):
             observe(record)
     return record.result

@@ -132,6 +132,7 @@ class McpTool(BaseTool):
     max_result_chars: int = 40_000
     store_result: results.StoreResult | None = Field(default=None, exclude=True, repr=False)
     max_whole_chars: int = 0
+    facts: dict[str, Any] | None = Field(default=None, exclude=True, repr=False)
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: bool = True
 
@@ -149,6 +150,8 @@ class McpTool(BaseTool):
         with progress_callback(tool=self.name, server=self.server, tool_call_id=tool_call_id) as on_progress:
             context = CallContext.from_configurable(configurable, tool_call_id, self.answers or (), on_progress)
             result = await self.call(self.server, self.mcp_name, arguments, context)
+        if self.facts is not None:
+            self.facts.update(context.facts)
         if questions := questions_in(result):
             if self.answers is None or not self.may_be_reissued:
                 why = NO_PERSON_TEXT if self.may_be_reissued else UNSAFE_REISSUE_TEXT.format(server=self.server)
@@ -168,6 +171,10 @@ class McpTool(BaseTool):
     def with_result_store(self, store_result: results.StoreResult) -> Self:
         """Return this tool for one call; if its result is cut, `store_result` receives the whole text."""
         return self.model_copy(update={"store_result": store_result})
+
+    def with_facts(self, facts: dict[str, Any]) -> Self:
+        """Return this tool for one call; `facts` receives its server, duration and attempts."""
+        return self.model_copy(update={"facts": facts})
 
     def with_whole_result(self, max_chars: int) -> Self:
         """Return this tool; if a result is cut, the message's artifact has its first `max_chars` characters."""

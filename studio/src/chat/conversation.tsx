@@ -7,7 +7,7 @@ import { langgraph, readToken } from "../client/server";
 import { Button } from "../ui/button";
 import { JsonView } from "../ui/json";
 import { Empty, ErrorBox, Loading } from "../ui/states";
-import { forkPoint, lineageOf, versionsOn } from "./branches";
+import { forkPoint, lineageOf, type Versions, versionsOn } from "./branches";
 import { Composer, type Content } from "./composer";
 import { InputForm } from "./input_form";
 import { InterruptPanel } from "./interrupt_panel";
@@ -134,8 +134,8 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
             <p>{isChat ? "Write a message to start. Files can be dropped on the field below." : "Fill in the input below to start a run."}</p>
           </Empty>
         )}
-        {rows.map((row, index) => (
-          <MessageView key={row.message.id ?? index} {...row} versions={versions.get(row.message.id ?? "")}
+        {rows.map(({ turn, ...row }, index) => (
+          <MessageView key={row.message.id ?? index} {...row} versions={versionsFor(row.message, turn, versions)}
             isStreaming={isRunning && index === rows.length - 1 && !row.isPartial} canFork={!isRunning && lineage.length > 0} actions={actions} />
         ))}
         {hasState && <JsonView value={rest} label="State of the thread" />}
@@ -162,6 +162,12 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
       </footer>
     </>
   );
+}
+
+/** The versions of an answer differ from its first message on; the switch is at its end. */
+function versionsFor(message: ChatMessage, turn: string[], versions: Map<string, Versions>): Versions | undefined {
+  const ids = message.type === "human" ? [message.id ?? ""] : turn;
+  return ids.map((id) => versions.get(id)).find((found) => found !== undefined);
 }
 
 /** Actions that stay the same object while they do the newest thing, so that a token draws the last message only. */

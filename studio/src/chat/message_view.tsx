@@ -102,12 +102,12 @@ function AiMessage({ message, results, callStates, versions, isStreaming, isPart
           state={callStates[index] ?? "no result"} />
       ))}
       {isPartial && <p className="hint">Stopped here. The thread does not contain this part.</p>}
-      {!isStreaming && (isTurnEnd || versions) && (
+      {!isStreaming && isTurnEnd && (
         <footer className="message-actions">
           <VersionSwitch versions={versions} onShow={actions.showVersion} />
-          {isTurnEnd && text !== "" && <CopyButton text={text} />}
-          {isTurnEnd && canFork && <Button kind="quiet" onClick={() => actions.regenerate(message)}>Regenerate</Button>}
-          {isTurnEnd && <Tokens message={message} />}
+          {text !== "" && <CopyButton text={text} />}
+          {canFork && <Button kind="quiet" onClick={() => actions.regenerate(message)}>Regenerate</Button>}
+          <Tokens message={message} />
         </footer>
       )}
     </article>

@@ -22,6 +22,8 @@ export interface Row {
   callStates: CallState[];
   isPartial: boolean;
   isTurnEnd: boolean;
+  /** At the end of an assistant's turn: the ids of the turn's messages. */
+  turn: string[];
 }
 
 export function joinFork(streamed: ChatMessage[], fork: Fork | undefined): ChatMessage[] {
@@ -39,7 +41,12 @@ export function rowsOf(messages: ChatMessage[], partials: Partial[], openCall: C
     const cut = partials.filter((partial) => partial.afterId === message.id && !present.has(partial.message.id));
     rows.push(...cut.map((partial) => rowOf(partial.message, results, "no result", true)));
   }
-  return rows.map((row, index) => ({ ...row, isTurnEnd: isAi(row.message) && !isAi(rows[index + 1]?.message) }));
+  let turn: string[] = [];
+  return rows.map((row, index) => {
+    turn = isAi(row.message) ? [...turn, row.message.id ?? ""] : [];
+    const isTurnEnd = isAi(row.message) && !isAi(rows[index + 1]?.message);
+    return { ...row, isTurnEnd, turn: isTurnEnd ? turn : [] };
+  });
 }
 
 function rowOf(message: ChatMessage, all: Map<string | undefined, ChatMessage>, openCall: CallState, isPartial: boolean): Row {
@@ -49,7 +56,7 @@ function rowOf(message: ChatMessage, all: Map<string | undefined, ChatMessage>, 
     const result = all.get(call.id);
     return result === undefined ? openCall : (result.status ?? "success");
   });
-  return { message, results, callStates, isPartial, isTurnEnd: false };
+  return { message, results, callStates, isPartial, isTurnEnd: false, turn: [] };
 }
 
 export function isAi(message: ChatMessage | undefined): boolean {
