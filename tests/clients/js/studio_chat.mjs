@@ -1,0 +1,277 @@
+// The chat of the studio: messages, tool cards, files, stop, branches, threads, runs of other tabs.
+
+import { assert, human, newClient, newGate, runScenarios, url } from "./scenarios.mjs";
+import { browserScenario, checkAccessibility, STUDIO } from "./studio.mjs";
+
+const client = newClient();
+const answers = (page) => page.getByRole("article", { name: "Assistant" });
+const field = (page) => page.getByLabel("Your message");
+const idle = (page) => page.getByText("Working…").waitFor({ state: "detached" });
+const threadOf = (page) => new URL(page.url()).pathname.split("/").at(-1);
+const DONE = { permissions: ["clipboard-read", "clipboard-write"] };
+
+async function open(page, assistant) {
+  await page.goto(`${STUDIO}/chat?assistant=${assistant}`);
+  await field(page).waitFor();
+}
+
+async function send(page, text) {
+  await field(page).fill(text);
+  await field(page).press("Enter");
+}
+
+async function answered(page, text) {
+  await answers(page).filter({ hasText: text }).last().waitFor();
+  await idle(page);
+}
+
+browserScenario("an answer streams in, and its thread has an address and a title", async (page) => {
+  await open(page, "talk");
+  await page.getByText("Write a message to start").waitFor();
+  await checkAccessibility(page);
+  const gate = newGate();
+  await send(page, `tell me ${gate.word} more`);
+  await answers(page).getByText("you said: tell me", { exact: true }).waitFor();
+  await checkAccessibility(page);
+  await gate.open();
+  await answered(page, "you said: tell me more");
+  const item = page.getByRole("list", { name: "Threads" }).getByRole("link", { name: "tell me" });
+  assert.match(await item.getAttribute("href"), new RegExp(threadOf(page)));
+  await page.reload();
+  await answered(page, "you said: tell me more");
+  await checkAccessibility(page);
+});
+
+browserScenario("an answer of 2 000 tokens is complete, in order, and drawn at least 30 times a second", async (page) => {
+  await open(page, "talk");
+  const words = Array.from({ length: 2000 }, (_, number) => `w${number}${number % 40 === 39 ? "." : ""}`);
+  await page.evaluate(() => {
+    globalThis.draws = [];
+    let length = 0;
+    const look = (time) => {
+      const now = [...document.querySelectorAll(".message.ai")].at(-1)?.textContent.length ?? 0;
+      if (now !== length) globalThis.draws.push(time);
+      length = now;
+      requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+  });
+  await send(page, words.join(" "));
+  await answered(page, "w1999");
+  const shown = await answers(page).last().locator(".markdown").innerText();
+  assert.equal(shown.replaceAll(/\s+/g, " ").trim(), `you said: ${words.join(" ")}`);
+  const draws = await page.evaluate(() => globalThis.draws);
+  const seconds = (draws.at(-1) - draws[0]) / 1000;
+  console.error(`${draws.length} updates in ${seconds} s`);
+  assert.ok(draws.length / seconds >= 30, `${draws.length} updates in ${seconds} s`);
+});
+
+browserScenario("the conversation follows an answer until the user scrolls up", async (page) => {
+  await open(page, "talk");
+  const [first, second] = [newGate(), newGate()];
+  const lines = (name) => Array.from({ length: 600 }, (_, number) => `${name}${number}`).join(" ");
+  await send(page, `${lines("a")} ${first.word} ${lines("b")} ${second.word} end`);
+  const area = page.getByRole("region", { name: "Conversation" });
+  const distance = () => area.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight);
+  await answers(page).getByText("a599").waitFor();
+  await page.waitForFunction(() => {
+    const element = document.querySelector(".scroll-area");
+    return element.scrollTop > 0 && element.scrollHeight - element.scrollTop - element.clientHeight < 30;
+  });
+  await area.hover();
+  await page.mouse.wheel(0, -300);
+  const button = page.getByRole("button", { name: "Jump to the end" });
+  await button.waitFor();
+  await first.open();
+  await answers(page).getByText("b599").waitFor();
+  assert.ok(await distance() > 100, "the user's position was lost");
+  await button.click();
+  await second.open();
+  await answered(page, "end");
+  assert.ok(await distance() < 30);
+});
+
+browserScenario("a tool call is a card: under way, with its arguments and result, or with its error", async (page) => {
+  await open(page, "agent");
+  const gate = newGate();
+  await send(page, `mail:${gate.word} mail:nobody`);
+  const cards = page.locator("details.tool-card");
+  await cards.nth(0).getByText("running").waitFor();
+  await checkAccessibility(page);
+  await gate.open();
+  await answered(page, "results: sent");
+  await cards.nth(0).getByText("success").waitFor();
+  await cards.nth(0).locator("summary").click();
+  await cards.nth(0).getByLabel("Arguments").getByText(gate.word).waitFor();
+  await cards.nth(1).getByText("there is no mailbox of nobody").waitFor();
+  await checkAccessibility(page);
+});
+
+browserScenario("a failed run shows its error also after a reload, and a retry continues it", async (page) => {
+  await open(page, "retry");
+  await send(page, `try ${crypto.randomUUID()}`);
+  await page.getByRole("alert").getByText("the first attempt always fails").waitFor();
+  await checkAccessibility(page);
+  await page.reload();
+  await page.getByRole("alert").getByText("the first attempt always fails").waitFor();
+  await page.getByRole("button", { name: "Retry" }).click();
+  await answered(page, "The second attempt worked");
+  assert.equal(await page.getByRole("alert").count(), 0);
+});
+
+browserScenario("files are attached, pasted and dropped, and one that is too large is refused with the limit", async (page) => {
+  await open(page, "files");
+  const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  await page.getByLabel("Files", { exact: true }).setInputFiles([
+    { name: "dot.png", mimeType: "image/png", buffer: png },
+    { name: "big.pdf", mimeType: "application/pdf", buffer: Buffer.alloc(5_000_001) },
+  ]);
+  await page.getByText("big.pdf has 5.0 MB; a file may have 5.0 MB.").waitFor();
+  for (const [type, key, name] of [["paste", "clipboardData", "pasted.pdf"], ["drop", "dataTransfer", "dropped.pdf"]]) {
+    const transfer = await page.evaluateHandle((file) => {
+      const data = new DataTransfer();
+      data.items.add(new File(["%PDF"], file, { type: "application/pdf" }));
+      return data;
+    }, name);
+    await field(page).evaluate((element, [event, property, data]) => {
+      const sent = event === "paste" ? new ClipboardEvent(event, { bubbles: true, cancelable: true, [property]: data })
+        : new DragEvent(event, { bubbles: true, cancelable: true, [property]: data });
+      element.dispatchEvent(sent);
+    }, [type, key, transfer]);
+    await page.getByRole("list", { name: "Attached files" }).getByText(name).waitFor();
+  }
+  await page.getByRole("button", { name: "Remove dropped.pdf" }).click();
+  await send(page, "look");
+  await answered(page, "I got text, image, file");
+  await page.getByRole("article", { name: "You" }).getByRole("img", { name: "Attached image" }).waitFor();
+  await page.getByRole("cell", { name: "1", exact: true }).locator("strong").waitFor();
+  await checkAccessibility(page);
+  const { values } = await client.threads.getState(threadOf(page));
+  const blocks = values.messages[0].content;
+  assert.deepEqual(blocks.slice(1).map(({ type, mime_type: mime }) => [type, mime]), [["image", "image/png"], ["file", "application/pdf"]]);
+  assert.equal(blocks[1].base64, png.toString("base64"));
+});
+
+browserScenario("stop ends the run and keeps the part of the answer that had come", async (page) => {
+  await open(page, "talk");
+  const gate = newGate();
+  await send(page, `half ${gate.word} rest`);
+  await answers(page).getByText("you said: half").waitFor();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByText("Stopped here").waitFor();
+  await answers(page).getByText("you said: half").waitFor();
+  await page.getByRole("button", { name: "Send" }).waitFor();
+  const [run] = await client.runs.list(threadOf(page));
+  await client.runs.join(threadOf(page), run.run_id);
+  assert.equal((await client.runs.get(threadOf(page), run.run_id)).status, "interrupted");
+  await gate.open();
+  await send(page, "again");
+  await answered(page, "you said: again");
+});
+
+browserScenario("an edited message and a regenerated answer are branches to switch between", async (page) => {
+  await open(page, "talk");
+  await send(page, "first");
+  await answered(page, "you said: first");
+  await send(page, "second");
+  await answered(page, "you said: second");
+  const users = page.getByRole("article", { name: "You" });
+  await users.first().getByRole("button", { name: "Edit" }).click();
+  await page.getByLabel("Edit your message").fill("changed");
+  await page.getByRole("button", { name: "Send again" }).click();
+  await answered(page, "you said: changed");
+  assert.equal(await users.count(), 1);
+  await users.getByText("2 / 2").waitFor();
+  await users.getByRole("button", { name: "Previous version" }).click();
+  await answers(page).getByText("you said: second").waitFor();
+  await users.first().getByText("1 / 2").waitFor();
+  assert.match(page.url(), /checkpoint=/);
+  await checkAccessibility(page);
+  await page.reload();
+  await answers(page).getByText("you said: second").waitFor();
+  await send(page, "third");
+  await answered(page, "you said: third");
+  assert.deepEqual(await users.locator(".plain-text").allInnerTexts(), ["first", "second", "third"]);
+  await answers(page).last().getByRole("button", { name: "Regenerate" }).click();
+  await answers(page).last().getByText("2 / 2").waitFor();
+  await answered(page, "you said: third");
+  const { values } = await client.threads.getState(threadOf(page));
+  assert.deepEqual(values.messages.filter((each) => each.type === "human").map((each) => each.content), ["first", "second", "third"]);
+});
+
+browserScenario("a run goes on after a reload and is joined by another tab", async (page, context) => {
+  await open(page, "talk");
+  await send(page, "hello");
+  await answered(page, "you said: hello");
+  const other = await context.newPage();
+  await other.goto(page.url());
+  await answered(other, "you said: hello");
+  const gate = newGate();
+  await send(page, `one ${gate.word} two`);
+  await answers(page).getByText("you said: one", { exact: true }).waitFor();
+  await answers(other).getByText("you said: one", { exact: true }).waitFor();
+  await page.reload();
+  await answers(page).getByText("you said: one", { exact: true }).waitFor();
+  await other.getByText("Working…").waitFor();
+  await gate.open();
+  await answered(page, "you said: one two");
+  await answered(other, "you said: one two");
+});
+
+browserScenario("threads are searched and deleted", async (page) => {
+  const mark = crypto.randomUUID();
+  const { thread_id: threadId } = await client.threads.create();
+  await client.runs.wait(threadId, "talk", { input: human(`old ${mark}`) });
+  await open(page, "talk");
+  const list = page.getByRole("list", { name: "Threads" });
+  await page.getByLabel("Search threads").fill(mark);
+  await list.getByRole("link", { name: mark }).click();
+  await answered(page, `you said: old ${mark}`);
+  await list.getByRole("button", { name: `Delete old ${mark}` }).click();
+  await checkAccessibility(page);
+  await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByText("No thread contains").waitFor();
+  assert.equal(threadOf(page), "chat");
+  assert.equal((await fetch(`${url}/threads/${threadId}`)).status, 404);
+});
+
+browserScenario("an answer is copied", async (page) => {
+  await open(page, "talk");
+  await send(page, "copy me");
+  await answered(page, "you said: copy me");
+  await answers(page).getByRole("button", { name: "Copy" }).click();
+  await page.getByText("Copied").waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "you said: copy me");
+}, DONE);
+
+browserScenario("a graph without messages has a form for its input and shows its state", async (page) => {
+  await page.goto(`${STUDIO}/chat?assistant=count`);
+  await page.getByLabel("N", { exact: true }).fill("4");
+  await checkAccessibility(page);
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.getByLabel("State of the thread").getByText('"n": 10').waitFor();
+  await page.getByRole("button", { name: "Use JSON" }).click();
+  await page.getByLabel("Input (JSON)").fill('{"n": 1}');
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.getByLabel("State of the thread").getByText('"n": 4').waitFor();
+  await checkAccessibility(page);
+});
+
+browserScenario("a thread that does not exist says so", async (page) => {
+  await page.goto(`${STUDIO}/chat/00000000-0000-4000-8000-000000000000`);
+  await page.getByRole("alert").getByText("not found").waitFor();
+  await checkAccessibility(page);
+}, { ignore: /404/ });
+
+browserScenario("the chat fits a phone, where the threads are behind a button", async (page) => {
+  await open(page, "talk");
+  await send(page, "small screen");
+  await answered(page, "you said: small screen");
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  await page.getByRole("button", { name: "Threads" }).click();
+  await page.getByRole("list", { name: "Threads" }).getByRole("link", { name: "small screen" }).first().click();
+  await answered(page, "you said: small screen");
+  await checkAccessibility(page);
+}, { viewport: { width: 360, height: 700 }, colorScheme: "dark" });
+
+await runScenarios({ atOnce: 1 });
