@@ -95,7 +95,9 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
   };
   const send = (content: Content) => {
     const input = { messages: [{ type: "human", content, id: crypto.randomUUID() }] };
-    void run(input, viewed === undefined ? undefined : { checkpoint: viewed, base: messages });
+    // The protocol takes the input of a waiting thread for an answer, unless the run starts from a named checkpoint.
+    const checkpoint = viewed ?? (waiting.length > 0 ? checkpoints[0]?.id : undefined);
+    void run(input, checkpoint === undefined ? undefined : { checkpoint, base: messages });
   };
   const answer = (answers: Record<string, unknown>) => {
     setStartedAt(now());

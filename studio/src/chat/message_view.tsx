@@ -1,5 +1,5 @@
 /** One message of a conversation, with what can be done with it. */
-import { memo, useState } from "react";
+import { memo, useEffect, useState } from "react";
 
 import { Button } from "../ui/button";
 import { Markdown } from "../ui/markdown";
@@ -123,8 +123,23 @@ function Tokens({ message }: { message: ChatMessage }) {
 const MarkdownBlock = memo(Markdown);
 
 function StreamedMarkdown({ text, isStreaming }: { text: string; isStreaming: boolean }) {
-  if (!isStreaming) return <MarkdownBlock text={text} />;
-  return <div className="streamed">{markdownBlocks(text).map((block, index) => <MarkdownBlock key={index} text={block} />)}</div>;
+  return isStreaming ? <GrowingMarkdown text={text} /> : <MarkdownBlock text={text} />;
+}
+
+/** Tokens arrive in bursts: each frame shows a part of what is left, so that the text grows evenly. */
+function GrowingMarkdown({ text }: { text: string }) {
+  const [length, setLength] = useState(text.length);
+  const isBehind = length < text.length;
+  useEffect(() => {
+    if (!isBehind) return;
+    const frame = requestAnimationFrame(() => setLength(Math.min(text.length, length + Math.max(2, Math.ceil((text.length - length) / 6)))));
+    return () => cancelAnimationFrame(frame);
+  }, [isBehind, text, length]);
+  return (
+    <div className="streamed">
+      {markdownBlocks(text.slice(0, length)).map((block, index) => <MarkdownBlock key={index} text={block} />)}
+    </div>
+  );
 }
 
 function VersionSwitch({ versions, onShow }: { versions: Versions | undefined; onShow: (tip: string) => void }) {

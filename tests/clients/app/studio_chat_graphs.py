@@ -1,12 +1,15 @@
-"""Graphs for the studio's chat: tools behind a gate, approvals, questions, a form, a long answer, a failure to retry."""
+"""Graphs for the studio's chat: tools behind a gate, approvals, questions, a form, a long answer, a failure."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Self
 
 from client_graphs import approve, broken, count, talk  # type: ignore[import-not-found]  # noqa: F401
+from client_model import WordByWord  # type: ignore[import-not-found]
 from langchain_core.language_models.chat_models import BaseChatModel, agenerate_from_stream
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.graph import MessagesState
 from langgraph.types import interrupt
@@ -103,8 +106,12 @@ class Paint(BaseTool):
         raise NotImplementedError
 
 
-async def ask(state: MessagesState) -> dict[str, Any]:  # noqa: ARG001
-    schema = {"type": "object", "properties": {"guests": {"type": "integer", "title": "Guests"}}, "required": ["guests"]}
+async def ask(state: MessagesState) -> dict[str, Any]:
+    schema = {
+        "type": "object",
+        "properties": {"guests": {"type": "integer", "title": "Guests"}},
+        "required": ["guests"],
+    }
     given = interrupt({"question": "How many guests?", "response_schema": schema})
     return {"messages": [AIMessage(f"A table for {given['guests']}")]}
 
@@ -124,6 +131,20 @@ async def describe(state: MessagesState) -> dict[str, Any]:
     return {"messages": [AIMessage(f"I got {', '.join(kinds)}\n\n| a | b |\n|---|---|\n| **1** | 2 |")]}
 
 
+class Paced(WordByWord):  # type: ignore[misc]
+    """Say the words at the rate of a fast model."""
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        async for chunk in super()._astream(*args, **kwargs):
+            yield chunk
+            await asyncio.sleep(0.002)
+
+
+async def say_at_pace(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
+    return {"messages": [await Paced(prefix="you said:").ainvoke(state["messages"], config)]}
+
+
+paced = chain(MessagesState, ("say", say_at_pace))
 agent = build_agent_loop(tools=[mail, post, Paint()], model=Caller())
 form = chain(MessagesState, ("ask", ask))
 retry = chain(MessagesState, ("stumble", stumble))
