@@ -15,6 +15,7 @@ import { type MessageActions, MessageView } from "./message_view";
 import type { ChatMessage } from "./messages";
 import { ScrollArea } from "./scroll_area";
 import { type Fork, joinFork, rowsOf } from "./transcript";
+import { useTransport } from "./transport";
 import { useCheckpoints, useForeignRuns, usePartials, useThreadInfo } from "./use_thread";
 
 const now = () => Date.now();
@@ -43,6 +44,7 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
   const [sent, setSent] = useState(0);
   const stream = useStream({
     client,
+    ...useTransport(token),
     assistantId,
     threadId: threadId ?? null,
     onThreadId: (id) => {
@@ -123,7 +125,7 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
   });
 
   const isChat = "messages" in ((inputSchema as { properties?: object }).properties ?? {});
-  const failure = stream.error ?? (status === "error" && info.data?.error ? new Error(`${info.data.error.error}: ${info.data.error.message}`) : undefined);
+  const failure = stream.error ?? (status === "error" && info.data?.problem ? new Error(info.data.problem) : undefined);
   const rest = Object.fromEntries(Object.entries(values).filter(([key]) => key !== "messages" && !key.startsWith("__")));
   const hasState = !isChat && Object.keys(rest).length > 0;
   return (

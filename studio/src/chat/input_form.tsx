@@ -39,7 +39,7 @@ export function InputForm({ schema, isRunning, isBlocked, onRun, onStop }: Input
         </form>
       ) : (
         <Suspense fallback={<Loading what="the form" />}>
-          <SchemaForm schema={schema} value={input} submitLabel="Run" isBusy={isRunning || isBlocked} onSubmit={run} />
+          <SchemaForm schema={{ ...schema, title: "", description: "" }} value={input} submitLabel="Run" isBusy={isRunning || isBlocked} onSubmit={run} />
         </Suspense>
       )}
     </section>

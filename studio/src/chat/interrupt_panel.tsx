@@ -86,7 +86,7 @@ function RequestCard({ request, decision, isBusy, onDecide, onUndo }: RequestPro
     <article className="card interrupt" aria-label={title}>
       <div className="row between">
         <h2>{title}</h2>
-        {decision ? <Badge status={DECIDED[decision.kind]} /> : <Badge status="interrupted" />}
+        {decision ? <Badge status={DECIDED[decision.kind]} /> : <Badge status="pending" />}
       </div>
       {problem !== "" && <p className="problem" role="alert">{problem}</p>}
       {decision && <div className="row end"><Button kind="quiet" onClick={onUndo}>Change</Button></div>}
@@ -163,7 +163,7 @@ function JsonAnswer({ value, isBusy, onAnswer }: { value: unknown; isBusy: boole
   const [answer, setAnswer] = useState<unknown>("");
   return (
     <form className="card interrupt" aria-label="The run waits for an answer" onSubmit={(event) => { event.preventDefault(); onAnswer(answer); }}>
-      <div className="row between"><h2>The run waits for an answer</h2><Badge status="interrupted" /></div>
+      <div className="row between"><h2>The run waits for an answer</h2><Badge status="pending" /></div>
       {typeof value === "string" ? <p className="plain-text">{value}</p> : <JsonView value={value} label="Interrupt" />}
       <JsonEditor label="Answer (JSON)" value="" rows={3} onChange={setAnswer} />
       <div className="row end"><Button kind="primary" type="submit" disabled={isBusy || answer === undefined}>Resume</Button></div>

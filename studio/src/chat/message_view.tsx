@@ -106,7 +106,7 @@ function AiMessage({ message, results, callStates, versions, isStreaming, isPart
         <footer className="message-actions">
           <VersionSwitch versions={versions} onShow={actions.showVersion} />
           {text !== "" && <CopyButton text={text} />}
-          {canFork && <Button kind="quiet" onClick={() => actions.regenerate(message)}>Regenerate</Button>}
+          {canFork && !callStates.includes("pending") && <Button kind="quiet" onClick={() => actions.regenerate(message)}>Regenerate</Button>}
           <Tokens message={message} />
         </footer>
       )}

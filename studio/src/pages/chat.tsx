@@ -6,6 +6,7 @@ import { Link, useLocation, useRoute, useSearchParams } from "wouter";
 import "../chat/chat.css";
 import { Conversation } from "../chat/conversation";
 import { ThreadList } from "../chat/threads";
+import { readThread } from "../chat/use_thread";
 import { langgraph } from "../client/server";
 import { Button } from "../ui/button";
 import { Empty, ErrorBox, Loaded, Loading } from "../ui/states";
@@ -21,14 +22,14 @@ export default function ChatPage() {
   const named = search.get("assistant");
   const thread = useQuery({
     queryKey: ["thread", threadId],
-    queryFn: () => langgraph().threads.get(threadId ?? ""),
+    queryFn: () => readThread(langgraph(), threadId ?? ""),
     enabled: threadId !== undefined && named === null,
   });
   const assistants = useQuery({
     queryKey: ["assistants", "chat"],
     queryFn: () => langgraph().assistants.search({ limit: MAX_ASSISTANTS, sortBy: "name", sortOrder: "asc" }),
   });
-  const wanted = named ?? (thread.data?.metadata as { assistant_id?: string } | null | undefined)?.assistant_id;
+  const wanted = named ?? thread.data?.assistantId;
   const assistant = assistants.data?.find((each) => each.assistant_id === wanted || each.graph_id === wanted) ?? assistants.data?.[0];
   const assistantId = assistant?.assistant_id;
   const schemas = useQuery({
