@@ -61,20 +61,14 @@ def unanswered_text(questions: list[Elicitation], why: str, result_text: str) ->
     return f"The tool's server asked for input during this call: {listed}. {why}{ending}"
 
 
-class CallFacts(TypedDict, total=False):
-    """How a call went; the plane writes it when the call has ended."""
-
-    server: str
-    duration_ms: float
-    attempts: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
     """The caller and options of one tool call; retries use the same context.
 
     `configurable` is the run's, for header templates; it holds secrets and is never logged. `answers` are a user's
-    answers to the questions that the server asked when this call was made before (S-07).
+    answers to the questions that the server asked when this call was made before (S-07). When the call has ended, the
+    plane writes its server, `duration_ms` and attempts to `facts`.
+    The plane writes the call's server, duration and attempts to `facts` when it has ended.
     """
 
     thread_id: str | None = None
@@ -84,7 +78,7 @@ class CallContext:
     configurable: Mapping[str, Any] = field(default_factory=dict, repr=False)
     on_progress: OnProgress | None = field(default=None, repr=False)
     answers: tuple[ElicitedAnswer, ...] = field(default=(), repr=False)
-    facts: CallFacts = field(default_factory=CallFacts, repr=False, compare=False)
+    facts: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     correlation_id: str = field(default_factory=lambda: uuid4().hex)
 
     @classmethod

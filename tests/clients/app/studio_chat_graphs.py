@@ -11,11 +11,11 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Tool
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
-from langgraph.graph import MessagesState
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 from pydantic import Field
 
-from tests.fixtures.gated_app import chain, pass_gate
+from tests.fixtures.gated_app import Graph, chain, pass_gate
 from toolweave.graphs.agent_loop import build_agent_loop
 from toolweave.nodes.tool_calls import QUESTIONS_KEY
 
@@ -37,7 +37,7 @@ class Caller(BaseChatModel):
     def _llm_type(self) -> str:
         return "caller"
 
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Self:  # type: ignore[override]  # noqa: ARG002
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Self:  # noqa: ARG002
         return self
 
     def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
@@ -58,12 +58,12 @@ class Caller(BaseChatModel):
 def _answer(messages: Sequence[BaseMessage]) -> AIMessageChunk:
     if isinstance(messages[-1], ToolMessage):
         results = [message.text for message in messages if isinstance(message, ToolMessage)]
-        return AIMessageChunk(f"results: {'; '.join(results)}")
+        return AIMessageChunk(content=f"results: {'; '.join(results)}")
     chunks = [
         {"name": name, "args": f'{{"to": "{to}"}}', "id": f"call-{len(messages)}-{index}", "index": index}
         for index, (name, _, to) in enumerate(word.partition(":") for word in messages[-1].text.split())
     ]
-    return AIMessageChunk("", tool_call_chunks=chunks)
+    return AIMessageChunk(content="", tool_call_chunks=chunks)
 
 
 @tool
@@ -96,6 +96,10 @@ class Paint(BaseTool):
 
     def with_answers(self, answers: list[dict[str, Any]]) -> Self:
         return self.model_copy(update={"answers": answers})
+
+    def with_facts(self, facts: dict[str, Any]) -> Self:
+        facts.update(server="studio", duration_ms=1234.5, attempts=3)
+        return self
 
     async def _arun(self, to: str) -> tuple[str, Any]:
         if not self.answers:
@@ -146,6 +150,25 @@ async def say_at_pace(state: MessagesState, config: RunnableConfig) -> dict[str,
 
 paced = chain(MessagesState, ("say", say_at_pace))
 agent = build_agent_loop(tools=[mail, post, Paint()], model=Caller())
+
+
+def pair() -> Graph:
+    """Two nodes that ask at the same time."""
+
+    def asking(name: str) -> Any:
+        async def node(state: MessagesState) -> dict[str, Any]:
+            return {"messages": [AIMessage(f"{name}: {interrupt(f'What is {name}?')}")]}
+
+        return node
+
+    builder = StateGraph(MessagesState)
+    for name in ("left", "right"):
+        builder.add_node(name, asking(name))
+        builder.add_edge(START, name)
+    return builder.compile()
+
+
+both = pair()
 form = chain(MessagesState, ("ask", ask))
 retry = chain(MessagesState, ("stumble", stumble))
 files = chain(MessagesState, ("describe", describe))

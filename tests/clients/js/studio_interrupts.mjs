@@ -79,6 +79,8 @@ browserScenario("a server's question is answered in a form that says what is wro
   await page.getByLabel("Colour").fill("red");
   await page.getByRole("button", { name: "Send answer" }).click();
   await answered(page, "painted wall {'colour': 'red'}");
+  const facts = page.locator("details.tool-card summary");
+  for (const fact of ["studio", "1.2 s", "2 retries"]) await facts.getByText(fact, { exact: true }).waitFor();
 }, { ignore: /Form validation failed/ });
 
 browserScenario("a server's question is declined", async (page) => {
@@ -104,6 +106,17 @@ browserScenario("any other interrupt is answered with JSON, also one from before
   await checkAccessibility(page);
   await page.getByRole("button", { name: "Resume" }).click();
   await answered(page, "you said: decided: yes");
+});
+
+browserScenario("interrupts of several nodes are answered one by one and sent together", async (page) => {
+  await ask(page, "both", "hello");
+  for (const name of ["left", "right"]) {
+    const form = page.getByRole("form", { name: "The run waits" }).filter({ hasText: `What is ${name}?` });
+    await form.getByLabel("Answer (JSON)").fill(`"the ${name} one"`);
+    await form.getByRole("button", { name: "Resume" }).click();
+  }
+  await answered(page, "left: the left one");
+  await answered(page, "right: the right one");
 });
 
 browserScenario("a message instead of an answer leaves the call unexecuted", async (page) => {
