@@ -68,7 +68,6 @@ class CallContext:
     `configurable` is the run's, for header templates; it holds secrets and is never logged. `answers` are a user's
     answers to the questions that the server asked when this call was made before (S-07). When the call has ended, the
     plane writes its server, `duration_ms` and attempts to `facts`.
-    The plane writes the call's server, duration and attempts to `facts` when it has ended.
     """
 
     thread_id: str | None = None

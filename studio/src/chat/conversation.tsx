@@ -84,8 +84,10 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
   const tip = viewed ?? checkpoints[0]?.id;
   const lineage = useMemo(() => lineageOf(checkpoints, tip), [checkpoints, tip]);
   const versions = useMemo(() => versionsOn(path.split("\n"), lineage, checkpoints), [path, lineage, checkpoints]);
-  const waiting = isOther || isRunning ? [] : stream.interrupts.map((each, index) => ({ id: each.id ?? String(index), value: each.value }));
-  const rows = rowsOf(messages, partials.filter((partial) => partial.threadId === threadId), isRunning ? "running" : waiting.length > 0 ? "pending" : "no result");
+  const interrupts = isOther || isRunning ? [] : stream.interrupts;
+  const waiting = interrupts.map((each, index) => ({ id: each.id ?? String(index), value: each.value }));
+  const openCall = isRunning ? "running" : waiting.length > 0 ? "pending" : "no result";
+  const rows = rowsOf(messages, partials.filter((partial) => partial.threadId === threadId), openCall);
 
   const run = async (input: Record<string, unknown> | null, from?: { checkpoint: string; base: ChatMessage[] }) => {
     setStartedAt(now());
@@ -150,7 +152,9 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
             <Button onClick={() => void run(null)}>Retry</Button>
           </div>
         )}
-        {waiting.length > 0 && <InterruptPanel key={waiting.map((each) => each.id).join()} waiting={waiting} isBusy={isRunning} onAnswer={answer} />}
+        {waiting.length > 0 && (
+          <InterruptPanel key={waiting.map((each) => each.id).join()} waiting={waiting} isBusy={isRunning} onAnswer={answer} />
+        )}
       </ScrollArea>
       <footer className="chat-input">
         {isOther && (
@@ -159,7 +163,8 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
           </p>
         )}
         {isChat
-          ? <Composer isRunning={isRunning} isBlocked={stream.isThreadLoading && rows.length === 0} onSend={send} onStop={() => void stream.stop()}
+          ? <Composer isRunning={isRunning} isBlocked={stream.isThreadLoading && rows.length === 0}
+              onSend={send} onStop={() => void stream.stop()}
               placeholder={waiting.length > 0 ? "Answer above, or write a message instead" : `Message ${assistantName}`} />
           : <InputForm key={assistantId} schema={inputSchema} isRunning={isRunning} isBlocked={stream.isThreadLoading}
               onRun={(input) => void run(input)} onStop={() => void stream.stop()} />}

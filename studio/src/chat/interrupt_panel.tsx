@@ -33,7 +33,9 @@ export function InterruptPanel({ waiting, isBusy, onAnswer }: PanelProps) {
   const shown = open.length === 0 ? waiting : open;
   return (
     <section className="interrupts" aria-label="Waiting for you">
-      {waiting.length > 1 && <p className="hint" role="status">{waiting.length - open.length} of {waiting.length} answered; the run continues when all are.</p>}
+      {waiting.length > 1 && (
+        <p className="hint" role="status">{waiting.length - open.length} of {waiting.length} answered; the run continues when all are.</p>
+      )}
       {shown.map((each) => <OneInterrupt key={each.id} value={each.value} isBusy={isBusy} onAnswer={(value) => answer(each.id, value)} />)}
     </section>
   );
@@ -51,6 +53,7 @@ function OneInterrupt({ value, isBusy, onAnswer }: { value: unknown; isBusy: boo
     if (requests.length === 1) send(decided);
   };
   const undo = (index: number) => setDecisions(Object.fromEntries(Object.entries(decisions).filter(([key]) => key !== String(index))));
+  const approveAll = () => onAnswer(answer(requests.map(() => ({ kind: "approve" }))));
   const approvable = requests.every((request) => request.allowed.has("approve") && request.schema === undefined);
   return (
     <>
@@ -61,7 +64,7 @@ function OneInterrupt({ value, isBusy, onAnswer }: { value: unknown; isBusy: boo
       {requests.length > 1 && (
         <div className="row end">
           <span className="hint grow" role="status">{Object.keys(decisions).length} of {requests.length} decided</span>
-          {approvable && <Button disabled={isBusy} onClick={() => send(Object.fromEntries(requests.map((_, index) => [index, { kind: "approve" }])))}>Approve all</Button>}
+          {approvable && <Button disabled={isBusy} onClick={approveAll}>Approve all</Button>}
           <Button kind="primary" disabled={isBusy || !isComplete(decisions)} onClick={() => send(decisions)}>Send decisions</Button>
         </div>
       )}
@@ -162,7 +165,8 @@ function Approval({ request, isBusy, onDecide }: BodyProps) {
 function JsonAnswer({ value, isBusy, onAnswer }: { value: unknown; isBusy: boolean; onAnswer: (value: unknown) => void }) {
   const [answer, setAnswer] = useState<unknown>("");
   return (
-    <form className="card interrupt" aria-label="The run waits for an answer" onSubmit={(event) => { event.preventDefault(); onAnswer(answer); }}>
+    <form className="card interrupt" aria-label="The run waits for an answer"
+      onSubmit={(event) => { event.preventDefault(); onAnswer(answer); }}>
       <div className="row between"><h2>The run waits for an answer</h2><Badge status="pending" /></div>
       {typeof value === "string" ? <p className="plain-text">{value}</p> : <JsonView value={value} label="Interrupt" />}
       <JsonEditor label="Answer (JSON)" value="" rows={3} onChange={setAnswer} />

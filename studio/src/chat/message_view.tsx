@@ -106,7 +106,9 @@ function AiMessage({ message, results, callStates, versions, isStreaming, isPart
         <footer className="message-actions">
           <VersionSwitch versions={versions} onShow={actions.showVersion} />
           {text !== "" && <CopyButton text={text} />}
-          {canFork && !callStates.includes("pending") && <Button kind="quiet" onClick={() => actions.regenerate(message)}>Regenerate</Button>}
+          {canFork && !callStates.includes("pending") && (
+            <Button kind="quiet" onClick={() => actions.regenerate(message)}>Regenerate</Button>
+          )}
           <Tokens message={message} />
         </footer>
       )}
@@ -132,7 +134,8 @@ function GrowingMarkdown({ text }: { text: string }) {
   const isBehind = length < text.length;
   useEffect(() => {
     if (!isBehind) return;
-    const frame = requestAnimationFrame(() => setLength(Math.min(text.length, length + Math.max(2, Math.ceil((text.length - length) / 6)))));
+    const step = Math.max(2, Math.ceil((text.length - length) / 6));
+    const frame = requestAnimationFrame(() => setLength(Math.min(text.length, length + step)));
     return () => cancelAnimationFrame(frame);
   }, [isBehind, text, length]);
   return (

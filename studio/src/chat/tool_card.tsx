@@ -26,10 +26,14 @@ export function ToolCard({ call, result, state }: ToolCardProps) {
           {facts.duration_ms !== undefined && <span title="Duration">{duration(facts.duration_ms)}</span>}
           {retries > 0 && <span title="Attempts after the first">{retries === 1 ? "1 retry" : `${retries} retries`}</span>}
         </span>
-        {state === "running" ? <span className="badge busy"><span className="spinner" aria-hidden="true" /> running</span> : <Badge status={state} />}
+        {state === "running"
+          ? <span className="badge busy"><span className="spinner" aria-hidden="true" /> running</span>
+          : <Badge status={state} />}
       </summary>
       <h3>Arguments</h3>
-      {typeof call.args === "string" ? <pre className="json" tabIndex={0}>{call.args}</pre> : <JsonView value={call.args} label="Arguments" />}
+      {typeof call.args === "string"
+        ? <pre className="json" tabIndex={0}>{call.args}</pre>
+        : <JsonView value={call.args} label="Arguments" />}
       {result && <h3>{state === "error" ? "Error" : "Result"}</h3>}
       {result && <Result message={result} />}
     </details>
@@ -42,7 +46,8 @@ function Result({ message }: { message: ChatMessage }) {
   const parsed = parseJson(text);
   return (
     <>
-      {parsed !== undefined ? <JsonView value={parsed} label="Result" /> : text !== "" && <div className="tool-text" tabIndex={0}><Markdown text={text} /></div>}
+      {parsed !== undefined && <JsonView value={parsed} label="Result" />}
+      {parsed === undefined && text !== "" && <div className="tool-text" tabIndex={0}><Markdown text={text} /></div>}
       {text === "" && media.length === 0 && <p className="muted">The tool returned nothing.</p>}
       {media.map((block, index) => <MediaBlock key={index} block={block} />)}
     </>

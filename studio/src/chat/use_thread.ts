@@ -102,7 +102,8 @@ export function usePartials(stream: Stream): Partial[] {
         known ??= new Set(messages.map((message) => message.id));
         const message = messages.at(-1);
         const isNew = message !== undefined && isAi(message) && !known.has(message.id);
-        if (isNew && (textOf(message.content) !== "" || callsOf(message).length > 0)) last = { threadId, afterId: messages.at(-2)?.id, message };
+        const isShown = isNew && (textOf(message.content) !== "" || callsOf(message).length > 0);
+        if (isShown) last = { threadId, afterId: messages.at(-2)?.id, message };
         return;
       }
       const cut = last;

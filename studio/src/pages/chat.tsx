@@ -52,7 +52,8 @@ export default function ChatPage() {
   return (
     <div className="chat">
       <aside className={isListOpen ? "is-open" : ""} aria-label="Threads">
-        <Link href={`/chat${assistantId === undefined ? "" : `?assistant=${assistantId}`}`} className="button primary new-chat" onClick={() => setListOpen(false)}>
+        <Link className="button primary new-chat" onClick={() => setListOpen(false)}
+          href={`/chat${assistantId === undefined ? "" : `?assistant=${assistantId}`}`}>
           New chat
         </Link>
         <ThreadList current={threadId} onOpen={() => setListOpen(false)} />
@@ -73,7 +74,8 @@ export default function ChatPage() {
         {!isUnknown && !isLoading && assistant && (
           <Loaded query={schemas} what="the assistant">
             {({ input_schema: inputSchema }) => (
-              <Conversation threadId={threadId} assistantId={assistant.assistant_id} assistantName={assistant.name} inputSchema={inputSchema ?? {}}
+              <Conversation threadId={threadId} inputSchema={inputSchema ?? {}}
+                assistantId={assistant.assistant_id} assistantName={assistant.name}
                 viewed={search.get("checkpoint") ?? undefined} onView={view}
                 onThread={(id) => navigate(`/chat/${id}?assistant=${assistant.assistant_id}`, { replace: threadId !== undefined })} />
             )}
