@@ -1,6 +1,7 @@
 /** A form drawn from a JSON Schema. Import it with `lazy`: rjsf is large. */
 import { Validator } from "@cfworker/json-schema";
-import Form from "@rjsf/core";
+// Not from "@rjsf/core": its index imports the validator that our content security policy forbids.
+import Form from "@rjsf/core/lib/components/Form.js";
 import { toErrorSchema, type ValidatorType } from "@rjsf/utils";
 
 import { Button } from "./button";
