@@ -43,6 +43,15 @@ export function groupsOf(id: string): string[] {
   return names.slice(1).map((_, index) => names.slice(0, index + 1).join(":"));
 }
 
+/** All nodes and subgraphs but start and end, in the order in which a run can reach them. */
+export function reachableOrder({ nodes, edges }: Drawing): string[] {
+  const found = new Set(["__start__"]);
+  // A set yields what is added while it is read.
+  for (const id of found) edges.filter((edge) => edge.source === id).forEach((edge) => found.add(edge.target));
+  const ids = [...new Set([...found, ...nodes.map((node) => node.id)])].filter((id) => kindOf(id) === "node");
+  return [...new Set(ids.flatMap((id) => [...groupsOf(id), id]))];
+}
+
 function kindOf(id: string): Box["kind"] {
   return id === "__start__" ? "start" : id === "__end__" ? "end" : "node";
 }

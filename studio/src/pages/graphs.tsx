@@ -7,7 +7,7 @@ import { langgraph } from "../client/server";
 import { GraphCanvas, type NodeRun } from "../graph/canvas";
 import "../graph/graph.css";
 import type { Drawing } from "../graph/layout";
-import { NodeList } from "../graph/node_details";
+import { NodeList } from "../graph/node_list";
 import { RunPanel } from "../graph/run_panel";
 import type { Span } from "../runs/timeline";
 import { useRun, useTimeline } from "../runs/use_timeline";
