@@ -9,6 +9,7 @@ import { Button } from "../ui/button";
 import { Empty, ErrorBox, Loading } from "../ui/states";
 import { Ago, duration } from "../ui/time";
 import { CancelButton } from "./actions";
+import { shortId } from "./short_id";
 import { elapsed, usageOf, useRuns } from "./use_runs";
 
 const STATUSES = ["pending", "running", "success", "error", "interrupted", "timeout"];
@@ -89,11 +90,6 @@ function RunTable({ runs, names, isQueue = false }: { runs: StoredRun[]; names: 
       </table>
     </div>
   );
-}
-
-/** Ids begin with the time, so their ends tell them apart. */
-export function shortId(id: string): string {
-  return `…${id.slice(-8)}`;
 }
 
 export function useAssistantNames(): Map<string, string> {
