@@ -68,7 +68,7 @@ function RunTable({ runs, names, isQueue = false }: { runs: StoredRun[]; names: 
         <thead>
           <tr>
             <th>Status</th><th>Run</th><th>Assistant</th><th>Thread</th><th>Created</th>
-            <th>{isQueue ? "For" : "Duration"}</th><th>{isQueue ? <span aria-label="Actions" /> : "Tokens"}</th>
+            <th>{isQueue ? "For" : "Duration"}</th><th>{isQueue ? "Action" : "Tokens"}</th>
           </tr>
         </thead>
         <tbody>

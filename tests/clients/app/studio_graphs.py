@@ -1,4 +1,4 @@
-"""Graphs for the studio's tests: subgraphs in subgraphs, a loop with a labelled edge, model and tool calls, a failure."""
+"""Graphs for the studio's tests: subgraphs in subgraphs, a loop with a labelled edge, model and tool calls."""
 
 from typing import Any, Literal
 
@@ -50,7 +50,8 @@ def nesting() -> Graph:
     drafting = chain(MessagesState, ("write", write), ("polish", check))
     author = chain(MessagesState, ("drafting", drafting), ("proofread", check))
     builder = StateGraph(MessagesState)
-    for name, node in {"research": research, "author": author, "check": check, "publish": check}.items():
+    nodes: dict[str, Any] = {"research": research, "author": author, "check": check, "publish": check}
+    for name, node in nodes.items():
         builder.add_node(name, node)
     builder.add_edge(START, "research")
     builder.add_edge("research", "author")

@@ -25,7 +25,7 @@ browserScenario("runs of all threads are listed, those that wait in the order of
   const third = await sdk.runs.create(thread, "talk", { input: human("three") });
   await page.goto(`${STUDIO}/runs`);
   await row(page, first).getByText("running").waitFor();
-  await row(page, third).getByText("2.").waitFor();
+  await row(page, third).getByText("2.", { exact: true }).waitFor();
   const ids = await page.getByRole("region", { name: "Queue" }).locator("[data-run]").evaluateAll((rows) => rows.map((each) => each.dataset.run));
   const ours = ids.filter((id) => [first, second, third].some((run) => run.run_id === id));
   assert.deepEqual(ours, [first, second, third].map((run) => run.run_id));
