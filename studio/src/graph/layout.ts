@@ -2,7 +2,7 @@
 import { graphlib, layout as placeAll } from "@dagrejs/dagre";
 
 export interface Drawing {
-  nodes: { id: string; metadata?: { __tools?: string[] } }[];
+  nodes: { id: string }[];
   edges: { source: string; target: string; data?: string | null; conditional?: boolean }[];
 }
 
@@ -10,7 +10,6 @@ export interface Box {
   id: string;
   label: string;
   kind: "node" | "group" | "start" | "end";
-  tools: string[];
   depth: number;
   x: number;
   y: number;
@@ -53,7 +52,8 @@ export function reachableOrder({ nodes, edges }: Drawing): string[] {
 }
 
 function kindOf(id: string): Box["kind"] {
-  return id === "__start__" ? "start" : id === "__end__" ? "end" : "node";
+  const name = id.split(":").at(-1);
+  return name === "__start__" ? "start" : name === "__end__" ? "end" : "node";
 }
 
 export function layout(drawing: Drawing): { boxes: Box[]; lines: Line[] } {
@@ -75,7 +75,6 @@ export function layout(drawing: Drawing): { boxes: Box[]; lines: Line[] } {
     graph.setEdge(edge.source, edge.target, edge.data ? { width, height: 18, labelpos: "c" } : {}, String(index));
   });
   placeAll(graph);
-  const tools = new Map(drawing.nodes.map((node) => [node.id, node.metadata?.__tools ?? []]));
   const boxes = graph.nodes().map((id: string): Box => {
     const { x, y, width, height } = graph.node(id) as { x: number; y: number; width: number; height: number };
     const isGroup = groups.has(id);
@@ -83,7 +82,7 @@ export function layout(drawing: Drawing): { boxes: Box[]; lines: Line[] } {
     const head = isGroup ? HEAD * Math.max(...drawing.nodes.filter((node) => node.id.startsWith(`${id}:`))
       .map((node) => groupsOf(node.id).length - groupsOf(id).length)) : 0;
     return {
-      id, label: labelOf(id), kind: isGroup ? "group" : kindOf(id), tools: tools.get(id) ?? [], depth: groupsOf(id).length,
+      id, label: labelOf(id), kind: isGroup ? "group" : kindOf(id), depth: groupsOf(id).length,
       x: x - width / 2, y: y - height / 2 - head, width, height: height + head,
     };
   });
@@ -102,8 +101,8 @@ export function layout(drawing: Drawing): { boxes: Box[]; lines: Line[] } {
 }
 
 function labelOf(id: string): string {
-  const name = id.split(":").at(-1) ?? id;
-  return name === "__start__" ? "start" : name === "__end__" ? "end" : name;
+  const kind = kindOf(id);
+  return kind === "node" ? id.split(":").at(-1) ?? id : kind;
 }
 
 /** A path through points with round corners. */

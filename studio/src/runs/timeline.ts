@@ -67,9 +67,29 @@ class Builder {
       this.open({ id, kind: "node", name: String(data["name"]), at, input: data["input"] }, namespace, parent);
       return;
     }
+    const span = this.spans.get(id);
+    if (span) this.addModelCalls(namespace, at, span, data["result"]);
     const waits = Array.isArray(data["interrupts"]) && data["interrupts"].length > 0;
-    this.close(this.spans.get(id), at, { output: waits ? data["interrupts"] : data["result"], error: data["error"] },
+    this.close(span, at, { output: waits ? data["interrupts"] : data["result"], error: data["error"] },
       waits ? "interrupted" : "success");
+  }
+
+  /** Models that do not stream have no events: their messages tell, and the node's time is the nearest to theirs. */
+  private addModelCalls(namespace: string[], at: number, node: Mutable, result: unknown) {
+    const messages = (result as { messages?: unknown } | null)?.messages;
+    if (!Array.isArray(messages) || node.children.some((child) => child.kind === "node")) return;
+    for (const message of messages as Json[]) {
+      const usage = message["usage_metadata"] as Json | undefined;
+      const name = (message["response_metadata"] as Json | undefined)?.["model_name"];
+      const id = String(message["id"]);
+      if (message["type"] !== "ai" || (usage === undefined && name === undefined)) continue;
+      const known = this.spans.get(id);
+      const start = Math.max(node.start, ...node.children.map((child) => child.end ?? 0));
+      const span = known ?? this.open({ id, kind: "model", name: "Model call", at: start }, namespace, node);
+      if (known === undefined) this.close(span, at, { output: message["tool_calls"] ?? message["content"] });
+      if (typeof name === "string") span.name = name;
+      if (typeof usage?.["total_tokens"] === "number") span.tokens = usage["total_tokens"];
+    }
   }
 
   private addMessage(namespace: string[], at: number, data: Json) {

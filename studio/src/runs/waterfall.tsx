@@ -28,6 +28,7 @@ export function Waterfall({ timeline }: { timeline: Timeline }) {
               <span className="waterfall-name" style={{ paddingLeft: Math.min(span.depth, 6) * 12 }}>
                 <span className={`waterfall-kind ${span.kind}`}>{KINDS[span.kind]}</span>
                 <span className="cut" title={span.name}>{span.name}</span>
+                {span.tokens !== undefined && <span className="hint">{span.tokens} tokens</span>}
               </span>
               <span className="waterfall-track">
                 <Bar span={span} percent={percent} />
