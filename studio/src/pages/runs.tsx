@@ -1,3 +1,10 @@
+import { useParams } from "wouter";
+
+import { RunList } from "../runs/run_list";
+import { RunPage } from "../runs/run_page";
+import "../runs/runs.css";
+
 export default function RunsPage() {
-  return <div className="page"><h1>Runs</h1></div>;
+  const [threadId = "", runId = ""] = (useParams()["*"] ?? "").split("/");
+  return threadId !== "" && runId !== "" ? <RunPage key={runId} threadId={threadId} runId={runId} /> : <RunList />;
 }
