@@ -1,7 +1,8 @@
 /** A form drawn from a JSON Schema. Import it with `lazy`: rjsf is large. */
 import { Validator } from "@cfworker/json-schema";
-import Form from "@rjsf/core";
-import { toErrorSchema, type ValidatorType } from "@rjsf/utils";
+// Not from "@rjsf/core": its index imports the validator that our content security policy forbids.
+import Form from "@rjsf/core/lib/components/Form.js";
+import { type IconButtonProps, toErrorSchema, type ValidatorType } from "@rjsf/utils";
 
 import { Button } from "./button";
 
@@ -21,6 +22,28 @@ const validator: ValidatorType = {
   rawValidation: () => ({}),
 };
 
+/** The buttons of the bare theme are icons of a font that does not exist here. */
+function textButton(text: string, label: string) {
+  return function TextButton({ id, className, disabled, onClick }: IconButtonProps) {
+    return (
+      <Button id={id} className={className ?? ""} disabled={disabled ?? false} aria-label={label} title={label} {...(onClick ? { onClick } : {})}>
+        {text}
+      </Button>
+    );
+  };
+}
+
+const templates = {
+  ButtonTemplates: {
+    AddButton: textButton("+ Add", "Add an entry"),
+    RemoveButton: textButton("×", "Remove this entry"),
+    MoveUpButton: textButton("↑", "Move this entry up"),
+    MoveDownButton: textButton("↓", "Move this entry down"),
+    CopyButton: textButton("Copy", "Copy this entry"),
+    ClearButton: textButton("×", "Clear this field"),
+  },
+};
+
 interface SchemaFormProps {
   schema: object;
   value?: unknown;
@@ -31,7 +54,7 @@ interface SchemaFormProps {
 
 export default function SchemaForm({ schema, value, submitLabel, isBusy = false, onSubmit }: SchemaFormProps) {
   return (
-    <Form className="schema-form" schema={schema} formData={value} validator={validator} showErrorList={false} noHtml5Validate
+    <Form className="schema-form" schema={schema} formData={value} validator={validator} templates={templates} showErrorList={false} noHtml5Validate
       uiSchema={{ "ui:options": { label: true } }} onSubmit={({ formData }) => onSubmit(formData ?? {})}>
       <Button kind="primary" type="submit" disabled={isBusy}>{submitLabel}</Button>
     </Form>
