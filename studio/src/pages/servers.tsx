@@ -77,7 +77,7 @@ function Server({ name }: { name: string }) {
 }
 
 function Details({ server }: { server: ServerDetails }) {
-  const [, tab = "tools"] = usePath();
+  const [, tab = "tools", tool] = usePath();
   const reconnect = useChange(() => request(`/servers${path(server.name)}/reconnect`, { method: "POST" }), "servers");
   const breaker = server.breaker.toLowerCase();
   const limit = server.max_concurrency === null ? "any number" : String(server.max_concurrency);
@@ -97,7 +97,7 @@ function Details({ server }: { server: ServerDetails }) {
       </div>
       {reconnect.isError && <ErrorBox error={reconnect.error} />}
       {server.last_error !== null && server.state !== "ready" && <p className="error-box">{server.last_error}</p>}
-      <Facts
+      {tool === undefined && <Facts
         facts={[
           ["Breaker", <Badge key="breaker" status={breaker} />],
           ["Latency", server.latency_ms ? `${duration(server.latency_ms.p50)} (p99 ${duration(server.latency_ms.p99)})` : "no call yet"],
@@ -110,7 +110,7 @@ function Details({ server }: { server: ServerDetails }) {
           ["Breaker opens after", `${server.breaker_rules.failures} failures, for ${server.breaker_rules.recovery_s} s`],
           ["Failed connects", server.failed_connects],
         ]}
-      />
+      />}
       <Tabs
         label="Of this server"
         tabs={[["tools", `Tools (${server.offers.length})`], ["calls", "Recent calls"], ["errors", `Errors (${server.errors.length})`]].map(
@@ -165,7 +165,7 @@ function ToolLink({ server, tool }: { server: string; tool: ToolDetails }) {
           {tool.annotations["readOnlyHint"] === true && <span className="badge">read only</span>}
         </span>
         <small>{tool.description?.split("\n")[0]}</small>
-        {tool.calls > 0 && <small>{tool.calls} calls{tool.failures > 0 && `, ${tool.failures} failed`}</small>}
+        {tool.calls > 0 && <small>Called {tool.calls} ×{tool.failures > 0 && `, ${tool.failures} failed`}</small>}
       </span>
     </Link>
   );

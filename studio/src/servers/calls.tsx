@@ -47,10 +47,10 @@ function CallTable({ calls }: { calls: RecentCall[] }) {
         <tbody>
           {calls.map((call, index) => (
             <tr key={`${call.time} ${index}`}>
-              <td><Ago time={call.time} /></td>
+              <td className="nowrap"><Ago time={call.time} /></td>
               <td className="mono">{call.tool}</td>
               <td><Badge status={call.outcome} />{call.reason !== "" && <div className="hint">{call.reason}</div>}</td>
-              <td>{duration(call.duration_ms)}</td>
+              <td className="nowrap">{duration(call.duration_ms)}</td>
               <td>{call.retries}</td>
               <td>{call.thread_id === null ? "–" : <Link href={path("chat", call.thread_id)} className="mono">{call.thread_id.slice(0, 8)}</Link>}</td>
               <td>{call.caller ?? "–"}</td>

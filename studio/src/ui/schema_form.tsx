@@ -5,6 +5,7 @@ import Form from "@rjsf/core/lib/components/Form.js";
 import { type IconButtonProps, toErrorSchema, type ValidatorType } from "@rjsf/utils";
 
 import { Button } from "./button";
+import "./schema_form.css";
 
 /** `@rjsf/validator-ajv8` compiles schemas with `new Function`, which our content security policy forbids. */
 const validator: ValidatorType = {
