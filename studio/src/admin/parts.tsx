@@ -1,6 +1,7 @@
 /** What the pages of the administration share: their head, paths, changes with a confirmation, tabs, facts. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
+import { flushSync } from "react-dom";
 import { Link, useLocation } from "wouter";
 
 import { errorStatus } from "../client/server";
@@ -37,7 +38,8 @@ export function useChange<Input, Result>(
   return useMutation({
     mutationFn: change,
     onSuccess: async (result, input) => {
-      onDone?.(result, input);
+      // The page of a deleted item must be gone before its queries load again.
+      flushSync(() => onDone?.(result, input));
       await queries.invalidateQueries({ queryKey: [changed] });
     },
   });

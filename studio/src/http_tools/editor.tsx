@@ -22,7 +22,7 @@ const JSON_FIELDS = [
 
 export function ToolEditor({ tool, isNew, onSaved }: EditorProps) {
   const [draft, setDraft] = useState(tool);
-  const [tags, setTags] = useState(tool.tags.join(", "));
+  const [tags, setTags] = useState((tool.tags ?? []).join(", "));
   const [invalid, setInvalid] = useState<string[]>([]);
   const save = useChange(() => {
     const { tool_id: id, ...rest } = { ...draft, tags: splitWords(tags) };

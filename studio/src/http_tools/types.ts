@@ -15,7 +15,8 @@ export interface ToolConfig {
   input_schema: object;
   output_schema: object;
   field_mappings: object;
-  tags: string[];
+  /** Absent if empty. */
+  tags?: string[];
 }
 
 export const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
@@ -32,7 +33,6 @@ export function newTool(): ToolConfig {
     input_schema: { type: "object", properties: {} },
     output_schema: {},
     field_mappings: {},
-    tags: [],
   };
 }
 

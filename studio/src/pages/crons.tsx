@@ -50,7 +50,7 @@ function CronCard({ cron, assistant }: { cron: Cron; assistant: string }) {
         <span className="row"><strong>{assistant}</strong> <code>{cron.schedule}</code> <span className="muted">{cron.timezone ?? "UTC"}</span></span>
         <span className="row">
           <label className="inline">
-            <input type="checkbox" role="switch" checked={cron.enabled} disabled={enable.isPending} onChange={(event) => enable.mutate(event.target.checked)} />
+            <input type="checkbox" role="switch" checked={enable.isPending ? enable.variables : cron.enabled} disabled={enable.isPending} onChange={(event) => enable.mutate(event.target.checked)} />
             Enabled
           </label>
           <DeleteButton what={`the cron ${cron.schedule}`} changed="crons" onDelete={() => langgraph().crons.delete(cron.cron_id)} />

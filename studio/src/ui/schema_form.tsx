@@ -56,7 +56,7 @@ interface SchemaFormProps {
 export default function SchemaForm({ schema, value, submitLabel, isBusy = false, onSubmit }: SchemaFormProps) {
   return (
     <Form className="schema-form" schema={schema} formData={value} validator={validator} templates={templates} showErrorList={false} noHtml5Validate
-      uiSchema={{ "ui:options": { label: true } }} onSubmit={({ formData }) => onSubmit(formData ?? {})}>
+      focusOnFirstError onError={() => undefined} uiSchema={{ "ui:options": { label: true } }} onSubmit={({ formData }) => onSubmit(formData ?? {})}>
       <Button kind="primary" type="submit" disabled={isBusy}>{submitLabel}</Button>
     </Form>
   );
