@@ -79,8 +79,36 @@ export function ListHead({ title, children }: { title: string; children?: React.
   return <div className="row between"><h1>{title}</h1>{children && <div className="row">{children}</div>}</div>;
 }
 
-export function SearchField({ label, value, onChange }: { label: string; value: string; onChange: (text: string) => void }) {
-  return <input type="search" aria-label={label} placeholder={label} value={value} onChange={(event) => onChange(event.target.value)} />;
+interface TextFieldProps extends Omit<React.InputHTMLAttributes<HTMLInputElement>, "onChange"> {
+  label: string;
+  value: string;
+  onChange: (text: string) => void;
+}
+
+export function TextField({ label, onChange, ...rest }: TextFieldProps) {
+  return <label>{label}<input {...rest} onChange={(event) => onChange(event.target.value)} /></label>;
+}
+
+export function SearchField({ label, onChange, ...rest }: TextFieldProps) {
+  return <input type="search" aria-label={label} placeholder={label} {...rest} onChange={(event) => onChange(event.target.value)} />;
+}
+
+interface CheckBoxProps {
+  label: string;
+  checked: boolean;
+  onChange: (checked: boolean) => void;
+}
+
+export function CheckBox({ label, checked, onChange }: CheckBoxProps) {
+  return <label className="inline"><input type="checkbox" checked={checked} onChange={(event) => onChange(event.target.checked)} /> {label}</label>;
+}
+
+/** The handler of a form that calls `act` instead of loading another page. */
+export function submitTo(act: () => void) {
+  return (event: React.SubmitEvent) => {
+    event.preventDefault();
+    act();
+  };
 }
 
 export function Tabs({ label, tabs }: { label: string; tabs: { href: string; text: string; isOpen: boolean }[] }) {

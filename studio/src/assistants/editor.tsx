@@ -3,7 +3,7 @@ import type { Assistant, Config } from "@langchain/langgraph-sdk";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 
-import { useChange } from "../admin/parts";
+import { submitTo, TextField, useChange } from "../admin/parts";
 import { langgraph } from "../client/server";
 import { Button } from "../ui/button";
 import { JsonEditor } from "../ui/json";
@@ -33,16 +33,12 @@ export function AssistantEditor({ assistant, isNew, onSaved }: EditorProps) {
     const { assistants } = langgraph();
     return isNew ? assistants.create({ graphId: assistant.graph_id, ...payload }) : assistants.update(assistant.assistant_id, payload);
   }, "assistants", onSaved);
-  const submit = (event: React.SubmitEvent) => {
-    event.preventDefault();
-    save.mutate(context);
-  };
   const label = isNew ? "Create the assistant" : "Save as a new version";
   const isInvalid = [config, context, metadata].includes(undefined) || name.trim() === "";
   return (
     <div className="stack">
-      <form id="assistant" className="stack" onSubmit={submit}>
-        <label>Name<input required value={name} onChange={(event) => setName(event.target.value)} /></label>
+      <form id="assistant" className="stack" onSubmit={submitTo(() => save.mutate(context))}>
+        <TextField label="Name" required value={name} onChange={setName} />
         <label>Description<textarea rows={2} value={description} onChange={(event) => setDescription(event.target.value)} /></label>
         {schema === undefined && (
           <div className="two">

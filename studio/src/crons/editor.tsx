@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { useChange } from "../admin/parts";
+import { CheckBox, submitTo, TextField, useChange } from "../admin/parts";
 import { langgraph } from "../client/server";
 import { Button } from "../ui/button";
 import { JsonEditor } from "../ui/json";
@@ -29,12 +29,8 @@ export function CronEditor({ onSaved }: { onSaved: () => void }) {
     if (threadId !== "") await crons.createForThread(threadId, chosen ?? "", payload);
     else await crons.create(chosen ?? "", { ...payload, onRunCompleted: isKept ? "keep" : "delete" });
   }, "crons", onSaved);
-  const submit = (event: React.SubmitEvent) => {
-    event.preventDefault();
-    create.mutate(undefined);
-  };
   return (
-    <form className="stack" onSubmit={submit}>
+    <form className="stack" onSubmit={submitTo(() => create.mutate(undefined))}>
       <label>
         Assistant
         <select value={chosen} onChange={(event) => setAssistantId(event.target.value)}>
@@ -43,24 +39,13 @@ export function CronEditor({ onSaved }: { onSaved: () => void }) {
       </label>
       {assistants.isError && <ErrorBox error={assistants.error} />}
       <div className="form-grid">
-        <label>
-          Schedule: minute, hour, day, month, day of week
-          <input required className="mono" value={schedule} onChange={(event) => setSchedule(event.target.value)} />
-        </label>
-        <label>
-          Time zone
-          <input required list="time-zones" value={timezone} onChange={(event) => setTimezone(event.target.value)} />
-        </label>
+        <TextField label="Schedule: minute, hour, day, month, day of week" required className="mono" value={schedule} onChange={setSchedule} />
+        <TextField label="Time zone" required list="time-zones" value={timezone} onChange={setTimezone} />
         <datalist id="time-zones">{TIME_ZONES.map((zone) => <option key={zone} value={zone} />)}</datalist>
       </div>
-      <label>
-        Thread (empty: a new one for each run)
-        <input className="mono" placeholder="Id of a thread" value={threadId} onChange={(event) => setThreadId(event.target.value.trim())} />
-      </label>
+      <TextField label="Thread (empty: a new one for each run)" className="mono" placeholder="Id of a thread" value={threadId} onChange={(text) => setThreadId(text.trim())} />
       {threadId === "" && (
-        <label className="inline">
-          <input type="checkbox" checked={isKept} onChange={(event) => setKept(event.target.checked)} /> Keep the threads of ended runs
-        </label>
+        <CheckBox label="Keep the threads of ended runs" checked={isKept} onChange={setKept} />
       )}
       <JsonEditor label="Input of each run" rows={6} value={EXAMPLE} onChange={setInput} />
       {create.isError && <ErrorBox error={create.error} />}

@@ -1,7 +1,7 @@
 /** A form for one registered tool, new or stored. */
 import { useState } from "react";
 
-import { splitWords, useChange } from "../admin/parts";
+import { splitWords, submitTo, TextField, useChange } from "../admin/parts";
 import { request } from "../client/server";
 import { Button } from "../ui/button";
 import { JsonEditor } from "../ui/json";
@@ -36,14 +36,10 @@ export function ToolEditor({ tool, isNew, onSaved }: EditorProps) {
     setInvalid([...invalid.filter((each) => each !== name), ...(isObject ? [] : [name])]);
     if (isObject) apply(value);
   };
-  const submit = (event: React.SubmitEvent) => {
-    event.preventDefault();
-    save.mutate(undefined);
-  };
   return (
-    <form className="stack" onSubmit={submit}>
+    <form className="stack" onSubmit={submitTo(() => save.mutate(undefined))}>
       <div className="form-grid">
-        <label>Name<input required value={draft.name} onChange={(event) => set({ name: event.target.value })} /></label>
+        <TextField label="Name" required value={draft.name} onChange={(name) => set({ name })} />
         {isNew && (
           <label>
             Id (made from the name if empty)
@@ -60,13 +56,11 @@ export function ToolEditor({ tool, isNew, onSaved }: EditorProps) {
             {METHODS.map((method) => <option key={method}>{method}</option>)}
           </select>
         </label>
-        <label>Base URL<input required type="url" value={draft.api.base_url} onChange={(event) => setApi({ base_url: event.target.value })} /></label>
+        <TextField label="Base URL" required type="url" value={draft.api.base_url} onChange={(text) => setApi({ base_url: text })} />
         <label>Path, with {"{placeholders}"}<input required value={draft.api.path} onChange={(event) => setApi({ path: event.target.value })} /></label>
-        <label>
-          Time limit in seconds
-          <input type="number" min={0.1} max={120} step="any" value={draft.api.timeout_s} onChange={(event) => setApi({ timeout_s: event.target.valueAsNumber })} />
-        </label>
-        <label>Tags, separated by commas<input value={tags} onChange={(event) => setTags(event.target.value)} /></label>
+        <TextField label="Time limit in seconds" type="number" min={0.1} max={120} step="any" value={String(draft.api.timeout_s)}
+          onChange={(limit) => setApi({ timeout_s: Number(limit) })} />
+        <TextField label="Tags, separated by commas" value={tags} onChange={setTags} />
       </div>
       <AuthFields auth={draft.api.auth} onChange={(auth) => setApi({ auth })} />
       <div className="two">

@@ -1,7 +1,7 @@
 /** Import the operations of an OpenAPI document as tools. The API has no preview: it reports what it did. */
 import { useState } from "react";
 
-import { splitWords, useChange } from "../admin/parts";
+import { splitWords, submitTo, TextField, useChange } from "../admin/parts";
 import { request } from "../client/server";
 import { Button } from "../ui/button";
 import { ErrorBox } from "../ui/states";
@@ -22,10 +22,6 @@ export function ImportForm() {
       },
     });
   }, "http-tools");
-  const submit = (event: React.SubmitEvent) => {
-    event.preventDefault();
-    change.mutate(undefined);
-  };
   const chooseFile = async (file: File | undefined) => {
     if (file !== undefined) setSource(await file.text());
   };
@@ -33,7 +29,7 @@ export function ImportForm() {
     <label>{label}<input value={options[name]} onChange={(event) => setOptions({ ...options, [name]: event.target.value })} /></label>
   );
   return (
-    <form className="stack" onSubmit={submit}>
+    <form className="stack" onSubmit={submitTo(() => change.mutate(undefined))}>
       <h1>Import an OpenAPI document</h1>
       <p className="muted">Each operation of the document becomes a tool. Credentials become references to variables, never values.</p>
       <fieldset className="plain">
@@ -44,7 +40,7 @@ export function ImportForm() {
         </div>
       </fieldset>
       {isUrl ? (
-        <label>URL<input key="url" type="url" required value={source} onChange={(event) => setSource(event.target.value)} /></label>
+        <TextField label="URL" key="url" type="url" required value={source} onChange={setSource} />
       ) : (
         <>
           <label>File<input type="file" accept=".json,.yaml,.yml" onChange={(event) => void chooseFile(event.target.files?.[0])} /></label>

@@ -2,6 +2,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { CheckBox, submitTo, TextField } from "../admin/parts";
 import { request } from "../client/server";
 import { Badge } from "../ui/badge";
 import { Button } from "../ui/button";
@@ -33,15 +34,11 @@ export function WorkflowForm({ tools }: { tools: ToolConfig[] }) {
       },
     }),
   });
-  const submit = (event: React.SubmitEvent) => {
-    event.preventDefault();
-    run.mutate();
-  };
   const toggle = (id: string) => setChosen(chosen.includes(id) ? chosen.filter((each) => each !== id) : [...chosen, id]);
   return (
     <>
       <h1>Workflow</h1>
-      <form className="stack" onSubmit={submit}>
+      <form className="stack" onSubmit={submitTo(() => run.mutate())}>
         <label>
           Instruction
           <textarea required rows={3} placeholder="Lend book 2 to reader Ada" value={text} onChange={(event) => setText(event.target.value)} />
@@ -56,10 +53,8 @@ export function WorkflowForm({ tools }: { tools: ToolConfig[] }) {
             ))}
           </div>
         </details>
-        <label className="inline">
-          <input type="checkbox" checked={isFormatted} onChange={(event) => setFormatted(event.target.checked)} /> Format the answer as text
-        </label>
-        {isFormatted && <label>How (optional)<input value={format} onChange={(event) => setFormat(event.target.value)} /></label>}
+        <CheckBox label="Format the answer as text" checked={isFormatted} onChange={setFormatted} />
+        {isFormatted && <TextField label="How (optional)" value={format} onChange={setFormat} />}
         <div><Button kind="primary" type="submit" disabled={run.isPending}>{run.isPending ? "Running…" : "Run the workflow"}</Button></div>
       </form>
       {run.isError && <ErrorBox error={run.error} />}

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
-import { DeleteButton, Facts, ListHead, path, useChange, usePath } from "../admin/parts";
+import { DeleteButton, Facts, ListHead, path, submitTo, TextField, useChange, usePath } from "../admin/parts";
 import { langgraph } from "../client/server";
 import { ScriptView, type VideoScript } from "../scripts/script";
 import { Badge } from "../ui/badge";
@@ -82,19 +82,12 @@ function NewJob() {
   const [url, setUrl] = useState("");
   const [language, setLanguage] = useState("");
   const start = useChange(startJob, "scripts", (id) => navigate(path("scripts", id)));
-  const submit = (event: React.SubmitEvent) => {
-    event.preventDefault();
-    start.mutate({ url, language });
-  };
   return (
-    <form className="stack" onSubmit={submit}>
+    <form className="stack" onSubmit={submitTo(() => start.mutate({ url, language }))}>
       <h2>New job</h2>
       <p className="muted">The script writer reads a web page and writes the script of a narrated video.</p>
-      <label>
-        Address of the page
-        <input type="url" required pattern="https?://.+" placeholder="https://example.org/article" value={url} onChange={(event) => setUrl(event.target.value)} />
-      </label>
-      <label>Language (the page’s if empty)<input placeholder="German" value={language} onChange={(event) => setLanguage(event.target.value)} /></label>
+      <TextField label="Address of the page" type="url" required pattern="https?://.+" placeholder="https://example.org/article" value={url} onChange={setUrl} />
+      <TextField label="Language (the page’s if empty)" placeholder="German" value={language} onChange={setLanguage} />
       {start.isError && <ErrorBox error={start.error} />}
       <div><Button kind="primary" type="submit" disabled={start.isPending}>Start the job</Button></div>
     </form>

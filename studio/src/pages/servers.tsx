@@ -80,6 +80,7 @@ function Details({ server }: { server: ServerDetails }) {
   const [, tab = "tools", tool] = usePath();
   const reconnect = useChange(() => request(`/servers${path(server.name)}/reconnect`, { method: "POST" }), "servers");
   const breaker = server.breaker.toLowerCase();
+  const [lastError] = server.errors;
   const limit = server.max_concurrency === null ? "any number" : String(server.max_concurrency);
   return (
     <>
@@ -109,16 +110,16 @@ function Details({ server }: { server: ServerDetails }) {
           ["Target", <span key="target" className="mono">{server.target}</span>],
           ["Breaker opens after", `${server.breaker_rules.failures} failures, for ${server.breaker_rules.recovery_s} s`],
           ["Failed connects", server.failed_connects],
+          ["Last error", lastError === undefined ? "none" : <span key="error">{lastError.reason || lastError.outcome} (<Ago time={lastError.time} />)</span>],
         ]}
       />}
       <Tabs
         label="Of this server"
-        tabs={[["tools", `Tools (${server.offers.length})`], ["calls", "Recent calls"], ["errors", `Errors (${server.errors.length})`]].map(
+        tabs={[["tools", `Tools (${server.offers.length})`], ["calls", "Recent calls"]].map(
           ([id = "", text = ""]) => ({ href: path("servers", server.name, id), text, isOpen: tab === id }),
         )}
       />
       {tab === "calls" && <CallLog server={server.name} />}
-      {tab === "errors" && <Errors server={server} />}
       {tab === "tools" && <Tools server={server} />}
     </>
   );
@@ -168,19 +169,5 @@ function ToolLink({ server, tool }: { server: string; tool: ToolDetails }) {
         {tool.calls > 0 && <small>Called {tool.calls} ×{tool.failures > 0 && `, ${tool.failures} failed`}</small>}
       </span>
     </Link>
-  );
-}
-
-function Errors({ server }: { server: ServerDetails }) {
-  if (server.errors.length === 0) return <Empty title="No errors since the start" />;
-  return (
-    <ul className="list stack">
-      {server.errors.map((error, index) => (
-        <li key={`${error.time} ${index}`} className="card">
-          <span className="row"><Badge status={error.outcome} /> {error.tool !== null && <code>{error.tool}</code>} <Ago time={error.time} /></span>
-          <span className="prose">{error.reason}</span>
-        </li>
-      ))}
-    </ul>
   );
 }

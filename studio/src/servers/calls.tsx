@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 
-import { path, RouteError, SearchField } from "../admin/parts";
+import { CheckBox, path, RouteError, SearchField } from "../admin/parts";
 import { request } from "../client/server";
 import { Badge } from "../ui/badge";
 import { Empty, Loading } from "../ui/states";
@@ -28,9 +28,7 @@ export function CallLog({ server }: { server: string }) {
     <div className="stack">
       <div className="row">
         <div className="grow"><SearchField label="Search by tool" value={text} onChange={setText} /></div>
-        <label className="inline">
-          <input type="checkbox" checked={isFailuresOnly} onChange={(event) => setFailuresOnly(event.target.checked)} /> Failures only
-        </label>
+        <CheckBox label="Failures only" checked={isFailuresOnly} onChange={setFailuresOnly} />
       </div>
       {shown.length === 0 ? <p className="muted">No call matches.</p> : <CallTable calls={shown} />}
     </div>

@@ -2,7 +2,7 @@
 import type { Item } from "@langchain/langgraph-sdk";
 import { useState } from "react";
 
-import { DeleteButton, useChange } from "../admin/parts";
+import { DeleteButton, submitTo, TextField, useChange } from "../admin/parts";
 import { langgraph } from "../client/server";
 import { Button } from "../ui/button";
 import { JsonEditor } from "../ui/json";
@@ -29,26 +29,19 @@ export function ItemEditor({ namespace, item, onSaved, onDeleted }: ItemEditorPr
     "store",
     () => onSaved(target, key),
   );
-  const submit = (event: React.SubmitEvent) => {
-    event.preventDefault();
-    save.mutate(undefined);
-  };
   return (
-    <form className="stack" onSubmit={submit}>
+    <form className="stack" onSubmit={submitTo(() => save.mutate(undefined))}>
       {item === undefined ? (
         <div className="form-grid">
-          <label>Namespace, labels separated by periods<input required value={place} onChange={(event) => setPlace(event.target.value)} /></label>
-          <label>Key<input required value={key} onChange={(event) => setKey(event.target.value)} /></label>
+          <TextField label="Namespace, labels separated by periods" required value={place} onChange={setPlace} />
+          <TextField label="Key" required value={key} onChange={setKey} />
         </div>
       ) : (
         <p className="muted">{item.namespace.join(" / ")} · created <Ago time={item.createdAt} />, changed <Ago time={item.updatedAt} /></p>
       )}
       <JsonEditor label="Value" rows={12} value={item?.value ?? {}} onChange={setValue} />
       {!isObject && value !== undefined && <p className="problem">A value is an object.</p>}
-      <label>
-        Expires after … minutes (empty: the server’s default)
-        <input type="number" min={0} step="any" value={ttl} onChange={(event) => setTtl(event.target.value)} />
-      </label>
+      <TextField label="Expires after … minutes (empty: the server’s default)" type="number" min={0} step="any" value={ttl} onChange={setTtl} />
       {item !== undefined && <p className="hint">The API does not tell when a stored item expires. Saving starts its time again.</p>}
       {save.isError && <ErrorBox error={save.error} />}
       <div className="row end">

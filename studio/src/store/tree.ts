@@ -7,7 +7,7 @@ export interface TreeNode {
 
 export function namespaceTree(namespaces: string[][]): TreeNode[] {
   const root: TreeNode = { label: "", namespace: [], children: [] };
-  for (const namespace of namespaces) {
+  for (const namespace of namespaces.toSorted((one, other) => one.join("\n").localeCompare(other.join("\n")))) {
     let node = root;
     for (const label of namespace) {
       let child = node.children.find((each) => each.label === label);
@@ -18,8 +18,5 @@ export function namespaceTree(namespaces: string[][]): TreeNode[] {
       node = child;
     }
   }
-  const sort = (nodes: TreeNode[]): TreeNode[] => nodes
-    .sort((one, other) => one.label.localeCompare(other.label))
-    .map((node) => ({ ...node, children: sort(node.children) }));
-  return sort(root.children);
+  return root.children;
 }

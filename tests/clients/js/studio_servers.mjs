@@ -81,4 +81,5 @@ browserScenario("another application without these routes is named as the reason
   }
 }, { ignore: /404/ });
 
-await runScenarios();
+// One after the other: a reconnection would disturb the calls of others.
+await runScenarios({ atOnce: 1 });
