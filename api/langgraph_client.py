@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolweave.api.errors import detail_response
 from toolweave.api.request_bodies import matching_pattern, replay_body
 from toolweave.errors import BadRequest
+from toolweave.runtime.caller import ANONYMOUS, Caller, current_caller
 
 # After the client closes a response, the application has this long to stop before its task is cancelled.
 CLOSE_TIMEOUT_S = 3.0
@@ -39,6 +40,11 @@ REFUSAL_TEXTS = {
 }
 # Scope key of the refusal, or None, that `KnownCallerMiddleware` received.
 REFUSAL_KEY = "toolweave.caller_refusal"
+# Scope key of the caller's check: a list to which our authentication appends the caller that it has identified.
+IDENTIFIED_KEY = "toolweave.identified_callers"
+# Scope key of the caller that the API has identified; missing if the API does not say who it is.
+CALLER_KEY = "toolweave.caller"
+NOT_IDENTIFIED = "This server does not pass on who you are. Set http.enable_custom_route_auth in langgraph.json."
 CHECK_FAILED = "The LangGraph API could not check your credentials. Please try again later."
 OWN_GRAPHS = frozenset({"agent_loop", "todo_agent", "workflow", "script_writer"})
 MAX_GRAPHS = 1_000
@@ -161,6 +167,7 @@ def _scope(request: httpx.Request) -> Scope:
         "server": (request.url.host, request.url.port or 80),
         "state": {},
         "extensions": {},
+        IDENTIFIED_KEY: request.extensions.get(IDENTIFIED_KEY),
     }
 
 
@@ -221,6 +228,19 @@ async def require_known_caller(request: Request) -> None:
         raise refused
 
 
+async def require_identified_caller(request: Request) -> Caller:
+    """Return the caller, without a user if the API has no authentication: a FastAPI dependency.
+
+    Raises:
+        HTTPException: the API refuses the caller, or it accepts callers without saying who they are.
+    """
+    await require_known_caller(request)
+    caller: Caller = request.scope.get(CALLER_KEY) or current_caller()
+    if caller.user is None and CALLER_KEY not in request.scope and may_identify_callers(request.scope):
+        raise HTTPException(403, NOT_IDENTIFIED)
+    return caller
+
+
 def may_identify_callers(scope: Scope) -> bool:
     """Return whether the API may have authentication: as configured in our server, True in any other."""
     server_app = scope.get(SERVER_APP_KEY)
@@ -235,14 +255,19 @@ async def caller_refusal(request: Request) -> HTTPException | None:
     """
     if not may_identify_callers(request.scope):
         return None
+    identified: list[Caller] = []
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT_S), api_client(request) as client:
-            status = (await client.http.client.get(CALLER_CHECK_PATH)).status_code
+            check = await client.http.client.get(CALLER_CHECK_PATH, extensions={IDENTIFIED_KEY: identified})
     except httpx.ConnectError:
+        request.scope[CALLER_KEY] = ANONYMOUS
         return None
     except (httpx.HTTPError, TimeoutError) as error:
         logger.error("the LangGraph API could not check a caller: {}", type(error).__name__)
         return HTTPException(503, CHECK_FAILED)
+    if identified:
+        request.scope[CALLER_KEY] = identified[0]
+    status = check.status_code
     if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         logger.error("the LangGraph API could not check a caller: it answered with status {}", status)
         return HTTPException(503, CHECK_FAILED)

@@ -86,6 +86,12 @@ class Caller:
         return {name: part for name, part in parts.items() if part}
 
 
+def configurable_of_call(caller: Caller) -> JsonObject:
+    """Return the `configurable` for one tool call that the caller makes without a run; never store it."""
+    user = {} if caller.user is None else {USER_KEY: caller.user, "user_id": caller.user.identity}
+    return {**caller.headers, **caller.configurable(), **user}
+
+
 def user_of_run(configured: Mapping[str, Any], credentials: JsonObject) -> JsonObject:
     """Rebuild a run's user from the results of `Caller.configurable` and `Caller.credentials`; empty without a user."""
     if USER_KEY not in configured:

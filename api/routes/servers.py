@@ -1,27 +1,33 @@
-"""Show the MCP servers and their metrics to the operator, and reconnect one (T-06)."""
+"""Show the MCP servers, their metrics and recent calls, reconnect a server and call its tools (T-06, S-11)."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import accumulate
-from typing import Annotated, get_args
+from time import perf_counter
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from pydantic import BaseModel, ConfigDict, Field
 
 from toolweave.api.errors import json_response
-from toolweave.api.langgraph_client import require_known_caller
+from toolweave.api.langgraph_client import require_identified_caller, require_known_caller
+from toolweave.api.request_bodies import StrictJsonRoute, run_until_first, wait_for_disconnect
+from toolweave.runtime.caller import Caller, configurable_of_call
 from toolweave.servers.connections.breaker import BreakerState
-from toolweave.servers.connections.observability import LATENCY_BUCKETS_S, ServerCallMetrics
+from toolweave.servers.connections.context import CallContext
+from toolweave.servers.connections.observability import LATENCY_BUCKETS_S, RecentCall, ServerCallMetrics
 from toolweave.servers.connections.plane import ToolPlane
 from toolweave.servers.connections.plane_slot import plane_slot
 from toolweave.servers.connections.status import ServerDetails, ServerHealth, ServerState, ServerSummary
 
 PREFIX = "toolweave_mcp"
 BUCKET_BOUNDS = (*(str(bound) for bound in LATENCY_BUCKETS_S), "+Inf")
-router = APIRouter(prefix="/servers", tags=["servers"])
+router = APIRouter(prefix="/servers", tags=["servers"], route_class=StrictJsonRoute)
+CLIENT_CLOSED_REQUEST = 499
 # More than the sum of the timeouts for closing a session and opening another.
 RECONNECT_TIMEOUT_S = 30.0
 NEVER_CONNECTED_STATES = frozenset({"disabled", "misconfigured"})
@@ -103,6 +109,23 @@ def get_plane(request: Request) -> ToolPlane:
 
 
 Plane = Annotated[ToolPlane, Depends(get_plane)]
+IdentifiedCaller = Annotated[Caller, Depends(require_identified_caller)]
+
+
+class ToolCall(BaseModel):
+    """A call of a tool by its name in the server's own list."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    tool: str = Field(min_length=1, max_length=500)
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class ToolCallResult(BaseModel):
+    """The result in the form of MCP's `CallToolResult`, also of a failed call, and how long the call took."""
+
+    result: dict[str, Any]
+    duration_ms: float
 
 
 @router.get("", response_model=list[ServerSummary], dependencies=AUTHENTICATED)
@@ -142,6 +165,31 @@ async def reconnect(name: str, plane: Plane) -> Response:
         async with asyncio.timeout(RECONNECT_TIMEOUT_S):
             await plane.reconnect(name)
     return json_response(plane.health()[name])
+
+
+@router.post("/{name}/call", response_model=ToolCallResult, responses={403: {}, 404: {}})
+async def call_tool(name: str, body: ToolCall, request: Request, plane: Plane, caller: IdentifiedCaller) -> Response:
+    """Call a tool of an MCP server as its caller; the call ends when its client disconnects.
+
+    The request itself is the approval of a tool that needs one. A question of the server is declined (`_meta` has it).
+    """
+    if name not in plane.health():
+        raise _unknown_server(name, plane)
+    context = CallContext.from_configurable(configurable_of_call(caller), None)
+    started, call = perf_counter(), plane.call(name, body.tool, body.arguments, context)
+    async with run_until_first(call, wait_for_disconnect(request.receive)) as (working, _):
+        if not working.done():
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        result = working.result().model_dump(mode="json", by_alias=True, exclude_none=True)
+    return json_response({"result": result, "duration_ms": round((perf_counter() - started) * 1000, 2)})
+
+
+@router.get("/{name}/calls", response_model=list[RecentCall], responses={403: {}, 404: {}})
+async def recent_calls(name: str, plane: Plane, caller: IdentifiedCaller) -> Response:
+    """List the latest calls of an MCP server, the newest first; with authentication those of the caller only."""
+    if name not in plane.health():
+        raise _unknown_server(name, plane)
+    return json_response(plane.metrics.recent_calls(name, caller.user.identity if caller.user else None))
 
 
 def _unknown_server(name: str, plane: ToolPlane) -> HTTPException:

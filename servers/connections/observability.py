@@ -55,6 +55,7 @@ MAX_TOOL_NAME_CHARS = 128
 OTHER_TOOLS = "(other)"
 MAX_LATENCIES = 512
 MAX_ERRORS = 10
+MAX_RECENT_CALLS = 500
 LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the histogram's buckets; one more bucket counts slower calls."""
 ANSWERED_OUTCOMES: frozenset[Outcome] = frozenset({"ok", "tool_error"})
@@ -116,6 +117,20 @@ class ServerError(TypedDict):
     tool: str | None
     outcome: Outcome | Literal["connection"]
     reason: str
+
+
+class RecentCall(TypedDict):
+    """A call that has ended, without arguments and results; `caller` is the user, `reason` the cause of a failure."""
+
+    time: str
+    tool: str
+    outcome: Outcome
+    reason: str
+    duration_ms: float
+    retries: int
+    thread_id: str | None
+    run_id: str | None
+    caller: str | None
 
 
 class LatencyMs(TypedDict):
@@ -187,11 +202,30 @@ class CallMetrics:
     def __init__(self, servers: Iterable[str]) -> None:
         self._lock = threading.Lock()
         self._servers = {name: ServerCallMetrics() for name in servers}
+        self._recent: dict[str, deque[RecentCall]] = {name: deque(maxlen=MAX_RECENT_CALLS) for name in self._servers}
 
     def __call__(self, record: CallRecord) -> None:
         """Count a call that has ended."""
+        call = RecentCall(
+            time=record.started.isoformat(),
+            tool=record.tool[:MAX_TOOL_NAME_CHARS],
+            outcome=record.outcome,
+            reason=record.reason,
+            duration_ms=record.duration_ms,
+            retries=max(record.attempts - 1, 0),
+            thread_id=record.context.thread_id,
+            run_id=record.context.run_id,
+            caller=record.context.user_id,
+        )
         with self._lock:
             self._servers[record.server].add_call(record)
+            self._recent[record.server].append(call)
+
+    def recent_calls(self, server: str, caller: str | None) -> list[RecentCall]:
+        """Return the latest calls of one server, the newest first: all, or those of one caller."""
+        with self._lock:
+            calls = list(self._recent[server])
+        return [call for call in reversed(calls) if caller is None or call["caller"] == caller]
 
     @contextmanager
     def track_in_flight(self, server: str) -> Iterator[None]:

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from toolweave.api.errors import detail_response
 from toolweave.api.langgraph.custom_app import CustomRoutes
 from toolweave.api.langgraph.requests import BODY_LIMIT
+from toolweave.api.langgraph_client import IDENTIFIED_KEY
 from toolweave.api.request_bodies import read_limited_body, replay_body
 from toolweave.config.langgraph_json import AuthCache, HeaderRules, LangGraphJson
 from toolweave.errors import ConfigError, Forbidden
@@ -205,7 +206,10 @@ class Authentication:
         except ClientDisconnect:
             return
         scope["user"], scope["auth"] = user, AuthCredentials(list(user.permissions))
-        with use_caller(Caller(user, headers)):
+        caller = Caller(user, headers)
+        if (identified := scope.get(IDENTIFIED_KEY)) is not None:
+            identified.append(caller)
+        with use_caller(caller):
             await self._app(scope, receive, send)
 
     def _is_public(self, scope: Scope) -> bool:

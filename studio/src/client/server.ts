@@ -67,8 +67,16 @@ function readDetail(body: string): string {
     const parsed: unknown = JSON.parse(body);
     if (typeof parsed !== "object" || parsed === null) return body;
     const detail = ["detail", "message", "error"].map((key) => (parsed as Record<string, unknown>)[key]).find((value) => value !== undefined);
+    if (Array.isArray(detail)) return detail.map(validationText).join("\n");
     return typeof detail === "string" ? detail : JSON.stringify(detail ?? parsed);
   } catch {
     return body.slice(0, 500);
   }
+}
+
+/** One entry of a validation error: `api.base_url: Field required`. */
+function validationText(entry: { loc?: unknown[]; msg?: string } | null): string {
+  if (typeof entry?.msg !== "string") return JSON.stringify(entry);
+  const field = (entry.loc ?? []).filter((part) => part !== "body").join(".");
+  return field === "" ? entry.msg : `${field}: ${entry.msg}`;
 }

@@ -203,6 +203,27 @@ async def test_two_applications_in_one_process_do_not_collide_and_leave_nothing_
     assert (b"toolweave_mcp" in before, b"toolweave_mcp" in generate_latest(REGISTRY)) == (False, False)
 
 
+@pytest.mark.requirement("S-11")
+async def test_a_tool_is_called_by_its_own_name_and_the_log_has_the_call_without_its_values(tmp_path: Path) -> None:
+    async with running(configured(tmp_path, SERVERS)) as (_, http):
+        call = {"tool": "echo", "arguments": {"text": "in-the-arguments"}}
+        answered = (await http.post("/servers/good/call", json=call)).json()
+        failed = (await http.post("/servers/good/call", json={"tool": "fail"})).json()
+        excluded = (await http.post("/servers/good/call", json={"tool": "slow"})).json()
+        unknown = [await http.post("/servers/x/call", json=call), await http.get("/servers/x/calls")]
+        calls = await http.get("/servers/good/calls")
+    assert (answered["result"]["isError"], failed["result"]["isError"], excluded["result"]["isError"]) == (0, 1, 1)
+    assert "in-the-arguments" in answered["result"]["content"][0]["text"]
+    assert answered["duration_ms"] > 0
+    assert [response.status_code for response in unknown] == [404, 404]
+    assert [(call["tool"], call["outcome"], call["retries"], call["caller"]) for call in calls.json()] == [
+        ("slow", "refused", 0, None),
+        ("fail", "tool_error", 0, None),
+        ("echo", "ok", 0, None),
+    ]
+    assert "in-the-" not in calls.text
+
+
 KEYS = """
 from langgraph_sdk import Auth
 
@@ -210,11 +231,11 @@ auth = Auth()
 
 @auth.authenticate
 async def authenticate(authorization: str | None):
-    if authorization != "Bearer ann":
+    if authorization not in ("Bearer ann", "Bearer bob"):
         raise Auth.exceptions.HTTPException(401, "No valid key.")
-    return {"identity": "ann"}
+    return {"identity": authorization.removeprefix("Bearer ")}
 """
-ANN = {"authorization": "Bearer ann"}
+ANN, BOB = {"authorization": "Bearer ann"}, {"authorization": "Bearer bob"}
 PAGES = ("/health", "/health/live", "/health/ready", "/servers", "/servers/metrics", "/servers/good")
 
 
@@ -241,6 +262,15 @@ def served(folder: Path, **http: bool) -> Iterator[httpx.Client]:
         yield client
 
 
+def check_that_callers_see_their_own_calls_only(client: httpx.Client) -> None:
+    call = {"tool": "echo"}
+    assert client.post("/servers/good/call", json=call).status_code == 401
+    assert client.get("/servers/good/calls").status_code == 401
+    assert client.post("/servers/good/call", json=call, headers=ANN).status_code == 200
+    assert [each["caller"] for each in client.get("/servers/good/calls", headers=ANN).json()] == ["ann"]
+    assert client.get("/servers/good/calls", headers=BOB).json() == []
+
+
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """Serve the application below a prefix, with authentication for its routes."""
@@ -259,6 +289,11 @@ def test_the_pages_are_below_the_prefix_and_require_the_authentication_that_is_c
     assert httpx.get(f"{outside}/servers", headers=ANN, timeout=60).status_code == 404
 
 
+@pytest.mark.requirement("S-11")
+def test_callers_see_their_own_calls_only(guarded: httpx.Client) -> None:
+    check_that_callers_see_their_own_calls_only(guarded)
+
+
 def test_another_host_name_and_a_body_that_is_too_large_are_refused(guarded: httpx.Client) -> None:
     responses = [guarded.get(page, headers={**ANN, "host": "evil.example"}) for page in PAGES]
     assert [response.status_code for response in responses] == [421] * len(PAGES)
@@ -268,7 +303,7 @@ def test_another_host_name_and_a_body_that_is_too_large_are_refused(guarded: htt
 
 def test_the_description_of_the_api_has_the_pages(guarded: httpx.Client) -> None:
     paths = guarded.get("/openapi.json").json()["paths"]
-    assert {*PAGES[:-1], "/servers/{name}", "/servers/{name}/reconnect"} <= set(paths)
+    assert {*PAGES[:-1], *(f"/servers/{{name}}{each}" for each in ("", "/reconnect", "/call", "/calls"))} <= set(paths)
 
 
 def test_the_metrics_of_the_server_have_the_figures_of_the_plane_once(guarded: httpx.Client) -> None:
@@ -287,3 +322,4 @@ def test_an_unknown_caller_sees_no_server_and_reconnects_none(tmp_path: Path) ->
         assert [client.get(page).status_code for page in ("/health", "/servers/metrics")] == [200, 200]
         assert client.get("/servers/good", headers=ANN).json()["name"] == "good"
         assert client.post("/servers/good/reconnect", headers=ANN).json()["state"] == "ready"
+        check_that_callers_see_their_own_calls_only(client)
