@@ -51,18 +51,19 @@ class CronRepository:
         Raises:
             NotFound: its assistant or its thread does not exist.
         """
+        # The work on PostgreSQL runs on the event loop.
+        sealed = await asyncio.to_thread(seal_credentials, self._cipher, cron.credentials)
+        stored = replace(cron, credentials={}, sealed=sealed)
 
-        def work(connection: Connection) -> Cron:
+        def work(connection: Connection) -> None:
             lock(connection, "assistants")
             _require_row(connection, assistants.c.assistant_id, cron.assistant_id, f"Assistant '{cron.assistant_id}'")
             if cron.thread_id is not None:
                 _require_row(connection, threads.c.thread_id, cron.thread_id, f"Thread with ID '{cron.thread_id}'")
-            stored = replace(cron, credentials={}, sealed=seal_credentials(self._cipher, cron.credentials))
             connection.execute(insert(crons), _cron_row(stored))
             notify(connection, CRON_TOPIC)
-            return stored
 
-        stored = await self._database.write(work)
+        await self._database.write(work)
         self.changed.set()
         return stored
 

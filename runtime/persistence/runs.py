@@ -99,7 +99,7 @@ def finalise_run(connection: Connection, end: RunEnd, now: int, works: Sequence[
         work(connection)
     if ended.watch:
         append_end(connection, run_id, outcome.status, None if outcome.rolled_back else end.body, ended)
-    notify(connection, *topics_of_end(run_id, ended.thread_id))
+    notify(connection, *topics_of_end(run_id))
     if ended.temporary:
         delete_stored_contents(connection, ended.thread_id)
         notify(connection, f"{DELETED_TOPIC}{ended.thread_id}")
@@ -128,9 +128,9 @@ def lock_thread_of_run(connection: Connection, run_id: str) -> None:
         sql.lock_thread_of_run.first(connection, {"of_run": run_id})
 
 
-def topics_of_end(run_id: str, thread_id: str) -> tuple[str, ...]:
+def topics_of_end(run_id: str) -> tuple[str, ...]:
     """Return the topics for the processes that wait for a run or follow its thread."""
-    return f"{RUN_TOPIC}{run_id}", f"{CONTROL_TOPIC}{run_id}", f"{THREAD_TOPIC}{thread_id}"
+    return f"{RUN_TOPIC}{run_id}", f"{CONTROL_TOPIC}{run_id}"
 
 
 def cancel_unfinished_run(
@@ -148,7 +148,7 @@ def cancel_unfinished_run(
     _cancel_run(connection, row, action, now, reason)
     if not has_started(row):
         _release_thread(connection, row, now)
-    notify(connection, *topics_of_end(run_id, row.thread_id))
+    notify(connection, *topics_of_end(run_id))
     return next_run(connection, row.thread_id, now)
 
 
@@ -176,7 +176,7 @@ def delete_run(connection: Connection, thread_id: str, run_id: str, now: int) ->
         raise NotFound("Run not found")
     delete_run_events(connection, runs.c.run_id == run_id)
     sql.delete_run.run(connection, {"of_run": run_id})
-    notify(connection, *topics_of_end(run_id, thread_id))
+    notify(connection, *topics_of_end(run_id))
     if row.status not in TERMINAL_STATUSES:
         _release_thread(connection, row, now)
 
@@ -241,16 +241,19 @@ def create_run(
     head = _lock_thread(connection, new)
     active: Sequence[Any] = ()
     if head is None:
-        _create_thread(connection, new, thread_ttl)
+        followed_until = _create_thread(connection, new, thread_ttl)
     else:
         active, new = _join_thread(connection, new, head)
+        followed_until = head.followed_until
+    if (followed_until or 0) > to_micros(new.created_at):
+        new = replace(new, watch=new.watch | Watch.EVENTS | Watch.THREAD)
     superseded: tuple[tuple[str, CancelAction], ...] = ()
     if new.multitask_strategy in ("interrupt", "rollback"):
         superseded = tuple((run.run_id, new.multitask_strategy) for run in active)
         for run in active:
             reason = superseded_reason(new.run_id, new.multitask_strategy)
             _cancel_run(connection, run, new.multitask_strategy, now, reason)
-            notify(connection, *topics_of_end(run.run_id, new.thread_id))
+            notify(connection, *topics_of_end(run.run_id))
         active = [run for run in active if has_started(run)]
     is_claimed = head is not None and head.claim is not None
     is_due = not is_claimed and _is_due(new, active, now)
@@ -285,23 +288,23 @@ def _join_thread(connection: Connection, new: NewRun, head: Any) -> tuple[Sequen
     if active and new.multitask_strategy == "reject":
         raise Conflict(BUSY_TEXT)
     _mark_thread_busy(connection, new, head)
-    if (head.followed_until or 0) > to_micros(new.created_at):
-        new = replace(new, watch=new.watch | Watch.EVENTS | Watch.THREAD)
     if head.priority is not None:
         new = replace(new, priority=head.priority)
     return active, _inherit_metadata(new, inherited)
 
 
-def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> None:
+def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> int | None:
+    """Create a run's thread; return the time until which it is followed."""
     if new.if_not_exists != "create":
         raise NotFound(NOT_FOUND_TEXT)
     created_at = to_micros(new.created_at)
     metadata = {**_owner_metadata(new), **new.thread_metadata}
     config, settings = _thread_config(new), settings_columns(new)
     row = new_thread_row(new.thread_id, metadata, created_at, ttl, status="busy", config=config, settings=settings)
-    sql.insert_thread.run(connection, row)
+    followed_until: int | None = sql.insert_thread.first(connection, {**row, "of_thread": new.thread_id}).followed_until
     if not new.temporary:
         store_labels(connection, new.thread_id, created_at, str(row["metadata"]))
+    return followed_until
 
 
 def _mark_thread_busy(connection: Connection, new: NewRun, head: Any) -> None:

@@ -215,6 +215,8 @@ runs = Table(
     Column("process_id", Text),
     Column("cancel_reason", Text),
 )
+# The key of a thread that is followed before it exists: see insert_follow in events.py.
+FOLLOW_PREFIX = "followed:"
 run_events = Table(
     "run_events",
     metadata,

@@ -22,7 +22,6 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    insert,
     null,
     or_,
     select,
@@ -246,7 +245,7 @@ class ThreadRepository:
                 if if_exists == "raise" or not is_allowed(metadata_filter, from_json(existing.metadata)):
                     raise Conflict(f"Thread with ID {thread_id} already exists")
                 return _thread_from_row(existing)
-            connection.execute(insert(threads), row)
+            sql.insert_thread.run(connection, {**row, "of_thread": thread_id})
             store_labels(connection, thread_id, moment, str(row["metadata"]))
             return _thread_from_row(_get_row(connection, thread_id))
 
