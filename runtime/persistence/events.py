@@ -96,6 +96,13 @@ JOIN (
 ON CONFLICT DO NOTHING
 """
 
+# A process that follows a thread which does not exist stores the time under `follow_key`.
+FOLLOW_NEW_THREAD = """
+UPDATE threads SET followed_until = mark.created_at FROM run_events AS mark
+WHERE threads.thread_id = %(thread_id)s AND mark.run_id = %(key)s AND mark.created_at > %(now)s
+RETURNING threads.thread_id
+"""
+
 
 end_of_run = Statement(select(run_events.c.data).where(run_events.c.run_id == RUN_ID, run_events.c.seq == END_SEQ))
 is_thread_followed = Statement(
@@ -171,6 +178,19 @@ def notice_key(thread_id: str) -> str:
 def last_event_key(thread_id: str) -> str:
     """Return the key under which the ends of rolled-back runs are stored among the events of runs."""
     return f"rolled back:{thread_id}"
+
+
+def follow_key(thread_id: str) -> str:
+    """Return the key under which a missing thread's `followed_until` is stored among the events of runs."""
+    return f"follow:{thread_id}"
+
+
+def follow_new_thread(connection: Connection, thread_id: str, now: int) -> bool:
+    """Store and return whether a process followed a thread before its creation."""
+    if is_sqlite(connection):
+        return False
+    parameters = {"key": follow_key(thread_id), "thread_id": thread_id, "now": now}
+    return bool(execute_on_postgresql(connection, FOLLOW_NEW_THREAD, parameters))
 
 
 def read_rolled_back_ends(connection: Connection, thread_id: str, after: int) -> list[StreamEvent]:

@@ -34,6 +34,7 @@ from toolweave.runtime.persistence.events import (
     append_end,
     delete_run_events,
     delete_stored_contents,
+    follow_new_thread,
 )
 from toolweave.runtime.persistence.run_rows import (
     has_started,
@@ -241,7 +242,7 @@ def create_run(
     head = _lock_thread(connection, new)
     active: Sequence[Any] = ()
     if head is None:
-        _create_thread(connection, new, thread_ttl)
+        new = _create_thread(connection, new, thread_ttl)
     else:
         active, new = _join_thread(connection, new, head)
     superseded: tuple[tuple[str, CancelAction], ...] = ()
@@ -286,13 +287,19 @@ def _join_thread(connection: Connection, new: NewRun, head: Any) -> tuple[Sequen
         raise Conflict(BUSY_TEXT)
     _mark_thread_busy(connection, new, head)
     if (head.followed_until or 0) > to_micros(new.created_at):
-        new = replace(new, watch=new.watch | Watch.EVENTS | Watch.THREAD)
+        new = _published(new)
     if head.priority is not None:
         new = replace(new, priority=head.priority)
     return active, _inherit_metadata(new, inherited)
 
 
-def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> None:
+def _published(new: NewRun) -> NewRun:
+    """Return a run of a followed thread, which publishes all its events to other processes."""
+    return replace(new, watch=new.watch | Watch.EVENTS | Watch.THREAD)
+
+
+def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> NewRun:
+    """Create the thread of a run; return the run with what it gets from the thread's followers. Raises NotFound."""
     if new.if_not_exists != "create":
         raise NotFound(NOT_FOUND_TEXT)
     created_at = to_micros(new.created_at)
@@ -300,8 +307,10 @@ def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -
     config, settings = _thread_config(new), settings_columns(new)
     row = new_thread_row(new.thread_id, metadata, created_at, ttl, status="busy", config=config, settings=settings)
     sql.insert_thread.run(connection, row)
-    if not new.temporary:
-        store_labels(connection, new.thread_id, created_at, str(row["metadata"]))
+    if new.temporary:
+        return new
+    store_labels(connection, new.thread_id, created_at, str(row["metadata"]))
+    return _published(new) if follow_new_thread(connection, new.thread_id, created_at) else new
 
 
 def _mark_thread_busy(connection: Connection, new: NewRun, head: Any) -> None:

@@ -34,7 +34,7 @@ from toolweave.runtime.codec import RawJson, from_json, to_json, to_micros, utc_
 from toolweave.runtime.models import JsonObject, Outcome, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
 from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
-from toolweave.runtime.persistence.events import DELETED_TOPIC, delete_run_events
+from toolweave.runtime.persistence.events import DELETED_TOPIC, delete_run_events, follow_new_thread
 from toolweave.runtime.persistence.run_rows import new_thread_row, next_run, ttl_columns
 from toolweave.runtime.persistence.schema import Statement, runs, threads, to_record
 from toolweave.runtime.persistence.search import (
@@ -248,6 +248,7 @@ class ThreadRepository:
                 return _thread_from_row(existing)
             connection.execute(insert(threads), row)
             store_labels(connection, thread_id, moment, str(row["metadata"]))
+            follow_new_thread(connection, thread_id, moment)
             return _thread_from_row(_get_row(connection, thread_id))
 
         return await self._database.write(work)

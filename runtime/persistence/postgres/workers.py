@@ -16,7 +16,7 @@ from toolweave.runtime.codec import to_micros, utc_now
 from toolweave.runtime.models import Run, Watch
 from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import PostgresAddress, dispatch, notify
-from toolweave.runtime.persistence.events import CONTROL_TOPIC, RUN_TOPIC, THREAD_TOPIC
+from toolweave.runtime.persistence.events import CONTROL_TOPIC, RUN_TOPIC, THREAD_TOPIC, follow_key
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase
 from toolweave.runtime.persistence.schema import execute_on_postgresql, runs
 
@@ -106,7 +106,13 @@ WATCH_THREAD = """
 UPDATE runs SET watch = watch | %(flags)s WHERE thread_id = %(thread_id)s AND status IN ('pending', 'running')
 AND watch & %(flags)s <> %(flags)s RETURNING run_id
 """
-FOLLOW_THREAD = "UPDATE threads SET followed_until = %(until)s WHERE thread_id = %(thread_id)s"
+# Clients may subscribe before the thread is created: see `follow_new_thread`.
+FOLLOW_THREAD = """
+WITH found AS (UPDATE threads SET followed_until = %(until)s WHERE thread_id = %(thread_id)s RETURNING thread_id)
+INSERT INTO run_events (run_id, seq, event, data, created_at)
+SELECT %(key)s, 0, 'follow', '', %(until)s WHERE NOT EXISTS (SELECT FROM found)
+ON CONFLICT (run_id, seq) DO UPDATE SET created_at = EXCLUDED.created_at
+"""
 MAX_DELETED_EVENTS = 5_000
 OLD_EVENTS = f"""
 DELETE FROM run_events WHERE (run_id, seq) IN (
@@ -272,7 +278,8 @@ class WorkerTables:
         """Let all runs of a thread publish their events until a time (microseconds)."""
 
         def work(connection: Connection) -> None:
-            execute_on_postgresql(connection, FOLLOW_THREAD, {"thread_id": thread_id, "until": until})
+            parameters = {"thread_id": thread_id, "key": follow_key(thread_id), "until": until}
+            execute_on_postgresql(connection, FOLLOW_THREAD, parameters)
             found = execute_on_postgresql(connection, WATCH_THREAD, {"thread_id": thread_id, "flags": int(flags)})
             notify(connection, *(f"{CONTROL_TOPIC}{run_id}" for (run_id,) in found))
 
