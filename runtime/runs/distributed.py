@@ -118,6 +118,8 @@ class DistributedEngine(RunEngine):
             if live is not None:
                 self._forget(live)
             raise
+        for run_id, _ in created.superseded_runs:
+            self._start_task(f"count:{run_id}", self._count_unstarted(run_id))
         if live is None:
             return StartedRun(created.run, asyncio.get_running_loop().create_future(), None)
         live.run, live.watch = created.run, watch
@@ -261,6 +263,8 @@ class DistributedEngine(RunEngine):
     async def _stop_run(self, run_id: str, action: CancelAction, reason: str | None = None) -> None:
         if (live := self.executing.get(run_id)) is not None:
             self._cancel_execution(live, action, reason)
+        else:
+            await self._count_unstarted(run_id)
         self.feed.name_run(run_id)
 
     async def _start_next_run(self, run_id: str) -> None:
@@ -363,9 +367,6 @@ class DistributedEngine(RunEngine):
     async def _apply_stored_end(self, live: LiveRun) -> None:
         try:
             run = await self.runtime.persistence.runs.find(live.run.run_id)
-            if run is not None and run.attempt == 0:
-                # Cancelled before it started: no worker has counted it.
-                self.ended_counts[run.status] += 1
             body = None if run is None else await stored_result(self.runtime.persistence, run)
         except NotFound:
             body = None

@@ -439,6 +439,13 @@ class RunEngine(ABC):
         if next_run_id is not None:
             await self._start_next_run(next_run_id)
 
+    async def _count_unstarted(self, run_id: str) -> None:
+        """Count a run that this process has cancelled, if no worker has counted it because it had not started."""
+        with suppress(PersistenceError):
+            run = await self.runtime.persistence.runs.find(run_id)
+            if run is not None and run.attempt == 0 and run.status in TERMINAL_STATUSES:
+                self.ended_counts[run.status] += 1
+
     def _retry_later(self, key: str, work: Callable[[str], Coroutine[None, None, None]]) -> None:
         if self.is_stopping:
             return

@@ -30,7 +30,7 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
     claims of cancelled graphs are in memory. A save is one statement, and saves of several runs are concurrent.
     """
 
-    copy_statements = (*shared.COPY_THREAD, sql.COPY_BLOBS)
+    copy_statements = (sql.COPY_THREAD,)
 
     def __init__(self, pool: AsyncConnectionPool[AsyncConnection[Any]]) -> None:
         super().__init__(pool)
