@@ -34,7 +34,7 @@ from toolweave.runtime.persistence.data_folder import open_persistence
 from toolweave.runtime.persistence.database import RuntimeDatabase
 from toolweave.runtime.persistence.postgres.database import PostgresAddress, open_postgres
 from toolweave.runtime.persistence.run_rows import new_thread_row
-from toolweave.runtime.persistence.runs import RunRepository
+from toolweave.runtime.persistence.runs import RunEnd, RunRepository
 from toolweave.runtime.persistence.schema import assistants, crons, runs, threads, upgrade_schema
 from toolweave.runtime.persistence.search import store_labels, use_filters
 from toolweave.runtime.persistence.threads import ThreadRepository
@@ -289,7 +289,8 @@ async def time_of_runs(filled: Filled, rounds: int) -> tuple[float, float]:
             await filled.runs.create_run(new)
             claimed = await filled.runs.claim(new.run_id)
             assert claimed is not None
-            await filled.runs.finalise(new.run_id, claimed.attempt, Outcome("success", "idle", b'{"n":1}'))
+            outcome = Outcome("success", "idle", b'{"n":1}')
+            await filled.runs.finalise(RunEnd(new.run_id, claimed.attempt, outcome))
             durations.append((time.perf_counter() - started) * 1000)
     return statistics.median(taken[0]), statistics.median(taken[1])
 

@@ -43,7 +43,7 @@ from toolweave.errors import ToolweaveError
 from toolweave.runtime.codec import from_json, to_json
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.database import is_sqlite
-from toolweave.runtime.persistence.schema import ACTIVE, Statement, runs, thread_labels
+from toolweave.runtime.persistence.schema import ACTIVE, Statement, runs, thread_labels, threads
 
 PLAIN_TEXT = re.compile(r"[A-Za-z0-9_.:@ -]{1,200}")
 MAX_OFFSET = 2**63 - 1
@@ -115,22 +115,20 @@ def page_query(
     limit: int,
     offset: int,
     *,
-    few: bool = False,
+    keys_order: Sequence[ColumnElement[Any]] | None = None,
 ) -> Select[Any]:
     """Return the query for one page of a table's rows, by default in descending order.
 
     `keys` is the query for the keys of all matches. It is sorted and cut first, so that only the rows of the page are
-    read. The key is the last sort criterion, so that pages are stable. If the matches are `few`, the database finds
-    and sorts them; it does not search for them in the order of an index.
+    read. The key is the last sort criterion, so that pages are stable. `keys_order` are columns of `keys` that have
+    the same order.
     """
     (key,) = table.primary_key.columns
     # Names are sorted case-insensitively.
     column = func.lower(table.c.name) if sort_by == "name" else table.c[sort_by]
     direct = asc if sort_order == "asc" else desc
     order = (direct(column), direct(key))
-    # No index has the order of an expression.
-    keys_order = (direct(func.coalesce(column, column)), direct(key)) if few else order
-    page_keys = keys.order_by(*keys_order).limit(limit).offset(min(offset, MAX_OFFSET))
+    page_keys = keys.order_by(*map(direct, keys_order or (column, key))).limit(limit).offset(min(offset, MAX_OFFSET))
     return select(table).where(key.in_(page_keys)).order_by(*order)
 
 
@@ -301,28 +299,22 @@ def _check_scalar(key: str, value: Any) -> Any:
 MAX_CANDIDATES = 1_000
 BY_LABEL = (thread_labels.c.key == bindparam("of_key"), thread_labels.c.value == bindparam("of_value"))
 insert_label = Statement(insert(thread_labels).on_conflict_do_nothing(), list(thread_labels.c.keys()))
-delete_label = Statement(
-    delete(thread_labels).where(
-        *BY_LABEL,
-        thread_labels.c.created_at == bindparam("of_time"),
-        thread_labels.c.thread_id == bindparam("of_thread"),
-    )
-)
+delete_label = Statement(delete(thread_labels).where(*BY_LABEL, thread_labels.c.thread_id == bindparam("of_thread")))
 first_of_label = select(thread_labels.c.thread_id).where(*BY_LABEL).limit(MAX_CANDIDATES + 1)
 count_of_label = Statement(select(func.count().label("number")).select_from(first_of_label.subquery()))
 
 
 def store_labels(
-    connection: Connection, thread_id: str, created_at: int, metadata: str | None, previous: str | None = None
+    connection: Connection, thread_id: str, updated_at: int, metadata: str | None, previous: str | None = None
 ) -> None:
     """Replace the labels of a thread's previous metadata by those of the new ones; None has no labels."""
     if not is_sqlite(connection):
         return
     new, old = (set() if text is None else labels_of(from_json(text)) for text in (metadata, previous))
-    columns = {"created_at": created_at, "thread_id": thread_id}
+    columns = {"created_at": updated_at, "thread_id": thread_id}
     insert_label.run_many(connection, [{"key": key, "value": value, **columns} for key, value in new - old])
-    names = {"of_time": created_at, "of_thread": thread_id}
-    delete_label.run_many(connection, [{"of_key": key, "of_value": value, **names} for key, value in old - new])
+    removed = [{"of_key": key, "of_value": value, "of_thread": thread_id} for key, value in old - new]
+    delete_label.run_many(connection, removed)
 
 
 def find_candidates(connection: Connection, groups: Sequence[Sequence[Label]]) -> Select[tuple[str]] | None:
@@ -343,3 +335,16 @@ def find_candidates(connection: Connection, groups: Sequence[Sequence[Label]]) -
     )
     temporary = select(runs.c.thread_id).where(ACTIVE, runs.c.temporary == 1)
     return select(union_all(labelled, temporary).subquery().c.thread_id)
+
+
+def with_label(connection: Connection, keys: Select[Any], groups: Sequence[Sequence[Label]]) -> Select[Any] | None:
+    """Restrict the query for keys to the threads with a required label; None if no single label is required.
+
+    The label's rows have the order of `updated_at`, so that the first matches are found without reading other threads.
+    """
+    for group in groups if is_sqlite(connection) else ():
+        if len(group) == 1:
+            ((key, value),) = group
+            labelled = keys.join(thread_labels, thread_labels.c.thread_id == threads.c.thread_id)
+            return labelled.where(thread_labels.c.key == key, thread_labels.c.value == value)
+    return None

@@ -36,7 +36,7 @@ from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
 from toolweave.runtime.persistence.events import DELETED_TOPIC, delete_run_events
 from toolweave.runtime.persistence.run_rows import new_thread_row, next_run, ttl_columns
-from toolweave.runtime.persistence.schema import Statement, runs, threads, to_record
+from toolweave.runtime.persistence.schema import ANY_STATUS, Statement, runs, thread_labels, threads, to_record
 from toolweave.runtime.persistence.search import (
     Label,
     current_filter,
@@ -47,6 +47,7 @@ from toolweave.runtime.persistence.search import (
     store_labels,
     where_contains,
     where_visible,
+    with_label,
 )
 
 IN_FLIGHT = "Thread {thread_id} has in-flight runs: {run_ids}. Wait for them to end or cancel them."
@@ -285,7 +286,7 @@ class ThreadRepository:
             merged = to_json({**from_json(row.metadata), **metadata})
             lifetime = ttl_columns(ttl, now) if ttl is not None else {}
             connection.execute(_update_thread(thread_id).values(metadata=merged, updated_at=now, **lifetime))
-            store_labels(connection, thread_id, row.created_at, merged, row.metadata)
+            store_labels(connection, thread_id, now, merged, row.metadata)
             return _thread_from_row(_get_row(connection, thread_id))
 
         return await self._database.write(work)
@@ -302,7 +303,7 @@ class ThreadRepository:
             notify(connection, f"{DELETED_TOPIC}{thread_id}")
             row = _get_row(connection, thread_id)
             connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
-            store_labels(connection, thread_id, row.created_at, None, row.metadata)
+            store_labels(connection, thread_id, row.updated_at, None, row.metadata)
 
         await self._database.write(work)
 
@@ -323,11 +324,14 @@ class ThreadRepository:
         """
         keys = _apply_filter(select(threads.c.thread_id), filters)
         labels = required_labels(filters.get("metadata"), "threads")
+        column = sort_by or "updated_at"
+        if column == "status":
+            keys = keys.where(ANY_STATUS)
         parse_values = _raw_json if raw_values else _parse_json
 
         def work(connection: Connection) -> list[Thread]:
-            narrowed, few = _narrow(connection, keys, labels)
-            query = page_query(narrowed, threads, sort_by or "updated_at", sort_order, limit, offset, few=few)
+            narrowed, order = _narrow_page(connection, keys, labels, column)
+            query = page_query(narrowed, threads, column, sort_order, limit, offset, keys_order=order)
             return [_thread_from_row(row, parse_values) for row in connection.execute(query)]
 
         return await self._database.read(work)
@@ -338,7 +342,9 @@ class ThreadRepository:
         labels = required_labels(filters.get("metadata"), "threads")
 
         def work(connection: Connection) -> int:
-            return int(connection.execute(_narrow(connection, query, labels)[0]).scalar_one())
+            candidates = find_candidates(connection, labels)
+            narrowed = query if candidates is None else query.where(threads.c.thread_id.in_(candidates))
+            return int(connection.execute(narrowed).scalar_one())
 
         return await self._database.read(work)
 
@@ -425,10 +431,18 @@ def _apply_filter(query: Select[Any], filters: ThreadFilter) -> Select[Any]:
     return where_contains(query, threads.c.state_values, filters.get("values"))
 
 
-def _narrow(connection: Connection, query: Select[Any], labels: list[list[Label]]) -> tuple[Select[Any], bool]:
-    """Restrict a query to the threads with the rarest label if they are few; return it, and whether they are."""
+def _narrow_page(
+    connection: Connection, keys: Select[Any], labels: list[list[Label]], sort_by: str
+) -> tuple[Select[Any], Sequence[ColumnElement[Any]] | None]:
+    """Restrict the query for keys to threads with a required label; return it, and its order for `page_query`."""
     candidates = find_candidates(connection, labels)
-    return (query, False) if candidates is None else (query.where(threads.c.thread_id.in_(candidates)), True)
+    if candidates is not None:
+        # No index has the order of an expression, so that the database finds and sorts the few candidates.
+        order = (func.coalesce(threads.c[sort_by], threads.c[sort_by]), threads.c.thread_id)
+        return keys.where(threads.c.thread_id.in_(candidates)), order
+    if sort_by == "updated_at" and (labelled := with_label(connection, keys, labels)) is not None:
+        return labelled, (thread_labels.c.created_at, thread_labels.c.thread_id)
+    return keys, None
 
 
 def _thread_from_row(row: Row[Any], parse_values: "Callable[[str | None], Any] | None" = None) -> Thread:
