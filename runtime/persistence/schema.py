@@ -123,7 +123,7 @@ CREATE_ON_POSTGRESQL = (
 )
 CREATE_ON_SQLITE = (
     """
-    CREATE TRIGGER move_labels AFTER UPDATE OF updated_at ON threads WHEN new.updated_at != old.updated_at
+    CREATE TRIGGER move_labels AFTER UPDATE OF updated_at ON threads WHEN new.status != 'busy'
     BEGIN
         UPDATE OR REPLACE thread_labels SET created_at = new.updated_at WHERE thread_id = new.thread_id;
     END
@@ -184,8 +184,8 @@ threads = Table(
     Column("priority", Integer),
     Column("fairness_group", Text),
 )
-# On SQLite only, for searches by a label; see search.py. `created_at` is the thread's `updated_at`, which a trigger
-# copies, so that the primary key has the order of the usual page; older versions store the time of creation.
+# On SQLite only, for searches by a label; see search.py. A trigger sets `created_at` to the thread's `updated_at` when
+# the thread is not busy, so that the primary key has the order of the usual page.
 thread_labels = Table(
     "thread_labels",
     metadata,

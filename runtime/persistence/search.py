@@ -4,9 +4,9 @@ Authorization handlers return filters such as `{"owner": "ada"}`, with `$eq`, `$
 `$or` and `$and`. The current filters are in a context variable, like the caller, and apply to all searches of a
 request.
 
-On SQLite, labels find the threads of one user without reading all threads. A label is a key of a thread's metadata with
-its value, or with one of the values in its list. PostgreSQL has an index on the metadata themselves. Threads of
-temporary runs have no labels, because most are deleted within seconds.
+On SQLite, labels find the threads of one user without reading all threads, in the order of `updated_at`. A label is a
+key of a thread's metadata with its value, or with one of the values in its list. PostgreSQL has an index on the
+metadata themselves. Threads of temporary runs have no labels, because most are deleted within seconds.
 """
 
 import re
@@ -30,6 +30,7 @@ from sqlalchemy import (
     false,
     func,
     literal,
+    literal_column,
     or_,
     select,
     true,
@@ -43,10 +44,11 @@ from toolweave.errors import ToolweaveError
 from toolweave.runtime.codec import from_json, to_json
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.database import is_sqlite
-from toolweave.runtime.persistence.schema import ACTIVE, Statement, runs, thread_labels, threads
+from toolweave.runtime.persistence.schema import ACTIVE, ANY_STATUS, Statement, runs, thread_labels, threads
 
 PLAIN_TEXT = re.compile(r"[A-Za-z0-9_.:@ -]{1,200}")
 MAX_OFFSET = 2**63 - 1
+MAX_COUNT = 2**62
 MAX_LABEL_CHARS = 200
 # Equal numbers below this are equal as floats, too.
 EXACT_NUMBERS = 2**53
@@ -115,20 +117,22 @@ def page_query(
     limit: int,
     offset: int,
     *,
-    keys_order: Sequence[ColumnElement[Any]] | None = None,
+    few: bool = False,
 ) -> Select[Any]:
     """Return the query for one page of a table's rows, by default in descending order.
 
     `keys` is the query for the keys of all matches. It is sorted and cut first, so that only the rows of the page are
-    read. The key is the last sort criterion, so that pages are stable. `keys_order` are columns of `keys` that have
-    the same order.
+    read. The key is the last sort criterion, so that pages are stable. If the matches are `few`, the database finds
+    and sorts them; it does not search for them in the order of an index.
     """
     (key,) = table.primary_key.columns
     # Names are sorted case-insensitively.
     column = func.lower(table.c.name) if sort_by == "name" else table.c[sort_by]
     direct = asc if sort_order == "asc" else desc
     order = (direct(column), direct(key))
-    page_keys = keys.order_by(*map(direct, keys_order or (column, key))).limit(limit).offset(min(offset, MAX_OFFSET))
+    # No index has the order of an expression.
+    keys_order = (direct(func.coalesce(column, column)), direct(key)) if few else order
+    page_keys = keys.order_by(*keys_order).limit(limit).offset(min(offset, MAX_OFFSET))
     return select(table).where(key.in_(page_keys)).order_by(*order)
 
 
@@ -295,7 +299,7 @@ def _check_scalar(key: str, value: Any) -> Any:
     return value
 
 
-# A label with more threads is common: the newest of them are soon found in the order of the threads.
+# A label with more threads is common: their order is not sorted but read.
 MAX_CANDIDATES = 1_000
 BY_LABEL = (thread_labels.c.key == bindparam("of_key"), thread_labels.c.value == bindparam("of_value"))
 insert_label = Statement(insert(thread_labels).on_conflict_do_nothing(), list(thread_labels.c.keys()))
@@ -337,14 +341,28 @@ def find_candidates(connection: Connection, groups: Sequence[Sequence[Label]]) -
     return select(union_all(labelled, temporary).subquery().c.thread_id)
 
 
-def with_label(connection: Connection, keys: Select[Any], groups: Sequence[Sequence[Label]]) -> Select[Any] | None:
-    """Restrict the query for keys to the threads with a required label; None if no single label is required.
+def first_with_label(
+    connection: Connection,
+    keys: Select[Any],
+    groups: Sequence[Sequence[Label]],
+    sort_order: Literal["asc", "desc"] | None,
+    count: int,
+) -> Select[tuple[str]] | None:
+    """Return the query for threads that include the first `count` matches in the order of `updated_at`.
 
-    The label's rows have the order of `updated_at`, so that the first matches are found without reading other threads.
+    It reads them in the order of a required label; None if no single label is required.
     """
-    for group in groups if is_sqlite(connection) else ():
-        if len(group) == 1:
-            ((key, value),) = group
-            labelled = keys.join(thread_labels, thread_labels.c.thread_id == threads.c.thread_id)
-            return labelled.where(thread_labels.c.key == key, thread_labels.c.value == value)
-    return None
+    label = next((group[0] for group in groups if len(group) == 1), None)
+    if label is None or not is_sqlite(connection):
+        return None
+    direct = asc if sort_order == "asc" else desc
+    # Their labels have an earlier time than the thread, so they take places of others.
+    busy = select(threads.c.thread_id).where(threads.c.status == literal_column("'busy'"), ANY_STATUS)
+    number = select(func.count()).select_from(busy.subquery()).scalar_subquery()
+    labelled = (
+        keys.join(thread_labels, thread_labels.c.thread_id == threads.c.thread_id)
+        .where(thread_labels.c.key == label[0], thread_labels.c.value == label[1])
+        .order_by(direct(thread_labels.c.created_at), direct(thread_labels.c.thread_id))
+        .limit(literal(min(count, MAX_COUNT)) + number)
+    )
+    return select(union_all(select(labelled.subquery().c.thread_id), busy).subquery().c.thread_id)

@@ -36,18 +36,17 @@ from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
 from toolweave.runtime.persistence.events import DELETED_TOPIC, delete_run_events
 from toolweave.runtime.persistence.run_rows import new_thread_row, next_run, ttl_columns
-from toolweave.runtime.persistence.schema import ANY_STATUS, Statement, runs, thread_labels, threads, to_record
+from toolweave.runtime.persistence.schema import ANY_STATUS, Statement, runs, threads, to_record
 from toolweave.runtime.persistence.search import (
-    Label,
     current_filter,
     find_candidates,
+    first_with_label,
     is_allowed,
     page_query,
     required_labels,
     store_labels,
     where_contains,
     where_visible,
-    with_label,
 )
 
 IN_FLIGHT = "Thread {thread_id} has in-flight runs: {run_ids}. Wait for them to end or cancel them."
@@ -330,8 +329,11 @@ class ThreadRepository:
         parse_values = _raw_json if raw_values else _parse_json
 
         def work(connection: Connection) -> list[Thread]:
-            narrowed, order = _narrow_page(connection, keys, labels, column)
-            query = page_query(narrowed, threads, column, sort_order, limit, offset, keys_order=order)
+            candidates = find_candidates(connection, labels)
+            if candidates is None and column == "updated_at":
+                candidates = first_with_label(connection, keys, labels, sort_order, limit + offset)
+            few = candidates is not None
+            query = page_query(_narrow(keys, candidates), threads, column, sort_order, limit, offset, few=few)
             return [_thread_from_row(row, parse_values) for row in connection.execute(query)]
 
         return await self._database.read(work)
@@ -342,9 +344,7 @@ class ThreadRepository:
         labels = required_labels(filters.get("metadata"), "threads")
 
         def work(connection: Connection) -> int:
-            candidates = find_candidates(connection, labels)
-            narrowed = query if candidates is None else query.where(threads.c.thread_id.in_(candidates))
-            return int(connection.execute(narrowed).scalar_one())
+            return int(connection.execute(_narrow(query, find_candidates(connection, labels))).scalar_one())
 
         return await self._database.read(work)
 
@@ -431,18 +431,8 @@ def _apply_filter(query: Select[Any], filters: ThreadFilter) -> Select[Any]:
     return where_contains(query, threads.c.state_values, filters.get("values"))
 
 
-def _narrow_page(
-    connection: Connection, keys: Select[Any], labels: list[list[Label]], sort_by: str
-) -> tuple[Select[Any], Sequence[ColumnElement[Any]] | None]:
-    """Restrict the query for keys to threads with a required label; return it, and its order for `page_query`."""
-    candidates = find_candidates(connection, labels)
-    if candidates is not None:
-        # No index has the order of an expression, so that the database finds and sorts the few candidates.
-        order = (func.coalesce(threads.c[sort_by], threads.c[sort_by]), threads.c.thread_id)
-        return keys.where(threads.c.thread_id.in_(candidates)), order
-    if sort_by == "updated_at" and (labelled := with_label(connection, keys, labels)) is not None:
-        return labelled, (thread_labels.c.created_at, thread_labels.c.thread_id)
-    return keys, None
+def _narrow(query: Select[Any], candidates: Select[tuple[str]] | None) -> Select[Any]:
+    return query if candidates is None else query.where(threads.c.thread_id.in_(candidates))
 
 
 def _thread_from_row(row: Row[Any], parse_values: "Callable[[str | None], Any] | None" = None) -> Thread:
