@@ -310,7 +310,7 @@ def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -
 def _mark_thread_busy(connection: Connection, new: NewRun, head: Any) -> None:
     metadata = to_json({**from_json(head.metadata), **_owner_metadata(new)})
     if metadata != head.metadata:
-        store_labels(connection, new.thread_id, head.created_at, metadata, head.metadata)
+        store_labels(connection, new.thread_id, to_micros(new.created_at), metadata, head.metadata)
     settings = settings_columns(new)
     sql.mark_thread_busy.run(
         connection,

@@ -42,7 +42,7 @@ from toolweave.runtime.persistence.database import driver_of, is_sqlite, lock
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 # The revisions from and to which files are upgraded; their names sort by age.
-OLDEST_REVISION, NEWEST_REVISION = "0004", "0007"
+OLDEST_REVISION, NEWEST_REVISION = "0004", "0008"
 # The oldest version of the code, as its NEWEST_REVISION, that can use the newest schema; see `schema_compatibility`.
 OLDEST_CODE = "0007"
 
@@ -70,7 +70,7 @@ def upgrade_schema(database: str, connection: Connection, cipher: TextCipher | N
         return
     tables = [table for table in metadata.sorted_tables if table is not thread_labels or is_sqlite(connection)]
     metadata.create_all(connection, tables, checkfirst=False)
-    for statement in () if is_sqlite(connection) else CREATE_ON_POSTGRESQL:
+    for statement in CREATE_ON_SQLITE if is_sqlite(connection) else CREATE_ON_POSTGRESQL:
         connection.exec_driver_sql(statement)
     connection.execute(schema_compatibility.insert().values(oldest_code=OLDEST_CODE))
     context.stamp(scripts, "head")
@@ -121,6 +121,14 @@ CREATE_ON_POSTGRESQL = (
     "CREATE INDEX ix_threads_metadata ON threads USING gin (to_searchable(metadata) jsonb_path_ops)",
     "CREATE INDEX ix_run_events_created ON run_events USING brin (created_at)",
 )
+CREATE_ON_SQLITE = (
+    """
+    CREATE TRIGGER move_labels AFTER UPDATE OF updated_at ON threads WHEN new.status != 'busy'
+    BEGIN
+        UPDATE OR REPLACE thread_labels SET created_at = new.updated_at WHERE thread_id = new.thread_id;
+    END
+    """,
+)
 metadata = MetaData()
 assistants = Table(
     "assistants",
@@ -166,7 +174,7 @@ threads = Table(
     Column("error", Text),
     Column("created_at", BigInteger, nullable=False, index=True),
     Column("updated_at", BigInteger, nullable=False, index=True),
-    Column("state_updated_at", BigInteger, nullable=False),
+    Column("state_updated_at", BigInteger, nullable=False, index=True),
     Column("ttl_strategy", Text),
     Column("ttl_minutes", Float),
     Column("expires_at", BigInteger),
@@ -176,7 +184,8 @@ threads = Table(
     Column("priority", Integer),
     Column("fairness_group", Text),
 )
-# On SQLite only, for searches by a rare label; see search.py. With the time, new threads stand together.
+# On SQLite only, for searches by a label; see search.py. A trigger sets `created_at` to the thread's `updated_at` when
+# the thread is not busy, so that the primary key has the order of the usual page.
 thread_labels = Table(
     "thread_labels",
     metadata,
@@ -301,6 +310,10 @@ Index("ix_threads_expires_at", threads.c.expires_at, sqlite_where=EXPIRING, post
 # The statuses that last but are not the usual one; busy threads have active runs. SQLite needs OR.
 STOPPED = text("status = 'interrupted' OR status = 'error'")
 Index("ix_threads_stopped", threads.c.status, threads.c.updated_at, sqlite_where=STOPPED, postgresql_where=STOPPED)
+Index("ix_thread_labels_thread", thread_labels.c.thread_id, thread_labels.c.key, thread_labels.c.value)
+# For searches in the order of the statuses only: SQLite would also use a full index for searches by a status.
+ANY_STATUS = text("status > ''")
+Index("ix_threads_status", threads.c.status, threads.c.thread_id, sqlite_where=ANY_STATUS, postgresql_where=ANY_STATUS)
 CLAIMED = text("claim IS NOT NULL")
 Index("ix_threads_claimed", threads.c.thread_id, sqlite_where=CLAIMED, postgresql_where=CLAIMED)
 Index("ix_runs_thread", runs.c.thread_id, runs.c.seq)

@@ -35,11 +35,11 @@ from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
 from toolweave.runtime.persistence.events import DELETED_TOPIC, delete_run_events
 from toolweave.runtime.persistence.run_rows import new_thread_row, next_run, ttl_columns
-from toolweave.runtime.persistence.schema import Statement, runs, threads, to_record
+from toolweave.runtime.persistence.schema import ANY_STATUS, Statement, runs, threads, to_record
 from toolweave.runtime.persistence.search import (
-    Label,
     current_filter,
     find_candidates,
+    first_with_label,
     is_allowed,
     page_query,
     required_labels,
@@ -284,7 +284,7 @@ class ThreadRepository:
             merged = to_json({**from_json(row.metadata), **metadata})
             lifetime = ttl_columns(ttl, now) if ttl is not None else {}
             connection.execute(_update_thread(thread_id).values(metadata=merged, updated_at=now, **lifetime))
-            store_labels(connection, thread_id, row.created_at, merged, row.metadata)
+            store_labels(connection, thread_id, now, merged, row.metadata)
             return _thread_from_row(_get_row(connection, thread_id))
 
         return await self._database.write(work)
@@ -301,7 +301,7 @@ class ThreadRepository:
             notify(connection, f"{DELETED_TOPIC}{thread_id}")
             row = _get_row(connection, thread_id)
             connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
-            store_labels(connection, thread_id, row.created_at, None, row.metadata)
+            store_labels(connection, thread_id, row.updated_at, None, row.metadata)
 
         await self._database.write(work)
 
@@ -322,11 +322,17 @@ class ThreadRepository:
         """
         keys = _apply_filter(select(threads.c.thread_id), filters)
         labels = required_labels(filters.get("metadata"), "threads")
+        column = sort_by or "updated_at"
+        if column == "status":
+            keys = keys.where(ANY_STATUS)
         parse_values = _raw_json if raw_values else _parse_json
 
         def work(connection: Connection) -> list[Thread]:
-            narrowed, few = _narrow(connection, keys, labels)
-            query = page_query(narrowed, threads, sort_by or "updated_at", sort_order, limit, offset, few=few)
+            candidates = find_candidates(connection, labels)
+            if candidates is None and column == "updated_at":
+                candidates = first_with_label(connection, keys, labels, sort_order, limit + offset)
+            few = candidates is not None
+            query = page_query(_narrow(keys, candidates), threads, column, sort_order, limit, offset, few=few)
             return [_thread_from_row(row, parse_values) for row in connection.execute(query)]
 
         return await self._database.read(work)
@@ -337,7 +343,7 @@ class ThreadRepository:
         labels = required_labels(filters.get("metadata"), "threads")
 
         def work(connection: Connection) -> int:
-            return int(connection.execute(_narrow(connection, query, labels)[0]).scalar_one())
+            return int(connection.execute(_narrow(query, find_candidates(connection, labels))).scalar_one())
 
         return await self._database.read(work)
 
@@ -424,10 +430,8 @@ def _apply_filter(query: Select[Any], filters: ThreadFilter) -> Select[Any]:
     return where_contains(query, threads.c.state_values, filters.get("values"))
 
 
-def _narrow(connection: Connection, query: Select[Any], labels: list[list[Label]]) -> tuple[Select[Any], bool]:
-    """Restrict a query to the threads with the rarest label if they are few; return it, and whether they are."""
-    candidates = find_candidates(connection, labels)
-    return (query, False) if candidates is None else (query.where(threads.c.thread_id.in_(candidates)), True)
+def _narrow(query: Select[Any], candidates: Select[tuple[str]] | None) -> Select[Any]:
+    return query if candidates is None else query.where(threads.c.thread_id.in_(candidates))
 
 
 def _thread_from_row(row: Row[Any], parse_values: "Callable[[str | None], Any] | None" = None) -> Thread:
