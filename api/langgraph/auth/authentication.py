@@ -26,7 +26,7 @@ from toolweave.config.langgraph_json import AuthCache, HeaderRules, LangGraphJso
 from toolweave.errors import ConfigError, Forbidden
 from toolweave.runtime.caller import TRACE_HEADERS, Caller, User, use_caller
 from toolweave.runtime.codec import loads
-from toolweave.runtime.graphs import load_target
+from toolweave.runtime.graphs import load_object
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.search import AuthFilter, check_auth_filter
 
@@ -107,10 +107,7 @@ def load_auth(config: LangGraphJson) -> AuthHandlers | None:
     if config.auth is None:
         return None
     source, target = str(config.path), config.auth.path
-    auth = load_target(target, config.path.parent, what="auth", source=source)
-    if not isinstance(auth, Auth):
-        fix = "Name an object of langgraph_sdk.Auth."
-        raise ConfigError(f"auth: {target!r} is a {type(auth).__name__}, not an Auth object.", source=source, fix=fix)
+    auth = load_object(config, target, what="auth", kind=Auth, fix="Name an object of langgraph_sdk.Auth.")
     handler = auth._authenticate_handler  # noqa: SLF001 - offered to servers
     if handler is None:
         fix = "Decorate a function with @auth.authenticate."
