@@ -58,14 +58,10 @@ _STATELESS_NULLABLE = {
     for name in ("interrupt_before", "interrupt_after", "multitask_strategy", "if_not_exists")
 }
 _RUN: Schema = {
-    "run_id": UUID,
-    "thread_id": UUID,
-    "assistant_id": UUID,
-    "created_at": TIMESTAMP,
-    "updated_at": TIMESTAMP,
+    **dict.fromkeys(("run_id", "thread_id", "assistant_id"), UUID),
+    **dict.fromkeys(("created_at", "updated_at"), TIMESTAMP),
     "status": one_of(*RUN_STATUSES),
-    "metadata": OBJECT,
-    "kwargs": OBJECT,
+    **dict.fromkeys(("metadata", "kwargs"), OBJECT),
     "multitask_strategy": _STRATEGY,
     "langsmith_session_name": NULLABLE_STRING,
 }
@@ -157,19 +153,11 @@ _CRON: Schema = {
 _NEW_CRON: Schema = {"assistant_id": {**STRING, "description": "An assistant's UUID or the name of a graph."}, **_CRON}
 _CRON_FILTER: Schema = {"assistant_id": STRING, "thread_id": STRING, "metadata": OBJECT}
 _CRON_ROW: Schema = {
-    "cron_id": UUID,
-    "assistant_id": UUID,
-    "thread_id": NULLABLE_STRING,
-    "on_run_completed": NULLABLE_STRING,
-    "end_time": NULLABLE_STRING,
-    "schedule": STRING,
-    "timezone": NULLABLE_STRING,
-    "created_at": TIMESTAMP,
-    "updated_at": TIMESTAMP,
-    "user_id": STRING,
-    "payload": OBJECT,
-    "next_run_date": NULLABLE_STRING,
-    "metadata": OBJECT,
+    **dict.fromkeys(("cron_id", "assistant_id"), UUID),
+    **dict.fromkeys(("thread_id", "on_run_completed", "end_time", "timezone", "next_run_date"), NULLABLE_STRING),
+    **dict.fromkeys(("schedule", "user_id"), STRING),
+    **dict.fromkeys(("created_at", "updated_at"), TIMESTAMP),
+    **dict.fromkeys(("payload", "metadata"), OBJECT),
     "enabled": BOOLEAN,
 }
 
