@@ -107,8 +107,7 @@ JSON_RPC: Schema = {
             **dict.fromkeys(("name", "description", "url", "version"), STRING),
             "supportedInterfaces": list_of(OBJECT),
             "capabilities": OBJECT,
-            "defaultInputModes": list_of(STRING),
-            "defaultOutputModes": list_of(STRING),
+            **dict.fromkeys(("defaultInputModes", "defaultOutputModes"), list_of(STRING)),
             "skills": list_of(OBJECT),
         },
         required=("name", "url", "version", "capabilities", "skills"),
@@ -118,11 +117,9 @@ JSON_RPC: Schema = {
         {
             "message": object_of(
                 {
-                    "messageId": STRING,
-                    "role": STRING,
+                    **dict.fromkeys(("messageId", "role"), STRING),
                     "parts": {**list_of({"properties": {"text": STRING}}), "minItems": 1},
-                    "contextId": NULLABLE_STRING,
-                    "taskId": NULLABLE_STRING,
+                    **dict.fromkeys(("contextId", "taskId"), NULLABLE_STRING),
                 },
                 required=("messageId", "role", "parts"),
                 description="A message of text and data parts.",
@@ -139,8 +136,7 @@ JSON_RPC: Schema = {
     ),
     "A2aTaskListParams": object_of(
         {
-            "contextId": NULLABLE_STRING,
-            "status": NULLABLE_STRING,
+            **dict.fromkeys(("contextId", "status"), NULLABLE_STRING),
             "pageSize": {"type": "integer", "minimum": 1, "maximum": 100},
             "pageToken": {**NULLABLE_STRING, "pattern": "^[0-9]{0,9}$"},
             "historyLength": _LENGTH,
