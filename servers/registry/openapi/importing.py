@@ -344,12 +344,9 @@ class _Importer:
                 f"{left_out} operations after the first {MAX_OPERATIONS} are left out: choose by operations or tags"
             )
         if not self._tools and not self._skipped:
-            self._warn("the document has no operation" + (" that you selected" if self._has_selection else ""))
+            has_selection = self._options.tags or self._options.operations
+            self._warn("the document has no operation" + (" that you selected" if has_selection else ""))
         return ImportResult(list(self._tools.values()), self._skipped, list(self._warnings), self._function_ids)
-
-    @property
-    def _has_selection(self) -> bool:
-        return bool(self._options.tags or self._options.operations)
 
     def _operations(self) -> Iterator[OpenApiOperation]:
         for path, entry in self._document.content.get("paths", {}).items():
