@@ -169,10 +169,9 @@ def _select_enabled() -> Select[Any]:
 
 
 def _apply_filter(query: Select[Any], filters: CronFilter) -> Select[Any]:
-    if (assistant_id := filters.get("assistant_id")) is not None:
-        query = query.where(crons.c.assistant_id == assistant_id)
-    if (thread_id := filters.get("thread_id")) is not None:
-        query = query.where(crons.c.thread_id == thread_id)
+    for column in (crons.c.assistant_id, crons.c.thread_id):
+        if (wanted := filters.get(column.name)) is not None:
+            query = query.where(column == wanted)
     if (enabled := filters.get("enabled")) is not None:
         query = query.where(crons.c.enabled == int(enabled))
     query = where_visible(query, "crons", crons.c.metadata)

@@ -80,9 +80,7 @@ def new_thread_row(
         "settled": "idle",
         "metadata": to_json(metadata),
         "config": to_json(config or {}),
-        "created_at": now,
-        "updated_at": now,
-        "state_updated_at": now,
+        **dict.fromkeys(("created_at", "updated_at", "state_updated_at"), now),
         **ttl_columns(ttl, now),
         **settings,
     }

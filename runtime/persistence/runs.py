@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -356,6 +356,7 @@ def _is_due(new: NewRun, active: Sequence[Any], now: int) -> bool:
     return not any(run.status == "running" or (run.not_before or 0) <= now for run in active)
 
 
+@dataclass(frozen=True, slots=True)
 class RunRepository:
     """The runs of all threads; the table is authoritative, the engine only schedules.
 
@@ -363,18 +364,10 @@ class RunRepository:
     block others before it is due.
     """
 
-    def __init__(
-        self,
-        database: RuntimeDatabase,
-        clock: Callable[[], datetime] = utc_now,
-        *,
-        cipher: TextCipher,
-        thread_ttl: ThreadTtl | None = None,
-    ) -> None:
-        self._database = database
-        self._cipher = cipher
-        self._clock = clock
-        self._thread_ttl = thread_ttl
+    database: RuntimeDatabase
+    clock: Callable[[], datetime] = utc_now
+    cipher: TextCipher = field(kw_only=True)
+    thread_ttl: ThreadTtl | None = None
 
     async def create_run(self, new: NewRun, extra_work: ExtraWork | None = None) -> CreatedRun:
         """Create a pending run and apply its multitask strategy, in one transaction (langgraph_api.md 5.7).
@@ -388,19 +381,14 @@ class RunRepository:
             Conflict: the thread is busy and the strategy is reject, or a run with this id exists.
             InvalidRequest: metadata or kwargs are not JSON.
         """
-        if new.credentials and new.sealed is None and not isinstance(self._database, SqliteDatabase):
+        if new.credentials and new.sealed is None and not isinstance(self.database, SqliteDatabase):
             # SQLite's writer thread encrypts; work on PostgreSQL runs on the event loop.
-            sealed = await asyncio.to_thread(seal_credentials, self._cipher, new.credentials)
+            sealed = await asyncio.to_thread(seal_credentials, self.cipher, new.credentials)
             new = replace(new, sealed=sealed)
         work = partial(
-            create_run,
-            new=new,
-            now=self._now(),
-            thread_ttl=self._thread_ttl,
-            cipher=self._cipher,
-            extra_work=extra_work,
+            create_run, new=new, now=self._now(), thread_ttl=self.thread_ttl, cipher=self.cipher, extra_work=extra_work
         )
-        return await self._database.write(work)
+        return await self.database.write(work)
 
     async def claim(self, run_id: str) -> Run | None:
         """Mark a pending run as running and count the attempt.
@@ -421,7 +409,7 @@ class RunRepository:
             RollbackRequestedError: the run must be rolled back first; nothing is stored.
         """
         work = partial(finalise_run, end=end, now=self._now(), works=works)
-        return await self._database.write(work, after_queued=True)
+        return await self.database.write(work, after_queued=True)
 
     async def credentials(self, run: Run | NewRun) -> JsonObject:
         """Decrypt the sealed credentials of a run's caller, the result of `Caller.credentials`.
@@ -429,7 +417,7 @@ class RunRepository:
         Raises:
             CredentialsUnreadable: the key has changed or is missing.
         """
-        return await open_credentials(self._cipher, run.sealed)
+        return await open_credentials(self.cipher, run.sealed)
 
     async def merge_metadata(self, run_id: str, attempt: int, added: JsonObject) -> bool:
         """Merge keys into the metadata of a running run.
@@ -456,7 +444,7 @@ class RunRepository:
                 raise NotFound("Not Found")
             return run_from_row(row)
 
-        return await self._database.read(work)
+        return await self.database.read(work)
 
     async def find(self, run_id: str) -> Run | None:
         """Return a run by its id, None if there is none."""
@@ -465,7 +453,7 @@ class RunRepository:
             row = sql.run_by_id.first(connection, {"of_run": run_id})
             return None if row is None else run_from_row(row)
 
-        return await self._database.read(work)
+        return await self.database.read(work)
 
     async def request_cancel(self, run_id: str, action: CancelAction, reason: str | None = None) -> str | None:
         """Request a run's end: interrupt a pending run (or delete it, for rollback), mark a running one.
@@ -500,7 +488,7 @@ class RunRepository:
 
     async def list_pending(self) -> list[Run]:
         """Return the pending runs of all threads in the order of their creation."""
-        return await self._database.read(
+        return await self.database.read(
             lambda connection: [run_from_row(row) for row in sql.pending_runs.all(connection, {})]
         )
 
@@ -516,11 +504,11 @@ class RunRepository:
             visible = {row.thread_id for row in connection.execute(visible_ids)} if found else set()
             return [run for run in found if run.thread_id in visible]
 
-        return await self._database.read(work)
+        return await self.database.read(work)
 
     async def list_delayed(self) -> list[tuple[str, datetime]]:
         """Return the pending runs that become due later with their due times, soonest first."""
-        return await self._database.read(partial(delayed_runs, now=self._now()))
+        return await self.database.read(partial(delayed_runs, now=self._now()))
 
     async def list(
         self, thread_id: str, *, limit: int = 10, offset: int = 0, status: RunStatus | None = None
@@ -538,13 +526,13 @@ class RunRepository:
                 query = query.where(runs.c.status == status)
             return [run_from_row(row) for row in connection.execute(query.limit(limit).offset(offset))]
 
-        return await self._database.read(work)
+        return await self.database.read(work)
 
     def _now(self) -> int:
-        return to_micros(self._clock())
+        return to_micros(self.clock())
 
     async def _write(self, work: Callable[..., T], **arguments: object) -> T:
-        return await self._database.write(partial(work, now=self._now(), **arguments))
+        return await self.database.write(partial(work, now=self._now(), **arguments))
 
 
 def _require_thread(connection: Connection, thread_id: str) -> None:

@@ -5,7 +5,7 @@ tables with an older file after its migrations.
 """
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -33,6 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.elements import ClauseElement
+from sqlalchemy.types import TypeEngine
 from sqlalchemy.util import await_only
 
 from toolweave.encryption import TextCipher
@@ -130,6 +131,16 @@ CREATE_ON_SQLITE = (
     """,
 )
 metadata = MetaData()
+
+
+def _required(kind: type[TypeEngine[Any]], *names: str) -> Iterator[Column[Any]]:
+    return (Column(name, kind, nullable=False) for name in names)
+
+
+def _optional(kind: type[TypeEngine[Any]], *names: str) -> Iterator[Column[Any]]:
+    return (Column(name, kind) for name in names)
+
+
 assistants = Table(
     "assistants",
     metadata,
@@ -137,24 +148,18 @@ assistants = Table(
     Column("graph_id", Text, nullable=False, index=True),
     Column("name", Text, nullable=False),
     Column("description", Text),
-    Column("config", Text, nullable=False),
-    Column("context", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
+    *_required(Text, "config", "context", "metadata"),
     Column("version", Integer, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    *_required(BigInteger, "created_at", "updated_at"),
 )
 assistant_versions = Table(
     "assistant_versions",
     metadata,
     Column("assistant_id", Text, ForeignKey("assistants.assistant_id", ondelete="CASCADE"), primary_key=True),
     Column("version", Integer, primary_key=True),
-    Column("graph_id", Text, nullable=False),
-    Column("name", Text, nullable=False),
+    *_required(Text, "graph_id", "name"),
     Column("description", Text),
-    Column("config", Text, nullable=False),
-    Column("context", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
+    *_required(Text, "config", "context", "metadata"),
     Column("created_at", BigInteger, nullable=False),
 )
 # `settled` is the status without pending or running runs: if the only pending run of an interrupted thread is
@@ -165,21 +170,15 @@ threads = Table(
     "threads",
     metadata,
     Column("thread_id", Text, primary_key=True),
-    Column("status", Text, nullable=False),
-    Column("settled", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
-    Column("config", Text, nullable=False),
-    Column("state_values", Text),
-    Column("interrupts", Text),
-    Column("error", Text),
+    *_required(Text, "status", "settled", "metadata", "config"),
+    *_optional(Text, "state_values", "interrupts", "error"),
     Column("created_at", BigInteger, nullable=False, index=True),
     Column("updated_at", BigInteger, nullable=False, index=True),
     Column("state_updated_at", BigInteger, nullable=False, index=True),
     Column("ttl_strategy", Text),
     Column("ttl_minutes", Float),
     Column("expires_at", BigInteger),
-    Column("claim", Text),
-    Column("claimed_by", Text),
+    *_optional(Text, "claim", "claimed_by"),
     Column("followed_until", BigInteger),
     Column("priority", Integer),
     Column("fairness_group", Text),
@@ -205,24 +204,16 @@ runs = Table(
     Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("run_id", Text, nullable=False, unique=True),
     Column("thread_id", Text, ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
-    Column("assistant_id", Text, nullable=False),
-    Column("graph_id", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
-    Column("kwargs", Text, nullable=False),
-    Column("multitask_strategy", Text, nullable=False),
-    Column("temporary", Integer, nullable=False),
-    Column("attempt", Integer, nullable=False),
+    *_required(Text, "assistant_id", "graph_id", "status", "metadata", "kwargs", "multitask_strategy"),
+    *_required(Integer, "temporary", "attempt"),
     Column("cancel", Text),
     Column("not_before", BigInteger),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    *_required(BigInteger, "created_at", "updated_at"),
     Column("sealed", LargeBinary),
     Column("urgency", BigInteger, nullable=False, server_default="0"),
     Column("promoted", Integer, nullable=False, server_default="0"),
     Column("watch", Integer, nullable=False, server_default="0"),
-    Column("process_id", Text),
-    Column("cancel_reason", Text),
+    *_optional(Text, "process_id", "cancel_reason"),
 )
 # The key of a thread that is followed before it exists: see insert_follow in events.py.
 FOLLOW_PREFIX = "followed:"
@@ -247,13 +238,11 @@ crons = Table(
     Column("schedule", Text, nullable=False),
     Column("timezone", Text),
     Column("end_time", BigInteger),
-    Column("payload", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
+    *_required(Text, "payload", "metadata"),
     Column("on_run_completed", Text),
     Column("enabled", Integer, nullable=False),
     Column("next_run_at", BigInteger, index=True),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    *_required(BigInteger, "created_at", "updated_at"),
     Column("user_members", Text),
     Column("sealed", LargeBinary),
 )
@@ -262,8 +251,7 @@ webhook_deliveries = Table(
     "webhook_deliveries",
     metadata,
     Column("delivery_id", Text, primary_key=True),
-    Column("run_id", Text, nullable=False),
-    Column("url", Text, nullable=False),
+    *_required(Text, "run_id", "url"),
     Column("body", LargeBinary, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("next_attempt_at", BigInteger, index=True),
@@ -279,8 +267,7 @@ thread_events = Table(
     Column("thread_id", Text, ForeignKey("threads.thread_id", ondelete="CASCADE"), primary_key=True),
     Column("seq", BigInteger, primary_key=True),
     Column("run_id", Text, ForeignKey("runs.run_id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("channel", Text, nullable=False),
-    Column("namespace", Text, nullable=False),
+    *_required(Text, "channel", "namespace"),
     Column("detail", Integer, nullable=False),
     Column("data", LargeBinary, nullable=False),
 )
@@ -295,13 +282,9 @@ processes = Table(
     "processes",
     metadata,
     Column("process_id", Text, primary_key=True),
-    Column("role", Text, nullable=False),
-    Column("host", Text, nullable=False),
-    Column("pid", Integer, nullable=False),
-    Column("slots", Integer, nullable=False),
-    Column("started_at", BigInteger, nullable=False),
-    Column("heartbeat_at", BigInteger, nullable=False),
-    Column("lease", BigInteger, nullable=False),
+    *_required(Text, "role", "host"),
+    *_required(Integer, "pid", "slots"),
+    *_required(BigInteger, "started_at", "heartbeat_at", "lease"),
 )
 # One row. A migration that older code cannot work with sets it to its own revision; additive ones leave it.
 schema_compatibility = Table("schema_compatibility", metadata, Column("oldest_code", Text, primary_key=True))

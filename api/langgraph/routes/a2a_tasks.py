@@ -43,10 +43,8 @@ METHODS: Mapping[str, tuple[Operation, bool]] = {
 }
 _MESSAGE, _TASK = body_schema("A2aMessageParams"), body_schema("A2aTaskParams")
 PARAMS_SCHEMAS: Mapping[Operation, BodySchema] = {
-    "send": _MESSAGE,
-    "stream": _MESSAGE,
-    "get": _TASK,
-    "cancel": _TASK,
+    **dict.fromkeys(("send", "stream"), _MESSAGE),
+    **dict.fromkeys(("get", "cancel"), _TASK),
     "list": body_schema("A2aTaskListParams"),
 }
 
