@@ -28,9 +28,6 @@ class Page:
     sort_order: Literal["asc", "desc"] | None = None
 
 
-FIRST_PAGE = Page()
-
-
 @dataclass(frozen=True, slots=True)
 class Assistant:
     """A configuration of a graph (langgraph_api.md section 4); in a list of versions `updated_at` is None."""

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, Table, delete, func, insert, select, 
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import to_micros, utc_now
-from toolweave.runtime.models import FIRST_PAGE, Assistant, AssistantPatch, JsonObject, Page
+from toolweave.runtime.models import Assistant, AssistantPatch, JsonObject, Page
 from toolweave.runtime.persistence.database import RuntimeDatabase, lock
 from toolweave.runtime.persistence.schema import assistant_versions, assistants, crons, to_record, to_row
 from toolweave.runtime.persistence.search import MAX_OFFSET, page_query, storable_text, where_contains, where_visible
@@ -161,7 +161,7 @@ class AssistantRepository:
         """
         return await self.get(_to_assistant_id(assistant))
 
-    async def search(self, page: Page = FIRST_PAGE, **filters: Unpack[AssistantFilter]) -> list[Assistant]:
+    async def search(self, page: Page = Page(), **filters: Unpack[AssistantFilter]) -> list[Assistant]:  # noqa: B008 - frozen
         """Return the assistants that contain the metadata, belong to the graph and contain `name` in their name."""
         keys = _apply_filter(select(assistants.c.assistant_id), filters)
         query = page_query(keys, assistants, page, page.sort_by or "created_at")

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, or
 from toolweave.encryption import TextCipher
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
-from toolweave.runtime.models import FIRST_PAGE, Cron, JsonObject, Page
+from toolweave.runtime.models import Cron, JsonObject, Page
 from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
 from toolweave.runtime.persistence.events import CRON_TOPIC
 from toolweave.runtime.persistence.run_rows import seal_credentials
@@ -98,7 +98,7 @@ class CronRepository:
         await self._database.write(work)
         self.changed.set()
 
-    async def search(self, page: Page = FIRST_PAGE, **filters: Unpack[CronFilter]) -> list[Cron]:
+    async def search(self, page: Page = Page(), **filters: Unpack[CronFilter]) -> list[Cron]:  # noqa: B008 - frozen
         """Return the crons of this assistant and thread that contain the metadata, newest first."""
         keys = _apply_filter(select(crons.c.cron_id), filters)
         column = "next_run_at" if page.sort_by == "next_run_date" else page.sort_by or "created_at"

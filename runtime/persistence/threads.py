@@ -30,17 +30,7 @@ from sqlalchemy import (
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import RawJson, from_json, to_json, to_micros, utc_now
-from toolweave.runtime.models import (
-    FIRST_PAGE,
-    JsonObject,
-    Outcome,
-    Page,
-    Run,
-    Thread,
-    ThreadStatus,
-    ThreadTtl,
-    TtlStrategy,
-)
+from toolweave.runtime.models import JsonObject, Outcome, Page, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
 from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
 from toolweave.runtime.persistence.events import DELETED_TOPIC, delete_run_events
@@ -313,7 +303,11 @@ class ThreadRepository:
         await self._database.write(work)
 
     async def search(
-        self, page: Page = FIRST_PAGE, *, raw_values: bool = False, **filters: Unpack[ThreadFilter]
+        self,
+        page: Page = Page(),
+        *,
+        raw_values: bool = False,
+        **filters: Unpack[ThreadFilter],  # noqa: B008 - frozen
     ) -> list[Thread]:
         """Return the threads among `ids` with this status that contain the metadata and the values.
 
