@@ -161,7 +161,7 @@ class AssistantRepository:
         """
         return await self.get(_to_assistant_id(assistant))
 
-    async def search(self, page: Page = Page(), **filters: Unpack[AssistantFilter]) -> list[Assistant]:  # noqa: B008 - frozen
+    async def search(self, page: Page = Page(), **filters: Unpack[AssistantFilter]) -> list[Assistant]:
         """Return the assistants that contain the metadata, belong to the graph and contain `name` in their name."""
         keys = _apply_filter(select(assistants.c.assistant_id), filters)
         query = page_query(keys, assistants, page, page.sort_by or "created_at")

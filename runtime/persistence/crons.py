@@ -98,7 +98,7 @@ class CronRepository:
         await self._database.write(work)
         self.changed.set()
 
-    async def search(self, page: Page = Page(), **filters: Unpack[CronFilter]) -> list[Cron]:  # noqa: B008 - frozen
+    async def search(self, page: Page = Page(), **filters: Unpack[CronFilter]) -> list[Cron]:
         """Return the crons of this assistant and thread that contain the metadata, newest first."""
         keys = _apply_filter(select(crons.c.cron_id), filters)
         column = "next_run_at" if page.sort_by == "next_run_date" else page.sort_by or "created_at"

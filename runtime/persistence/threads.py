@@ -303,11 +303,7 @@ class ThreadRepository:
         await self._database.write(work)
 
     async def search(
-        self,
-        page: Page = Page(),
-        *,
-        raw_values: bool = False,
-        **filters: Unpack[ThreadFilter],  # noqa: B008 - frozen
+        self, page: Page = Page(), *, raw_values: bool = False, **filters: Unpack[ThreadFilter]
     ) -> list[Thread]:
         """Return the threads among `ids` with this status that contain the metadata and the values.
 
