@@ -4,21 +4,20 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, or_, select, update
 
 from toolweave.encryption import TextCipher
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
-from toolweave.runtime.models import Cron, JsonObject
+from toolweave.runtime.models import Cron, JsonObject, Page
 from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
 from toolweave.runtime.persistence.events import CRON_TOPIC
 from toolweave.runtime.persistence.run_rows import seal_credentials
 from toolweave.runtime.persistence.schema import assistants, crons, threads, to_record, to_row
 from toolweave.runtime.persistence.search import current_filter, is_visible, page_query, where_contains, where_visible
 
-CronSort = Literal["cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at"]
 # Claims a firing in the transaction that creates the run, so that both are stored or neither.
 ClaimFiring = Callable[[Connection], None]
 MAX_DUE_CRONS = 100
@@ -99,19 +98,11 @@ class CronRepository:
         await self._database.write(work)
         self.changed.set()
 
-    async def search(
-        self,
-        *,
-        limit: int = 10,
-        offset: int = 0,
-        sort_by: CronSort | None = None,
-        sort_order: Literal["asc", "desc"] | None = None,
-        **filters: Unpack[CronFilter],
-    ) -> list[Cron]:
+    async def search(self, page: Page = Page(), **filters: Unpack[CronFilter]) -> list[Cron]:
         """Return the crons of this assistant and thread that contain the metadata, newest first."""
         keys = _apply_filter(select(crons.c.cron_id), filters)
-        column = "next_run_at" if sort_by == "next_run_date" else sort_by or "created_at"
-        query = page_query(keys, crons, column, sort_order, limit, offset)
+        column = "next_run_at" if page.sort_by == "next_run_date" else page.sort_by or "created_at"
+        query = page_query(keys, crons, page, column)
         return await self._database.read(lambda connection: [_cron_from_row(row) for row in connection.execute(query)])
 
     async def count(self, **filters: Unpack[CronFilter]) -> int:

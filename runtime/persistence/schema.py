@@ -382,26 +382,22 @@ def to_record(kind: type[R], row: Any, **overrides: Any) -> R:
     """Convert a row to a dataclass by equal names; `overrides` sets fields that are stored differently."""
     for field in fields(kind):  # type: ignore[arg-type]  # every kind is a dataclass
         name = field.name
-        if name in overrides or name not in row._fields:
-            continue
-        value = getattr(row, name)
-        if value is not None and name in JSON_COLUMNS:
-            value = from_json(value)
-        elif value is not None and name in TIME_COLUMNS:
-            value = from_micros(value)
-        overrides[name] = value
+        if name not in overrides and name in row._fields:
+            overrides[name] = _convert(name, getattr(row, name), from_json, from_micros)
     return kind(**overrides)
 
 
 def to_row(table: Table, record: Any, **overrides: object) -> dict[str, Any]:
     """Convert a dataclass to the columns of a table by equal names; `overrides` sets columns that differ."""
     for name in table.c.keys():  # noqa: SIM118 - iterating over it yields columns, not keys
-        if name in overrides or not hasattr(record, name):
-            continue
-        value = getattr(record, name)
-        if value is not None and name in JSON_COLUMNS:
-            value = to_json(value)
-        elif value is not None and name in TIME_COLUMNS:
-            value = to_micros(value)
-        overrides[name] = value
+        if name not in overrides and hasattr(record, name):
+            overrides[name] = _convert(name, getattr(record, name), to_json, to_micros)
     return overrides
+
+
+def _convert(name: str, value: Any, convert_json: Callable[[Any], Any], convert_time: Callable[[Any], Any]) -> Any:
+    if value is None:
+        return None
+    if name in JSON_COLUMNS:
+        return convert_json(value)
+    return convert_time(value) if name in TIME_COLUMNS else value

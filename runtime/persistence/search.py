@@ -42,7 +42,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from toolweave.errors import ToolweaveError
 from toolweave.runtime.codec import from_json, to_json
-from toolweave.runtime.models import JsonObject
+from toolweave.runtime.models import JsonObject, Page
 from toolweave.runtime.persistence.database import is_sqlite
 from toolweave.runtime.persistence.schema import ACTIVE, ANY_STATUS, Statement, runs, thread_labels, threads
 
@@ -109,17 +109,8 @@ def storable_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "?")
 
 
-def page_query(
-    keys: Select[Any],
-    table: Table,
-    sort_by: str,
-    sort_order: Literal["asc", "desc"] | None,
-    limit: int,
-    offset: int,
-    *,
-    few: bool = False,
-) -> Select[Any]:
-    """Return the query for one page of a table's rows, by default in descending order.
+def page_query(keys: Select[Any], table: Table, page: Page, sort_by: str, *, few: bool = False) -> Select[Any]:
+    """Return the query for one page of a table's rows in the order of column `sort_by`, by default descending.
 
     `keys` is the query for the keys of all matches. It is sorted and cut first, so that only the rows of the page are
     read. The key is the last sort criterion, so that pages are stable. If the matches are `few`, the database finds
@@ -128,11 +119,11 @@ def page_query(
     (key,) = table.primary_key.columns
     # Names are sorted case-insensitively.
     column = func.lower(table.c.name) if sort_by == "name" else table.c[sort_by]
-    direct = asc if sort_order == "asc" else desc
+    direct = asc if page.sort_order == "asc" else desc
     order = (direct(column), direct(key))
     # No index has the order of an expression.
     keys_order = (direct(func.coalesce(column, column)), direct(key)) if few else order
-    page_keys = keys.order_by(*keys_order).limit(limit).offset(min(offset, MAX_OFFSET))
+    page_keys = keys.order_by(*keys_order).limit(page.limit).offset(min(page.offset, MAX_OFFSET))
     return select(table).where(key.in_(page_keys)).order_by(*order)
 
 
@@ -342,20 +333,16 @@ def find_candidates(connection: Connection, groups: Sequence[Sequence[Label]]) -
 
 
 def first_with_label(
-    connection: Connection,
-    keys: Select[Any],
-    groups: Sequence[Sequence[Label]],
-    sort_order: Literal["asc", "desc"] | None,
-    count: int,
+    connection: Connection, keys: Select[Any], groups: Sequence[Sequence[Label]], page: Page
 ) -> Select[tuple[str]] | None:
-    """Return the query for threads that include the first `count` matches in the order of `updated_at`.
+    """Return the query for threads that include the matches up to the page's end in the order of `updated_at`.
 
     It reads them in the order of a required label; None if no single label is required.
     """
     label = next((group[0] for group in groups if len(group) == 1), None)
     if label is None or not is_sqlite(connection):
         return None
-    direct = asc if sort_order == "asc" else desc
+    direct = asc if page.sort_order == "asc" else desc
     # Their labels have an earlier time than the thread, so they take places of others.
     busy = select(threads.c.thread_id).where(threads.c.status == literal_column("'busy'"), ANY_STATUS)
     number = select(func.count()).select_from(busy.subquery()).scalar_subquery()
@@ -363,6 +350,6 @@ def first_with_label(
         keys.join(thread_labels, thread_labels.c.thread_id == threads.c.thread_id)
         .where(thread_labels.c.key == label[0], thread_labels.c.value == label[1])
         .order_by(direct(thread_labels.c.created_at), direct(thread_labels.c.thread_id))
-        .limit(literal(min(count, MAX_COUNT)) + number)
+        .limit(literal(min(page.limit + page.offset, MAX_COUNT)) + number)
     )
     return select(union_all(select(labelled.subquery().c.thread_id), busy).subquery().c.thread_id)

@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import RawJson, from_json, to_json, to_micros, utc_now
-from toolweave.runtime.models import JsonObject, Outcome, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
+from toolweave.runtime.models import JsonObject, Outcome, Page, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
 from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
 from toolweave.runtime.persistence.events import DELETED_TOPIC, delete_run_events
@@ -181,9 +181,6 @@ def _not_found(thread_id: str) -> NotFound:
     return NotFound(f"Thread with ID {thread_id} not found")
 
 
-ThreadSort = Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"]
-
-
 class ExpiredThread(NamedTuple):
     """A thread whose time to live is over, and the strategy to apply."""
 
@@ -306,14 +303,7 @@ class ThreadRepository:
         await self._database.write(work)
 
     async def search(
-        self,
-        *,
-        limit: int = 10,
-        offset: int = 0,
-        sort_by: ThreadSort | None = None,
-        sort_order: Literal["asc", "desc"] | None = None,
-        raw_values: bool = False,
-        **filters: Unpack[ThreadFilter],
+        self, page: Page = Page(), *, raw_values: bool = False, **filters: Unpack[ThreadFilter]
     ) -> list[Thread]:
         """Return the threads among `ids` with this status that contain the metadata and the values.
 
@@ -322,7 +312,7 @@ class ThreadRepository:
         """
         keys = _apply_filter(select(threads.c.thread_id), filters)
         labels = required_labels(filters.get("metadata"), "threads")
-        column = sort_by or "updated_at"
+        column = page.sort_by or "updated_at"
         if column == "status":
             keys = keys.where(ANY_STATUS)
         parse_values = _raw_json if raw_values else _parse_json
@@ -330,9 +320,9 @@ class ThreadRepository:
         def work(connection: Connection) -> list[Thread]:
             candidates = find_candidates(connection, labels)
             if candidates is None and column == "updated_at":
-                candidates = first_with_label(connection, keys, labels, sort_order, limit + offset)
+                candidates = first_with_label(connection, keys, labels, page)
             few = candidates is not None
-            query = page_query(_narrow(keys, candidates), threads, column, sort_order, limit, offset, few=few)
+            query = page_query(_narrow(keys, candidates), threads, page, column, few=few)
             return [_thread_from_row(row, parse_values) for row in connection.execute(query)]
 
         return await self._database.read(work)

@@ -17,6 +17,7 @@ from tests.fixtures.postgres import PostgresServer
 from toolweave.encryption import data_folder_cipher
 from toolweave.errors import NewerSchema, PersistenceError
 from toolweave.runtime.codec import to_json
+from toolweave.runtime.models import Page
 from toolweave.runtime.persistence.data_folder import open_persistence
 from toolweave.runtime.persistence.database import PostgresAddress, RuntimeDatabase, open_sqlite
 from toolweave.runtime.persistence.postgres.database import open_postgres
@@ -185,7 +186,7 @@ async def migrate_and_work(database: RuntimeDatabase, upgrade: Callable[[Connect
     await database.write(upgrade)
     for statement in (OLD_THREAD, OLD_RUN):
         await database.write(partial(execute, statement.format(id="t")))
-    assert [thread.thread_id for thread in await ThreadRepository(database).search(limit=5, offset=0)] == ["t"]
+    assert [thread.thread_id for thread in await ThreadRepository(database).search(Page(5))] == ["t"]
     await database.write(partial(execute, BREAKING))
     with pytest.raises(NewerSchema, match="written by a newer version"):
         await database.write(upgrade)
