@@ -44,10 +44,6 @@ class AccessRules:
         origins = frozenset({STUDIO_ORIGIN, *(origin.rstrip("/").lower() for origin in configured)})
         return cls(origins, "*" in configured, names, cors)
 
-    def allows_origin(self, origin: str, host: str) -> bool:
-        """Return whether an origin may send requests: a trusted one, or any with `any_origin`."""
-        return self.any_origin or self.is_trusted_origin(origin, host)
-
     def is_trusted_origin(self, origin: str, host: str) -> bool:
         """Return whether an origin is allowed by name, regex, loopback or as our own, not only by a `*`."""
         if origin.lower() in self.origins:
@@ -111,7 +107,7 @@ class HttpGuard:
     def _refusal(self, host: str, origin: str | None) -> Response | None:
         if not self._rules.allows_host(host):
             return detail_response(421, f"This server accepts requests to loopback names only, not to {host[:200]!r}.")
-        if origin is not None and not self._rules.allows_origin(origin, host):
+        if origin is not None and not (self._rules.any_origin or self._rules.is_trusted_origin(origin, host)):
             text = f"Origin {origin[:200]!r} is not allowed. Add it to TOOLWEAVE_CORS_ORIGINS to allow it."
             return detail_response(403, text, {"vary": "Origin"})
         return None

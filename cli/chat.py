@@ -8,6 +8,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from uuid import UUID, uuid4
@@ -92,25 +93,23 @@ class Transcript:
             self._at_line_start = True
 
 
+@dataclass
 class Conversation:
     """A conversation on one thread: send the user's messages, print the streamed turns, answer interrupts.
 
     The first turn creates the thread.
     """
 
-    def __init__(
-        self, client: LangGraphClient, assistant: str, thread_id: str, runner: asyncio.Runner, url: str
-    ) -> None:
-        self.thread_id = thread_id
-        self._client = client
-        self._assistant = assistant
-        self._runner = runner
-        self._url = url
-        self._transcript = Transcript(stdout_console())
+    client: LangGraphClient
+    assistant: str
+    thread_id: str
+    runner: asyncio.Runner
+    url: str
+    transcript: Transcript = field(default_factory=lambda: Transcript(stdout_console()))
 
     def introduce(self) -> None:
         """Print the model, the assistant, the tools and the thread."""
-        self._note(self._run(banner_text(self._client, self._assistant, self.thread_id)))
+        self._note(self._run(banner_text(self.client, self.assistant, self.thread_id)))
 
     def send_message(self, message: str) -> bool:
         """Answer pending interrupts and send one message; return whether its run failed."""
@@ -153,7 +152,7 @@ class Conversation:
             self.thread_id = str(uuid4())
         describe = {"/tools": tools_text, "/model": model_text, "/threads": threads_text}.get(name)
         if describe:
-            output = self._run(describe(self._client))
+            output = self._run(describe(self.client))
         elif name == "/help":
             output = "\n".join(f"  {each:<9} {about}" for each, about in COMMANDS.items())
         elif name == "/new":
@@ -181,13 +180,13 @@ class Conversation:
         return end[0]
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        with api_client.translate_request_errors(self._url):
-            return self._runner.run(coroutine)
+        with api_client.translate_request_errors(self.url):
+            return self.runner.run(coroutine)
 
     async def _pending_interrupts(self) -> list[dict[str, Any]]:
         """Return the thread's pending interrupts; none if the thread does not exist."""
         try:
-            thread = await self._client.threads.get(self.thread_id)
+            thread = await self.client.threads.get(self.thread_id)
         except NotFoundError:
             return []
         return [dict(item) for items in (thread.get("interrupts") or {}).values() for item in items]
@@ -197,9 +196,9 @@ class Conversation:
         events = ChatEventTranslator(self.thread_id, is_resume="command" in request, with_details=True)
         end: ChatEvent = ("error", {})
         # Read to the stream's end: closing it earlier would cancel a run that is just being stored.
-        async for part in self._client.runs.stream(
+        async for part in self.client.runs.stream(
             self.thread_id,
-            self._assistant,
+            self.assistant,
             **request,
             stream_mode=["messages-tuple", "updates"],
             if_not_exists="create",
@@ -213,7 +212,7 @@ class Conversation:
         """Print events; return the one that ends the turn if it is among them."""
         end = None
         for name, data in events:
-            self._transcript.show_event(name, data)
+            self.transcript.show_event(name, data)
             if name in TURN_END_EVENTS:
                 end = (name, data)
         return end

@@ -43,7 +43,6 @@ CLEANUP_TIMEOUT_S = 0.5
 # From the signal to the exit, even if code on the event loop never returns.
 STOP_TIMEOUT_S = 9.0
 EXIT_LOG_TIMEOUT_S = 0.5
-DEFAULT_THREADS = 132
 
 
 class UvicornServer(uvicorn.Server):
@@ -127,30 +126,26 @@ async def serve_app(app: Starlette, sock: socket.socket, stop: StopRequest, on_r
 
 
 def run_until_signal(
-    app: Starlette,
-    sock: socket.socket,
-    on_ready: Callable[[], None],
-    *,
-    threads: int = DEFAULT_THREADS,
-    stop_timeout_s: float = STOP_TIMEOUT_S,
+    serve: Callable[[StopRequest], Coroutine[Any, Any, None]], *, threads: int, drain_s: float = 0.0, exit_code: int = 0
 ) -> None:
-    """Serve until SIGTERM or SIGINT; return when everything has stopped. Raises the application's error.
+    """Call `serve`, which ends after SIGTERM or SIGINT; return when everything has stopped. Raises its error.
 
     At most `threads` synchronous nodes, handlers and the like run at once. Those that do not end with the rest are
-    abandoned; `stop_timeout_s` after the signal the process exits in any case.
+    abandoned; `drain_s` and `STOP_TIMEOUT_S` after the signal the process exits in any case. With abandoned work it has
+    `exit_code`.
     """
     stop, stopped = StopRequest(), threading.Event()
-    arguments = (stop, stopped, stop_timeout_s)
+    arguments = (stop, stopped, drain_s + STOP_TIMEOUT_S, exit_code)
     threading.Thread(target=_exit_after_timeout, args=arguments, name="exit-after-timeout", daemon=True).start()
-    loop_factory = uvicorn.Config(app, log_config=None).get_loop_factory()
-    exit_timer = threading.Timer(CLEANUP_TIMEOUT_S, _exit_process)
+    loop_factory = uvicorn.Config("", log_config=None).get_loop_factory()
+    exit_timer = threading.Timer(CLEANUP_TIMEOUT_S, _exit_process, (exit_code,))
     exit_timer.daemon = True
     try:
         with asyncio.Runner(loop_factory=loop_factory) as runner:
             loop = runner.get_loop()
             loop.set_default_executor(ThreadPoolExecutor(threads, thread_name_prefix="worker"))
             with _stop_on_signals(stop):
-                _run_until_done(loop, serve_app(app, sock, stop, on_ready))
+                _run_until_done(loop, serve(stop))
             exit_timer.start()
     finally:
         exit_timer.cancel()
@@ -170,22 +165,22 @@ def _run_until_done(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, A
             logger.error("the application raised {}; the server continues", type(error).__name__)
 
 
-def _exit_after_timeout(stop: StopRequest, stopped: threading.Event, timeout_s: float) -> None:
+def _exit_after_timeout(stop: StopRequest, stopped: threading.Event, timeout_s: float, exit_code: int) -> None:
     stop.signalled.wait()
     if not stopped.wait(timeout_s):
-        _exit_process()
+        _exit_process(exit_code)
 
 
-def _exit_process() -> None:
+def _exit_process(exit_code: int) -> None:
     # In a thread: writing may block if nobody reads the output.
     log_thread = threading.Thread(target=_log_unfinished, daemon=True)
     log_thread.start()
     log_thread.join(EXIT_LOG_TIMEOUT_S)
-    os._exit(0)
+    os._exit(exit_code)
 
 
 def _log_unfinished() -> None:
-    logger.warning("some work did not stop in time; unfinished runs continue at the next start")
+    logger.warning("some work did not stop in time; unfinished runs continue at the next start, or on another worker")
     sys.stdout.flush()
     sys.stderr.flush()
 

@@ -30,7 +30,7 @@ from toolweave.cli.configuration import (
     read_configuration,
     with_model,
 )
-from toolweave.cli.http_server import STOP_TIMEOUT_S, listening_socket, run_until_signal, socket_url, stop_with_parent
+from toolweave.cli.http_server import listening_socket, run_until_signal, serve_app, socket_url, stop_with_parent
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.logs import configure_logging, wrap_for_terminal
 from toolweave.config.mcp import find_mcp_config
@@ -317,7 +317,7 @@ def _serve(
 
     app = create_langgraph_app(configuration.langgraph_json, settings, executes_runs=executes_runs)
     drain_s = settings.drain_timeout_s if settings.database_url is not None and executes_runs else 0.0
-    run_until_signal(app, sock, announce, threads=threads, stop_timeout_s=STOP_TIMEOUT_S + drain_s)
+    run_until_signal(lambda stop: serve_app(app, sock, stop, announce), threads=threads, drain_s=drain_s)
 
 
 def welcome_text(url: str, configuration: Configuration, model: str) -> str:

@@ -1,18 +1,16 @@
 """Execute runs without serving HTTP: `toolweave worker`, beside API replicas on one PostgreSQL database (S-06)."""
 
 import asyncio
-import os
-import signal
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Annotated
 
 import typer
-import uvicorn
 from loguru import logger
 from starlette.applications import Starlette
 
 from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli.configuration import ConfigOption, DataDirOption, read_configuration
+from toolweave.cli.http_server import StopRequest, run_until_signal
 from toolweave.cli.serve import HANDLER_THREADS
 from toolweave.config.logs import configure_logging
 from toolweave.config.settings import unknown_variables
@@ -30,7 +28,8 @@ def worker(config: ConfigOption = None, concurrency: ConcurrencyOption = None, d
     """Execute the runs that API replicas create; needs TOOLWEAVE_DATABASE_URL.
 
     When the worker takes runs, it prints "Toolweave worker is ready" on stdout. SIGTERM and Ctrl-C let its runs finish
-    for TOOLWEAVE_DRAIN_TIMEOUT_S; other workers continue those that need longer. A second signal stops it at once.
+    for TOOLWEAVE_DRAIN_TIMEOUT_S; other workers continue those that need longer. A run that does not stop ends with the
+    process, which exits with 1 at most nine seconds later. A second Ctrl-C stops it at once.
     """
     configuration = read_configuration(config, max_concurrent_runs=concurrency, data_dir=data_dir)
     settings = configuration.settings
@@ -48,24 +47,12 @@ def worker(config: ConfigOption = None, concurrency: ConcurrencyOption = None, d
     for name in unknown_variables():
         logger.warning("the environment variable {} sets nothing", name)
     app = create_langgraph_app(configuration.langgraph_json, settings)
-    loop_factory = uvicorn.Config(app, log_config=None).get_loop_factory()
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        threads = settings.max_concurrent_runs + HANDLER_THREADS
-        runner.get_loop().set_default_executor(ThreadPoolExecutor(threads, thread_name_prefix="worker"))
-        runner.run(_run_until_signal(app))
+    threads = settings.max_concurrent_runs + HANDLER_THREADS
+    run_until_signal(partial(_run, app), threads=threads, drain_s=settings.drain_timeout_s, exit_code=1)
 
 
-async def _run_until_signal(app: Starlette) -> None:
-    stopping = asyncio.Event()
-
-    def stop(number: int) -> None:
-        if stopping.is_set():
-            os._exit(128 + number)
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+async def _run(app: Starlette, stop: StopRequest) -> None:
     async with app.router.lifespan_context(app):
         print(READY_MESSAGE, flush=True)
-        await stopping.wait()
+        await asyncio.to_thread(stop.signalled.wait)
         logger.info("the worker stops")

@@ -21,18 +21,13 @@ if TYPE_CHECKING:
 
 # Below these levels the loggers write noise, or quote requests, responses, statements and environment values.
 _LOGGER_LEVELS = {
-    "aiosqlite": logging.WARNING,
-    "alembic": logging.WARNING,
-    "asyncio": logging.INFO,
-    "httpcore": logging.WARNING,
-    "httpx": logging.WARNING,
-    "httpx2": logging.WARNING,
+    **dict.fromkeys(
+        ("aiosqlite", "alembic", "httpcore", "httpx", "httpx2", "openai", "sse_starlette"), logging.WARNING
+    ),
     "langchain_mcp_adapters": logging.ERROR,
-    "mcp": logging.INFO,
+    **dict.fromkeys(("asyncio", "mcp"), logging.INFO),
     # It quotes what servers send; the tool plane logs the same events without secrets.
     "mcp.client": logging.CRITICAL,
-    "openai": logging.WARNING,
-    "sse_starlette": logging.WARNING,
 }
 # The MCP SDK's session uses the root logger; its messages quote server data after the colon.
 _MCP_SESSION_FILE = "mcp/shared/session.py"

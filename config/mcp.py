@@ -113,14 +113,14 @@ class McpConfig:
 
 
 def load_mcp_config(
-    path: Path,
+    source: Path | ConfigDocument,
     environ: Mapping[str, str],
     *,
     strict: bool = False,
     settings: Settings | None = None,
     enable: Collection[str] = (),
 ) -> McpConfig:
-    """Load an mcp.jsonc file, and replace {env:VAR} references from `environ`.
+    """Load an mcp.jsonc file or its content, and replace {env:VAR} references from `environ`.
 
     A server with missing or invalid variables becomes `misconfigured`; with `strict` the load fails. Builtin servers
     use `settings`, by default those in `environ`. The servers in `enable` count as enabled, whatever their entries say.
@@ -129,7 +129,19 @@ def load_mcp_config(
         ConfigError: the file is absent, not JSON5 or breaks the schema; names file, line and fix, no value.
         MissingVariable: strict only; names every variable without a value.
     """
-    return _build_config(read_jsonc(path), environ, strict=strict, settings=settings, enable=enable)
+    document = read_jsonc(source) if isinstance(source, Path) else source
+    path = Path(document.source)
+    folder = path.absolute().parent
+    written, warnings = mcp_entry.check_mcp_document(document)
+    servers = tuple(_resolve_server(each, environ, folder, settings, enable=each.name in enable) for each in written)
+    bad = [(server, each.location) for server, each in zip(servers, written, strict=True) if server.misconfigured]
+    if strict and bad:
+        missing = {name: None for server, _ in bad for name in find_unresolved(server.raw, environ).missing}
+        if missing:
+            raise MissingVariable(tuple(missing), source=str(path))
+        server, place = bad[0]
+        raise ConfigError(f"server {server.name!r}: {server.misconfigured}", source=place)
+    return McpConfig(servers=servers, path=path, warnings=tuple(warnings))
 
 
 def mcp_from_dict(
@@ -145,7 +157,7 @@ def mcp_from_dict(
         plain = json.loads(json.dumps(written))
     except (TypeError, ValueError, RecursionError):
         raise ConfigError("is not valid JSON.", source=_INLINE, fix="Pass the content of an mcp.jsonc file.") from None
-    return _build_config(ConfigDocument(plain, {}, _INLINE), environ, strict=True, settings=settings)
+    return load_mcp_config(ConfigDocument(plain, {}, _INLINE), environ, strict=True, settings=settings)
 
 
 McpServers = McpConfig | Mapping[str, Any] | Sequence[McpServerConfig] | str | Path
@@ -175,28 +187,6 @@ def read_servers(source: object) -> tuple[McpServerConfig, ...] | None:
     settings = load_settings()
     written = source if any(key in source for key in mcp_entry.SERVER_KEYS) else {"mcpServers": source}
     return mcp_from_dict(written, mcp_variables(settings), settings=settings).servers
-
-
-def _build_config(
-    document: ConfigDocument,
-    environ: Mapping[str, str],
-    *,
-    strict: bool,
-    settings: Settings | None,
-    enable: Collection[str] = (),
-) -> McpConfig:
-    path = Path(document.source)
-    folder = path.absolute().parent
-    written, warnings = mcp_entry.check_mcp_document(document)
-    servers = tuple(_resolve_server(each, environ, folder, settings, enable=each.name in enable) for each in written)
-    bad = [(server, each.location) for server, each in zip(servers, written, strict=True) if server.misconfigured]
-    if strict and bad:
-        missing = {name: None for server, _ in bad for name in find_unresolved(server.raw, environ).missing}
-        if missing:
-            raise MissingVariable(tuple(missing), source=str(path))
-        server, place = bad[0]
-        raise ConfigError(f"server {server.name!r}: {server.misconfigured}", source=place)
-    return McpConfig(servers=servers, path=path, warnings=tuple(warnings))
 
 
 def served_mcp_config(

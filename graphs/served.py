@@ -10,7 +10,7 @@ from toolweave.graphs.todo_agent import build_todo_agent
 from toolweave.graphs.workflow import build_workflow
 from toolweave.nodes.agent import AGENT_PROMPT
 from toolweave.nodes.chat_models import LazyChatModel, ScriptModels, build_chat_model
-from toolweave.nodes.http_tools.api_calls import build_api_calls
+from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.model_endpoint import model_metadata
 from toolweave.nodes.script.fetching.fetch_plain import PlainFetch
 from toolweave.servers.registry.current import REGISTRY
@@ -19,7 +19,7 @@ from toolweave.servers.registry.current import REGISTRY
 logger.enable("toolweave")
 _settings = load_settings()
 _model = LazyChatModel(lambda: build_chat_model(load_settings()))
-_api_calls = build_api_calls(_settings)
+_api_calls = ApiCalls(_settings.outbound_allow, _settings.tool_env)
 
 agent_loop = build_agent_loop(
     tools=CatalogWithRegisteredTools(CurrentPlaneTools(), REGISTRY, _api_calls),

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, asyn
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -27,6 +27,8 @@ from toolweave.errors import ConfigError, NotFound
 from toolweave.runtime.caller import USER_KEY, User, current_caller
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.models import JsonObject
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +221,20 @@ def load_graph(config: LangGraphJson, graph_id: str) -> object:
     """Load a graph or its factory. Raises ConfigError."""
     target = config.graphs[graph_id].target
     return load_target(target, config.path.parent, what=f"graph {graph_id!r}", source=str(config.path))
+
+
+def load_object(config: LangGraphJson, target: str, *, what: str, kind: type[T], fix: str) -> T:
+    """Load the object that the entry `what` of langgraph.json names.
+
+    Raises:
+        ConfigError: it cannot be loaded or has another class; `fix` is the advice.
+    """
+    source = str(config.path)
+    found = load_target(target, config.path.parent, what=what, source=source)
+    if not isinstance(found, kind):
+        problem = f"{what}: {target!r} is of the class {type(found).__name__}, not {kind.__name__}."
+        raise ConfigError(problem, source=source, fix=fix)
+    return found
 
 
 def load_target(target: str, folder: Path, *, what: str = "", source: str = "langgraph.json") -> object:

@@ -19,6 +19,16 @@ TERMINAL_STATUSES: frozenset[RunStatus] = frozenset({"success", "error", "interr
 
 
 @dataclass(frozen=True, slots=True)
+class Page:
+    """The part of a search's results to return, and their order; without one, the resource's default order."""
+
+    limit: int = 10
+    offset: int = 0
+    sort_by: str | None = None
+    sort_order: Literal["asc", "desc"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Assistant:
     """A configuration of a graph (langgraph_api.md section 4); in a list of versions `updated_at` is None."""
 

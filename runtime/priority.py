@@ -10,7 +10,7 @@ from loguru import logger
 
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.errors import ConfigError, ToolweaveError
-from toolweave.runtime.graphs import load_target
+from toolweave.runtime.graphs import load_object
 from toolweave.runtime.persistence.search import storable_text
 
 AssignPriority = Callable[[PriorityContext], Awaitable[object]]
@@ -40,15 +40,14 @@ def load_priority(config: LangGraphJson) -> AssignPriority | None:
     """
     if config.priority is None:
         return None
-    source, target = str(config.path), config.priority.path
-    priority = load_target(target, config.path.parent, what="priority", source=source)
-    if not isinstance(priority, Priority):
-        found, fix = type(priority).__name__, "Name an object of langgraph_sdk.Priority."
-        raise ConfigError(f"priority: {target!r} is a {found}, not a Priority object.", source=source, fix=fix)
+    target = config.priority.path
+    priority = load_object(
+        config, target, what="priority", kind=Priority, fix="Name an object of langgraph_sdk.Priority."
+    )
     assign: AssignPriority | None = priority._assign_handler  # noqa: SLF001 - for servers
     if assign is None:
         fix = "Decorate an async function with @priority.assign."
-        raise ConfigError(f"priority: {target!r} has no assign function.", source=source, fix=fix)
+        raise ConfigError(f"priority: {target!r} has no assign function.", source=str(config.path), fix=fix)
     return assign
 
 

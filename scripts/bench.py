@@ -4,11 +4,12 @@ The last ones are ratios of two things measured in turn: trust them before singl
 """
 
 import asyncio
+import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,10 +33,14 @@ ROOT = Path(__file__).resolve().parent.parent
 # What the server loads, and what is measured here without one.
 BENCH_JSON = '{{"graphs": {{"agent": "{file}:agent", "tokens": "{file}:tokens"}}}}'
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
-ROUNDS, AT_ONCE, BURST = 25, 25, 300
+ROUNDS, AT_ONCE, BURST, BURSTS = 25, 25, 300, 3
+# A process that used less CPU time per run had no part in it.
+IDLE_MS = 0.5
+
+Work = Callable[[], Awaitable[object]]
 
 
-async def milliseconds(work: Callable[[], Awaitable[object]], rounds: int) -> list[float]:
+async def milliseconds(work: Work, rounds: int) -> list[float]:
     taken = []
     for _ in range(rounds):
         started = time.perf_counter()
@@ -128,6 +133,13 @@ def _on_new_thread() -> RunnableConfig:
     return {"configurable": {"thread_id": str(uuid4())}}
 
 
+def write_bench_json(folder: Path) -> Path:
+    """Write a langgraph.json that serves the graphs of bench_graphs.py."""
+    path = folder / "langgraph.json"
+    path.write_text(BENCH_JSON.format(file=ROOT / "scripts" / "bench_graphs.py"), encoding="utf-8")
+    return path
+
+
 @asynccontextmanager
 async def open_floor(folder: Path) -> AsyncIterator[Floor]:
     async with AsyncSqliteSaver.from_conn_string(str(folder / "floor.db")) as saver:
@@ -136,7 +148,7 @@ async def open_floor(folder: Path) -> AsyncIterator[Floor]:
         yield Floor(saver)
 
 
-async def runs_per_second(work: Callable[[], Awaitable[object]]) -> float:
+async def runs_per_second(work: Work) -> float:
     """Keep 25 under way at a time."""
     places = asyncio.Semaphore(AT_ONCE)
 
@@ -149,23 +161,49 @@ async def runs_per_second(work: Callable[[], Awaitable[object]]) -> float:
     return BURST / (time.perf_counter() - started)
 
 
-async def compare_runs(floor: Floor, served: Served) -> None:
-    """Show a single run, and many at a time, beside the floor; both in turn, so that both see the same machine."""
-    floors, runs, floor_rates, rates = [], [], [], []
-    for work in (floor.run, served.run):
+async def compare_runs(
+    sides: Mapping[str, Work], rounds: int, goals: Sequence[str] = ("", ""), programs: Mapping[str, int] | None = None
+) -> None:
+    """Show a run by each side, and 25 at a time, beside the first side; in turn, so that all see the same machine.
+
+    `programs` are the ids of processes whose CPU time is shown.
+    """
+    programs = programs or {}
+    times: dict[str, list[float]] = {side: [] for side in sides}
+    rates: dict[str, list[float]] = {side: [] for side in sides}
+    used = {(side, name): 0.0 for side in sides for name in programs}
+    for work in sides.values():
         await milliseconds(work, 30)
-    for _ in range(ROUNDS):
-        floors += await milliseconds(floor.run, 12)
-        runs += await milliseconds(served.run, 12)
-    for _ in range(3):
-        floor_rates.append(await runs_per_second(floor.run))
-        rates.append(await runs_per_second(served.run))
-    show("a one-node graph invoked in process (the floor)", floors)
-    show("the same graph by runs/wait over HTTP", runs)
-    show_ratio("  to the floor", statistics.median(runs) / statistics.median(floors), "goal <= 3.5")
-    show("runs per second, 25 at a time: the floor", floor_rates, unit="/s")
-    show("runs per second, 25 at a time: over HTTP", rates, unit="/s")
-    show_ratio("  to the floor", statistics.median(rates) / statistics.median(floor_rates), "goal >= 0.3")
+    for _ in range(rounds):
+        for side, work in sides.items():
+            times[side] += await milliseconds(work, 12)
+    for _ in range(BURSTS):
+        for side, work in sides.items():
+            before = {name: cpu_seconds(pid) for name, pid in programs.items()}
+            rates[side].append(await runs_per_second(work))
+            for name, pid in programs.items():
+                used[side, name] += cpu_seconds(pid) - before[name]
+    _show_beside_first("one run", times, "ms", goals[0])
+    _show_beside_first("25 at a time", rates, "/s", goals[1])
+    for (side, name), seconds in used.items():
+        if (of_a_run := seconds / (BURSTS * BURST) * 1000) > IDLE_MS:
+            show(f"CPU time of a run: {side}: {name}", [of_a_run])
+
+
+def _show_beside_first(label: str, figures: Mapping[str, list[float]], unit: str, goal: str) -> None:
+    first, *_ = figures
+    for side, each in figures.items():
+        show(f"{label}: {side}", each, unit=unit)
+        if side != first:
+            show_ratio(f"  to {first}", statistics.median(each) / statistics.median(figures[first]), goal)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process, its living children and its ended ones have used."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(cpu_seconds(int(child)) for child in children)
 
 
 async def compare_streams(floor: Floor, served: Served) -> None:
@@ -217,14 +255,12 @@ async def main() -> None:
                 show("a todo request end to end, offline model", await todo_requests(sdk, 50), "goal 300")
         finally:
             ours.stop()
-        (folder / "langgraph.json").write_text(
-            BENCH_JSON.format(file=ROOT / "scripts" / "bench_graphs.py"), encoding="utf-8"
-        )
-        process = AppProcess(folder / "langgraph.json", folder / "served", {})
+        process = AppProcess(write_bench_json(folder), folder / "served", {})
         process.start()
         try:
             async with get_client(url=process.url, api_key=None) as sdk, open_floor(folder) as floor:
-                await compare_runs(floor, Served(sdk))
+                sides = {"in process (the floor)": floor.run, "over HTTP": Served(sdk).run}
+                await compare_runs(sides, ROUNDS, ("goal <= 3.5", "goal >= 0.3"))
                 await compare_streams(floor, Served(sdk))
         finally:
             process.stop()

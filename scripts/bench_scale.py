@@ -23,7 +23,7 @@ import bench_scale_log
 import httpx
 import orjson
 import uvloop
-from bench import BURST, Floor, Served, milliseconds, open_floor, runs_per_second, show, show_ratio
+from bench import Served, compare_runs, open_floor, show, show_ratio
 from langgraph_sdk import get_client
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -168,38 +168,6 @@ def percentile(figures: Sequence[float], part: int) -> float:
     return statistics.quantiles(figures, n=100)[part - 1]
 
 
-async def compare_runs(floor: Floor, served: Served, rounds: int, programs: Mapping[str, int]) -> None:
-    """Show a run by runs/wait, and 25 at a time, beside the floor; in turn, so that both see the same machine."""
-    floors, runs, floor_rates, rates = [], [], [], []
-    for work in (floor.run, served.run):
-        await milliseconds(work, 30)
-    for _ in range(rounds):
-        floors += await milliseconds(floor.run, 12)
-        runs += await milliseconds(served.run, 12)
-    used = dict.fromkeys(programs, 0.0)
-    for _ in range(3):
-        floor_rates.append(await runs_per_second(floor.run))
-        before = {name: cpu_seconds(pid) for name, pid in programs.items()}
-        rates.append(await runs_per_second(served.run))
-        used = {name: used[name] + cpu_seconds(pid) - before[name] for name, pid in programs.items()}
-    show("a one-node graph invoked in process (the floor)", floors)
-    show("the same graph by runs/wait, API and worker", runs)
-    show_ratio("  to the floor", statistics.median(runs) / statistics.median(floors), "goal <= 8.7 … 19")
-    show("runs per second, 25 at a time: the floor", floor_rates, unit="/s")
-    show("runs per second, 25 at a time: API and worker", rates, unit="/s")
-    show_ratio("  to the floor", statistics.median(rates) / statistics.median(floor_rates), "")
-    for name, seconds in used.items():
-        show(f"CPU time of a run: {name}", [seconds / (3 * BURST) * 1000])
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time that a process, its living children and its ended ones have used."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    return own + sum(cpu_seconds(int(child)) for child in children)
-
-
 async def model_rate(http: httpx.AsyncClient) -> float:
     """Return the runs per second on a graph that waits for a model."""
     places = asyncio.Semaphore(4 * SLOTS)
@@ -263,7 +231,12 @@ async def main(given: argparse.Namespace) -> None:
             programs = {"API": api_pid, "worker": worker_pid, "PostgreSQL": server.pid}
             parts: dict[str, Part] = {
                 "start": lambda: start_and_cancel(http, reports, given.rounds * 8),
-                "runs": lambda: compare_runs(floor, Served(sdk), given.rounds, programs),
+                "runs": lambda: compare_runs(
+                    {"in process (the floor)": floor.run, "API and worker": Served(sdk).run},
+                    given.rounds,
+                    ("goal <= 8.7 … 19", ""),
+                    programs,
+                ),
                 "streams": lambda: compare_deliveries(http, url, max(1, given.rounds // 8), TOKENS_PER_STREAM),
             }
             for name, measure in parts.items():

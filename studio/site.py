@@ -15,7 +15,8 @@ FILES = Path(__file__).parent / "dist"
 # xyflow and rjsf set style attributes. Images of messages are data or blobs; nothing comes from another host.
 PAGE_POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-    "connect-src 'self'; frame-src 'self'; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
+    "connect-src 'self'; frame-src 'self'; object-src 'none'; base-uri 'self'; form-action 'self'; "
+    "frame-ancestors 'self'"
 )
 # A frame with the page of an MCP App: it has an origin of its own and reaches the studio by messages only.
 SANDBOX_POLICY = (

@@ -13,7 +13,7 @@ from toolweave.api.langgraph.requests import Body
 from toolweave.api.request_bodies import run_until_first, wait_for_disconnect
 from toolweave.runtime.codec import dumps_slices, is_large
 from toolweave.runtime.events.channel import EventFilter
-from toolweave.runtime.models import JsonObject, StreamEvent
+from toolweave.runtime.models import JsonObject, Page, StreamEvent
 
 Row = TypeVar("Row")
 HEARTBEAT = b": heartbeat\r\n\r\n"
@@ -76,7 +76,7 @@ async def page_answer(
     The total counts the matches up to this page; only a page beyond the end calls `count`.
     """
     limit, offset = body.get("limit", 10), body.get("offset", 0)
-    found = await search(limit=limit + 1, offset=offset, sort_by=body.get("sort_by"), sort_order=body.get("sort_order"))
+    found = await search(Page(limit + 1, offset, body.get("sort_by"), body.get("sort_order")))
     total = min(offset, await count()) if offset and not found else offset + len(found)
     headers = {"x-pagination-total": str(total)}
     if len(found) > limit:

@@ -26,23 +26,16 @@ from toolweave.api.langgraph.run_schemas import CRONS, RUNS
 
 _ASSISTANT_FILTER: Schema = {"metadata": OBJECT, "graph_id": STRING, "name": STRING}
 _ASSISTANT_CONTENT: Schema = {
-    "graph_id": STRING,
+    **dict.fromkeys(("graph_id", "name", "description"), STRING),
     "config": ref("Config"),
-    "context": OBJECT,
-    "metadata": OBJECT,
-    "name": STRING,
-    "description": STRING,
+    **dict.fromkeys(("context", "metadata"), OBJECT),
 }
 _ASSISTANT: Schema = {
     "assistant_id": UUID,
-    "graph_id": STRING,
-    "name": STRING,
+    **dict.fromkeys(("graph_id", "name"), STRING),
     "description": NULLABLE_STRING,
-    "config": OBJECT,
-    "context": OBJECT,
-    "created_at": TIMESTAMP,
-    "updated_at": TIMESTAMP,
-    "metadata": OBJECT,
+    **dict.fromkeys(("config", "context", "metadata"), OBJECT),
+    **dict.fromkeys(("created_at", "updated_at"), TIMESTAMP),
     "version": {"type": "integer"},
 }
 ASSISTANTS: Schema = {
@@ -84,11 +77,9 @@ ASSISTANTS: Schema = {
     "GraphSchema": object_of(
         {
             "graph_id": STRING,
-            "input_schema": NULLABLE_OBJECT,
-            "output_schema": NULLABLE_OBJECT,
-            "state_schema": NULLABLE_OBJECT,
-            "config_schema": NULLABLE_OBJECT,
-            "context_schema": NULLABLE_OBJECT,
+            **dict.fromkeys(
+                ("input_schema", "output_schema", "state_schema", "config_schema", "context_schema"), NULLABLE_OBJECT
+            ),
         },
         description="JSON Schemas of the graph's types; null for types that have none.",
     ),
@@ -113,14 +104,10 @@ JSON_RPC: Schema = {
     ),
     "AgentCard": object_of(
         {
-            "name": STRING,
-            "description": STRING,
-            "url": STRING,
-            "version": STRING,
+            **dict.fromkeys(("name", "description", "url", "version"), STRING),
             "supportedInterfaces": list_of(OBJECT),
             "capabilities": OBJECT,
-            "defaultInputModes": list_of(STRING),
-            "defaultOutputModes": list_of(STRING),
+            **dict.fromkeys(("defaultInputModes", "defaultOutputModes"), list_of(STRING)),
             "skills": list_of(OBJECT),
         },
         required=("name", "url", "version", "capabilities", "skills"),
@@ -130,11 +117,9 @@ JSON_RPC: Schema = {
         {
             "message": object_of(
                 {
-                    "messageId": STRING,
-                    "role": STRING,
+                    **dict.fromkeys(("messageId", "role"), STRING),
                     "parts": {**list_of({"properties": {"text": STRING}}), "minItems": 1},
-                    "contextId": NULLABLE_STRING,
-                    "taskId": NULLABLE_STRING,
+                    **dict.fromkeys(("contextId", "taskId"), NULLABLE_STRING),
                 },
                 required=("messageId", "role", "parts"),
                 description="A message of text and data parts.",
@@ -151,8 +136,7 @@ JSON_RPC: Schema = {
     ),
     "A2aTaskListParams": object_of(
         {
-            "contextId": NULLABLE_STRING,
-            "status": NULLABLE_STRING,
+            **dict.fromkeys(("contextId", "status"), NULLABLE_STRING),
             "pageSize": {"type": "integer", "minimum": 1, "maximum": 100},
             "pageToken": {**NULLABLE_STRING, "pattern": "^[0-9]{0,9}$"},
             "historyLength": _LENGTH,
@@ -177,10 +161,8 @@ PROTOCOL: Schema = {
         {
             "type": one_of("success", "error"),
             "id": INTEGER,
-            "result": OBJECT,
-            "error": STRING,
-            "message": STRING,
-            "meta": OBJECT,
+            **dict.fromkeys(("result", "meta"), OBJECT),
+            **dict.fromkeys(("error", "message"), STRING),
         },
         required=("type", "id"),
         description="The result of a command, or the code and text of an error.",
@@ -287,14 +269,10 @@ _SIZE: Schema = {"type": "object", "required": ["count", "bytes"], "properties":
 _STATE_VALUES: Schema = {"type": ["object", "array", "null"]}
 _THREAD: Schema = {
     "thread_id": UUID,
-    "created_at": TIMESTAMP,
-    "updated_at": TIMESTAMP,
-    "state_updated_at": TIMESTAMP,
-    "metadata": OBJECT,
-    "config": OBJECT,
+    **dict.fromkeys(("created_at", "updated_at", "state_updated_at"), TIMESTAMP),
+    **dict.fromkeys(("metadata", "config", "interrupts"), OBJECT),
     "status": _STATUS,
     "values": ANY,
-    "interrupts": OBJECT,
 }
 
 THREADS: Schema = {
@@ -414,12 +392,9 @@ THREADS: Schema = {
             "next": list_of(STRING),
             "tasks": list_of(OBJECT),
             "metadata": NULLABLE_OBJECT,
-            "created_at": NULLABLE_STRING,
-            "checkpoint": NULLABLE_OBJECT,
-            "parent_checkpoint": NULLABLE_OBJECT,
+            **dict.fromkeys(("created_at", "checkpoint_id", "parent_checkpoint_id"), NULLABLE_STRING),
+            **dict.fromkeys(("checkpoint", "parent_checkpoint"), NULLABLE_OBJECT),
             "interrupts": list_of(OBJECT),
-            "checkpoint_id": NULLABLE_STRING,
-            "parent_checkpoint_id": NULLABLE_STRING,
         },
         description="The state of a thread at one checkpoint.",
     ),

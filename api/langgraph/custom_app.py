@@ -12,8 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolweave.api.langgraph_client import MOUNT_PREFIX_KEY
 from toolweave.config.langgraph_json import LangGraphJson
-from toolweave.errors import ConfigError
-from toolweave.runtime.graphs import load_target
+from toolweave.runtime.graphs import load_object
 from toolweave.runtime.models import JsonObject
 
 
@@ -26,14 +25,7 @@ def load_custom_app(config: LangGraphJson) -> Starlette | None:
     target = config.http.app
     if target is None:
         return None
-    app = load_target(target, config.path.parent, what="http.app", source=str(config.path))
-    if not isinstance(app, Starlette):
-        raise ConfigError(
-            f"http.app {target!r} is a {type(app).__name__}, not an application.",
-            source=str(config.path),
-            fix="Name a FastAPI or Starlette application.",
-        )
-    return app
+    return load_object(config, target, what="http.app", kind=Starlette, fix="Name a FastAPI or Starlette application.")
 
 
 class CustomRoutes(BaseRoute):

@@ -173,7 +173,8 @@ def openapi_document(endpoints: Iterable[Endpoint], custom: Mapping[str, Any]) -
     for path, operations in custom.get("paths", {}).items():
         paths[path] = {**paths.get(path, {}), **operations}
     components = dict(custom.get("components", {}))
-    components["schemas"] = {**components.get("schemas", {}), **_with_titles(COMPONENTS)}
+    titled = {name: {"title": name, **schema} for name, schema in COMPONENTS.items()}
+    components["schemas"] = {**components.get("schemas", {}), **titled}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Toolweave", "version": __version__, **custom.get("info", {})},
@@ -250,10 +251,6 @@ def _responses(endpoint: Endpoint) -> JsonObject:
                 JSON: {"schema": ref(endpoint.error_answers.get(status, "ErrorResponse"))}
             }
     return responses
-
-
-def _with_titles(components: Mapping[str, Any]) -> JsonObject:
-    return {name: {"title": name, **schema} for name, schema in components.items()}
 
 
 # The headers that auth handlers usually read, for a langgraph.json without `auth.openapi`.

@@ -34,11 +34,9 @@ _COMMON: Schema = {
     "config": ref("Config"),
     "context": OBJECT,
     "webhook": {"type": "string", "minLength": 1, "maxLength": 65536},
-    "interrupt_before": _NODES,
-    "interrupt_after": _NODES,
+    **dict.fromkeys(("interrupt_before", "interrupt_after"), _NODES),
     "stream_mode": {"anyOf": [list_of(_MODE), _MODE]},
-    "stream_subgraphs": BOOLEAN,
-    "stream_resumable": BOOLEAN,
+    **dict.fromkeys(("stream_subgraphs", "stream_resumable"), BOOLEAN),
     "feedback_keys": list_of(STRING),
     "multitask_strategy": _STRATEGY,
     "if_not_exists": one_of("create", "reject"),
@@ -58,14 +56,10 @@ _STATELESS_NULLABLE = {
     for name in ("interrupt_before", "interrupt_after", "multitask_strategy", "if_not_exists")
 }
 _RUN: Schema = {
-    "run_id": UUID,
-    "thread_id": UUID,
-    "assistant_id": UUID,
-    "created_at": TIMESTAMP,
-    "updated_at": TIMESTAMP,
+    **dict.fromkeys(("run_id", "thread_id", "assistant_id"), UUID),
+    **dict.fromkeys(("created_at", "updated_at"), TIMESTAMP),
     "status": one_of(*RUN_STATUSES),
-    "metadata": OBJECT,
-    "kwargs": OBJECT,
+    **dict.fromkeys(("metadata", "kwargs"), OBJECT),
     "multitask_strategy": _STRATEGY,
     "langsmith_session_name": NULLABLE_STRING,
 }
@@ -91,8 +85,7 @@ RUNS: Schema = {
             "recursion_limit": {"type": "integer"},
             "run_name": STRING,
             "max_concurrency": {"type": "integer"},
-            "configurable": OBJECT,
-            "metadata": OBJECT,
+            **dict.fromkeys(("configurable", "metadata"), OBJECT),
         },
         description="The config of the graph's run.",
     ),
@@ -157,19 +150,11 @@ _CRON: Schema = {
 _NEW_CRON: Schema = {"assistant_id": {**STRING, "description": "An assistant's UUID or the name of a graph."}, **_CRON}
 _CRON_FILTER: Schema = {"assistant_id": STRING, "thread_id": STRING, "metadata": OBJECT}
 _CRON_ROW: Schema = {
-    "cron_id": UUID,
-    "assistant_id": UUID,
-    "thread_id": NULLABLE_STRING,
-    "on_run_completed": NULLABLE_STRING,
-    "end_time": NULLABLE_STRING,
-    "schedule": STRING,
-    "timezone": NULLABLE_STRING,
-    "created_at": TIMESTAMP,
-    "updated_at": TIMESTAMP,
-    "user_id": STRING,
-    "payload": OBJECT,
-    "next_run_date": NULLABLE_STRING,
-    "metadata": OBJECT,
+    **dict.fromkeys(("cron_id", "assistant_id"), UUID),
+    **dict.fromkeys(("thread_id", "on_run_completed", "end_time", "timezone", "next_run_date"), NULLABLE_STRING),
+    **dict.fromkeys(("schedule", "user_id"), STRING),
+    **dict.fromkeys(("created_at", "updated_at"), TIMESTAMP),
+    **dict.fromkeys(("payload", "metadata"), OBJECT),
     "enabled": BOOLEAN,
 }
 

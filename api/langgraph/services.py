@@ -1,7 +1,7 @@
 """The services that handlers of the LangGraph API share: persistence, graphs, run engine, webhook rules."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
@@ -104,32 +104,28 @@ async def open_services(config: LangGraphJson, settings: Settings, *, slots: int
         yield ApiServices(persistence, graphs, engine, WebhookRules.from_config(config, settings), assign_priority)
 
 
-@asynccontextmanager
-async def _open_persistence(config: LangGraphJson, settings: Settings) -> AsyncIterator[Persistence]:
+def _open_persistence(config: LangGraphJson, settings: Settings) -> AbstractAsyncContextManager[Persistence]:
     store_options = build_store_options(config.store, config.path.parent)
     thread_ttl = default_ttl(config.checkpointer)
     token_key = settings.token_key.get_secret_value() if settings.token_key else None
     if settings.database_url is None:
-        opening = open_persistence(
+        return open_persistence(
             settings.data_dir,
             address=f"http://{settings.host}:{settings.port}",
             store_options=store_options,
             thread_ttl=thread_ttl,
             token_key=token_key,
         )
-    else:
-        from toolweave.runtime.persistence.postgres.opening import open_shared_persistence  # noqa: PLC0415
+    from toolweave.runtime.persistence.postgres.opening import open_shared_persistence  # noqa: PLC0415
 
-        opening = open_shared_persistence(
-            PostgresAddress(settings.database_url, settings.database_direct_url),
-            settings.data_dir,
-            size=settings.database_pool_size,
-            store_options=store_options,
-            thread_ttl=thread_ttl,
-            token_key=token_key,
-        )
-    async with opening as persistence:
-        yield persistence
+    return open_shared_persistence(
+        PostgresAddress(settings.database_url, settings.database_direct_url),
+        settings.data_dir,
+        size=settings.database_pool_size,
+        store_options=store_options,
+        thread_ttl=thread_ttl,
+        token_key=token_key,
+    )
 
 
 @asynccontextmanager

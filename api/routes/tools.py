@@ -135,7 +135,7 @@ class ToolRequest(ToolConfig):
 
 
 UnvalidatedTool = SkipValidation[ToolRequest]
-"""A ToolRequest in the OpenAPI document; not validated until `validate_tools`."""
+"""A ToolRequest in the OpenAPI document; validated by the endpoint."""
 _TOOL: TypeAdapter[ToolRequest] = TypeAdapter(ToolRequest)
 _TOOLS: TypeAdapter[list[ToolRequest]] = TypeAdapter(list[ToolRequest])
 
@@ -152,11 +152,6 @@ async def run_in_import_thread(work: Callable[P, T], *args: P.args, **kwargs: P.
     # Released when the work ends, not when the client disconnects: the thread still does that work.
     future.add_done_callback(lambda _: _IMPORT_SLOTS.release())
     return await asyncio.shield(future)
-
-
-async def validate_tools(tools: Sequence[object]) -> list[ToolRequest]:
-    """Validate the `tools` of a body. Raises RequestValidationError, which names the invalid fields."""
-    return await run_in_import_thread(_validate, _TOOLS, tools, ("body", "tools"))
 
 
 async def _validate_tool(tool: Annotated[UnvalidatedTool, Body()]) -> ToolRequest:
@@ -424,8 +419,8 @@ async def import_tools(body: ToolImport, registry: Registry, variables: Variable
 
     With "replace", `***` keeps the stored secrets, as in PUT; the secrets of new tools must be literal.
     """
-    stored = await store_tools(registry, await validate_tools(body.tools), variables, body.on_conflict)
-    return json_response(stored, 201)
+    tools = await run_in_import_thread(_validate, _TOOLS, body.tools, ("body", "tools"))
+    return json_response(await store_tools(registry, tools, variables, body.on_conflict), 201)
 
 
 @router.get("/export", response_model=ToolExport)

@@ -10,6 +10,7 @@ import time
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Self
 
 import httpx
@@ -18,7 +19,6 @@ from pydantic import Field
 
 from toolweave import __version__
 from toolweave.config.outbound_allow import AllowedTarget
-from toolweave.config.settings import Settings
 from toolweave.config.variables import ToolVariables
 from toolweave.errors import ApiCallFailed, ConfigError, OutboundFailed, OutboundRefused
 from toolweave.invisible_text import visible_text
@@ -125,6 +125,7 @@ def display_url(spec: requests.HTTPRequestSpec) -> str:
 MAX_RESPONSE_BYTES = 5 * 1024 * 1024
 
 
+@dataclass(eq=False)
 class ApiCalls:
     """Call operations of HTTP APIs, from any event loop and concurrently.
 
@@ -137,20 +138,12 @@ class ApiCalls:
         resolver: Resolves host names.
     """
 
-    def __init__(
-        self,
-        allow: Sequence[AllowedTarget] = (),
-        variables: ToolVariables | None = None,
-        *,
-        trust: ssl.SSLContext | None = None,
-        resolver: Resolver = resolve_host,
-    ) -> None:
-        self._allow = tuple(allow)
-        self._variables = variables or ToolVariables()
-        self._trust = trust
-        # Accepts no certificate: for operations that are called without TLS.
-        self._no_trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._resolver = resolver
+    allow: Sequence[AllowedTarget] = ()
+    variables: ToolVariables = field(default_factory=ToolVariables)
+    trust: ssl.SSLContext | None = field(default=None, kw_only=True)
+    resolver: Resolver = field(default=resolve_host, kw_only=True)
+    # Accepts no certificate: for operations that are called without TLS.
+    _no_trust: ssl.SSLContext = field(default_factory=partial(ssl.SSLContext, ssl.PROTOCOL_TLS_CLIENT), init=False)
 
     async def call(self, tool: ToolConfig, request: requests.HTTPRequestSpec) -> requests.HTTPResponseSpec:
         """Send a request with the tool's credentials to its API and return the response.
@@ -163,7 +156,7 @@ class ApiCalls:
         """
         subject = f"{request.method} {display_url(request)}"
         try:
-            credentials = resolve_credentials(tool, self._variables)
+            credentials = resolve_credentials(tool, self.variables)
         except ConfigError as error:
             raise ApiCallFailed(f"{subject} was not sent: {error}", executed=False) from None
         echoes = await asyncio.to_thread(EchoedSecrets, credentials.secrets)
@@ -191,21 +184,16 @@ class ApiCalls:
         target = parse_target(tool.api.base_url)
         if parse_target(request.url).origin != target.origin:
             raise OutboundRefused(f"It would not reach the tool's own host, {target.scheme}://{target.authority}.")
-        if target.scheme == "https" and self._trust is None:
+        if target.scheme == "https" and self.trust is None:
             # Loading the many certificates takes time: on a thread, and once.
-            self._trust = await asyncio.to_thread(httpx.create_ssl_context)
-        trust = self._trust if target.scheme == "https" else self._no_trust
+            self.trust = await asyncio.to_thread(httpx.create_ssl_context)
+        trust = self.trust if target.scheme == "https" else self._no_trust
         async with open_outbound_client(self._policy(tool, target), trust=trust) as client:
             return await client.send(request)
 
     def _policy(self, tool: ToolConfig, target: OutboundTarget) -> OutboundPolicy:
         limits = OutboundLimits(total_timeout_s=tool.api.timeout_s, max_response_bytes=MAX_RESPONSE_BYTES)
-        return OutboundPolicy(allow=self._allow, only=(target.peer,), limits=limits, resolver=self._resolver)
-
-
-def build_api_calls(settings: Settings) -> ApiCalls:
-    """Return the ApiCalls that the settings of this process configure."""
-    return ApiCalls(settings.outbound_allow, settings.tool_env)
+        return OutboundPolicy(allow=tuple(self.allow), only=(target.peer,), limits=limits, resolver=self.resolver)
 
 
 MAX_RESULT_CHARS = 40_000

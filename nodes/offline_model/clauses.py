@@ -215,7 +215,7 @@ def find_cue(clause: str, noun: str) -> Cue:
     cue = (
         _idiom_cue(text, noun, reports=False)
         or _verb_cue(text, english.STRONG_ACTIONS, SURE)
-        or _question_cue(text)
+        or (Cue("list", WEAK, text, "question") if _QUESTION.match(text) else None)
         or _verb_cue(text, english.WEAK_ACTIONS, WEAK)
         or _obligation_cue(text, noun)
         or _idiom_cue(text, noun, reports=True)
@@ -282,10 +282,6 @@ def _obligation_cue(text: str, noun: str) -> Cue | None:
     if inner and english.pattern(rf"\b(?:{noun}|{english.CONTAINER})\b").search(body):
         return inner
     return Cue("create", LIKELY, body, "obligation")
-
-
-def _question_cue(text: str) -> Cue | None:
-    return Cue("list", WEAK, text, "question") if _QUESTION.match(text) else None
 
 
 def _noun_cue(text: str, noun: str) -> Cue | None:

@@ -43,7 +43,7 @@ ORDER BY f.run_id, e.seq
 """  # noqa: S608 - constants
 # Receives the stored end of a run, or None if the run has ended without one or is deleted.
 OnEnd = Callable[[str, bytes | None], None]
-FollowThread = Callable[[str], Awaitable[None]]
+FollowThread = Callable[[str], Awaitable[object]]
 
 
 @dataclass(slots=True)
@@ -67,14 +67,6 @@ class Feed:
     named_runs: set[str] = field(default_factory=set)
     named_threads: set[str] = field(default_factory=set)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def follow_run(self, run_id: str, followed: FollowedRun) -> None:
-        """Deliver a run's events after a number until its end."""
-        self.runs[run_id] = followed
-
-    def forget_run(self, run_id: str) -> None:
-        """Stop following a run."""
-        self.runs.pop(run_id, None)
 
     def name_run(self, run_id: str) -> None:
         """Read a run's new events soon, if it is followed."""
@@ -136,7 +128,7 @@ class Feed:
                 continue
             number += 1
             if seq == END_SEQ:
-                self.forget_run(run_id)
+                del self.runs[run_id]
                 self.on_end(run_id, bytes(data))
                 return
             followed.after = seq
@@ -146,7 +138,7 @@ class Feed:
         if number == MAX_EVENTS_PER_READ:
             self.name_run(run_id)
         elif is_created and (status is None or status in TERMINAL_STATUSES):
-            self.forget_run(run_id)
+            del self.runs[run_id]
             self.on_end(run_id, None)
 
     async def _read_thread(self, thread_id: str) -> None:

@@ -354,9 +354,11 @@ class ThreadLog:
     async def replay(self, thread_id: str, selected: EventFilter, after: int) -> AsyncGenerator[list[StreamEvent]]:
         """Yield a thread's events after a number: the stored ones, then the live ones, each exactly once.
 
-        It ends when the thread is deleted, or when the listener has too many unread events.
+        It ends when the thread is deleted, or when the listener has too many unread events. The first batch is empty:
+        runs that start after it miss no event.
         """
         async with self.listen(thread_id, selected.matches) as live:
+            yield []
             async with aclosing(self.read_stored(thread_id, selected, after)) as stored:
                 async for batch in stored:
                     after = batch[-1].seq

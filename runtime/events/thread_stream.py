@@ -2,13 +2,12 @@
 
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Self
 
-from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, to_micros
 from toolweave.runtime.events.channel import Channel, EventFilter, Subscription
 from toolweave.runtime.events.log import EventLog
@@ -77,11 +76,23 @@ class ThreadSubscription(Subscription):
         self.close()
 
 
+@dataclass(slots=True)
+class RunCursor:
+    """The newest run (`seq`) of a followed thread that was read from the database, and later runs opened before."""
+
+    seq: int
+    run_ids: set[str]
+
+
 class ThreadHub:
-    """The followers of all threads; the engine reports when runs are created and end."""
+    """The followers of all threads; the engine reports when runs are created and end.
+
+    `cursors` are those of the followed threads whose runs other processes create.
+    """
 
     def __init__(self) -> None:
         self._followers: dict[str, set[ThreadSubscription]] = {}
+        self.cursors: dict[str, RunCursor] = {}
 
     def listen(self, thread_id: str, modes: frozenset[ThreadStreamMode]) -> ThreadSubscription:
         """Subscribe to a thread from now on; the caller adds the thread's present runs with `add_run`."""
@@ -95,11 +106,14 @@ class ThreadHub:
         followers.discard(follower)
         if not followers:
             self._followers.pop(follower.thread_id, None)
+            self.cursors.pop(follower.thread_id, None)
 
     def on_run_opened(self, run: Run, channel: Channel) -> None:
-        """Subscribe a thread's followers to a run that has not started."""
+        """Subscribe a thread's followers to a run."""
+        if (cursor := self.cursors.get(run.thread_id)) is not None:
+            cursor.run_ids.add(run.run_id)
         for follower in self._followers.get(run.thread_id, ()):
-            follower.add_run(run, channel, has_started=False)
+            follower.add_run(run, channel, has_started=run.status == "running")
 
     def on_run_ended(self, run: Run) -> None:
         """Notify a thread's followers that a run has ended."""
@@ -163,10 +177,15 @@ def run_done_event(run: Run) -> StreamEvent:
 
 
 async def thread_events(
-    subscribe: Callable[[], ThreadSubscription], log: EventLog, persistence: Persistence, after: StreamPosition | None
+    subscribe: Callable[[], ThreadSubscription],
+    prepare: Callable[[str], Awaitable[None]],
+    log: EventLog,
+    persistence: Persistence,
+    after: StreamPosition | None,
 ) -> AsyncGenerator[Sequence[StreamEvent]]:
     """Yield a thread's live events until it is deleted; with `after`, first the stored events behind that position.
 
+    The first batch is empty: runs that start after it miss no event. Raises NotFound before it if there is no thread.
     Only events of resumable runs are stored. Other runs' events and `state_update` reach current listeners only. Ids
     rise with the clock and are unique, also after a reconnection.
     """
@@ -180,10 +199,9 @@ async def thread_events(
         return event._replace(id=str(last))
 
     with subscribe() as subscription:
-        try:
-            await persistence.threads.get(subscription.thread_id)
-        except NotFound:
-            return
+        await persistence.threads.get(subscription.thread_id)
+        await prepare(subscription.thread_id)
+        yield ()
         seen: dict[str, int] = {}
         if after is not None and subscription.modes & RUN_STREAM_MODES:
             async with aclosing(_stored_events(log, persistence, subscription, after)) as stored:

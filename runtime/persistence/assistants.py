@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, Table, delete, func, insert, select, 
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import to_micros, utc_now
-from toolweave.runtime.models import Assistant, AssistantPatch, JsonObject
+from toolweave.runtime.models import Assistant, AssistantPatch, JsonObject, Page
 from toolweave.runtime.persistence.database import RuntimeDatabase, lock
 from toolweave.runtime.persistence.schema import assistant_versions, assistants, crons, to_record, to_row
 from toolweave.runtime.persistence.search import MAX_OFFSET, page_query, storable_text, where_contains, where_visible
@@ -25,9 +25,6 @@ MAX_VERSION = 2**31 - 1
 def system_assistant_id(graph_id: str) -> str:
     """Return the id of a graph's system assistant."""
     return str(uuid5(SYSTEM_ID_NAMESPACE, storable_text(graph_id)))
-
-
-AssistantSort = Literal["assistant_id", "created_at", "updated_at", "name", "graph_id"]
 
 
 class AssistantFilter(TypedDict, total=False):
@@ -164,18 +161,10 @@ class AssistantRepository:
         """
         return await self.get(_to_assistant_id(assistant))
 
-    async def search(
-        self,
-        *,
-        limit: int = 10,
-        offset: int = 0,
-        sort_by: AssistantSort | None = None,
-        sort_order: Literal["asc", "desc"] | None = None,
-        **filters: Unpack[AssistantFilter],
-    ) -> list[Assistant]:
+    async def search(self, page: Page = Page(), **filters: Unpack[AssistantFilter]) -> list[Assistant]:
         """Return the assistants that contain the metadata, belong to the graph and contain `name` in their name."""
         keys = _apply_filter(select(assistants.c.assistant_id), filters)
-        query = page_query(keys, assistants, sort_by or "created_at", sort_order, limit, offset)
+        query = page_query(keys, assistants, page, page.sort_by or "created_at")
         return await self._database.read(
             lambda connection: [to_record(Assistant, row) for row in connection.execute(query)]
         )

@@ -4,21 +4,20 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import Connection, Row, Select, delete, exists, func, insert, or_, select, update
 
 from toolweave.encryption import TextCipher
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import from_json, from_micros, to_json, to_micros
-from toolweave.runtime.models import Cron, JsonObject
+from toolweave.runtime.models import Cron, JsonObject, Page
 from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
 from toolweave.runtime.persistence.events import CRON_TOPIC
 from toolweave.runtime.persistence.run_rows import seal_credentials
 from toolweave.runtime.persistence.schema import assistants, crons, threads, to_record, to_row
 from toolweave.runtime.persistence.search import current_filter, is_visible, page_query, where_contains, where_visible
 
-CronSort = Literal["cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at"]
 # Claims a firing in the transaction that creates the run, so that both are stored or neither.
 ClaimFiring = Callable[[Connection], None]
 MAX_DUE_CRONS = 100
@@ -51,18 +50,19 @@ class CronRepository:
         Raises:
             NotFound: its assistant or its thread does not exist.
         """
+        # The work on PostgreSQL runs on the event loop.
+        sealed = await asyncio.to_thread(seal_credentials, self._cipher, cron.credentials)
+        stored = replace(cron, credentials={}, sealed=sealed)
 
-        def work(connection: Connection) -> Cron:
+        def work(connection: Connection) -> None:
             lock(connection, "assistants")
             _require_row(connection, assistants.c.assistant_id, cron.assistant_id, f"Assistant '{cron.assistant_id}'")
             if cron.thread_id is not None:
                 _require_row(connection, threads.c.thread_id, cron.thread_id, f"Thread with ID '{cron.thread_id}'")
-            stored = replace(cron, credentials={}, sealed=seal_credentials(self._cipher, cron.credentials))
             connection.execute(insert(crons), _cron_row(stored))
             notify(connection, CRON_TOPIC)
-            return stored
 
-        stored = await self._database.write(work)
+        await self._database.write(work)
         self.changed.set()
         return stored
 
@@ -98,19 +98,11 @@ class CronRepository:
         await self._database.write(work)
         self.changed.set()
 
-    async def search(
-        self,
-        *,
-        limit: int = 10,
-        offset: int = 0,
-        sort_by: CronSort | None = None,
-        sort_order: Literal["asc", "desc"] | None = None,
-        **filters: Unpack[CronFilter],
-    ) -> list[Cron]:
+    async def search(self, page: Page = Page(), **filters: Unpack[CronFilter]) -> list[Cron]:
         """Return the crons of this assistant and thread that contain the metadata, newest first."""
         keys = _apply_filter(select(crons.c.cron_id), filters)
-        column = "next_run_at" if sort_by == "next_run_date" else sort_by or "created_at"
-        query = page_query(keys, crons, column, sort_order, limit, offset)
+        column = "next_run_at" if page.sort_by == "next_run_date" else page.sort_by or "created_at"
+        query = page_query(keys, crons, page, column)
         return await self._database.read(lambda connection: [_cron_from_row(row) for row in connection.execute(query)])
 
     async def count(self, **filters: Unpack[CronFilter]) -> int:
@@ -168,10 +160,9 @@ def _select_enabled() -> Select[Any]:
 
 
 def _apply_filter(query: Select[Any], filters: CronFilter) -> Select[Any]:
-    if (assistant_id := filters.get("assistant_id")) is not None:
-        query = query.where(crons.c.assistant_id == assistant_id)
-    if (thread_id := filters.get("thread_id")) is not None:
-        query = query.where(crons.c.thread_id == thread_id)
+    for column in (crons.c.assistant_id, crons.c.thread_id):
+        if (wanted := filters.get(column.name)) is not None:
+            query = query.where(column == wanted)
     if (enabled := filters.get("enabled")) is not None:
         query = query.where(crons.c.enabled == int(enabled))
     query = where_visible(query, "crons", crons.c.metadata)

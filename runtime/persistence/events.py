@@ -27,6 +27,7 @@ from toolweave.runtime.codec import from_json, to_json, to_micros, utc_now
 from toolweave.runtime.models import JsonObject, StreamEvent, Watch
 from toolweave.runtime.persistence.database import driver_of, is_sqlite, notify
 from toolweave.runtime.persistence.schema import (
+    FOLLOW_PREFIX,
     Statement,
     execute_on_postgresql,
     run_events,
@@ -166,6 +167,12 @@ def read_end(connection: Connection, run_id: str) -> bytes | None:
 def notice_key(thread_id: str) -> str:
     """Return the key under which the events of a thread itself are stored among those of runs."""
     return f"thread:{thread_id}"
+
+
+def insert_follow(connection: Connection, thread_id: str, until: int) -> None:
+    """Store that a process follows a thread that does not exist yet; the thread's creation reads it."""
+    row = {"run_id": f"{FOLLOW_PREFIX}{thread_id}", "seq": until, "event": "followed", "data": b""}
+    insert_end.run(connection, {**row, "now": to_micros(utc_now())})
 
 
 def last_event_key(thread_id: str) -> str:

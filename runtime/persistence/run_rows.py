@@ -31,7 +31,7 @@ from toolweave.errors import CredentialsUnreadable, PersistenceError, TokenStore
 from toolweave.runtime.codec import from_json, to_json, to_micros
 from toolweave.runtime.models import JsonObject, NewRun, Run, ThreadTtl
 from toolweave.runtime.persistence.database import dispatch, is_sqlite
-from toolweave.runtime.persistence.schema import Statement, runs, threads, to_record, to_row
+from toolweave.runtime.persistence.schema import FOLLOW_PREFIX, Statement, runs, threads, to_record, to_row
 
 MICROS_PER_MINUTE = 60_000_000
 # A run of the next more urgent priority starts first unless the other one has waited a minute longer, so that none
@@ -80,9 +80,7 @@ def new_thread_row(
         "settled": "idle",
         "metadata": to_json(metadata),
         "config": to_json(config or {}),
-        "created_at": now,
-        "updated_at": now,
-        "state_updated_at": now,
+        **dict.fromkeys(("created_at", "updated_at", "state_updated_at"), now),
         **ttl_columns(ttl, now),
         **settings,
     }
@@ -195,8 +193,13 @@ thread_head = Statement(
     .where(THREAD_BY_ID)
     .with_for_update()
 )
+insert_thread = Statement(
+    insert(threads)
+    .values(followed_until=text(f"(SELECT max(seq) FROM run_events WHERE run_id = '{FOLLOW_PREFIX}' || :of_thread)"))  # noqa: S608
+    .returning(threads.c.followed_until),
+    THREAD_COLUMNS,
+)
 thread_exists = Statement(select(threads.c.thread_id).where(THREAD_BY_ID))
-insert_thread = Statement(insert(threads), THREAD_COLUMNS)
 mark_thread_busy = Statement(
     update(threads)
     .where(THREAD_BY_ID)

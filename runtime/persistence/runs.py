@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -99,7 +99,7 @@ def finalise_run(connection: Connection, end: RunEnd, now: int, works: Sequence[
         work(connection)
     if ended.watch:
         append_end(connection, run_id, outcome.status, None if outcome.rolled_back else end.body, ended)
-    notify(connection, *topics_of_end(run_id, ended.thread_id))
+    notify(connection, *topics_of_end(run_id))
     if ended.temporary:
         delete_stored_contents(connection, ended.thread_id)
         notify(connection, f"{DELETED_TOPIC}{ended.thread_id}")
@@ -128,9 +128,9 @@ def lock_thread_of_run(connection: Connection, run_id: str) -> None:
         sql.lock_thread_of_run.first(connection, {"of_run": run_id})
 
 
-def topics_of_end(run_id: str, thread_id: str) -> tuple[str, ...]:
+def topics_of_end(run_id: str) -> tuple[str, ...]:
     """Return the topics for the processes that wait for a run or follow its thread."""
-    return f"{RUN_TOPIC}{run_id}", f"{CONTROL_TOPIC}{run_id}", f"{THREAD_TOPIC}{thread_id}"
+    return f"{RUN_TOPIC}{run_id}", f"{CONTROL_TOPIC}{run_id}"
 
 
 def cancel_unfinished_run(
@@ -148,7 +148,7 @@ def cancel_unfinished_run(
     _cancel_run(connection, row, action, now, reason)
     if not has_started(row):
         _release_thread(connection, row, now)
-    notify(connection, *topics_of_end(run_id, row.thread_id))
+    notify(connection, *topics_of_end(run_id))
     return next_run(connection, row.thread_id, now)
 
 
@@ -176,7 +176,7 @@ def delete_run(connection: Connection, thread_id: str, run_id: str, now: int) ->
         raise NotFound("Run not found")
     delete_run_events(connection, runs.c.run_id == run_id)
     sql.delete_run.run(connection, {"of_run": run_id})
-    notify(connection, *topics_of_end(run_id, thread_id))
+    notify(connection, *topics_of_end(run_id))
     if row.status not in TERMINAL_STATUSES:
         _release_thread(connection, row, now)
 
@@ -241,16 +241,19 @@ def create_run(
     head = _lock_thread(connection, new)
     active: Sequence[Any] = ()
     if head is None:
-        _create_thread(connection, new, thread_ttl)
+        followed_until = _create_thread(connection, new, thread_ttl)
     else:
         active, new = _join_thread(connection, new, head)
+        followed_until = head.followed_until
+    if (followed_until or 0) > to_micros(new.created_at):
+        new = replace(new, watch=new.watch | Watch.EVENTS | Watch.THREAD)
     superseded: tuple[tuple[str, CancelAction], ...] = ()
     if new.multitask_strategy in ("interrupt", "rollback"):
         superseded = tuple((run.run_id, new.multitask_strategy) for run in active)
         for run in active:
             reason = superseded_reason(new.run_id, new.multitask_strategy)
             _cancel_run(connection, run, new.multitask_strategy, now, reason)
-            notify(connection, *topics_of_end(run.run_id, new.thread_id))
+            notify(connection, *topics_of_end(run.run_id))
         active = [run for run in active if has_started(run)]
     is_claimed = head is not None and head.claim is not None
     is_due = not is_claimed and _is_due(new, active, now)
@@ -285,29 +288,29 @@ def _join_thread(connection: Connection, new: NewRun, head: Any) -> tuple[Sequen
     if active and new.multitask_strategy == "reject":
         raise Conflict(BUSY_TEXT)
     _mark_thread_busy(connection, new, head)
-    if (head.followed_until or 0) > to_micros(new.created_at):
-        new = replace(new, watch=new.watch | Watch.EVENTS | Watch.THREAD)
     if head.priority is not None:
         new = replace(new, priority=head.priority)
     return active, _inherit_metadata(new, inherited)
 
 
-def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> None:
+def _create_thread(connection: Connection, new: NewRun, ttl: ThreadTtl | None) -> int | None:
+    """Create a run's thread; return the time until which it is followed."""
     if new.if_not_exists != "create":
         raise NotFound(NOT_FOUND_TEXT)
     created_at = to_micros(new.created_at)
     metadata = {**_owner_metadata(new), **new.thread_metadata}
     config, settings = _thread_config(new), settings_columns(new)
     row = new_thread_row(new.thread_id, metadata, created_at, ttl, status="busy", config=config, settings=settings)
-    sql.insert_thread.run(connection, row)
+    followed_until: int | None = sql.insert_thread.first(connection, {**row, "of_thread": new.thread_id}).followed_until
     if not new.temporary:
         store_labels(connection, new.thread_id, created_at, str(row["metadata"]))
+    return followed_until
 
 
 def _mark_thread_busy(connection: Connection, new: NewRun, head: Any) -> None:
     metadata = to_json({**from_json(head.metadata), **_owner_metadata(new)})
     if metadata != head.metadata:
-        store_labels(connection, new.thread_id, head.created_at, metadata, head.metadata)
+        store_labels(connection, new.thread_id, to_micros(new.created_at), metadata, head.metadata)
     settings = settings_columns(new)
     sql.mark_thread_busy.run(
         connection,
@@ -353,6 +356,7 @@ def _is_due(new: NewRun, active: Sequence[Any], now: int) -> bool:
     return not any(run.status == "running" or (run.not_before or 0) <= now for run in active)
 
 
+@dataclass(frozen=True, slots=True)
 class RunRepository:
     """The runs of all threads; the table is authoritative, the engine only schedules.
 
@@ -360,18 +364,10 @@ class RunRepository:
     block others before it is due.
     """
 
-    def __init__(
-        self,
-        database: RuntimeDatabase,
-        clock: Callable[[], datetime] = utc_now,
-        *,
-        cipher: TextCipher,
-        thread_ttl: ThreadTtl | None = None,
-    ) -> None:
-        self._database = database
-        self._cipher = cipher
-        self._clock = clock
-        self._thread_ttl = thread_ttl
+    database: RuntimeDatabase
+    clock: Callable[[], datetime] = utc_now
+    cipher: TextCipher = field(kw_only=True)
+    thread_ttl: ThreadTtl | None = None
 
     async def create_run(self, new: NewRun, extra_work: ExtraWork | None = None) -> CreatedRun:
         """Create a pending run and apply its multitask strategy, in one transaction (langgraph_api.md 5.7).
@@ -385,19 +381,14 @@ class RunRepository:
             Conflict: the thread is busy and the strategy is reject, or a run with this id exists.
             InvalidRequest: metadata or kwargs are not JSON.
         """
-        if new.credentials and new.sealed is None and not isinstance(self._database, SqliteDatabase):
+        if new.credentials and new.sealed is None and not isinstance(self.database, SqliteDatabase):
             # SQLite's writer thread encrypts; work on PostgreSQL runs on the event loop.
-            sealed = await asyncio.to_thread(seal_credentials, self._cipher, new.credentials)
+            sealed = await asyncio.to_thread(seal_credentials, self.cipher, new.credentials)
             new = replace(new, sealed=sealed)
         work = partial(
-            create_run,
-            new=new,
-            now=self._now(),
-            thread_ttl=self._thread_ttl,
-            cipher=self._cipher,
-            extra_work=extra_work,
+            create_run, new=new, now=self._now(), thread_ttl=self.thread_ttl, cipher=self.cipher, extra_work=extra_work
         )
-        return await self._database.write(work)
+        return await self.database.write(work)
 
     async def claim(self, run_id: str) -> Run | None:
         """Mark a pending run as running and count the attempt.
@@ -418,7 +409,7 @@ class RunRepository:
             RollbackRequestedError: the run must be rolled back first; nothing is stored.
         """
         work = partial(finalise_run, end=end, now=self._now(), works=works)
-        return await self._database.write(work, after_queued=True)
+        return await self.database.write(work, after_queued=True)
 
     async def credentials(self, run: Run | NewRun) -> JsonObject:
         """Decrypt the sealed credentials of a run's caller, the result of `Caller.credentials`.
@@ -426,7 +417,7 @@ class RunRepository:
         Raises:
             CredentialsUnreadable: the key has changed or is missing.
         """
-        return await open_credentials(self._cipher, run.sealed)
+        return await open_credentials(self.cipher, run.sealed)
 
     async def merge_metadata(self, run_id: str, attempt: int, added: JsonObject) -> bool:
         """Merge keys into the metadata of a running run.
@@ -453,7 +444,7 @@ class RunRepository:
                 raise NotFound("Not Found")
             return run_from_row(row)
 
-        return await self._database.read(work)
+        return await self.database.read(work)
 
     async def find(self, run_id: str) -> Run | None:
         """Return a run by its id, None if there is none."""
@@ -462,7 +453,7 @@ class RunRepository:
             row = sql.run_by_id.first(connection, {"of_run": run_id})
             return None if row is None else run_from_row(row)
 
-        return await self._database.read(work)
+        return await self.database.read(work)
 
     async def request_cancel(self, run_id: str, action: CancelAction, reason: str | None = None) -> str | None:
         """Request a run's end: interrupt a pending run (or delete it, for rollback), mark a running one.
@@ -497,7 +488,7 @@ class RunRepository:
 
     async def list_pending(self) -> list[Run]:
         """Return the pending runs of all threads in the order of their creation."""
-        return await self._database.read(
+        return await self.database.read(
             lambda connection: [run_from_row(row) for row in sql.pending_runs.all(connection, {})]
         )
 
@@ -513,11 +504,11 @@ class RunRepository:
             visible = {row.thread_id for row in connection.execute(visible_ids)} if found else set()
             return [run for run in found if run.thread_id in visible]
 
-        return await self._database.read(work)
+        return await self.database.read(work)
 
     async def list_delayed(self) -> list[tuple[str, datetime]]:
         """Return the pending runs that become due later with their due times, soonest first."""
-        return await self._database.read(partial(delayed_runs, now=self._now()))
+        return await self.database.read(partial(delayed_runs, now=self._now()))
 
     async def list(
         self, thread_id: str, *, limit: int = 10, offset: int = 0, status: RunStatus | None = None
@@ -535,13 +526,13 @@ class RunRepository:
                 query = query.where(runs.c.status == status)
             return [run_from_row(row) for row in connection.execute(query.limit(limit).offset(offset))]
 
-        return await self._database.read(work)
+        return await self.database.read(work)
 
     def _now(self) -> int:
-        return to_micros(self._clock())
+        return to_micros(self.clock())
 
     async def _write(self, work: Callable[..., T], **arguments: object) -> T:
-        return await self._database.write(partial(work, now=self._now(), **arguments))
+        return await self.database.write(partial(work, now=self._now(), **arguments))
 
 
 def _require_thread(connection: Connection, thread_id: str) -> None:

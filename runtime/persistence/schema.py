@@ -5,7 +5,7 @@ tables with an older file after its migrations.
 """
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -33,6 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.elements import ClauseElement
+from sqlalchemy.types import TypeEngine
 from sqlalchemy.util import await_only
 
 from toolweave.encryption import TextCipher
@@ -42,7 +43,7 @@ from toolweave.runtime.persistence.database import driver_of, is_sqlite, lock
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 # The revisions from and to which files are upgraded; their names sort by age.
-OLDEST_REVISION, NEWEST_REVISION = "0004", "0007"
+OLDEST_REVISION, NEWEST_REVISION = "0004", "0008"
 # The oldest version of the code, as its NEWEST_REVISION, that can use the newest schema; see `schema_compatibility`.
 OLDEST_CODE = "0007"
 
@@ -70,7 +71,7 @@ def upgrade_schema(database: str, connection: Connection, cipher: TextCipher | N
         return
     tables = [table for table in metadata.sorted_tables if table is not thread_labels or is_sqlite(connection)]
     metadata.create_all(connection, tables, checkfirst=False)
-    for statement in () if is_sqlite(connection) else CREATE_ON_POSTGRESQL:
+    for statement in CREATE_ON_SQLITE if is_sqlite(connection) else CREATE_ON_POSTGRESQL:
         connection.exec_driver_sql(statement)
     connection.execute(schema_compatibility.insert().values(oldest_code=OLDEST_CODE))
     context.stamp(scripts, "head")
@@ -121,7 +122,25 @@ CREATE_ON_POSTGRESQL = (
     "CREATE INDEX ix_threads_metadata ON threads USING gin (to_searchable(metadata) jsonb_path_ops)",
     "CREATE INDEX ix_run_events_created ON run_events USING brin (created_at)",
 )
+CREATE_ON_SQLITE = (
+    """
+    CREATE TRIGGER move_labels AFTER UPDATE OF updated_at ON threads WHEN new.status != 'busy'
+    BEGIN
+        UPDATE OR REPLACE thread_labels SET created_at = new.updated_at WHERE thread_id = new.thread_id;
+    END
+    """,
+)
 metadata = MetaData()
+
+
+def _required(kind: type[TypeEngine[Any]], *names: str) -> Iterator[Column[Any]]:
+    return (Column(name, kind, nullable=False) for name in names)
+
+
+def _optional(kind: type[TypeEngine[Any]], *names: str) -> Iterator[Column[Any]]:
+    return (Column(name, kind) for name in names)
+
+
 assistants = Table(
     "assistants",
     metadata,
@@ -129,24 +148,18 @@ assistants = Table(
     Column("graph_id", Text, nullable=False, index=True),
     Column("name", Text, nullable=False),
     Column("description", Text),
-    Column("config", Text, nullable=False),
-    Column("context", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
+    *_required(Text, "config", "context", "metadata"),
     Column("version", Integer, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    *_required(BigInteger, "created_at", "updated_at"),
 )
 assistant_versions = Table(
     "assistant_versions",
     metadata,
     Column("assistant_id", Text, ForeignKey("assistants.assistant_id", ondelete="CASCADE"), primary_key=True),
     Column("version", Integer, primary_key=True),
-    Column("graph_id", Text, nullable=False),
-    Column("name", Text, nullable=False),
+    *_required(Text, "graph_id", "name"),
     Column("description", Text),
-    Column("config", Text, nullable=False),
-    Column("context", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
+    *_required(Text, "config", "context", "metadata"),
     Column("created_at", BigInteger, nullable=False),
 )
 # `settled` is the status without pending or running runs: if the only pending run of an interrupted thread is
@@ -157,26 +170,21 @@ threads = Table(
     "threads",
     metadata,
     Column("thread_id", Text, primary_key=True),
-    Column("status", Text, nullable=False),
-    Column("settled", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
-    Column("config", Text, nullable=False),
-    Column("state_values", Text),
-    Column("interrupts", Text),
-    Column("error", Text),
+    *_required(Text, "status", "settled", "metadata", "config"),
+    *_optional(Text, "state_values", "interrupts", "error"),
     Column("created_at", BigInteger, nullable=False, index=True),
     Column("updated_at", BigInteger, nullable=False, index=True),
-    Column("state_updated_at", BigInteger, nullable=False),
+    Column("state_updated_at", BigInteger, nullable=False, index=True),
     Column("ttl_strategy", Text),
     Column("ttl_minutes", Float),
     Column("expires_at", BigInteger),
-    Column("claim", Text),
-    Column("claimed_by", Text),
+    *_optional(Text, "claim", "claimed_by"),
     Column("followed_until", BigInteger),
     Column("priority", Integer),
     Column("fairness_group", Text),
 )
-# On SQLite only, for searches by a rare label; see search.py. With the time, new threads stand together.
+# On SQLite only, for searches by a label; see search.py. A trigger sets `created_at` to the thread's `updated_at` when
+# the thread is not busy, so that the primary key has the order of the usual page.
 thread_labels = Table(
     "thread_labels",
     metadata,
@@ -196,25 +204,19 @@ runs = Table(
     Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("run_id", Text, nullable=False, unique=True),
     Column("thread_id", Text, ForeignKey("threads.thread_id", ondelete="CASCADE"), nullable=False),
-    Column("assistant_id", Text, nullable=False),
-    Column("graph_id", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
-    Column("kwargs", Text, nullable=False),
-    Column("multitask_strategy", Text, nullable=False),
-    Column("temporary", Integer, nullable=False),
-    Column("attempt", Integer, nullable=False),
+    *_required(Text, "assistant_id", "graph_id", "status", "metadata", "kwargs", "multitask_strategy"),
+    *_required(Integer, "temporary", "attempt"),
     Column("cancel", Text),
     Column("not_before", BigInteger),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    *_required(BigInteger, "created_at", "updated_at"),
     Column("sealed", LargeBinary),
     Column("urgency", BigInteger, nullable=False, server_default="0"),
     Column("promoted", Integer, nullable=False, server_default="0"),
     Column("watch", Integer, nullable=False, server_default="0"),
-    Column("process_id", Text),
-    Column("cancel_reason", Text),
+    *_optional(Text, "process_id", "cancel_reason"),
 )
+# The key of a thread that is followed before it exists: see insert_follow in events.py.
+FOLLOW_PREFIX = "followed:"
 run_events = Table(
     "run_events",
     metadata,
@@ -236,13 +238,11 @@ crons = Table(
     Column("schedule", Text, nullable=False),
     Column("timezone", Text),
     Column("end_time", BigInteger),
-    Column("payload", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
+    *_required(Text, "payload", "metadata"),
     Column("on_run_completed", Text),
     Column("enabled", Integer, nullable=False),
     Column("next_run_at", BigInteger, index=True),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
+    *_required(BigInteger, "created_at", "updated_at"),
     Column("user_members", Text),
     Column("sealed", LargeBinary),
 )
@@ -251,8 +251,7 @@ webhook_deliveries = Table(
     "webhook_deliveries",
     metadata,
     Column("delivery_id", Text, primary_key=True),
-    Column("run_id", Text, nullable=False),
-    Column("url", Text, nullable=False),
+    *_required(Text, "run_id", "url"),
     Column("body", LargeBinary, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("next_attempt_at", BigInteger, index=True),
@@ -268,8 +267,7 @@ thread_events = Table(
     Column("thread_id", Text, ForeignKey("threads.thread_id", ondelete="CASCADE"), primary_key=True),
     Column("seq", BigInteger, primary_key=True),
     Column("run_id", Text, ForeignKey("runs.run_id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("channel", Text, nullable=False),
-    Column("namespace", Text, nullable=False),
+    *_required(Text, "channel", "namespace"),
     Column("detail", Integer, nullable=False),
     Column("data", LargeBinary, nullable=False),
 )
@@ -284,13 +282,9 @@ processes = Table(
     "processes",
     metadata,
     Column("process_id", Text, primary_key=True),
-    Column("role", Text, nullable=False),
-    Column("host", Text, nullable=False),
-    Column("pid", Integer, nullable=False),
-    Column("slots", Integer, nullable=False),
-    Column("started_at", BigInteger, nullable=False),
-    Column("heartbeat_at", BigInteger, nullable=False),
-    Column("lease", BigInteger, nullable=False),
+    *_required(Text, "role", "host"),
+    *_required(Integer, "pid", "slots"),
+    *_required(BigInteger, "started_at", "heartbeat_at", "lease"),
 )
 # One row. A migration that older code cannot work with sets it to its own revision; additive ones leave it.
 schema_compatibility = Table("schema_compatibility", metadata, Column("oldest_code", Text, primary_key=True))
@@ -299,6 +293,10 @@ Index("ix_threads_expires_at", threads.c.expires_at, sqlite_where=EXPIRING, post
 # The statuses that last but are not the usual one; busy threads have active runs. SQLite needs OR.
 STOPPED = text("status = 'interrupted' OR status = 'error'")
 Index("ix_threads_stopped", threads.c.status, threads.c.updated_at, sqlite_where=STOPPED, postgresql_where=STOPPED)
+Index("ix_thread_labels_thread", thread_labels.c.thread_id, thread_labels.c.key, thread_labels.c.value)
+# For searches in the order of the statuses only: SQLite would also use a full index for searches by a status.
+ANY_STATUS = text("status > ''")
+Index("ix_threads_status", threads.c.status, threads.c.thread_id, sqlite_where=ANY_STATUS, postgresql_where=ANY_STATUS)
 CLAIMED = text("claim IS NOT NULL")
 Index("ix_threads_claimed", threads.c.thread_id, sqlite_where=CLAIMED, postgresql_where=CLAIMED)
 Index("ix_runs_thread", runs.c.thread_id, runs.c.seq)
@@ -384,26 +382,22 @@ def to_record(kind: type[R], row: Any, **overrides: Any) -> R:
     """Convert a row to a dataclass by equal names; `overrides` sets fields that are stored differently."""
     for field in fields(kind):  # type: ignore[arg-type]  # every kind is a dataclass
         name = field.name
-        if name in overrides or name not in row._fields:
-            continue
-        value = getattr(row, name)
-        if value is not None and name in JSON_COLUMNS:
-            value = from_json(value)
-        elif value is not None and name in TIME_COLUMNS:
-            value = from_micros(value)
-        overrides[name] = value
+        if name not in overrides and name in row._fields:
+            overrides[name] = _convert(name, getattr(row, name), from_json, from_micros)
     return kind(**overrides)
 
 
 def to_row(table: Table, record: Any, **overrides: object) -> dict[str, Any]:
     """Convert a dataclass to the columns of a table by equal names; `overrides` sets columns that differ."""
     for name in table.c.keys():  # noqa: SIM118 - iterating over it yields columns, not keys
-        if name in overrides or not hasattr(record, name):
-            continue
-        value = getattr(record, name)
-        if value is not None and name in JSON_COLUMNS:
-            value = to_json(value)
-        elif value is not None and name in TIME_COLUMNS:
-            value = to_micros(value)
-        overrides[name] = value
+        if name not in overrides and hasattr(record, name):
+            overrides[name] = _convert(name, getattr(record, name), to_json, to_micros)
     return overrides
+
+
+def _convert(name: str, value: Any, convert_json: Callable[[Any], Any], convert_time: Callable[[Any], Any]) -> Any:
+    if value is None:
+        return None
+    if name in JSON_COLUMNS:
+        return convert_json(value)
+    return convert_time(value) if name in TIME_COLUMNS else value

@@ -4,9 +4,9 @@ Authorization handlers return filters such as `{"owner": "ada"}`, with `$eq`, `$
 `$or` and `$and`. The current filters are in a context variable, like the caller, and apply to all searches of a
 request.
 
-On SQLite, labels find the threads of one user without reading all threads. A label is a key of a thread's metadata with
-its value, or with one of the values in its list. PostgreSQL has an index on the metadata themselves. Threads of
-temporary runs have no labels, because most are deleted within seconds.
+On SQLite, labels find the threads of one user without reading all threads, in the order of `updated_at`. A label is a
+key of a thread's metadata with its value, or with one of the values in its list. PostgreSQL has an index on the
+metadata themselves. Threads of temporary runs have no labels, because most are deleted within seconds.
 """
 
 import re
@@ -30,6 +30,7 @@ from sqlalchemy import (
     false,
     func,
     literal,
+    literal_column,
     or_,
     select,
     true,
@@ -41,12 +42,13 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from toolweave.errors import ToolweaveError
 from toolweave.runtime.codec import from_json, to_json
-from toolweave.runtime.models import JsonObject
+from toolweave.runtime.models import JsonObject, Page
 from toolweave.runtime.persistence.database import is_sqlite
-from toolweave.runtime.persistence.schema import ACTIVE, Statement, runs, thread_labels
+from toolweave.runtime.persistence.schema import ACTIVE, ANY_STATUS, Statement, runs, thread_labels, threads
 
 PLAIN_TEXT = re.compile(r"[A-Za-z0-9_.:@ -]{1,200}")
 MAX_OFFSET = 2**63 - 1
+MAX_COUNT = 2**62
 MAX_LABEL_CHARS = 200
 # Equal numbers below this are equal as floats, too.
 EXACT_NUMBERS = 2**53
@@ -107,17 +109,8 @@ def storable_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "?")
 
 
-def page_query(
-    keys: Select[Any],
-    table: Table,
-    sort_by: str,
-    sort_order: Literal["asc", "desc"] | None,
-    limit: int,
-    offset: int,
-    *,
-    few: bool = False,
-) -> Select[Any]:
-    """Return the query for one page of a table's rows, by default in descending order.
+def page_query(keys: Select[Any], table: Table, page: Page, sort_by: str, *, few: bool = False) -> Select[Any]:
+    """Return the query for one page of a table's rows in the order of column `sort_by`, by default descending.
 
     `keys` is the query for the keys of all matches. It is sorted and cut first, so that only the rows of the page are
     read. The key is the last sort criterion, so that pages are stable. If the matches are `few`, the database finds
@@ -126,11 +119,11 @@ def page_query(
     (key,) = table.primary_key.columns
     # Names are sorted case-insensitively.
     column = func.lower(table.c.name) if sort_by == "name" else table.c[sort_by]
-    direct = asc if sort_order == "asc" else desc
+    direct = asc if page.sort_order == "asc" else desc
     order = (direct(column), direct(key))
     # No index has the order of an expression.
     keys_order = (direct(func.coalesce(column, column)), direct(key)) if few else order
-    page_keys = keys.order_by(*keys_order).limit(limit).offset(min(offset, MAX_OFFSET))
+    page_keys = keys.order_by(*keys_order).limit(page.limit).offset(min(page.offset, MAX_OFFSET))
     return select(table).where(key.in_(page_keys)).order_by(*order)
 
 
@@ -297,32 +290,26 @@ def _check_scalar(key: str, value: Any) -> Any:
     return value
 
 
-# A label with more threads is common: the newest of them are soon found in the order of the threads.
+# A label with more threads is common: their order is not sorted but read.
 MAX_CANDIDATES = 1_000
 BY_LABEL = (thread_labels.c.key == bindparam("of_key"), thread_labels.c.value == bindparam("of_value"))
 insert_label = Statement(insert(thread_labels).on_conflict_do_nothing(), list(thread_labels.c.keys()))
-delete_label = Statement(
-    delete(thread_labels).where(
-        *BY_LABEL,
-        thread_labels.c.created_at == bindparam("of_time"),
-        thread_labels.c.thread_id == bindparam("of_thread"),
-    )
-)
+delete_label = Statement(delete(thread_labels).where(*BY_LABEL, thread_labels.c.thread_id == bindparam("of_thread")))
 first_of_label = select(thread_labels.c.thread_id).where(*BY_LABEL).limit(MAX_CANDIDATES + 1)
 count_of_label = Statement(select(func.count().label("number")).select_from(first_of_label.subquery()))
 
 
 def store_labels(
-    connection: Connection, thread_id: str, created_at: int, metadata: str | None, previous: str | None = None
+    connection: Connection, thread_id: str, updated_at: int, metadata: str | None, previous: str | None = None
 ) -> None:
     """Replace the labels of a thread's previous metadata by those of the new ones; None has no labels."""
     if not is_sqlite(connection):
         return
     new, old = (set() if text is None else labels_of(from_json(text)) for text in (metadata, previous))
-    columns = {"created_at": created_at, "thread_id": thread_id}
+    columns = {"created_at": updated_at, "thread_id": thread_id}
     insert_label.run_many(connection, [{"key": key, "value": value, **columns} for key, value in new - old])
-    names = {"of_time": created_at, "of_thread": thread_id}
-    delete_label.run_many(connection, [{"of_key": key, "of_value": value, **names} for key, value in old - new])
+    removed = [{"of_key": key, "of_value": value, "of_thread": thread_id} for key, value in old - new]
+    delete_label.run_many(connection, removed)
 
 
 def find_candidates(connection: Connection, groups: Sequence[Sequence[Label]]) -> Select[tuple[str]] | None:
@@ -343,3 +330,26 @@ def find_candidates(connection: Connection, groups: Sequence[Sequence[Label]]) -
     )
     temporary = select(runs.c.thread_id).where(ACTIVE, runs.c.temporary == 1)
     return select(union_all(labelled, temporary).subquery().c.thread_id)
+
+
+def first_with_label(
+    connection: Connection, keys: Select[Any], groups: Sequence[Sequence[Label]], page: Page
+) -> Select[tuple[str]] | None:
+    """Return the query for threads that include the matches up to the page's end in the order of `updated_at`.
+
+    It reads them in the order of a required label; None if no single label is required.
+    """
+    label = next((group[0] for group in groups if len(group) == 1), None)
+    if label is None or not is_sqlite(connection):
+        return None
+    direct = asc if page.sort_order == "asc" else desc
+    # Their labels have an earlier time than the thread, so they take places of others.
+    busy = select(threads.c.thread_id).where(threads.c.status == literal_column("'busy'"), ANY_STATUS)
+    number = select(func.count()).select_from(busy.subquery()).scalar_subquery()
+    labelled = (
+        keys.join(thread_labels, thread_labels.c.thread_id == threads.c.thread_id)
+        .where(thread_labels.c.key == label[0], thread_labels.c.value == label[1])
+        .order_by(direct(thread_labels.c.created_at), direct(thread_labels.c.thread_id))
+        .limit(literal(min(page.limit + page.offset, MAX_COUNT)) + number)
+    )
+    return select(union_all(select(labelled.subquery().c.thread_id), busy).subquery().c.thread_id)

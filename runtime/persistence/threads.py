@@ -22,7 +22,6 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    insert,
     null,
     or_,
     select,
@@ -31,16 +30,16 @@ from sqlalchemy import (
 
 from toolweave.errors import Conflict, NotFound
 from toolweave.runtime.codec import RawJson, from_json, to_json, to_micros, utc_now
-from toolweave.runtime.models import JsonObject, Outcome, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
+from toolweave.runtime.models import JsonObject, Outcome, Page, Run, Thread, ThreadStatus, ThreadTtl, TtlStrategy
 from toolweave.runtime.persistence import run_rows as sql
 from toolweave.runtime.persistence.database import RuntimeDatabase, lock, notify
 from toolweave.runtime.persistence.events import DELETED_TOPIC, delete_run_events
 from toolweave.runtime.persistence.run_rows import new_thread_row, next_run, ttl_columns
-from toolweave.runtime.persistence.schema import Statement, runs, threads, to_record
+from toolweave.runtime.persistence.schema import ANY_STATUS, Statement, runs, threads, to_record
 from toolweave.runtime.persistence.search import (
-    Label,
     current_filter,
     find_candidates,
+    first_with_label,
     is_allowed,
     page_query,
     required_labels,
@@ -182,9 +181,6 @@ def _not_found(thread_id: str) -> NotFound:
     return NotFound(f"Thread with ID {thread_id} not found")
 
 
-ThreadSort = Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"]
-
-
 class ExpiredThread(NamedTuple):
     """A thread whose time to live is over, and the strategy to apply."""
 
@@ -246,7 +242,7 @@ class ThreadRepository:
                 if if_exists == "raise" or not is_allowed(metadata_filter, from_json(existing.metadata)):
                     raise Conflict(f"Thread with ID {thread_id} already exists")
                 return _thread_from_row(existing)
-            connection.execute(insert(threads), row)
+            sql.insert_thread.run(connection, {**row, "of_thread": thread_id})
             store_labels(connection, thread_id, moment, str(row["metadata"]))
             return _thread_from_row(_get_row(connection, thread_id))
 
@@ -285,7 +281,7 @@ class ThreadRepository:
             merged = to_json({**from_json(row.metadata), **metadata})
             lifetime = ttl_columns(ttl, now) if ttl is not None else {}
             connection.execute(_update_thread(thread_id).values(metadata=merged, updated_at=now, **lifetime))
-            store_labels(connection, thread_id, row.created_at, merged, row.metadata)
+            store_labels(connection, thread_id, now, merged, row.metadata)
             return _thread_from_row(_get_row(connection, thread_id))
 
         return await self._database.write(work)
@@ -302,19 +298,12 @@ class ThreadRepository:
             notify(connection, f"{DELETED_TOPIC}{thread_id}")
             row = _get_row(connection, thread_id)
             connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
-            store_labels(connection, thread_id, row.created_at, None, row.metadata)
+            store_labels(connection, thread_id, row.updated_at, None, row.metadata)
 
         await self._database.write(work)
 
     async def search(
-        self,
-        *,
-        limit: int = 10,
-        offset: int = 0,
-        sort_by: ThreadSort | None = None,
-        sort_order: Literal["asc", "desc"] | None = None,
-        raw_values: bool = False,
-        **filters: Unpack[ThreadFilter],
+        self, page: Page = Page(), *, raw_values: bool = False, **filters: Unpack[ThreadFilter]
     ) -> list[Thread]:
         """Return the threads among `ids` with this status that contain the metadata and the values.
 
@@ -323,11 +312,17 @@ class ThreadRepository:
         """
         keys = _apply_filter(select(threads.c.thread_id), filters)
         labels = required_labels(filters.get("metadata"), "threads")
+        column = page.sort_by or "updated_at"
+        if column == "status":
+            keys = keys.where(ANY_STATUS)
         parse_values = _raw_json if raw_values else _parse_json
 
         def work(connection: Connection) -> list[Thread]:
-            narrowed, few = _narrow(connection, keys, labels)
-            query = page_query(narrowed, threads, sort_by or "updated_at", sort_order, limit, offset, few=few)
+            candidates = find_candidates(connection, labels)
+            if candidates is None and column == "updated_at":
+                candidates = first_with_label(connection, keys, labels, page)
+            few = candidates is not None
+            query = page_query(_narrow(keys, candidates), threads, page, column, few=few)
             return [_thread_from_row(row, parse_values) for row in connection.execute(query)]
 
         return await self._database.read(work)
@@ -338,7 +333,7 @@ class ThreadRepository:
         labels = required_labels(filters.get("metadata"), "threads")
 
         def work(connection: Connection) -> int:
-            return int(connection.execute(_narrow(connection, query, labels)[0]).scalar_one())
+            return int(connection.execute(_narrow(query, find_candidates(connection, labels))).scalar_one())
 
         return await self._database.read(work)
 
@@ -425,10 +420,8 @@ def _apply_filter(query: Select[Any], filters: ThreadFilter) -> Select[Any]:
     return where_contains(query, threads.c.state_values, filters.get("values"))
 
 
-def _narrow(connection: Connection, query: Select[Any], labels: list[list[Label]]) -> tuple[Select[Any], bool]:
-    """Restrict a query to the threads with the rarest label if they are few; return it, and whether they are."""
-    candidates = find_candidates(connection, labels)
-    return (query, False) if candidates is None else (query.where(threads.c.thread_id.in_(candidates)), True)
+def _narrow(query: Select[Any], candidates: Select[tuple[str]] | None) -> Select[Any]:
+    return query if candidates is None else query.where(threads.c.thread_id.in_(candidates))
 
 
 def _thread_from_row(row: Row[Any], parse_values: "Callable[[str | None], Any] | None" = None) -> Thread:

@@ -6,9 +6,7 @@ from their checkpoints, and the database refuses what such a process writes late
 """
 
 import asyncio
-import os
 import random
-import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
@@ -27,6 +25,7 @@ from toolweave.runtime.events.channel import Channel, uses_protocol
 from toolweave.runtime.events.feed import SHARED_FLUSH_INTERVAL_S, Feed, FollowedRun, NoticeChannel, SharedThreadLog
 from toolweave.runtime.events.log import EndedRun, EventLog, run_id_prefix
 from toolweave.runtime.events.run_publisher import Publishers
+from toolweave.runtime.events.thread_stream import RunCursor
 from toolweave.runtime.graphs import GraphRegistry
 from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Run, Watch
 from toolweave.runtime.persistence.data_folder import Persistence
@@ -48,7 +47,7 @@ from toolweave.runtime.persistence.events import (
 )
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase, forget_at_a_crash, open_pool
 from toolweave.runtime.persistence.postgres.jobs import JobQueue
-from toolweave.runtime.persistence.postgres.workers import ProcessIdentity, RunState, WorkerOptions, WorkerTables
+from toolweave.runtime.persistence.postgres.workers import RunState, WorkerOptions, WorkerTables
 from toolweave.runtime.persistence.run_rows import run_from_new
 from toolweave.runtime.persistence.runs import ExtraWork
 from toolweave.runtime.persistence.threads import ThreadClaim, ThreadClaimed
@@ -119,6 +118,8 @@ class DistributedEngine(RunEngine):
             if live is not None:
                 self._forget(live)
             raise
+        for run_id, _ in created.superseded_runs:
+            self._start_task(f"count:{run_id}", self._count_unstarted(run_id))
         if live is None:
             return StartedRun(created.run, asyncio.get_running_loop().create_future(), None)
         live.run, live.watch = created.run, watch
@@ -215,13 +216,18 @@ class DistributedEngine(RunEngine):
         await self.database.write(partial(insert_notice, thread_id=thread_id, data=data))
 
     async def prepare_thread_stream(self, thread_id: str) -> None:
-        """Make sure that the events of a thread from now on reach a stream that is opened next."""
+        """Make sure that the events of a thread from now on reach the hub's followers."""
         notices = notice_key(thread_id)
         if notices not in self.feed.runs:
             channel = NoticeChannel(self.runtime.thread_hub, thread_id)
-            self.feed.follow_run(notices, FollowedRun(channel, to_micros(utc_now()), None, is_created=False))
-        await self.mark_thread(thread_id, Watch.EVENTS)
-        await self._follow_active_runs(thread_id)
+            self.feed.runs[notices] = FollowedRun(channel, to_micros(utc_now()), None, is_created=False)
+        last_run = await self.mark_thread(thread_id, Watch.EVENTS)
+        cursor = RunCursor(last_run, {live.run.run_id for live in self._live_runs_of(thread_id)})
+        self.runtime.thread_hub.cursors.setdefault(thread_id, cursor)
+        active = await self.tables.find_runs(thread_id)
+        await self._follow_new_runs(thread_id)
+        for _, run in active:
+            await self._watched(run, Watch.EVENTS)
 
     async def _watched(self, run: Run, needs: Watch) -> LiveRun | None:
         live = self.live_runs.get(run.run_id)
@@ -251,12 +257,14 @@ class DistributedEngine(RunEngine):
             await asyncio.sleep(ACKNOWLEDGEMENT_CHECK_S)
 
     async def _unfinished_runs(self, thread_id: str) -> list[LiveRun]:
-        found = [await self._watched(run, Watch.RESULT) for run in await self.tables.active_runs(thread_id)]
+        found = [await self._watched(run, Watch.RESULT) for _, run in await self.tables.find_runs(thread_id)]
         return [live for live in found if live is not None]
 
     async def _stop_run(self, run_id: str, action: CancelAction, reason: str | None = None) -> None:
         if (live := self.executing.get(run_id)) is not None:
             self._cancel_execution(live, action, reason)
+        else:
+            await self._count_unstarted(run_id)
         self.feed.name_run(run_id)
 
     async def _start_next_run(self, run_id: str) -> None:
@@ -296,8 +304,7 @@ class DistributedEngine(RunEngine):
     def _end_run(self, live: LiveRun, body: bytes | None) -> None:
         run_id = live.run.run_id
         if self.executing.get(run_id) is live:
-            del self.executing[run_id]
-            self.runtime.log.close_channel(run_id)
+            self._drop_execution(live)
             # The end is stored: clients of this process need not wait for the notification.
             self.feed.name_run(run_id)
             return
@@ -335,13 +342,13 @@ class DistributedEngine(RunEngine):
         prefix = run_id_prefix(run.created_at) if run.kwargs.get("resumable") and not uses_protocol(run) else None
         live = LiveRun(run, Channel(run.run_id, id_prefix=prefix), asyncio.get_running_loop().create_future())
         self.live_runs[run.run_id] = live
-        self.feed.follow_run(run.run_id, FollowedRun(live.channel, after, prefix, is_created))
+        self.feed.runs[run.run_id] = FollowedRun(live.channel, after, prefix, is_created)
         self.runtime.thread_hub.on_run_opened(run, live.channel)
         return live
 
     def _forget(self, live: LiveRun) -> None:
         self.live_runs.pop(live.run.run_id, None)
-        self.feed.forget_run(live.run.run_id)
+        self.feed.runs.pop(live.run.run_id, None)
         live.channel.close()
 
     def on_end(self, run_id: str, end: bytes | None) -> None:
@@ -360,9 +367,6 @@ class DistributedEngine(RunEngine):
     async def _apply_stored_end(self, live: LiveRun) -> None:
         try:
             run = await self.runtime.persistence.runs.find(live.run.run_id)
-            if run is not None and run.attempt == 0:
-                # Cancelled before it started: no worker has counted it.
-                self.ended_counts[run.status] += 1
             body = None if run is None else await stored_result(self.runtime.persistence, run)
         except NotFound:
             body = None
@@ -371,29 +375,23 @@ class DistributedEngine(RunEngine):
             return
         self._end_run(live, body)
 
-    async def mark_thread(self, thread_id: str, flags: Watch) -> None:
-        """Let all runs of a thread publish their events, as long as this process follows it."""
+    async def mark_thread(self, thread_id: str, flags: Watch) -> int:
+        """Let all runs of a thread publish, as long as this process follows it; return the number of its last run."""
         self.followed_threads[thread_id] = self.followed_threads.get(thread_id, Watch(0)) | flags
         until = to_micros(utc_now()) + int(FOLLOW_FOR_S * 1_000_000)
-        await self.tables.follow_thread(thread_id, self.followed_threads[thread_id], until)
+        return await self.tables.follow_thread(thread_id, self.followed_threads[thread_id], until)
 
-    async def _follow_active_runs(self, thread_id: str) -> None:
-        for run in await self.tables.active_runs(thread_id):
-            if run.run_id not in self.live_runs:
-                has_all = run.status == "pending" and run.attempt == 0
-                last_seq = 0 if has_all else await self.tables.watch_run(run.run_id, Watch.EVENTS)
-                if run.status == "running" and last_seq is not None:
-                    await self._wait_for_acknowledgement(run.run_id)
-                if last_seq is not None and run.run_id not in self.live_runs:
-                    self._follow_run(run, last_seq)
+    async def _follow_new_runs(self, thread_id: str) -> None:
+        """Follow the runs that were created on a followed thread since the last call; a short one may have ended."""
+        if (cursor := self.runtime.thread_hub.cursors.get(thread_id)) is None:
+            return
+        for seq, run in await self.tables.find_runs(thread_id, cursor.seq):
+            if seq > cursor.seq:
+                cursor.seq = seq
+                if run.run_id not in cursor.run_ids | self.live_runs.keys():
+                    self._follow_run(run, 0).watch |= Watch.EVENTS
                     self.feed.name_run(run.run_id)
-
-    async def _on_thread_changed(self, thread_id: str) -> None:
-        with suppress(PersistenceError):
-            if thread_id in self.feed.threads:
-                await self.mark_thread(thread_id, Watch.THREAD)
-            if self.runtime.thread_hub.has_followers(thread_id):
-                await self._follow_active_runs(thread_id)
+                cursor.run_ids.discard(run.run_id)
 
     def _on_thread_deleted(self, thread_id: str) -> None:
         for live in self.executing.values():
@@ -405,7 +403,7 @@ class DistributedEngine(RunEngine):
         """Handle a notification; an empty one means that some may have been missed."""
         if not topics:
             self.feed.name_all()
-            topics = [CRON_TOPIC, WEBHOOK_TOPIC]
+            topics = [CRON_TOPIC, WEBHOOK_TOPIC, *map(THREAD_TOPIC.__add__, self.runtime.thread_hub.cursors)]
         controlled = []
         for topic in topics:
             kind, name = topic[:1], topic[1:]
@@ -415,8 +413,8 @@ class DistributedEngine(RunEngine):
                 self.feed.name_thread(name)
             elif kind == CONTROL_TOPIC and name in self.executing:
                 controlled.append(name)
-            elif kind == THREAD_TOPIC and name in self.followed_threads:
-                self._start_task(f"thread:{name}", self._on_thread_changed(name))
+            elif kind == THREAD_TOPIC and name in self.runtime.thread_hub.cursors:
+                self._start_task(f"thread:{name}", self._on_run_created(name))
             elif kind == DELETED_TOPIC:
                 self._on_thread_deleted(name)
             elif kind in (CRON_TOPIC, WEBHOOK_TOPIC):
@@ -424,6 +422,11 @@ class DistributedEngine(RunEngine):
                 (persistence.crons.changed if kind == CRON_TOPIC else persistence.webhooks.new_delivery).set()
         if controlled:
             self._start_task("control", self._check_executions(controlled))
+
+    async def _on_run_created(self, thread_id: str) -> None:
+        # A later tick repeats it.
+        with suppress(PersistenceError):
+            await self._follow_new_runs(thread_id)
 
     async def _check_executions(self, run_ids: Sequence[str]) -> None:
         """Apply what other processes have requested of the runs that this process executes."""
@@ -462,6 +465,7 @@ class DistributedEngine(RunEngine):
         if task is not None:
             task.cancel()
             await asyncio.wait([task], timeout=STOP_TIMEOUT_S)
+        logger.warning("run {} needs longer than the drain timeout; another worker continues it", live.run.run_id)
         await self.runtime.persistence.checkpointer.wait_for_writes()
         self.runtime.log.flush()
         self.runtime.publishers.log.flush()
@@ -479,13 +483,6 @@ class DistributedEngine(RunEngine):
             except PersistenceError as error:
                 logger.error("runs cannot be fetched: {} Trying again.", error)
                 await asyncio.sleep(TICK_S)
-
-    async def register(self) -> None:
-        """Store the first heartbeat of this process."""
-        host, pid = socket.gethostname(), os.getpid()
-        role = "worker" if self.options.slots else "api"
-        identity = ProcessIdentity(self.process_id, role, host, pid, self.options.slots, self.options.lease_s)
-        await self.tables.register(identity)
 
     async def _beat_regularly(self) -> None:
         last = time.monotonic()
@@ -508,7 +505,7 @@ class DistributedEngine(RunEngine):
             self._apply_state(live, None)
         self.process_id = uuid4().hex
         self.runtime.persistence.claims.process_id = self.process_id
-        await self.register()
+        await self.tables.register(self.process_id, self.options)
 
     async def _tick_regularly(self) -> None:
         """Do what notifications normally cause, in case that they are lost."""
@@ -539,9 +536,10 @@ class DistributedEngine(RunEngine):
             for thread_id in tuple(self.followed_threads):
                 if thread_id in self.feed.threads or self.runtime.thread_hub.has_followers(thread_id):
                     await self.mark_thread(thread_id, Watch(0))
+                    await self._follow_new_runs(thread_id)
                 else:
                     del self.followed_threads[thread_id]
-                    self.feed.forget_run(notice_key(thread_id))
+                    self.feed.runs.pop(notice_key(thread_id), None)
             if self.options.slots:
                 await self.tables.delete_old_events(int(self.options.event_retention_s * 1_000_000))
 
@@ -588,7 +586,7 @@ async def open_distributed_engine(
     feed.on_end, thread_log.follow = engine.on_end, partial(engine.mark_thread, flags=Watch.THREAD)
     persistence.claims.process_id = engine.process_id
     persistence.checkpointer.on_before_save = log.wait_until_stored
-    await engine.register()
+    await engine.tables.register(engine.process_id, options)
     try:
         yield engine
     finally:

@@ -291,7 +291,8 @@ def measure_load(runs: Sequence[Run], now: datetime) -> EngineLoad:
     unblocked: list[float] = []
     # Runs are in the order of their creation: the first of a thread may start.
     for run in runs:
-        if run.status == "pending" and (waited := _waiting_seconds(run, now)) >= 0:
+        waited = (now - (run.not_before or run.created_at)).total_seconds()
+        if run.status == "pending" and waited >= 0:
             waits.append(waited)
             if run.thread_id not in occupied:
                 unblocked.append(waited)
@@ -303,7 +304,3 @@ def measure_load(runs: Sequence[Run], now: datetime) -> EngineLoad:
         median_wait_s=median(waits) if waits else None,
         longest_unblocked_wait_s=max(unblocked, default=None),
     )
-
-
-def _waiting_seconds(run: Run, now: datetime) -> float:
-    return (now - (run.not_before or run.created_at)).total_seconds()

@@ -186,7 +186,7 @@ class RunEngine(ABC):
 
     @abstractmethod
     async def prepare_thread_stream(self, thread_id: str) -> None:
-        """Make sure that the events of a thread from now on reach a stream that is opened next."""
+        """Make sure that the events of a thread from now on reach the hub's followers."""
 
     async def wait_for_run(self, run: Run) -> bytes:
         """Wait for a run's end and return the thread's values, or {"__error__": …}, as JSON. Raises NotFound."""
@@ -357,7 +357,7 @@ class RunEngine(ABC):
     ) -> AsyncGenerator[Sequence[StreamEvent]]:
         """Yield a thread's events, like the function of this name."""
         follow = partial(self.follow_thread, thread_id, modes)
-        return thread_events(follow, self.runtime.log, self.runtime.persistence, after)
+        return thread_events(follow, self.prepare_thread_stream, self.runtime.log, self.runtime.persistence, after)
 
     def _live_runs_of(self, thread_id: str) -> list[LiveRun]:
         return [live for live in self.live_runs.values() if live.run.thread_id == thread_id]
@@ -438,6 +438,13 @@ class RunEngine(ABC):
             self.end_thread_streams(run.thread_id)
         if next_run_id is not None:
             await self._start_next_run(next_run_id)
+
+    async def _count_unstarted(self, run_id: str) -> None:
+        """Count a run that this process has cancelled, if no worker has counted it because it had not started."""
+        with suppress(PersistenceError):
+            run = await self.runtime.persistence.runs.find(run_id)
+            if run is not None and run.attempt == 0 and run.status in TERMINAL_STATUSES:
+                self.ended_counts[run.status] += 1
 
     def _retry_later(self, key: str, work: Callable[[str], Coroutine[None, None, None]]) -> None:
         if self.is_stopping:

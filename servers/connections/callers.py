@@ -24,6 +24,7 @@ from toolweave.servers.connections.registry import ListedTool, build_tool_regist
 from toolweave.servers.connections.tool import CallTool, McpTool, build_tools
 
 MAX_HEADER_VALUE_CHARS = 16_384
+_HEADER_VALUE_CODES = frozenset((*range(32, 127), *range(160, 256)))
 MAX_CACHED_TOOL_SETS = 128
 
 Headers = dict[str, str]
@@ -273,15 +274,11 @@ def _render_headers(
         )
         # Line breaks would start another header. Leading and trailing blanks are not part of a value (RFC 9110, 5.5).
         value = text.strip(" \t")
-        if len(value) > MAX_HEADER_VALUE_CHARS or any(not _is_header_char(ord(character)) for character in value):
+        if len(value) > MAX_HEADER_VALUE_CHARS or not _HEADER_VALUE_CODES.issuperset(map(ord, value)):
             raise results.bad_caller_header(config.name, tool, header=name)
         if value:
             headers[name] = value
     return headers
-
-
-def _is_header_char(code: int) -> bool:
-    return 32 <= code < 127 or 160 <= code < 256
 
 
 def _caller_values(config: McpServerConfig, configurable: Mapping[str, Any]) -> CallerValues:

@@ -97,7 +97,7 @@ class ServerConnection:
         self.config = config
         label = f"{config.name} (session of a caller)" if shared else config.name
         self.redaction = Redaction(config)
-        self.status = ServerStatus(config.name, _initial_state(config), config.misconfigured, label=label)
+        self.status = ServerStatus(config.name, _initial_state(config), config.misconfigured, label)
         self.breaker = Breaker(label, config.breaker, timing.clock)
         self.closing = asyncio.Event()
         self.tools: tuple[ListedTool, ...] = shared.tools if shared else ()

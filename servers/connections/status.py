@@ -93,11 +93,9 @@ def fault_hint(reason: str) -> str | None:
 class ServerStatus:
     """The current state of one server, its start time and the last errors; logs each reason to be down once."""
 
-    def __init__(
-        self, server: str, state: ServerState, last_error: str | None = None, *, label: str | None = None
-    ) -> None:
+    def __init__(self, server: str, state: ServerState, last_error: str | None, label: str) -> None:
         self._log = logger.bind(server=server)
-        self._server = label or server
+        self._server = label
         self.state: ServerState = state
         self.last_error = last_error
         self.errors: deque[ServerError] = deque(maxlen=MAX_SHOWN_ERRORS)

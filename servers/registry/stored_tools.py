@@ -31,11 +31,10 @@ TOOLS = sa.Table(
     sa.Column("tool_id", sa.Text, primary_key=True),
     sa.Column("folded_id", _ID_TYPE, nullable=False, unique=True),
     sa.Column("revision", sa.BigInteger, nullable=False),
-    sa.Column("created_at", sa.Text, nullable=False),
-    sa.Column("updated_at", sa.Text, nullable=False),
-    sa.Column("name_text", sa.Text, nullable=False),
-    sa.Column("search_text", sa.Text, nullable=False),
-    sa.Column("document", sa.Text, nullable=False),
+    *(
+        sa.Column(name, sa.Text, nullable=False)
+        for name in ("created_at", "updated_at", "name_text", "search_text", "document")
+    ),
 )
 # One row. Every write increments it first, so that no revision repeats and writers run one at a time.
 REVISIONS = sa.Table("tool_registry_revision", METADATA, sa.Column("last", sa.BigInteger, nullable=False))

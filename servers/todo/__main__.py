@@ -6,8 +6,7 @@ import sys
 # Imports create some 200 000 permanent objects; garbage collection meanwhile takes a third of the start time (T-01).
 gc.disable()
 
-from collections.abc import AsyncIterator  # noqa: E402
-from contextlib import asynccontextmanager, suppress  # noqa: E402
+from contextlib import AbstractAsyncContextManager, suppress  # noqa: E402
 
 from fastmcp import FastMCP  # noqa: E402
 
@@ -18,14 +17,12 @@ from toolweave.servers.todo.database import database_url  # noqa: E402
 from toolweave.servers.todo.server import open_todo_server  # noqa: E402
 
 
-@asynccontextmanager
-async def _open_server(settings: Settings) -> AsyncIterator[FastMCP[None]]:
+def _open_server(settings: Settings) -> AbstractAsyncContextManager[FastMCP[None]]:
     if settings.todo_database_url is None:
         # On failure, opening the database raises an error that names the folder.
         with suppress(OSError):
             make_data_folder(settings.data_dir)
-    async with open_todo_server(database_url(settings)) as server:
-        yield server
+    return open_todo_server(database_url(settings))
 
 
 sys.exit(

@@ -76,10 +76,6 @@ def normalize_due_date(text: str) -> str:
     return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
-def _remove_duplicates(tags: list[str]) -> list[str]:
-    return list(dict.fromkeys(tags))
-
-
 _Line = AfterValidator(check_single_line)
 _Tag = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50), _Line, AfterValidator(str.lower)
@@ -117,7 +113,7 @@ DueDate = Annotated[
 Tags = Annotated[
     list[_Tag],
     Field(max_length=20, description="Words to group todos by.", examples=[["shopping", "home"]]),
-    AfterValidator(_remove_duplicates),
+    AfterValidator(lambda tags: list(dict.fromkeys(tags))),
 ]
 NewStatus = Annotated[
     Status, Field(description="completed marks it done, active opens it again.", examples=["completed"])

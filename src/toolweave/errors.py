@@ -265,8 +265,7 @@ DISK_FULL = SqliteFailure(
 CANNOT_OPEN = SqliteFailure("cannot be opened", "Make its folder exist and be writable for this user.")
 _OTHER = SqliteFailure("cannot be used", "Check the file, its folder and the disk.")
 _FAILURES = {
-    "SQLITE_BUSY": _BUSY,
-    "SQLITE_LOCKED": _BUSY,
+    **dict.fromkeys(("SQLITE_BUSY", "SQLITE_LOCKED"), _BUSY),
     "SQLITE_FULL": DISK_FULL,
     "SQLITE_READONLY": SqliteFailure("is read-only", "Make the file and its folder writable for this user."),
     "SQLITE_CANTOPEN": CANNOT_OPEN,

@@ -30,7 +30,8 @@ class ChunkJoiner:
     def add(self, chunk: AIMessageChunk) -> None:
         """Add the next chunk."""
         self.count += 1
-        if chunk.tool_call_chunks and not _has_typed_content(chunk):
+        # Content of v1 contains the tool calls, too, which LangChain synchronizes.
+        if chunk.tool_call_chunks and chunk.response_metadata.get("output_version") != "v1":
             self._calls.add(chunk.tool_call_chunks)
             chunk = set_tool_calls(chunk.model_copy(), [])
         self._pending.append(chunk)
@@ -114,11 +115,6 @@ class _ToolCalls:
 
 def _concatenate(left: str | None, right: str | None) -> str | None:
     return left if right is None else right if left is None else left + right
-
-
-def _has_typed_content(chunk: AIMessageChunk) -> bool:
-    """Return whether the chunk's content contains its tool calls, too, which LangChain synchronizes."""
-    return chunk.response_metadata.get("output_version") == "v1"
 
 
 def _parse_calls(chunks: Sequence[ToolCallChunk]) -> tuple[list[ToolCall], list[InvalidToolCall]]:

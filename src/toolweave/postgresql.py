@@ -24,27 +24,21 @@ _STARTING = "is starting or stopping"
 
 # SQLSTATE, or the two characters of its class.
 _REASON_BY_SQLSTATE = {
-    "08": _CONNECTION_LOST,
+    **dict.fromkeys(("08", "57P01", "57P02", "57P05"), _CONNECTION_LOST),
     "25006": "is read-only",
     "25P03": "ended a transaction that was idle too long",
     "28": _ACCESS_REFUSED,
     "3D000": "does not exist: create it on its server",
     "3F000": "has no schema for its tables: check the search_path of its user",
-    "40001": _BUSY,
-    "40P01": _BUSY,
+    **dict.fromkeys(("40001", "40P01", "55P03"), _BUSY),
     "42501": "denies this user a permission that is needed: see docs/postgresql.md for the grants",
     "53100": "cannot grow: the disk is full",
     "53200": "is out of memory",
     "53300": _TOO_MANY_CONNECTIONS,
-    "55P03": _BUSY,
     "57014": "took too long and was stopped",
-    "57P01": _CONNECTION_LOST,
-    "57P02": _CONNECTION_LOST,
     "57P03": _STARTING,
-    "57P05": _CONNECTION_LOST,
     "58030": "cannot be read or written: the disk reports an error",
-    "XX001": "is damaged",
-    "XX002": "is damaged",
+    **dict.fromkeys(("XX001", "XX002"), "is damaged"),
 }
 
 # A client that the server refuses gets no SQLSTATE, only a text.

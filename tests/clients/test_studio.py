@@ -10,8 +10,7 @@ SERVER_ENV = {"TOOLWEAVE_MODEL": "offline", "TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0
 
 
 @pytest.mark.parametrize(
-    ("script", "scenario"),
-    scenarios("studio_frame.mjs", "studio_tools.mjs", "studio_servers.mjs", "studio_admin.mjs"),
+    ("script", "scenario"), scenarios("studio_frame.mjs", "studio_tools.mjs", "studio_servers.mjs", "studio_admin.mjs")
 )
 def test_the_studio_works_with_our_graphs_and_servers(script: str, scenario: str, javascript: Javascript) -> None:
     javascript.check(script, scenario)

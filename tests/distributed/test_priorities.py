@@ -28,10 +28,11 @@ async def test_the_most_urgent_waiting_run_starts_next(postgres: PostgresServer,
                 thread_id, "steps", input=values, metadata={"settings": {"priority": priority}}
             )
 
-        first = await create(5, 3.0)
+        first = await create(5, 600.0)
         await asyncio.to_thread(cluster.wait_for, RUNNING)
         waiting = [(priority, await create(priority, 0.01)) for _, priority in shuffled]
         assert cluster.query("SELECT count(*) FROM runs WHERE status = 'pending'") == [(len(priorities),)]
+        await clients[0].runs.cancel(first["thread_id"], first["run_id"])
         for _, run in waiting:
             await clients[0].runs.join(run["thread_id"], run["run_id"])
         for sdk in clients:

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from time import monotonic
@@ -27,7 +27,7 @@ from toolweave.config.langgraph_json import AuthCache, HeaderRules, LangGraphJso
 from toolweave.errors import ConfigError, Forbidden
 from toolweave.runtime.caller import TRACE_HEADERS, Caller, User, use_caller
 from toolweave.runtime.codec import loads
-from toolweave.runtime.graphs import load_target
+from toolweave.runtime.graphs import load_object
 from toolweave.runtime.models import JsonObject
 from toolweave.runtime.persistence.search import AuthFilter, check_auth_filter
 
@@ -108,10 +108,7 @@ def load_auth(config: LangGraphJson) -> AuthHandlers | None:
     if config.auth is None:
         return None
     source, target = str(config.path), config.auth.path
-    auth = load_target(target, config.path.parent, what="auth", source=source)
-    if not isinstance(auth, Auth):
-        fix = "Name an object of langgraph_sdk.Auth."
-        raise ConfigError(f"auth: {target!r} is a {type(auth).__name__}, not an Auth object.", source=source, fix=fix)
+    auth = load_object(config, target, what="auth", kind=Auth, fix="Name an object of langgraph_sdk.Auth.")
     handler = auth._authenticate_handler  # noqa: SLF001 - offered to servers
     if handler is None:
         fix = "Decorate a function with @auth.authenticate."
@@ -166,40 +163,35 @@ def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern.lower().replace("[", "[[]").replace("?", "[?]")) for pattern in patterns)
 
 
+@dataclass
 class Authentication:
     """ASGI middleware that sets the user of each request in the scope and in `current_caller`, or refuses it.
 
     `public_paths` need no user, nor do the routes of http.app unless `enable_custom_route_auth` is set.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        handlers: AuthHandlers | None,
-        routes: Iterable[BaseRoute],
-        public_paths: Collection[str],
-        config: LangGraphJson,
-    ) -> None:
-        self._app = app
-        self._handlers = handlers
-        self._routes = tuple(routes)
-        self._public_paths = public_paths
-        self._http = config.http
-        self._user_cache = UserCache(config.auth.cache) if config.auth and config.auth.cache else None
+    app: ASGIApp
+    handlers: AuthHandlers | None
+    routes: Sequence[BaseRoute]
+    public_paths: Collection[str]
+    config: LangGraphJson
+
+    def __post_init__(self) -> None:
+        cache = self.config.auth and self.config.auth.cache
+        self._user_cache = UserCache(cache) if cache else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Authenticate the request, then pass it on with its user."""
         if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
-        headers = configurable_headers(scope, self._http.configurable_headers)
-        if self._handlers is None or self._is_public(scope):
+        headers = configurable_headers(scope, self.config.http.configurable_headers)
+        if self.handlers is None or self._is_public(scope):
             with use_caller(Caller(None, headers)):
-                await self._app(scope, receive, send)
+                await self.app(scope, receive, send)
             return
         try:
-            user, receive = await self._identify(self._handlers, scope, receive)
+            user, receive = await self._identify(self.handlers, scope, receive)
         except HTTPException as error:
             await detail_response(error.status_code, str(error.detail), error.headers)(scope, receive, send)
             return
@@ -210,18 +202,18 @@ class Authentication:
         if (identified := scope.get(IDENTIFIED_KEY)) is not None:
             identified.append(caller)
         with use_caller(caller):
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
 
     def _is_public(self, scope: Scope) -> bool:
         route = self._find_route(scope)
         if isinstance(route, CustomRoutes):
-            return not self._http.enable_custom_route_auth
-        return isinstance(route, Route) and route.path in self._public_paths
+            return not self.config.http.enable_custom_route_auth
+        return isinstance(route, Route) and route.path in self.public_paths
 
     def _find_route(self, scope: Scope) -> BaseRoute | None:
         """Return the route that the router will choose, None if there is none."""
         partial = None
-        for route in self._routes:
+        for route in self.routes:
             match, _ = route.matches(scope)
             if match is Match.FULL:
                 return route

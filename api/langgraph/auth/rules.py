@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -315,24 +316,14 @@ async def search_crons(auth: AuthRequest) -> None:
     auth.filters["threads"] = await auth.permit("threads", "search", {})
 
 
-async def read_cron(auth: AuthRequest) -> None:
-    """Require crons.read."""
-    await _permit_cron(auth, "read")
-
-
 async def update_cron(auth: AuthRequest) -> None:
     """Require crons.update with the changes."""
     fields = auth.fields
     changes = {name: fields.get(name) for name in ("schedule", "end_time", "enabled", "on_run_completed")}
-    await _permit_cron(auth, "update", **changes, payload=dict(fields))
+    await _permit_cron("update", auth, **changes, payload=dict(fields))
 
 
-async def delete_cron(auth: AuthRequest) -> None:
-    """Require crons.delete."""
-    await _permit_cron(auth, "delete")
-
-
-async def _permit_cron(auth: AuthRequest, action: str, **more: object) -> None:
+async def _permit_cron(action: str, auth: AuthRequest, **more: object) -> None:
     cron_id = auth.id_in_path("cron")
     value: dict[str, Any] = {"cron_id": as_uuid(cron_id), **more}
     row_filter = await auth.permit("crons", action, value)
@@ -350,24 +341,7 @@ async def _permit_cron(auth: AuthRequest, action: str, **more: object) -> None:
         await auth.permit_row("threads", "read", cron.thread_id, error=NotFound("Not Found"))
 
 
-async def put_item(auth: AuthRequest) -> None:
-    """Require store.put."""
-    await _permit_store(auth, "put", "namespace", "key", "value", "index", "ttl")
-
-
-async def delete_item(auth: AuthRequest) -> None:
-    """Require store.delete."""
-    await _permit_store(auth, "delete", "namespace", "key")
-
-
-async def search_items(auth: AuthRequest) -> None:
-    """Require store.search."""
-    await _permit_store(auth, "search", "namespace_prefix", "filter", "limit", "offset", "query", "refresh_ttl")
-
-
-async def list_namespaces(auth: AuthRequest) -> None:
-    """Require store.list_namespaces."""
-    await _permit_store(auth, "list_namespaces", "prefix", "suffix", "max_depth", "limit", "offset")
+read_cron, delete_cron = (partial(_permit_cron, action) for action in ("read", "delete"))
 
 
 async def get_item(auth: AuthRequest) -> None:
@@ -387,9 +361,9 @@ async def get_item(auth: AuthRequest) -> None:
         auth.request.scope["query_string"] = urlencode(pairs).encode()
 
 
-async def _permit_store(auth: AuthRequest, action: str, field: str, *others: str) -> None:
-    """Authorize access to the store; the handler may replace the namespace and fields of the body."""
-    fields = auth.fields
+async def _permit_store(action: str, names: tuple[str, ...], auth: AuthRequest) -> None:
+    """Authorize access to the store; the handler may replace the namespace, the first name, and the other fields."""
+    fields, (field, *others) = auth.fields, names
     labels, more = fields.get(field), {name: fields.get(name) for name in others}
     namespace = tuple(labels) if isinstance(labels, list | tuple) else labels
     value: dict[str, Any] = {"namespace": namespace, **more}
@@ -397,6 +371,14 @@ async def _permit_store(auth: AuthRequest, action: str, field: str, *others: str
     if (chosen := value.pop("namespace", None)) != namespace:
         fields[field] = None if chosen is None else list(chosen)
     fields.update({name: item for name, item in value.items() if item is not more.get(name)})
+
+
+put_item = partial(_permit_store, "put", ("namespace", "key", "value", "index", "ttl"))
+delete_item = partial(_permit_store, "delete", ("namespace", "key"))
+search_items = partial(
+    _permit_store, "search", ("namespace_prefix", "filter", "limit", "offset", "query", "refresh_ttl")
+)
+list_namespaces = partial(_permit_store, "list_namespaces", ("prefix", "suffix", "max_depth", "limit", "offset"))
 
 
 async def send_command(auth: AuthRequest) -> None:

@@ -63,12 +63,10 @@ def agent_card(assistant: Assistant, schema: JsonObject, *, base_url: str, versi
         "supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
         "capabilities": {
             "streaming": True,
-            "pushNotifications": False,
-            "stateTransitionHistory": False,
+            **dict.fromkeys(("pushNotifications", "stateTransitionHistory"), False),
             "extensions": [HISTORY_SCOPE_EXTENSION],
         },
-        "defaultInputModes": CONTENT_TYPES,
-        "defaultOutputModes": CONTENT_TYPES,
+        **dict.fromkeys(("defaultInputModes", "defaultOutputModes"), CONTENT_TYPES),
         "skills": [
             {
                 "id": f"{assistant.assistant_id}-main",
@@ -76,8 +74,7 @@ def agent_card(assistant: Assistant, schema: JsonObject, *, base_url: str, versi
                 "description": description,
                 "tags": ["assistant", "langgraph"],
                 "examples": [],
-                "inputModes": CONTENT_TYPES,
-                "outputModes": CONTENT_TYPES,
+                **dict.fromkeys(("inputModes", "outputModes"), CONTENT_TYPES),
                 "metadata": {
                     "inputSchema": {
                         "required": schema.get("required", []),

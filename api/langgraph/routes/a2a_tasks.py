@@ -15,7 +15,7 @@ from toolweave.api.langgraph.requests import Body, is_uuid
 from toolweave.api.langgraph.services import ApiServices
 from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, loads, utc_now
-from toolweave.runtime.models import TERMINAL_STATUSES, Assistant, JsonObject, Run, Thread, timestamp
+from toolweave.runtime.models import TERMINAL_STATUSES, Assistant, JsonObject, Page, Run, Thread, timestamp
 from toolweave.runtime.runs.execution import read_states
 
 TaskState = Literal["submitted", "working", "input-required", "completed", "canceled", "failed"]
@@ -43,10 +43,8 @@ METHODS: Mapping[str, tuple[Operation, bool]] = {
 }
 _MESSAGE, _TASK = body_schema("A2aMessageParams"), body_schema("A2aTaskParams")
 PARAMS_SCHEMAS: Mapping[Operation, BodySchema] = {
-    "send": _MESSAGE,
-    "stream": _MESSAGE,
-    "get": _TASK,
-    "cancel": _TASK,
+    **dict.fromkeys(("send", "stream"), _MESSAGE),
+    **dict.fromkeys(("get", "cancel"), _TASK),
     "list": body_schema("A2aTaskListParams"),
 }
 
@@ -331,7 +329,7 @@ async def _list_threads(call: AgentCall) -> list[Thread]:
     repository, context_id = call.services.persistence.threads, call.params.get("contextId")
     if context_id is None:
         marks: JsonObject = {"assistant_id": call.assistant.assistant_id, "a2a": {}}
-        return await repository.search(metadata=marks, limit=MAX_LISTED_THREADS)
+        return await repository.search(Page(MAX_LISTED_THREADS), metadata=marks)
     try:
         return [await repository.get(context_id.lower())]
     except NotFound:

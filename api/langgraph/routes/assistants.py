@@ -23,7 +23,7 @@ from toolweave.api.langgraph.serialization import assistant_json
 from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.errors import BadRequest, InvalidRequest, NotFound
 from toolweave.runtime.graphs import Graph
-from toolweave.runtime.models import Assistant, AssistantPatch, mirror_context
+from toolweave.runtime.models import Assistant, AssistantPatch, Page, mirror_context
 
 UNTITLED = "Untitled"
 DELETE_BATCH_SIZE = 100
@@ -165,7 +165,7 @@ async def _delete_threads(services: ApiServices, assistant_id: str) -> None:
     await services.persistence.assistants.get(assistant_id)
     while True:
         found = await services.persistence.threads.search(
-            metadata={"assistant_id": assistant_id}, limit=DELETE_BATCH_SIZE
+            Page(DELETE_BATCH_SIZE), metadata={"assistant_id": assistant_id}
         )
         if not found:
             return

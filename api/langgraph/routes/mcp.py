@@ -22,7 +22,7 @@ from toolweave.api.langgraph.run_requests import STATELESS_RUN, disconnect_callb
 from toolweave.api.langgraph.services import ApiServices, get_services
 from toolweave.errors import NotFound
 from toolweave.runtime.codec import dumps, loads
-from toolweave.runtime.models import Assistant, JsonObject
+from toolweave.runtime.models import Assistant, JsonObject, Page
 
 # The characters and the length that all MCP clients and model APIs accept in a tool name.
 INVALID_NAME_CHARS = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -50,7 +50,7 @@ endpoints = Endpoints("MCP", "disable_mcp")
 async def assistants_by_tool(services: ApiServices) -> dict[str, Assistant]:
     """Return all assistants by tool name, newest first; the default assistants of graphs get their names first."""
     found: list[Assistant] = []
-    while page := await services.persistence.assistants.search(limit=PAGE_SIZE, offset=len(found)):
+    while page := await services.persistence.assistants.search(Page(PAGE_SIZE, len(found))):
         found.extend(page)
     return assign_tool_names(found)
 

@@ -352,6 +352,8 @@ async def stream_events(request: Request) -> EventStream:
         raise BadRequest(f"channels contains unsupported entries: {unsupported}. Allowed: {ALLOWED_CHANNELS}.")
     log = get_services(request).engine.runtime.publishers.log
     batches = log.replay(thread_id, event_filter(params, channels), parse_since(params))
+    # The response starts when the stream misses nothing.
+    await anext(batches)
     access = current_filter("threads")
     return EventStream(batches if access is None else _visible(access, get_services(request), thread_id, batches), {})
 

@@ -65,18 +65,14 @@ async def get_info(request: Request) -> Response:
             "flags": {
                 "assistants": True,
                 "crons": "/runs/crons" in paths,
-                "langsmith": False,
-                "langsmith_tracing_replicas": False,
-                "langsmith_tracing_session_on_runs": False,
-                "strict_resume": True,
-                "stream_namespaces": True,
+                **dict.fromkeys(
+                    ("langsmith", "langsmith_tracing_replicas", "langsmith_tracing_session_on_runs"), False
+                ),
+                **dict.fromkeys(("strict_resume", "stream_namespaces"), True),
             },
             "host": {
                 "kind": "self-hosted",
-                "project_id": None,
-                "host_revision_id": None,
-                "revision_id": None,
-                "tenant_id": None,
+                **dict.fromkeys(("project_id", "host_revision_id", "revision_id", "tenant_id"), None),
             },
         }
     )

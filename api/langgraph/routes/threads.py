@@ -200,11 +200,11 @@ async def stream_thread(request: Request, thread_id: str) -> ASGIApp:
 
     Send events until the client disconnects or the thread is deleted.
     """
-    services = get_services(request)
     modes, after = _parse_modes(request), _parse_last_event_id(request)
-    await services.persistence.threads.get(thread_id)
-    await services.engine.prepare_thread_stream(thread_id)
-    return EventStream(services.engine.thread_events(thread_id, modes, after), {})
+    batches = get_services(request).engine.thread_events(thread_id, modes, after)
+    # The response starts when the stream misses nothing.
+    await anext(batches)
+    return EventStream(batches, {})
 
 
 def _parse_modes(request: Request) -> frozenset[ThreadStreamMode]:

@@ -70,10 +70,12 @@ ADD_WRITES = f"{_PUT_WRITES} NOTHING) {PROOF}"
 REPLACE_WRITES = f"""{_PUT_WRITES} UPDATE SET
     task_path = EXCLUDED.task_path, channel = EXCLUDED.channel, type = EXCLUDED.type, blob = EXCLUDED.blob
 ) {PROOF}"""
-COPY_BLOBS = """
+# One statement: several would see different states of a thread that others write to or prune meanwhile.
+COPY_THREAD = f"""
+WITH checkpoints_copy AS ({shared.COPY_THREAD[0]}), writes_copy AS ({shared.COPY_THREAD[1]})
 INSERT INTO checkpoint_blobs (thread_id, checkpoint_ns, channel, version, type, blob)
 SELECT %(target)s, checkpoint_ns, channel, version, type, blob FROM checkpoint_blobs WHERE thread_id = %(source)s
-"""
+"""  # noqa: S608 - constants
 # Channel values that no checkpoint of the thread has any more.
 DELETE_UNUSED_BLOBS = """
 WITH used AS MATERIALIZED (

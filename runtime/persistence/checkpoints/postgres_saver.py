@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointTuple
+from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from psycopg import AsyncConnection, AsyncCursor, OperationalError
@@ -18,7 +18,13 @@ from toolweave.errors import ClaimLost, PersistenceError
 from toolweave.runtime.persistence.checkpoints import postgres_rows as sql
 from toolweave.runtime.persistence.checkpoints import rows as shared
 from toolweave.runtime.persistence.checkpoints.rows import ThreadStorage
-from toolweave.runtime.persistence.checkpoints.saver import CheckpointKey, RunAwareSaver, TaskWrites, is_foreign
+from toolweave.runtime.persistence.checkpoints.saver import (
+    CheckpointKey,
+    NewCheckpoint,
+    RunAwareSaver,
+    TaskWrites,
+    is_foreign,
+)
 from toolweave.runtime.persistence.retries import repeatable
 from toolweave.runtime.persistence.threads import ThreadClaim
 
@@ -30,7 +36,7 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
     claims of cancelled graphs are in memory. A save is one statement, and saves of several runs are concurrent.
     """
 
-    copy_statements = (*shared.COPY_THREAD, sql.COPY_BLOBS)
+    copy_statements = (sql.COPY_THREAD,)
 
     def __init__(self, pool: AsyncConnectionPool[AsyncConnection[Any]]) -> None:
         super().__init__(pool)
@@ -115,25 +121,18 @@ class PostgresRunSaver(RunAwareSaver, AsyncPostgresSaver):
         # As on SQLite, and as the official server answers.
         return found._replace(config=config) if found is not None and key.checkpoint_id else found
 
-    async def _save(
-        self,
-        config: RunnableConfig,
-        key: CheckpointKey,
-        checkpoint: Checkpoint,
-        metadata: str,
-        new_versions: ChannelVersions,
-    ) -> None:
-        stored, blobs = split_values(checkpoint)
+    async def _save(self, config: RunnableConfig, key: CheckpointKey, new: NewCheckpoint) -> None:
+        stored, blobs = split_values(new.checkpoint)
         rows = [
             (name, str(version), *self.serde.dumps_typed(blobs[name]))
-            for name, version in new_versions.items()
+            for name, version in new.versions.items()
             if name in blobs
         ]
         values = {
             **key._asdict(),
-            "new_id": checkpoint["id"],
+            "new_id": new.checkpoint["id"],
             "checkpoint": sql.to_jsonb(json.dumps(stored, ensure_ascii=False)),
-            "metadata": sql.to_jsonb(metadata),
+            "metadata": sql.to_jsonb(new.metadata),
             # A node that writes to another thread must have seen what is stored there.
             "after": (key.checkpoint_id or "") if is_foreign(config, key) else None,
             **_columns(("channels", "versions", "types", "blobs"), rows),

@@ -69,6 +69,14 @@ class TaskWrites(NamedTuple):
     replaceable: bool
 
 
+class NewCheckpoint(NamedTuple):
+    """A checkpoint to save, with its metadata as JSON text."""
+
+    checkpoint: Checkpoint
+    metadata: str
+    versions: ChannelVersions
+
+
 class CheckpointSerializer(JsonPlusSerializer):
     """LangGraph's serializer, with faster decoding of large checkpoints."""
 
@@ -160,7 +168,7 @@ class RunAwareSaver(BaseCheckpointSaver[str], ABC):
         await self.store_writes()
         key = key_of(config)
         stored_metadata = json.dumps(_stored_metadata(config, metadata), ensure_ascii=False)
-        await self._save(config, key, checkpoint, stored_metadata, new_versions)
+        await self._save(config, key, NewCheckpoint(checkpoint, stored_metadata, new_versions))
         return config_for(key, checkpoint["id"])
 
     async def aput_writes(
@@ -244,14 +252,7 @@ class RunAwareSaver(BaseCheckpointSaver[str], ABC):
         """Load a checkpoint with its pending writes."""
 
     @abstractmethod
-    async def _save(
-        self,
-        config: RunnableConfig,
-        key: CheckpointKey,
-        checkpoint: Checkpoint,
-        metadata: str,
-        new_versions: ChannelVersions,
-    ) -> None:
+    async def _save(self, config: RunnableConfig, key: CheckpointKey, new: NewCheckpoint) -> None:
         """Save a checkpoint whose parent has this key. Raises ClaimLost."""
 
     @abstractmethod

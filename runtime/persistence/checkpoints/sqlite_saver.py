@@ -7,7 +7,7 @@ from typing import Any
 
 import aiosqlite
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointTuple, writes_sort_key
+from langgraph.checkpoint.base import CheckpointTuple, writes_sort_key
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from sqlalchemy import Connection
 
@@ -16,6 +16,7 @@ from toolweave.runtime.persistence.checkpoints import rows as sql
 from toolweave.runtime.persistence.checkpoints.rows import ThreadStorage, measure_thread, prune_checkpoints, thread_ids
 from toolweave.runtime.persistence.checkpoints.saver import (
     CheckpointKey,
+    NewCheckpoint,
     RunAwareSaver,
     TaskWrites,
     config_for,
@@ -93,21 +94,14 @@ class SqliteRunSaver(RunAwareSaver, AsyncSqliteSaver):
             ],
         )
 
-    async def _save(
-        self,
-        config: RunnableConfig,
-        key: CheckpointKey,
-        checkpoint: Checkpoint,
-        metadata: str,
-        new_versions: ChannelVersions,  # noqa: ARG002 - the whole checkpoint is stored
-    ) -> None:
+    async def _save(self, config: RunnableConfig, key: CheckpointKey, new: NewCheckpoint) -> None:
         row = (
             key.thread_id,
             key.checkpoint_ns,
-            checkpoint["id"],
+            new.checkpoint["id"],
             key.checkpoint_id,
-            *self.serde.dumps_typed(checkpoint),
-            metadata.encode("utf-8", "ignore"),
+            *self.serde.dumps_typed(new.checkpoint),
+            new.metadata.encode("utf-8", "ignore"),
         )
         await self._notify_before_save(config)
         self._check_claim(config, key)

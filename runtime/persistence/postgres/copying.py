@@ -68,6 +68,7 @@ class TableCopy:
         return f"SELECT {', '.join(self.expressions)} FROM {self.source} AS t WHERE {self.condition} ORDER BY rowid"  # noqa: S608 - constants
 
 
+@dataclass
 class FolderCopy:
     """A copy of one data folder, which the caller has locked and upgraded; `dims` is the length of stored vectors.
 
@@ -75,20 +76,12 @@ class FolderCopy:
     of further files of the folder that belong into the database.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        read: TextCipher,
-        write: TextCipher,
-        dims: int | None = None,
-        others: Mapping[str, Sequence[Table]] | None = None,
-    ) -> None:
-        self._folder = folder
-        self._read, self._write = read, write
-        self._dims = dims
-        self._others = others or {}
-        self._serde = CheckpointSerializer()
+    folder: Path
+    read: TextCipher = field(kw_only=True)
+    write: TextCipher = field(kw_only=True)
+    dims: int | None = None
+    others: Mapping[str, Sequence[Table]] = field(default_factory=dict)
+    serde: CheckpointSerializer = field(default_factory=CheckpointSerializer, init=False)
 
     async def run(self, database: PostgresDatabase) -> dict[str, int]:
         """Copy everything and return the number of rows by table.
@@ -104,7 +97,7 @@ class FolderCopy:
                 await connection.execute("SET LOCAL TimeZone = 'UTC'; LOCK TABLE threads IN SHARE ROW EXCLUSIVE MODE")
                 await self._require_unused(connection)
                 for file, tables in self._tables().items():
-                    with closing(sqlite3.connect(self._folder / file)) as source:
+                    with closing(sqlite3.connect(self.folder / file)) as source:
                         source.execute("BEGIN")
                         for table in tables:
                             counts[table.target] = await self._copy_table(connection, source, table)
@@ -116,7 +109,7 @@ class FolderCopy:
             # The rest of PostgreSQL's text quotes the row.
             reason = error.diag.message_primary if isinstance(error, psycopg.Error) else None
             raise PersistenceError(
-                f"The data folder {self._folder} could not be copied to {database.label}: {reason or error}. Nothing "
+                f"The data folder {self.folder} could not be copied to {database.label}: {reason or error}. Nothing "
                 "was stored."
             ) from error
         return counts
@@ -133,12 +126,12 @@ class FolderCopy:
         ]
         value_as_text = [f"CAST({name} AS TEXT)" if name == "value" else name for name in ITEM]
         files["store.db"] = [TableCopy("store", "store", ITEM, value_as_text, _convert_item)]
-        if self._dims is not None:
-            condition = f"length(embedding) = {4 * self._dims}"
+        if self.dims is not None:
+            condition = f"length(embedding) = {4 * self.dims}"
             files["store.db"].append(
                 TableCopy("store_vectors", "store_vectors", VECTOR, VECTOR, _convert_vector, condition)
             )
-        return files | {file: [self._plain(table) for table in tables] for file, tables in self._others.items()}
+        return files | {file: [self._plain(table) for table in tables] for file, tables in self.others.items()}
 
     def _plain(self, table: Table) -> TableCopy:
         columns = table.c.keys()
@@ -156,7 +149,7 @@ class FolderCopy:
     def _reseal(self, sealed: bytes | None) -> bytes | None:
         """Encrypt credentials with the other key; those that cannot be read stay, and their run reports it."""
         try:
-            return sealed and self._write.encrypt(self._read.decrypt(sealed))
+            return sealed and self.write.encrypt(self.read.decrypt(sealed))
         except TokenStoreError:
             return sealed
 
@@ -197,7 +190,7 @@ class FolderCopy:
             for *key, parent_id, kind, encoded, described in batch:
                 if namespace != key[:2]:
                     namespace, stored = key[:2], set()
-                checkpoint = self._serde.loads_typed((kind, encoded))
+                checkpoint = self.serde.loads_typed((kind, encoded))
                 inside, values = split_values(checkpoint)
                 text = to_jsonb(json.dumps(inside, ensure_ascii=False))
                 rows.append((*key, parent_id, text, to_jsonb(_text(described) or "{}")))
@@ -205,7 +198,7 @@ class FolderCopy:
                     version = (channel, str(checkpoint["channel_versions"].get(channel)))
                     if version not in stored:
                         stored.add(version)
-                        blobs.append((*key[:2], *version, *self._serde.dumps_typed(value)))
+                        blobs.append((*key[:2], *version, *self.serde.dumps_typed(value)))
             await _send(connection, "checkpoint_blobs", (*KEY[:2], "channel", "version", "type", "blob"), blobs)
             await _send(connection, "checkpoints", columns, rows)
         return await _compare(connection, source, TableCopy("checkpoints", "checkpoints", columns, columns))

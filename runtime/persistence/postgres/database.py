@@ -33,7 +33,21 @@ from toolweave.runtime.persistence.retries import RETRY_FOR_S, driver_error, ret
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
 RawConnection = psycopg.AsyncConnection[Any]
-Pool = AsyncConnectionPool[RawConnection]
+
+
+class Pool(AsyncConnectionPool[RawConnection]):
+    """A pool that loses neither the cancellation of a task that uses a connection nor the connection."""
+
+    async def getconn(self, timeout: float | None = None) -> RawConnection:  # noqa: ASYNC109 - as in the class above
+        """Take a connection; raise a cancellation that `asyncio.wait_for` of Python 3.11 has swallowed."""
+        task = asyncio.current_task()
+        before = task.cancelling() if task else 0
+        connection = await super().getconn(timeout)
+        if task and task.cancelling() > before:
+            await self.putconn(connection)
+            raise asyncio.CancelledError
+        return connection
+
 
 # How long a connection is used without a statement that checks it.
 CHECK_INTERVAL_S = 2.0
@@ -378,6 +392,10 @@ def _is_readable(connection: RawConnection) -> bool:
     return bool(poll.poll(0))
 
 
+async def _leave_unchanged(_connection: RawConnection) -> None:
+    """Return at once: connections carry no session state."""
+
+
 async def _set_autocommit(connection: RawConnection) -> None:
     await connection.set_autocommit(True)
 
@@ -404,7 +422,7 @@ async def open_pool(
         PersistenceError: the database cannot be reached.
     """
     url, arguments = address.connection_arguments(name, direct=direct)
-    pool: Pool = AsyncConnectionPool(
+    pool = Pool(
         url,
         kwargs=arguments,
         # Not an argument: procrastinate passes it to the connections that it opens beside the pool.
@@ -413,6 +431,8 @@ async def open_pool(
         max_size=size,
         open=False,
         check=_Check(),
+        # With it the pool's own tasks take connections back: a cancelled caller would lose its connection.
+        reset=_leave_unchanged,
         timeout=RETRY_FOR_S,
         name=name,
     )

@@ -177,7 +177,10 @@ class PostgresStore(LongTermStore):
 
     async def _write_items(self, items: Sequence[ItemWrite], now: datetime) -> None:
         # Searches return the items of a batch in its order.
-        timed = [(_primary_key(item), item, now + place * MICROSECOND) for place, item in enumerate(items)]
+        keys = [{"prefix": ".".join(item.namespace), "key": item.key} for item in items]
+        timed = [
+            (key, item, now + place * MICROSECOND) for place, (key, item) in enumerate(zip(keys, items, strict=True))
+        ]
         # All writers lock items in one order, so that none of them waits for one that waits for it.
         timed.sort(key=lambda row: (row[0]["prefix"], row[0]["key"]))
         await self._execute([statement for row in timed for statement in self._item_statements(*row)])
@@ -374,10 +377,6 @@ def _item_fields(row: tuple[Any, ...], value: Any) -> dict[str, Any]:
 def _parse_value(row: tuple[Any, ...]) -> Any:
     value = from_json(row[2])
     return from_json(value[_AS_TEXT]) if isinstance(value, dict) and value.keys() == {_AS_TEXT} else value
-
-
-def _primary_key(item: ItemWrite) -> dict[str, Any]:
-    return {"prefix": ".".join(item.namespace), "key": item.key}
 
 
 def stored_value(text: str) -> str:

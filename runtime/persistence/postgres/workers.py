@@ -4,6 +4,8 @@ A process is alive as long as its row in `processes` has a heartbeat younger tha
 """
 
 import asyncio
+import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +17,8 @@ from sqlalchemy import Connection, select
 from toolweave.runtime.codec import to_micros, utc_now
 from toolweave.runtime.models import Run, Watch
 from toolweave.runtime.persistence import run_rows as sql
-from toolweave.runtime.persistence.database import PostgresAddress, dispatch, notify
-from toolweave.runtime.persistence.events import CONTROL_TOPIC, RUN_TOPIC, THREAD_TOPIC
+from toolweave.runtime.persistence.database import PostgresAddress, dispatch, lock, notify
+from toolweave.runtime.persistence.events import CONTROL_TOPIC, RUN_TOPIC, insert_follow
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase
 from toolweave.runtime.persistence.schema import execute_on_postgresql, runs
 
@@ -85,10 +87,12 @@ AND NOT EXISTS (
 LIMIT 200
 """
 NEXT_DUE = "SELECT min(not_before) FROM runs WHERE status = 'pending' AND not_before > %(now)s"
-# Runs that may start but have no job: their job was lost with the process that had fetched it.
+# Runs that may start but have no job: their job was lost with the process that had fetched it. One process counts at a
+# time; the others get no row.
 MISSING_JOBS = """
 SELECT (SELECT count(*) FROM runs WHERE status = 'pending' AND promoted = 1)
     - (SELECT count(*) FROM procrastinate_jobs WHERE status = 'todo')
+WHERE pg_try_advisory_xact_lock(hashtextextended('toolweave jobs', 0))
 """
 DELETE_STALE_JOBS = """
 DELETE FROM procrastinate_jobs AS j WHERE status = 'doing' AND NOT EXISTS (
@@ -106,7 +110,10 @@ WATCH_THREAD = """
 UPDATE runs SET watch = watch | %(flags)s WHERE thread_id = %(thread_id)s AND status IN ('pending', 'running')
 AND watch & %(flags)s <> %(flags)s RETURNING run_id
 """
-FOLLOW_THREAD = "UPDATE threads SET followed_until = %(until)s WHERE thread_id = %(thread_id)s"
+FOLLOW_THREAD = """
+UPDATE threads SET followed_until = %(until)s WHERE thread_id = %(thread_id)s
+RETURNING (SELECT coalesce(max(seq), 0) FROM runs WHERE runs.thread_id = threads.thread_id)
+"""
 MAX_DELETED_EVENTS = 5_000
 OLD_EVENTS = f"""
 DELETE FROM run_events WHERE (run_id, seq) IN (
@@ -147,18 +154,6 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessIdentity:
-    """One start of a process, which never has the identity of an earlier one; `slots` is 0 without a worker."""
-
-    process_id: str
-    role: str
-    host: str
-    pid: int
-    slots: int
-    lease_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class RunState:
     """What the process that executes a run has to know about its row."""
 
@@ -176,15 +171,15 @@ class WorkerTables:
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
-    async def register(self, identity: ProcessIdentity) -> None:
-        """Store the first heartbeat of a process."""
+    async def register(self, process_id: str, options: WorkerOptions) -> None:
+        """Store the first heartbeat of a process; no earlier start of it had this id."""
         parameters = {
-            "process_id": identity.process_id,
-            "role": identity.role,
-            "host": identity.host,
-            "pid": identity.pid,
-            "slots": identity.slots,
-            "lease": int(identity.lease_s * 1_000_000),
+            "process_id": process_id,
+            "role": "worker" if options.slots else "api",
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "slots": options.slots,
+            "lease": int(options.lease_s * 1_000_000),
         }
         await self._database.execute(REGISTER, parameters)
 
@@ -245,9 +240,13 @@ class WorkerTables:
 
     async def replace_missing_jobs(self) -> None:
         """Dispatch as many wake-ups as there are more runs to start than jobs."""
-        ((missing,),) = await self._database.execute(MISSING_JOBS, {})
-        for _ in range(min(missing, 1_000)):
-            await self._database.write(lambda connection: dispatch(connection, ""))
+
+        def work(connection: Connection) -> None:
+            for (missing,) in execute_on_postgresql(connection, MISSING_JOBS, {}):
+                for _ in range(min(missing, 1_000)):
+                    dispatch(connection, "")
+
+        await self._database.write(work)
 
     async def states(self, run_ids: Sequence[str]) -> Mapping[str, RunState]:
         """Return the states of these runs by id; deleted ones are missing."""
@@ -268,22 +267,26 @@ class WorkerTables:
         """Store that the process that executes a run stores its events."""
         await self._database.execute(ACKNOWLEDGE, {"run_id": run_id})
 
-    async def follow_thread(self, thread_id: str, flags: Watch, until: int) -> None:
-        """Let all runs of a thread publish their events until a time (microseconds)."""
+    async def follow_thread(self, thread_id: str, flags: Watch, until: int) -> int:
+        """Let all runs of a thread publish until a time; it need not exist. Return the number of its last run."""
 
-        def work(connection: Connection) -> None:
-            execute_on_postgresql(connection, FOLLOW_THREAD, {"thread_id": thread_id, "until": until})
+        def work(connection: Connection) -> int:
+            lock(connection, f"thread:{thread_id}")
+            last = execute_on_postgresql(connection, FOLLOW_THREAD, {"thread_id": thread_id, "until": until})
+            if not last:
+                insert_follow(connection, thread_id, until)
             found = execute_on_postgresql(connection, WATCH_THREAD, {"thread_id": thread_id, "flags": int(flags)})
             notify(connection, *(f"{CONTROL_TOPIC}{run_id}" for (run_id,) in found))
+            return int(last[0][0]) if last else 0
 
-        await self._database.write(work)
+        return await self._database.write(work)
 
-    async def active_runs(self, thread_id: str) -> list[Run]:
-        """Return the unfinished runs of a thread in the order of their creation."""
-        query = select(runs).where(runs.c.thread_id == thread_id, sql.ACTIVE).order_by(runs.c.seq)
-        return await self._database.read(
-            lambda connection: [sql.run_from_row(row) for row in connection.execute(query)]
-        )
+    async def find_runs(self, thread_id: str, after: int | None = None) -> list[tuple[int, Run]]:
+        """Return the unfinished runs of a thread, or all after a number, with their numbers in order."""
+        condition = sql.ACTIVE if after is None else runs.c.seq > after
+        query = select(runs).where(runs.c.thread_id == thread_id, condition).order_by(runs.c.seq)
+        rows = await self._database.read(lambda connection: connection.execute(query).all())
+        return [(row.seq, sql.run_from_row(row)) for row in rows]
 
     async def delete_old_events(self, retention_micros: int) -> None:
         """Delete the events of ended runs after their retention, in short transactions."""
@@ -300,8 +303,7 @@ class WorkerTables:
 
         The times are those of the run that waits longest, of the one that waits longest for a worker, and the median.
         """
-        (row,) = await self._database.execute(LOAD, {"now": to_micros(utc_now())})
-        pending, running, *waits = row
+        ((pending, running, *waits),) = await self._database.execute(LOAD, {"now": to_micros(utc_now())})
         return pending, running, *waits
 
 
@@ -327,7 +329,7 @@ def _requeue(connection: Connection, run_id: str, process_id: str | None, *, cra
         if crashed:
             execute_on_postgresql(connection, SKIP_THREAD_SEQS, {"thread_id": thread_id})
         sql.next_run(connection, thread_id, now)
-        notify(connection, f"{RUN_TOPIC}{run_id}", f"{THREAD_TOPIC}{thread_id}")
+        notify(connection, f"{RUN_TOPIC}{run_id}")
 
 
 def _requeue_abandoned(connection: Connection, run_id: str) -> bool:

@@ -81,7 +81,7 @@ class StoredGrantSource:
         except TokenStoreError as error:
             raise exchange.SignInNeeded(self._key.server, str(error)) from error
         grant = None if text is None else exchange.Grant.from_json(text)
-        if grant is None or not self._is_for_client(grant):
+        if grant is None or self._auth.client_id not in (None, grant.client.client_id):
             raise exchange.SignInNeeded(self._key.server, self._refusal)
         self._refusal = ""
         return grant
@@ -151,10 +151,6 @@ class StoredGrantSource:
             return operation(self._vault)
 
         return await asyncio.to_thread(open_and_use)
-
-    def _is_for_client(self, grant: exchange.Grant) -> bool:
-        """Return whether the tokens were issued to the configured client."""
-        return self._auth.client_id in (None, grant.client.client_id)
 
     def _warn(self, text: str) -> None:
         if text != self._warned:

@@ -12,6 +12,7 @@ import json
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -63,6 +64,7 @@ def do_nothing(*_: int | str) -> None:
     """Ignore the call."""
 
 
+@dataclass(eq=False)
 class McpEventStream(httpx.AsyncByteStream):
     """An event stream that reports its end and ends with an error event for the request that waits for it.
 
@@ -74,21 +76,13 @@ class McpEventStream(httpx.AsyncByteStream):
         on_close: called when the SDK closes the stream.
     """
 
-    def __init__(
-        self,
-        response: httpx.Response,
-        on_end: Callable[[str], None],
-        request_id: int | str | None = None,
-        on_elicitation: OnElicitation = do_nothing,
-        on_close: Callable[[], None] = do_nothing,
-    ) -> None:
-        self._response = response
-        self._on_end = on_end
-        self._request_id = request_id
-        self._on_elicitation = on_elicitation
-        self._on_close = on_close
-        self._abandoned = False
-        self._scope = anyio.CancelScope()
+    response: httpx.Response
+    on_end: Callable[[str], None]
+    request_id: int | str | None = None
+    on_elicitation: OnElicitation = do_nothing
+    on_close: Callable[[], None] = do_nothing
+    _abandoned: bool = field(default=False, init=False)
+    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope, init=False)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         resumable = False
@@ -100,7 +94,7 @@ class McpEventStream(httpx.AsyncByteStream):
                     resumable = resumable or event.startswith(b"id:") or b"\nid:" in event
                     self._report_elicitation(event)
                     yield event
-                elif self._request_id is not None:
+                elif self.request_id is not None:
                     code, fault = faults.OVERSIZE, faults.TOO_LARGE
                     break
                 elif event.request_id is not None:
@@ -110,14 +104,14 @@ class McpEventStream(httpx.AsyncByteStream):
         if self._abandoned:
             fault = faults.ABANDONED
         else:
-            self._on_end(fault)
-        if self._request_id is not None and (self._abandoned or code == faults.OVERSIZE or not resumable):
-            yield b"\n\n" + error_event(self._request_id, code, fault)
+            self.on_end(fault)
+        if self.request_id is not None and (self._abandoned or code == faults.OVERSIZE or not resumable):
+            yield b"\n\n" + error_event(self.request_id, code, fault)
 
     async def aclose(self) -> None:
         """Close the connection."""
-        self._on_close()
-        await self._response.aclose()
+        self.on_close()
+        await self.response.aclose()
 
     def abandon(self) -> None:
         """End the stream, because its caller no longer waits."""
@@ -127,11 +121,11 @@ class McpEventStream(httpx.AsyncByteStream):
     async def _events(self) -> AsyncIterator[bytes | faults.Oversize]:
         """Yield the events of the stream; stop at an oversize event if the stream belongs to one request."""
         splitter = faults.MessageSplitter(EVENT_END, max_end_bytes=4)
-        chunks = self._response.aiter_bytes()
+        chunks = self.response.aiter_bytes()
         while (chunk := await self._next_chunk(chunks)) is not None:
             for event in splitter.feed(chunk):
                 yield await faults.limit_values(event)
-            if splitter.is_dropping and self._request_id is not None:
+            if splitter.is_dropping and self.request_id is not None:
                 break
         yield await faults.limit_values(splitter.flush())
 
@@ -144,14 +138,14 @@ class McpEventStream(httpx.AsyncByteStream):
 
     def _report_elicitation(self, event: bytes) -> None:
         """Report each question in the event with the id of the stream's request."""
-        if self._request_id is None or ELICITATION_METHOD not in event:
+        if self.request_id is None or ELICITATION_METHOD not in event:
             return
         for line in event.splitlines():
             if line.startswith(b"data:"):
                 with contextlib.suppress(ValueError, TypeError, KeyError):
                     message = json.loads(line[5:])
                     if message["method"] == ELICITATION_METHOD.decode():
-                        self._on_elicitation(message["id"], self._request_id)
+                        self.on_elicitation(message["id"], self.request_id)
 
 
 def check_head(response: httpx.Response, *, expects_answer: bool) -> ResponseProblem | None:

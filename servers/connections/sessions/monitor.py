@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -21,6 +22,7 @@ T = TypeVar("T")
 REQUEST_ERROR_WAIT_S = 0.03
 
 
+@dataclass(eq=False)
 class SessionMonitor:
     """The state of one session, shared by its owner, its callers and its transport.
 
@@ -35,32 +37,27 @@ class SessionMonitor:
         is_failing: whether the server has failed lately; then its messages are logged at level DEBUG.
     """
 
-    def __init__(
-        self,
-        server: str,
-        redaction: Redaction,
-        authorization: "httpx.Auth | None" = None,
-        is_failing: Callable[[], bool] = lambda: False,
-    ) -> None:
+    server: str
+    redaction: Redaction
+    authorization: "httpx.Auth | None" = None
+    is_failing: Callable[[], bool] = lambda: False
+    is_ready: bool = field(default=False, init=False)
+    requests: "PendingRequests | None" = field(default=None, init=False)
+    stderr_tail: str = field(default="", init=False)
+    tools_changed: bool = field(default=False, init=False)
+    is_rejected: bool = field(default=False, init=False)
+    must_poll_tools: bool = field(default=False, init=False)
+    exited: bool = field(default=False, init=False)
+    overdue_calls: int = field(default=0, init=False)
+    loss_reason: str = field(default="", init=False)
+    _ping_requested: bool = field(default=False, init=False)
+    _event: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self.server = server
-        self.redaction = redaction
-        self.authorization = authorization
-        self.is_failing = is_failing
-        self.is_ready = False
-        self.requests: PendingRequests | None = None
-        self.stderr_tail = ""
         self.last_response_at = self._loop.time()
-        self.tools_changed = False
-        self.is_rejected = False
-        self.must_poll_tools = False
-        self.exited = False
-        self.overdue_calls = 0
-        self.loss_reason = ""
-        self._ping_requested = False
         self._lost: asyncio.Future[None] = self._loop.create_future()
-        self._event = asyncio.Event()
-        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def is_lost(self) -> bool:

@@ -49,8 +49,7 @@ MAX_LOGGER_CHARS = 100
 LOGURU_LEVELS = {"debug": "DEBUG", "info": "INFO", "notice": "INFO", "warning": "WARNING"}
 PLAIN_LOG_ENV = {
     "FASTMCP_CHECK_FOR_UPDATES": "off",
-    "FASTMCP_ENABLE_RICH_LOGGING": "false",
-    "FASTMCP_SHOW_SERVER_BANNER": "false",
+    **dict.fromkeys(("FASTMCP_ENABLE_RICH_LOGGING", "FASTMCP_SHOW_SERVER_BANNER"), "false"),
     "TOOLWEAVE_LOG_LEVEL": "WARNING",
 }
 """Make FastMCP servers write plain lines, and ours none per call, since the tool plane logs calls.

@@ -84,10 +84,6 @@ def _to_text(value: Scalar) -> str:
     return value
 
 
-def _to_date(value: Scalar) -> date:
-    return date.fromisoformat(_to_text(value).strip())
-
-
 def _to_datetime(value: Scalar) -> datetime:
     moment = datetime.fromisoformat(_to_text(value).strip())
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
@@ -98,14 +94,6 @@ def _to_time(value: Scalar) -> time:
     if parsed.tzinfo:
         raise ValueError
     return parsed
-
-
-def _to_uuid(value: Scalar) -> UUID:
-    return UUID(_to_text(value))
-
-
-def _to_bytes(value: Scalar) -> bytes:
-    return base64.b64decode(_to_text(value), validate=True)
 
 
 def _to_any(value: Scalar) -> Value:
@@ -122,11 +110,15 @@ NUMBER = ColumnKind("numbers", "a number", _to_number)
 DECIMAL = ColumnKind("decimal numbers", 'a number, or one as text such as "12.50"', _to_decimal)
 BOOLEAN = ColumnKind("true and false", "true or false", _to_boolean, _EQUALITIES)
 TEXT = ColumnKind("text", "text", _to_text, (*_COMPARISONS, "like"))
-DATE = ColumnKind("dates", "an ISO 8601 date such as 2026-12-24", _to_date)
+DATE = ColumnKind(
+    "dates", "an ISO 8601 date such as 2026-12-24", lambda value: date.fromisoformat(_to_text(value).strip())
+)
 DATETIME = ColumnKind("dates with times", "an ISO 8601 date and time such as 2026-12-24T15:00:00Z", _to_datetime)
 TIME = ColumnKind("times of day", "an ISO 8601 time of day such as 15:00:00, without an offset", _to_time)
-IDENTIFIER = ColumnKind("UUIDs", "a UUID", _to_uuid)
-BYTES = ColumnKind("bytes", "bytes in base64", _to_bytes, _EQUALITIES, is_orderable=False)
+IDENTIFIER = ColumnKind("UUIDs", "a UUID", lambda value: UUID(_to_text(value)))
+BYTES = ColumnKind(
+    "bytes", "bytes in base64", lambda value: base64.b64decode(_to_text(value), validate=True), _EQUALITIES, False
+)
 JSON = ColumnKind("JSON", _ONLY_NULL, _reject, ("is_null",), is_orderable=False)
 ANYTHING = ColumnKind("anything", "text, a number, true or false", _to_any, (*_COMPARISONS, "like"))
 UNSUPPORTED = ColumnKind("values that cannot be compared", _ONLY_NULL, _reject, ("is_null",), is_orderable=False)

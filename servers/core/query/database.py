@@ -159,9 +159,7 @@ def _postgresql_settings(timeout_s: float, role: str | None) -> sa.Select[tuple[
     """Return the SELECT that configures one transaction only: a pooler may pass the connection on to other clients."""
     milliseconds = str(max(1, int(timeout_s * 1000)))
     settings = {
-        "statement_timeout": milliseconds,
-        "lock_timeout": milliseconds,
-        "idle_in_transaction_session_timeout": milliseconds,
+        **dict.fromkeys(("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"), milliseconds),
         # A name without a schema means PostgreSQL's own object, so that nobody can substitute a function.
         "search_path": "pg_catalog, pg_temp",
         "timezone": "UTC",
@@ -222,10 +220,8 @@ def describe_table(connection: sa.Connection, allowed: AllowedTable, backend: st
 # By SQLSTATE.
 _CODE_BY_SQLSTATE = {
     "25006": QUERY_REFUSED,
-    "25P03": QUERY_TIMEOUT,
     "42501": ACCESS_DENIED,
-    "55P03": QUERY_TIMEOUT,
-    "57014": QUERY_TIMEOUT,
+    **dict.fromkeys(("25P03", "55P03", "57014"), QUERY_TIMEOUT),
 }
 
 

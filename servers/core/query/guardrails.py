@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -42,39 +43,37 @@ def refusal(rule: str, reason: str, suggestion: str | None = None) -> ToolFailed
     return ToolFailed(GUARDRAIL, f"The guardrail '{rule}' refused the query: {reason}", suggestion)
 
 
+@dataclass(frozen=True, slots=True)
 class Guardrails:
     """Checks a query by the allowed tables, the row limit, and the operator's pattern and `custom` function."""
 
-    def __init__(
-        self, tables: Mapping[str, AllowedTable], max_rows: int, forbidden: Any = None, custom: Guardrail | None = None
-    ) -> None:
-        self._tables = tables
-        self._max_rows = max_rows
-        self._forbidden = forbidden
-        self._custom = custom
-        # A function that hangs cannot be stopped and keeps its slot.
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
+    tables: Mapping[str, AllowedTable]
+    max_rows: int
+    forbidden: Any = None
+    custom: Guardrail | None = None
+    # A function that hangs cannot be stopped and keeps its slot.
+    _slots: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, MAX_CONCURRENT_CALLS), init=False)
 
     def find_table(self, label: str) -> AllowedTable:
         """Return an allowed table. Raises ToolFailed: it is not allowed; a missing table gets the same message."""
-        if label not in self._tables:
+        if label not in self.tables:
             message = "Parameter 'table' must be one of the tables that may be read."
-            raise refusal("table_allow_list", message, f"Use {', '.join(self._tables)}.")
-        return self._tables[label]
+            raise refusal("table_allow_list", message, f"Use {', '.join(self.tables)}.")
+        return self.tables[label]
 
     def check(self, query: TableQuery, table: ReadableTable) -> None:
         """Check a query's columns, operators and row limit. Raises ToolFailed; its message names the rule."""
         _check_columns(query, table)
         _check_operators(query, table)
-        if query.limit > self._max_rows:
-            message = f"Parameter 'limit' must be at most {self._max_rows}."
-            raise refusal("limit_cap", message, f"Ask for at most {self._max_rows} rows, or filter by more.")
+        if query.limit > self.max_rows:
+            message = f"Parameter 'limit' must be at most {self.max_rows}."
+            raise refusal("limit_cap", message, f"Ask for at most {self.max_rows} rows, or filter by more.")
 
     async def check_custom_rules(self, query: TableQuery) -> None:
         """Check a query with the operator's rules. Raises ToolFailed: a rule refuses it; the message names the rule."""
-        if self._forbidden:
-            await asyncio.to_thread(_check_texts, self._forbidden, query)
-        if self._custom and (reason := await _custom_refusal(self._custom, query, self._slots)) is not None:
+        if self.forbidden:
+            await asyncio.to_thread(_check_texts, self.forbidden, query)
+        if self.custom and (reason := await _custom_refusal(self.custom, query, self._slots)) is not None:
             raise refusal("own_guardrail", reason.strip()[:_MAX_REASON_LENGTH] or "it returned no reason.")
 
 

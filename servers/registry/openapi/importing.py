@@ -344,12 +344,9 @@ class _Importer:
                 f"{left_out} operations after the first {MAX_OPERATIONS} are left out: choose by operations or tags"
             )
         if not self._tools and not self._skipped:
-            self._warn("the document has no operation" + (" that you selected" if self._has_selection else ""))
+            has_selection = self._options.tags or self._options.operations
+            self._warn("the document has no operation" + (" that you selected" if has_selection else ""))
         return ImportResult(list(self._tools.values()), self._skipped, list(self._warnings), self._function_ids)
-
-    @property
-    def _has_selection(self) -> bool:
-        return bool(self._options.tags or self._options.operations)
 
     def _operations(self) -> Iterator[OpenApiOperation]:
         for path, entry in self._document.content.get("paths", {}).items():
@@ -370,9 +367,10 @@ class _Importer:
                     self._skip(f"{name.upper()} {schemas.excerpt(path)}", f"tools do not call {name.upper()}")
 
     def _is_selected(self, operation: OpenApiOperation) -> bool:
-        return (not self._globs or self._matches_name(operation)) and (
-            not self._options.tags or self._matches_tag(operation)
-        )
+        if self._globs and not self._matches_name(operation):
+            return False
+        tags = self._options.tags
+        return not tags or not set(tags).isdisjoint(_operation_tags(operation.raw, self._document))
 
     def _matches_name(self, operation: OpenApiOperation) -> bool:
         operation_id = operation.raw.get("operationId", "")
@@ -382,9 +380,6 @@ class _Importer:
         ]
         self._document.steps.consume(len(self._globs) + self._glob_length * sum(map(len, names)) // 1_000)
         return any(glob.match(name) for glob in self._globs for name in names)
-
-    def _matches_tag(self, operation: OpenApiOperation) -> bool:
-        return not set(self._options.tags).isdisjoint(_operation_tags(operation.raw, self._document))
 
     def _import_operation(self, operation: OpenApiOperation) -> None:
         self._current = operation.label

@@ -91,7 +91,7 @@ def test_only_a_fastapi_application_describes_itself() -> None:
     ("target", "message"),
     [
         ("./web.py:nothing", "has no 'nothing'"),
-        ("./web.py:value", "is a int, not an application"),
+        ("./web.py:value", "is of the class int, not Starlette."),
         ("./absent.py:app", "cannot load"),
         ("./web.py:broken_name", "has no 'broken_name'"),
     ],

@@ -186,7 +186,7 @@ def test_without_auth_the_user_has_an_empty_identity(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "problem", "fix"),
     [
-        ("priority = 1", "is a int, not a Priority object", "Name an object of langgraph_sdk.Priority."),
+        ("priority = 1", "is of the class int, not Priority.", "Name an object of langgraph_sdk.Priority."),
         (
             "from langgraph_sdk import Priority\npriority = Priority()",
             "has no assign function",

@@ -4,7 +4,9 @@ import asyncio
 import json
 import operator
 import os
+import threading
 import time
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from langchain_core.runnables import RunnableConfig
@@ -76,6 +78,28 @@ async def tick(state: Steps, config: RunnableConfig) -> Steps:
     return {"log": [step]}
 
 
+def is_first(config: RunnableConfig) -> bool:
+    note(config, "wait", "begin")
+    return bool(config["metadata"]["run_attempt"] == 1)
+
+
+async def ignore_cancellation(_state: Steps, config: RunnableConfig) -> Steps:
+    while is_first(config):
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+    return {"log": ["done"]}
+
+
+def wait_in_thread(_state: Steps, config: RunnableConfig) -> Steps:
+    if is_first(config):
+        threading.Event().wait()
+    return {"log": ["done"]}
+
+
+async def block_loop(state: Steps, config: RunnableConfig) -> Steps:
+    return wait_in_thread(state, config)
+
+
 def after(state: Steps) -> Literal["work", "__end__"]:
     done = int(next_step(state).rpartition("/")[2])
     return "work" if done < state.get("steps", 3) else "__end__"
@@ -90,3 +114,13 @@ def looping(node: Any) -> Any:
 
 steps = looping(work)
 ticks = looping(tick)
+
+
+def single(node: Any) -> Any:
+    """Compile a graph of one node, which ends at its second attempt only."""
+    return StateGraph(Steps).add_node("wait", node).add_edge(START, "wait").compile()
+
+
+stubborn = single(ignore_cancellation)
+stuck = single(wait_in_thread)
+blocking = single(block_loop)

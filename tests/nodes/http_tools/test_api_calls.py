@@ -15,7 +15,7 @@ from tests.outbound.peers import Names, Received, certificates, text
 from toolweave import __version__
 from toolweave.config.settings import Settings
 from toolweave.errors import ApiCallFailed
-from toolweave.nodes.http_tools.api_calls import build_api_calls
+from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec
 
 HERE = [["127.0.0.1"]]
@@ -26,9 +26,9 @@ async def test_a_call_returns_the_response_of_a_loopback_api_only_if_the_setting
     tool = operation(shop.url)
     request = HTTPRequestSpec(method="GET", url=f"{shop.url}/products", query={"category": "books"})
     with pytest.raises(ApiCallFailed, match=r"is a loopback address.*TOOLWEAVE_OUTBOUND_ALLOW"):
-        await build_api_calls(Settings()).call(tool, request)
+        await ApiCalls().call(tool, request)
     began = time.perf_counter()
-    answer = await build_api_calls(Settings(outbound_allow="127.0.0.1")).call(tool, request)
+    answer = await ApiCalls(Settings(outbound_allow="127.0.0.1").outbound_allow).call(tool, request)
     took = (time.perf_counter() - began) * 1000
     assert answer.status_code == 200
     assert {product["category"] for product in answer.body} == {"books"}

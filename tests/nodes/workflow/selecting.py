@@ -12,7 +12,7 @@ from tests.nodes.model_at import calling
 from toolweave.config.settings import load_settings
 from toolweave.errors import SelectionFailed
 from toolweave.nodes.chat_models import as_lazy_chat_model
-from toolweave.nodes.http_tools.api_calls import ApiCalls, build_api_calls
+from toolweave.nodes.http_tools.api_calls import ApiCalls
 from toolweave.nodes.http_tools.requests import HTTPRequestSpec
 from toolweave.nodes.tool_catalog import FixedToolConfigs
 from toolweave.nodes.workflow.prompts import WorkflowModel
@@ -122,7 +122,7 @@ def some(shop: ShopApi, *tool_ids: str) -> list[ToolConfig]:
 
 
 def calls_to_loopback() -> ApiCalls:
-    return build_api_calls(load_settings({"TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1"}))
+    return ApiCalls(load_settings({"TOOLWEAVE_OUTBOUND_ALLOW": "127.0.0.1"}).outbound_allow)
 
 
 async def send(calls: ApiCalls, tools: Sequence[ToolConfig], made: Attempt) -> None:

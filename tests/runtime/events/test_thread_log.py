@@ -61,6 +61,7 @@ async def test_a_subscriber_gets_each_event_once_while_it_reads_stored_ones(log:
         log.publish(channel, *values(run))
     received: list[int] = []
     async with asyncio.timeout(BOUND_S), aclosing(log.replay(THREAD, VALUES, 0)) as batches:
+        assert await anext(batches) == []
         async for batch in batches:
             received += [event.seq for event in batch]
             if channel.last_seq < 80:

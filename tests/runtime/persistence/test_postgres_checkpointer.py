@@ -28,6 +28,7 @@ VALUES ('run', 't', 'a', 'g', 'running', '{}', '{}', 'enqueue', 0, 1, 0, 0)
 NEXT_ATTEMPT = "UPDATE runs SET attempt = attempt + 1 WHERE run_id = 'run'"
 CLAIM_THREAD = "UPDATE threads SET claim = 'delete:now' WHERE thread_id = 't'"
 WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%fence%'"
+COPYING = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%INTO checkpoint_blobs%'"
 Write = Callable[[PostgresRunSaver, int], Awaitable[object]]
 
 
@@ -126,6 +127,28 @@ async def test_deletions_under_a_lost_claim_delete_nothing(saver: PostgresRunSav
         with pytest.raises(ClaimLost):
             await refused
     assert await stored(saver) == before
+
+
+@pytest.mark.requirement("R-01")
+async def test_a_copy_of_a_thread_that_is_pruned_meanwhile_has_its_values(
+    saver: PostgresRunSaver, postgres: PostgresServer, emptied_url: str
+) -> None:
+    await put(saver, 1, ["old"])
+    with postgres.connect(emptied_url) as other:
+        other.execute("BEGIN; LOCK TABLE checkpoint_blobs IN ACCESS EXCLUSIVE MODE")
+        copying = asyncio.ensure_future(saver.acopy_thread("t", "copy"))
+        await asyncio.to_thread(postgres.wait_for, COPYING)
+        # What another process does that prunes the thread after the next update.
+        other.execute(
+            "UPDATE checkpoints SET checkpoint = jsonb_set(checkpoint, '{channel_versions,log}', '\"2\"')"
+            " WHERE thread_id = 't'"
+        )
+        other.execute("UPDATE checkpoint_blobs SET version = '2'; COMMIT")
+    await copying
+
+    found = await saver.aget_tuple({"configurable": {"thread_id": "copy", "checkpoint_ns": ""}})
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"log": ["old"]}
 
 
 async def test_a_thread_with_a_running_run_refuses_writes_without_its_claim(saver: PostgresRunSaver) -> None:

@@ -17,6 +17,7 @@ from tests.fixtures.postgres import PostgresServer
 from toolweave.encryption import data_folder_cipher
 from toolweave.errors import NewerSchema, PersistenceError
 from toolweave.runtime.codec import to_json
+from toolweave.runtime.models import Page
 from toolweave.runtime.persistence.data_folder import open_persistence
 from toolweave.runtime.persistence.database import PostgresAddress, RuntimeDatabase, open_sqlite
 from toolweave.runtime.persistence.postgres.database import open_postgres
@@ -162,9 +163,9 @@ OLD_RUN = (
 LATER = (
     "ALTER TABLE threads ADD COLUMN later TEXT NOT NULL DEFAULT 'x'",
     "ALTER TABLE runs ADD COLUMN later INTEGER",
-    "UPDATE alembic_version SET version_num = '0008'",
+    "UPDATE alembic_version SET version_num = '0009'",
 )
-BREAKING = "UPDATE schema_compatibility SET oldest_code = '0008'"
+BREAKING = "UPDATE schema_compatibility SET oldest_code = '0009'"
 
 
 async def test_this_version_works_on_a_newer_schema_whose_migrations_were_additive(
@@ -185,7 +186,7 @@ async def migrate_and_work(database: RuntimeDatabase, upgrade: Callable[[Connect
     await database.write(upgrade)
     for statement in (OLD_THREAD, OLD_RUN):
         await database.write(partial(execute, statement.format(id="t")))
-    assert [thread.thread_id for thread in await ThreadRepository(database).search(limit=5, offset=0)] == ["t"]
+    assert [thread.thread_id for thread in await ThreadRepository(database).search(Page(5))] == ["t"]
     await database.write(partial(execute, BREAKING))
     with pytest.raises(NewerSchema, match="written by a newer version"):
         await database.write(upgrade)
@@ -234,7 +235,7 @@ def insert_as_0006(connection: Connection, number: int) -> None:
 
 
 def back_to_0006(connection: Connection) -> None:
-    """Undo the last migration."""
+    """Undo the last migrations."""
     for table, columns in (
         ("threads", ("claimed_by", "fairness_group", "followed_until", "priority")),
         ("runs", ("urgency", "promoted", "watch", "process_id", "cancel_reason")),
@@ -242,6 +243,7 @@ def back_to_0006(connection: Connection) -> None:
     ):
         for column in columns:
             connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
-    for thing in ("TABLE processes", "TABLE schema_compatibility", "INDEX ix_threads_stopped"):
+    indexes = [f"INDEX ix_threads_{name}" for name in ("stopped", "status", "state_updated_at")]
+    for thing in ("TABLE processes", "TABLE schema_compatibility", *indexes):
         connection.exec_driver_sql(f"DROP {thing}")
     connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0006'")

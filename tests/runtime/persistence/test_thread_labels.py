@@ -1,6 +1,7 @@
 """Searches for a rare label read few threads, and each way of writing a thread keeps its labels."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from sqlalchemy import Connection, select
 
 from tests.runtime.persistence.records import SUCCESS, new_run
+from toolweave.runtime.codec import utc_now
+from toolweave.runtime.models import NewRun, Page
 from toolweave.runtime.persistence import search as search_module
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.database import driver_of
@@ -52,14 +55,84 @@ async def test_a_search_for_a_rare_label_does_not_read_all_threads(tmp_path: Pat
             assert "SCAN threads" not in await plan(persistence, status=status)
 
 
-async def test_a_common_label_is_searched_in_the_order_of_the_page(
+async def test_the_newest_threads_of_a_common_label_are_found_without_reading_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_module, "MAX_CANDIDATES", 0)
     async with open_persistence(tmp_path) as persistence:
-        await persistence.threads.create("common", metadata={"owner": "ada"})
-        assert "SCAN threads USING INDEX ix_threads_updated_at" in await plan(persistence, metadata={"owner": "ada"})
-        assert await persistence.threads.count(metadata={"owner": "ada"}) == 1
+        for number in range(6):
+            await persistence.threads.create(f"{number}", {"owner": "ada" if number % 2 else "bob"})
+        assert "SCAN threads" not in await plan(persistence, metadata={"owner": "ada"})
+        assert await persistence.threads.count(metadata={"owner": "ada"}) == 3
+        run = new_run("1", created_at=utc_now())
+        await persistence.runs.create_run(run)
+        await check_pages(persistence, "3", "5", "1")
+        await persistence.threads.patch("3", {"n": 1})
+        await check_pages(persistence, "5", "1", "3")
+        await finish(persistence, run)
+        await check_pages(persistence, "5", "3", "1")
+        await persistence.threads.patch("5", {"owner": "bob"})
+        await persistence.threads.patch("0", {"owner": "ada"})
+        await check_pages(persistence, "3", "1", "0")
+
+
+async def check_pages(persistence: Persistence, *oldest_first: str) -> None:
+    """Check that searches for Ada's threads find these in the order of their last changes, in both directions."""
+    everything = [thread.thread_id for thread in await persistence.threads.search(Page(sort_order="asc"))]
+    assert sorted(oldest_first, key=everything.index) == list(oldest_first)
+    with use_filters({"threads": {"owner": "ada"}}):
+        for first in range(4):
+            oldest = await persistence.threads.search(Page(1, first, sort_order="asc"))
+            newest = await persistence.threads.search(Page(1, first))
+            assert [thread.thread_id for thread in oldest] == list(oldest_first[first : first + 1])
+            assert [thread.thread_id for thread in newest] == list(oldest_first[::-1][first : first + 1])
+
+
+async def finish(persistence: Persistence, run: NewRun) -> None:
+    claimed = await persistence.runs.claim(run.run_id)
+    assert claimed is not None
+    await persistence.runs.finalise(RunEnd(run.run_id, claimed.attempt, SUCCESS))
+
+
+async def test_the_first_start_orders_the_labels_of_an_earlier_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_module, "MAX_CANDIDATES", 0)
+    as_version_7 = (
+        "UPDATE thread_labels SET created_at = t.created_at FROM threads t WHERE t.thread_id = thread_labels.thread_id",
+        "INSERT INTO thread_labels VALUES ('owner', 'ada', 1, 'deleted')",
+        "DROP INDEX ix_thread_labels_thread",
+        "DROP INDEX ix_threads_status",
+        "DROP INDEX ix_threads_state_updated_at",
+        "UPDATE alembic_version SET version_num = '0007'",
+    )
+    async with open_persistence(tmp_path) as persistence:
+        for number in range(3):
+            await persistence.threads.create(f"{number}", {"owner": "ada"})
+        await persistence.app.write(lambda connection: connection.exec_driver_sql("DROP TRIGGER move_labels"))
+        await persistence.threads.patch("0", {"n": 1})
+        for statement in as_version_7:
+            await persistence.app.write(partial(execute, statement))
+    async with open_persistence(tmp_path) as persistence:
+        await check_pages(persistence, "1", "2", "0")
+        # An older version that uses the new schema.
+        await persistence.app.write(
+            partial(execute, "UPDATE threads SET updated_at = updated_at * 2 WHERE thread_id = '1'")
+        )
+        await check_pages(persistence, "2", "0", "1")
+
+
+def execute(statement: str, connection: Connection) -> None:
+    connection.exec_driver_sql(statement)
+
+
+@pytest.mark.parametrize("field", ["thread_id", "status", "created_at", "updated_at", "state_updated_at"])
+async def test_threads_are_sorted_by_each_field_through_an_index(tmp_path: Path, field: str) -> None:
+    async with open_persistence(tmp_path) as persistence:
+        found = await plan(persistence, page=Page(sort_by=field))
+        # The rows of the page are sorted again.
+        assert found.count("USE TEMP B-TREE FOR ORDER BY") <= 1
+        assert "SCAN threads" not in found.splitlines()
 
 
 async def test_each_way_of_writing_a_thread_keeps_its_labels(tmp_path: Path) -> None:
@@ -77,9 +150,7 @@ async def test_each_way_of_writing_a_thread_keeps_its_labels(tmp_path: Path) -> 
         await persistence.runs.create_run(temporary)
         assert (await found(owner="eve"), await found(owner="tom")) == (["of a run"], ["temporary"])
         for run in (new, temporary):
-            claimed = await persistence.runs.claim(run.run_id)
-            assert claimed is not None
-            await persistence.runs.finalise(RunEnd(run.run_id, claimed.attempt, SUCCESS))
+            await finish(persistence, run)
         for thread_id in ("patched", "of a run"):
             await persistence.threads.delete(thread_id)
         assert await persistence.app.read(lambda connection: connection.execute(select(thread_labels)).all()) == []

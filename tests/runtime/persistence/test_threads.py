@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.runtime.persistence.records import MOMENT, SUCCESS, new_run
-from toolweave.runtime.models import ThreadTtl
+from toolweave.runtime.models import Page, ThreadTtl
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
 from toolweave.runtime.persistence.runs import RunEnd
 from toolweave.runtime.persistence.search import contains
@@ -34,30 +34,30 @@ async def populate(persistence: Persistence) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "expected"),
+    ("page", "filters", "expected"),
     [
-        ({"sort_by": "created_at"}, ["t4", "t3", "t2", "t1", "t0"]),
-        ({"sort_by": "created_at", "sort_order": "asc", "limit": 2}, ["t0", "t1"]),
-        ({"sort_by": "thread_id", "limit": 2, "offset": 1}, ["t3", "t2"]),
-        ({"sort_by": "status", "sort_order": "asc", "limit": 1}, ["t4"]),
-        ({"metadata": {"number": 1}}, ["t1"]),
-        ({"metadata": {"nested": {"even": True}}, "sort_by": "created_at"}, ["t2", "t0"]),
-        ({"metadata": {"nested": {"tags": ["2"]}}}, ["t2"]),
-        ({"metadata": {}, "sort_by": "created_at", "limit": 1}, ["t4"]),
-        ({"metadata": {"graph_id": "graph"}, "status": "busy"}, ["t4"]),
-        ({"values": {"n": 1}}, ["t3"]),
-        ({"values": {"n": 2}}, []),
-        ({"status": "idle", "sort_by": "created_at"}, ["t3", "t2", "t1", "t0"]),
-        ({"ids": ["t1", "t4", "unknown"], "sort_by": "created_at"}, ["t4", "t1"]),
-        ({"ids": []}, []),
-        ({"offset": 10**30}, []),
-        ({"metadata": {"text": "\ud800"}}, []),
+        (Page(sort_by="created_at"), {}, ["t4", "t3", "t2", "t1", "t0"]),
+        (Page(sort_by="created_at", sort_order="asc", limit=2), {}, ["t0", "t1"]),
+        (Page(sort_by="thread_id", limit=2, offset=1), {}, ["t3", "t2"]),
+        (Page(sort_by="status", sort_order="asc", limit=1), {}, ["t4"]),
+        (Page(), {"metadata": {"number": 1}}, ["t1"]),
+        (Page(sort_by="created_at"), {"metadata": {"nested": {"even": True}}}, ["t2", "t0"]),
+        (Page(), {"metadata": {"nested": {"tags": ["2"]}}}, ["t2"]),
+        (Page(sort_by="created_at", limit=1), {"metadata": {}}, ["t4"]),
+        (Page(), {"metadata": {"graph_id": "graph"}, "status": "busy"}, ["t4"]),
+        (Page(), {"values": {"n": 1}}, ["t3"]),
+        (Page(), {"values": {"n": 2}}, []),
+        (Page(sort_by="created_at"), {"status": "idle"}, ["t3", "t2", "t1", "t0"]),
+        (Page(sort_by="created_at"), {"ids": ["t1", "t4", "unknown"]}, ["t4", "t1"]),
+        (Page(), {"ids": []}, []),
+        (Page(offset=10**30), {}, []),
+        (Page(), {"metadata": {"text": "\ud800"}}, []),
     ],
 )
-async def test_search_finds(persistence: Persistence, query: dict[str, Any], expected: list[str]) -> None:
+async def test_search_finds(persistence: Persistence, page: Page, filters: dict[str, Any], expected: list[str]) -> None:
     await populate(persistence)
 
-    assert [thread.thread_id for thread in await persistence.threads.search(**query)] == expected
+    assert [thread.thread_id for thread in await persistence.threads.search(page, **filters)] == expected
 
 
 METADATA: list[dict[str, Any]] = [
@@ -81,7 +81,7 @@ async def test_search_by_metadata_finds_exactly_what_contains_it(
     for number, metadata in enumerate(METADATA):
         await threads.create(str(number), metadata)
 
-    found = await threads.search(metadata=pattern, sort_by="thread_id", sort_order="asc")
+    found = await threads.search(Page(sort_by="thread_id", sort_order="asc"), metadata=pattern)
 
     assert [thread.metadata for thread in found] == [metadata for metadata in METADATA if contains(metadata, pattern)]
 
@@ -91,7 +91,7 @@ async def test_pages_of_threads_made_at_the_same_moment_repeat_nothing(threads: 
     for name in names:
         await threads.create(name, created_at=MOMENT)
 
-    pages = [await threads.search(limit=7, offset=offset, sort_by="updated_at") for offset in range(0, 35, 7)]
+    pages = [await threads.search(Page(7, offset, "updated_at")) for offset in range(0, 35, 7)]
 
     assert sorted(thread.thread_id for page in pages for thread in page) == sorted(names)
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.runtime.persistence.records import new_run
 from toolweave.errors import Conflict, NotFound
+from toolweave.runtime.models import Page
 from toolweave.runtime.persistence.data_folder import open_persistence
 from toolweave.runtime.persistence.search import BadFilterError, check_auth_filter, is_allowed, use_filters
 
@@ -51,7 +52,7 @@ async def test_a_filter_lets_through_the_same_in_memory_and_in_a_search(
         for number, metadata in enumerate(METADATA):
             await persistence.threads.create(f"{number}", metadata=metadata)
         with use_filters({"threads": wanted}):
-            found = await persistence.threads.search(sort_by="thread_id", sort_order="asc")
+            found = await persistence.threads.search(Page(sort_by="thread_id", sort_order="asc"))
             assert [int(thread.thread_id) for thread in found] == seen
             assert await persistence.threads.count() == len(seen)
             assert await persistence.assistants.count() == 0

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from psycopg_pool import AsyncConnectionPool
 
 from tests.fixtures.postgres import PostgresServer
 from toolweave.runtime.codec import utc_now
@@ -86,7 +85,7 @@ def postgres_pool(url: str, connections: int = 4) -> Pool:
     """Return a pool to open, for a pooler that keeps no sessions."""
     plain = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     options = {"autocommit": True, "prepare_threshold": None}
-    return AsyncConnectionPool(plain, min_size=1, max_size=connections, kwargs=options, open=False, timeout=BOUND_S)
+    return Pool(plain, min_size=1, max_size=connections, kwargs=options, open=False, timeout=BOUND_S)
 
 
 @pytest.fixture
