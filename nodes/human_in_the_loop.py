@@ -19,7 +19,7 @@ from langgraph.types import Command, Send, interrupt
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from toolweave.nodes.agent import AgentState, RoutingNode, is_unattended
+from toolweave.nodes.agent import AgentState, RoutingNode, is_unattended, server_calls
 from toolweave.nodes.tool_calls import (
     AnsweredQuestion,
     RequestedCall,
@@ -230,7 +230,7 @@ def approve_node(catalog: ToolCatalog) -> RoutingNode:
             )
         remaining = iter(decisions)
         return _dispatch_calls(
-            message, [next(remaining) if call in calls else tool_task(call) for call in requested_calls(message)]
+            message, [next(remaining) if call in calls else tool_task(call) for call in server_calls(message, config)]
         )
 
     return approve
