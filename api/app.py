@@ -27,7 +27,7 @@ from toolweave.api.errors import answer_error, answer_invalid_body, detail_respo
 from toolweave.api.http_guard import AccessRules, HttpGuard
 from toolweave.api.langgraph_client import SERVER_APP_KEY, KnownCallerMiddleware, caller_refusal, may_identify_callers
 from toolweave.api.request_bodies import MIB, BodyLimit, BodyLimiter
-from toolweave.api.routes import chat, health, openai, openapi_import, servers, tools, workflow
+from toolweave.api.routes import ag_ui, chat, health, openai, openapi_import, servers, tools, workflow
 from toolweave.api.routes.openai_requests import OpenAIErrors
 from toolweave.api.routes.servers import register_metrics
 from toolweave.api.routes.tools import open_app_registry
@@ -264,7 +264,7 @@ NOT_STARTED = rpc_error(503, INTERNAL_ERROR, "The application has not been start
 METRICS_ROUTE = Mount(f"{MOUNT_PATH}{MCP_PATH}", NOT_STARTED)
 
 
-CLIENT_ROUTERS = (openai.router,)
+CLIENT_ROUTERS = (openai.router, ag_ui.router)
 ROUTERS = (
     *(chat.router, health.router, servers.router, workflow.router, openapi_import.router, tools.router),
     *CLIENT_ROUTERS,

@@ -5,17 +5,18 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 from uuid import UUID
 
 import httpx
-from fastapi import HTTPException
+from fastapi import Depends, HTTPException, Request
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError, LangGraphError, NotFoundError
 from langgraph_sdk.schema import Assistant, StreamPart
 from loguru import logger
 
+from toolweave.api.langgraph_client import api_client
 from toolweave.api.routes.chat import UNREACHABLE, message_text, run_error_text
 from toolweave.errors import BadRequest, NotFound
 from toolweave.nodes.agent import CLIENT_TOOLS_KEY, UNATTENDED_KEY
@@ -28,6 +29,22 @@ NO_CLIENT_TOOLS = (
     "The graph of {} takes no tools of a client: its context schema has no field client_tools, "
     "as that of agent_loop has."
 )
+
+
+async def open_client(request: Request) -> AsyncIterator[LangGraphClient]:
+    """Open a client of the LangGraph API until the response has been sent.
+
+    Raises:
+        HTTPException: the API refused the route's request, or failed.
+    """
+    async with api_client(request) as client:
+        try:
+            yield client
+        except (httpx.HTTPError, LangGraphError) as error:
+            raise api_refusal(error) from None
+
+
+Client = Annotated[LangGraphClient, Depends(open_client)]
 
 
 class ChatAssistant(NamedTuple):
@@ -192,7 +209,7 @@ class ToolResult(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A node that streams its first text, or has finished."""
+    """A node that sends the next events, or has finished."""
 
     node: str
     is_finished: bool
@@ -242,6 +259,7 @@ class RunReader:
             self.interrupts += data.get("__interrupt__") or ()
             for node, update in data.items():
                 if not node.startswith("__"):
+                    yield Step(node, is_finished=False)
                     yield from self._read_update(update)
                     yield Step(node, is_finished=True)
 

@@ -5,17 +5,14 @@ the wire form is imported by the first request: it needs the types of the packag
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request, Response
-from langgraph_sdk.client import LangGraphClient
+from fastapi import APIRouter, Request, Response
 
 from toolweave.api.errors import json_response
-from toolweave.api.langgraph_client import api_client
 from toolweave.api.request_bodies import StrictJsonRoute
-from toolweave.api.routes.client_runs import chat_assistants, find_chat_assistant
+from toolweave.api.routes.client_runs import Client, chat_assistants, find_chat_assistant
 from toolweave.api.routes.openai_requests import ChatCompletionRequest, ResponseRequest
 
 OWNER = "toolweave"
@@ -23,13 +20,6 @@ WIRE_MODULE = "toolweave.api.routes.openai_wire"
 router = APIRouter(tags=["openai"], route_class=StrictJsonRoute)
 
 
-async def open_client(request: Request) -> AsyncIterator[LangGraphClient]:
-    """Open a client of the LangGraph API until the response has been sent."""
-    async with api_client(request) as client:
-        yield client
-
-
-Client = Annotated[LangGraphClient, Depends(open_client)]
 REFUSALS: dict[int | str, dict[str, Any]] = {status: {} for status in (400, 401, 403, 404, 409, 429, 502, 503)}
 
 
