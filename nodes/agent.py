@@ -49,8 +49,8 @@ class AgentInput(TypedDict):
 class AgentConfig(TypedDict, total=False):
     """Configuration of a run, as `context` or in `configurable`.
 
-    `client_tools`: tools in the OpenAI format that the client executes: their calls end the run. `unattended`: no person
-    can answer an interrupt, because the run is stateless or unobserved.
+    `client_tools`: tools in the OpenAI format that the client executes: their calls end the run. `unattended`: no
+    person can answer an interrupt, because the run is stateless or unobserved.
     """
 
     client_tools: list[OpenAITool]
@@ -71,12 +71,17 @@ def server_calls(message: AnyMessage, config: RunnableConfig) -> list[tool_calls
 
 def has_open_client_calls(state: "AgentState", config: RunnableConfig) -> bool:
     """Return whether calls of client tools of this run's last model answer have no result."""
-    answer = next((message for message in reversed(state["messages"]) if isinstance(message, AIMessage)), None)
-    if answer is None or not state.get("iterations"):
+    names = client_tools(config)
+    if not names or not state.get("iterations"):
         return False
     results = {message.tool_call_id for message in state["messages"] if isinstance(message, ToolMessage)}
-    names = client_tools(config)
-    return any(call["name"] in names and call["id"] not in results for call in answer.tool_calls)
+    calls = tool_calls.requested_calls(last_answer(state["messages"]))
+    return any(call["name"] in names and call["id"] not in results for call in calls)
+
+
+def last_answer(messages: Sequence[AnyMessage]) -> AnyMessage:
+    """Return the last message of the model, behind which results of client tools may already stand."""
+    return next((message for message in reversed(messages) if isinstance(message, AIMessage)), messages[-1])
 
 
 class AgentOutput(AgentInput):
