@@ -47,7 +47,7 @@ class AgentInput(TypedDict):
 
 
 class AgentConfig(TypedDict, total=False):
-    """Configuration of a run, as `context` or in `configurable`.
+    """What a run may have in its `configurable`; servers show it as the graph's context schema.
 
     `client_tools`: tools in the OpenAI format that the client executes: their calls end the run. `unattended`: no
     person can answer an interrupt, because the run is stateless or unobserved.

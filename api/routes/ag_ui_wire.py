@@ -16,6 +16,7 @@ from langgraph_sdk.errors import LangGraphError, NotFoundError
 from pydantic import ValidationError
 
 from toolweave.api.routes.client_runs import (
+    CallResult,
     ClientRun,
     Custom,
     RunEvent,
@@ -23,7 +24,6 @@ from toolweave.api.routes.client_runs import (
     Step,
     Text,
     ToolCall,
-    ToolResult,
     api_refusal,
     as_uuid,
     find_chat_assistant,
@@ -238,7 +238,7 @@ class EventWriter:
                 )
                 yield core.ToolCallArgsEvent(tool_call_id=call_id, delta=arguments)
                 yield core.ToolCallEndEvent(tool_call_id=call_id)
-            case ToolResult(message_id, call_id, text):
+            case CallResult(message_id, call_id, text):
                 yield core.ToolCallResultEvent(message_id=message_id, tool_call_id=call_id, content=text, role="tool")
             case Custom(data):
                 yield core.CustomEvent(name=CUSTOM_NAME, value=data)

@@ -200,7 +200,7 @@ class ToolCall(NamedTuple):
     arguments: str
 
 
-class ToolResult(NamedTuple):
+class CallResult(NamedTuple):
     """The result of a call that the server executed."""
 
     message_id: str
@@ -221,7 +221,7 @@ class Custom(NamedTuple):
     data: Any
 
 
-RunEvent = Text | ToolCall | ToolResult | Step | Custom
+RunEvent = Text | ToolCall | CallResult | Step | Custom
 
 
 class RunReader:
@@ -286,7 +286,7 @@ class RunReader:
         message_id = str(message.get("id") or "")
         if message.get("type") == "tool" and (call_id := message.get("tool_call_id")):
             self.client_calls.pop(call_id, None)
-            yield ToolResult(message_id or f"result_{call_id}", call_id, message_text(message.get("content")))
+            yield CallResult(message_id or f"result_{call_id}", call_id, message_text(message.get("content")))
         elif message.get("type") == "ai":
             if message_id not in self._known and (usage := message.get("usage_metadata")):
                 self.input_tokens += usage.get("input_tokens", 0)

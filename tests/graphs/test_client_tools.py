@@ -30,7 +30,7 @@ async def test_a_turn_of_client_calls_ends_the_run_and_their_results_start_the_n
     ended = await graph.ainvoke(ASK, config("pick", "say"))
     assert (ended["status"], len(ended["messages"])) == ("client_tools", 2)
     assert model.offered == [["add", "pick", "say"]]
-    results = [ToolMessage("red it is", tool_call_id="call-pick"), ToolMessage("said", tool_call_id="call-say")]
+    results: Any = [ToolMessage("red it is", tool_call_id="call-pick"), ToolMessage("said", tool_call_id="call-say")]
     done = await graph.ainvoke({"messages": results}, config("pick", "say"))
     assert (done["status"], done["messages"][-1].text) == ("done", "picked")
 
