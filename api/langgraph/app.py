@@ -171,9 +171,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings, *, executes_
         routes += studio_routes()
     if custom is not None:
         routes = [CustomRoutes(custom, last=False), *routes, CustomRoutes(custom, last=True)]
-    public_paths = frozenset(
-        {*DOCUMENTATION_PATHS, *STUDIO_PATHS, *(each.path for each in endpoints if each.rule is None)}
-    )
+    public_paths = frozenset({*DOCUMENTATION_PATHS, *STUDIO_PATHS, *(each.path for each in endpoints if each.rule is None)})
     authentication = Middleware(Authentication, handlers=auth, routes=routes, public_paths=public_paths, config=config)
     app = Starlette(
         routes=routes,

@@ -37,6 +37,7 @@ NO_THREAD_ID = "threadId must be a UUID."
 UNANSWERED = (
     "This thread waits for a person: resume must have an answer for each open interrupt, and no others. Open: {}"
 )
+NO_PARAMETERS = {"type": "object", "properties": {}}
 MEDIA_TYPES = {"image": "image", "audio": "audio", "video": "video", "document": "file"}
 
 
@@ -59,8 +60,7 @@ async def answer_run(assistant_id: str, body: dict[str, Any], client: LangGraphC
     open_interrupts = {each["id"]: each["value"] for each in state.get("interrupts") or ()}
     resumed = {entry.interrupt_id: entry for entry in given.resume or ()}
     if open_interrupts.keys() != resumed.keys():
-        frames = writer.refusal(UNANSWERED.format(", ".join(open_interrupts) or "none"))
-        return _event_stream(frames)
+        return _event_stream(writer.refusal(UNANSWERED.format(", ".join(open_interrupts) or "none")))
     values = state.get("values") or {}
     sent_state = given.state if isinstance(given.state, dict) else {}
     run = ClientRun(
@@ -93,11 +93,8 @@ async def _thread_state(thread_id: str, client: LangGraphClient) -> Mapping[str,
 
 
 def _openai_tool(tool: core.Tool) -> dict[str, Any]:
-    parameters = tool.parameters or {"type": "object", "properties": {}}
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": parameters},
-    }
+    named = {"name": tool.name, "description": tool.description}
+    return {"type": "function", "function": {**named, "parameters": tool.parameters or NO_PARAMETERS}}
 
 
 def _new_messages(messages: Sequence[core.Message], stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple, cast
@@ -307,7 +307,8 @@ async def start_run(run: ClientRun, client: LangGraphClient, reader: RunReader) 
         BadRequest, HTTPException: as `ClientRun.stream` and `RunReader.read`, which the generator raises, too.
     """
     parts = run.stream(client)
-    first = [event async for part in _first(parts) for event in reader.read(part)]
+    part = await anext(parts, None)
+    first = [] if part is None else list(reader.read(part))
 
     async def events() -> AsyncGenerator[RunEvent]:
         async with aclosing(parts):
@@ -318,8 +319,3 @@ async def start_run(run: ClientRun, client: LangGraphClient, reader: RunReader) 
                     yield event
 
     return events()
-
-
-async def _first(parts: AsyncGenerator[StreamPart]) -> AsyncIterator[StreamPart]:
-    with suppress(StopAsyncIteration):
-        yield await anext(parts)

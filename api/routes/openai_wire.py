@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID, uuid4
 
 from fastapi import HTTPException, Request, Response
@@ -12,11 +12,6 @@ from fastapi.responses import StreamingResponse
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 from openai.types import chat, responses
-from openai.types.chat import chat_completion, chat_completion_chunk
-from openai.types.completion_usage import CompletionUsage
-from openai.types.responses import response as response_types
-from openai.types.responses import response_usage
-from pydantic import BaseModel
 
 from toolweave.api.langgraph.requests import ignored_header
 from toolweave.api.request_bodies import run_until_first, wait_for_disconnect
@@ -25,6 +20,7 @@ from toolweave.api.routes.client_runs import (
     RunEvent,
     RunReader,
     Text,
+    ToolCall,
     as_uuid,
     find_chat_assistant,
     graph_messages,
@@ -41,14 +37,6 @@ THREAD_NEEDED = "The graph waits for a person. Such runs need a thread: send met
 NO_THREAD_ID = "metadata.thread_id must be a UUID."
 UNKNOWN_RESPONSE = "There is no response with this previous_response_id."
 NOT_THE_LAST = "Only the last response of a conversation can be continued (previous_response_id)."
-
-
-class Call(NamedTuple):
-    """A function call that the client has to answer."""
-
-    id: str
-    name: str
-    arguments: str
 
 
 class Answer(RunReader):
@@ -78,13 +66,18 @@ class Answer(RunReader):
             raise HTTPException(400, THREAD_NEEDED)
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[ToolCall]:
         """Return the client's calls, and each interrupt as a call of `answer_interrupt`."""
         interrupts = [
-            Call(f"{INTERRUPT_PREFIX}{each['id']}", INTERRUPT_TOOL, json.dumps({"interrupt": each["value"]}))
+            ToolCall("", INTERRUPT_PREFIX + each["id"], INTERRUPT_TOOL, json.dumps({"interrupt": each["value"]}))
             for each in self.interrupts
         ]
-        return [*(Call(each.id, each.name, each.arguments) for each in self.client_calls.values()), *interrupts]
+        return [*self.client_calls.values(), *interrupts]
+
+    @property
+    def cut_reason(self) -> str | None:
+        """Return "length" or "content_filter" if the model's answer is incomplete."""
+        return self.status if self.status in ("length", "content_filter") else None
 
 
 def split_answers(messages: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -146,38 +139,22 @@ async def answer_chat_completion(body: ChatCompletionRequest, request: Request, 
     tools = [tool.function.as_tool() for tool in body.tools or ()]
     run = await _client_run(body, messages, tools, thread, client)
     answer = Answer(run)
-    headers = ignored_header(body.ignored_fields)
-    completion_id, created = f"chatcmpl-{uuid4().hex}", int(time.time())
-    if body.stream:
-        pieces = answer.pieces(await start_run(run, client, answer))
-        frames = CompletionStream(body, answer, completion_id, created).frames(pieces)
-        return StreamingResponse(
-            frames, media_type="text/event-stream", headers={"cache-control": "no-store", **headers}
-        )
-    if not await _read_to_end(run, answer, request, client):
-        return Response(status_code=CLIENT_CLOSED_REQUEST)
-    message = chat.ChatCompletionMessage(role="assistant", content=answer.text or None)
-    if calls := answer.calls:
-        message.tool_calls = [
-            chat.ChatCompletionMessageFunctionToolCall.model_validate(
-                {"id": each.id, "type": "function", "function": {"name": each.name, "arguments": each.arguments}}
-            )
-            for each in calls
-        ]
-    choice = chat_completion.Choice(index=0, message=message, finish_reason=_finish_reason(answer), logprobs=None)
-    completion = chat.ChatCompletion(
-        id=completion_id,
-        created=created,
-        model=body.model,
-        object="chat.completion",
-        choices=[choice],
-        usage=_completion_usage(answer),
-    )
-    return _json(completion, headers)
+    return await _respond(run, CompletionWriter(body, answer), answer, request, client)
 
 
-async def _read_to_end(run: ClientRun, answer: Answer, request: Request, client: LangGraphClient) -> bool:
-    """Run the assistant to its end; return False if the client disconnects before, which cancels the run."""
+async def _respond(
+    run: ClientRun,
+    writer: "CompletionWriter | ResponseWriter",
+    answer: Answer,
+    request: Request,
+    client: LangGraphClient,
+) -> Response:
+    """Stream the run as it is, or run it to its end; a client that disconnects cancels it."""
+    headers = ignored_header(writer.body.ignored_fields)
+    if writer.body.stream:
+        frames = writer.frames(answer.pieces(await start_run(run, client, answer)))
+        headers["cache-control"] = "no-store"
+        return StreamingResponse(frames, media_type="text/event-stream", headers=headers)
 
     async def read() -> None:
         async with aclosing(answer.pieces(await start_run(run, client, answer))) as pieces:
@@ -185,40 +162,41 @@ async def _read_to_end(run: ClientRun, answer: Answer, request: Request, client:
                 pass
 
     async with run_until_first(read(), wait_for_disconnect(request.receive)) as (reading, _):
-        if reading.done():
-            reading.result()
-        return bool(reading.done())
+        if not reading.done():
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        reading.result()
+    return Response(writer.whole().model_dump_json(exclude_unset=True), headers=headers, media_type="application/json")
 
 
-def _json(model: BaseModel, headers: Mapping[str, str]) -> Response:
-    return Response(model.model_dump_json(exclude_unset=True), 200, dict(headers), media_type="application/json")
+class CompletionWriter:
+    """Write a chat completion, whole or as a stream of chunks."""
 
-
-def _finish_reason(answer: Answer) -> Any:
-    if answer.calls:
-        return "tool_calls"
-    return answer.status if answer.status in ("length", "content_filter") else "stop"
-
-
-def _completion_usage(answer: Answer) -> CompletionUsage:
-    total = answer.input_tokens + answer.output_tokens
-    return CompletionUsage(
-        prompt_tokens=answer.input_tokens, completion_tokens=answer.output_tokens, total_tokens=total
-    )
-
-
-class CompletionStream:
-    """Write a streamed chat completion."""
-
-    def __init__(self, body: ChatCompletionRequest, answer: Answer, completion_id: str, created: int) -> None:
+    def __init__(self, body: ChatCompletionRequest, answer: Answer) -> None:
+        self.body = body
         self._answer = answer
-        self._head: dict[str, Any] = {
-            "id": completion_id,
-            "created": created,
-            "model": body.model,
-            "object": "chat.completion.chunk",
-        }
-        self._with_usage = bool((body.stream_options or {}).get("include_usage"))
+        self._head: dict[str, Any] = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
+
+    def whole(self) -> chat.ChatCompletion:
+        """Return the completion."""
+        message: dict[str, Any] = {"role": "assistant", "content": self._answer.text or None}
+        if self._answer.calls:
+            message["tool_calls"] = self._calls()
+        choice = {"index": 0, "message": message, "finish_reason": self._finish_reason(), "logprobs": None}
+        completion = {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage()}
+        return chat.ChatCompletion.model_validate(completion)
+
+    def _calls(self) -> list[dict[str, Any]]:
+        return [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in self._answer.calls
+        ]
+
+    def _finish_reason(self) -> str:
+        return "tool_calls" if self._answer.calls else self._answer.cut_reason or "stop"
+
+    def _usage(self) -> dict[str, int]:
+        prompt, completion = self._answer.input_tokens, self._answer.output_tokens
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
     async def frames(self, pieces: AsyncGenerator[str]) -> AsyncIterator[str]:
         """Yield the frames: text, calls, finish reason, usage on request, [DONE]; a failure is an error object."""
@@ -230,26 +208,19 @@ class CompletionStream:
         except HTTPException as failed:
             yield f"data: {json.dumps(error_body(failed.status_code, failed.detail))}\n\n"
             return
-        for index, call in enumerate(self._answer.calls):
-            function = {"name": call.name, "arguments": call.arguments}
-            yield self._chunk(
-                {"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]}
-            )
-        yield self._chunk({}, _finish_reason(self._answer))
-        if self._with_usage:
-            usage = _completion_usage(self._answer)
-            yield _data(chat.ChatCompletionChunk(**self._head, choices=[], usage=usage))
+        for index, call in enumerate(self._calls()):
+            yield self._chunk({"tool_calls": [{"index": index, **call}]})
+        yield self._chunk({}, self._finish_reason())
+        if (self.body.stream_options or {}).get("include_usage"):
+            yield self._frame(choices=[], usage=self._usage())
         yield "data: [DONE]\n\n"
 
-    def _chunk(self, delta: dict[str, Any], finish_reason: Any = None) -> str:
-        choice = chat_completion_chunk.Choice(
-            index=0, delta=chat_completion_chunk.ChoiceDelta.model_validate(delta), finish_reason=finish_reason
-        )
-        return _data(chat.ChatCompletionChunk(**self._head, choices=[choice]))
+    def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> str:
+        return self._frame(choices=[{"index": 0, "delta": delta, "finish_reason": finish_reason}])
 
-
-def _data(model: BaseModel) -> str:
-    return f"data: {model.model_dump_json(exclude_unset=True)}\n\n"
+    def _frame(self, **fields: Any) -> str:
+        chunk = {**self._head, "object": "chat.completion.chunk", **fields}
+        return f"data: {chat.ChatCompletionChunk.model_validate(chunk).model_dump_json(exclude_unset=True)}\n\n"
 
 
 RESPONSE_ID_PREFIX = "resp_"
@@ -267,16 +238,7 @@ async def answer_response(body: ResponseRequest, request: Request, client: LangG
     tools = [tool.as_tool() for tool in body.tools or ()]
     run = await _client_run(body, messages, tools, thread, client)
     answer = Answer(run)
-    headers = ignored_header(body.ignored_fields)
-    writer = ResponseWriter(body, answer, thread)
-    if body.stream:
-        frames = writer.frames(answer.pieces(await start_run(run, client, answer)))
-        return StreamingResponse(
-            frames, media_type="text/event-stream", headers={"cache-control": "no-store", **headers}
-        )
-    if not await _read_to_end(run, answer, request, client):
-        return Response(status_code=CLIENT_CLOSED_REQUEST)
-    return _json(writer.response(writer.final_status(), writer.output()), headers)
+    return await _respond(run, ResponseWriter(body, answer, thread), answer, request, client)
 
 
 async def _thread_of_response(response_id: str, client: LangGraphClient) -> str:
@@ -343,121 +305,104 @@ class ResponseWriter:
     """Write a response, whole or as a stream of events."""
 
     def __init__(self, body: ResponseRequest, answer: Answer, thread: str | None) -> None:
-        self._body = body
+        self.body = body
         self._answer = answer
         self._thread = UUID(thread) if thread else uuid4()
         self._created = time.time()
         self._message_id = f"msg_{uuid4().hex}"
         self._number = 0
 
-    def response(
-        self, status: Any, output: Sequence[responses.ResponseOutputItem], error: str = ""
-    ) -> responses.Response:
+    def whole(self) -> responses.Response:
+        """Return the response of the ended run."""
+        answer = self._answer
+        usage = {
+            "input_tokens": answer.input_tokens,
+            "output_tokens": answer.output_tokens,
+            "total_tokens": answer.input_tokens + answer.output_tokens,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        }
+        if answer.cut_reason is None:
+            return self._response("completed", output=self._output(), usage=usage)
+        details = {"reason": "max_output_tokens" if answer.cut_reason == "length" else "content_filter"}
+        return self._response("incomplete", output=self._output(), usage=usage, incomplete_details=details)
+
+    def _response(self, status: str, **more: Any) -> responses.Response:
         """Return the response; its id has the thread and the run, for `previous_response_id`."""
-        answer, body = self._answer, self._body
-        run = UUID(answer.run_id) if answer.run_id else uuid4()
-        made = responses.Response(
-            id=f"{RESPONSE_ID_PREFIX}{self._thread.hex}{run.hex}",
-            created_at=self._created,
-            model=body.model,
-            object="response",
-            status=status,
-            output=list(output),
-            parallel_tool_calls=True,
-            tool_choice="auto",
-            tools=[],
-            instructions=body.instructions,
-            metadata=body.metadata,
-            previous_response_id=body.previous_response_id,
-            error=responses.ResponseError(code="server_error", message=error) if error else None,
-            incomplete_details=None,
-        )
-        if status == "incomplete":
-            reason: Any = "content_filter" if answer.status == "content_filter" else "max_output_tokens"
-            made.incomplete_details = response_types.IncompleteDetails(reason=reason)
-        if status in ("completed", "incomplete"):
-            made.usage = responses.ResponseUsage(
-                input_tokens=answer.input_tokens,
-                output_tokens=answer.output_tokens,
-                total_tokens=answer.input_tokens + answer.output_tokens,
-                input_tokens_details=response_usage.InputTokensDetails.model_validate(
-                    {"cached_tokens": 0, "cache_write_tokens": 0}
-                ),
-                output_tokens_details=response_usage.OutputTokensDetails(reasoning_tokens=0),
-            )
-        return made
+        run = UUID(self._answer.run_id) if self._answer.run_id else uuid4()
+        fields = {
+            "id": f"{RESPONSE_ID_PREFIX}{self._thread.hex}{run.hex}",
+            "created_at": self._created,
+            "object": "response",
+            "status": status,
+            "output": [],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "error": None,
+            "incomplete_details": None,
+            **self.body.model_dump(include={"model", "instructions", "metadata", "previous_response_id"}),
+        }
+        return responses.Response.model_validate(fields | more)
 
-    def final_status(self) -> Any:
-        """Return the status of the ended run."""
-        return "incomplete" if self._answer.status in ("length", "content_filter") else "completed"
-
-    def output(self) -> list[responses.ResponseOutputItem]:
+    def _output(self) -> list[dict[str, Any]]:
         """Return the message, if there is text, and the calls."""
-        items: list[responses.ResponseOutputItem] = [self._message(self._answer.text)] if self._answer.text else []
-        return [*items, *map(self._call, self._answer.calls)]
+        message = [self._message("completed", [self._part(self._answer.text)])] if self._answer.text else []
+        return message + [
+            {"id": f"fc_{call.id}", "type": "function_call", "call_id": call.id, "status": "completed"}
+            | {"name": call.name, "arguments": call.arguments}
+            for call in self._answer.calls
+        ]
 
-    def _message(self, text: str | None) -> responses.ResponseOutputMessage:
-        content: Any = [] if text is None else [self._part(text)]
-        status: Any = "in_progress" if text is None else "completed"
-        return responses.ResponseOutputMessage(
-            id=self._message_id, content=content, role="assistant", status=status, type="message"
-        )
+    def _message(self, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"id": self._message_id, "type": "message", "role": "assistant", "status": status, "content": content}
 
-    def _part(self, text: str) -> responses.ResponseOutputText:
-        return responses.ResponseOutputText(annotations=[], text=text, type="output_text")
-
-    def _call(self, call: Call) -> responses.ResponseFunctionToolCall:
-        return responses.ResponseFunctionToolCall(
-            id=f"fc_{call.id}",
-            call_id=call.id,
-            name=call.name,
-            arguments=call.arguments,
-            type="function_call",
-            status="completed",
-        )
+    def _part(self, text: str) -> dict[str, Any]:
+        return {"type": "output_text", "text": text, "annotations": []}
 
     async def frames(self, pieces: AsyncGenerator[str]) -> AsyncIterator[str]:
         """Yield the frames of the events; a failure is the event response.failed."""
-        yield self._event("response.created", response=self.response("in_progress", []))
-        yield self._event("response.in_progress", response=self.response("in_progress", []))
+        yield self._event("response.created", response=self._response("in_progress"))
+        yield self._event("response.in_progress", response=self._response("in_progress"))
         place = {"item_id": self._message_id, "output_index": 0, "content_index": 0}
         try:
             async with aclosing(pieces):
                 async for piece in pieces:
                     if self._answer.text == piece:
-                        yield self._event("response.output_item.added", output_index=0, item=self._message(None))
+                        yield self._event(
+                            "response.output_item.added", output_index=0, item=self._message("in_progress", [])
+                        )
                         yield self._event("response.content_part.added", **place, part=self._part(""))
                     yield self._event("response.output_text.delta", **place, delta=piece, logprobs=[])
         except HTTPException as failed:
-            yield self._event("response.failed", response=self.response("failed", [], str(failed.detail)))
+            error = {"code": "server_error", "message": str(failed.detail)}
+            yield self._event("response.failed", response=self._response("failed", error=error))
             return
         for frame in self._last_frames(place):
             yield frame
 
     def _last_frames(self, place: Mapping[str, Any]) -> Iterator[str]:
-        output = self.output()
+        output = self._output()
         if text := self._answer.text:
             yield self._event("response.output_text.done", **place, text=text, logprobs=[])
             yield self._event("response.content_part.done", **place, part=self._part(text))
             yield self._event("response.output_item.done", output_index=0, item=output[0])
         for index, item in enumerate(output):
-            if isinstance(item, responses.ResponseFunctionToolCall):
-                at = {"item_id": item.id, "output_index": index}
-                started_item = item.model_copy(update={"arguments": "", "status": "in_progress"})
-                yield self._event("response.output_item.added", output_index=index, item=started_item)
-                yield self._event("response.function_call_arguments.delta", **at, delta=item.arguments)
-                yield self._event(
-                    "response.function_call_arguments.done", **at, arguments=item.arguments, name=item.name
-                )
+            if item["type"] == "function_call":
+                at: dict[str, Any] = {"item_id": item["id"], "output_index": index}
+                begun = {**item, "arguments": "", "status": "in_progress"}
+                called: dict[str, Any] = {"name": item["name"], "arguments": item["arguments"]}
+                yield self._event("response.output_item.added", output_index=index, item=begun)
+                yield self._event("response.function_call_arguments.delta", **at, delta=item["arguments"])
+                yield self._event("response.function_call_arguments.done", **at, **called)
                 yield self._event("response.output_item.done", output_index=index, item=item)
-        status = self.final_status()
-        yield self._event(f"response.{status}", response=self.response(status, output))
+        whole = self.whole()
+        yield self._event(f"response.{whole.status}", response=whole)
 
-    def _event(self, kind: str, **fields: Any) -> str:
+    def _event(self, kind: str, response: responses.Response | None = None, **fields: Any) -> str:
         """Return the frame of an event."""
-        event = {"type": kind, "sequence_number": self._number} | {
-            name: value.model_dump(mode="json", exclude_unset=True) if isinstance(value, BaseModel) else value
-            for name, value in fields.items()
-        }
+        if response is not None:
+            fields["response"] = response.model_dump(mode="json", exclude_unset=True)
+        event = {"type": kind, "sequence_number": self._number, **fields}
         self._number += 1
         return f"event: {kind}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
