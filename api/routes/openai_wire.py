@@ -364,7 +364,7 @@ class ResponseWriter:
         """Yield the frames of the events; a failure is the event response.failed."""
         yield self._event("response.created", response=self._response("in_progress"))
         yield self._event("response.in_progress", response=self._response("in_progress"))
-        place = {"item_id": self._message_id, "output_index": 0, "content_index": 0}
+        place: dict[str, Any] = {"item_id": self._message_id, "output_index": 0, "content_index": 0}
         try:
             async with aclosing(pieces):
                 async for piece in pieces:
