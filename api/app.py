@@ -13,7 +13,7 @@ from contextvars import Context
 from dataclasses import replace
 from hashlib import sha256
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from loguru import logger
 from starlette.datastructures import Headers
@@ -27,7 +27,8 @@ from toolweave.api.errors import answer_error, answer_invalid_body, detail_respo
 from toolweave.api.http_guard import AccessRules, HttpGuard
 from toolweave.api.langgraph_client import SERVER_APP_KEY, KnownCallerMiddleware, caller_refusal, may_identify_callers
 from toolweave.api.request_bodies import MIB, BodyLimit, BodyLimiter
-from toolweave.api.routes import chat, health, openapi_import, servers, tools, workflow
+from toolweave.api.routes import ag_ui, chat, health, openai, openapi_import, servers, tools, workflow
+from toolweave.api.routes.openai_requests import OpenAIErrors
 from toolweave.api.routes.servers import register_metrics
 from toolweave.api.routes.tools import open_app_registry
 from toolweave.config.settings import Settings, load_settings
@@ -263,12 +264,22 @@ NOT_STARTED = rpc_error(503, INTERNAL_ERROR, "The application has not been start
 METRICS_ROUTE = Mount(f"{MOUNT_PATH}{MCP_PATH}", NOT_STARTED)
 
 
-ROUTERS = (chat.router, health.router, servers.router, workflow.router, openapi_import.router, tools.router)
+CLIENT_ROUTERS = (openai.router, ag_ui.router)
+ROUTERS = (
+    *(chat.router, health.router, servers.router, workflow.router, openapi_import.router, tools.router),
+    *CLIENT_ROUTERS,
+)
 IMPORT_PATHS = re.compile("^/tools/import(/openapi)?$")
 IMPORT_LIMIT = BodyLimit(16 * MIB, openapi_import.MAX_DOCUMENT_VALUES)
 CORE_PATH = re.compile(f"^{MOUNT_PATH}{MCP_PATH}/?$")
+# Whole conversations, perhaps with images: as for the runs of the LangGraph API.
+CLIENT_LIMIT = BodyLimit(32 * MIB)
 # The MCP SDK itself refuses bodies over 4 MiB.
 CORE_LIMIT = BodyLimit(32 * MIB)
+
+
+def _path_patterns(routers: tuple[APIRouter, ...]) -> tuple[re.Pattern[str], ...]:
+    return tuple(route.path_regex for each in routers for route in each.routes if isinstance(route, Route))
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -293,12 +304,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = FastAPI(title="Toolweave", version=__version__, lifespan=lifespan)
     app.add_exception_handler(RequestValidationError, answer_invalid_body)
     app.add_exception_handler(ToolweaveError, answer_error)
-    paths = tuple(route.path_regex for each in ROUTERS for route in each.routes if isinstance(route, Route))
-    app.add_middleware(
-        BodyLimiter, limits={IMPORT_PATHS: IMPORT_LIMIT, CORE_PATH: CORE_LIMIT, **dict.fromkeys(paths, BodyLimit(MIB))}
-    )
+    paths, client_paths = _path_patterns(ROUTERS), _path_patterns(CLIENT_ROUTERS)
+    limits = {**dict.fromkeys(paths, BodyLimit(MIB)), **dict.fromkeys(client_paths, CLIENT_LIMIT)}
+    app.add_middleware(BodyLimiter, limits={IMPORT_PATHS: IMPORT_LIMIT, CORE_PATH: CORE_LIMIT, **limits})
     # Outside the body limit: unknown callers must not learn the limits.
     app.add_middleware(KnownCallerMiddleware, paths=paths)
+    app.add_middleware(OpenAIErrors)
     for router in ROUTERS:
         app.include_router(router)
     # Mounted last: our own routes under the same path take precedence.

@@ -3,6 +3,7 @@
 from collections.abc import Hashable
 from typing import Literal, cast
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
@@ -13,12 +14,11 @@ from toolweave.graphs.background_loop import compile_with_sync_calls
 from toolweave.nodes import agent
 from toolweave.nodes.chat_models import ModelSource, as_lazy_chat_model
 from toolweave.nodes.human_in_the_loop import answer_questions_node, approve_node
-from toolweave.nodes.tool_calls import requested_calls
 from toolweave.nodes.tool_catalog import ToolCatalog, Tools, as_catalog
 from toolweave.nodes.tool_selection import DEFAULT_MAX_TOOLS, ToolSelector
 
-AgentBuilder = StateGraph[agent.AgentState, None, agent.AgentInput, agent.AgentOutput]
-AgentGraph = CompiledStateGraph[agent.AgentState, None, agent.AgentInput, agent.AgentOutput]
+AgentBuilder = StateGraph[agent.AgentState, agent.AgentConfig, agent.AgentInput, agent.AgentOutput]
+AgentGraph = CompiledStateGraph[agent.AgentState, agent.AgentConfig, agent.AgentInput, agent.AgentOutput]
 
 NextStep = Literal["approval needed", "questions waiting", "limit reached", "answered"]
 
@@ -54,6 +54,9 @@ def build_agent_loop(
     here or in the surrounding graph. Where no person can answer, set `.with_config(configurable={"unattended": True})`:
     such calls, and calls whose server sends an elicitation, then return an error that explains this to the model
     (S-07).
+
+    `configurable={"client_tools": [...]}` adds tools in the OpenAI format that the caller executes: a call of one ends
+    the run after the turn's other calls, with status "client_tools". The next input brings the ToolMessages.
 
     Args:
         tools: LangChain tools and plain functions; or MCP servers, which are connected at the first use and
@@ -118,10 +121,10 @@ def agent_loop_graph(
     lazy_model = as_lazy_chat_model(model)
     offered = ToolSelector(catalog, max_tools)
 
-    def next_step(state: agent.AgentState) -> list[Send] | NextStep:
+    def next_step(state: agent.AgentState, config: RunnableConfig) -> list[Send] | NextStep:
         if state.get("waiting_calls"):
             return "questions waiting"
-        calls = requested_calls(state["messages"][-1])
+        calls = agent.server_calls(state["messages"][-1], config)
         if not calls:
             return "answered"
         if state.get("iterations", 0) >= max_iterations or state.get("status") == "iteration_limit":
@@ -130,7 +133,9 @@ def agent_loop_graph(
             return "approval needed"
         return [Send("tools", [call]) for call in calls]
 
-    graph: AgentBuilder = StateGraph(agent.AgentState, input_schema=agent.AgentInput, output_schema=agent.AgentOutput)
+    graph: AgentBuilder = StateGraph(
+        agent.AgentState, agent.AgentConfig, input_schema=agent.AgentInput, output_schema=agent.AgentOutput
+    )
     call_model = agent.call_model_node(lazy_model, offered, system_prompt, min_remaining_steps=_STEPS_TO_FINISH)
     graph.add_node("call_model", call_model)
     graph.add_node("approve", approve_node(catalog), destinations={"tools": "approved", "call_model": "none to run"})

@@ -28,17 +28,60 @@ from toolweave.nodes import tool_calls
 from toolweave.nodes.chat_models import LazyChatModel
 from toolweave.nodes.large_results import ResultStoringTool, tool_with_result_store
 from toolweave.nodes.model_turn import ModelRunnable, answer_status, local_today, model_turn
-from toolweave.nodes.tool_catalog import SelectedTools, ToolCatalog, find_tool, unavailable_tools
+from toolweave.nodes.tool_catalog import OpenAITool, SelectedTools, ToolCatalog, find_tool, unavailable_tools
 from toolweave.nodes.tool_selection import ToolSelector, unknown_tool_text
 
-AgentStatus = Literal["running", "done", "iteration_limit", "length", "content_filter", "tools_missing", "no_tools"]
-"""Status of a run. `length` and `content_filter` are the finish reasons of an incomplete model answer."""
+AgentStatus = Literal[
+    "running", "done", "client_tools", "iteration_limit", "length", "content_filter", "tools_missing", "no_tools"
+]
+"""Status of a run. `length` and `content_filter` are the finish reasons of an incomplete model answer.
+
+`client_tools`: the last model answer has calls of client tools without results; the next input brings the results.
+"""
 
 
 class AgentInput(TypedDict):
     """Input of a run: the new messages."""
 
     messages: Annotated[list[AnyMessage], add_messages]
+
+
+class AgentConfig(TypedDict, total=False):
+    """What a run may have in its `configurable`; servers show it as the graph's context schema.
+
+    `client_tools`: tools in the OpenAI format that the client executes: their calls end the run. `unattended`: no
+    person can answer an interrupt, because the run is stateless or unobserved.
+    """
+
+    client_tools: list[OpenAITool]
+    unattended: bool
+
+
+def client_tools(config: RunnableConfig) -> dict[str, OpenAITool]:
+    """Return the client's tools of this run, by name."""
+    tools: list[OpenAITool] = (config.get("configurable") or {}).get(CLIENT_TOOLS_KEY) or []
+    return {tool["function"]["name"]: tool for tool in tools}
+
+
+def server_calls(message: AnyMessage, config: RunnableConfig) -> list[tool_calls.RequestedCall]:
+    """Return the calls that a message requests, without those of client tools."""
+    names = client_tools(config)
+    return [call for call in tool_calls.requested_calls(message) if call["name"] not in names]
+
+
+def has_open_client_calls(state: "AgentState", config: RunnableConfig) -> bool:
+    """Return whether calls of client tools of this run's last model answer have no result."""
+    names = client_tools(config)
+    if not names or not state.get("iterations"):
+        return False
+    results = {message.tool_call_id for message in state["messages"] if isinstance(message, ToolMessage)}
+    calls = tool_calls.requested_calls(last_answer(state["messages"]))
+    return any(call["name"] in names and call["id"] not in results for call in calls)
+
+
+def last_answer(messages: Sequence[AnyMessage]) -> AnyMessage:
+    """Return the last message of the model, behind which results of client tools may already stand."""
+    return next((message for message in reversed(messages) if isinstance(message, AIMessage)), messages[-1])
 
 
 class AgentOutput(AgentInput):
@@ -149,20 +192,23 @@ def call_model_node(
         if state.get("waiting_calls"):
             # Calls of this turn wait for a person's answers: the edge from this node leads to answer_questions.
             return {}
+        if has_open_client_calls(state, config):
+            # The server's calls of this turn are done: the run ends, and the client executes its own.
+            return {"status": "client_tools"}
         messages = state["messages"]
         tools = await tool_selector.catalog.tools()
         chat_model, selected = await model.get(), await tool_selector.select(tools, messages)
+        own = client_tools(config)
+        selected = [*(tool for tool in selected if tool["function"]["name"] not in own), *own.values()]
         runnable: ModelRunnable = chat_model.bind_tools(selected) if selected else chat_model
         prompt = system_prompt() if callable(system_prompt) else system_prompt
         answer = await model_turn(runnable, tool_calls.prompt_messages(prompt, messages), config)
         answer = tool_calls.with_unique_call_ids(answer, messages)
         status: AgentStatus = "running" if state["remaining_steps"] >= min_remaining_steps else "iteration_limit"
-        update: AgentUpdate = {
-            "messages": [answer],
-            "iterations": state.get("iterations", 0) + 1,
-            "status": status if tool_calls.requested_calls(answer) else answer_status(answer),
-        }
-        to_approve = calls_to_approve(answer, tools)
+        if not server_calls(answer, config):
+            status = "client_tools" if tool_calls.requested_calls(answer) else answer_status(answer)
+        update: AgentUpdate = {"messages": [answer], "iterations": state.get("iterations", 0) + 1, "status": status}
+        to_approve = calls_to_approve(server_calls(answer, config), tools)
         return {**update, "to_approve": to_approve} if to_approve else update
 
     return call_model
@@ -240,16 +286,16 @@ def tools_missing(state: AgentState) -> AgentUpdate:
     return {"messages": [AIMessage(text)]}
 
 
-def calls_to_approve(message: AnyMessage, tools: Sequence[BaseTool]) -> dict[str, str]:
+def calls_to_approve(calls: Sequence[tool_calls.RequestedCall], tools: Sequence[BaseTool]) -> dict[str, str]:
     """Map the ids of calls that need a person's approval to their tools' names; invalid calls need no approval."""
-    calls = [(call, find_tool(tools, call["name"])) for call in tool_calls.requested_calls(message)]
     return {
         call["id"]: tool.name
-        for call, tool in calls
+        for call, tool in [(call, find_tool(tools, call["name"])) for call in calls]
         if tool and tool_calls.requires_approval(tool) and isinstance(call["args"], dict)
     }
 
 
+CLIENT_TOOLS_KEY = "client_tools"
 UNATTENDED_KEY = "unattended"
 """Key in a run's `configurable`: the run is stateless or unobserved, so no person can answer an interrupt."""
 

@@ -19,7 +19,7 @@ from langgraph.types import Command, Send, interrupt
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from toolweave.nodes.agent import AgentState, RoutingNode, is_unattended
+from toolweave.nodes.agent import AgentState, RoutingNode, is_unattended, last_answer, server_calls
 from toolweave.nodes.tool_calls import (
     AnsweredQuestion,
     RequestedCall,
@@ -215,7 +215,7 @@ def approve_node(catalog: ToolCatalog) -> RoutingNode:
     """Return the node that interrupts once for all calls that need approval, and then sends the calls to execute."""
 
     async def approve(state: AgentState, config: RunnableConfig) -> Command[Any]:
-        message = state["messages"][-1]
+        message = last_answer(state["messages"])
         names = state.get("to_approve", {})
         calls = [call for call in requested_calls(message) if call["id"] in names]
         if is_unattended(config):
@@ -230,7 +230,7 @@ def approve_node(catalog: ToolCatalog) -> RoutingNode:
             )
         remaining = iter(decisions)
         return _dispatch_calls(
-            message, [next(remaining) if call in calls else tool_task(call) for call in requested_calls(message)]
+            message, [next(remaining) if call in calls else tool_task(call) for call in server_calls(message, config)]
         )
 
     return approve

@@ -18,7 +18,7 @@ from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
-ROOMS = ("api", "cli", "config", "graphs", "nodes", "runtime", "servers", "src/toolweave")
+ROOMS = ("api", "cli", "config", "graphs", "nodes", "runtime", "servers", "studio", "src/toolweave")
 ENTRIES = Path("house.toml")
 NOT_CODE = {
     tokenize.COMMENT,

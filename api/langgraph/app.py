@@ -127,6 +127,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 )
 # Open to all callers, like the studio's files and endpoints without a rule, as in the official server.
 DOCUMENTATION_PATHS = ("/openapi.json", "/docs", "/docs/{file}")
+PAGE_PATHS = frozenset((*DOCUMENTATION_PATHS, *STUDIO_PATHS))
 
 
 def create_langgraph_app(config: LangGraphJson, settings: Settings, *, executes_runs: bool = True) -> Starlette:
@@ -166,14 +167,11 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings, *, executes_
     published = enabled_endpoints(ENDPOINTS, config.http)
     endpoints = authorized_endpoints((*published, *enabled_endpoints(system.unpublished, config.http)), auth)
     sockets = websocket_routes(authorized_endpoints(enabled_endpoints(protocol.sockets, config.http), auth), endpoints)
-    routes: list[BaseRoute] = [*group_by_path(endpoints), *sockets, *_docs_routes(published, config, custom)]
-    if not config.http.disable_ui:
-        routes += studio_routes()
+    pages = [*_docs_routes(published, config, custom), *([] if config.http.disable_ui else studio_routes())]
+    routes: list[BaseRoute] = [*group_by_path(endpoints), *sockets, *pages]
     if custom is not None:
         routes = [CustomRoutes(custom, last=False), *routes, CustomRoutes(custom, last=True)]
-    public_paths = frozenset(
-        {*DOCUMENTATION_PATHS, *STUDIO_PATHS, *(each.path for each in endpoints if each.rule is None)}
-    )
+    public_paths = PAGE_PATHS | {each.path for each in endpoints if each.rule is None}
     authentication = Middleware(Authentication, handlers=auth, routes=routes, public_paths=public_paths, config=config)
     app = Starlette(
         routes=routes,

@@ -112,7 +112,7 @@ Plane = Annotated[ToolPlane, Depends(get_plane)]
 IdentifiedCaller = Annotated[Caller, Depends(require_identified_caller)]
 
 
-class ToolCall(BaseModel):
+class CallBody(BaseModel):
     """A call of a tool by its name in the server's own list."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -168,7 +168,7 @@ async def reconnect(name: str, plane: Plane) -> Response:
 
 
 @router.post("/{name}/call", response_model=ToolCallResult, responses={403: {}, 404: {}})
-async def call_tool(name: str, body: ToolCall, request: Request, plane: Plane, caller: IdentifiedCaller) -> Response:
+async def call_tool(name: str, body: CallBody, request: Request, plane: Plane, caller: IdentifiedCaller) -> Response:
     """Call a tool of an MCP server as its caller; the call ends when its client disconnects.
 
     The request itself is the approval of a tool that needs one. A question of the server is declined (`_meta` has it).

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -163,6 +164,20 @@ async def test_our_own_routes_are_served_beside_the_api(http: httpx.AsyncClient)
     events = [line.removeprefix("event: ") for line in answer.text.splitlines() if line.startswith("event: ")]
     assert events
     assert "error" not in events
+
+
+async def test_clients_of_openais_api_and_of_ag_ui_are_served_there_too(http: httpx.AsyncClient) -> None:
+    models = [model["id"] for model in (await http.get("/v1/models")).json()["data"]]
+    assert models == ["agent_loop", "todo_agent"]
+    ask = {"role": "user", "content": "What are my active tasks?"}
+    whole = await http.post("/v1/chat/completions", json={"model": "todo_agent", "messages": [ask]})
+    assert whole.status_code == 200, whole.text
+    assert whole.json()["choices"][0]["message"]["content"]
+    streamed = await http.post("/v1/responses", json={"model": "todo_agent", "input": ask["content"], "stream": True})
+    assert "event: response.completed" in streamed.text
+    run = {"threadId": str(uuid4()), "runId": "1", "messages": [{"id": "1", **ask}]}
+    events = (await http.post("/agui/todo_agent", json=run)).text
+    assert all(name in events for name in ("RUN_STARTED", "TOOL_CALL_RESULT", "TEXT_MESSAGE_CONTENT", "RUN_FINISHED"))
 
 
 async def test_tools_are_registered_and_a_workflow_calls_one_there_too(http: httpx.AsyncClient) -> None:
