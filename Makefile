@@ -12,7 +12,7 @@ WORKERS ?= auto
 # Never installed beside ours: it is under another licence, and brings packages that ours must not need.
 OFFICIAL := 'langgraph-cli[inmem]==0.4.40' 'langgraph-api==0.16.7'
 
-.PHONY: setup demo dev test official check house format slow bench bench-core bench-tools bench-workflow bench-stalls bench-scale tour soak coverage tool-pages clean
+.PHONY: setup demo dev test official check studio house format slow bench bench-core bench-tools bench-workflow bench-stalls bench-scale tour soak coverage tool-pages clean
 
 setup: .venv/.synced   ## install everything into .venv
 
@@ -41,9 +41,13 @@ check: setup   ## run every static check
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/python scripts/check_sizes.py
+	.venv/bin/python scripts/check_studio.py
 	.venv/bin/python scripts/house.py --check
 	.venv/bin/mypy --num-workers 2
 	.venv/bin/lint-imports --no-logo
+
+studio:   ## build the studio's page from its sources; needs Node, which users do not
+	cd studio && npm ci --ignore-scripts && npm run build
 
 house: setup   ## print the size and shape of the code base, with the limits of house.toml
 	.venv/bin/python scripts/house.py

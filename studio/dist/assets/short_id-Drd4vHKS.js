@@ -1,0 +1,1 @@
+function e(e){return`…${e.slice(-8)}`}export{e as t};
