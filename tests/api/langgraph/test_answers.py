@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from toolweave.api.langgraph.answers import extract_values, page_answer
+from toolweave.runtime.models import Page
 from toolweave.api.langgraph.requests import Body
 
 ROW = {"values": {"log": ["a", {"b": 1}], "n": 4}, "metadata": {"graph_id": "steps"}}
@@ -49,7 +50,7 @@ async def test_page_headers_count_the_rows(found: int, limit: int, offset: int, 
     async def count() -> int:
         return 7
 
-    async def search(**_: object) -> list[dict[str, Any]]:
+    async def search(_page: Page) -> list[dict[str, Any]]:
         return [ROW] * found
 
     answer = await page_answer(Body({"limit": limit, "offset": offset}), search, count, dict)
