@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from toolweave.api.langgraph.answers import extract_values, page_answer
-from toolweave.runtime.models import Page
 from toolweave.api.langgraph.requests import Body
+from toolweave.runtime.models import Page
 
 ROW = {"values": {"log": ["a", {"b": 1}], "n": 4}, "metadata": {"graph_id": "steps"}}
 

@@ -9,7 +9,7 @@ import { chromium } from "playwright-core";
 import { assert, scenario, url } from "./scenarios.mjs";
 
 export const STUDIO = `${url}/studio`;
-const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => existsSync(path));
+export const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => existsSync(path));
 const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 let browser;
 
