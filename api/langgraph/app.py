@@ -38,6 +38,7 @@ from toolweave.api.langgraph.endpoints import (
     openapi_document,
 )
 from toolweave.api.langgraph.metrics import MeasureRequests, ServerMetrics
+from toolweave.api.langgraph.request_ids import RequestIds
 from toolweave.api.langgraph.routes import a2a, assistants, crons, mcp, protocol, runs, store, system, threads
 from toolweave.api.langgraph.routes.crons import fire_callback
 from toolweave.api.langgraph.routes.protocol_socket import websocket_routes
@@ -179,6 +180,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings, *, executes_
         routes=routes,
         middleware=[
             Middleware(LifespanErrorMiddleware),
+            Middleware(RequestIds),
             Middleware(HttpGuard, rules=rules),
             Middleware(MeasureRequests, metrics=metrics),
             Middleware(ExceptionMiddleware, handlers=OUTERMOST_HANDLERS),

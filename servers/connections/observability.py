@@ -13,6 +13,7 @@ Without an OpenTelemetry SDK no span is recorded; the trace of the incoming requ
 import asyncio
 import json
 import os
+import sys
 import threading
 import time
 from bisect import bisect_left
@@ -406,7 +407,9 @@ def shorten(text: str) -> str:
 @contextmanager
 def call_span(config: McpServerConfig, tool: str, configurable: Mapping[str, Any]) -> Iterator[Span]:
     """Make a span for one tool call the current one; its parent is the caller's span or that of the run's request."""
-    parent = None if trace.get_current_span().get_span_context().is_valid else _request_trace(configurable)
+    parent = _langchain_parent()
+    if parent is None and not trace.get_current_span().get_span_context().is_valid:
+        parent = _request_trace(configurable)
     if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
         # Without an SDK, a span records nothing but would still cost 20 µs.
         with nullcontext() if parent is None else trace.use_span(trace.get_current_span(parent)):
@@ -447,6 +450,13 @@ def _network_attributes(config: McpServerConfig) -> dict[str, str | int]:
     url = urlsplit(config.url or "")
     port = url.port or (443 if url.scheme == "https" else 80)
     return {"network.transport": "tcp", "server.address": url.hostname or "", "server.port": port}
+
+
+def _langchain_parent() -> Context | None:
+    """Return the context of the LangChain tool or node that makes the call, if openinference records it."""
+    openinference = sys.modules.get("openinference.instrumentation.langchain")
+    span = openinference and openinference.get_current_span()
+    return trace.set_span_in_context(span) if span else None
 
 
 def _request_trace(configurable: Mapping[str, Any]) -> Context | None:
