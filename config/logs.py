@@ -28,8 +28,8 @@ _LOGGER_LEVELS = {
     **dict.fromkeys(("asyncio", "mcp"), logging.INFO),
     # It quotes what servers send; the tool plane logs the same events without secrets.
     "mcp.client": logging.CRITICAL,
-    # The exporter of traces logs one line of its own when a collector fails.
-    **dict.fromkeys(("opentelemetry.sdk", "openinference"), logging.CRITICAL),
+    # It writes a line per span; `runtime/tracing.py` logs one when a collector fails.
+    **dict.fromkeys(("opentelemetry", "openinference"), logging.CRITICAL),
 }
 # The MCP SDK's session uses the root logger; its messages quote server data after the colon.
 _MCP_SESSION_FILE = "mcp/shared/session.py"

@@ -10,24 +10,29 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from threading import Thread
+from typing import Any
 from urllib.parse import urlsplit
 
+from langchain_core.tracers.schemas import Run as LangChainRun
 from loguru import logger
-from openinference.instrumentation import TraceConfig
-from openinference.instrumentation.langchain import LangChainInstrumentor
+from openinference.instrumentation import OITracer, TraceConfig
+
+# Not its LangChainInstrumentor, which also records graphs outside of runs, and encodes content to drop it.
+from openinference.instrumentation.langchain._tracer import OpenInferenceTracer
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.trace import Status, StatusCode, Tracer
-from opentelemetry.util.types import AttributeValue
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+from opentelemetry.trace import Link, SpanKind, Status, StatusCode, Tracer, TraceState
+from opentelemetry.util.types import Attributes, AttributeValue
 
 from toolweave import __version__
 from toolweave.runtime.caller import TRACE_HEADERS
 from toolweave.runtime.models import Outcome, Run
-from toolweave.runtime.runs.execution import RecordOutcome, TraceRun, run_log_ids
+from toolweave.runtime.runs.execution import RecordOutcome, Tracing, run_log_ids
 
 # The keys, and beginnings of keys, of openinference's attributes that quote nothing.
 CONTENT_FREE_KEYS = (
@@ -35,7 +40,7 @@ CONTENT_FREE_KEYS = (
     *("llm.finish_reason", "tool.name", "embedding.model_name"),
 )
 ERROR_TYPE, EXCEPTION_TYPE = "error.type", "exception.type"
-RUN_SPAN = "run {}"
+RUN_SPAN, OWN_PREFIX = "run {}", "toolweave."
 CLOSE_TIMEOUT_S = 2.0
 
 
@@ -49,6 +54,58 @@ class ContentFreeConfig(TraceConfig):
         return super().mask(key, value, externalize=externalize) if key.startswith(CONTENT_FREE_KEYS) else None
 
 
+class RunSampler(Sampler):
+    """Begin traces with runs and tool calls only: FastAPI and FastMCP would begin one per request."""
+
+    def __init__(self, configured: Sampler) -> None:
+        self._configured = configured
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
+        """Return whether to record a span; OTEL_TRACES_SAMPLER says which of ours."""
+        is_root = not trace.get_current_span(parent_context).get_span_context().is_valid
+        if is_root and not any(key.startswith(OWN_PREFIX) for key in attributes or ()):
+            return SamplingResult(Decision.DROP)
+        return self._configured.should_sample(parent_context, trace_id, name, kind, attributes, links, trace_state)
+
+    def get_description(self) -> str:
+        """Return the name of the sampler."""
+        return f"RunSampler({self._configured.get_description()})"
+
+
+class RunTracer(OpenInferenceTracer):
+    """The callback that records a graph's nodes, model calls and tool calls; without content it encodes none."""
+
+    run_inline = True
+
+    def __init__(self, provider: TracerProvider, *, with_content: bool) -> None:
+        config = (TraceConfig if with_content else ContentFreeConfig)(enable_genai_semconv=True)
+        scope = "openinference.instrumentation.langchain"
+        tracer: Any = OITracer(provider.get_tracer(scope), config)
+        super().__init__(tracer, separate_trace_from_runtime_context=False)
+        self._with_content = with_content
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, **options: Any) -> Any:
+        """Open the span of a model call."""
+        return super().on_chat_model_start(serialized, messages if self._with_content else [[]], **options)
+
+    def _end_trace(self, run: LangChainRun) -> None:  # type: ignore[override]  # theirs is a wrapped method
+        if not self._with_content:
+            # The attributes would be dropped, but only after the whole state has been encoded.
+            run.inputs = {}
+            if run.run_type != "llm":
+                run.outputs = {}
+        super()._end_trace(run)
+
+
 class CollectorExporter(SpanExporter):
     """An exporter that logs one line when the collector fails, and one when it accepts spans again."""
 
@@ -58,7 +115,9 @@ class CollectorExporter(SpanExporter):
         self._with_content = with_content
         self._is_failing = False
         self._reason = ""
-        logging.getLogger(OTLPSpanExporter.__module__).addFilter(self._hold_reason)
+        self._log = logging.getLogger(OTLPSpanExporter.__module__)
+        self._log.setLevel(logging.WARNING)
+        self._log.addFilter(self._hold_reason)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send spans, from the exporter's own thread."""
@@ -74,7 +133,7 @@ class CollectorExporter(SpanExporter):
 
     def shutdown(self) -> None:
         """Close the connections."""
-        logging.getLogger(OTLPSpanExporter.__module__).removeFilter(self._hold_reason)
+        self._log.removeFilter(self._hold_reason)
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
     def _hold_reason(self, record: logging.LogRecord) -> bool:
@@ -107,8 +166,8 @@ class CollectorExporter(SpanExporter):
 
 
 @asynccontextmanager
-async def open_tracing(url: str, *, with_content: bool) -> AsyncIterator[TraceRun]:
-    """Record all runs of this process, and yield the function that opens the span of one.
+async def open_tracing(url: str, *, with_content: bool) -> AsyncIterator[Tracing]:
+    """Yield what records the runs of this process.
 
     `url` receives the spans; the SDK's own variables (OTEL_*) set everything else.
     """
@@ -116,15 +175,13 @@ async def open_tracing(url: str, *, with_content: bool) -> AsyncIterator[TraceRu
     # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
     provider = TracerProvider(resource=service.merge(OTELResourceDetector().detect()), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(CollectorExporter(url, with_content=with_content)))
+    provider.sampler = RunSampler(provider.sampler)
     # The tool plane uses the global provider.
     trace.set_tracer_provider(provider)
-    config = (TraceConfig if with_content else ContentFreeConfig)(enable_genai_semconv=True)
-    instrumentor = LangChainInstrumentor()
-    instrumentor.instrument(tracer_provider=provider, config=config)
+    open_span = partial(run_span, provider.get_tracer("toolweave", __version__))
     try:
-        yield partial(run_span, provider.get_tracer("toolweave", __version__))
+        yield Tracing(open_span, (RunTracer(provider, with_content=with_content),))
     finally:
-        instrumentor.uninstrument()
         # A collector that does not answer must not hold the process.
         closing = Thread(target=provider.shutdown, name="traces-closing", daemon=True)
         closing.start()
@@ -138,7 +195,7 @@ def run_span(tracer: Tracer, run: Run) -> Iterator[RecordOutcome]:
     headers = {name: configurable[name] for name in TRACE_HEADERS if isinstance(configurable.get(name), str)}
     ids = run_log_ids(run)
     attributes: dict[str, AttributeValue] = {
-        f"toolweave.{name}": value for name, value in ids.items() if value is not None and name != "user_id"
+        f"{OWN_PREFIX}{name}": value for name, value in ids.items() if value is not None and name != "user_id"
     }
     attributes |= {"openinference.span.kind": "AGENT", "gen_ai.operation.name": "invoke_agent"}
     attributes |= {"gen_ai.agent.name": run.graph_id, "toolweave.run_attempt": run.attempt}

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple
 from langgraph.checkpoint.serde.types import ERROR
@@ -103,13 +104,21 @@ def run_log_ids(run: Run) -> dict[str, str | None]:
 
 
 RecordOutcome = Callable[[Outcome], object]
-TraceRun = Callable[[Run], AbstractContextManager[RecordOutcome]]
-"""Open a span for one run; the block calls what it receives with the run's outcome."""
 
 
 def untraced(_run: Run) -> AbstractContextManager[RecordOutcome]:
     """Open no span."""
     return nullcontext(lambda _outcome: None)
+
+
+class Tracing(NamedTuple):
+    """How runs are traced: `open_span` opens a run's span and yields a function of its outcome.
+
+    The graph calls `callbacks`.
+    """
+
+    open_span: Callable[[Run], AbstractContextManager[RecordOutcome]] = untraced
+    callbacks: tuple[BaseCallbackHandler, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,7 @@ class EngineRuntime:
     log: EventLog
     publishers: Publishers
     thread_hub: ThreadHub = field(default_factory=ThreadHub)
-    trace_run: TraceRun = untraced
+    tracing: Tracing = field(default_factory=Tracing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +161,7 @@ async def execute_run(runtime: EngineRuntime, run: Run, channel: Channel, progre
                     return continued
                 call = continued
             config = observed_config(graph, call.config, progress.record_event)
-            call = replace(call, config={**config, "callbacks": [progress.usage]})
+            call = replace(call, config={**config, "callbacks": [progress.usage, *runtime.tracing.callbacks]})
             publishes_all = publisher is not None and publisher.publishes_all
             stream = ProtocolStream(graph, call, publisher) if publisher and publishes_all else GraphStream(graph, call)
             async with progress.autosave(partial(_store_progress, runtime, run)), aclosing(stream.parts()) as parts:

@@ -13,7 +13,6 @@ Without an OpenTelemetry SDK no span is recorded; the trace of the incoming requ
 import asyncio
 import json
 import os
-import sys
 import threading
 import time
 from bisect import bisect_left
@@ -30,6 +29,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from langchain_core.callbacks import BaseCallbackManager
+from langchain_core.runnables.config import var_child_runnable_config
 from loguru import logger
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
@@ -453,10 +454,13 @@ def _network_attributes(config: McpServerConfig) -> dict[str, str | int]:
 
 
 def _langchain_parent() -> Context | None:
-    """Return the context of the LangChain tool or node that makes the call, if openinference records it."""
-    openinference = sys.modules.get("openinference.instrumentation.langchain")
-    span = openinference and openinference.get_current_span()
-    return trace.set_span_in_context(span) if span else None
+    """Return the context of the LangChain tool or node that makes the call, if a callback of it records spans."""
+    callbacks = (var_child_runnable_config.get() or {}).get("callbacks")
+    if not isinstance(callbacks, BaseCallbackManager) or callbacks.parent_run_id is None:
+        return None
+    finders = (getattr(handler, "get_span", None) for handler in callbacks.handlers)
+    span = next((span for find in finders if find and (span := find(callbacks.parent_run_id))), None)
+    return None if span is None else trace.set_span_in_context(span)
 
 
 def _request_trace(configurable: Mapping[str, Any]) -> Context | None:
