@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 import traceback
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from datetime import UTC
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from loguru import logger
 
 from toolweave.config.settings import Settings
+from toolweave.log_ids import LOG_IDS
 
 if TYPE_CHECKING:
     from loguru import Record
@@ -28,7 +29,7 @@ _LOGGER_LEVELS = {
     **dict.fromkeys(("asyncio", "mcp"), logging.INFO),
     # It quotes what servers send; the tool plane logs the same events without secrets.
     "mcp.client": logging.CRITICAL,
-    # It writes a line per span; `runtime/tracing.py` logs one when a collector fails.
+    # It writes a line per span; `runtime/runs/tracing.py` logs one when a collector fails.
     **dict.fromkeys(("opentelemetry", "openinference"), logging.CRITICAL),
 }
 # The MCP SDK's session uses the root logger; its messages quote server data after the colon.
@@ -38,8 +39,6 @@ _COLOURS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "1;31", "SUCCESS": "32",
 _CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _INDENT = " " * 13
 """The width of a line's time."""
-LOG_IDS = ("request_id", "run_id", "thread_id", "assistant_id", "graph_id", "user_id")
-"""The ids on each line that a request or a run logs."""
 # The human format shows these ids only, and only on lines that call for a search.
 _HUMAN_IDS, _HUMAN_IDS_LEVEL = ("run_id", "thread_id"), logging.WARNING
 _FIELDS = ("time", "level", "logger", "message", "exception")
@@ -77,14 +76,6 @@ def configure_logging(
         diagnose=False,
     )
     _redirect_standard_loggers(settings.log_level)
-
-
-def log_ids(**ids: str | None) -> AbstractContextManager[None]:
-    """Add `LOG_IDS` to each line that the block logs, in its tasks and threads too; ids of an outer block are removed.
-
-    Lines in JSON leave out ids that are None.
-    """
-    return logger.contextualize(**(dict.fromkeys(LOG_IDS) | ids))
 
 
 class _LoguruHandler(logging.Handler):

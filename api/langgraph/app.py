@@ -38,13 +38,13 @@ from toolweave.api.langgraph.endpoints import (
     openapi_document,
 )
 from toolweave.api.langgraph.metrics import MeasureRequests, ServerMetrics
-from toolweave.api.langgraph.request_ids import RequestIds
 from toolweave.api.langgraph.routes import a2a, assistants, crons, mcp, protocol, runs, store, system, threads
 from toolweave.api.langgraph.routes.crons import fire_callback
 from toolweave.api.langgraph.routes.protocol_socket import websocket_routes
 from toolweave.api.langgraph.services import open_services
 from toolweave.api.langgraph.webhooks import sending_webhooks
 from toolweave.api.langgraph_client import MOUNT_PREFIX_KEY, SERVER_APP_KEY
+from toolweave.api.request_ids import RequestIds
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
@@ -190,9 +190,8 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings, *, executes_
         exception_handlers={**EXCEPTION_HANDLERS, store.BadLabelError: store.bad_label_response},
         lifespan=lifespan,
     )
-    app.state.metrics = metrics
     # Read by http.app, to skip the API's check of callers if it has none, and to apply the same access rules.
-    app.state.has_auth, app.state.access_rules = auth is not None, rules
+    app.state.metrics, app.state.has_auth, app.state.access_rules = metrics, auth is not None, rules
     return app
 
 

@@ -134,7 +134,7 @@ def _open_tracing(settings: Settings) -> AbstractAsyncContextManager[Tracing]:
     if settings.traces_url is None:
         return nullcontext(Tracing())
     require_extra("otel")
-    from toolweave.runtime.tracing import open_tracing  # noqa: PLC0415
+    from toolweave.runtime.runs.tracing import open_tracing  # noqa: PLC0415
 
     return open_tracing(settings.traces_url, with_content=settings.otel_content)
 

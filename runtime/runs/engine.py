@@ -13,8 +13,8 @@ from weakref import WeakValueDictionary
 
 from loguru import logger
 
-from toolweave.config.logs import log_ids
 from toolweave.errors import Conflict, NotFound, PersistenceError
+from toolweave.log_ids import log_ids
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.events.channel import Channel, Subscription
 from toolweave.runtime.events.log import EndedRun
@@ -389,7 +389,7 @@ class RunEngine(ABC):
             self.runtime.persistence.checkpointer.accept_claim(claim)
             try:
                 with log_ids(**run_log_ids(run)):
-                    with self.runtime.tracing.open_span(run) as record_outcome:
+                    with self.runtime.runs.tracing.open_span(run) as record_outcome:
                         execution = None
                         if live.cancel is None:
                             work = execute_run(self.runtime, run, live.channel, live.progress)

@@ -20,13 +20,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolweave.api.errors import detail_response
 from toolweave.api.langgraph.custom_app import CustomRoutes
-from toolweave.api.langgraph.request_ids import SCOPE_KEY
 from toolweave.api.langgraph.requests import BODY_LIMIT
 from toolweave.api.langgraph_client import IDENTIFIED_KEY
 from toolweave.api.request_bodies import read_limited_body, replay_body
+from toolweave.api.request_ids import SCOPE_KEY
 from toolweave.config.langgraph_json import AuthCache, HeaderRules, LangGraphJson
-from toolweave.config.logs import log_ids
 from toolweave.errors import ConfigError, Forbidden
+from toolweave.log_ids import log_ids
 from toolweave.runtime.caller import TRACE_HEADERS, Caller, User, use_caller
 from toolweave.runtime.codec import loads
 from toolweave.runtime.graphs import load_object

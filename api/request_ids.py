@@ -4,7 +4,7 @@ from uuid import uuid4
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolweave.config.logs import log_ids
+from toolweave.log_ids import log_ids
 
 HEADER = b"x-request-id"
 SCOPE_KEY = "toolweave.request_id"
