@@ -17,7 +17,7 @@ from toolweave.origins import host_name, is_loopback, split_origin
 STUDIO_ORIGIN = "https://smith.langchain.com"
 EXPOSED_HEADERS = (
     "x-pagination-total, x-pagination-next, content-location, location, x-ignored-fields, etag, mcp-session-id, "
-    "www-authenticate"
+    "www-authenticate, x-request-id"
 )
 
 

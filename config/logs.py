@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from loguru import logger
 
 from toolweave.config.settings import Settings
+from toolweave.log_ids import LOG_IDS
 
 if TYPE_CHECKING:
     from loguru import Record
@@ -28,6 +29,8 @@ _LOGGER_LEVELS = {
     **dict.fromkeys(("asyncio", "mcp"), logging.INFO),
     # It quotes what servers send; the tool plane logs the same events without secrets.
     "mcp.client": logging.CRITICAL,
+    # It writes a line per span; `runtime/runs/tracing.py` logs one when a collector fails.
+    **dict.fromkeys(("opentelemetry", "openinference"), logging.CRITICAL),
 }
 # The MCP SDK's session uses the root logger; its messages quote server data after the colon.
 _MCP_SESSION_FILE = "mcp/shared/session.py"
@@ -36,6 +39,8 @@ _COLOURS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "1;31", "SUCCESS": "32",
 _CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _INDENT = " " * 13
 """The width of a line's time."""
+# The human format shows these ids only, and only on lines that call for a search.
+_HUMAN_IDS, _HUMAN_IDS_LEVEL = ("run_id", "thread_id"), logging.WARNING
 _FIELDS = ("time", "level", "logger", "message", "exception")
 # The id of loguru's default sink, later of the sink that configure_logging added last.
 _sink_id = [0]
@@ -123,7 +128,11 @@ def _json_line(record: "Record") -> str:
         "logger": record["name"],
         "message": record["message"],
     }
-    line |= {f"{name}_" if name in _FIELDS else name: value for name, value in record["extra"].items()}
+    line |= {
+        f"{name}_" if name in _FIELDS else name: value
+        for name, value in record["extra"].items()
+        if not (value is None and name in LOG_IDS)
+    }
     if text := _exception_text(record):
         line["exception"] = text
     try:
@@ -150,7 +159,12 @@ def _human_line(record: "Record", stream: TextIO) -> str:
         line = f"{time} {_CONTROL_CHARS.sub(_escape_control, record['message'])}"
         return wrap_for_terminal(line, stream, _INDENT)
     level = f"{record['level'].name:<8}"
-    fields = "".join(f" {name}={value}" for name, value in record["extra"].items())
+    shown_ids = _HUMAN_IDS if record["level"].no >= _HUMAN_IDS_LEVEL else ()
+    fields = "".join(
+        f" {name}={value}"
+        for name, value in record["extra"].items()
+        if name not in LOG_IDS or (name in shown_ids and value is not None)
+    )
     text = f"{record['name']}: {record['message']}{fields}"
     if exception := _exception_text(record):
         text += f"\n{exception}"

@@ -231,6 +231,12 @@ class Settings(BaseModel):
 
     log_level: Annotated[LogLevel, BeforeValidator(lambda value: str(value).upper())] = "INFO"
     log_format: Literal["auto", "human", "json"] = "auto"
+    # Traces are sent if one of the two is set; the OpenTelemetry SDK reads the other OTEL_ variables itself.
+    otlp_endpoint: Url | None = Field(default=None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT", repr=False)
+    otlp_traces_endpoint: Url | None = Field(
+        default=None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", repr=False
+    )
+    otel_content: bool = False
     mcp_log: Literal["full", "ids", "off"] = "full"
 
     max_iterations: int = Field(default=10, ge=1)
@@ -246,6 +252,13 @@ class Settings(BaseModel):
             shared = dict.fromkeys(("todo_database_url", "tools_database_url"), values["database_url"])
             return shared | {name: value for name, value in values.items() if value is not None}
         return values
+
+    @property
+    def traces_url(self) -> str | None:
+        """Return the URL that receives traces (OpenTelemetry protocol over HTTP); None sends none."""
+        if self.otlp_traces_endpoint is not None or self.otlp_endpoint is None:
+            return self.otlp_traces_endpoint
+        return f"{self.otlp_endpoint.rstrip('/')}/v1/traces"
 
 
 def load_settings(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:

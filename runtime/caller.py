@@ -14,6 +14,8 @@ USER_ID_KEY = "langgraph_auth_user_id"
 PERMISSIONS_KEY = "langgraph_auth_permissions"
 # Only the server may set these: a caller that sets them could impersonate another user.
 AUTH_KEYS = frozenset({USER_KEY, USER_ID_KEY, PERMISSIONS_KEY})
+# The key of the official server, too.
+REQUEST_ID_KEY = "langgraph_request_id"
 # The API shows these fields. All other fields of a user, such as a token, are only available to the run.
 PUBLIC_USER_FIELDS = ("identity", "display_name", "is_authenticated", "permissions")
 # W3C Trace Context: the headers available to runs that are not secret.
@@ -59,23 +61,27 @@ class Caller:
     """The caller of a request; `user` is None without authentication.
 
     Runs receive `headers` in `configurable`. An authorization handler may set `run_metadata`, which is added to the
-    metadata of each run of the request, and `thread_filter`, which the threads of these runs must match.
+    metadata of each run of the request, and `thread_filter`, which the threads of these runs must match. `request_id`
+    is on the log lines of the request and of its runs.
     """
 
     user: User | None = None
     headers: JsonObject = field(default_factory=dict)
     run_metadata: JsonObject = field(default_factory=dict)
     thread_filter: Mapping[str, Any] | None = None
+    request_id: str | None = None
 
     def configurable(self) -> JsonObject:
         """Return the public part of a run's `config.configurable`: JSON, stored in plain text and shown by the API."""
-        trace_headers = {name: value for name, value in self.headers.items() if name in TRACE_HEADERS}
+        shown = {name: value for name, value in self.headers.items() if name in TRACE_HEADERS}
+        if self.request_id is not None:
+            shown[REQUEST_ID_KEY] = self.request_id
         if self.user is None:
-            return trace_headers
+            return shown
         members = _user_json(self.user)
         public = {name: members[name] for name in PUBLIC_USER_FIELDS}
         permissions = [str(permission) for permission in self.user.permissions]
-        return {**trace_headers, USER_KEY: public, USER_ID_KEY: self.user.identity, PERMISSIONS_KEY: permissions}
+        return {**shown, USER_KEY: public, USER_ID_KEY: self.user.identity, PERMISSIONS_KEY: permissions}
 
     def credentials(self) -> JsonObject:
         """Return the secret part of a run's `config.configurable`: it may hold tokens and is stored encrypted."""

@@ -44,6 +44,7 @@ from toolweave.api.langgraph.routes.protocol_socket import websocket_routes
 from toolweave.api.langgraph.services import open_services
 from toolweave.api.langgraph.webhooks import sending_webhooks
 from toolweave.api.langgraph_client import MOUNT_PREFIX_KEY, SERVER_APP_KEY
+from toolweave.api.request_ids import RequestIds
 from toolweave.config.langgraph_json import LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import ToolweaveError
@@ -177,6 +178,7 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings, *, executes_
         routes=routes,
         middleware=[
             Middleware(LifespanErrorMiddleware),
+            Middleware(RequestIds),
             Middleware(HttpGuard, rules=rules),
             Middleware(MeasureRequests, metrics=metrics),
             Middleware(ExceptionMiddleware, handlers=OUTERMOST_HANDLERS),
@@ -186,9 +188,8 @@ def create_langgraph_app(config: LangGraphJson, settings: Settings, *, executes_
         exception_handlers={**EXCEPTION_HANDLERS, store.BadLabelError: store.bad_label_response},
         lifespan=lifespan,
     )
-    app.state.metrics = metrics
     # Read by http.app, to skip the API's check of callers if it has none, and to apply the same access rules.
-    app.state.has_auth, app.state.access_rules = auth is not None, rules
+    app.state.metrics, app.state.has_auth, app.state.access_rules = metrics, auth is not None, rules
     return app
 
 

@@ -1,7 +1,7 @@
 """The services that handlers of the LangGraph API share: persistence, graphs, run engine, webhook rules."""
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
@@ -14,6 +14,7 @@ from toolweave.api.langgraph_client import SERVER_APP_KEY
 from toolweave.config.langgraph_json import CheckpointerEntry, LangGraphJson
 from toolweave.config.settings import Settings
 from toolweave.errors import InvalidRequest, NotFound
+from toolweave.extras import require_extra
 from toolweave.runtime.events.log import EventLog, ThreadLog
 from toolweave.runtime.events.run_publisher import Publishers
 from toolweave.runtime.graphs import GraphRegistry, load_graph
@@ -25,7 +26,7 @@ from toolweave.runtime.priority import AssignPriority, load_priority
 from toolweave.runtime.runs.cleanup import SweepOptions, delete_orphans, run_expiry_sweep
 from toolweave.runtime.runs.embedded import open_engine
 from toolweave.runtime.runs.engine import RunEngine
-from toolweave.runtime.runs.execution import EngineRuntime
+from toolweave.runtime.runs.execution import EngineRuntime, Tracing
 
 # A process on PostgreSQL changes the time of this file in the data folder each second, for probes.
 ALIVE_FILE = "toolweave.alive"
@@ -99,7 +100,8 @@ async def open_services(config: LangGraphJson, settings: Settings, *, slots: int
         descriptions = {name: entry.description for name, entry in config.graphs.items()}
         graphs = GraphRegistry(targets, descriptions, checkpointer=persistence.checkpointer, store=persistence.store)
         await persistence.assistants.sync_system(graphs.descriptions(), graphs.compiled_names())
-        engine = await stack.enter_async_context(_open_engine(persistence, graphs, settings, slots))
+        tracing = await stack.enter_async_context(_open_tracing(settings))
+        engine = await stack.enter_async_context(_open_engine(persistence, graphs, settings, slots, tracing))
         await stack.enter_async_context(run_expiry_sweep(engine, sweep_schedule(config.checkpointer)))
         yield ApiServices(persistence, graphs, engine, WebhookRules.from_config(config, settings), assign_priority)
 
@@ -128,14 +130,24 @@ def _open_persistence(config: LangGraphJson, settings: Settings) -> AbstractAsyn
     )
 
 
+def _open_tracing(settings: Settings) -> AbstractAsyncContextManager[Tracing]:
+    if settings.traces_url is None:
+        return nullcontext(Tracing())
+    require_extra("otel")
+    from toolweave.runtime.runs.tracing import open_tracing  # noqa: PLC0415
+
+    return open_tracing(settings.traces_url, with_content=settings.otel_content)
+
+
 @asynccontextmanager
 async def _open_engine(
-    persistence: Persistence, graphs: GraphRegistry, settings: Settings, slots: int
+    persistence: Persistence, graphs: GraphRegistry, settings: Settings, slots: int, tracing: Tracing
 ) -> AsyncIterator[RunEngine]:
     if settings.database_url is None:
         await delete_orphans(persistence)
         log = EventLog(persistence.app)
-        runtime = EngineRuntime(persistence, graphs, log, Publishers(ThreadLog(persistence.app)))
+        publishers = Publishers(ThreadLog(persistence.app))
+        runtime = EngineRuntime(persistence, graphs, log, publishers, tracing=tracing)
         async with open_engine(runtime, max_concurrent=slots) as embedded:
             yield embedded
         return
@@ -150,5 +162,5 @@ async def _open_engine(
         event_retention_s=settings.event_retention_h * 3600,
         alive_file=settings.data_dir / ALIVE_FILE,
     )
-    async with open_distributed_engine(persistence, graphs, options) as engine:
+    async with open_distributed_engine(persistence, graphs, options, tracing) as engine:
         yield engine

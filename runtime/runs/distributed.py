@@ -61,7 +61,7 @@ from toolweave.runtime.runs.engine import (
     StartedRun,
     stored_result,
 )
-from toolweave.runtime.runs.execution import EngineRuntime
+from toolweave.runtime.runs.execution import EngineRuntime, Tracing
 
 CLAIM_RETRY_S = 0.05
 TICK_S = 1.0
@@ -564,7 +564,7 @@ class DistributedEngine(RunEngine):
 
 @asynccontextmanager
 async def open_distributed_engine(
-    persistence: Persistence, graphs: GraphRegistry, options: WorkerOptions
+    persistence: Persistence, graphs: GraphRegistry, options: WorkerOptions, tracing: Tracing
 ) -> AsyncIterator[DistributedEngine]:
     """Open the engine of a process; `recover` starts its work.
 
@@ -577,7 +577,7 @@ async def open_distributed_engine(
     feed = Feed(database)
     thread_log = SharedThreadLog(database, feed)
     log = EventLog(database, flush_interval_s=SHARED_FLUSH_INTERVAL_S)
-    runtime = EngineRuntime(persistence, graphs, log, Publishers(thread_log))
+    runtime = EngineRuntime(persistence, graphs, log, Publishers(thread_log), tracing=tracing)
     jobs = JobQueue()
     database.dispatcher = jobs.dispatch
     engine = DistributedEngine(

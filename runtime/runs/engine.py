@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from loguru import logger
 
 from toolweave.errors import Conflict, NotFound, PersistenceError
+from toolweave.log_ids import log_ids
 from toolweave.runtime.codec import dumps
 from toolweave.runtime.events.channel import Channel, Subscription
 from toolweave.runtime.events.log import EndedRun
@@ -22,7 +23,14 @@ from toolweave.runtime.models import TERMINAL_STATUSES, CancelAction, NewRun, Ru
 from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.runs import ExtraWork, RollbackRequestedError, RunEnd
 from toolweave.runtime.persistence.threads import CLAIMED_TEXT, DELETION_PREFIX, ThreadClaim
-from toolweave.runtime.runs.execution import EngineRuntime, Execution, end_cancelled, execute_run, read_final_state
+from toolweave.runtime.runs.execution import (
+    EngineRuntime,
+    Execution,
+    end_cancelled,
+    execute_run,
+    read_final_state,
+    run_log_ids,
+)
 from toolweave.runtime.runs.progress import RunProgress, add_job_metadata
 from toolweave.runtime.webhooks import webhook_write
 
@@ -380,18 +388,23 @@ class RunEngine(ABC):
             claim = ThreadClaim.for_run(run)
             self.runtime.persistence.checkpointer.accept_claim(claim)
             try:
-                execution = None
-                if live.cancel is None:
-                    live.graph_task = asyncio.create_task(execute_run(self.runtime, run, live.channel, live.progress))
-                    try:
-                        execution = await live.graph_task
-                    except asyncio.CancelledError:
+                with log_ids(**run_log_ids(run)):
+                    with self.runtime.runs.tracing.open_span(run) as record_outcome:
+                        execution = None
                         if live.cancel is None:
-                            live.graph_task.cancel()
-                            raise
-                if execution is None:
-                    execution = await end_cancelled(self.runtime, run, live.cancel or "interrupt", live.cancel_reason)
-                await self._finish_run(live, execution)
+                            work = execute_run(self.runtime, run, live.channel, live.progress)
+                            live.graph_task = asyncio.create_task(work)
+                            try:
+                                execution = await live.graph_task
+                            except asyncio.CancelledError:
+                                if live.cancel is None:
+                                    live.graph_task.cancel()
+                                    raise
+                        if execution is None:
+                            action = live.cancel or "interrupt"
+                            execution = await end_cancelled(self.runtime, run, action, live.cancel_reason)
+                        record_outcome(execution.outcome)
+                    await self._finish_run(live, execution)
             except Exception as error:  # noqa: BLE001 - the run executor: the disk may be full, the row deleted
                 self._fail_waiters(live, error)
             # Skipped when the server stops: then the graph's last writes count for the next start.

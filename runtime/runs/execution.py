@@ -1,12 +1,13 @@
 """Execute one claimed run: call its graph, publish its events, and return its outcome."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import aclosing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple
 from langgraph.checkpoint.serde.types import ERROR
@@ -16,13 +17,22 @@ from loguru import logger
 
 from toolweave.errors import RunAbandoned, ToolweaveError
 from toolweave.files import open_files_advice
+from toolweave.runtime.caller import REQUEST_ID_KEY, USER_ID_KEY
 from toolweave.runtime.codec import dumps, loads
 from toolweave.runtime.events.channel import Channel, uses_protocol
 from toolweave.runtime.events.log import EventLog
 from toolweave.runtime.events.run_publisher import Publishers, RunPublisher
 from toolweave.runtime.events.thread_stream import ThreadHub
 from toolweave.runtime.graphs import Graph, GraphRegistry
-from toolweave.runtime.models import CancelAction, JsonObject, Outcome, Run, ThreadStatus, cancellation_error
+from toolweave.runtime.models import (
+    CancelAction,
+    JsonObject,
+    Outcome,
+    Run,
+    ThreadStatus,
+    cancellation_error,
+    run_identity,
+)
 from toolweave.runtime.persistence.checkpoints.saver import RunAwareSaver
 from toolweave.runtime.persistence.data_folder import Persistence
 from toolweave.runtime.persistence.threads import ThreadClaim
@@ -86,6 +96,31 @@ def _is_breakpoint(nodes: Any, snapshot: StateSnapshot) -> bool:
 MAX_RUN_ATTEMPTS = 20
 
 
+def run_log_ids(run: Run) -> dict[str, str | None]:
+    """Return the ids on each log line of a run: those of `run_identity`, of its request and of its user."""
+    configurable = (run.kwargs.get("config") or {}).get("configurable") or {}
+    user_id = str(configurable.get(USER_ID_KEY) or configurable.get("user_id") or "")
+    return {**run_identity(run), "request_id": configurable.get(REQUEST_ID_KEY), "user_id": user_id or None}
+
+
+RecordOutcome = Callable[[Outcome], object]
+
+
+def untraced(_run: Run) -> AbstractContextManager[RecordOutcome]:
+    """Open no span."""
+    return nullcontext(lambda _outcome: None)
+
+
+class Tracing(NamedTuple):
+    """How runs are traced: `open_span` opens a run's span and yields a function of its outcome.
+
+    The graph calls `callbacks`.
+    """
+
+    open_span: Callable[[Run], AbstractContextManager[RecordOutcome]] = untraced
+    callbacks: tuple[BaseCallbackHandler, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class EngineRuntime:
     """The services that execute runs; opened once per process."""
@@ -95,6 +130,7 @@ class EngineRuntime:
     log: EventLog
     publishers: Publishers
     thread_hub: ThreadHub = field(default_factory=ThreadHub)
+    tracing: Tracing = field(default_factory=Tracing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +160,8 @@ async def execute_run(runtime: EngineRuntime, run: Run, channel: Channel, progre
                 if isinstance(continued, Execution):
                     return continued
                 call = continued
-            call = replace(call, config=observed_config(graph, call.config, progress.record_event))
+            config = observed_config(graph, call.config, progress.record_event)
+            call = replace(call, config={**config, "callbacks": [progress.usage, *runtime.runs.tracing.callbacks]})
             publishes_all = publisher is not None and publisher.publishes_all
             stream = ProtocolStream(graph, call, publisher) if publisher and publishes_all else GraphStream(graph, call)
             async with progress.autosave(partial(_store_progress, runtime, run)), aclosing(stream.parts()) as parts:

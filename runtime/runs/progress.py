@@ -1,15 +1,23 @@
 """Store a run's progress in its metadata while it executes, so that clients can poll the run as a job (A-05).
 
+The tokens of a run's model calls are stored with its end (S-12).
+
 Any node reports progress by a custom stream event `{"type": "progress", "progress": 0 … 100, "message": str}`. Runs
 without progress have the same metadata as on the official server.
 """
 
 import asyncio
 import math
+import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from itertools import chain
+from typing import Any
 
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.outputs import LLMResult
 from loguru import logger
 
 from toolweave.errors import PersistenceError
@@ -22,14 +30,40 @@ ELLIPSIS = "…"
 WriteProgress = Callable[[JsonObject], Awaitable[object]]
 
 
+TOKEN_COUNTS = ("input_tokens", "output_tokens", "total_tokens")
+
+
+class TokenUsage(BaseCallbackHandler):
+    """The tokens of a graph's model calls, those of subgraphs too; `counts` is empty until a model reports some."""
+
+    # Otherwise LangChain would call this in a thread, and for all events.
+    run_inline = True
+    ignore_agent = ignore_chain = ignore_chat_model = ignore_custom_event = ignore_retriever = ignore_retry = True
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
+        """Add the tokens of one model call."""
+        for generation in chain.from_iterable(response.generations):
+            usage = getattr(getattr(generation, "message", None), "usage_metadata", None)
+            if usage:
+                with self._lock:
+                    self.counts.update({name: usage.get(name, 0) for name in TOKEN_COUNTS})
+                # Each generation has the tokens of the whole call.
+                break
+
+
 class RunProgress:
     """The progress of a run's execution: `latest` is {percent, message}, or None before the first event.
 
-    The percent may fall, such as when a stage restarts after a crash.
+    The percent may fall, such as when a stage restarts after a crash. `usage` counts tokens as a callback of the graph.
     """
 
     def __init__(self, interval_s: float = WRITE_INTERVAL_S) -> None:
         self.latest: JsonObject | None = None
+        self.usage = TokenUsage()
         self._interval_s = interval_s
         self._loop: asyncio.AbstractEventLoop | None = None
         self._write: WriteProgress | None = None
@@ -108,15 +142,17 @@ def shorten(text: object, max_chars: int) -> str:
 
 
 MAX_ERROR_CHARS = 2_000
-PROGRESS_KEY = "progress"
+PROGRESS_KEY, USAGE_KEY = "progress", "usage"
 
 
 def add_job_metadata(outcome: Outcome, run: Run, progress: RunProgress) -> Outcome:
-    """Add the last progress and the error message of a failure to the run's metadata."""
+    """Add the last progress, the error message of a failure and the token usage to the run's metadata."""
     added: JsonObject = {} if progress.latest is None else {PROGRESS_KEY: progress.latest}
     failed = outcome.status in ("error", "timeout") and outcome.error is not None
     if failed and (added or _has_earlier_progress(run)):
         added[JOB_ERROR_KEY] = shorten((outcome.error or {}).get("message"), MAX_ERROR_CHARS)
+    if progress.usage.counts:
+        added[USAGE_KEY] = dict(progress.usage.counts)
     return replace(outcome, run_metadata=added) if added else outcome
 
 

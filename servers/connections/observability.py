@@ -29,6 +29,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from langchain_core.callbacks import BaseCallbackManager
+from langchain_core.runnables.config import var_child_runnable_config
 from loguru import logger
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
@@ -406,7 +408,9 @@ def shorten(text: str) -> str:
 @contextmanager
 def call_span(config: McpServerConfig, tool: str, configurable: Mapping[str, Any]) -> Iterator[Span]:
     """Make a span for one tool call the current one; its parent is the caller's span or that of the run's request."""
-    parent = None if trace.get_current_span().get_span_context().is_valid else _request_trace(configurable)
+    parent = _langchain_parent()
+    if parent is None and not trace.get_current_span().get_span_context().is_valid:
+        parent = _request_trace(configurable)
     if isinstance(trace.get_tracer_provider(), ProxyTracerProvider):
         # Without an SDK, a span records nothing but would still cost 20 µs.
         with nullcontext() if parent is None else trace.use_span(trace.get_current_span(parent)):
@@ -447,6 +451,16 @@ def _network_attributes(config: McpServerConfig) -> dict[str, str | int]:
     url = urlsplit(config.url or "")
     port = url.port or (443 if url.scheme == "https" else 80)
     return {"network.transport": "tcp", "server.address": url.hostname or "", "server.port": port}
+
+
+def _langchain_parent() -> Context | None:
+    """Return the context of the LangChain tool or node that makes the call, if a callback of it records spans."""
+    callbacks = (var_child_runnable_config.get() or {}).get("callbacks")
+    if not isinstance(callbacks, BaseCallbackManager) or callbacks.parent_run_id is None:
+        return None
+    finders = (getattr(handler, "get_span", None) for handler in callbacks.handlers)
+    span = next((span for find in finders if find and (span := find(callbacks.parent_run_id))), None)
+    return None if span is None else trace.set_span_in_context(span)
 
 
 def _request_trace(configurable: Mapping[str, Any]) -> Context | None:

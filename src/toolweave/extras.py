@@ -9,6 +9,7 @@ from toolweave.errors import ConfigError
 PACKAGES = {
     "script": ("trafilatura", "protego"),
     "postgres": ("psycopg", "psycopg_pool", "procrastinate", "langgraph.checkpoint.postgres"),
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http", "openinference.instrumentation.langchain"),
     "server": (
         *("typer", "rich", "fastmcp", "fastapi", "fastapi_offline", "uvicorn", "httptools", "websockets", "watchfiles"),
         *("sqlalchemy", "aiosqlite", "alembic", "sqlite_vec", "cryptography", "keyring", "croniter"),

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.requirement("T-08")
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - not bound
 EXPOSED = {"x-pagination-total", "x-pagination-next", "content-location", "location", "x-ignored-fields", "etag"}
-EXPOSED |= {"mcp-session-id", "www-authenticate"}
+EXPOSED |= {"mcp-session-id", "www-authenticate", "x-request-id"}
 
 
 async def answering(scope: Any, receive: Any, send: Any) -> None:

@@ -57,6 +57,24 @@ def test_the_first_configured_endpoint_is_chosen(environ: dict[str, str], model:
     assert model_label(settings) == model
 
 
+@pytest.mark.requirement("S-12")
+@pytest.mark.parametrize(
+    ("environ", "counts"),
+    [
+        ({"OPENROUTER_API_KEY": "k"}, True),
+        ({"GEMINI_API_KEY": "k"}, True),
+        ({"OPENAI_API_KEY": "k", "TOOLWEAVE_MODEL": "m"}, True),
+        ({"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "TOOLWEAVE_MODEL": "m"}, None),
+    ],
+)
+def test_tokens_of_streamed_answers_are_requested_where_that_is_known_to_work(
+    environ: dict[str, str], *, counts: bool | None
+) -> None:
+    model = build_chat_model(load_settings(environ))
+    assert isinstance(model, ChatOpenAI)
+    assert model.stream_usage is counts
+
+
 @pytest.mark.parametrize(
     ("environ", "missing"),
     [(OPENAI, "TOOLWEAVE_MODEL"), (LOCAL, "TOOLWEAVE_MODEL"), (NAMED, r"qwen3.*OPENROUTER_API_KEY")],

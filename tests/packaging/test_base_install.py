@@ -136,7 +136,7 @@ def test_a_program_that_needs_an_extra_prints_one_line(program: str, others: tup
     assert "is not installed. Install the extra server: pip install 'toolweave[server]'" in finished.stderr
 
 
-@pytest.mark.parametrize("extra", ["postgres", "script", "server"])
+@pytest.mark.parametrize("extra", ["otel", "postgres", "script", "server"])
 def test_every_package_of_an_extra_is_checked(extra: str) -> None:
     wanted = (Requirement(written) for written in distribution("toolweave").requires or ())
     packages = {

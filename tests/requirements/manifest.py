@@ -10,7 +10,6 @@ ALL_IDS = frozenset(
 
 WAITING_FOR: dict[str, tuple[str, ...]] = {
     "the issue on long threads": ("R-05",),
-    "the issue on the studio": ("S-12",),
     "the issue on the newer MCP protocol": ("P-01", "P-02", "P-03", "P-04", "P-05"),
 }
 

@@ -23,8 +23,10 @@ from toolweave.api.langgraph.custom_app import CustomRoutes
 from toolweave.api.langgraph.requests import BODY_LIMIT
 from toolweave.api.langgraph_client import IDENTIFIED_KEY
 from toolweave.api.request_bodies import read_limited_body, replay_body
+from toolweave.api.request_ids import SCOPE_KEY
 from toolweave.config.langgraph_json import AuthCache, HeaderRules, LangGraphJson
 from toolweave.errors import ConfigError, Forbidden
+from toolweave.log_ids import log_ids
 from toolweave.runtime.caller import TRACE_HEADERS, Caller, User, use_caller
 from toolweave.runtime.codec import loads
 from toolweave.runtime.graphs import load_object
@@ -187,7 +189,7 @@ class Authentication:
             return
         headers = configurable_headers(scope, self.config.http.configurable_headers)
         if self.handlers is None or self._is_public(scope):
-            with use_caller(Caller(None, headers)):
+            with use_caller(Caller(None, headers, request_id=scope.get(SCOPE_KEY))):
                 await self.app(scope, receive, send)
             return
         try:
@@ -198,10 +200,10 @@ class Authentication:
         except ClientDisconnect:
             return
         scope["user"], scope["auth"] = user, AuthCredentials(list(user.permissions))
-        caller = Caller(user, headers)
+        caller = Caller(user, headers, request_id=scope.get(SCOPE_KEY))
         if (identified := scope.get(IDENTIFIED_KEY)) is not None:
             identified.append(caller)
-        with use_caller(caller):
+        with use_caller(caller), log_ids(request_id=caller.request_id, user_id=user.identity):
             await self.app(scope, receive, send)
 
     def _is_public(self, scope: Scope) -> bool:
