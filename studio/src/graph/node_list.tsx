@@ -1,7 +1,7 @@
 import { useEffect, useRef } from "react";
 
-import { SpanDetails, SpanTime } from "../runs/span_details";
-import { Badge } from "../ui/badge";
+import { SpanDetails, SpanTime } from "../runs/span";
+import { Badge } from "../ui";
 import type { NodeRun } from "./canvas";
 import { type Drawing, reachableOrder } from "./layout";
 

@@ -1,4 +1,5 @@
 /** The answers of /servers, as api/routes/servers.py and servers/connections/status.py define them. */
+import type { ContentBlock } from "../ui/content";
 
 export interface ServerSummary {
   name: string;
@@ -50,19 +51,12 @@ export interface RecentCall {
   caller: string | null;
 }
 
-export interface ContentBlock {
-  type: string;
-  text?: string;
-  data?: string;
-  mimeType?: string;
-  uri?: string;
-  name?: string;
-  resource?: { uri: string; text?: string; mimeType?: string };
-}
-
-export interface ToolResult {
-  content: ContentBlock[];
-  structuredContent?: unknown;
-  isError?: boolean;
-  _meta?: Record<string, unknown>;
+export interface CallAnswer {
+  result: {
+    content: ContentBlock[];
+    structuredContent?: unknown;
+    isError?: boolean;
+    _meta?: { "toolweave/questions"?: { message: string }[] };
+  };
+  duration_ms: number;
 }
