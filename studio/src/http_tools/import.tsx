@@ -26,12 +26,12 @@ export function ImportForm() {
   const read = async (files: FileList | null) => setSource(await files?.[0]?.text() ?? "");
   return (
     <>
+      <Head title="Import an OpenAPI document" level={2} />
+      <p className="muted">
+        Each operation of the document becomes a tool. Credentials become references to variables, never values.
+      </p>
       <Form submit={change.isPending ? "Importing…" : "Import"} isDisabled={change.isPending} error={change.error}
         onSubmit={change.mutate}>
-        <Head title="Import an OpenAPI document" level={2} />
-        <p className="muted">
-          Each operation of the document becomes a tool. Credentials become references to variables, never values.
-        </p>
         <CheckBox label="The document is a text or a file" value={isText} onChange={setText} />
         {isText ? (
           <>

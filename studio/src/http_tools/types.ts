@@ -85,7 +85,7 @@ export interface WorkflowAnswer {
   status: "success" | "error";
   selected_tool: string | null;
   http_spec: unknown;
-  raw_response: { status_code?: number; execution_time_ms?: number } | null;
+  raw_response: unknown;
   output: unknown;
   formatted_response: string | null;
   warning: string | null;

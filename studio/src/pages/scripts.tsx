@@ -63,13 +63,16 @@ function NewJob() {
   const [language, setLanguage] = useState("");
   const start = useChange(startJob, ["scripts"], (id) => navigate(path("scripts", id)));
   return (
-    <Form submit="Start the job" isDisabled={start.isPending} error={start.error} onSubmit={() => start.mutate({ url, language })}>
+    <>
       <Head title="New job" level={2} />
       <p className="muted">The script writer reads a web page and writes the script of a narrated video.</p>
-      <TextField label="Address of the page" type="url" required pattern="https?://.+" value={url} onChange={setUrl}
-        placeholder="https://example.org/article" />
-      <TextField label="Language (the page’s if empty)" placeholder="German" value={language} onChange={setLanguage} />
-    </Form>
+      <Form submit="Start the job" isDisabled={start.isPending} error={start.error}
+        onSubmit={() => start.mutate({ url, language })}>
+        <TextField label="Address of the page" type="url" required pattern="https?://.+" value={url} onChange={setUrl}
+          placeholder="https://example.org/article" />
+        <TextField label="Language (the page’s if empty)" placeholder="German" value={language} onChange={setLanguage} />
+      </Form>
+    </>
   );
 }
 

@@ -38,7 +38,7 @@ export default function StorePage() {
         </Dialog>
         <Loaded query={query} what="the namespaces">
           {(namespaces) => (
-            <nav className="tree" aria-label="Namespaces">
+            <nav className="list" aria-label="Namespaces">
               <Link href="/store" aria-current={open === "" ? "page" : undefined}>All namespaces</Link>
               <Tree nodes={namespaceTree(namespaces)} open={open} />
               {namespaces.length === MAX_NAMESPACES && <p className="hint">Only the first {MAX_NAMESPACES} are listed.</p>}
@@ -55,13 +55,12 @@ export default function StorePage() {
 }
 
 function Tree({ nodes, open }: { nodes: TreeNode[]; open: string }) {
-  if (nodes.length === 0) return null;
   return (
-    <ul>
+    <ul className="list">
       {nodes.map((node) => (
         <li key={node.label}>
           <Link href={path("store", ...node.namespace)} aria-current={node.namespace.join("\n") === open ? "page" : undefined}>{node.label}</Link>
-          <Tree nodes={node.children} open={open} />
+          {node.children.length > 0 && <Tree nodes={node.children} open={open} />}
         </li>
       ))}
     </ul>

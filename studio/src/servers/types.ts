@@ -7,7 +7,6 @@ export interface ServerSummary {
   enabled: boolean;
   state: "connecting" | "ready" | "down" | "misconfigured" | "disabled";
   breaker: string;
-  tools: number;
   last_error: string | null;
   since: string;
   latency_ms?: { p50: number; p99: number };
@@ -26,7 +25,6 @@ export interface ToolDetails {
 
 export interface ServerDetails extends ServerSummary {
   target: string;
-  prefix: string;
   timeout_s: number;
   max_concurrency: number | null;
   breaker_rules: { failures: number; recovery_s: number };
@@ -36,7 +34,7 @@ export interface ServerDetails extends ServerSummary {
   in_flight: number;
   failed_connects: number;
   offers: ToolDetails[];
-  errors: { time: string; tool: string | null; outcome: string; reason: string }[];
+  errors: { time: string; outcome: string; reason: string }[];
 }
 
 export interface RecentCall {
@@ -47,7 +45,6 @@ export interface RecentCall {
   duration_ms: number;
   retries: number;
   thread_id: string | null;
-  run_id: string | null;
   caller: string | null;
 }
 

@@ -111,7 +111,7 @@ browserScenario("any other interrupt is answered with JSON, also one from before
 browserScenario("interrupts of several nodes are answered one by one and sent together", async (page) => {
   await ask(page, "both", "hello");
   for (const name of ["left", "right"]) {
-    const form = page.getByRole("form", { name: "The run waits" }).filter({ hasText: `What is ${name}?` });
+    const form = page.getByRole("article", { name: "The run waits" }).filter({ hasText: `What is ${name}?` });
     await form.getByLabel("Answer as JSON").fill(`"the ${name} one"`);
     await form.getByRole("button", { name: "Resume" }).click();
   }
