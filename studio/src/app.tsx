@@ -4,9 +4,7 @@ import { lazy, Suspense, useState, useSyncExternalStore } from "react";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter";
 
 import { readToken, storeToken } from "./client/server";
-import { Button } from "./ui/button";
-import { Dialog } from "./ui/dialog";
-import { ErrorBoundary, Loading } from "./ui/states";
+import { Button, Dialog, ErrorBoundary, Form, Loading, TextField } from "./ui";
 
 interface Page {
   path: string;
@@ -104,8 +102,7 @@ function TokenButton() {
   const queries = useQueryClient();
   const [isOpen, setOpen] = useState(false);
   const [token, setToken] = useState(readToken);
-  const save = (event: React.SubmitEvent) => {
-    event.preventDefault();
+  const save = () => {
     storeToken(token.trim());
     setOpen(false);
     void queries.resetQueries();
@@ -114,14 +111,12 @@ function TokenButton() {
     <>
       <Button kind="quiet" onClick={() => setOpen(true)}>{readToken() === "" ? "Enter token" : "Change token"}</Button>
       <Dialog title="Token" isOpen={isOpen} onClose={() => setOpen(false)}>
-        <form className="stack" onSubmit={save}>
-          <label>
-            Token of this server
-            <input type="password" autoComplete="off" value={token} onChange={(event) => setToken(event.target.value)} />
-          </label>
-          <p className="hint">The studio sends it as “Authorization: Bearer” and as “X-Api-Key”. It is stored until this tab closes.</p>
-          <div className="row end"><Button kind="primary" type="submit">Save</Button></div>
-        </form>
+        <Form submit="Save" onSubmit={save}>
+          <TextField label="Token of this server" type="password" autoComplete="off" value={token} onChange={setToken} />
+          <p className="hint">
+            The studio sends it as “Authorization: Bearer” and as “X-Api-Key”. It is stored until this tab closes.
+          </p>
+        </Form>
       </Dialog>
     </>
   );

@@ -1,8 +1,8 @@
 /** Files of the user as LangChain's standard content blocks. */
-import type { ContentBlock } from "./messages";
+import type { ContentBlock } from "../ui/content";
 
-export const MAX_FILE_BYTES = 5_000_000;
-export const MAX_TOTAL_BYTES = 10_000_000;
+const MAX_FILE_BYTES = 5_000_000;
+const MAX_TOTAL_BYTES = 10_000_000;
 
 export interface Attachment {
   name: string;
@@ -11,14 +11,15 @@ export interface Attachment {
 }
 
 /** Read files until the limits are reached; `problem` names the first file that is too large. */
-export async function readFiles(files: File[], already: Attachment[]): Promise<{ attachments: Attachment[]; problem: string }> {
+export async function readFiles(files: File[], already: Attachment[]) {
   const attachments = [...already];
   let problem = "";
   for (const file of files) {
     const total = attachments.reduce((sum, each) => sum + each.size, file.size);
-    if (file.size > MAX_FILE_BYTES) problem ||= `${file.name} has ${megabytes(file.size)}; a file may have ${megabytes(MAX_FILE_BYTES)}.`;
-    else if (total > MAX_TOTAL_BYTES) problem ||= `${file.name} does not fit: all files together may have ${megabytes(MAX_TOTAL_BYTES)}.`;
-    else attachments.push({ name: file.name, size: file.size, block: await contentBlock(file) });
+    const { name, size } = file;
+    if (size > MAX_FILE_BYTES) problem ||= `${name} has ${megabytes(size)}; a file may have ${megabytes(MAX_FILE_BYTES)}.`;
+    else if (total > MAX_TOTAL_BYTES) problem ||= `${name} does not fit: all files may have ${megabytes(MAX_TOTAL_BYTES)}.`;
+    else attachments.push({ name, size, block: await contentBlock(file) });
   }
   return { attachments, problem };
 }
@@ -40,10 +41,4 @@ function base64(file: File): Promise<string> {
     reader.onerror = () => reject(reader.error ?? new Error(`${file.name} cannot be read.`));
     reader.readAsDataURL(file);
   });
-}
-
-export function fileName(block: ContentBlock): string {
-  const extras = block["extras"] as { filename?: string } | undefined;
-  const name = block["filename"] ?? extras?.filename ?? (block["metadata"] as { filename?: string } | undefined)?.filename;
-  return typeof name === "string" ? name : block.type;
 }

@@ -1,9 +1,10 @@
 /** The field for a message: text, files by button, paste or drop. */
 import { useRef, useState } from "react";
 
-import { Button } from "../ui/button";
+import { Button } from "../ui";
+import { addressOf, type ContentBlock } from "../ui/content";
 import { type Attachment, readFiles } from "./attachments";
-import { type ContentBlock, imageAddress } from "./messages";
+import "./composer.css";
 
 export type Content = string | ContentBlock[];
 
@@ -13,9 +14,11 @@ interface ComposerProps {
   placeholder: string;
   onSend: (content: Content) => void;
   onStop: () => void;
+  /** More buttons. */
+  children?: React.ReactNode;
 }
 
-export function Composer({ isRunning, isBlocked, placeholder, onSend, onStop }: ComposerProps) {
+export function Composer({ isRunning, isBlocked, placeholder, onSend, onStop, children }: ComposerProps) {
   const [text, setText] = useState("");
   const [attachments, setAttachments] = useState<Attachment[]>([]);
   const [problem, setProblem] = useState("");
@@ -50,7 +53,7 @@ export function Composer({ isRunning, isBlocked, placeholder, onSend, onStop }: 
         <ul className="attachments" aria-label="Attached files">
           {attachments.map((each, index) => (
             <li key={`${each.name}-${index}`}>
-              {each.block.type === "image" && <img src={imageAddress(each.block)} alt="" />}
+              {each.block.type === "image" && <img src={addressOf(each.block)} alt="" />}
               <span className="cut">{each.name}</span>
               <Button kind="quiet" aria-label={`Remove ${each.name}`}
                 onClick={() => setAttachments(attachments.filter((other) => other !== each))}>×</Button>
@@ -72,7 +75,10 @@ export function Composer({ isRunning, isBlocked, placeholder, onSend, onStop }: 
           send();
         }} />
       <div className="row between">
-        <Button kind="quiet" onClick={() => picker.current?.click()}>Attach files</Button>
+        <span className="row">
+          <Button kind="quiet" onClick={() => picker.current?.click()}>Attach files</Button>
+          {children}
+        </span>
         <input ref={picker} type="file" multiple hidden aria-label="Files" onChange={(event) => {
           void attach([...(event.target.files ?? [])]);
           event.target.value = "";

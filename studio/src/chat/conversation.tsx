@@ -3,20 +3,20 @@ import { useStream } from "@langchain/react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 
+import type { Json } from "../client/json";
+import { useThread } from "../client/queries";
 import { langgraph, readToken } from "../client/server";
-import { Button } from "../ui/button";
-import { JsonView } from "../ui/json";
-import { Empty, ErrorBox, Loading } from "../ui/states";
+import { Button, Empty, ErrorBox, JsonView, Loading } from "../ui";
 import { forkPoint, lineageOf, type Versions, versionsOn } from "./branches";
-import { Composer, type Content } from "./composer";
-import { InputForm } from "./input_form";
+import type { Content } from "./composer";
 import { InterruptPanel } from "./interrupt_panel";
-import { type MessageActions, MessageView } from "./message_view";
 import type { ChatMessage } from "./messages";
+import { type MessageActions, MessageView } from "./message_view";
+import { isChat, messageInput, RunInput } from "./run_input";
 import { ScrollArea } from "./scroll_area";
 import { type Fork, joinFork, rowsOf } from "./transcript";
 import { useTransport } from "./transport";
-import { useCheckpoints, useForeignRuns, usePartials, useThreadInfo } from "./use_thread";
+import { useCheckpoints, useForeignRuns, usePartials } from "./use_thread";
 
 const now = () => Date.now();
 
@@ -34,7 +34,8 @@ interface ConversationProps {
   onView: (checkpoint: string | undefined) => void;
 }
 
-export function Conversation({ threadId, assistantId, assistantName, inputSchema, viewed, onThread, onView }: ConversationProps) {
+export function Conversation(props: ConversationProps) {
+  const { threadId, assistantId, assistantName, inputSchema, viewed, onThread, onView } = props;
   const queries = useQueryClient();
   const token = readToken();
   const client = useMemo(() => ({ token, sdk: langgraph() }), [token]).sdk;
@@ -54,7 +55,7 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
     onCreated: () => setUnsaved(undefined),
   });
   const saved = threadId === unsaved ? undefined : threadId;
-  const info = useThreadInfo(client, saved);
+  const info = useThread(saved);
   const checkpoints = useCheckpoints(client, saved);
   const partials = usePartials(stream);
   const isFresh = info.dataUpdatedAt > startedAt + STATUS_LAG_MS;
@@ -70,7 +71,7 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
 
   const other = useQuery({
     queryKey: ["branch", threadId, viewed],
-    queryFn: () => client.threads.getState<Record<string, unknown>>(threadId ?? "", viewed ?? ""),
+    queryFn: () => client.threads.getState<Json>(threadId ?? "", viewed ?? ""),
     enabled: threadId !== undefined && viewed !== undefined,
     staleTime: Infinity,
   });
@@ -89,7 +90,7 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
   const openCall = isRunning ? "running" : waiting.length > 0 ? "pending" : "no result";
   const rows = rowsOf(messages, partials.filter((partial) => partial.threadId === threadId), openCall);
 
-  const run = async (input: Record<string, unknown> | null, from?: { checkpoint: string; base: ChatMessage[] }) => {
+  const run = async (input: Json | null, from?: { checkpoint: string; base: ChatMessage[] }) => {
     setStartedAt(now());
     setSent((count) => count + 1);
     if (from) setFork({ threadId: threadId ?? null, base: from.base, hidden: new Set(streamed.map((message) => message.id)) });
@@ -97,13 +98,12 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
     await stream.submit(input, from ? { forkFrom: from.checkpoint } : undefined).catch(() => undefined);
     setFork(undefined);
   };
-  const send = (content: Content) => {
-    const input = { messages: [{ type: "human", content, id: crypto.randomUUID() }] };
+  const send = (input: Json) => {
     // The protocol takes the input of a waiting thread for an answer, unless the run starts from a named checkpoint.
     const checkpoint = viewed ?? (waiting.length > 0 ? checkpoints[0]?.id : undefined);
     void run(input, checkpoint === undefined ? undefined : { checkpoint, base: messages });
   };
-  const answer = (answers: Record<string, unknown>) => {
+  const answer = (answers: Json) => {
     setStartedAt(now());
     setSent((count) => count + 1);
     void stream.respondAll(answers).catch(() => undefined);
@@ -113,7 +113,7 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
     const checkpoint = forkPoint(lineage, message.id ?? "");
     const index = messages.indexOf(message);
     const base = messages.slice(0, id === message.id ? index + 1 : index);
-    if (checkpoint !== undefined) void run({ messages: [{ type: "human", content, id }] }, { checkpoint, base });
+    if (checkpoint !== undefined) void run(messageInput(content, id), { checkpoint, base });
   };
   const regenerate = (answered: ChatMessage) => {
     const at = rows.findIndex((row) => row.message === answered);
@@ -126,10 +126,10 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
     showVersion: (checkpoint) => onView(checkpoint === checkpoints[0]?.id ? undefined : checkpoint),
   });
 
-  const isChat = "messages" in ((inputSchema as { properties?: object }).properties ?? {});
+  const hasMessages = isChat(inputSchema);
   const failure = stream.error ?? (status === "error" && info.data?.problem ? new Error(info.data.problem) : undefined);
   const rest = Object.fromEntries(Object.entries(values).filter(([key]) => key !== "messages" && !key.startsWith("__")));
-  const hasState = !isChat && Object.keys(rest).length > 0;
+  const hasState = !hasMessages && Object.keys(rest).length > 0;
   return (
     <>
       <ScrollArea label="Conversation" resetKey={`${threadId ?? ""} ${sent}`}>
@@ -137,7 +137,10 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
         {isOther && other.isError && <ErrorBox error={other.error} onRetry={() => void other.refetch()} />}
         {!stream.isThreadLoading && rows.length === 0 && !hasState && !isRunning && failure === undefined && (
           <Empty title={assistantName}>
-            <p>{isChat ? "Write a message to start. Files can be dropped on the field below." : "Fill in the input below to start a run."}</p>
+            <p>
+              {hasMessages ? "Write a message to start. Files can be dropped on the field below."
+                : "Fill in the input below to start a run."}
+            </p>
           </Empty>
         )}
         {rows.map(({ turn, ...row }, index) => (
@@ -162,12 +165,9 @@ export function Conversation({ threadId, assistantId, assistantName, inputSchema
             This is an earlier branch. A message continues it. <Button kind="quiet" onClick={() => onView(undefined)}>Show the newest</Button>
           </p>
         )}
-        {isChat
-          ? <Composer isRunning={isRunning} isBlocked={stream.isThreadLoading && rows.length === 0}
-              onSend={send} onStop={() => void stream.stop()}
-              placeholder={waiting.length > 0 ? "Answer above, or write a message instead" : `Message ${assistantName}`} />
-          : <InputForm key={assistantId} schema={inputSchema} isRunning={isRunning} isBlocked={stream.isThreadLoading}
-              onRun={(input) => void run(input)} onStop={() => void stream.stop()} />}
+        <RunInput key={assistantId} schema={inputSchema} isRunning={isRunning} onRun={send} onStop={() => void stream.stop()}
+          isBlocked={stream.isThreadLoading && rows.length === 0}
+          placeholder={waiting.length > 0 ? "Answer above, or write a message instead" : `Message ${assistantName}`} />
       </footer>
     </>
   );

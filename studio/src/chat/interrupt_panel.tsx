@@ -1,13 +1,10 @@
 /** What a waiting run wants from a person: approvals of tool calls, forms, or any JSON. */
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 
-import { Badge } from "../ui/badge";
-import { Button } from "../ui/button";
-import { JsonEditor, JsonView } from "../ui/json";
-import { Loading } from "../ui/states";
+import { Button, Form, Head, JsonEditor, JsonView, SchemaInput, TextArea } from "../ui";
 import { type Decision, problemIn, readInterrupt, type Request } from "./interrupts";
 
-const SchemaForm = lazy(() => import("../ui/schema_form"));
+type Decisions = Record<number, Decision | undefined>;
 
 export interface Waiting {
   id: string;
@@ -34,38 +31,45 @@ export function InterruptPanel({ waiting, isBusy, onAnswer }: PanelProps) {
   return (
     <section className="interrupts" aria-label="Waiting for you">
       {waiting.length > 1 && (
-        <p className="hint" role="status">{waiting.length - open.length} of {waiting.length} answered; the run continues when all are.</p>
+        <p className="hint" role="status">
+          {waiting.length - open.length} of {waiting.length} answered; the run continues when all are.
+        </p>
       )}
       {shown.map((each) => <OneInterrupt key={each.id} value={each.value} isBusy={isBusy} onAnswer={(value) => answer(each.id, value)} />)}
     </section>
   );
 }
 
-function OneInterrupt({ value, isBusy, onAnswer }: { value: unknown; isBusy: boolean; onAnswer: (value: unknown) => void }) {
+interface InterruptProps {
+  value: unknown;
+  isBusy: boolean;
+  onAnswer: (value: unknown) => void;
+}
+
+function OneInterrupt({ value, isBusy, onAnswer }: InterruptProps) {
   const { requests, answer } = readInterrupt(value);
-  const [decisions, setDecisions] = useState<Record<number, Decision>>({});
+  const [decisions, setDecisions] = useState<Decisions>({});
   if (requests === undefined) return <JsonAnswer value={value} isBusy={isBusy} onAnswer={onAnswer} />;
-  const isComplete = (decided: Record<number, Decision>) => requests.every((_, index) => decided[index] !== undefined);
-  const send = (decided: Record<number, Decision>) => onAnswer(answer(requests.flatMap((_, index) => decided[index] ?? [])));
-  const decide = (index: number, decision: Decision) => {
-    const decided = { ...decisions, [index]: decision };
-    setDecisions(decided);
-    if (requests.length === 1) send(decided);
+  const decided = requests.filter((_, index) => decisions[index] !== undefined).length;
+  const send = (all: Decisions) => onAnswer(answer(requests.flatMap((_, index) => all[index] ?? [])));
+  const decide = (index: number, decision: Decision | undefined) => {
+    const all = { ...decisions, [index]: decision };
+    setDecisions(all);
+    if (requests.length === 1) send(all);
   };
-  const undo = (index: number) => setDecisions(Object.fromEntries(Object.entries(decisions).filter(([key]) => key !== String(index))));
   const approveAll = () => onAnswer(answer(requests.map(() => ({ kind: "approve" }))));
   const approvable = requests.every((request) => request.allowed.has("approve") && request.schema === undefined);
   return (
     <>
       {requests.map((request, index) => (
         <RequestCard key={index} request={request} decision={requests.length > 1 ? decisions[index] : undefined} isBusy={isBusy}
-          onDecide={(decision) => decide(index, decision)} onUndo={() => undo(index)} />
+          onDecide={(next) => decide(index, next)} />
       ))}
       {requests.length > 1 && (
         <div className="row end">
-          <span className="hint grow" role="status">{Object.keys(decisions).length} of {requests.length} decided</span>
+          <span className="hint grow" role="status">{decided} of {requests.length} decided</span>
           {approvable && <Button disabled={isBusy} onClick={approveAll}>Approve all</Button>}
-          <Button kind="primary" disabled={isBusy || !isComplete(decisions)} onClick={() => send(decisions)}>Send decisions</Button>
+          <Button kind="primary" disabled={isBusy || decided < requests.length} onClick={() => send(decisions)}>Send decisions</Button>
         </div>
       )}
     </>
@@ -76,23 +80,20 @@ interface RequestProps {
   request: Request;
   decision: Decision | undefined;
   isBusy: boolean;
-  onDecide: (decision: Decision) => void;
-  onUndo: () => void;
+  /** Receives undefined to decide anew. */
+  onDecide: (decision: Decision | undefined) => void;
 }
 
 const DECIDED = { approve: "approved", edit: "edited", reject: "rejected", respond: "answered" };
 
-function RequestCard({ request, decision, isBusy, onDecide, onUndo }: RequestProps) {
+function RequestCard({ request, decision, isBusy, onDecide }: RequestProps) {
   const problem = problemIn(request);
   const title = request.schema ? `${request.action || "The run"} asks` : `Approve ${request.action}?`;
   return (
     <article className="card interrupt" aria-label={title}>
-      <div className="row between">
-        <h2>{title}</h2>
-        {decision ? <Badge status={DECIDED[decision.kind]} /> : <Badge status="pending" />}
-      </div>
+      <Head title={title} level={2} status={decision ? DECIDED[decision.kind] : "pending"} />
       {problem !== "" && <p className="problem" role="alert">{problem}</p>}
-      {decision && <div className="row end"><Button kind="quiet" onClick={onUndo}>Change</Button></div>}
+      {decision && <div className="row end"><Button kind="quiet" onClick={() => onDecide(undefined)}>Change</Button></div>}
       {!decision && (request.schema
         ? <Question request={request} isBusy={isBusy} onDecide={onDecide} />
         : <Approval request={request} isBusy={isBusy} onDecide={onDecide} />)}
@@ -100,77 +101,71 @@ function RequestCard({ request, decision, isBusy, onDecide, onUndo }: RequestPro
   );
 }
 
-type BodyProps = Omit<RequestProps, "decision" | "onUndo">;
+type BodyProps = Omit<RequestProps, "decision">;
 
 function Question({ request, isBusy, onDecide }: BodyProps) {
+  const { allowed } = request;
   return (
     <>
-      {request.question && <p className="plain-text">{request.question}</p>}
-      <Suspense fallback={<Loading what="the form" />}>
-        <SchemaForm schema={request.schema ?? {}} submitLabel="Send answer" isBusy={isBusy}
-          onSubmit={(value) => onDecide({ kind: "respond", value })} />
-      </Suspense>
-      <div className="row">
-        {request.allowed.has("approve") && <Button disabled={isBusy} onClick={() => onDecide({ kind: "approve" })}>Use the defaults</Button>}
-        {request.allowed.has("reject") && <Button disabled={isBusy} onClick={() => onDecide({ kind: "reject", reason: "" })}>Decline</Button>}
-      </div>
+      {request.question && <p className="prose">{request.question}</p>}
+      <SchemaInput label="Answer" schema={request.schema} submit="Send answer" isDisabled={isBusy}
+        onSubmit={(value) => onDecide({ kind: "respond", value })} actions={
+          <>
+            {allowed.has("reject") && <Button disabled={isBusy} onClick={() => onDecide({ kind: "reject", reason: "" })}>Decline</Button>}
+            {allowed.has("approve") && <Button disabled={isBusy} onClick={() => onDecide({ kind: "approve" })}>Use the defaults</Button>}
+          </>
+        } />
     </>
   );
 }
 
-function Approval({ request, isBusy, onDecide }: BodyProps) {
+const TEXTS = {
+  reject: { label: "Reason (optional; the model reads it)", submit: "Reject the call" },
+  respond: { label: "What the model reads as the result", submit: "Send instead of calling" },
+};
+
+function Approval({ request: { args: proposed, allowed }, isBusy, onDecide }: BodyProps) {
   const [mode, setMode] = useState<"edit" | "reject" | "respond">();
-  const [args, setArgs] = useState<unknown>(request.args);
+  const [args, setArgs] = useState(proposed);
   const [text, setText] = useState("");
-  const { allowed } = request;
   const back = <Button onClick={() => setMode(undefined)}>Back</Button>;
   if (mode === "edit") {
     return (
-      <form className="stack" onSubmit={(event) => { event.preventDefault(); onDecide({ kind: "edit", args }); }}>
-        <JsonEditor label="Arguments" value={request.args} onChange={setArgs} />
-        <div className="row end">{back}<Button kind="primary" type="submit" disabled={isBusy || args === undefined}>Run with these arguments</Button></div>
-      </form>
+      <Form submit="Run with these arguments" isDisabled={isBusy || args === undefined} actions={back}
+        onSubmit={() => onDecide({ kind: "edit", args })}>
+        <JsonEditor label="Arguments" value={args} onChange={setArgs} />
+      </Form>
     );
   }
   if (mode !== undefined) {
-    const decision: Decision = mode === "reject" ? { kind: "reject", reason: text.trim() } : { kind: "respond", value: text };
+    const decide = () => onDecide(mode === "reject" ? { kind: mode, reason: text.trim() } : { kind: mode, value: text });
     return (
-      <form className="stack" onSubmit={(event) => { event.preventDefault(); onDecide(decision); }}>
-        <label>
-          {mode === "reject" ? "Reason (optional; the model reads it)" : "What the model reads as the result"}
-          <textarea autoFocus rows={2} value={text} onChange={(event) => setText(event.target.value)} />
-        </label>
-        <div className="row end">
-          {back}
-          <Button kind={mode === "reject" ? "danger" : "primary"} type="submit" disabled={isBusy || (mode === "respond" && text.trim() === "")}>
-            {mode === "reject" ? "Reject the call" : "Send instead of calling"}
-          </Button>
-        </div>
-      </form>
+      <Form submit={TEXTS[mode].submit} isDisabled={isBusy || (mode === "respond" && text.trim() === "")} actions={back} onSubmit={decide}>
+        <TextArea label={TEXTS[mode].label} autoFocus rows={2} value={text} onChange={setText} />
+      </Form>
     );
   }
   return (
     <>
-      <JsonView value={request.args} label="Arguments" />
-      <div className="row">
-        {allowed.has("approve") && <Button kind="primary" disabled={isBusy} onClick={() => onDecide({ kind: "approve" })}>Approve</Button>}
-        {allowed.has("edit") && <Button disabled={isBusy} onClick={() => setMode("edit")}>Edit</Button>}
-        {allowed.has("reject") && <Button disabled={isBusy} onClick={() => setMode("reject")}>Reject</Button>}
+      <JsonView value={proposed} label="Arguments" />
+      <div className="row end">
         {allowed.has("respond") && <Button disabled={isBusy} onClick={() => setMode("respond")}>Respond</Button>}
+        {allowed.has("reject") && <Button disabled={isBusy} onClick={() => setMode("reject")}>Reject</Button>}
+        {allowed.has("edit") && <Button disabled={isBusy} onClick={() => setMode("edit")}>Edit</Button>}
+        {allowed.has("approve") && (
+          <Button kind="primary" disabled={isBusy} onClick={() => onDecide({ kind: "approve" })}>Approve</Button>
+        )}
       </div>
     </>
   );
 }
 
-function JsonAnswer({ value, isBusy, onAnswer }: { value: unknown; isBusy: boolean; onAnswer: (value: unknown) => void }) {
-  const [answer, setAnswer] = useState<unknown>("");
+function JsonAnswer({ value, isBusy, onAnswer }: InterruptProps) {
   return (
-    <form className="card interrupt" aria-label="The run waits for an answer"
-      onSubmit={(event) => { event.preventDefault(); onAnswer(answer); }}>
-      <div className="row between"><h2>The run waits for an answer</h2><Badge status="pending" /></div>
-      {typeof value === "string" ? <p className="plain-text">{value}</p> : <JsonView value={value} label="Interrupt" />}
-      <JsonEditor label="Answer (JSON)" value="" rows={3} onChange={setAnswer} />
-      <div className="row end"><Button kind="primary" type="submit" disabled={isBusy || answer === undefined}>Resume</Button></div>
-    </form>
+    <article className="card interrupt" aria-label="The run waits for an answer">
+      <Head title="The run waits for an answer" level={2} status="pending" />
+      {typeof value === "string" ? <p className="prose">{value}</p> : <JsonView value={value} label="Interrupt" />}
+      <SchemaInput label="Answer" schema={undefined} value="" submit="Resume" isDisabled={isBusy} onSubmit={onAnswer} />
+    </article>
   );
 }

@@ -1,4 +1,5 @@
 /** The forms of interrupts: ours (Agent Inbox), LangChain's middleware, a value with a schema, anything else. */
+import { isObject, type Json, textIn } from "../client/json";
 
 export type Decision =
   | { kind: "approve" }
@@ -23,25 +24,22 @@ export interface Interrupt {
   answer: (decisions: Decision[]) => unknown;
 }
 
-type Fields = Record<string, unknown>;
-
-const isObject = (value: unknown): value is Fields => typeof value === "object" && value !== null && !Array.isArray(value);
-const textIn = (value: unknown): string => (typeof value === "string" ? value : "");
-
 export function readInterrupt(value: unknown): Interrupt {
   const list = Array.isArray(value) ? value : [value];
   if (list.length > 0 && list.every((each) => isObject(each) && isObject(each["action_request"]))) {
     return {
-      requests: (list as Fields[]).map(inboxRequest),
+      requests: (list as Json[]).map(inboxRequest),
       answer: (decisions) => (Array.isArray(value) ? decisions.map(inboxAnswer) : decisions.slice(0, 1).map(inboxAnswer)[0]),
     };
   }
   if (isObject(value) && Array.isArray(value["action_requests"])) {
-    const requests = value["action_requests"] as Fields[];
-    const reviews = (value["review_configs"] ?? []) as Fields[];
+    const requests = value["action_requests"] as Json[];
+    const reviews = (value["review_configs"] ?? []) as Json[];
     return {
       requests: requests.map((request) => middlewareRequest(request, reviews)),
-      answer: (decisions) => ({ decisions: decisions.map((decision, index) => middlewareAnswer(decision, textIn(requests[index]?.["name"]))) }),
+      answer: (decisions) => ({
+        decisions: decisions.map((decision, index) => middlewareAnswer(decision, textIn(requests[index]?.["name"]))),
+      }),
     };
   }
   const schema = isObject(value) ? (value["response_schema"] ?? value["requestedSchema"]) : undefined;
@@ -55,8 +53,8 @@ export function readInterrupt(value: unknown): Interrupt {
   return { requests: undefined, answer: () => null };
 }
 
-function inboxRequest(request: Fields): Request {
-  const { action, args } = request["action_request"] as Fields;
+function inboxRequest(request: Json): Request {
+  const { action, args } = request["action_request"] as Json;
   const config = isObject(request["config"]) ? request["config"] : {};
   const kinds: [string, Decision["kind"]][] = [["accept", "approve"], ["edit", "edit"], ["respond", "respond"], ["ignore", "reject"]];
   const allowed = new Set(kinds.filter(([name]) => config[`allow_${name}`] === true).map(([, kind]) => kind));
@@ -75,7 +73,7 @@ function inboxAnswer(decision: Decision): unknown {
   }
 }
 
-function middlewareRequest(request: Fields, reviews: Fields[]): Request {
+function middlewareRequest(request: Json, reviews: Json[]): Request {
   const action = textIn(request["name"]);
   const review = reviews.find((each) => each["action_name"] === action);
   const kinds = (review?.["allowed_decisions"] ?? ["approve", "edit", "reject"]) as Decision["kind"][];

@@ -1,12 +1,12 @@
 /** One message of a conversation, with what can be done with it. */
 import { memo, useEffect, useState } from "react";
 
-import { Button } from "../ui/button";
+import { Button, CopyButton, Form } from "../ui";
+import { blocksOf, MediaBlock } from "../ui/content";
 import { Markdown } from "../ui/markdown";
 import type { Versions } from "./branches";
 import type { Content } from "./composer";
-import { MediaBlock } from "./media";
-import { blocksOf, callsOf, type ChatMessage, markdownBlocks, reasoningOf, textOf } from "./messages";
+import { callsOf, type ChatMessage, markdownBlocks, reasoningOf, textOf } from "./messages";
 import { type CallState, ToolCard } from "./tool_card";
 
 export interface MessageActions {
@@ -33,9 +33,9 @@ interface MessageViewProps {
 function isSame(before: MessageViewProps, after: MessageViewProps): boolean {
   const lists = (["results", "callStates"] as const).every((key) =>
     before[key].length === after[key].length && before[key].every((item, index) => item === after[key][index]));
-  const rest = (["message", "isStreaming", "isPartial", "isTurnEnd", "canFork", "actions"] as const).every((key) => before[key] === after[key]);
-  const versions = before.versions?.shown === after.versions?.shown && String(before.versions?.tips) === String(after.versions?.tips);
-  return lists && rest && versions;
+  const others = ["message", "isStreaming", "isPartial", "isTurnEnd", "canFork", "actions"] as const;
+  const hasSameVersions = JSON.stringify(before.versions) === JSON.stringify(after.versions);
+  return lists && hasSameVersions && others.every((key) => before[key] === after[key]);
 }
 
 export const MessageView = memo(function MessageView(props: MessageViewProps) {
@@ -60,12 +60,12 @@ function HumanMessage({ message, versions, canFork, actions }: MessageViewProps)
     <article className="message human" aria-label="You">
       <div className="bubble">
         {blocksOf(message.content).map((block, index) => <MediaBlock key={index} block={block} />)}
-        {text !== "" && <p className="plain-text">{text}</p>}
+        {text !== "" && <p className="prose">{text}</p>}
       </div>
       <footer className="message-actions">
         <VersionSwitch versions={versions} onShow={actions.showVersion} />
         {canFork && <Button kind="quiet" onClick={() => setEditing(true)}>Edit</Button>}
-        <CopyButton text={text} />
+        <CopyButton kind="quiet" text={text} />
       </footer>
     </article>
   );
@@ -74,15 +74,14 @@ function HumanMessage({ message, versions, canFork, actions }: MessageViewProps)
 function EditForm({ text, onSave, onCancel }: { text: string; onSave: (text: string) => void; onCancel: () => void }) {
   const [edited, setEdited] = useState(text);
   return (
-    <form className="message human edit-form" onSubmit={(event) => { event.preventDefault(); onSave(edited); }}>
-      <textarea aria-label="Edit your message" autoFocus rows={Math.min(10, text.split("\n").length + 1)} value={edited}
-        onChange={(event) => setEdited(event.target.value)}
-        onKeyDown={(event) => { if (event.key === "Escape") onCancel(); }} />
-      <div className="row end">
-        <Button onClick={onCancel}>Cancel</Button>
-        <Button kind="primary" type="submit" disabled={edited.trim() === ""}>Send again</Button>
-      </div>
-    </form>
+    <div className="message">
+      <Form submit="Send again" isDisabled={edited.trim() === ""} onSubmit={() => onSave(edited)}
+        actions={<Button onClick={onCancel}>Cancel</Button>}>
+        <textarea aria-label="Edit your message" autoFocus rows={Math.min(10, text.split("\n").length + 1)} value={edited}
+          onChange={(event) => setEdited(event.target.value)}
+          onKeyDown={(event) => { if (event.key === "Escape") onCancel(); }} />
+      </Form>
+    </div>
   );
 }
 
@@ -105,7 +104,7 @@ function AiMessage({ message, results, callStates, versions, isStreaming, isPart
       {!isStreaming && isTurnEnd && (
         <footer className="message-actions">
           <VersionSwitch versions={versions} onShow={actions.showVersion} />
-          {text !== "" && <CopyButton text={text} />}
+          {text !== "" && <CopyButton kind="quiet" text={text} />}
           {canFork && !callStates.includes("pending") && (
             <Button kind="quiet" onClick={() => actions.regenerate(message)}>Regenerate</Button>
           )}
@@ -158,15 +157,4 @@ function VersionSwitch({ versions, onShow }: { versions: Versions | undefined; o
       {step("Next version", "›", tips[shown + 1])}
     </span>
   );
-}
-
-function CopyButton({ text }: { text: string }) {
-  const [label, setLabel] = useState("Copy");
-  const copy = async () => {
-    // Browsers have no clipboard on pages over plain HTTP from another machine, whatever its type says.
-    const isCopied = await Promise.resolve().then(() => navigator.clipboard.writeText(text)).then(() => true, () => false);
-    setLabel(isCopied ? "Copied" : "The browser forbids it");
-    setTimeout(() => setLabel("Copy"), 2000);
-  };
-  return <Button kind="quiet" onClick={() => void copy()}>{label}</Button>;
 }

@@ -1,10 +1,5 @@
 /** Messages as the page reads them: both the objects of `useStream` and the JSON of a checkpoint have these fields. */
-
-export interface ContentBlock {
-  type: string;
-  text?: string;
-  [key: string]: unknown;
-}
+import { blocksOf, type ContentBlock } from "../ui/content";
 
 export interface ToolCall {
   id?: string;
@@ -34,10 +29,6 @@ export interface ChatMessage {
   usage_metadata?: { input_tokens?: number; output_tokens?: number };
 }
 
-export function blocksOf(content: string | ContentBlock[]): ContentBlock[] {
-  return typeof content === "string" ? [{ type: "text", text: content }] : content;
-}
-
 export function textOf(content: unknown): string {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return "";
@@ -58,20 +49,6 @@ export function callsOf(message: ChatMessage): ToolCall[] {
 
 export function factsOf(result: ChatMessage | undefined): CallFacts {
   return result?.response_metadata?.["toolweave_call"] ?? {};
-}
-
-/** The data of an image block as an address that the page may load, or its address elsewhere. */
-export function imageAddress(block: ContentBlock): string | undefined {
-  const nested = block["image_url"] as { url?: string } | string | undefined;
-  const data = block["base64"] ?? block["data"];
-  if (typeof data === "string") return `data:${mimeType(block)};base64,${data}`;
-  const address = typeof nested === "object" ? nested.url : (nested ?? block["url"]);
-  return typeof address === "string" ? address : undefined;
-}
-
-export function mimeType(block: ContentBlock): string {
-  const type = block["mime_type"];
-  return typeof type === "string" ? type : "image/png";
 }
 
 /**

@@ -1,7 +1,7 @@
 /** A list that follows its end while it grows, until its reader scrolls up. */
 import { useEffect, useRef, useState } from "react";
 
-import { Button } from "../ui/button";
+import { Button } from "../ui";
 
 const NEAR_END = 24;
 
@@ -39,16 +39,17 @@ export function ScrollArea({ label, resetKey, children }: ScrollAreaProps) {
       element.removeEventListener("scroll", observe);
     };
   }, []);
+  const toEnd = () => area.current?.scrollTo({ top: area.current.scrollHeight });
   useEffect(() => {
     follows.current = true;
-    area.current?.scrollTo({ top: area.current.scrollHeight });
+    toEnd();
   }, [resetKey]);
   return (
     <div className="scroll-frame">
       <div ref={area} className="scroll-area" tabIndex={0} role="region" aria-label={label}>
         <div ref={content} className="transcript">{children}</div>
       </div>
-      {isAway && <Button className="to-end" onClick={() => area.current?.scrollTo({ top: area.current.scrollHeight })}>Jump to the end</Button>}
+      {isAway && <Button className="to-end" onClick={toEnd}>Jump to the end</Button>}
     </div>
   );
 }

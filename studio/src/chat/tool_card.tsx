@@ -1,10 +1,7 @@
 /** One tool call: what was asked, what came back, from where, and how long it took. */
-import { Badge } from "../ui/badge";
-import { JsonView } from "../ui/json";
-import { Markdown } from "../ui/markdown";
-import { duration } from "../ui/time";
-import { MediaBlock } from "./media";
-import { blocksOf, type ChatMessage, factsOf, textOf, type ToolCall } from "./messages";
+import { Badge, duration, JsonView } from "../ui";
+import { ToolResult } from "../ui/content";
+import { type ChatMessage, factsOf, type ToolCall } from "./messages";
 
 export type CallState = "running" | "pending" | "success" | "error" | "no result";
 
@@ -35,30 +32,7 @@ export function ToolCard({ call, result, state }: ToolCardProps) {
         ? <pre className="json" tabIndex={0}>{call.args}</pre>
         : <JsonView value={call.args} label="Arguments" />}
       {result && <h3>{state === "error" ? "Error" : "Result"}</h3>}
-      {result && <Result message={result} />}
+      {result && <ToolResult content={result.content} />}
     </details>
   );
-}
-
-function Result({ message }: { message: ChatMessage }) {
-  const text = textOf(message.content);
-  const media = blocksOf(message.content).filter((block) => block.type !== "text");
-  const parsed = parseJson(text);
-  return (
-    <>
-      {parsed !== undefined && <JsonView value={parsed} label="Result" />}
-      {parsed === undefined && text !== "" && <div className="tool-text" tabIndex={0}><Markdown text={text} /></div>}
-      {text === "" && media.length === 0 && <p className="muted">The tool returned nothing.</p>}
-      {media.map((block, index) => <MediaBlock key={index} block={block} />)}
-    </>
-  );
-}
-
-function parseJson(text: string): unknown {
-  if (!/^\s*[[{]/.test(text)) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

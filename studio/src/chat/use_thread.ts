@@ -1,49 +1,18 @@
-/** What the page knows of a thread beside the stream: its status, its checkpoints, answers that were cut off. */
+/** What the page knows of a thread beside the stream: its checkpoints, runs of others, answers that were cut off. */
 import { STREAM_CONTROLLER, type UseStreamReturn } from "@langchain/react";
 import type { Client } from "@langchain/langgraph-sdk";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 
-import { ApiError } from "../client/server";
+import type { ThreadInfo } from "../client/queries";
 import { type Checkpoint, readCheckpoint } from "./branches";
 import { callsOf, type ChatMessage, textOf } from "./messages";
 import { isAi, isAnswered, type Partial } from "./transcript";
 
-export type Stream = UseStreamReturn;
+type Stream = UseStreamReturn;
 
-export interface ThreadInfo {
-  thread_id: string;
-  status: string;
-  updated_at: string;
-  assistantId: string | undefined;
-  /** Why the newest run failed. */
-  problem: string | undefined;
-}
-
-const REFRESH_MS = 3000;
 const PAGE = 50;
 const MAX_CHECKPOINTS = 500;
-
-/** Read a thread without its values, which may be large. */
-export async function readThread(client: Client, threadId: string): Promise<ThreadInfo> {
-  const [thread] = await client.threads.search({ ids: [threadId], select: ["thread_id", "status", "updated_at", "metadata"] });
-  if (!thread) throw new ApiError(404, `Thread ${threadId} does not exist. It may have been deleted.`);
-  const metadata = thread.metadata as { assistant_id?: string } | null;
-  const info = { thread_id: threadId, status: thread.status, updated_at: thread.updated_at, assistantId: metadata?.assistant_id };
-  if (thread.status !== "error") return { ...info, problem: undefined };
-  const { error } = (await client.threads.get(threadId)) as { error?: { error: string; message: string } | null };
-  return { ...info, problem: error ? `${error.error}: ${error.message}` : undefined };
-}
-
-/** The server's view of the thread, asked again and again: other tabs and clients may run it, too. */
-export function useThreadInfo(client: Client, threadId: string | undefined) {
-  return useQuery({
-    queryKey: ["thread", threadId],
-    queryFn: () => readThread(client, threadId ?? ""),
-    enabled: threadId !== undefined,
-    refetchInterval: REFRESH_MS,
-  });
-}
 
 /** The checkpoints of a thread, newest first; only new ones are loaded again. */
 export function useCheckpoints(client: Client, threadId: string | undefined): Checkpoint[] {

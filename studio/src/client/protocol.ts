@@ -2,9 +2,8 @@
 import type { Run } from "@langchain/langgraph-sdk";
 import { BytesLineDecoder, SSEDecoder } from "@langchain/langgraph-sdk/utils";
 
+import type { Json } from "./json";
 import { ApiError, authHeaders, request, serverUrl } from "./server";
-
-export type Json = Record<string, unknown>;
 
 export interface ThreadEvent {
   event_id: string;
@@ -18,14 +17,10 @@ export type StoredRun = Run & {
   kwargs: { input?: unknown; command?: Json | null; config?: Json; context?: Json; stream_mode?: string[] | string };
 };
 
-export interface RunStart {
-  assistant_id: string;
-  input?: unknown;
-  config?: Json;
-}
-
 /** Start a run and return its id; the thread is created if it is missing. */
-export async function startRun(threadId: string, params: RunStart): Promise<string> {
+export async function startRun(
+  threadId: string, params: { assistant_id: string; input?: unknown; config?: Json },
+): Promise<string> {
   const json = { id: 1, method: "run.start", params };
   const answer = await request<{ type: string; message?: string; result?: { run_id: string } }>(
     `/threads/${threadId}/commands`, { method: "POST", json },
@@ -57,4 +52,20 @@ export async function* readThreadEvents(threadId: string, since: number, signal:
     const event = part.value.data as ThreadEvent;
     if (event.params.data["event"] !== "content-block-delta") yield event;
   }
+}
+
+/** How long a run took, its time in the queue included; until now if it has not ended. */
+export function elapsed(run: Run): number {
+  return Math.max(0, (isActive(run) ? Date.now() : Date.parse(run.updated_at)) - Date.parse(run.created_at));
+}
+
+interface Usage {
+  input_tokens?: number;
+  output_tokens?: number;
+  total_tokens?: number;
+}
+
+/** The tokens that the server writes into the metadata of a run. */
+export function usageOf(run: Run): Usage | undefined {
+  return (run.metadata as { usage?: Usage } | null)?.usage;
 }

@@ -6,9 +6,8 @@ import {
 import "@xyflow/react/dist/base.css";
 import { useMemo } from "react";
 
-import { duration } from "../ui/time";
-import { Button } from "../ui/button";
 import type { Span } from "../runs/timeline";
+import { Button, duration } from "../ui";
 import { type Box, type Drawing, layout, type Line, pathThrough } from "./layout";
 
 export interface NodeRun {

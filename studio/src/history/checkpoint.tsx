@@ -1,17 +1,17 @@
 /** One checkpoint: its values, tasks and metadata, a comparison with another, and what can be done from here. */
 import type { ThreadState } from "@langchain/langgraph-sdk";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { Link } from "wouter";
 
-import { shortId } from "../runs/short_id";
-import { Badge } from "../ui/badge";
-import { Button } from "../ui/button";
-import { JsonView } from "../ui/json";
-import { Ago } from "../ui/time";
-import { EditState } from "./edit_state";
-import { diff } from "./diff";
-import { RunFromHere } from "./run_from_here";
-import { idOf, metadataOf, nameOf } from "./use_history";
+import { isObject, type Json } from "../client/json";
+import { startRun } from "../client/protocol";
+import { useChange } from "../client/queries";
+import { langgraph } from "../client/server";
+import {
+  Ago, Badge, Button, CheckBox, Dialog, Form, Head, JsonEditor, JsonSection, JsonView, RunLinks, Select,
+} from "../ui";
+import { DiffView } from "../ui/diff";
+import { idOf, metadataOf, nameOf } from "./timeline";
 
 interface CheckpointProps {
   threadId: string;
@@ -26,91 +26,116 @@ interface CheckpointProps {
   onShow: (id: string | undefined) => void;
 }
 
-export function Checkpoint(
-  { threadId, state, states, comparedId, assistantId: lastId, isBusy, onCompare, onShow }: CheckpointProps,
-) {
+export function Checkpoint(props: CheckpointProps) {
+  const { threadId, state, states, comparedId, isBusy, onCompare, onShow } = props;
   const [dialog, setDialog] = useState<"edit" | "run">();
-  const { run_id: runId, assistant_id: assistantId = lastId } = metadataOf(state);
+  const { run_id: runId, assistant_id: assistantId = props.assistantId } = metadataOf(state);
   const compared = states.find((each) => idOf(each) === comparedId);
   const close = () => setDialog(undefined);
+  const optionOf = (each: ThreadState) => {
+    const isBefore = idOf(each) === state.parent_checkpoint?.checkpoint_id;
+    const time = each.created_at ? `, ${new Date(each.created_at).toLocaleTimeString()}` : "";
+    return [idOf(each), `${nameOf(each)}${isBefore ? ", the one before" : ""}${time}`] as const;
+  };
   return (
-    <div className="page">
-      <div className="row between">
-        <h1>{nameOf(state)}</h1>
-        <div className="row">
-          <Button disabled={isBusy} title={isBusy ? "A run is working on this thread" : undefined} onClick={() => setDialog("edit")}>Edit state</Button>
-          <Button kind="primary" disabled={assistantId === undefined} onClick={() => setDialog("run")}>Run from here</Button>
-        </div>
-      </div>
+    <>
+      <Head title={nameOf(state)} level={2}>
+        <Button disabled={isBusy} title={isBusy ? "A run is working on this thread" : undefined} onClick={() => setDialog("edit")}>
+          Edit state
+        </Button>
+        <Button kind="primary" disabled={assistantId === undefined} onClick={() => setDialog("run")}>Run from here</Button>
+      </Head>
       <div className="row hint">
         {state.created_at && <Ago time={state.created_at} />}
         <span>Checkpoint <code>{idOf(state)}</code></span>
-        {runId && <Link href={`/runs/${threadId}/${runId}`}>Run {shortId(runId)}</Link>}
-        {runId && assistantId && <Link href={`/graphs/${assistantId}?thread=${threadId}&run=${runId}`}>Graph</Link>}
+        {runId && <RunLinks threadId={threadId} runId={runId} assistantId={assistantId} here="History" />}
       </div>
-      <label className="history-compare">
-        Compare with
-        <select value={comparedId ?? ""} onChange={(event) => onCompare(event.target.value || undefined)}>
-          <option value="">–</option>
-          {states.filter((each) => each !== state).map((each) => (
-            <option key={idOf(each)} value={idOf(each)}>
-              {nameOf(each)}{idOf(each) === state.parent_checkpoint?.checkpoint_id && ", the one before"}
-              {each.created_at && `, ${new Date(each.created_at).toLocaleTimeString()}`}
-            </option>
-          ))}
-        </select>
-      </label>
-      {compared && <Comparison before={compared} after={state} />}
+      <Select label="Compare with" value={comparedId ?? ""} onChange={(id) => onCompare(id || undefined)}
+        options={[["", "–"], ...states.filter((each) => each !== state).map(optionOf)]} />
+      {compared && <DiffView title={`Changes since ${nameOf(compared)}`} before={compared.values} after={state.values} />}
       {state.tasks.length > 0 && <Tasks state={state} />}
-      <section className="stack" aria-label="Values"><h2>Values</h2><JsonView value={state.values} label="Values" /></section>
-      <details><summary>Metadata</summary><JsonView value={state.metadata} label="Metadata" /></details>
-      <EditState isOpen={dialog === "edit"} threadId={threadId} assistantId={assistantId} state={state} onClose={close} onSaved={onShow} />
-      <RunFromHere isOpen={dialog === "run"} threadId={threadId} assistantId={assistantId} state={state} onClose={close}
-        onEnded={() => onShow(undefined)} />
-    </div>
+      <JsonSection label="Values" value={state.values} />
+      <JsonSection label="Metadata" value={state.metadata} isFolded />
+      <Dialog title="Edit state" isOpen={dialog === "edit"} onClose={close}>
+        <EditState threadId={threadId} assistantId={assistantId} state={state} onDone={(id) => { close(); onShow(id); }} />
+      </Dialog>
+      <Dialog title="Run from here" isOpen={dialog === "run"} onClose={close}>
+        <RunFromHere threadId={threadId} assistantId={assistantId} state={state} onDone={() => { close(); onShow(undefined); }} />
+      </Dialog>
+    </>
   );
 }
 
 function Tasks({ state }: { state: ThreadState }) {
   return (
     <section className="stack" aria-label="Tasks">
-      <h2>Tasks</h2>
-      {state.tasks.map((task) => (
-        <div key={task.id} className="card">
+      <h3>Tasks</h3>
+      {state.tasks.map(({ id, name, error, interrupts, result }) => (
+        <div key={id} className="card">
           <div className="row between">
-            <strong>{task.name}</strong>
-            <Badge status={task.error ? "error" : task.interrupts.length > 0 ? "interrupted" : task.result ? "success" : "pending"} />
+            <strong>{name}</strong>
+            <Badge status={error ? "error" : interrupts.length > 0 ? "interrupted" : result ? "success" : "pending"} />
           </div>
-          {task.error && <p className="problem">{task.error}</p>}
-          {task.interrupts.map((interrupt, index) => (
-            <JsonView key={interrupt.id ?? index} value={interrupt.value} label={`Interrupt of ${task.name}`} />
-          ))}
-          {Boolean(task.result) && <details><summary>Result</summary><JsonView value={task.result} label={`Result of ${task.name}`} /></details>}
+          {error && <p className="problem">{error}</p>}
+          {interrupts.map((each, index) => <JsonView key={index} value={each.value} label={`Interrupt of ${name}`} />)}
+          {Boolean(result) && <JsonSection label="Result" value={result} isFolded />}
         </div>
       ))}
     </section>
   );
 }
 
-function Comparison({ before, after }: { before: ThreadState; after: ThreadState }) {
-  const changes = diff(before.values, after.values);
+interface ActionProps {
+  threadId: string;
+  assistantId: string | undefined;
+  state: ThreadState;
+  onDone: (checkpointId: string | undefined) => void;
+}
+
+/** Write changed values on top of a checkpoint: a new checkpoint, which is the thread's newest. */
+function EditState({ threadId, assistantId, state, onDone }: ActionProps) {
+  const [values, setValues] = useState<unknown>(state.values);
+  const [asNode, setAsNode] = useState("");
+  const drawing = useQuery({
+    queryKey: ["drawing", assistantId, "flat"],
+    enabled: assistantId !== undefined,
+    queryFn: () => langgraph().assistants.getGraph(assistantId ?? ""),
+  });
+  const nodes = (drawing.data?.nodes ?? []).map((node) => String(node.id)).filter((id) => !id.startsWith("__"));
+  const changed = Object.entries(isObject(values) ? values : {})
+    .filter(([key, value]) => JSON.stringify(value) !== JSON.stringify((state.values as Json)[key]));
+  const save = useChange(() => langgraph().threads.updateState(threadId, {
+    values: Object.fromEntries(changed), checkpoint: { ...state.checkpoint, checkpoint_id: idOf(state) },
+    ...(asNode === "" ? {} : { asNode }),
+  }), ["thread"], ({ configurable }) => onDone((configurable as { checkpoint_id?: string } | undefined)?.checkpoint_id));
   return (
-    <section className="stack" aria-label="Differences">
-      <h2>Changes since {nameOf(before)}</h2>
-      {changes.length === 0 && <p className="muted">The values are equal.</p>}
-      <ul className="list">
-        {changes.map((change) => (
-          <li key={change.path} className="history-change" data-kind={change.kind}>
-            <div className="row"><code>{change.path || "(whole state)"}</code><span className="hint">{change.kind}</span></div>
-            {change.kind !== "added" && <pre className="removed"><span aria-hidden="true">− </span>{shown(change.before)}</pre>}
-            {change.kind !== "removed" && <pre className="added"><span aria-hidden="true">+ </span>{shown(change.after)}</pre>}
-          </li>
-        ))}
-      </ul>
-    </section>
+    <Form submit="Save as new checkpoint" isDisabled={save.isPending || changed.length === 0} error={save.error} onSubmit={save.mutate}>
+      <JsonEditor label="Values" value={values} onChange={setValues} rows={14} />
+      <p className="hint">Only keys that you change are sent. They pass the graph’s reducers: a message with a known
+        id replaces that message, and lists that a graph appends to grow.</p>
+      <Select label="As node" value={asNode} onChange={setAsNode}
+        options={[["", "The node that wrote last"], ...nodes.map((id) => [id, id] as const)]} />
+    </Form>
   );
 }
 
-function shown(value: unknown): string {
-  return JSON.stringify(value, null, 2);
+/** Continue a thread from a checkpoint, as it is or with new input: a fork, whose end is the thread's newest state. */
+function RunFromHere({ threadId, assistantId, state, onDone }: ActionProps) {
+  const canContinue = state.next.length > 0;
+  const [hasInput, setHasInput] = useState(!canContinue);
+  const [input, setInput] = useState<unknown>({});
+  const run = useChange(async () => {
+    const runId = await startRun(threadId, {
+      assistant_id: assistantId ?? "", ...(hasInput ? { input } : {}), config: { configurable: { checkpoint_id: idOf(state) } },
+    });
+    await langgraph().runs.join(threadId, runId);
+  }, ["thread"], () => onDone(undefined));
+  return (
+    <Form submit="Start run" isDisabled={run.isPending || (hasInput && input === undefined)} error={run.error} onSubmit={run.mutate}>
+      <p>{canContinue ? `Continue with ${state.next.join(", ")}.` : "Nothing is left to do here: a run needs new input."}</p>
+      {canContinue && <CheckBox label="Start with new input instead" value={hasInput} onChange={setHasInput} />}
+      {hasInput && <JsonEditor label="Input" value={input} onChange={setInput} />}
+      {run.isPending && <p role="status">The run executes. You may close this window: it goes on.</p>}
+    </Form>
+  );
 }

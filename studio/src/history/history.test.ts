@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
-import { lanesOf } from "./branches";
-import { diff } from "./diff";
+import { diff } from "../ui/diff";
+import { lanesOf } from "./lanes";
 
 test("a fork gets a lane of its own, which joins the lane of its parent", () => {
   const rows = lanesOf([

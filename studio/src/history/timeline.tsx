@@ -1,10 +1,29 @@
 /** The checkpoints of a thread, newest first, with their branches. */
 import type { ThreadState } from "@langchain/langgraph-sdk";
 
-import { shortId } from "../runs/short_id";
-import { Ago } from "../ui/time";
-import { lanesOf, type Row } from "./branches";
-import { idOf, metadataOf } from "./use_history";
+import { Ago, shortId } from "../ui";
+import { lanesOf, type Row } from "./lanes";
+
+export function idOf(state: ThreadState): string {
+  return state.checkpoint.checkpoint_id ?? "";
+}
+
+interface StateMetadata {
+  source?: string;
+  step?: number;
+  run_id?: string;
+  assistant_id?: string;
+}
+
+export function metadataOf(state: ThreadState): StateMetadata {
+  return state.metadata ?? {};
+}
+
+/** "Step 3 (loop)": how a checkpoint is named in lists. */
+export function nameOf(state: ThreadState): string {
+  const { step, source } = metadataOf(state);
+  return `Step ${step ?? "?"} (${source ?? "unknown"})`;
+}
 
 interface TimelineProps {
   states: ThreadState[];

@@ -1,70 +1,54 @@
 /** Import the operations of an OpenAPI document as tools. The API has no preview: it reports what it did. */
 import { useState } from "react";
 
-import { splitWords, submitTo, TextField, useChange } from "../admin/parts";
+import { useChange } from "../client/queries";
 import { request } from "../client/server";
-import { Button } from "../ui/button";
-import { ErrorBox } from "../ui/states";
+import { CheckBox, Form, Head, Select, splitWords, TextArea, TextField } from "../ui";
 import type { StoredTools } from "./types";
 
+const CONFLICTS = [["error", "Stop and import nothing"], ["skip", "Keep the stored tool"], ["replace", "Replace it"]] as const;
+
 export function ImportForm() {
-  const [isUrl, setUrlChosen] = useState(true);
+  const [isText, setText] = useState(false);
   const [source, setSource] = useState("");
   const [options, setOptions] = useState({ base_url: "", prefix: "", tags: "", operations: "", on_conflict: "error" });
   const change = useChange(() => {
-    const { base_url: baseUrl, prefix, tags, operations, on_conflict: onConflict } = options;
-    return request<StoredTools>("/tools/import/openapi", {
-      method: "POST",
-      json: {
-        [isUrl ? "url" : "document"]: source,
-        ...(baseUrl === "" ? {} : { base_url: baseUrl }),
-        prefix, tags: splitWords(tags), operations: splitWords(operations), on_conflict: onConflict,
-      },
-    });
-  }, "http-tools");
-  const chooseFile = async (file: File | undefined) => {
-    if (file !== undefined) setSource(await file.text());
-  };
+    const { base_url: baseUrl, tags, operations, ...rest } = options;
+    const json = {
+      ...rest, [isText ? "document" : "url"]: source, tags: splitWords(tags), operations: splitWords(operations),
+      ...(baseUrl === "" ? {} : { base_url: baseUrl }),
+    };
+    return request<StoredTools>("/tools/import/openapi", { method: "POST", json });
+  }, ["http-tools"]);
   const field = (name: keyof typeof options, label: string) => (
-    <label>{label}<input value={options[name]} onChange={(event) => setOptions({ ...options, [name]: event.target.value })} /></label>
+    <TextField label={label} value={options[name]} onChange={(text) => setOptions({ ...options, [name]: text })} />
   );
+  const read = async (files: FileList | null) => setSource(await files?.[0]?.text() ?? "");
   return (
-    <form className="stack" onSubmit={submitTo(() => change.mutate(undefined))}>
-      <h1>Import an OpenAPI document</h1>
-      <p className="muted">Each operation of the document becomes a tool. Credentials become references to variables, never values.</p>
-      <fieldset className="plain">
-        <legend>The document is</legend>
-        <div className="row">
-          <label className="inline"><input type="radio" name="source" checked={isUrl} onChange={() => setUrlChosen(true)} /> behind a URL</label>
-          <label className="inline"><input type="radio" name="source" checked={!isUrl} onChange={() => setUrlChosen(false)} /> a text or file</label>
-        </div>
-      </fieldset>
-      {isUrl ? (
-        <TextField label="URL" key="url" type="url" required value={source} onChange={setSource} />
-      ) : (
-        <>
-          <label>File<input type="file" accept=".json,.yaml,.yml" onChange={(event) => void chooseFile(event.target.files?.[0])} /></label>
-          <label>Document (JSON or YAML)<textarea className="json" required rows={10} spellCheck={false} value={source} onChange={(event) => setSource(event.target.value)} /></label>
-        </>
-      )}
-      <div className="form-grid">
+    <>
+      <Head title="Import an OpenAPI document" level={2} />
+      <p className="muted">
+        Each operation of the document becomes a tool. Credentials become references to variables, never values.
+      </p>
+      <Form submit={change.isPending ? "Importing…" : "Import"} isDisabled={change.isPending} error={change.error}
+        onSubmit={change.mutate}>
+        <CheckBox label="The document is a text or a file" value={isText} onChange={setText} />
+        {isText ? (
+          <>
+            <label>File<input type="file" accept=".json,.yaml,.yml" onChange={(event) => void read(event.target.files)} /></label>
+            <TextArea label="Document (JSON or YAML)" className="json" required rows={10} spellCheck={false} value={source}
+              onChange={setSource} />
+          </>
+        ) : <TextField label="URL" type="url" required value={source} onChange={setSource} />}
         {field("base_url", "Base URL, instead of the document’s")}
         {field("prefix", "Prefix of every id, such as shop_")}
         {field("tags", "Only operations with one of these tags")}
         {field("operations", "Only these operations, such as GET /pets*")}
-        <label>
-          If a tool of the id exists
-          <select value={options.on_conflict} onChange={(event) => setOptions({ ...options, on_conflict: event.target.value })}>
-            <option value="error">Stop and import nothing</option>
-            <option value="skip">Keep the stored tool</option>
-            <option value="replace">Replace it</option>
-          </select>
-        </label>
-      </div>
-      <div><Button kind="primary" type="submit" disabled={change.isPending}>{change.isPending ? "Importing…" : "Import"}</Button></div>
-      {change.isError && <ErrorBox error={change.error} />}
+        <Select label="If a tool of the id exists" options={[...CONFLICTS]} value={options.on_conflict}
+          onChange={(choice) => setOptions({ ...options, on_conflict: choice })} />
+      </Form>
       {change.isSuccess && <ImportReport report={change.data} />}
-    </form>
+    </>
   );
 }
 

@@ -3,38 +3,76 @@
 export interface ToolConfig {
   tool_id: string;
   name: string;
-  description: string;
-  api: {
-    base_url: string;
-    path: string;
-    method: string;
-    headers: Record<string, string>;
-    auth: { type: string; location: string; name: string | null; value: string | null };
-    timeout_s: number;
-  };
-  input_schema: object;
-  output_schema: object;
-  field_mappings: object;
-  /** Absent if empty. */
-  tags?: string[];
+  api: { method: string; path: string };
 }
 
-export const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
-
-export function newTool(): ToolConfig {
-  return {
-    tool_id: "",
-    name: "",
-    description: "",
+/** The schema of the form of a tool; the server checks more. */
+export const TOOL_SCHEMA = {
+  type: "object",
+  required: ["name", "description", "api"],
+  properties: {
+    name: { type: "string", title: "Name" },
+    tool_id: { type: "string", title: "Id (made from the name if empty)", pattern: "^([A-Za-z0-9][A-Za-z0-9_-]{0,63})?$" },
+    description: { type: "string", title: "Description: a model chooses the tool by it" },
+    tags: { type: "array", title: "Tags", items: { type: "string" } },
     api: {
-      base_url: "https://", path: "/", method: "GET", headers: {}, timeout_s: 30,
-      auth: { type: "none", location: "header", name: null, value: null },
+      type: "object",
+      title: "Request",
+      required: ["base_url", "path"],
+      properties: {
+        method: { title: "Method", enum: ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"], default: "GET" },
+        base_url: { type: "string", title: "Base URL", pattern: "^https?://" },
+        path: { type: "string", title: "Path, with {placeholders}" },
+        timeout_s: { type: "number", title: "Time limit in seconds", minimum: 0.1, maximum: 120, default: 30 },
+        headers: { type: "object", title: "Headers", additionalProperties: { type: "string" } },
+        auth: {
+          type: "object",
+          title: "Credential",
+          properties: {
+            type: {
+              title: "Kind",
+              default: "none",
+              oneOf: [
+                { const: "none", title: "None" },
+                { const: "bearer", title: "Bearer token" },
+                { const: "basic", title: "Name and password" },
+                { const: "api_key", title: "API key" },
+              ],
+            },
+          },
+          allOf: [
+            {
+              if: { properties: { type: { const: "api_key" } }, required: ["type"] },
+              then: {
+                required: ["name"],
+                properties: {
+                  location: { title: "Sent in", enum: ["header", "query"], default: "header" },
+                  name: { type: "string", title: "Its name" },
+                },
+              },
+            },
+            {
+              if: { properties: { type: { enum: ["bearer", "basic", "api_key"] } }, required: ["type"] },
+              then: { required: ["value"], properties: { value: { type: "string", title: "Value, such as {env:TOOL_SHOP_KEY}" } } },
+            },
+          ],
+        },
+      },
     },
-    input_schema: { type: "object", properties: {} },
-    output_schema: {},
-    field_mappings: {},
-  };
-}
+    input_schema: { type: "object", title: "Schema of the arguments (JSON Schema)" },
+    field_mappings: { type: "object", title: "Field mappings" },
+    output_schema: { type: "object", title: "Schema of the output (JSON Schema)" },
+  },
+};
+
+const JSON_FIELD = { "ui:field": "json" };
+export const TOOL_UI = {
+  description: { "ui:widget": "textarea" },
+  api: { headers: JSON_FIELD },
+  input_schema: JSON_FIELD,
+  field_mappings: JSON_FIELD,
+  output_schema: JSON_FIELD,
+};
 
 export interface StoredTools {
   created: string[];
@@ -47,7 +85,7 @@ export interface WorkflowAnswer {
   status: "success" | "error";
   selected_tool: string | null;
   http_spec: unknown;
-  raw_response: { status_code?: number; execution_time_ms?: number } | null;
+  raw_response: unknown;
   output: unknown;
   formatted_response: string | null;
   warning: string | null;

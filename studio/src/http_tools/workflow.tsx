@@ -1,14 +1,10 @@
 /** Let the workflow turn an instruction into one request, and show what each stage did. */
-import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { CheckBox, submitTo, TextField } from "../admin/parts";
+import { useChange } from "../client/queries";
 import { request } from "../client/server";
-import { Badge } from "../ui/badge";
-import { Button } from "../ui/button";
-import { JsonView } from "../ui/json";
+import { Badge, CheckBox, Form, Head, JsonSection, TextArea, TextField } from "../ui";
 import { Markdown } from "../ui/markdown";
-import { ErrorBox } from "../ui/states";
 import type { ToolConfig, WorkflowAnswer } from "./types";
 
 const STAGES = [
@@ -23,54 +19,44 @@ export function WorkflowForm({ tools }: { tools: ToolConfig[] }) {
   const [chosen, setChosen] = useState<string[]>([]);
   const [isFormatted, setFormatted] = useState(false);
   const [format, setFormat] = useState("");
-  const run = useMutation({
-    mutationFn: () => request<WorkflowAnswer>("/workflow", {
-      method: "POST",
-      json: {
-        user_instructions: text,
-        tool_ids: chosen.length === 0 ? null : chosen,
-        format_response: isFormatted,
-        response_format_instructions: isFormatted && format !== "" ? format : null,
-      },
-    }),
-  });
-  const toggle = (id: string) => setChosen(chosen.includes(id) ? chosen.filter((each) => each !== id) : [...chosen, id]);
+  const run = useChange(() => request<WorkflowAnswer>("/workflow", {
+    method: "POST",
+    json: {
+      user_instructions: text,
+      tool_ids: chosen.length === 0 ? null : chosen,
+      format_response: isFormatted,
+      response_format_instructions: isFormatted && format !== "" ? format : null,
+    },
+  }), []);
+  const choose = (id: string, isChosen: boolean) => setChosen(isChosen ? [...chosen, id] : chosen.filter((each) => each !== id));
   return (
     <>
-      <h1>Workflow</h1>
-      <form className="stack" onSubmit={submitTo(() => run.mutate())}>
-        <label>
-          Instruction
-          <textarea required rows={3} placeholder="Lend book 2 to reader Ada" value={text} onChange={(event) => setText(event.target.value)} />
-        </label>
+      <Head title="Workflow" level={2} />
+      <Form submit={run.isPending ? "Running…" : "Run the workflow"} isDisabled={run.isPending} error={run.error} onSubmit={run.mutate}>
+        <TextArea label="Instruction" required rows={3} placeholder="Lend book 2 to reader Ada" value={text} onChange={setText} />
         <details>
           <summary>Tools: {chosen.length === 0 ? "all" : chosen.join(", ")}</summary>
-          <div className="choices">
-            {tools.map((tool) => (
-              <label key={tool.tool_id} className="inline">
-                <input type="checkbox" checked={chosen.includes(tool.tool_id)} onChange={() => toggle(tool.tool_id)} /> {tool.name}
-              </label>
+          <div className="card choices">
+            {tools.map(({ tool_id: id, name }) => (
+              <CheckBox key={id} label={name} value={chosen.includes(id)} onChange={(isChosen) => choose(id, isChosen)} />
             ))}
           </div>
         </details>
-        <CheckBox label="Format the answer as text" checked={isFormatted} onChange={setFormatted} />
+        <CheckBox label="Format the answer as text" value={isFormatted} onChange={setFormatted} />
         {isFormatted && <TextField label="How (optional)" value={format} onChange={setFormat} />}
-        <div><Button kind="primary" type="submit" disabled={run.isPending}>{run.isPending ? "Running…" : "Run the workflow"}</Button></div>
-      </form>
-      {run.isError && <ErrorBox error={run.error} />}
-      {run.isSuccess && <Answer answer={run.data} wasFormatted={run.data.formatted_response !== null} />}
+      </Form>
+      {run.isSuccess && <Answer answer={run.data} />}
     </>
   );
 }
 
-function Answer({ answer, wasFormatted }: { answer: WorkflowAnswer; wasFormatted: boolean }) {
+function Answer({ answer }: { answer: WorkflowAnswer }) {
   const failed = STAGES.findIndex(([stage]) => stage === answer.error_stage);
   const stateOf = (index: number) => {
     if (index === failed) return "failed";
     if (failed !== -1 && index > failed) return "not reached";
-    return index === 3 && !wasFormatted ? "not requested" : "success";
+    return index === 3 && answer.formatted_response === null ? "not requested" : "success";
   };
-  const response = answer.raw_response;
   return (
     <section className="stack" aria-label="Outcome" aria-live="polite">
       <ol className="stages">
@@ -80,17 +66,12 @@ function Answer({ answer, wasFormatted }: { answer: WorkflowAnswer; wasFormatted
       {answer.warning !== null && <p className="card">Warning: {answer.warning}</p>}
       {answer.selected_tool !== null && <p>Selected tool: <strong>{answer.selected_tool}</strong></p>}
       {answer.formatted_response !== null && <div className="card"><Markdown text={answer.formatted_response} /></div>}
-      {answer.status === "success" && <><h2>Output</h2><JsonView value={answer.output} label="Output" /></>}
+      {answer.status === "success" && <JsonSection label="Output" value={answer.output} />}
       <div className="two">
-        {answer.http_spec !== null && <div className="stack"><h2>Request</h2><JsonView value={answer.http_spec} label="Request" /></div>}
-        {response !== null && (
-          <div className="stack">
-            <h2>Response {response.status_code}</h2>
-            <JsonView value={response} label="Response" />
-          </div>
-        )}
+        {answer.http_spec !== null && <JsonSection label="Request" value={answer.http_spec} />}
+        {answer.raw_response !== null && <JsonSection label="Response" value={answer.raw_response} />}
       </div>
-      <details><summary>Usage</summary><JsonView value={answer.metadata.usage} label="Usage" /></details>
+      <JsonSection label="Usage" value={answer.metadata.usage} isFolded />
     </section>
   );
 }

@@ -1,15 +1,17 @@
 /** Assistants: graphs with a configuration, in versions. The path is /assistants/ID, or /assistants/new. */
-import type { Assistant } from "@langchain/langgraph-sdk";
+import type { Assistant, AssistantVersion, Config } from "@langchain/langgraph-sdk";
 import { useQuery } from "@tanstack/react-query";
 import { useDeferredValue, useState } from "react";
 import { Link, useLocation } from "wouter";
 
-import { DeleteButton, Facts, ListHead, path, SearchField, usePath } from "../admin/parts";
-import { AssistantEditor } from "../assistants/editor";
-import { Versions } from "../assistants/versions";
+import type { Json } from "../client/json";
+import { useChange, useSchemas } from "../client/queries";
 import { langgraph } from "../client/server";
-import { Empty, Loaded } from "../ui/states";
-import { Ago } from "../ui/time";
+import {
+  Ago, Button, DeleteButton, Empty, ErrorBox, Facts, Head, Loaded, NavList, path, SchemaInput, SearchField, Select,
+  SplitPage, usePath,
+} from "../ui";
+import { DiffView } from "../ui/diff";
 
 const PAGE_SIZE = 100;
 const NEW = "new";
@@ -20,42 +22,31 @@ export default function AssistantsPage() {
   const name = useDeferredValue(text.trim());
   const query = useQuery({
     queryKey: ["assistants", "search", name],
-    queryFn: () => langgraph().assistants.search({ ...(name === "" ? {} : { name }), limit: PAGE_SIZE, sortBy: "name", sortOrder: "asc" }),
+    queryFn: () => langgraph().assistants.search({
+      ...(name === "" ? {} : { name }), limit: PAGE_SIZE, sortBy: "name", sortOrder: "asc",
+    }),
     placeholderData: (previous) => previous,
   });
   return (
-    <div className="split">
-      <aside aria-label="Assistants">
-        <ListHead title="Assistants"><Link href={path("assistants", NEW)}>New</Link></ListHead>
+    <SplitPage title="Assistants" label="Assistant" actions={<Link href={path("assistants", NEW)}>New</Link>} list={
+      <>
         <SearchField label="Search by name" value={text} onChange={setText} />
-        <Loaded query={query} what="the assistants">{(assistants) => <AssistantList assistants={assistants} open={open} />}</Loaded>
-      </aside>
-      <section aria-label="Assistant">
-        <div className="page">
-          {open === undefined && <Empty title="No assistant chosen"><p>An assistant is a graph with a configuration. Choose one, or create one.</p></Empty>}
-          {open === NEW && <NewAssistant />}
-          {open !== undefined && open !== NEW && <OpenAssistant key={open} id={open} />}
-        </div>
-      </section>
-    </div>
-  );
-}
-
-function AssistantList({ assistants, open }: { assistants: Assistant[]; open: string | undefined }) {
-  if (assistants.length === 0) return <p className="muted">No assistant matches.</p>;
-  return (
-    <>
-      <ul className="list">
-        {assistants.map((assistant) => (
-          <li key={assistant.assistant_id}>
-            <Link href={path("assistants", assistant.assistant_id)} aria-current={assistant.assistant_id === open ? "page" : undefined}>
-              <span className="entry">{assistant.name} <small>{assistant.graph_id}, version {assistant.version}</small></span>
-            </Link>
-          </li>
-        ))}
-      </ul>
-      {assistants.length === PAGE_SIZE && <p className="hint">Only the first {PAGE_SIZE} are listed: search for others.</p>}
-    </>
+        <Loaded query={query} what="the assistants">
+          {(assistants) => (
+            <NavList limit={PAGE_SIZE} empty="No assistant matches." items={assistants.map((each) => ({
+              href: path("assistants", each.assistant_id), title: each.name, isOpen: each.assistant_id === open,
+              hint: `${each.graph_id}, version ${each.version}`,
+            }))} />
+          )}
+        </Loaded>
+      </>
+    }>
+      {open === undefined && (
+        <Empty title="No assistant chosen"><p>An assistant is a graph with a configuration. Choose one, or create one.</p></Empty>
+      )}
+      {open === NEW && <NewAssistant />}
+      {open !== undefined && open !== NEW && <OpenAssistant key={open} id={open} />}
+    </SplitPage>
   );
 }
 
@@ -64,25 +55,23 @@ function NewAssistant() {
   const [chosen, setChosen] = useState<string>();
   const query = useQuery({
     queryKey: ["assistants", "graphs"],
-    queryFn: () => langgraph().assistants.search({ metadata: { created_by: "system" }, limit: 1000, sortBy: "name", sortOrder: "asc" }),
+    queryFn: () => langgraph().assistants.search({
+      metadata: { created_by: "system" }, limit: 1000, sortBy: "name", sortOrder: "asc",
+    }),
   });
   return (
     <>
-      <h2>New assistant</h2>
+      <Head title="New assistant" level={2} />
       <Loaded query={query} what="the graphs">
         {(graphs) => {
           const graph = graphs.find((each) => each.assistant_id === chosen) ?? graphs[0];
           if (graph === undefined) return <Empty title="No graph"><p>This server serves no graph that you may use.</p></Empty>;
           return (
             <>
-              <label>
-                Graph
-                <select value={graph.assistant_id} onChange={(event) => setChosen(event.target.value)}>
-                  {graphs.map((each) => <option key={each.assistant_id} value={each.assistant_id}>{each.graph_id}</option>)}
-                </select>
-              </label>
+              <Select label="Graph" value={graph.assistant_id} onChange={setChosen}
+                options={graphs.map((each) => [each.assistant_id, each.graph_id])} />
               <AssistantEditor key={graph.assistant_id} assistant={graph} isNew
-                onSaved={(assistant) => navigate(path("assistants", assistant.assistant_id))} />
+                onSaved={(made) => navigate(path("assistants", made.assistant_id))} />
             </>
           );
         }}
@@ -100,21 +89,19 @@ function OpenAssistant({ id }: { id: string }) {
         const isSystem = assistant.metadata?.["created_by"] === "system";
         return (
           <>
-            <div className="row between">
-              <h2>{assistant.name}</h2>
+            <Head title={assistant.name} level={2}>
               {!isSystem && (
-                <DeleteButton what={assistant.name} changed="assistants" onDelete={() => langgraph().assistants.delete(id)} onDone={() => navigate("/assistants")} />
+                <DeleteButton what={assistant.name} changed={["assistants"]} onDone={() => navigate("/assistants")}
+                  onDelete={() => langgraph().assistants.delete(id)} />
               )}
-            </div>
+            </Head>
             {isSystem && <p className="hint">The server made this assistant for the graph; it cannot be deleted.</p>}
-            <Facts
-              facts={[
-                ["Graph", assistant.graph_id],
-                ["Active version", assistant.version],
-                ["Changed", <Ago key="changed" time={assistant.updated_at} />],
-                ["Id", <code key="id">{assistant.assistant_id}</code>],
-              ]}
-            />
+            <Facts facts={{
+              Graph: assistant.graph_id,
+              "Active version": assistant.version,
+              Changed: <Ago time={assistant.updated_at} />,
+              Id: <code>{id}</code>,
+            }} />
             <AssistantEditor key={assistant.version} assistant={assistant} isNew={false} onSaved={() => undefined} />
             <Versions assistant={assistant} />
           </>
@@ -122,4 +109,115 @@ function OpenAssistant({ id }: { id: string }) {
       }}
     </Loaded>
   );
+}
+
+interface Settings {
+  name: string;
+  description?: string;
+  config?: Config;
+  context?: Json;
+  metadata?: Json;
+}
+
+/** The schema of what can be changed; `context` has the graph's own schema if there is one. */
+function settingsSchema(context: Json | undefined): object {
+  return {
+    type: "object",
+    required: ["name"],
+    properties: {
+      name: { type: "string", title: "Name" },
+      description: { type: "string", title: "Description" },
+      context: { type: "object", ...context, title: "Context (also “configurable”)" },
+      config: { type: "object", title: "Configuration" },
+      metadata: { type: "object", title: "Metadata" },
+    },
+    $defs: context?.["$defs"],
+  };
+}
+
+interface EditorProps {
+  /** The assistant to edit, or the graph's own one as the model of a new one. */
+  assistant: Assistant;
+  isNew: boolean;
+  onSaved: (assistant: Assistant) => void;
+}
+
+/** Create an assistant, or edit one, which makes a new version. */
+function AssistantEditor({ assistant, isNew, onSaved }: EditorProps) {
+  const schemas = useSchemas(assistant.assistant_id);
+  const save = useChange((settings: unknown) => {
+    const { assistants } = langgraph();
+    const payload = settings as Settings;
+    return isNew ? assistants.create({ graphId: assistant.graph_id, ...payload }) : assistants.update(assistant.assistant_id, payload);
+  }, ["assistants"], onSaved);
+  // `context` and `config.configurable` are two names of the same values: one field shows them.
+  const { configurable, ...config } = assistant.config;
+  const { name, description, metadata } = assistant;
+  const settings = { name, description: description ?? "", config, context: configurable ?? assistant.context ?? {}, metadata };
+  return (
+    <Loaded query={schemas} what="the settings">
+      {({ context_schema: context, config_schema: configurables }) => {
+        const schema = [context, configurables].find((each) => Object.keys(each?.properties ?? {}).length > 0);
+        const json = { "ui:field": "json" };
+        const fields = { config: json, metadata: json, description: { "ui:widget": "textarea" }, ...(schema ? {} : { context: json }) };
+        return (
+          <SchemaInput label="Settings" schema={settingsSchema(schema as Json | undefined)} uiSchema={fields}
+            value={isNew ? { config: {}, metadata: {}, context: {} } : settings} isDisabled={save.isPending} error={save.error}
+            submit={isNew ? "Create the assistant" : "Save as a new version"} onSubmit={save.mutate} />
+        );
+      }}
+    </Loaded>
+  );
+}
+
+const MAX_VERSIONS = 100;
+
+/** The versions of an assistant: compare one with the active version, and switch to it. */
+function Versions({ assistant }: { assistant: Assistant }) {
+  const id = assistant.assistant_id;
+  const [compared, setCompared] = useState<number>();
+  const query = useQuery({
+    queryKey: ["assistants", id, "versions"],
+    queryFn: () => langgraph().assistants.getVersions(id, { limit: MAX_VERSIONS }),
+  });
+  const activate = useChange((version: number) => langgraph().assistants.setLatest(id, version), ["assistants"]);
+  return (
+    <section className="stack" aria-label="Versions">
+      <h3>Versions</h3>
+      <ErrorBox error={activate.error} />
+      <Loaded query={query} what="the versions">
+        {(versions) => (
+          <ul className="list stack">
+            {versions.map((each) => {
+              const { version } = each;
+              const isCompared = compared === version;
+              return (
+                <li key={version} className="card">
+                  <div className="row between">
+                    <span className="row">
+                      Version {version} {version === assistant.version && <span className="badge good">active</span>}
+                      <span className="muted"><Ago time={each.created_at} /></span>
+                    </span>
+                    {version !== assistant.version && (
+                      <span className="row">
+                        <Button aria-expanded={isCompared} onClick={() => setCompared(isCompared ? undefined : version)}>
+                          Compare with the active one
+                        </Button>
+                        <Button disabled={activate.isPending} onClick={() => activate.mutate(version)}>Use this version</Button>
+                      </span>
+                    )}
+                  </div>
+                  {isCompared && <DiffView title="Changes since this version" before={settingsOf(each)} after={settingsOf(assistant)} />}
+                </li>
+              );
+            })}
+          </ul>
+        )}
+      </Loaded>
+    </section>
+  );
+}
+
+function settingsOf({ name, description, config, context, metadata }: AssistantVersion): object {
+  return { name, description, config, context, metadata };
 }

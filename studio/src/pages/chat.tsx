@@ -1,54 +1,33 @@
 /** Chat with an assistant. The address has the thread, and as parameters the assistant and the branch that is shown. */
-import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { Link, useLocation, useRoute, useSearchParams } from "wouter";
+import { Link, useLocation, useSearchParams } from "wouter";
 
 import "../chat/chat.css";
 import { Conversation } from "../chat/conversation";
 import { ThreadList } from "../chat/threads";
-import { readThread } from "../chat/use_thread";
-import { langgraph } from "../client/server";
-import { Button } from "../ui/button";
-import { Empty, ErrorBox, Loaded, Loading } from "../ui/states";
-
-const MAX_ASSISTANTS = 200;
+import { useAssistants, useSchemas, useThread } from "../client/queries";
+import { Button, Empty, ErrorBox, Head, Loaded, Loading, Select, usePath } from "../ui";
 
 export default function ChatPage() {
-  const [, params] = useRoute("/chat/:threadId?");
+  const [threadId] = usePath();
   const [search, setSearch] = useSearchParams();
   const [, navigate] = useLocation();
   const [isListOpen, setListOpen] = useState(false);
-  const threadId = params?.threadId;
   const named = search.get("assistant");
-  const thread = useQuery({
-    queryKey: ["thread", threadId],
-    queryFn: () => readThread(langgraph(), threadId ?? ""),
-    enabled: threadId !== undefined && named === null,
-  });
-  const assistants = useQuery({
-    queryKey: ["assistants", "chat"],
-    queryFn: () => langgraph().assistants.search({ limit: MAX_ASSISTANTS, sortBy: "name", sortOrder: "asc" }),
-  });
+  // A link from the chat itself names the assistant; other links say the thread only.
+  const asked = named === null ? threadId : undefined;
+  const thread = useThread(asked);
+  const assistants = useAssistants();
   const wanted = named ?? thread.data?.assistantId;
-  const assistant = assistants.data?.find((each) => each.assistant_id === wanted || each.graph_id === wanted) ?? assistants.data?.[0];
+  const all = assistants.data ?? [];
+  const assistant = all.find((each) => each.assistant_id === wanted || each.graph_id === wanted) ?? all[0];
   const assistantId = assistant?.assistant_id;
-  const schemas = useQuery({
-    queryKey: ["schemas", assistantId],
-    queryFn: () => langgraph().assistants.getSchemas(assistantId ?? ""),
-    enabled: assistantId !== undefined,
-    staleTime: Infinity,
-  });
-  const choose = (id: string) => setSearch((before) => {
-    before.set("assistant", id);
+  const schemas = useSchemas(assistantId);
+  const setParameter = (name: string, value: string | undefined) => setSearch((before) => {
+    if (value === undefined) before.delete(name);
+    else before.set(name, value);
     return before;
   });
-  const view = (checkpoint: string | undefined) => setSearch((before) => {
-    if (checkpoint === undefined) before.delete("checkpoint");
-    else before.set("checkpoint", checkpoint);
-    return before;
-  });
-  const isUnknown = threadId !== undefined && named === null && thread.isError;
-  const isLoading = threadId !== undefined && named === null && thread.isPending;
   return (
     <div className="chat">
       <aside className={isListOpen ? "is-open" : ""} aria-label="Threads">
@@ -59,24 +38,25 @@ export default function ChatPage() {
         <ThreadList current={threadId} onOpen={() => setListOpen(false)} />
       </aside>
       <section className="conversation">
-        <header className="chat-head">
-          <h1>Chat</h1>
-          <Button className="list-toggle" aria-expanded={isListOpen} onClick={() => setListOpen(!isListOpen)}>Threads</Button>
-          <select aria-label="Assistant" value={assistantId ?? ""} onChange={(event) => choose(event.target.value)}>
-            {assistants.data?.map((each) => <option key={each.assistant_id} value={each.assistant_id}>{each.name}</option>)}
-          </select>
-          <span className="hint cut grow" title={assistant?.description}>{assistant?.description}</span>
-        </header>
-        {isUnknown && <div className="stack chat-problem"><ErrorBox error={thread.error} onRetry={() => void thread.refetch()} /></div>}
-        {isLoading && <Loading what="the thread" />}
-        {assistants.data?.length === 0 && <Empty title="No assistants"><p>Add a graph to langgraph.json and start the server again.</p></Empty>}
-        {assistants.isError && <ErrorBox error={assistants.error} onRetry={() => void assistants.refetch()} />}
-        {!isUnknown && !isLoading && assistant && (
+        <div className="chat-head">
+          <Head title="Chat" hint={assistant?.description}>
+            <Button className="list-toggle" aria-expanded={isListOpen} onClick={() => setListOpen(!isListOpen)}>Threads</Button>
+            <Select label="Assistant" className="inline" value={assistantId ?? ""} onChange={(id) => setParameter("assistant", id)}
+              options={all.map((each) => [each.assistant_id, each.name])} />
+          </Head>
+          <ErrorBox error={asked && thread.error} onRetry={() => void thread.refetch()} />
+          <ErrorBox error={assistants.error} onRetry={() => void assistants.refetch()} />
+        </div>
+        {asked !== undefined && thread.isPending && <Loading what="the thread" />}
+        {assistants.isSuccess && all.length === 0 && (
+          <Empty title="No assistants"><p>Add a graph to langgraph.json and start the server again.</p></Empty>
+        )}
+        {(asked === undefined || thread.isSuccess) && assistant && (
           <Loaded query={schemas} what="the assistant">
             {({ input_schema: inputSchema }) => (
-              <Conversation threadId={threadId} inputSchema={inputSchema ?? {}}
-                assistantId={assistant.assistant_id} assistantName={assistant.name}
-                viewed={search.get("checkpoint") ?? undefined} onView={view}
+              <Conversation threadId={threadId} inputSchema={inputSchema ?? {}} assistantId={assistant.assistant_id}
+                assistantName={assistant.name} viewed={search.get("checkpoint") ?? undefined}
+                onView={(checkpoint) => setParameter("checkpoint", checkpoint)}
                 onThread={(id) => navigate(`/chat/${id}?assistant=${assistant.assistant_id}`, { replace: threadId !== undefined })} />
             )}
           </Loaded>

@@ -4,66 +4,88 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 
-import { DeleteButton, path, useChange } from "../admin/parts";
+import type { Json } from "../client/json";
+import { useAssistantNames, useAssistants, useChange } from "../client/queries";
 import { langgraph } from "../client/server";
-import { CronEditor } from "../crons/editor";
-import { Button } from "../ui/button";
-import { Dialog } from "../ui/dialog";
-import { JsonView } from "../ui/json";
-import { Empty, ErrorBox, Loaded } from "../ui/states";
-import { Ago } from "../ui/time";
+import {
+  Ago, Button, CheckBox, DeleteButton, Dialog, Empty, ErrorBox, Form, Head, JsonEditor, JsonSection, Loaded, path, Select,
+  shortId, TextField,
+} from "../ui";
 
-const PAGE_SIZE = 200;
+const MAX_CRONS = 200;
+const TIME_ZONES = ["UTC", ...Intl.supportedValuesOf("timeZone")];
+const EXAMPLE: unknown = { messages: [{ role: "user", content: "What is due today?" }] };
 
 export default function CronsPage() {
   const [isOpen, setOpen] = useState(false);
+  const nameOf = useAssistantNames();
   const query = useQuery({
     queryKey: ["crons"],
-    queryFn: () => langgraph().crons.search({ limit: PAGE_SIZE, sortBy: "created_at", sortOrder: "desc" }),
+    queryFn: () => langgraph().crons.search({ limit: MAX_CRONS, sortBy: "created_at", sortOrder: "desc" }),
     refetchInterval: 10_000,
   });
-  const names = useQuery({
-    queryKey: ["assistants", "all"],
-    queryFn: () => langgraph().assistants.search({ limit: 1000, sortBy: "name", sortOrder: "asc" }),
-  });
-  const nameOf = (id: string) => names.data?.find((each) => each.assistant_id === id)?.name ?? id;
   return (
     <div className="page">
-      <div className="row between"><h1>Crons</h1><Button kind="primary" onClick={() => setOpen(true)}>New cron</Button></div>
-      <Dialog title="New cron" isOpen={isOpen} onClose={() => setOpen(false)}><CronEditor onSaved={() => setOpen(false)} /></Dialog>
+      <Head title="Crons"><Button kind="primary" onClick={() => setOpen(true)}>New cron</Button></Head>
+      <Dialog title="New cron" isOpen={isOpen} onClose={() => setOpen(false)}><NewCron onDone={() => setOpen(false)} /></Dialog>
       <Loaded query={query} what="the crons">
         {(crons) => (crons.length === 0
           ? <Empty title="No crons"><p>A cron starts a run at scheduled times. Create one with “New cron”.</p></Empty>
-          : <ul className="list stack">{crons.map((cron) => <li key={cron.cron_id}><CronCard cron={cron} assistant={nameOf(cron.assistant_id)} /></li>)}</ul>)}
+          : crons.map((cron) => <CronCard key={cron.cron_id} cron={cron} assistant={nameOf(cron.assistant_id)} />))}
       </Loaded>
-      {query.data?.length === PAGE_SIZE && <p className="hint">Only the newest {PAGE_SIZE} are listed.</p>}
+      {query.data?.length === MAX_CRONS && <p className="hint">Only the newest {MAX_CRONS} are listed.</p>}
     </div>
   );
 }
 
 function CronCard({ cron, assistant }: { cron: Cron; assistant: string }) {
-  const enable = useChange((enabled: boolean) => langgraph().crons.update(cron.cron_id, { enabled }), "crons");
-  const keeps = cron.on_run_completed === "keep";
+  const enable = useChange((enabled: boolean) => langgraph().crons.update(cron.cron_id, { enabled }), ["crons"]);
+  const { next_run_date: next, thread_id: thread } = cron;
   return (
     <article className="card" aria-label={`${assistant}, ${cron.schedule}`}>
-      <div className="row between">
-        <span className="row"><strong>{assistant}</strong> <code>{cron.schedule}</code> <span className="muted">{cron.timezone ?? "UTC"}</span></span>
-        <span className="row">
-          <label className="inline">
-            <input type="checkbox" role="switch" checked={enable.isPending ? enable.variables : cron.enabled} disabled={enable.isPending} onChange={(event) => enable.mutate(event.target.checked)} />
-            Enabled
-          </label>
-          <DeleteButton what={`the cron ${cron.schedule}`} changed="crons" onDelete={() => langgraph().crons.delete(cron.cron_id)} />
-        </span>
-      </div>
-      {enable.isError && <ErrorBox error={enable.error} />}
+      <Head title={assistant} level={2} hint={<><code>{cron.schedule}</code> {cron.timezone ?? "UTC"}</>}>
+        <CheckBox label="Enabled" role="switch" disabled={enable.isPending} onChange={enable.mutate}
+          value={enable.isPending ? enable.variables : cron.enabled} />
+        <DeleteButton what={`the cron ${cron.schedule}`} changed={["crons"]} onDelete={() => langgraph().crons.delete(cron.cron_id)} />
+      </Head>
+      <ErrorBox error={enable.error} />
       <p className="muted">
-        {cron.enabled && cron.next_run_date ? <>Next run <Ago time={cron.next_run_date} />, {new Date(cron.next_run_date).toLocaleString()}. </> : "No next run. "}
-        {cron.thread_id
-          ? <>On thread <Link href={path("chat", cron.thread_id)} className="mono">{cron.thread_id.slice(0, 8)}</Link>.</>
-          : `Each run has a new thread, which is ${keeps ? "kept" : "deleted afterwards"}.`}
+        {cron.enabled && next ? <>Next run <Ago time={next} />, {new Date(next).toLocaleString()}. </> : "No next run. "}
+        {thread
+          ? <>On thread <Link href={path("chat", thread)} className="mono">{shortId(thread)}</Link>.</>
+          : `Each run has a new thread, which is ${cron.on_run_completed === "keep" ? "kept" : "deleted afterwards"}.`}
       </p>
-      <details><summary>Input</summary><JsonView value={cron.payload["input"]} label="Input of each run" /></details>
+      <JsonSection label="Input" value={cron.payload["input"]} isFolded />
     </article>
+  );
+}
+
+function NewCron({ onDone }: { onDone: () => void }) {
+  const assistants = useAssistants();
+  const [assistantId, setAssistantId] = useState("");
+  const [schedule, setSchedule] = useState("0 9 * * *");
+  const [timezone, setTimezone] = useState(Intl.DateTimeFormat().resolvedOptions().timeZone);
+  const [threadId, setThreadId] = useState("");
+  const [isKept, setKept] = useState(false);
+  const [input, setInput] = useState(EXAMPLE);
+  const chosen = assistantId || (assistants.data?.[0]?.assistant_id ?? "");
+  const create = useChange(async () => {
+    const payload = { schedule, timezone, input: input as Json };
+    const { crons } = langgraph();
+    if (threadId !== "") await crons.createForThread(threadId, chosen, payload);
+    else await crons.create(chosen, { ...payload, onRunCompleted: isKept ? "keep" : "delete" });
+  }, ["crons"], onDone);
+  return (
+    <Form submit="Create the cron" isDisabled={create.isPending || input === undefined || chosen === ""}
+      error={assistants.error ?? create.error} onSubmit={create.mutate}>
+      <Select label="Assistant" value={chosen} onChange={setAssistantId}
+        options={(assistants.data ?? []).map((each) => [each.assistant_id, each.name])} />
+      <TextField label="Schedule: minute, hour, day, month, day of week" required className="mono" value={schedule} onChange={setSchedule} />
+      <TextField label="Time zone" required list="time-zones" value={timezone} onChange={setTimezone} />
+      <datalist id="time-zones">{TIME_ZONES.map((zone) => <option key={zone} value={zone} />)}</datalist>
+      <TextField label="Thread (empty: a new one for each run)" className="mono" value={threadId} onChange={setThreadId} />
+      {threadId === "" && <CheckBox label="Keep the threads of ended runs" value={isKept} onChange={setKept} />}
+      <JsonEditor label="Input of each run" rows={6} value={EXAMPLE} onChange={setInput} />
+    </Form>
   );
 }

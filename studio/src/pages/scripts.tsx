@@ -4,21 +4,22 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation } from "wouter";
 
-import { DeleteButton, Facts, ListHead, path, submitTo, TextField, useChange, usePath } from "../admin/parts";
+import { useChange } from "../client/queries";
+import { isActive } from "../client/protocol";
 import { langgraph } from "../client/server";
-import { ScriptView, type VideoScript } from "../scripts/script";
-import { Badge } from "../ui/badge";
-import { Button } from "../ui/button";
-import { Empty, ErrorBox, Loaded } from "../ui/states";
-import { Ago } from "../ui/time";
+import {
+  Ago, Button, CopyButton, DeleteButton, Empty, ErrorBox, Facts, Form, Head, Loaded, NavList, path, SplitPage,
+  TextField, usePath,
+} from "../ui";
 
 const GRAPH = "script_writer";
 const MAX_JOBS = 50;
 const PROGRESS_INTERVAL_MS = 1000;
 
-interface JobMetadata {
-  progress?: { percent: number; message: string };
-  error?: string;
+interface Script {
+  title: string;
+  description: string;
+  sections: { title: string; narrations: { text: string; persona_id?: string | null }[]; slide_prompt: string | null }[];
 }
 
 export default function ScriptsPage() {
@@ -29,45 +30,24 @@ export default function ScriptsPage() {
       metadata: { graph_id: GRAPH }, limit: MAX_JOBS, sortBy: "created_at", sortOrder: "desc",
       select: ["thread_id", "created_at", "status", "metadata"],
     }),
-    refetchInterval: (state) => (state.state.data?.some((thread) => thread.status === "busy") ? PROGRESS_INTERVAL_MS : false),
+    refetchInterval: ({ state }) => (state.data?.some(({ status }) => status === "busy") ? PROGRESS_INTERVAL_MS : false),
   });
+  const itemOf = ({ thread_id: id, status, metadata, created_at: time }: Thread) => {
+    const url = metadata?.["url"];
+    return {
+      href: path("scripts", id), title: typeof url === "string" ? url.replace(/^https?:\/\//, "") : id,
+      hint: <Ago time={time} />, status: status === "idle" ? "success" : status, isOpen: id === open,
+    };
+  };
   return (
-    <div className="split">
-      <aside aria-label="Script jobs">
-        <ListHead title="Script jobs">{open !== undefined && <Link href="/scripts">New job</Link>}</ListHead>
-        <Loaded query={query} what="the jobs">{(threads) => <JobList threads={threads} open={open} />}</Loaded>
-      </aside>
-      <section aria-label="Job">
-        <div className="page">{open === undefined ? <NewJob /> : <Job key={open} id={open} />}</div>
-      </section>
-    </div>
+    <SplitPage title="Script jobs" label="Job" actions={open !== undefined && <Link href="/scripts">New job</Link>} list={
+      <Loaded query={query} what="the jobs">
+        {(threads) => <NavList items={threads.map(itemOf)} limit={MAX_JOBS} empty="No job yet." />}
+      </Loaded>
+    }>
+      {open === undefined ? <NewJob /> : <Job key={open} id={open} />}
+    </SplitPage>
   );
-}
-
-function JobList({ threads, open }: { threads: Thread[]; open: string | undefined }) {
-  if (threads.length === 0) return <p className="muted">No job yet.</p>;
-  return (
-    <ul className="list">
-      {threads.map((thread) => (
-        <li key={thread.thread_id}>
-          <Link href={path("scripts", thread.thread_id)} aria-current={thread.thread_id === open ? "page" : undefined}>
-            <span className="entry">
-              <span className="cut">{jobName(thread)}</span>
-              <span className="row between">
-                <small><Ago time={thread.created_at} /></small>
-                <Badge status={thread.status === "idle" ? "success" : thread.status} />
-              </span>
-            </span>
-          </Link>
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-function jobName(thread: Thread): string {
-  const url = thread.metadata?.["url"];
-  return typeof url === "string" ? url.replace(/^https?:\/\//, "") : thread.thread_id;
 }
 
 async function startJob({ url, language }: { url: string; language: string }): Promise<string> {
@@ -81,21 +61,19 @@ function NewJob() {
   const [, navigate] = useLocation();
   const [url, setUrl] = useState("");
   const [language, setLanguage] = useState("");
-  const start = useChange(startJob, "scripts", (id) => navigate(path("scripts", id)));
+  const start = useChange(startJob, ["scripts"], (id) => navigate(path("scripts", id)));
   return (
-    <form className="stack" onSubmit={submitTo(() => start.mutate({ url, language }))}>
-      <h2>New job</h2>
+    <>
+      <Head title="New job" level={2} />
       <p className="muted">The script writer reads a web page and writes the script of a narrated video.</p>
-      <TextField label="Address of the page" type="url" required pattern="https?://.+" placeholder="https://example.org/article" value={url} onChange={setUrl} />
-      <TextField label="Language (the page’s if empty)" placeholder="German" value={language} onChange={setLanguage} />
-      {start.isError && <ErrorBox error={start.error} />}
-      <div><Button kind="primary" type="submit" disabled={start.isPending}>Start the job</Button></div>
-    </form>
+      <Form submit="Start the job" isDisabled={start.isPending} error={start.error}
+        onSubmit={() => start.mutate({ url, language })}>
+        <TextField label="Address of the page" type="url" required pattern="https?://.+" value={url} onChange={setUrl}
+          placeholder="https://example.org/article" />
+        <TextField label="Language (the page’s if empty)" placeholder="German" value={language} onChange={setLanguage} />
+      </Form>
+    </>
   );
-}
-
-function isActive(run: Run | undefined): boolean {
-  return run?.status === "pending" || run?.status === "running";
 }
 
 function Job({ id }: { id: string }) {
@@ -103,21 +81,19 @@ function Job({ id }: { id: string }) {
   const query = useQuery({
     queryKey: ["scripts", id],
     queryFn: async () => (await langgraph().runs.list(id, { limit: 1 }))[0] ?? null,
-    refetchInterval: (state) => (isActive(state.state.data ?? undefined) ? PROGRESS_INTERVAL_MS : false),
+    refetchInterval: ({ state }) => (state.data && isActive(state.data) ? PROGRESS_INTERVAL_MS : false),
   });
-  const cancel = useChange((runId: string) => langgraph().runs.cancel(id, runId, true), "scripts");
+  const cancel = useChange((runId: string) => langgraph().runs.cancel(id, runId, true), ["scripts"]);
   return (
     <Loaded query={query} what="the job">
       {(run) => (
         <>
-          <div className="row between">
-            <h2>Job</h2>
-            <div className="row">
-              {run !== null && isActive(run) && <Button disabled={cancel.isPending} onClick={() => cancel.mutate(run.run_id)}>Cancel</Button>}
-              <DeleteButton what="the job" changed="scripts" onDelete={() => langgraph().threads.delete(id)} onDone={() => navigate("/scripts")} />
-            </div>
-          </div>
-          {cancel.isError && <ErrorBox error={cancel.error} />}
+          <Head title="Job" level={2} status={run?.status}>
+            {run && isActive(run) && <Button disabled={cancel.isPending} onClick={() => cancel.mutate(run.run_id)}>Cancel</Button>}
+            <DeleteButton what="the job" changed={["scripts"]} onDelete={() => langgraph().threads.delete(id)}
+              onDone={() => navigate("/scripts")} />
+          </Head>
+          <ErrorBox error={cancel.error} />
           {run === null ? <Empty title="This job has no run"><p>Start a new one.</p></Empty> : <RunState run={run} />}
         </>
       )}
@@ -126,44 +102,86 @@ function Job({ id }: { id: string }) {
 }
 
 function RunState({ run }: { run: Run }) {
-  const { progress, error } = (run.metadata ?? {}) as JobMetadata;
-  const percent = progress?.percent ?? 0;
+  const metadata = (run.metadata ?? {}) as { progress?: { percent: number; message: string }; error?: string };
+  const { percent = 0, message = "The job waits for its turn." } = metadata.progress ?? {};
   return (
     <>
-      <Facts
-        facts={[
-          ["Status", <Badge key="status" status={run.status} />],
-          ["Started", <Ago key="started" time={run.created_at} />],
-          ["Progress", `${Math.round(percent)} %`],
-        ]}
-      />
+      <Facts facts={{ Started: <Ago time={run.created_at} />, Progress: `${Math.round(percent)} %` }} />
       {isActive(run) && (
         <div className="stack" role="status">
           <progress max={100} value={percent} aria-label="Progress of the job" />
-          <p>{progress?.message ?? "The job waits for its turn."}</p>
+          <p>{message}</p>
         </div>
       )}
-      {error !== undefined && <p className="error-box">{error}</p>}
+      {metadata.error !== undefined && <p className="error-box">{metadata.error}</p>}
       {run.status === "interrupted" && <p className="muted">The job was cancelled.</p>}
       {run.status === "success" && <Result threadId={run.thread_id} runId={run.run_id} />}
     </>
   );
 }
 
+interface JobValues {
+  script?: Script;
+  source?: { url: string; title: string };
+}
+
 function Result({ threadId, runId }: { threadId: string; runId: string }) {
   const query = useQuery({
     queryKey: ["script-result", threadId, runId],
-    queryFn: async () => (await langgraph().threads.getState<{ script?: VideoScript; source?: { url: string; title: string } }>(threadId)).values,
+    queryFn: async () => (await langgraph().threads.getState<JobValues>(threadId)).values,
     staleTime: Infinity,
   });
   return (
     <Loaded query={query} what="the script">
       {({ script, source }) => (
         <>
-          {source !== undefined && <p>From <a href={source.url} target="_blank" rel="noreferrer noopener">{source.title || source.url}</a></p>}
+          {source && (
+            <p>From <a href={source.url} target="_blank" rel="noreferrer noopener">{source.title || source.url}</a></p>
+          )}
           {script === undefined ? <Empty title="The job wrote no script" /> : <ScriptView script={script} />}
         </>
       )}
     </Loaded>
   );
+}
+
+function ScriptView({ script }: { script: Script }) {
+  const name = script.title.toLowerCase().replace(/[^\p{Letter}\p{Number}]+/gu, "-").slice(0, 60);
+  const text = scriptText(script);
+  return (
+    <article className="stack" aria-label="Script">
+      <Head title={script.title} level={2}>
+        <CopyButton text={text} />
+        <Button onClick={() => download(`${name}.txt`, text, "text/plain")}>Save as text</Button>
+        <Button onClick={() => download(`${name}.json`, JSON.stringify(script, null, 2), "application/json")}>Save as JSON</Button>
+      </Head>
+      <p className="muted">{script.description}</p>
+      {script.sections.map((section, index) => (
+        <section key={index} className="card">
+          <h3>{index + 1}. {section.title}</h3>
+          {section.narrations.map((narration, line) => (
+            <p key={line} className="prose">
+              {narration.persona_id ? <strong>{narration.persona_id}: </strong> : null}{narration.text}
+            </p>
+          ))}
+          {section.slide_prompt !== null && <p className="hint">Slide: {section.slide_prompt}</p>}
+        </section>
+      ))}
+    </article>
+  );
+}
+
+function scriptText(script: Script): string {
+  const sections = script.sections.map((section) => {
+    const lines = section.narrations.map(({ persona_id: persona, text }) => (persona ? `${persona}: ${text}` : text));
+    return [section.title, ...lines, ...(section.slide_prompt === null ? [] : [`[Slide: ${section.slide_prompt}]`])].join("\n\n");
+  });
+  return [script.title, script.description, ...sections].join("\n\n\n");
+}
+
+/** Save a text as a file; nothing is sent anywhere. */
+function download(name: string, text: string, type: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  Object.assign(document.createElement("a"), { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
 }

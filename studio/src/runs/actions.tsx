@@ -1,32 +1,26 @@
 /** Cancel a run, and run it again. */
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
 
-import { type Json, startRun, type StoredRun } from "../client/protocol";
+import type { Json } from "../client/json";
+import { startRun, type StoredRun } from "../client/protocol";
+import { useChange } from "../client/queries";
 import { langgraph } from "../client/server";
-import { Button } from "../ui/button";
-import { Dialog } from "../ui/dialog";
-import { ErrorBox } from "../ui/states";
+import { Button, Dialog, ErrorBox } from "../ui";
 
 export function CancelButton({ run }: { run: StoredRun }) {
-  const queries = useQueryClient();
   const [isOpen, setOpen] = useState(false);
-  const cancel = useMutation({
-    mutationFn: (action: "interrupt" | "rollback") => langgraph().runs.cancel(run.thread_id, run.run_id, true, action),
-    onSuccess: () => setOpen(false),
-    onSettled: () => {
-      void queries.invalidateQueries({ queryKey: ["threads"] });
-      void queries.invalidateQueries({ queryKey: ["run", run.thread_id, run.run_id] });
-    },
-  });
+  const cancel = useChange(
+    (action: "interrupt" | "rollback") => langgraph().runs.cancel(run.thread_id, run.run_id, true, action),
+    ["runs", "run"], () => setOpen(false),
+  );
   return (
     <>
       <Button kind="danger" onClick={() => setOpen(true)}>Cancel</Button>
       <Dialog title="Cancel the run" isOpen={isOpen} onClose={() => setOpen(false)}>
         <p><strong>Interrupt</strong> stops it and keeps the state that it has written.</p>
         <p><strong>Roll back</strong> stops it, deletes it, and restores the state from before it.</p>
-        {cancel.isError && <ErrorBox error={cancel.error} />}
+        <ErrorBox error={cancel.error} />
         <div className="row end">
           <Button kind="danger" disabled={cancel.isPending} onClick={() => cancel.mutate("rollback")}>Roll back</Button>
           <Button kind="primary" disabled={cancel.isPending} onClick={() => cancel.mutate("interrupt")}>Interrupt</Button>
@@ -37,13 +31,15 @@ export function CancelButton({ run }: { run: StoredRun }) {
 }
 
 /** The ids of the run itself, which the server adds to what the caller has configured. */
-const RUN_KEYS = new Set(["run_id", "thread_id", "graph_id", "assistant_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"]);
+const RUN_KEYS = new Set([
+  "run_id", "thread_id", "graph_id", "assistant_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map",
+]);
 
 /**
  * Run with the same input and configuration from the state in which the run began.
  * The first run of a thread began without a state: it is repeated on a new thread.
  */
-export async function rerun(run: StoredRun): Promise<{ threadId: string; runId: string }> {
+async function rerun(run: StoredRun): Promise<{ threadId: string; runId: string }> {
   const written = await langgraph().threads.getHistory(run.thread_id, { limit: 1000, metadata: { run_id: run.run_id } });
   const before = written.at(-1)?.parent_checkpoint?.checkpoint_id;
   const threadId = before ? run.thread_id : crypto.randomUUID();
@@ -61,16 +57,13 @@ export async function rerun(run: StoredRun): Promise<{ threadId: string; runId: 
 
 export function RerunButton({ run }: { run: StoredRun }) {
   const [, navigate] = useLocation();
-  const again = useMutation({
-    mutationFn: () => rerun(run),
-    onSuccess: ({ threadId, runId }) => navigate(`/runs/${threadId}/${runId}`),
-  });
+  const again = useChange(() => rerun(run), [], ({ threadId, runId }) => navigate(`/runs/${threadId}/${runId}`));
   if (run.kwargs.command) return null;
   return (
     <>
       <Button disabled={again.isPending} onClick={() => again.mutate()}
         title="Same input and configuration, from the state in which this run began">Run again</Button>
-      {again.isError && <ErrorBox error={again.error} />}
+      <ErrorBox error={again.error} />
     </>
   );
 }

@@ -1,27 +1,25 @@
-import { useQuery } from "@tanstack/react-query";
+/** /runs?status=STATUS: what waits and executes now, and what has ended. */
+import type { Thread } from "@langchain/langgraph-sdk";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useSearchParams } from "wouter";
 
-import { isActive, type StoredRun } from "../client/protocol";
+import { elapsed, isActive, type StoredRun, usageOf } from "../client/protocol";
+import { useAssistantNames } from "../client/queries";
 import { langgraph } from "../client/server";
-import { Badge } from "../ui/badge";
-import { Button } from "../ui/button";
-import { Empty, ErrorBox, Loading } from "../ui/states";
-import { Ago, duration } from "../ui/time";
+import { Ago, Badge, Button, duration, Empty, ErrorBox, Head, Loading, Select, shortId, Table } from "../ui";
 import { CancelButton } from "./actions";
-import { shortId } from "./short_id";
-import { elapsed, usageOf, useRuns } from "./use_runs";
 
 const STATUSES = ["pending", "running", "success", "error", "interrupted", "timeout"];
 const PAGE = 25;
+const REFRESH_MS = 2000;
+const RUNS_PER_THREAD = 20;
 
-/** /runs?status=STATUS: what waits and executes now, and what has ended. */
 export function RunList() {
   const [search, setSearch] = useSearchParams();
   const status = search.get("status") ?? "";
   const [limit, setLimit] = useState(PAGE);
   const { runs, isLoading, error, hasMore, retry } = useRuns(limit);
-  const names = useAssistantNames();
   const shown = runs.filter((run) => status === "" || run.status === status);
   const queue = shown.filter(isActive).sort(
     (one, other) => other.status.localeCompare(one.status) || one.created_at.localeCompare(other.created_at),
@@ -29,25 +27,13 @@ export function RunList() {
   const ended = shown.filter((run) => !isActive(run));
   return (
     <div className="page">
-      <div className="row between">
-        <h1>Runs</h1>
-        <label className="inline">
-          Status
-          <select value={status} onChange={(event) => setSearch(event.target.value ? { status: event.target.value } : {})}>
-            <option value="">All</option>
-            {STATUSES.map((each) => <option key={each} value={each}>{each}</option>)}
-          </select>
-        </label>
-      </div>
-      {error !== null && <ErrorBox error={error} onRetry={retry} />}
-      {queue.length > 0 && <section className="stack" aria-label="Queue">
-        <h2>Queue <span className="muted">{queue.length}</span></h2>
-        <RunTable runs={queue} names={names} isQueue />
-      </section>}
-      {ended.length > 0 && <section className="stack" aria-label="Ended runs">
-        <h2>Ended</h2>
-        <RunTable runs={ended} names={names} />
-      </section>}
+      <Head title="Runs">
+        <Select label="Status" className="inline" value={status} onChange={(value) => setSearch(value ? { status: value } : {})}
+          options={[["", "All"], ...STATUSES.map((each) => [each, each] as const)]} />
+      </Head>
+      <ErrorBox error={error} onRetry={retry} />
+      {queue.length > 0 && <RunTable title="Queue" runs={queue} isQueue />}
+      {ended.length > 0 && <RunTable title="Ended runs" runs={ended} />}
       {isLoading && shown.length === 0 && error === null && <Loading what="runs" />}
       {!isLoading && shown.length === 0 && error === null && (
         <Empty title={status === "" ? "No runs yet" : `No runs with status “${status}”`}>
@@ -55,46 +41,70 @@ export function RunList() {
             <Button onClick={() => setSearch({})}>Show all runs</Button>}
         </Empty>
       )}
-      {hasMore && <div className="row"><Button onClick={() => setLimit(limit + PAGE)}>Show older threads</Button></div>}
+      {hasMore && <div><Button onClick={() => setLimit(limit + PAGE)}>Show older threads</Button></div>}
     </div>
   );
 }
 
-function RunTable({ runs, names, isQueue = false }: { runs: StoredRun[]; names: Map<string, string>; isQueue?: boolean }) {
-  const pending = runs.filter((run) => run.status === "pending");
-  return (
-    <div className="table-scroll" tabIndex={0} role="group" aria-label={isQueue ? "Runs in the queue" : "Runs that have ended"}>
-      <table className="runs-table">
-        <thead>
-          <tr>
-            <th>Status</th><th>Run</th><th>Assistant</th><th>Thread</th><th>Created</th>
-            <th>{isQueue ? "For" : "Duration"}</th><th>{isQueue ? "Action" : "Tokens"}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {runs.map((run) => (
-            <tr key={run.run_id} data-run={run.run_id}>
-              <td>
-                <Badge status={run.status} />
-                {run.status === "pending" && <span className="hint"> {pending.indexOf(run) + 1}.</span>}
-              </td>
-              <td><Link className="mono" href={`/runs/${run.thread_id}/${run.run_id}`}>{shortId(run.run_id)}</Link></td>
-              <td>{names.get(run.assistant_id) ?? shortId(run.assistant_id)}</td>
-              <td><Link className="mono" href={`/history/${run.thread_id}`}>{shortId(run.thread_id)}</Link></td>
-              <td><Ago time={run.created_at} /></td>
-              <td>{duration(elapsed(run, !isActive(run)))}</td>
-              <td>{isQueue ? <CancelButton run={run} /> : <span className="muted">{usageOf(run)?.total_tokens ?? "–"}</span>}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-export function useAssistantNames(): Map<string, string> {
-  const assistants = useQuery({
-    queryKey: ["assistants", "all"], queryFn: () => langgraph().assistants.search({ limit: 200, sortBy: "name", sortOrder: "asc" }),
+/**
+ * The runs of the `limit` threads that changed last, and of all threads with work to do.
+ * The API lists the runs of one thread: they are read again when the thread has changed.
+ */
+function useRuns(limit: number) {
+  const threads = useQuery({
+    queryKey: ["runs", "threads", limit],
+    refetchInterval: REFRESH_MS,
+    queryFn: async () => {
+      const select: ("thread_id" | "updated_at" | "status")[] = ["thread_id", "updated_at", "status"];
+      const [recent, busy] = await Promise.all([
+        langgraph().threads.search({ limit, sortBy: "updated_at", sortOrder: "desc", select }),
+        langgraph().threads.search({ limit: 100, status: "busy", select }),
+      ]);
+      const all = new Map<string, Thread>([...busy, ...recent].map((thread) => [thread.thread_id, thread]));
+      return { threads: [...all.values()], hasMore: recent.length === limit };
+    },
   });
-  return new Map((assistants.data ?? []).map((each) => [each.assistant_id, each.name]));
+  const lists = useQueries({
+    queries: (threads.data?.threads ?? []).map(({ thread_id, updated_at, status }) => ({
+      queryKey: ["runs", thread_id, updated_at, status],
+      staleTime: status === "busy" ? 0 : Infinity,
+      refetchInterval: status === "busy" ? REFRESH_MS : (false as const),
+      queryFn: () => langgraph().runs.list(thread_id, { limit: RUNS_PER_THREAD }) as Promise<StoredRun[]>,
+      placeholderData: (before: StoredRun[] | undefined) => before,
+    })),
+  });
+  return {
+    runs: lists.flatMap((list) => list.data ?? []).sort((one, other) => other.created_at.localeCompare(one.created_at)),
+    isLoading: threads.isPending || lists.some((list) => list.isPending),
+    error: threads.error,
+    hasMore: threads.data?.hasMore ?? false,
+    retry: () => void threads.refetch(),
+  };
+}
+
+function RunTable({ title, runs, isQueue = false }: { title: string; runs: StoredRun[]; isQueue?: boolean }) {
+  const nameOf = useAssistantNames();
+  const pending = runs.filter((run) => run.status === "pending");
+  const last = isQueue ? ["For", "Action"] : ["Duration", "Tokens"];
+  return (
+    <section className="stack" aria-label={title}>
+      <h2>{title} <span className="muted">{runs.length}</span></h2>
+      <Table label={`${title}, as a table`} head={["Status", "Run", "Assistant", "Thread", "Created", ...last]}>
+        {runs.map((run) => (
+          <tr key={run.run_id} data-run={run.run_id}>
+            <td className="nowrap">
+              <Badge status={run.status} />
+              {run.status === "pending" && <span className="hint"> {pending.indexOf(run) + 1}.</span>}
+            </td>
+            <td><Link className="mono" href={`/runs/${run.thread_id}/${run.run_id}`}>{shortId(run.run_id)}</Link></td>
+            <td>{nameOf(run.assistant_id)}</td>
+            <td><Link className="mono" href={`/history/${run.thread_id}`}>{shortId(run.thread_id)}</Link></td>
+            <td className="nowrap"><Ago time={run.created_at} /></td>
+            <td className="nowrap">{duration(elapsed(run))}</td>
+            <td>{isQueue ? <CancelButton run={run} /> : <span className="muted">{usageOf(run)?.total_tokens ?? "–"}</span>}</td>
+          </tr>
+        ))}
+      </Table>
+    </section>
+  );
 }

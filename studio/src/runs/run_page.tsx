@@ -1,20 +1,13 @@
-import { useQuery } from "@tanstack/react-query";
+/** /runs/THREAD/RUN */
 import { Link } from "wouter";
 
-import { isActive, isRecorded, type StoredRun } from "../client/protocol";
-import { langgraph } from "../client/server";
-import { Badge } from "../ui/badge";
-import { JsonView } from "../ui/json";
-import { Empty, Loaded } from "../ui/states";
-import { Ago, duration } from "../ui/time";
+import { elapsed, isActive, isRecorded, type StoredRun, usageOf } from "../client/protocol";
+import { useAssistantNames, useLastRun, useRun, useThread } from "../client/queries";
+import { Ago, duration, Empty, Facts, Head, JsonSection, Loaded, RunLinks, shortId } from "../ui";
 import { CancelButton, RerunButton } from "./actions";
-import { useAssistantNames } from "./run_list";
-import { shortId } from "./short_id";
-import { elapsed, usageOf } from "./use_runs";
-import { useRun, useTimeline } from "./use_timeline";
+import { useTimeline } from "./use_timeline";
 import { Waterfall } from "./waterfall";
 
-/** /runs/THREAD/RUN */
 export function RunPage({ threadId, runId }: { threadId: string; runId: string }) {
   const run = useRun(threadId, runId);
   return (
@@ -28,34 +21,22 @@ export function RunPage({ threadId, runId }: { threadId: string; runId: string }
 function RunView({ run }: { run: StoredRun }) {
   const timeline = useTimeline(run);
   const usage = usageOf(run);
-  const name = useAssistantNames().get(run.assistant_id);
+  const nameOf = useAssistantNames();
+  const settings = { multitask_strategy: run.multitask_strategy, ...run.kwargs, input: undefined };
   return (
     <>
-      <div className="row between">
-        <div className="row">
-          <h1>{name ?? "Run"}</h1>
-          <span role="status"><Badge status={run.status} /></span>
-        </div>
-        <div className="row">
-          {isActive(run) ? <CancelButton run={run} /> : <RerunButton run={run} />}
-        </div>
-      </div>
-      <dl className="run-facts">
-        <div><dt>Created</dt><dd><Ago time={run.created_at} /></dd></div>
-        <div><dt>{isActive(run) ? "For" : "Duration"}</dt><dd>{duration(elapsed(run, !isActive(run)))}</dd></div>
-        {usage && <div><dt>Tokens</dt><dd>{usage.total_tokens} ({usage.input_tokens} in, {usage.output_tokens} out)</dd></div>}
-        <div><dt>Thread</dt><dd className="mono">{run.thread_id}</dd></div>
-        <div><dt>Run</dt><dd className="mono">{run.run_id}</dd></div>
-        <div>
-          <dt>Open in</dt>
-          <dd className="row">
-            <Link href={`/chat/${run.thread_id}`}>Chat</Link>
-            <Link href={`/history/${run.thread_id}`}>History</Link>
-            <Link href={`/graphs/${run.assistant_id}?thread=${run.thread_id}&run=${run.run_id}`}>Graph</Link>
-          </dd>
-        </div>
-      </dl>
-      <RunError run={run} />
+      <Head title={nameOf(run.assistant_id)} status={run.status}>
+        {isActive(run) ? <CancelButton run={run} /> : <RerunButton run={run} />}
+      </Head>
+      <Facts facts={{
+        Created: <Ago time={run.created_at} />,
+        [isActive(run) ? "For" : "Duration"]: duration(elapsed(run)),
+        Tokens: usage && `${usage.total_tokens ?? 0} (${usage.input_tokens ?? 0} in, ${usage.output_tokens ?? 0} out)`,
+        Thread: <span className="mono">{run.thread_id}</span>,
+        Run: <span className="mono">{run.run_id}</span>,
+        "Open in": <RunLinks threadId={run.thread_id} runId={run.run_id} assistantId={run.assistant_id} here="Run" />,
+      }} />
+      {(run.status === "error" || run.status === "timeout") && <RunError run={run} />}
       <section className="stack" aria-label="Waterfall">
         <h2>What it did</h2>
         {timeline.spans.length > 0 ? <Waterfall timeline={timeline} /> :
@@ -65,24 +46,17 @@ function RunView({ run }: { run: StoredRun }) {
             runs of the newer protocol (the studio, <code>@langchain/react</code>): “Run again” records them.</p>
         )}
       </section>
-      <details><summary>Input</summary><JsonView value={run.kwargs.command ?? run.kwargs.input} label="Input" /></details>
-      <details><summary>Metadata</summary><JsonView value={run.metadata} label="Metadata" /></details>
-      <details><summary>Settings</summary><JsonView value={{ multitask_strategy: run.multitask_strategy, ...run.kwargs, input: undefined }} label="Settings" /></details>
+      <JsonSection label="Input" value={run.kwargs.command ?? run.kwargs.input} isFolded />
+      <JsonSection label="Metadata" value={run.metadata} isFolded />
+      <JsonSection label="Settings" value={settings} isFolded />
     </>
   );
 }
 
 /** The thread has the error of its last run; for an earlier run, its own steps show it. */
 function RunError({ run }: { run: StoredRun }) {
-  const thread = useQuery({
-    queryKey: ["thread", run.thread_id, run.status], enabled: run.status === "error" || run.status === "timeout",
-    queryFn: async () => {
-      const [found, last] = await Promise.all([
-        langgraph().threads.get(run.thread_id), langgraph().runs.list(run.thread_id, { limit: 1 }),
-      ]);
-      return last[0]?.run_id === run.run_id ? (found as { error?: { error?: string; message?: string } | null }).error ?? null : null;
-    },
-  });
-  if (!thread.data) return null;
-  return <div className="error-box" role="alert"><p><strong>{thread.data.error}</strong>: {thread.data.message}</p></div>;
+  const thread = useThread(run.thread_id);
+  const last = useLastRun(run.thread_id);
+  if (last.data?.run_id !== run.run_id || thread.data?.problem === undefined) return null;
+  return <p className="error-box" role="alert">{thread.data.problem}</p>;
 }

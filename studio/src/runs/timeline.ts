@@ -1,7 +1,8 @@
 /** The nodes, model calls and tool calls of one run with their times: from its events, or from its checkpoints. */
 import type { ThreadState } from "@langchain/langgraph-sdk";
 
-import type { Json, ThreadEvent } from "../client/protocol";
+import type { Json } from "../client/json";
+import type { ThreadEvent } from "../client/protocol";
 
 export type SpanStatus = "running" | "success" | "error" | "interrupted";
 

@@ -8,15 +8,6 @@ import { type Timeline, timelineOfCheckpoints, timelineOfEvents } from "./timeli
 const RETRY_MS = 1000;
 const GRACE_MS = 1000;
 
-export function useRun(threadId: string | undefined, runId: string | undefined) {
-  return useQuery({
-    queryKey: ["run", threadId, runId],
-    enabled: threadId !== undefined && runId !== undefined,
-    queryFn: () => langgraph().runs.get(threadId ?? "", runId ?? "") as Promise<StoredRun>,
-    refetchInterval: ({ state }) => (state.data && isActive(state.data) ? 1000 : false),
-  });
-}
-
 /** What a run has done so far; it grows while the run executes. */
 export function useTimeline(run: StoredRun | undefined): Timeline {
   const recorded = run !== undefined && isRecorded(run);

@@ -1,12 +1,9 @@
 /** The nodes, model calls and tool calls of a run as bars over time. */
 import { useState } from "react";
 
-import { duration } from "../ui/time";
-import { SpanDetails, SpanTime } from "./span_details";
+import { duration } from "../ui";
+import { SpanDetails, SpanTime, useNow } from "./span";
 import type { Span, Timeline } from "./timeline";
-import { useNow } from "./use_now";
-
-const KINDS = { node: "node", model: "model", tool: "tool" };
 
 export function Waterfall({ timeline }: { timeline: Timeline }) {
   const [selected, setSelected] = useState<string>();
@@ -26,13 +23,11 @@ export function Waterfall({ timeline }: { timeline: Timeline }) {
             <button type="button" className="waterfall-row" aria-expanded={selected === span.id}
               onClick={() => setSelected(selected === span.id ? undefined : span.id)} data-kind={span.kind}>
               <span className="waterfall-name" style={{ paddingLeft: Math.min(span.depth, 6) * 12 }}>
-                <span className={`waterfall-kind ${span.kind}`}>{KINDS[span.kind]}</span>
+                <span className={`waterfall-kind ${span.kind}`}>{span.kind}</span>
                 <span className="cut" title={span.name}>{span.name}</span>
                 {span.tokens !== undefined && <span className="hint">{span.tokens} tokens</span>}
               </span>
-              <span className="waterfall-track">
-                <Bar span={span} percent={percent} />
-              </span>
+              <span className="waterfall-track"><Bar span={span} percent={percent} /></span>
               <span className="waterfall-time"><SpanTime span={span} /></span>
             </button>
             {selected === span.id && <SpanDetails span={span} />}

@@ -1,84 +1,55 @@
 /** One tool: what it does, a form made of its schema, and the result of a call. */
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense, useRef, useState } from "react";
+import { useRef } from "react";
 
-import { path } from "../admin/parts";
+import { useChange } from "../client/queries";
 import { request } from "../client/server";
-import { Button } from "../ui/button";
-import { JsonEditor, JsonView } from "../ui/json";
-import { ErrorBox, Loading } from "../ui/states";
-import { ResultView } from "./result";
-import type { ToolDetails, ToolResult } from "./types";
-
-const SchemaForm = lazy(() => import("../ui/schema_form"));
+import { Badge, Button, duration, ErrorBox, Head, JsonSection, path, SchemaInput } from "../ui";
+import { ToolResult } from "../ui/content";
+import type { CallAnswer, ToolDetails } from "./types";
 
 export function Tool({ server, tool }: { server: string; tool: ToolDetails }) {
-  const queries = useQueryClient();
   const stop = useRef<AbortController>(null);
-  const [values, setValues] = useState<unknown>({});
-  const [isJson, setJson] = useState(false);
-  const call = useMutation({
-    mutationFn: (value: unknown) => {
-      stop.current = new AbortController();
-      return request<{ result: ToolResult; duration_ms: number }>(`/servers${path(server)}/call`, {
-        method: "POST", json: { tool: tool.own_name, arguments: value }, signal: stop.current.signal,
-      });
-    },
-    onSettled: () => queries.invalidateQueries({ queryKey: ["servers"] }),
-  });
-  const send = (value: unknown) => {
-    setValues(value);
-    call.mutate(value);
-  };
-  const hasFields = Object.keys(tool.input_schema.properties ?? {}).length > 0;
+  const call = useChange((value: unknown) => {
+    stop.current = new AbortController();
+    const json = { tool: tool.own_name, arguments: value };
+    return request<CallAnswer>(`/servers${path(server)}/call`, { method: "POST", json, signal: stop.current.signal });
+  }, ["servers"]);
   return (
-    <div className="stack">
-      <h2 className="mono">{tool.name}</h2>
+    <>
+      <Head title={tool.name} level={2} />
       <p className="prose">{tool.description ?? "The server gives no description."}</p>
-      {tool.requires_approval && <p className="hint">Graphs ask a user before they call this tool; here your click is the approval.</p>}
+      {tool.requires_approval && (
+        <p className="hint">Graphs ask a user before they call this tool; here your click is the approval.</p>
+      )}
       {tool.annotations["destructiveHint"] === true && <p className="problem">This tool may delete or overwrite data.</p>}
       <div className="card">
-        <div className="row between">
-          <h3>Arguments</h3>
-          {hasFields && <Button kind="quiet" onClick={() => setJson(!isJson)}>{isJson ? "As a form" : "As JSON"}</Button>}
-        </div>
-        {isJson ? <JsonArguments value={values} isBusy={call.isPending} onChange={setValues} onSubmit={send} /> : (
-          <Suspense fallback={<Loading what="the form" />}>
-            <SchemaForm schema={tool.input_schema} value={values} submitLabel="Call the tool" isBusy={call.isPending} onSubmit={send} />
-          </Suspense>
-        )}
-        {call.isPending && (
-          <div className="row" role="status">Waiting for the tool… <Button onClick={() => stop.current?.abort()}>Stop</Button></div>
-        )}
+        <SchemaInput label="Arguments" schema={tool.input_schema} submit="Call the tool" isDisabled={call.isPending}
+          onSubmit={call.mutate} actions={call.isPending && (
+            <>
+              <span role="status">Waiting for the tool…</span>
+              <Button onClick={() => stop.current?.abort()}>Stop</Button>
+            </>
+          )} />
       </div>
-      {call.isError && <ErrorBox error={call.error} />}
-      {call.isSuccess && <ResultView result={call.data.result} milliseconds={call.data.duration_ms} />}
-      <details>
-        <summary>Schema</summary>
-        <JsonView value={tool.input_schema} label="Schema of the arguments" />
-      </details>
-    </div>
+      <ErrorBox error={call.error} />
+      {call.isSuccess && <CallResult answer={call.data} />}
+      <JsonSection label="Schema" value={tool.input_schema} isFolded />
+    </>
   );
 }
 
-interface JsonArgumentsProps {
-  value: unknown;
-  isBusy: boolean;
-  onChange: (value: unknown) => void;
-  onSubmit: (value: unknown) => void;
-}
-
-function JsonArguments({ value, isBusy, onChange, onSubmit }: JsonArgumentsProps) {
-  const [edited, setEdited] = useState(value);
-  const isObject = typeof edited === "object" && edited !== null && !Array.isArray(edited);
-  const change = (next: unknown) => {
-    setEdited(next);
-    if (next !== undefined) onChange(next);
-  };
+function CallResult({ answer: { result, duration_ms: milliseconds } }: { answer: CallAnswer }) {
   return (
-    <>
-      <JsonEditor label="Arguments as JSON" value={value} onChange={change} />
-      <div><Button kind="primary" disabled={isBusy || !isObject} onClick={() => onSubmit(edited)}>Call the tool</Button></div>
-    </>
+    <section className="stack" aria-label="Result" aria-live="polite">
+      <div className="row">
+        <h3>Result</h3>
+        <Badge status={result.isError === true ? "error" : "success"} />
+        <span className="muted">{duration(milliseconds)}</span>
+      </div>
+      {result._meta?.["toolweave/questions"]?.map(({ message }) => (
+        <p key={message}>The server asked “{message}” and got no answer: a graph can ask you in the chat.</p>
+      ))}
+      <ToolResult content={result.content} structured={result.structuredContent} />
+    </section>
   );
 }

@@ -1,4 +1,5 @@
 /** The answers of /servers, as api/routes/servers.py and servers/connections/status.py define them. */
+import type { ContentBlock } from "../ui/content";
 
 export interface ServerSummary {
   name: string;
@@ -6,7 +7,6 @@ export interface ServerSummary {
   enabled: boolean;
   state: "connecting" | "ready" | "down" | "misconfigured" | "disabled";
   breaker: string;
-  tools: number;
   last_error: string | null;
   since: string;
   latency_ms?: { p50: number; p99: number };
@@ -25,7 +25,6 @@ export interface ToolDetails {
 
 export interface ServerDetails extends ServerSummary {
   target: string;
-  prefix: string;
   timeout_s: number;
   max_concurrency: number | null;
   breaker_rules: { failures: number; recovery_s: number };
@@ -35,7 +34,7 @@ export interface ServerDetails extends ServerSummary {
   in_flight: number;
   failed_connects: number;
   offers: ToolDetails[];
-  errors: { time: string; tool: string | null; outcome: string; reason: string }[];
+  errors: { time: string; outcome: string; reason: string }[];
 }
 
 export interface RecentCall {
@@ -46,23 +45,15 @@ export interface RecentCall {
   duration_ms: number;
   retries: number;
   thread_id: string | null;
-  run_id: string | null;
   caller: string | null;
 }
 
-export interface ContentBlock {
-  type: string;
-  text?: string;
-  data?: string;
-  mimeType?: string;
-  uri?: string;
-  name?: string;
-  resource?: { uri: string; text?: string; mimeType?: string };
-}
-
-export interface ToolResult {
-  content: ContentBlock[];
-  structuredContent?: unknown;
-  isError?: boolean;
-  _meta?: Record<string, unknown>;
+export interface CallAnswer {
+  result: {
+    content: ContentBlock[];
+    structuredContent?: unknown;
+    isError?: boolean;
+    _meta?: { "toolweave/questions"?: { message: string }[] };
+  };
+  duration_ms: number;
 }

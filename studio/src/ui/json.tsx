@@ -1,13 +1,24 @@
 /** JSON as text: to read, and to edit with a message that names the mistake. */
 import { useId, useState } from "react";
 
-export function JsonView({ value, label = "JSON" }: { value: unknown; label?: string }) {
-  return <pre className="json" tabIndex={0} aria-label={label}>{value === undefined ? "undefined" : JSON.stringify(value, null, 2)}</pre>;
-}
-
-interface JsonEditorProps {
+interface JsonProps {
   label: string;
   value: unknown;
+}
+
+export function JsonView({ value, label }: JsonProps) {
+  const text = value === undefined ? "undefined" : JSON.stringify(value, null, 2);
+  return <pre className="json" tabIndex={0} aria-label={label}>{text}</pre>;
+}
+
+/** JSON under its heading, which opens it if it is folded. */
+export function JsonSection({ label, value, isFolded = false }: JsonProps & { isFolded?: boolean }) {
+  const view = <JsonView value={value} label={label} />;
+  if (isFolded) return <details><summary>{label}</summary>{view}</details>;
+  return <section className="stack"><h3>{label}</h3>{view}</section>;
+}
+
+interface JsonEditorProps extends JsonProps {
   /** Receives each valid value, `undefined` while the text is no JSON. */
   onChange: (value: unknown) => void;
   rows?: number;
@@ -15,7 +26,7 @@ interface JsonEditorProps {
 
 export function JsonEditor({ label, value, onChange, rows = 8 }: JsonEditorProps) {
   const id = useId();
-  const [text, setText] = useState(() => JSON.stringify(value, null, 2));
+  const [text, setText] = useState(() => JSON.stringify(value ?? {}, null, 2));
   const [problem, setProblem] = useState("");
   const edit = (edited: string) => {
     setText(edited);

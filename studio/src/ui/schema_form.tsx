@@ -2,17 +2,22 @@
 import { Validator } from "@cfworker/json-schema";
 // Not from "@rjsf/core": its index imports the validator that our content security policy forbids.
 import Form from "@rjsf/core/lib/components/Form.js";
-import { type IconButtonProps, toErrorSchema, type ValidatorType } from "@rjsf/utils";
+import { type FieldProps, type IconButtonProps, toErrorSchema, type ValidatorType } from "@rjsf/utils";
 
+import type { Json } from "../client/json";
 import { Button } from "./button";
+import { JsonEditor } from "./json";
 import "./schema_form.css";
 
 /** `@rjsf/validator-ajv8` compiles schemas with `new Function`, which our content security policy forbids. */
 const validator: ValidatorType = {
   validateFormData(formData, schema) {
     const errors = new Validator(schema as object, "2020-12", false).validate(formData).errors
-      .filter((error) => !["properties", "$ref", "items", "allOf"].includes(error.keyword))
-      .map((error) => ({ name: error.keyword, property: error.instanceLocation.replace(/^#/, "").replaceAll("/", "."), message: error.error, stack: error.error }));
+      .filter(({ keyword }) => !["properties", "$ref", "items", "allOf", "if", "then", "else"].includes(keyword))
+      .map(({ keyword: name, instanceLocation, error }) => {
+        const property = instanceLocation.replace(/^#/, "").replaceAll("/", ".");
+        return { name, property, message: error, stack: error };
+      });
     return { errors, errorSchema: toErrorSchema(errors) };
   },
   isValid: (schema, formData, rootSchema) => {
@@ -25,9 +30,9 @@ const validator: ValidatorType = {
 
 /** The buttons of the bare theme are icons of a font that does not exist here. */
 function textButton(text: string, label: string) {
-  return function TextButton({ id, className, disabled, onClick }: IconButtonProps) {
+  return function TextButton({ id, className = "", disabled = false, onClick = () => undefined }: IconButtonProps) {
     return (
-      <Button id={id} className={className ?? ""} disabled={disabled ?? false} aria-label={label} title={label} {...(onClick ? { onClick } : {})}>
+      <Button id={id} className={className} disabled={disabled} aria-label={label} title={label} onClick={onClick}>
         {text}
       </Button>
     );
@@ -45,19 +50,31 @@ const templates = {
   },
 };
 
-interface SchemaFormProps {
-  schema: object;
-  value?: unknown;
-  submitLabel: string;
-  isBusy?: boolean;
-  onSubmit: (value: unknown) => void;
+/** For `"ui:field": "json"`: a value without a form of its own. While the text is no JSON, the value is the text. */
+function JsonField({ schema, name, formData, onChange, fieldPathId }: FieldProps) {
+  return (
+    <JsonEditor label={schema.title ?? name} rows={5} value={formData as unknown}
+      onChange={(value) => onChange(value ?? "no JSON", fieldPathId.path)} />
+  );
 }
 
-export default function SchemaForm({ schema, value, submitLabel, isBusy = false, onSubmit }: SchemaFormProps) {
+interface SchemaFormProps {
+  schema: object;
+  uiSchema: Json;
+  value: unknown;
+  onChange: (value: unknown) => void;
+  onSubmit: (value: unknown) => void;
+  /** The end of the form, with its buttons. */
+  children: React.ReactNode;
+}
+
+export default function SchemaForm({ schema, uiSchema, value, onChange, onSubmit, children }: SchemaFormProps) {
   return (
-    <Form className="schema-form" schema={schema} formData={value} validator={validator} templates={templates} showErrorList={false} noHtml5Validate
-      focusOnFirstError onError={() => undefined} uiSchema={{ "ui:options": { label: true } }} onSubmit={({ formData }) => onSubmit(formData ?? {})}>
-      <Button kind="primary" type="submit" disabled={isBusy}>{submitLabel}</Button>
+    <Form className="schema-form" schema={schema} uiSchema={uiSchema} formData={value} validator={validator}
+      templates={templates} fields={{ json: JsonField }} showErrorList={false} noHtml5Validate focusOnFirstError
+      onError={() => undefined} onChange={({ formData }) => onChange(formData)}
+      onSubmit={({ formData }) => onSubmit(formData ?? {})}>
+      {children}
     </Form>
   );
 }

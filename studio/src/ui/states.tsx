@@ -18,7 +18,9 @@ export function Empty({ title, children }: { title: string; children?: React.Rea
   );
 }
 
+/** Nothing if there is no error. */
 export function ErrorBox({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+  if (error === undefined || error === null) return null;
   const status = errorStatus(error);
   return (
     <div className="error-box" role="alert">
@@ -29,11 +31,26 @@ export function ErrorBox({ error, onRetry }: { error: unknown; onRetry?: () => v
   );
 }
 
+interface LoadedProps<T> {
+  query: UseQueryResult<T>;
+  what?: string;
+  /** The route is one of Toolweave's own application: another one may be served instead. */
+  isOurs?: boolean;
+  children: (data: T) => React.ReactNode;
+}
+
 /** Show a query's data, or why there is none. */
-export function Loaded<T>({ query, what, children }: { query: UseQueryResult<T>; what?: string; children: (data: T) => React.ReactNode }) {
+export function Loaded<T>({ query, what = "", isOurs = false, children }: LoadedProps<T>) {
   if (query.data !== undefined) return <>{children(query.data)}</>;
-  if (query.isError) return <ErrorBox error={query.error} onRetry={() => void query.refetch()} />;
-  return <Loading what={what ?? ""} />;
+  if (!query.isError) return <Loading what={what} />;
+  if (!isOurs || errorStatus(query.error) !== 404) {
+    return <ErrorBox error={query.error} onRetry={() => void query.refetch()} />;
+  }
+  return (
+    <Empty title={`No ${what} here`}>
+      <p>This server runs another application, which does not have Toolweave’s routes for {what}.</p>
+    </Empty>
+  );
 }
 
 interface BoundaryProps {

@@ -57,7 +57,7 @@ browserScenario("tools are imported, run by the workflow, edited and deleted", a
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByRole("alert").getByText("api.path:").waitFor();
   await page.getByLabel("Path, with {placeholders}").fill("/books/{book_id}");
-  await page.getByLabel("Name", { exact: true }).fill("Show one book");
+  await page.getByLabel("Name*", { exact: true }).fill("Show one book");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByRole("heading", { name: "Show one book" }).waitFor();
   await checkAccessibility(page);
@@ -68,7 +68,7 @@ browserScenario("tools are imported, run by the workflow, edited and deleted", a
 
 browserScenario("a registered tool that cannot be reached fails at the stage of its request", async (page) => {
   await page.goto(`${STUDIO}/http-tools/new`);
-  await page.getByLabel("Name", { exact: true }).fill("Count sheep");
+  await page.getByLabel("Name*", { exact: true }).fill("Count sheep");
   await page.getByLabel("Description").fill("Count the sheep of the farm.");
   await page.getByLabel("Base URL").fill("http://10.0.0.1");
   await page.getByLabel("Path, with {placeholders}").fill("/sheep");
@@ -116,14 +116,16 @@ browserScenario("an assistant is created, gets a second version, and goes back t
   const name = `Helper ${crypto.randomUUID()}`;
   await page.goto(`${STUDIO}/assistants/new`);
   await page.getByLabel("Graph").selectOption("agent_loop");
-  await page.getByLabel("Name", { exact: true }).fill(name);
+  await page.getByLabel("Name*", { exact: true }).fill(name);
   await page.getByLabel("Configuration").fill('{"recursion_limit": 7}');
   await page.getByRole("button", { name: "Create the assistant" }).click();
   await page.getByRole("heading", { name }).waitFor();
   await page.getByLabel("Configuration").fill('{"recursion_limit": 9}');
   await page.getByRole("button", { name: "Save as a new version" }).click();
   await page.getByRole("button", { name: "Compare with the active one" }).click();
-  await page.getByRole("row", { name: "config.recursion_limit 7 9" }).waitFor();
+  const changes = page.getByRole("region", { name: "Differences" });
+  await changes.getByText("config.recursion_limit").waitFor();
+  assert.deepEqual(await changes.locator("pre").allInnerTexts(), ["− 7", "+ 9"]);
   await checkAccessibility(page);
   await page.getByRole("button", { name: "Use this version" }).click();
   await page.getByRole("listitem").filter({ hasText: "Version 1" }).getByText("active", { exact: true }).waitFor();
@@ -141,7 +143,7 @@ browserScenario("the settings of an assistant are a form if its graph has a sche
   await page.goto(`${STUDIO}/assistants/new`);
   const name = `Polite ${crypto.randomUUID()}`;
   await page.getByLabel("Graph").selectOption("agent_loop");
-  await page.getByLabel("Name", { exact: true }).fill(name);
+  await page.getByLabel("Name*", { exact: true }).fill(name);
   await page.getByLabel("Tone").fill("friendly");
   await page.getByRole("button", { name: "Create the assistant" }).click();
   await page.getByRole("heading", { name }).waitFor();

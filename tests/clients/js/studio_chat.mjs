@@ -190,7 +190,7 @@ browserScenario("an edited message and a regenerated answer are branches to swit
   await answers(page).getByText("you said: second").waitFor();
   await send(page, "third");
   await answered(page, "you said: third");
-  assert.deepEqual(await users.locator(".plain-text").allInnerTexts(), ["first", "second", "third"]);
+  assert.deepEqual(await users.locator(".prose").allInnerTexts(), ["first", "second", "third"]);
   await answers(page).last().getByRole("button", { name: "Regenerate" }).click();
   await answers(page).last().getByText("2 / 2").waitFor();
   await answered(page, "you said: third");
@@ -238,7 +238,7 @@ browserScenario("threads are searched and deleted", async (page) => {
   await answered(page, `you said: old ${mark}`);
   await list.getByRole("button", { name: `Delete old ${mark}` }).click();
   await checkAccessibility(page);
-  await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete it" }).click();
   await page.getByText("No thread contains").waitFor();
   assert.equal(threadOf(page), "chat");
   assert.equal((await fetch(`${url}/threads/${threadId}`)).status, 404);
@@ -259,8 +259,8 @@ browserScenario("a graph without messages has a form for its input and shows its
   await checkAccessibility(page);
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.getByLabel("State of the thread").getByText('"n": 10').waitFor();
-  await page.getByRole("button", { name: "Use JSON" }).click();
-  await page.getByLabel("Input (JSON)").fill('{"n": 1}');
+  await page.getByRole("button", { name: "As JSON" }).click();
+  await page.getByLabel("Input as JSON").fill('{"n": 1}');
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.getByLabel("State of the thread").getByText('"n": 4').waitFor();
   await checkAccessibility(page);

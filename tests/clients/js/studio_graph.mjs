@@ -29,8 +29,8 @@ browserScenario("the drawing shows subgraphs as groups and conditional edges wit
 browserScenario("a run lights up the running node in its subgraph, and each node shows its last input and output", async (page) => {
   const gate = newGate();
   await page.goto(`${STUDIO}/graphs/nested`);
-  await page.getByLabel("Message", { exact: true }).last().fill(`twice ${gate.word} cats`);
-  await page.getByRole("button", { name: "Start run" }).click();
+  await page.getByLabel("Your message").fill(`twice ${gate.word} cats`);
+  await page.getByRole("button", { name: "Send" }).click();
   await gate.reached();
   await waitForStatus(page, "author:drafting:write", "running");
   await waitForStatus(page, "author", "running");
@@ -59,7 +59,7 @@ browserScenario("the link of a thread shows its last run, a failed node in it, a
   await node(page, "fail").click();
   await page.getByText("cannot go on from 2").waitFor();
   await page.getByLabel("N", { exact: true }).fill("6");
-  await page.getByRole("button", { name: "Start run" }).click();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.getByText("cannot go on from 7").waitFor();
   assert.equal((await sdk.runs.list(thread)).length, 2);
   await checkAccessibility(page);
@@ -69,8 +69,8 @@ browserScenario("a run can be stopped on a narrow dark page", async (page) => {
   const gate = newGate();
   const { thread_id: thread } = await sdk.threads.create();
   await page.goto(`${STUDIO}/graphs/talk?thread=${thread}`);
-  await page.getByLabel("Message", { exact: true }).last().fill(`wait ${gate.word}`);
-  await page.getByRole("button", { name: "Start run" }).click();
+  await page.getByLabel("Your message").fill(`wait ${gate.word}`);
+  await page.getByRole("button", { name: "Send" }).click();
   await gate.reached();
   await page.getByRole("button", { name: "Stop" }).click();
   await waitForStatus(page, "model", "interrupted");

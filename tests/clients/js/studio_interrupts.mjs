@@ -102,7 +102,7 @@ browserScenario("any other interrupt is answered with JSON, also one from before
   await client.runs.wait(threadId, "approve", { input: human("hello") });
   await page.goto(`${STUDIO}/chat/${threadId}`);
   await page.getByText("Send it?").waitFor();
-  await page.getByLabel("Answer (JSON)").fill('"yes"');
+  await page.getByLabel("Answer as JSON").fill('"yes"');
   await checkAccessibility(page);
   await page.getByRole("button", { name: "Resume" }).click();
   await answered(page, "you said: decided: yes");
@@ -111,8 +111,8 @@ browserScenario("any other interrupt is answered with JSON, also one from before
 browserScenario("interrupts of several nodes are answered one by one and sent together", async (page) => {
   await ask(page, "both", "hello");
   for (const name of ["left", "right"]) {
-    const form = page.getByRole("form", { name: "The run waits" }).filter({ hasText: `What is ${name}?` });
-    await form.getByLabel("Answer (JSON)").fill(`"the ${name} one"`);
+    const form = page.getByRole("article", { name: "The run waits" }).filter({ hasText: `What is ${name}?` });
+    await form.getByLabel("Answer as JSON").fill(`"the ${name} one"`);
     await form.getByRole("button", { name: "Resume" }).click();
   }
   await answered(page, "left: the left one");

@@ -9,7 +9,7 @@ browserScenario("a server shows its state and tools, and reconnects", async (pag
   await page.getByRole("region", { name: "Server", exact: true }).getByText("ready", { exact: true }).waitFor();
   await checkAccessibility(page);
   await page.getByLabel("Search the tools").fill("create");
-  assert.deepEqual(await page.getByRole("region", { name: "Server", exact: true }).getByRole("listitem").locator(".mono").allInnerTexts(), ["create_todo"]);
+  assert.deepEqual(await page.getByRole("region", { name: "Server", exact: true }).getByRole("listitem").locator(".cut").allInnerTexts(), ["create_todo"]);
   const answer = page.waitForResponse((response) => response.url().endsWith("/servers/todo/reconnect"));
   await page.getByRole("button", { name: "Reconnect" }).click();
   assert.equal((await (await answer).json()).state, "ready");

@@ -1,4 +1,6 @@
-/** The differences between two JSON values, as changed places. */
+import { isObject } from "../client/json";
+
+/** A changed place in a JSON value. */
 export interface Change {
   path: string;
   kind: "added" | "removed" | "changed";
@@ -39,6 +41,19 @@ function idOf(value: unknown): string | undefined {
   return isObject(value) && typeof value["id"] === "string" ? value["id"] : undefined;
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+export function DiffView({ title, before, after }: { title: string; before: unknown; after: unknown }) {
+  const changes = diff(before, after);
+  return (
+    <section className="stack" aria-label="Differences">
+      <h3>{title}</h3>
+      {changes.length === 0 && <p className="muted">Both are equal.</p>}
+      {changes.map((change) => (
+        <div key={change.path} className="card change" data-kind={change.kind}>
+          <div className="row"><code>{change.path || "(all)"}</code><span className="hint">{change.kind}</span></div>
+          {change.kind !== "added" && <pre className="removed">− {JSON.stringify(change.before, null, 2)}</pre>}
+          {change.kind !== "removed" && <pre className="added">+ {JSON.stringify(change.after, null, 2)}</pre>}
+        </div>
+      ))}
+    </section>
+  );
 }
