@@ -66,7 +66,9 @@ def pages_without_navigation() -> set[str]:
     """Return the pages in docs/ itself, and its reference, that the navigation does not name."""
     sections = tomllib.loads(CONFIGURATION.read_text(encoding="utf-8"))["project"]["nav"]
     named = {page for section in sections for pages in section.values() for page in pages}
-    present = {path.relative_to(DOCS).as_posix() for pattern in ("*.md", "reference/*.md") for path in DOCS.glob(pattern)}
+    present = {
+        path.relative_to(DOCS).as_posix() for pattern in ("*.md", "reference/*.md") for path in DOCS.glob(pattern)
+    }
     return present - named
 
 
@@ -87,7 +89,7 @@ def _problems_of_target(path: Path, tag: str, target: str, pages: dict[Path, Pag
     file = (base / unquote(url.path).lstrip("/")).resolve() if url.path else path
     file = file / "index.html" if file.is_dir() else file
     if not file.is_file():
-        if not SCREENSHOTS in file.as_posix():
+        if SCREENSHOTS not in file.as_posix():
             yield f"{target} does not exist"
     elif url.fragment and file in pages and unquote(url.fragment) not in pages[file].ids:
         yield f"{target} has no such anchor"
@@ -95,7 +97,9 @@ def _problems_of_target(path: Path, tag: str, target: str, pages: dict[Path, Pag
 
 def main() -> int:
     build()
-    problems = problems_of(ROOT / "site") + [f"{name}: zensical.toml does not name it" for name in pages_without_navigation()]
+    problems = problems_of(ROOT / "site") + [
+        f"{name}: zensical.toml does not name it" for name in pages_without_navigation()
+    ]
     print("\n".join(problems) or f"The site is in {ROOT / 'site'}")
     return min(len(problems), 1)
 

@@ -42,7 +42,13 @@ def api_page(document: Mapping[str, Any]) -> str:
             operation = operations[method]
             body = ", ".join(_body_names(operation))
             parameters = ", ".join(f"`{_resolved(document, each)['name']}`" for each in operation.get("parameters", ()))
-            cells = (f"`{method.upper()} {path}`", operation.get("summary", ""), parameters, body, ", ".join(operation["responses"]))
+            cells = (
+                f"`{method.upper()} {path}`",
+                operation.get("summary", ""),
+                parameters,
+                body,
+                ", ".join(operation["responses"]),
+            )
             rows.setdefault((operation.get("tags") or ["other"])[0], []).append(_row(cells))
     sections = [
         f"## {tag[0].upper()}{tag[1:]}\n\n" + _table(("operation", "", "parameters", "body", "statuses"), listed)
@@ -113,8 +119,8 @@ def settings_page(example: str) -> str:
         else:
             comment = [*comment, line.removeprefix("# ")] if line else []
     about = (
-        "Environment variables, also from the file `.env` that langgraph.json names. An empty value counts as unset. A comment "
-        "may concern the variables below it, too."
+        "Environment variables, also from the file `.env` that langgraph.json names. An empty value counts as unset. "
+        "A comment may concern the variables below it, too."
     )
     return _page("Settings", about, sections)
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.clients.javascript import Javascript, scenarios
 
-pytestmark = [pytest.mark.requirement("S-11"), pytest.mark.timeout(360)]
+pytestmark = [pytest.mark.requirement("S-01"), pytest.mark.timeout(360)]
 SERVER_ENV = {"TOOLWEAVE_MODEL": "offline"}
 
 

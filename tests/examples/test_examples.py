@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from langgraph_sdk import get_sync_client
 
@@ -29,7 +30,7 @@ def run_example(name: str, *args: str, cwd: Path) -> str:
     return done.stdout
 
 
-def user(text: str) -> dict[str, object]:
+def user(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}]}
 
 
@@ -46,7 +47,7 @@ def test_the_own_graph_stops_for_an_approval_and_publishes_after_it(tmp_path: Pa
         assert "Publish this?" in printed.stdout + printed.stderr
         thread_id = client.threads.create()["thread_id"]
         waiting = client.runs.wait(thread_id, "announcement", input={"topic": "new books"})
-        assert waiting["__interrupt__"][0]["value"]["draft"] == "Today: new books."  # type: ignore[call-overload,index]
+        assert waiting["__interrupt__"][0]["value"]["draft"] == "Today: new books."  # type: ignore[call-overload]
         ended = client.runs.wait(thread_id, "announcement", command={"resume": "yes"})
     assert ended == {"topic": "new books", "draft": "Today: new books.", "published": True}
 
@@ -64,7 +65,7 @@ def test_a_person_approves_an_order_at_the_own_mcp_server(tmp_path: Path) -> Non
         wait_for_servers(served.url)
         thread_id = client.threads.create()["thread_id"]
         waiting = client.runs.wait(thread_id, "agent_loop", input=user("Order the article “puzzle”"))
-        [request] = waiting["__interrupt__"][0]["value"]  # type: ignore[call-overload,index]
+        [request] = waiting["__interrupt__"][0]["value"]  # type: ignore[call-overload]
         assert request["action_request"] == {"action": "order_article", "args": {"article": "puzzle"}}
         ended = client.runs.wait(thread_id, "agent_loop", command={"resume": "approve"})
     assert "Ordered 1 × puzzle; in stock: 1" in str(ended)
