@@ -40,18 +40,13 @@ def api_page(document: Mapping[str, Any]) -> str:
     for path, operations in document["paths"].items():
         for method in (each for each in METHODS if each in operations):
             operation = operations[method]
-            body = ", ".join(_body_names(operation))
-            parameters = ", ".join(f"`{_resolved(document, each)['name']}`" for each in operation.get("parameters", ()))
-            cells = (
-                f"`{method.upper()} {path}`",
-                operation.get("summary", ""),
-                parameters,
-                body,
-                ", ".join(operation["responses"]),
-            )
+            inputs = [f"`{_resolved(document, each)['name']}`" for each in operation.get("parameters", ())]
+            statuses = ", ".join(sorted(operation["responses"]))
+            given = ", ".join([*inputs, *_body_names(operation)])
+            cells = (f"`{method.upper()} {path}`", operation.get("summary", ""), given, statuses)
             rows.setdefault((operation.get("tags") or ["other"])[0], []).append(_row(cells))
     sections = [
-        f"## {tag[0].upper()}{tag[1:]}\n\n" + _table(("operation", "", "parameters", "body", "statuses"), listed)
+        f"## {tag[0].upper()}{tag[1:]}\n\n" + _table(("operation", "", "parameters, body", "statuses"), listed)
         for tag, listed in rows.items()
     ]
     about = (
@@ -70,7 +65,7 @@ def _resolved(document: Mapping[str, Any], value: Mapping[str, Any]) -> Mapping[
 def _body_names(operation: Mapping[str, Any]) -> Iterator[str]:
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
         reference = content.get("schema", {}).get("$ref", "")
-        yield f"`{reference.rpartition('/')[2] or kind}`"
+        yield f"body `{reference.rpartition('/')[2] or kind}`"
 
 
 def cli_page() -> str:
