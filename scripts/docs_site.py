@@ -19,8 +19,6 @@ DOCS, CONFIGURATION = ROOT / "docs", ROOT / "zensical.toml"
 REMOTE_IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?(?:https?:)?//""")
 # Opened when a reader clicks, not loaded with the page.
 LINKS = ("a", "area")
-# A command takes these screenshots; the site can be built before.
-SCREENSHOTS = "images/studio-"
 
 
 @dataclass
@@ -89,8 +87,7 @@ def _problems_of_target(path: Path, tag: str, target: str, pages: dict[Path, Pag
     file = (base / unquote(url.path).lstrip("/")).resolve() if url.path else path
     file = file / "index.html" if file.is_dir() else file
     if not file.is_file():
-        if SCREENSHOTS not in file.as_posix():
-            yield f"{target} does not exist"
+        yield f"{target} does not exist"
     elif url.fragment and file in pages and unquote(url.fragment) not in pages[file].ids:
         yield f"{target} has no such anchor"
 

@@ -21,11 +21,13 @@ from fastmcp import Client
 
 from tests.cli.command import BOUND_S, clean_environment
 from tests.fixtures.doc_pages import ROOT
+from tests.fixtures.node_packages import node_with_packages
 from tests.fixtures.postgres import PostgresServer
 from toolweave.cli.commands import app as command_line
 from toolweave.config.langgraph_json import load_langgraph_json
 from toolweave.config.mcp import load_mcp_config
 
+CLIENTS = ROOT / "tests" / "clients" / "js"
 # `toolweave` and `python` are those of the tests, which start quickly.
 _FUNCTIONS = 'toolweave() { "$TEST_PYTHON" -m toolweave "$@"; }\n'
 
@@ -127,6 +129,21 @@ def python(expect: str) -> Check:
             awaited = eval(code, here.scope)  # noqa: S307
             if inspect.iscoroutine(awaited):
                 here.runner.run(awaited)
+
+    return check
+
+
+def javascript(*, expect: str) -> Check:
+    """Execute a block with Node and the clients of tests/clients; look for a text in what it prints."""
+
+    def check(block: str, here: Surroundings) -> None:
+        node = node_with_packages(CLIENTS)
+        (here.folder / "node_modules").symlink_to(CLIENTS / "node_modules")
+        program = here.write("block.mjs", here.text(block))
+        done = subprocess.run(
+            [node, program], capture_output=True, text=True, encoding="utf-8", timeout=BOUND_S, check=False
+        )
+        assert expect in done.stdout, done.stdout + done.stderr
 
     return check
 

@@ -17,6 +17,7 @@ from types import MappingProxyType, SimpleNamespace
 import pytest
 import sqlalchemy as sa
 from langgraph_sdk import get_client, get_sync_client
+from langgraph_sdk.client import SyncLangGraphClient
 from scripts.demo_library import serving_library
 
 from tests.cli.command import serving
@@ -25,6 +26,7 @@ from tests.doc_blocks.checks import (
     Surroundings,
     elsewhere,
     ini,
+    javascript,
     langgraph_file,
     mcp_client,
     mcp_file,
@@ -70,6 +72,7 @@ server.run(show_banner=False)
 
 TABLE: dict[str, tuple[Check, ...]] = {
     "README.md": (elsewhere("tests/test_readme.py"), *(QUICKSTARTS,) * 5),
+    "docs/ag-ui.md": (javascript(expect="I found"), shell(expect="RUN_FINISHED")),
     "docs/callers.md": (CALLERS,) * 4,
     "docs/concepts.md": (python("answer == 'HELLO'"),),
     "docs/core-tools.md": (mcp_file, mcp_client, mcp_client, mcp_client),
@@ -88,6 +91,10 @@ TABLE: dict[str, tuple[Check, ...]] = {
         python("(await assign(context)) == {'priority': -3, 'fairness_group': 'blue'}"),
     ),
     "docs/oauth.md": (mcp_file, parsed("a person signs in with a browser; tests/cli signs in at an OAuth server")),
+    "docs/openai.md": (
+        shell(expect="chat.completion", leave_out="toolweave dev"),
+        *(elsewhere("tests/test_openai_page.py"),) * 3,
+    ),
     "docs/postgresql.md": (shell(expect="PostgreSQL"), shell(expect="ok"), sql, sql),
     "docs/scaling.md": (
         parsed("its servers do not end; tests/distributed runs them"),
@@ -162,7 +169,7 @@ def human_in_the_loop(here: Surroundings) -> None:
     write = WireCall("files_write_file", '{"path": "a", "content": "b"}')
     env = with_files_server(here, [WireTurn(calls=(write,)), *[WireTurn(text="Done.")] * 2])
     serve(here, env)
-    client = here.stack.enter_context(get_sync_client(url=here.replaced[LOCAL]))
+    client = get_sync_client(url=here.replaced[LOCAL])
     thread_id = client.threads.create()["thread_id"]
     here.scope |= {"client": client, "thread_id": thread_id, "tools": [], "model": "offline"}
     here.scope["build_agent_loop"] = build_agent_loop
@@ -247,9 +254,11 @@ def workflow(here: Surroundings) -> None:
 
 
 SURROUNDINGS: dict[str, Callable[[Surroundings], None]] = {
+    "docs/ag-ui.md": serve,
     "docs/core-tools.md": core_tools,
     "docs/human-in-the-loop.md": human_in_the_loop,
     "docs/langgraph-json.md": langgraph_json,
+    "docs/openai.md": serve,
     "docs/postgresql.md": postgresql,
     "docs/scaling.md": scaling,
     "docs/script-writer.md": script_writer,
@@ -259,8 +268,8 @@ SURROUNDINGS: dict[str, Callable[[Surroundings], None]] = {
 }
 
 
-SLOW = {f"docs/{name}.md" for name in ("core-tools", "postgresql", "scaling", "script-writer", "webhooks", "workflow")}
-NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in sorted(TABLE)]
+SLOW = ("ag-ui", "core-tools", "openai", "postgresql", "scaling", "script-writer", "webhooks", "workflow")
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] if Path(name).stem in SLOW else []) for name in sorted(TABLE)]
 
 
 @pytest.fixture
@@ -280,6 +289,10 @@ def test_the_code_blocks_of_a_page_are_true(
     blocks = [block for language, block in all_blocks(ROOT / name) if language != "text"]
     for check, block in zip(TABLE[name], blocks, strict=True):
         check(block, here)
+    # Examples leave their client open.
+    for client in here.scope.values():
+        if isinstance(client, SyncLangGraphClient):
+            client.close()
 
 
 def test_every_page_with_code_blocks_is_in_the_table_and_each_block_names_its_language() -> None:
