@@ -12,7 +12,7 @@ WORKERS ?= auto
 # Never installed beside ours: it is under another licence, and brings packages that ours must not need.
 OFFICIAL := 'langgraph-cli[inmem]==0.4.40' 'langgraph-api==0.16.7'
 
-.PHONY: setup demo dev test official check studio house format slow bench bench-core bench-tools bench-workflow bench-stalls bench-scale tour soak coverage tool-pages clean
+.PHONY: setup demo dev test official check studio house format slow bench bench-core bench-tools bench-workflow bench-stalls bench-scale tour soak coverage tool-pages reference docs clean
 
 setup: .venv/.synced   ## install everything into .venv
 
@@ -84,6 +84,12 @@ bench-core: setup   ## compare calls of the core server, over HTTP and in proces
 tool-pages: setup   ## write docs/tools anew: every example in it is executed
 	.venv/bin/python -m scripts.tool_pages
 
+reference: setup   ## write docs/reference and the list of decisions anew from the code
+	.venv/bin/python -m scripts.reference_pages
+
+docs: setup   ## build the documentation into site/; broken links fail
+	.venv/bin/python scripts/docs_site.py
+
 bench-stalls: setup   ## show how long one caller can keep all others waiting
 	.venv/bin/python scripts/bench_stalls.py
 
@@ -94,4 +100,4 @@ soak: setup   ## ten minutes of calls while servers are killed; writes docs/soak
 	.venv/bin/python scripts/soak.py --minutes 10 --report docs/soak.md
 
 clean:
-	rm -rf .venv .venv-langgraph tests/external/.toolweave dist build .mypy_cache .pytest_cache .ruff_cache .coverage*
+	rm -rf .venv .venv-langgraph tests/external/.toolweave dist build site .cache .mypy_cache .pytest_cache .ruff_cache .coverage*

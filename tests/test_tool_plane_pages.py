@@ -1,15 +1,13 @@
-"""What docs/tool-plane.md and its neighbours list is what there is, and their configurations load."""
+"""What docs/tool-plane.md and its neighbours list is what there is."""
 
 import json
 import re
 from pathlib import Path
 from typing import get_args
 
-import pytest
-
 from tests.fixtures.doc_pages import DOCS, code_blocks
 from toolweave.api.routes.servers import PlaneMetrics
-from toolweave.config.mcp import McpServerConfig, load_mcp_config
+from toolweave.config.mcp import McpServerConfig
 from toolweave.config.mcp_entry import BreakerRules, ServerEntry
 from toolweave.config.settings import Settings
 from toolweave.servers.connections.breaker import BreakerState
@@ -20,12 +18,6 @@ from toolweave.servers.connections.sessions.faults import MAX_MESSAGE_BYTES
 from toolweave.servers.connections.status import ServerHealth, ServerState
 
 PAGE = (DOCS / "tool-plane.md").read_text(encoding="utf-8")
-CONFIGURATIONS = [
-    pytest.param(block, id=f"{page.name}-{number}")
-    for page in sorted(DOCS.glob("*.md"))
-    for number, block in enumerate(code_blocks(page.read_text("utf-8"), "jsonc"))
-    if "mcpServers" in block
-]
 
 
 def names(text: str) -> list[str]:
@@ -36,18 +28,6 @@ def rows(heading: str) -> list[list[str]]:
     """Give the cells of the table below a heading."""
     table = PAGE.partition(f"{heading}\n")[2].partition("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[1:]]
-
-
-@pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_the_configurations_load_without_a_warning(configuration: str, tmp_path: Path) -> None:
-    path = tmp_path / "mcp.jsonc"
-    path.write_text(configuration, encoding="utf-8")
-    variables = dict.fromkeys(re.findall(r"\{env:([A-Z_]+)", configuration), "https://example.com")
-
-    config = load_mcp_config(path, variables, strict=True)
-
-    assert config.servers
-    assert config.warnings == ()
 
 
 def test_every_key_of_an_entry_is_listed_with_its_default() -> None:

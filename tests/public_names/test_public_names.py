@@ -9,7 +9,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from importlib.metadata import distribution
 from pathlib import Path
@@ -27,7 +26,7 @@ from starlette.routing import Mount, WebSocketRoute
 
 import toolweave
 import toolweave.graphs
-from tests.fixtures.app_server import OURS, AppProcess
+from tests.fixtures.app_server import OURS, AppProcess, wait_for_servers
 from toolweave.api.app import create_app
 from toolweave.api.langgraph.app import create_langgraph_app
 from toolweave.cli.commands import app as command_line
@@ -196,13 +195,6 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[AppProc
         process.close()
 
 
-def wait_for_servers(http: httpx.Client) -> None:
-    """Wait until the tools of all servers are there; each look is a request of its own."""
-    deadline = time.monotonic() + BOUND_S
-    while http.get("/health").json()["status"] != "ok":
-        assert time.monotonic() < deadline, "the MCP servers did not start in time"
-
-
 def use_everything(process: AppProcess, data_dir: Path) -> None:
     api = {"base_url": "https://weather.example.com", "path": "/v1/{city}", "method": "GET"}
     schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -214,7 +206,7 @@ def use_everything(process: AppProcess, data_dir: Path) -> None:
         "input_schema": schema,
     }
     with httpx.Client(base_url=process.url, timeout=BOUND_S) as http, get_sync_client(url=process.url) as sdk:
-        wait_for_servers(http)
+        wait_for_servers(process.url)
         http.post("/chat/stream", json={"message": "Add a task to buy milk"}).raise_for_status()
         http.post("/tools", json=tool).raise_for_status()
         # Nobody says which city.

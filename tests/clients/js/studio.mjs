@@ -13,8 +13,8 @@ export const CHROMIUM = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr
 const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 let browser;
 
-/** Add a scenario that gets a page. `options` are Playwright's of a context; `ignore` matches console errors that the scenario causes. */
-export function browserScenario(name, act, { ignore = /^$/, ...options } = {}) {
+/** Add a scenario that gets a page. `options` are Playwright's of a context; `ignore` matches console errors that the scenario causes; requests go to `origins` only. */
+export function browserScenario(name, act, { ignore = /^$/, origins = [url], ...options } = {}) {
   scenario(name, async () => {
     assert.ok(CHROMIUM, "Chromium is not installed");
     browser ??= chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
@@ -25,7 +25,7 @@ export function browserScenario(name, act, { ignore = /^$/, ...options } = {}) {
       if (message.type() === "error" && !ignore.test(message.text())) problems.push(`console: ${message.text()}`);
     });
     context.on("request", (request) => {
-      if (!request.url().startsWith(url) && !/^(data|blob|about):/.test(request.url())) problems.push(`request to ${request.url()}`);
+      if (!origins.some((origin) => request.url().startsWith(origin)) && !/^(data|blob|about):/.test(request.url())) problems.push(`request to ${request.url()}`);
     });
     const page = await context.newPage();
     try {
