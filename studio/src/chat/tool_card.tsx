@@ -1,4 +1,5 @@
 /** One tool call: what was asked, what came back, from where, and how long it took. */
+import { App, resultOf } from "../apps/app";
 import { Badge } from "../ui/badge";
 import { JsonView } from "../ui/json";
 import { Markdown } from "../ui/markdown";
@@ -17,7 +18,7 @@ interface ToolCardProps {
 export function ToolCard({ call, result, state }: ToolCardProps) {
   const facts = factsOf(result);
   const retries = (facts.attempts ?? 1) - 1;
-  return (
+  const card = (
     <details className={`tool-card ${state}`} open={state === "error"} data-call={call.id}>
       <summary>
         <span className="mono grow cut">{call.name || "tool"}</span>
@@ -38,6 +39,8 @@ export function ToolCard({ call, result, state }: ToolCardProps) {
       {result && <Result message={result} />}
     </details>
   );
+  if (result === undefined || facts.app === undefined || facts.server === undefined) return card;
+  return <>{card}<App server={facts.server} uri={facts.app} input={call.args} result={resultOf(result)} /></>;
 }
 
 function Result({ message }: { message: ChatMessage }) {

@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useRef, useState } from "react";
 
 import { path } from "../admin/parts";
+import { App } from "../apps/app";
 import { request } from "../client/server";
 import { Button } from "../ui/button";
 import { JsonEditor, JsonView } from "../ui/json";
@@ -30,6 +31,7 @@ export function Tool({ server, tool }: { server: string; tool: ToolDetails }) {
     setValues(value);
     call.mutate(value);
   };
+  const uri = tool._meta?.ui?.resourceUri;
   const hasFields = Object.keys(tool.input_schema.properties ?? {}).length > 0;
   return (
     <div className="stack">
@@ -53,6 +55,9 @@ export function Tool({ server, tool }: { server: string; tool: ToolDetails }) {
       </div>
       {call.isError && <ErrorBox error={call.error} />}
       {call.isSuccess && <ResultView result={call.data.result} milliseconds={call.data.duration_ms} />}
+      {call.isSuccess && typeof uri === "string" && (
+        <App key={call.submittedAt} server={server} uri={uri} input={call.variables} result={call.data.result} />
+      )}
       <details>
         <summary>Schema</summary>
         <JsonView value={tool.input_schema} label="Schema of the arguments" />

@@ -18,6 +18,7 @@ export interface ToolDetails {
   description: string | null;
   input_schema: { properties?: Record<string, unknown> };
   annotations: Record<string, unknown>;
+  _meta?: { ui?: { resourceUri?: unknown } } | null;
   requires_approval: boolean;
   calls: number;
   failures: number;
