@@ -23,7 +23,7 @@ PAGE_POLICY = (
 SANDBOX_POLICY = (
     "sandbox allow-scripts allow-forms; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; media-src data: blob:; frame-src 'none'; form-action 'none'; "
-    "base-uri 'none'; webrtc 'block'; frame-ancestors 'self'"
+    "base-uri 'none'; frame-ancestors 'self'"
 )
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 # The names of these files contain a hash of their content.

@@ -53,7 +53,7 @@ export function connect(frame: Window, html: string, { server, input, result }: 
   });
   bridge.onmessage = async ({ content }) => {
     const text = content.map((block) => (block.type === "text" ? block.text : "")).join("\n").trim();
-    return { isError: text === "" || !(await ask({ kind: "message", text })) };
+    return { isError: !canChat || text === "" || !(await ask({ kind: "message", text })) };
   };
   bridge.onrequestdisplaymode = () => Promise.resolve({ mode: "inline" });
   void bridge.connect(new PostMessageTransport(frame, frame));
