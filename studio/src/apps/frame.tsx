@@ -14,12 +14,8 @@ const MIN_HEIGHT = 40;
 
 export default function AppFrame(props: AppProps) {
   const { server, uri } = props;
-  const page = useQuery({
-    queryKey: ["app", server, uri],
-    queryFn: async () => htmlOf(await readPage(server, uri)),
-    staleTime: Infinity,
-    retry: false,
-  });
+  const queryFn = async () => htmlOf(await readPage(server, uri));
+  const page = useQuery({ queryKey: ["app", server, uri], queryFn, staleTime: Infinity, retry: false });
   return (
     <section className="app" aria-label={`App of ${server}`}>
       <Loaded query={page} what="the app">{(html) => <Frame html={html} {...props} />}</Loaded>
@@ -45,12 +41,11 @@ function Frame({ html, ...props }: AppProps & { html: string }) {
     // One question at a time: a page cannot cover the screen with dialogs.
     const ask = (question: Question) => isAsking ? Promise.resolve(false) : new Promise<boolean>((resolve) => {
       isAsking = true;
-      const answer = (isAllowed: boolean) => {
+      setOpen({ question, answer: (isAllowed) => {
         isAsking = false;
         setOpen(undefined);
         resolve(isAllowed);
-      };
-      setOpen({ question, answer });
+      } });
     });
     const bridge = connect(target, html, first.current, isInChat, ask);
     bridge.addEventListener("sizechange", ({ height: wanted = MIN_HEIGHT }) => setHeight(Math.min(Math.max(wanted, MIN_HEIGHT), MAX_HEIGHT)));
@@ -80,10 +75,14 @@ function QuestionDialog({ server, question, answer }: OpenQuestion & { server: s
   return (
     <Dialog title={TITLES[question.kind]} isOpen onClose={() => answer(false)}>
       {question.kind === "link" && <p>The app of {server} wants to open <code className="app-text">{question.url}</code> in a new tab.</p>}
-      {question.kind === "message" && <p>The app of {server} wants to write as you:</p>}
-      {question.kind === "message" && <blockquote className="app-text">{question.text}</blockquote>}
-      {question.kind === "tool" && <p>The app of {server} wants to call <code>{question.name}</code>, which needs your approval.</p>}
-      {question.kind === "tool" && <JsonView value={question.args} label="Arguments" />}
+      {question.kind === "message" && <>
+        <p>The app of {server} wants to write as you:</p>
+        <blockquote className="app-text">{question.text}</blockquote>
+      </>}
+      {question.kind === "tool" && <>
+        <p>The app of {server} wants to call <code>{question.name}</code>, which needs your approval.</p>
+        <JsonView value={question.args} label="Arguments" />
+      </>}
       <div className="row end">
         <Button onClick={() => answer(false)}>{question.kind === "tool" ? "Do not allow" : "Cancel"}</Button>
         {question.kind === "link"

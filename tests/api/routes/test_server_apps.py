@@ -43,7 +43,11 @@ async def test_other_resources_and_servers_are_refused_with_the_reason(tmp_path:
         response = await http.post(f"/servers/{server}/resources/read", json={"uri": uri})
         return response.status_code, str(response.json()["detail"])
 
-    servers = {"dice": DICE, "down": {"command": "missing-program"}, "slow": {**DICE, "prefix": "s_", "timeout_s": 0.001}}
+    servers = {
+        "dice": DICE,
+        "down": {"command": "missing-program"},
+        "slow": {**DICE, "prefix": "s_", "timeout_s": 0.001},
+    }
     async with running(configured(tmp_path, servers)) as (_, http):
         outcomes = {
             "There is no MCP server": await read("x", PAGE),
