@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -13,7 +14,7 @@ from tests.fixtures.app_server import serve_in_thread
 from tests.fixtures.apps_server import PAGE
 
 pytestmark = pytest.mark.requirement("S-11")
-DICE = {
+DICE: dict[str, Any] = {
     "command": sys.executable,
     "args": [str(Path(__file__).parents[2] / "fixtures" / "apps_server.py")],
     "prefix": "",
@@ -26,7 +27,7 @@ async def test_a_tool_names_its_page_which_is_read_and_only_models_or_apps_see_t
         offers = (await http.get("/servers/dice")).json()["offers"]
         read = (await http.post("/servers/dice/resources/read", json={"uri": PAGE})).json()
         for_models = [tool.name for tool in await app.state.plane.tools()]
-    ui = {tool["name"]: (tool["_meta"] or {}).get("ui") for tool in offers}
+    ui: dict[str, Any] = {tool["name"]: (tool["_meta"] or {}).get("ui") for tool in offers}
     assert ui["roll_dice"]["resourceUri"] == ui["history"]["resourceUri"] == PAGE
     assert for_models == ["forget", "loaded_dice", "roll_dice"]
     [page] = read["contents"]
