@@ -152,7 +152,7 @@ class ElicitingTool(Protocol):
 
 
 CALL_FACTS_KEY = "toolweave_call"
-"""Key in a tool message's `response_metadata`: the server of the call, its duration and the number of attempts."""
+"""Key in a tool message's `response_metadata`: server, duration, attempts, and the `app` of a tool that has one."""
 
 
 @runtime_checkable

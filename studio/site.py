@@ -18,10 +18,12 @@ PAGE_POLICY = (
     "connect-src 'self'; frame-src 'self'; object-src 'none'; base-uri 'self'; form-action 'self'; "
     "frame-ancestors 'self'"
 )
-# A frame with the page of an MCP App: it has an origin of its own and reaches the studio by messages only.
+# The page of an MCP App is in a frame inside this one. Both have origins of their own and reach the studio by messages
+# only. The inner frame inherits the policy, and `frame-src` keeps it from leaving with data in its address.
 SANDBOX_POLICY = (
     "sandbox allow-scripts allow-forms; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "img-src data: blob:; font-src data:; media-src data: blob:; frame-src 'self'; frame-ancestors 'self'"
+    "img-src data: blob:; font-src data:; media-src data: blob:; frame-src 'none'; form-action 'none'; "
+    "base-uri 'none'; frame-ancestors 'self'"
 )
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 # The names of these files contain a hash of their content.
@@ -47,7 +49,7 @@ def studio_routes() -> list[BaseRoute]:
             raise
         response.headers.update(HEADERS | (IMMUTABLE if name.startswith("assets/") else {"cache-control": "no-cache"}))
         if name == "sandbox.html":
-            response.headers["content-security-policy"] = SANDBOX_POLICY
+            response.headers.update({"content-security-policy": SANDBOX_POLICY, "x-dns-prefetch-control": "off"})
         return response
 
     compression = [Middleware(GZipMiddleware, minimum_size=1024)]

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AnyUrl, BaseModel, ConfigDict, Field, UrlConstraints
 
 from toolweave.api.errors import json_response
 from toolweave.api.langgraph_client import require_identified_caller, require_known_caller
@@ -128,6 +128,20 @@ class ToolCallResult(BaseModel):
     duration_ms: float
 
 
+class ReadBody(BaseModel):
+    """The page of an MCP App, as the `_meta.ui.resourceUri` of its tool names it."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    uri: Annotated[AnyUrl, UrlConstraints(allowed_schemes=["ui"], max_length=2_000)]
+
+
+class ReadResult(BaseModel):
+    """The contents in the form of MCP's `ReadResourceResult`."""
+
+    contents: list[dict[str, Any]]
+
+
 @router.get("", response_model=list[ServerSummary], dependencies=AUTHENTICATED)
 async def list_servers(plane: Plane) -> Response:
     """List all configured MCP servers with their states, in the order of mcp.jsonc."""
@@ -182,6 +196,15 @@ async def call_tool(name: str, body: CallBody, request: Request, plane: Plane, c
             return Response(status_code=CLIENT_CLOSED_REQUEST)
         result = working.result().model_dump(mode="json", by_alias=True, exclude_none=True)
     return json_response({"result": result, "duration_ms": round((perf_counter() - started) * 1000, 2)})
+
+
+@router.post("/{name}/resources/read", response_model=ReadResult, responses={403: {}, 404: {}, 502: {}})
+async def read_resource(name: str, body: ReadBody, plane: Plane, caller: IdentifiedCaller) -> Response:
+    """Read a `ui://` resource of an MCP server as its caller, at most 5 million characters (MCP Apps)."""
+    if name not in plane.health():
+        raise _unknown_server(name, plane)
+    result = await plane.read_resource(name, body.uri, configurable_of_call(caller))
+    return json_response(result.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 @router.get("/{name}/calls", response_model=list[RecentCall], responses={403: {}, 404: {}})

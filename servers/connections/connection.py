@@ -20,7 +20,8 @@ from toolweave.servers.connections.sessions.monitor import SessionMonitor
 from toolweave.servers.connections.status import LAST_OUTPUT, ServerState, ServerStatus, Timing
 
 if TYPE_CHECKING:
-    from mcp.types import CallToolResult
+    from mcp.types import CallToolResult, ReadResourceResult
+    from pydantic import AnyUrl
 
     from toolweave.servers.connections.oauth.authorization import ServerAuthorization
     from toolweave.servers.connections.sessions.session import McpSession
@@ -214,6 +215,20 @@ class ServerConnection:
                 raise results.send_timeout(self.config.name, tool, limit_s=limit_s) from error
             monitor.record_overdue_call(max(CONSECUTIVE_TIMEOUT_LIMIT, self.config.breaker.failures))
             raise results.call_timeout(self.config.name, tool, limit_s=limit_s) from error
+
+    async def read_resource(self, uri: "AnyUrl") -> "ReadResourceResult":
+        """Read a resource within `timeout_s`, including the wait for a connection and a free slot.
+
+        Raises:
+            ToolError: the server is down, did not answer in time, or sent no usable resource.
+        """
+        limit_s = self.config.timeout_s
+        try:
+            async with asyncio.timeout(limit_s), self.call_slots:
+                session = await self._wait_for_session(str(uri))
+                return await session.monitor.run_until_lost(session.read_resource(uri))
+        except TimeoutError as error:
+            raise results.read_timeout(self.config.name, str(uri), limit_s=limit_s) from error
 
     async def _wait_for_session(self, tool: str) -> "McpSession":
         while self._session is None or self._session.monitor.is_lost:

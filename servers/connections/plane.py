@@ -43,8 +43,10 @@ from toolweave.servers.connections.status import (
 from toolweave.servers.connections.tool import McpTool, build_tools
 
 if TYPE_CHECKING:
-    from mcp.types import CallToolResult
+    from mcp.types import CallToolResult, ReadResourceResult
+    from pydantic import AnyUrl, BaseModel
 
+Result = TypeVar("Result", bound="BaseModel")
 MAX_TOOL_NAME_CHARS = 128
 
 
@@ -172,7 +174,7 @@ async def _sleep_unless_closing(connection: ServerConnection, seconds: float) ->
             task.cancel()
 
 
-def _redact_result(connection: ServerConnection, tool: str, result: "CallToolResult") -> "CallToolResult":
+def _redact_result(connection: ServerConnection, tool: str, result: Result) -> Result:
     try:
         return connection.redaction.redact_message(result)
     except ValidationError as error:
@@ -203,9 +205,6 @@ def _failure_reason(failure: errors.ToolError, connection: ServerConnection) -> 
     is_own_error = isinstance(cause, errors.ToolError | TimeoutError | asyncio.CancelledError)
     return connection.redaction.sanitize(str(failure) if is_own_error else describe_error(cause))
 
-
-if TYPE_CHECKING:
-    from mcp.types import CallToolResult
 
 T = TypeVar("T")
 CLOSED_TEXT = "The connections to the tool servers are being closed."
@@ -348,6 +347,19 @@ class ToolPlane:
             result = await execute_call(connection, tool, arguments, context, self._observers, refusal=refusal)
             observability.set_span_result(span, result)
             return result
+
+    async def read_resource(self, server: str, uri: "AnyUrl", configurable: Mapping[str, Any]) -> "ReadResourceResult":
+        """Read a resource of a server as the caller in `configurable`.
+
+        Raises:
+            ToolError: the server is unknown or down, did not answer in time, or sent no usable resource.
+        """
+        self._find_connection(server)
+        return await self._loop.run(self._read_resource(server, uri, configurable))
+
+    async def _read_resource(self, server: str, uri: "AnyUrl", configurable: Mapping[str, Any]) -> "ReadResourceResult":
+        with self._callers.sessions[server].acquire(configurable) as connection:
+            return _redact_result(connection, str(uri), await connection.read_resource(uri))
 
     def ready_servers(self) -> list[str]:
         """Return the names of the servers that are ready for calls; cheaper than `health`."""

@@ -30,6 +30,24 @@ class ListedTool:
     _schemas: dict[str, Schema | None] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
+    def app_uri(self) -> str | None:
+        """Return the `ui://` resource that shows its results, None if there is none (MCP Apps, SEP-1865)."""
+        meta = self.meta or {}
+        uri = self._ui.get("resourceUri", meta.get("ui/resourceUri"))
+        return uri if isinstance(uri, str) and uri.startswith("ui://") else None
+
+    @property
+    def is_for_models(self) -> bool:
+        """Return whether models may see it: some tools are for their server's apps only (MCP Apps)."""
+        visibility = self._ui.get("visibility")
+        return not isinstance(visibility, list) or "model" in visibility
+
+    @property
+    def _ui(self) -> dict[str, Any]:
+        ui = (self.meta or {}).get("ui")
+        return ui if isinstance(ui, dict) else {}
+
+    @property
     def is_safe_to_repeat(self) -> bool:
         """Return whether its annotations say read-only or idempotent: executing it twice is harmless (D-5)."""
         return any(self.annotations.get(hint) is True for hint in ("readOnlyHint", "idempotentHint"))

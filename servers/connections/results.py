@@ -264,6 +264,11 @@ too_many_callers = CallFailure(
     errors.CallRefused,
     "Too many users call the tool server {server!r} at this moment. Please try again in a few seconds.",
 )
+# Instead of a tool's name, the failures of reads have the URI of the resource.
+read_timeout = CallFailure(
+    errors.ToolTimeout, "The tool server {server!r} did not send {tool!r} within {limit_s:g} seconds."
+)
+read_refused = CallFailure(errors.ToolError, "The tool server {server!r} did not send {tool!r}: {reason}")
 bad_response = CallFailure(
     errors.ToolProtocolError,
     "The tool server {server!r} gave an answer that could not be understood.",

@@ -184,13 +184,14 @@ class ServerSummary(ServerHealth):
 
 
 class ToolDetails(TypedDict):
-    """One offered tool; `name` is its name for models, `own_name` its name in the server's list."""
+    """One offered tool; `name` is its name for models, `own_name` and `_meta` are those of the server's list."""
 
     name: str
     own_name: str
     description: str | None
     input_schema: dict[str, Any]
     annotations: dict[str, Any]
+    _meta: dict[str, Any] | None
     requires_approval: bool
     calls: int
     failures: int
@@ -284,6 +285,7 @@ def _details(config: McpServerConfig, name: str, spec: ListedTool, calls: Mappin
         description=spec.description and spec.description[:MAX_DESCRIPTION_CHARS],
         input_schema=spec.input_schema,
         annotations=spec.annotations,
+        _meta=spec.meta,
         requires_approval=requires_approval(config, spec),
         calls=counted.calls,
         failures=counted.failures,

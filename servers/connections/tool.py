@@ -133,6 +133,7 @@ class McpTool(BaseTool):
     store_result: results.StoreResult | None = Field(default=None, exclude=True, repr=False)
     max_whole_chars: int = 0
     facts: dict[str, Any] | None = Field(default=None, exclude=True, repr=False)
+    app_uri: str | None = None
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: bool = True
 
@@ -151,7 +152,7 @@ class McpTool(BaseTool):
             context = CallContext.from_configurable(configurable, tool_call_id, self.answers or (), on_progress)
             result = await self.call(self.server, self.mcp_name, arguments, context)
         if self.facts is not None:
-            self.facts.update(context.facts)
+            self.facts.update(context.facts | ({"app": self.app_uri} if self.app_uri else {}))
         if questions := questions_in(result):
             if self.answers is None or not self.may_be_reissued:
                 why = NO_PERSON_TEXT if self.may_be_reissued else UNSAFE_REISSUE_TEXT.format(server=self.server)
@@ -173,7 +174,7 @@ class McpTool(BaseTool):
         return self.model_copy(update={"store_result": store_result})
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
-        """Return this tool for one call; `facts` receives its server, duration and attempts."""
+        """Return this tool for one call; `facts` receives its server, duration, attempts and app."""
         return self.model_copy(update={"facts": facts})
 
     def with_whole_result(self, max_chars: int) -> Self:
@@ -187,8 +188,8 @@ class McpTool(BaseTool):
 def build_tools(config: McpServerConfig, tools: Mapping[str, ListedTool], call: CallTool) -> list[McpTool]:
     """Build the LangChain tools of a server under the names that models see.
 
-    Models require a description and an object schema with properties, so missing ones are added. All tools are copies
-    of one template, because pydantic would take 0.2 s to create 5 000.
+    Models require a description and an object schema with properties, so missing ones are added. Tools for apps only
+    are left out. All tools are copies of one template, because pydantic would take 0.2 s to create 5 000.
     """
     template = McpTool(
         name="tool",
@@ -199,7 +200,11 @@ def build_tools(config: McpServerConfig, tools: Mapping[str, ListedTool], call: 
         call=call,
         max_result_chars=config.max_result_chars,
     )
-    return [template.model_copy(update=_tool_fields(config, name, spec)) for name, spec in tools.items()]
+    return [
+        template.model_copy(update=_tool_fields(config, name, spec))
+        for name, spec in tools.items()
+        if spec.is_for_models
+    ]
 
 
 def _tool_fields(config: McpServerConfig, name: str, spec: ListedTool) -> dict[str, Any]:
@@ -213,5 +218,6 @@ def _tool_fields(config: McpServerConfig, name: str, spec: ListedTool) -> dict[s
         | ({"_meta": spec.meta} if spec.meta else {})
         | {"requires_approval": requires_approval(config, spec)},
         "mcp_name": spec.name,
+        "app_uri": spec.app_uri,
         "may_be_reissued": config.elicit or spec.is_safe_to_repeat,
     }

@@ -23,7 +23,7 @@ from mcp import ClientSession, types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.exceptions import McpError
 from mcp.shared.session import ProgressFnT, RequestResponder
-from pydantic import ValidationError
+from pydantic import AnyUrl, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolweave import __version__
@@ -35,7 +35,15 @@ from toolweave.invisible_text import visible_text
 from toolweave.servers.connections.context import FAILURE_KEY, CallContext, OnProgress
 from toolweave.servers.connections.redaction import Redaction
 from toolweave.servers.connections.registry import ListedTool
-from toolweave.servers.connections.results import bad_arguments, bad_response, description_text, is_longer, one_line
+from toolweave.servers.connections.results import (
+    bad_arguments,
+    bad_response,
+    description_text,
+    is_longer,
+    one_line,
+    read_refused,
+    response_too_large,
+)
 from toolweave.servers.connections.sessions import faults, stdio
 from toolweave.servers.connections.sessions.elicitations import Elicitations
 from toolweave.servers.connections.sessions.http import FaultReportingClient
@@ -210,6 +218,7 @@ class SupervisedClient(MultiServerMCPClient):
 
 MAX_NAME_CHARS = 128
 MAX_META_CHARS = 4_000
+MAX_RESOURCE_CHARS = 5_000_000
 HINT_NAMES = set(types.ToolAnnotations.model_fields)
 NO_PARAMETERS_TEXT = "Its parameters are too many to be described here."
 MAX_SCHEMA_CHARS = 100_000
@@ -333,6 +342,26 @@ class McpSession:
             raise self._tool_error(mismatch, tool) from mismatch
         self.monitor.overdue_calls = 0
         self.monitor.record_response()
+        return result
+
+    async def read_resource(self, uri: AnyUrl) -> types.ReadResourceResult:
+        """Read a resource of at most `MAX_RESOURCE_CHARS`.
+
+        Raises:
+            ToolError: the server did not return the resource, or it is too large.
+        """
+        try:
+            result = await self._session.read_resource(uri)
+        except Exception as error:
+            if faults.is_server_error(error):
+                reason = self.monitor.redaction.sanitize(faults.describe_errors(error))
+                raise read_refused(self.monitor.server, str(uri), reason=reason) from error
+            raise self._tool_error(error, str(uri)) from error
+        sizes = (
+            len(part.text if isinstance(part, types.TextResourceContents) else part.blob) for part in result.contents
+        )
+        if sum(sizes) > MAX_RESOURCE_CHARS:
+            raise response_too_large(self.monitor.server, str(uri))
         return result
 
     def _tool_error(self, error: Exception, tool: str) -> ToolError:

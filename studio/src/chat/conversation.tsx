@@ -3,6 +3,7 @@ import { useStream } from "@langchain/react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 
+import { ChatContext } from "../apps/app";
 import type { Json } from "../client/json";
 import { useThread } from "../client/queries";
 import { langgraph, readToken } from "../client/server";
@@ -132,6 +133,7 @@ export function Conversation(props: ConversationProps) {
   const hasState = !hasMessages && Object.keys(rest).length > 0;
   return (
     <>
+      <ChatContext value={{ send: (text) => send(messageInput(text)), isBusy: isRunning }}>
       <ScrollArea label="Conversation" resetKey={`${threadId ?? ""} ${sent}`}>
         {stream.isThreadLoading && rows.length === 0 && !hasState && <Loading what="the thread" />}
         {isOther && other.isError && <ErrorBox error={other.error} onRetry={() => void other.refetch()} />}
@@ -159,6 +161,7 @@ export function Conversation(props: ConversationProps) {
           <InterruptPanel key={waiting.map((each) => each.id).join()} waiting={waiting} isBusy={isRunning} onAnswer={answer} />
         )}
       </ScrollArea>
+      </ChatContext>
       <footer className="chat-input">
         {isOther && (
           <p className="hint row" role="status">

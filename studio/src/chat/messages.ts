@@ -12,6 +12,8 @@ export interface CallFacts {
   server?: string;
   duration_ms?: number;
   attempts?: number;
+  /** The `ui://` page that shows the result. */
+  app?: string;
 }
 
 export interface ChatMessage {

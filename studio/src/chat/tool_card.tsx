@@ -1,4 +1,5 @@
 /** One tool call: what was asked, what came back, from where, and how long it took. */
+import { App, resultOf } from "../apps/app";
 import { Badge, duration, JsonView } from "../ui";
 import { ToolResult } from "../ui/content";
 import { type ChatMessage, factsOf, type ToolCall } from "./messages";
@@ -14,7 +15,7 @@ interface ToolCardProps {
 export function ToolCard({ call, result, state }: ToolCardProps) {
   const facts = factsOf(result);
   const retries = (facts.attempts ?? 1) - 1;
-  return (
+  const card = (
     <details className={`tool-card ${state}`} open={state === "error"} data-call={call.id}>
       <summary>
         <span className="mono grow cut">{call.name || "tool"}</span>
@@ -35,4 +36,6 @@ export function ToolCard({ call, result, state }: ToolCardProps) {
       {result && <ToolResult content={result.content} />}
     </details>
   );
+  if (result === undefined || facts.app === undefined || facts.server === undefined) return card;
+  return <>{card}<App server={facts.server} uri={facts.app} input={call.args} result={resultOf(result)} /></>;
 }

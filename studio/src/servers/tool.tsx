@@ -1,6 +1,7 @@
 /** One tool: what it does, a form made of its schema, and the result of a call. */
 import { useRef } from "react";
 
+import { App } from "../apps/app";
 import { useChange } from "../client/queries";
 import { request } from "../client/server";
 import { Badge, Button, duration, ErrorBox, Head, JsonSection, path, SchemaInput } from "../ui";
@@ -14,6 +15,7 @@ export function Tool({ server, tool }: { server: string; tool: ToolDetails }) {
     const json = { tool: tool.own_name, arguments: value };
     return request<CallAnswer>(`/servers${path(server)}/call`, { method: "POST", json, signal: stop.current.signal });
   }, ["servers"]);
+  const uri = tool._meta?.ui?.resourceUri;
   return (
     <>
       <Head title={tool.name} level={2} />
@@ -33,6 +35,9 @@ export function Tool({ server, tool }: { server: string; tool: ToolDetails }) {
       </div>
       <ErrorBox error={call.error} />
       {call.isSuccess && <CallResult answer={call.data} />}
+      {call.isSuccess && typeof uri === "string" && (
+        <App key={call.submittedAt} server={server} uri={uri} input={call.variables} result={call.data.result} />
+      )}
       <JsonSection label="Schema" value={tool.input_schema} isFolded />
     </>
   );

@@ -18,6 +18,7 @@ export interface ToolDetails {
   description: string | null;
   input_schema: { properties?: Record<string, unknown> };
   annotations: Record<string, unknown>;
+  _meta?: { ui?: { resourceUri?: unknown } } | null;
   requires_approval: boolean;
   calls: number;
   failures: number;
@@ -53,7 +54,7 @@ export interface CallAnswer {
     content: ContentBlock[];
     structuredContent?: unknown;
     isError?: boolean;
-    _meta?: { "toolweave/questions"?: { message: string }[] };
+    _meta?: { "toolweave/questions"?: { message: string }[]; [key: string]: unknown };
   };
   duration_ms: number;
 }

@@ -22,7 +22,7 @@ export function addressOf(block: ContentBlock): string | undefined {
   return typeof address === "string" ? address : undefined;
 }
 
-function mimeTypeOf(block: ContentBlock): string {
+export function mimeTypeOf(block: ContentBlock): string {
   const type = block["mime_type"] ?? block["mimeType"];
   return typeof type === "string" ? type : "image/png";
 }

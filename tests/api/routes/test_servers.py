@@ -92,6 +92,7 @@ async def test_one_server_is_shown_with_its_limits_tools_calls_and_errors(tmp_pa
         "description": None,
         "input_schema": {"type": "object"},
         "annotations": {},
+        "_meta": None,
         "requires_approval": True,
         "calls": 1,
         "failures": 1,

@@ -1,1 +1,0 @@
-function e(e){return`…${e.slice(-8)}`}export{e as t};
