@@ -389,7 +389,7 @@ class RunEngine(ABC):
             self.runtime.persistence.checkpointer.accept_claim(claim)
             try:
                 with log_ids(**run_log_ids(run)):
-                    with self.runtime.runs.tracing.open_span(run) as record_outcome:
+                    with self.runtime.tracing.open_span(run) as record_outcome:
                         execution = None
                         if live.cancel is None:
                             work = execute_run(self.runtime, run, live.channel, live.progress)

@@ -161,7 +161,7 @@ async def execute_run(runtime: EngineRuntime, run: Run, channel: Channel, progre
                     return continued
                 call = continued
             config = observed_config(graph, call.config, progress.record_event)
-            call = replace(call, config={**config, "callbacks": [progress.usage, *runtime.runs.tracing.callbacks]})
+            call = replace(call, config={**config, "callbacks": [progress.usage, *runtime.tracing.callbacks]})
             publishes_all = publisher is not None and publisher.publishes_all
             stream = ProtocolStream(graph, call, publisher) if publisher and publishes_all else GraphStream(graph, call)
             async with progress.autosave(partial(_store_progress, runtime, run)), aclosing(stream.parts()) as parts:
