@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 from loguru import logger
@@ -177,7 +176,6 @@ async def _watch_changes(current_files: Callable[[], WatchedFiles]) -> AsyncIter
 READY_MESSAGE = "Toolweave is ready at {url}"
 # Added to one thread per concurrent run, so that request handlers do not wait for nodes.
 HANDLER_THREADS = 32
-STUDIO_URL = "https://smith.langchain.com/studio/?baseUrl="
 HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")]
 PortOption = Annotated[
     int | None,
@@ -322,7 +320,7 @@ def _serve(
 
 def welcome_text(url: str, configuration: Configuration, model: str) -> str:
     """Return a banner with the URLs that a developer opens."""
-    lines = [("API", url), ("Docs", f"{url}/docs"), ("Studio", f"{STUDIO_URL}{quote(url, safe=':/')}")]
+    lines = [("API", url), ("Docs", f"{url}/docs"), ("Studio", f"{url}/studio")]
     if configuration.has_toolweave_routes:
         lines += [("Health", f"{url}/health"), ("Chat", f"toolweave chat --url {url}")]
     lines += [("Model", model)] if model else []

@@ -5,12 +5,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.fixtures.app_server import OURS, AppProcess
 from tests.fixtures.node_packages import node_with_packages
 
+ROOT = Path(__file__).parent.parent
 SCRIPTS = ROOT / "tests" / "clients" / "js"
 
 

@@ -11,7 +11,12 @@ from tests.fixtures.app_server import AppServer
 APP = Path(__file__).parent / "app"
 LANGGRAPH_JSON = APP / "studio_apps.json"
 SERVER_ENV = {"TOOLWEAVE_MCP_CONFIG": str(APP / "studio_apps.jsonc"), "TOOLWEAVE_MODEL": "offline"}
-pytestmark = [pytest.mark.requirement("S-11"), pytest.mark.timeout(360)]
+pytestmark = [
+    pytest.mark.requirement("S-11"),
+    pytest.mark.timeout(360),
+    pytest.mark.databases("sqlite", reason="the page is tested; the other modules here test the API on each database"),
+    pytest.mark.slow,
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -7,7 +7,12 @@ import pytest
 from tests.clients.javascript import Javascript, scenarios
 
 LANGGRAPH_JSON = Path(__file__).parent / "app" / "studio.json"
-pytestmark = [pytest.mark.requirement("S-11"), pytest.mark.timeout(360)]
+pytestmark = [
+    pytest.mark.requirement("S-11"),
+    pytest.mark.timeout(360),
+    pytest.mark.databases("sqlite", reason="the page is tested; the other modules here test the API on each database"),
+    pytest.mark.slow,
+]
 
 
 @pytest.mark.parametrize(("script", "scenario"), scenarios("studio_graph.mjs"))

@@ -53,11 +53,11 @@ function Flow({ drawing, runs, selected, onSelect }: CanvasProps) {
       <div className="row graph-zoom">
         <Button aria-label="Zoom out" onClick={() => void flow.zoomOut()}>−</Button>
         <Button aria-label="Zoom in" onClick={() => void flow.zoomIn()}>+</Button>
-        <Button onClick={() => void flow.fitView({ padding: 0.08 })}>Fit</Button>
+        <Button onClick={() => void flow.fitBounds(placed.bounds)}>Fit</Button>
       </div>
       <div className="graph-flow">
-        <ReactFlow nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES} fitView
-          fitViewOptions={{ padding: 0.08, maxZoom: 1.1 }} minZoom={0.15} nodesDraggable={false} nodesConnectable={false}
+        <ReactFlow nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES}
+          onInit={() => void flow.fitBounds(placed.bounds)} minZoom={0.15} maxZoom={1.25} nodesDraggable={false} nodesConnectable={false}
           nodesFocusable={false} edgesFocusable={false} elementsSelectable={false}
           onNodeClick={(_, { data: { box } }) => (box.kind === "node" || box.kind === "group") && onSelect(box.id)} preventScrolling={false}
           zoomOnScroll={false} panOnScroll={false} proOptions={{ hideAttribution: true }} aria-label="Drawing of the graph" />

@@ -1,4 +1,5 @@
 /** Places for the nodes, edges and subgraphs of a drawing, by dagre. */
+import type { Rect } from "@xyflow/react";
 import { graphlib, layout as placeAll } from "@dagrejs/dagre";
 
 export interface Drawing {
@@ -56,7 +57,7 @@ function kindOf(id: string): Box["kind"] {
   return name === "__start__" ? "start" : name === "__end__" ? "end" : "node";
 }
 
-export function layout(drawing: Drawing): { boxes: Box[]; lines: Line[] } {
+export function layout(drawing: Drawing): { boxes: Box[]; lines: Line[]; bounds: Rect } {
   const graph = new graphlib.Graph({ compound: true, multigraph: true });
   graph.setGraph({ rankdir: "TB", nodesep: 36, edgesep: 24, ranksep: 48, marginx: 16, marginy: 16 });
   graph.setDefaultEdgeLabel(() => ({}));
@@ -97,7 +98,10 @@ export function layout(drawing: Drawing): { boxes: Box[]; lines: Line[] } {
       labelAt: placed.x === undefined || placed.y === undefined ? middle : { x: placed.x, y: placed.y },
     };
   });
-  return { boxes, lines };
+  // Edges and their labels may be outside of the nodes.
+  const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
+  const top = Math.min(0, ...boxes.map((box) => box.y));
+  return { boxes, lines, bounds: { x: 0, y: top, width, height: height - top } };
 }
 
 function labelOf(id: string): string {

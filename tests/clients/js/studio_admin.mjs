@@ -115,7 +115,7 @@ browserScenario("a running script job shows its progress and can be cancelled", 
 browserScenario("an assistant is created, gets a second version, and goes back to the first", async (page) => {
   const name = `Helper ${crypto.randomUUID()}`;
   await page.goto(`${STUDIO}/assistants/new`);
-  await page.getByLabel("Graph").selectOption("agent_loop");
+  await page.getByLabel("Graph").selectOption("todo_agent");
   await page.getByLabel("Name*", { exact: true }).fill(name);
   await page.getByLabel("Configuration").fill('{"recursion_limit": 7}');
   await page.getByRole("button", { name: "Create the assistant" }).click();
