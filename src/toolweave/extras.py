@@ -14,6 +14,7 @@ PACKAGES = {
         *("typer", "rich", "fastmcp", "fastapi", "fastapi_offline", "uvicorn", "httptools", "websockets", "watchfiles"),
         *("sqlalchemy", "aiosqlite", "alembic", "sqlite_vec", "cryptography", "keyring", "croniter"),
         *("pathspec", "regex", "dotenv", "prometheus_client", "tzdata", "openapi_pydantic", "trafilatura", "protego"),
+        "ag_ui",
     ),
 }
 """The modules of the packages that an extra installs on every system."""

@@ -53,7 +53,7 @@ def test_dev_shows_the_urls_to_open_and_logs_json_where_there_is_no_terminal(tmp
     with serving(*arguments, cwd=tmp_path, command="dev", env=env) as server:
         ended = server.signalled(signal.SIGINT)
     assert (ended.code, ended.stdout) == (0, f"{READY}{server.url}\n")
-    assert f"Studio  https://smith.langchain.com/studio/?baseUrl={server.url}\n" in ended.stderr
+    assert f"Studio  {server.url}/studio\n" in ended.stderr
     assert f"Docs    {server.url}/docs\n" in ended.stderr
     assert "Toolweave serves echo, asks" in ended.stderr
     [warning] = [json.loads(line) for line in ended.stderr.splitlines() if '"WARNING"' in line]

@@ -91,6 +91,7 @@ TABLE: dict[str, tuple[Check, ...]] = {
         python("(await assign(context)) == {'priority': -3, 'fairness_group': 'blue'}"),
     ),
     "docs/oauth.md": (mcp_file, parsed("a person signs in with a browser; tests/cli signs in at an OAuth server")),
+    "docs/observability.md": (elsewhere("tests/api/test_traces.py"),) * 4,
     "docs/openai.md": (
         shell(expect="chat.completion", leave_out="toolweave dev"),
         *(elsewhere("tests/test_openai_page.py"),) * 3,
