@@ -120,6 +120,14 @@ class ThreadHub:
         for follower in self._followers.get(run.thread_id, ()):
             follower.on_run_ended(run)
 
+    def forget_run(self, run: Run) -> None:
+        """Forget a run that was opened but could not be created."""
+        if (cursor := self.cursors.get(run.thread_id)) is not None:
+            cursor.run_ids.discard(run.run_id)
+        for follower in self._followers.get(run.thread_id, ()):
+            follower.runs.pop(run.run_id, None)
+            follower.run_created_at.pop(run.run_id, None)
+
     def publish(self, thread_id: str, event: str, data: bytes) -> None:
         """Deliver an event of the thread itself to its followers."""
         for follower in self._followers.get(thread_id, ()):

@@ -125,9 +125,17 @@ CREATE_ON_POSTGRESQL = (
 CREATE_ON_SQLITE = (
     """
     CREATE TRIGGER move_labels AFTER UPDATE OF updated_at ON threads WHEN new.status != 'busy'
-    BEGIN
-        UPDATE OR REPLACE thread_labels SET created_at = new.updated_at WHERE thread_id = new.thread_id;
-    END
+    BEGIN UPDATE OR REPLACE thread_labels SET created_at = new.updated_at WHERE thread_id = new.thread_id; END
+    """,
+    """
+    CREATE TRIGGER place_labels AFTER INSERT ON thread_labels
+    WHEN new.created_at != (SELECT updated_at FROM threads WHERE thread_id = new.thread_id AND status != 'busy')
+    BEGIN UPDATE OR REPLACE thread_labels SET created_at =
+        (SELECT updated_at FROM threads WHERE thread_id = new.thread_id) WHERE thread_id = new.thread_id; END
+    """,
+    """
+    CREATE TRIGGER delete_labels AFTER DELETE ON threads
+    BEGIN DELETE FROM thread_labels WHERE thread_id = old.thread_id; END
     """,
 )
 metadata = MetaData()
@@ -183,8 +191,9 @@ threads = Table(
     Column("priority", Integer),
     Column("fairness_group", Text),
 )
-# On SQLite only, for searches by a label; see search.py. A trigger sets `created_at` to the thread's `updated_at` when
-# the thread is not busy, so that the primary key has the order of the usual page.
+# On SQLite only, for searches by a label; see search.py. Triggers set `created_at` to the thread's `updated_at` when
+# the thread is not busy, so that the primary key has the order of the usual page, and delete the labels with the
+# thread. They also correct what code with schema 0007 writes.
 thread_labels = Table(
     "thread_labels",
     metadata,

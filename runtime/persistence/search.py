@@ -290,8 +290,8 @@ def _check_scalar(key: str, value: Any) -> Any:
     return value
 
 
-# A label with more threads is common: their order is not sorted but read.
-MAX_CANDIDATES = 1_000
+# A label with more threads is common: their order is not sorted but read, unless the page has a larger offset.
+MAX_CANDIDATES, MAX_LABEL_OFFSET = 1_000, 10_000
 BY_LABEL = (thread_labels.c.key == bindparam("of_key"), thread_labels.c.value == bindparam("of_value"))
 insert_label = Statement(insert(thread_labels).on_conflict_do_nothing(), list(thread_labels.c.keys()))
 delete_label = Statement(delete(thread_labels).where(*BY_LABEL, thread_labels.c.thread_id == bindparam("of_thread")))
@@ -300,9 +300,9 @@ count_of_label = Statement(select(func.count().label("number")).select_from(firs
 
 
 def store_labels(
-    connection: Connection, thread_id: str, updated_at: int, metadata: str | None, previous: str | None = None
+    connection: Connection, thread_id: str, updated_at: int, metadata: str, previous: str | None = None
 ) -> None:
-    """Replace the labels of a thread's previous metadata by those of the new ones; None has no labels."""
+    """Replace the labels of a thread's previous metadata, if there are any, by those of the new ones."""
     if not is_sqlite(connection):
         return
     new, old = (set() if text is None else labels_of(from_json(text)) for text in (metadata, previous))
@@ -337,10 +337,10 @@ def first_with_label(
 ) -> Select[tuple[str]] | None:
     """Return the query for threads that include the matches up to the page's end in the order of `updated_at`.
 
-    It reads them in the order of a required label; None if no single label is required.
+    It reads them in the order of a required label; None if no single label is required, or for a late page.
     """
     label = next((group[0] for group in groups if len(group) == 1), None)
-    if label is None or not is_sqlite(connection):
+    if label is None or page.offset > MAX_LABEL_OFFSET or not is_sqlite(connection):
         return None
     direct = asc if page.sort_order == "asc" else desc
     # Their labels have an earlier time than the thread, so they take places of others.

@@ -296,9 +296,8 @@ class ThreadRepository:
         def work(connection: Connection) -> None:
             delete_run_events(connection, runs.c.thread_id == thread_id)
             notify(connection, f"{DELETED_TOPIC}{thread_id}")
-            row = _get_row(connection, thread_id)
+            _get_row(connection, thread_id)
             connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
-            store_labels(connection, thread_id, row.updated_at, None, row.metadata)
 
         await self._database.write(work)
 
@@ -313,13 +312,15 @@ class ThreadRepository:
         keys = _apply_filter(select(threads.c.thread_id), filters)
         labels = required_labels(filters.get("metadata"), "threads")
         column = page.sort_by or "updated_at"
+        # Other conditions may match few of the label's threads, and are faster through their own index.
+        is_plain = filters.get("ids") is None and filters.get("status") in (None, "idle")
         if column == "status":
             keys = keys.where(ANY_STATUS)
         parse_values = _raw_json if raw_values else _parse_json
 
         def work(connection: Connection) -> list[Thread]:
             candidates = find_candidates(connection, labels)
-            if candidates is None and column == "updated_at":
+            if candidates is None and column == "updated_at" and is_plain:
                 candidates = first_with_label(connection, keys, labels, page)
             few = candidates is not None
             query = page_query(_narrow(keys, candidates), threads, page, column, few=few)

@@ -71,8 +71,6 @@ FOLLOW_FOR_S = 120.0
 # Connections that fetch and delete jobs.
 JOB_CONNECTIONS = 4
 DRAIN_CHECK_S = 0.05
-# How long a stream that joins a run waits for the worker to store the run's events.
-ACKNOWLEDGEMENT_S, ACKNOWLEDGEMENT_CHECK_S = 2.0, 0.005
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,6 +115,7 @@ class DistributedEngine(RunEngine):
         except BaseException:
             if live is not None:
                 self._forget(live)
+                self.runtime.thread_hub.forget_run(live.run)
             raise
         for run_id, _ in created.superseded_runs:
             self._start_task(f"count:{run_id}", self._count_unstarted(run_id))
@@ -217,14 +216,18 @@ class DistributedEngine(RunEngine):
 
     async def prepare_thread_stream(self, thread_id: str) -> None:
         """Make sure that the events of a thread from now on reach the hub's followers."""
-        notices = notice_key(thread_id)
-        if notices not in self.feed.runs:
-            channel = NoticeChannel(self.runtime.thread_hub, thread_id)
-            self.feed.runs[notices] = FollowedRun(channel, to_micros(utc_now()), None, is_created=False)
+        channel = NoticeChannel(self.runtime.thread_hub, thread_id)
+        notices = FollowedRun(channel, to_micros(utc_now()), None, is_created=False)
+        self.feed.runs.setdefault(notice_key(thread_id), notices)
         last_run = await self.mark_thread(thread_id, Watch.EVENTS)
-        cursor = RunCursor(last_run, {live.run.run_id for live in self._live_runs_of(thread_id)})
-        self.runtime.thread_hub.cursors.setdefault(thread_id, cursor)
+        known = {live.run.run_id for live in self._live_runs_of(thread_id)}
+        self.runtime.thread_hub.cursors.setdefault(thread_id, RunCursor(last_run, set(known)))
         active = await self.tables.find_runs(thread_id)
+        known |= self.live_runs.keys()
+        for _, run in active:
+            # The mark lets these publish from their first event: no further statements.
+            if run.status == "pending" and run.attempt == 0 and run.run_id not in known:
+                self._follow_run(run, 0).watch |= run.watch & Watch.EVENTS
         await self._follow_new_runs(thread_id)
         for _, run in active:
             await self._watched(run, Watch.EVENTS)
@@ -234,27 +237,16 @@ class DistributedEngine(RunEngine):
         if run.status in TERMINAL_STATUSES or (live is not None and live.watch & needs == needs):
             return live
         last_seq = await self.tables.watch_run(run.run_id, needs)
-        if needs & Watch.EVENTS and last_seq is not None:
-            await self._wait_for_acknowledgement(run.run_id)
+        if (execution := self.executing.get(run.run_id)) is not None:
+            execution.channel.is_stored |= bool(needs & Watch.EVENTS)
+        elif needs & Watch.EVENTS and last_seq is not None:
+            await self.tables.wait_for_acknowledgement(run.run_id)
         live = self.live_runs.get(run.run_id)
         if live is None and last_seq is not None:
             live = self._follow_run(run, last_seq)
-            self.feed.name_run(run.run_id)
         if live is not None:
             live.watch |= needs
         return live
-
-    async def _wait_for_acknowledgement(self, run_id: str) -> None:
-        """Wait until the worker that executes a run stores its events; a pending run needs none."""
-        if run_id in self.executing:
-            self.executing[run_id].channel.is_stored = True
-            return
-        deadline = time.monotonic() + ACKNOWLEDGEMENT_S
-        while time.monotonic() < deadline:
-            state = (await self.tables.states([run_id])).get(run_id)
-            if state is None or state.status != "running" or state.watch & Watch.ACKNOWLEDGED:
-                return
-            await asyncio.sleep(ACKNOWLEDGEMENT_CHECK_S)
 
     async def _unfinished_runs(self, thread_id: str) -> list[LiveRun]:
         found = [await self._watched(run, Watch.RESULT) for _, run in await self.tables.find_runs(thread_id)]
@@ -344,6 +336,8 @@ class DistributedEngine(RunEngine):
         self.live_runs[run.run_id] = live
         self.feed.runs[run.run_id] = FollowedRun(live.channel, after, prefix, is_created)
         self.runtime.thread_hub.on_run_opened(run, live.channel)
+        if is_created:
+            self.feed.name_run(run.run_id)
         return live
 
     def _forget(self, live: LiveRun) -> None:
@@ -385,13 +379,27 @@ class DistributedEngine(RunEngine):
         """Follow the runs that were created on a followed thread since the last call; a short one may have ended."""
         if (cursor := self.runtime.thread_hub.cursors.get(thread_id)) is None:
             return
-        for seq, run in await self.tables.find_runs(thread_id, cursor.seq):
+        found = await self.tables.find_runs(thread_id, cursor.seq)
+        if not all(run.watch & Watch.EVENTS for _, run in found):
+            # The mark had expired: this process was frozen, or could not use the database.
+            await self.mark_thread(thread_id, Watch(0))
+        for seq, run in found:
             if seq > cursor.seq:
                 cursor.seq = seq
                 if run.run_id not in cursor.run_ids | self.live_runs.keys():
-                    self._follow_run(run, 0).watch |= Watch.EVENTS
-                    self.feed.name_run(run.run_id)
+                    self._follow_run(run, 0).watch |= run.watch & Watch.EVENTS
                 cursor.run_ids.discard(run.run_id)
+
+    async def _renew_marks(self) -> None:
+        # A later tick repeats it.
+        with suppress(PersistenceError):
+            for thread_id in tuple(self.followed_threads):
+                if thread_id in self.feed.threads or self.runtime.thread_hub.has_followers(thread_id):
+                    await self.mark_thread(thread_id, Watch(0))
+                    await self._follow_new_runs(thread_id)
+                else:
+                    self.followed_threads.pop(thread_id, None)
+                    self.feed.runs.pop(notice_key(thread_id), None)
 
     def _on_thread_deleted(self, thread_id: str) -> None:
         for live in self.executing.values():
@@ -403,7 +411,8 @@ class DistributedEngine(RunEngine):
         """Handle a notification; an empty one means that some may have been missed."""
         if not topics:
             self.feed.name_all()
-            topics = [CRON_TOPIC, WEBHOOK_TOPIC, *map(THREAD_TOPIC.__add__, self.runtime.thread_hub.cursors)]
+            self._start_task("marks", self._renew_marks())
+            topics = [CRON_TOPIC, WEBHOOK_TOPIC]
         controlled = []
         for topic in topics:
             kind, name = topic[:1], topic[1:]
@@ -533,13 +542,7 @@ class DistributedEngine(RunEngine):
             await self._return_unknown_runs()
             await self.tables.replace_missing_jobs()
         if ticks % EVENT_TICKS == 0:
-            for thread_id in tuple(self.followed_threads):
-                if thread_id in self.feed.threads or self.runtime.thread_hub.has_followers(thread_id):
-                    await self.mark_thread(thread_id, Watch(0))
-                    await self._follow_new_runs(thread_id)
-                else:
-                    del self.followed_threads[thread_id]
-                    self.feed.runs.pop(notice_key(thread_id), None)
+            await self._renew_marks()
             if self.options.slots:
                 await self.tables.delete_old_events(int(self.options.event_retention_s * 1_000_000))
 

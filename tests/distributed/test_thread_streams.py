@@ -76,6 +76,27 @@ async def test_a_thread_stream_has_all_events_of_runs_that_ended_before_its_repl
             assert [runs[0][0].data["run_id"], runs[2][0].data["run_id"]] == run_ids
 
 
+async def test_streams_have_all_events_of_a_run_that_was_created_after_the_mark_of_its_thread_had_expired(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with Cluster(postgres, tmp_path, replicas=2, workers=1) as cluster:
+        thread_id = await new_thread(cluster)
+        async with opened(cluster, "GET", f"/threads/{thread_id}/stream") as response, asyncio.timeout(BOUND_S):
+            postgres.execute("UPDATE threads SET followed_until = 1", url=cluster.database)
+            cluster.workers[0].freeze()
+            async with cluster.client(1) as sdk:
+                run = await sdk.runs.create(thread_id, "steps", input=values("n"))
+            async with cluster.client(0) as sdk:
+                # The notification of the run precedes this read.
+                await sdk.runs.list(thread_id)
+            async with opened(cluster, "GET", f"/threads/{thread_id}/runs/{run['run_id']}/stream") as joined:
+                cluster.workers[0].thaw()
+                names = [event.event async for event in frames(joined)]
+            assert names.count("values") == 3
+            events = frames(response)
+            assert [(await anext(events)).event for _ in range(5)] == ["metadata", *names[-3:], "metadata"]
+
+
 async def test_a_protocol_stream_of_a_thread_that_does_not_exist_yet_misses_nothing_of_its_first_run(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:

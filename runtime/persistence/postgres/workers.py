@@ -6,6 +6,7 @@ A process is alive as long as its row in `processes` has a heartbeat younger tha
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,8 @@ from toolweave.runtime.persistence.events import CONTROL_TOPIC, RUN_TOPIC, inser
 from toolweave.runtime.persistence.postgres.database import PostgresDatabase
 from toolweave.runtime.persistence.schema import execute_on_postgresql, runs
 
+# How long a stream that joins a run waits for the worker to store the run's events.
+ACKNOWLEDGEMENT_S, ACKNOWLEDGEMENT_CHECK_S = 2.0, 0.005
 NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 RUN_COLUMN_NAMES = ", ".join(f"runs.{column.name}" for column in runs.c)
 REGISTER = f"""
@@ -262,6 +265,15 @@ class WorkerTables:
             return int(rows[0][1]) if rows else None
 
         return await self._database.write(work)
+
+    async def wait_for_acknowledgement(self, run_id: str) -> None:
+        """Wait until the process that executes a run stores its events; a pending run needs none."""
+        deadline = time.monotonic() + ACKNOWLEDGEMENT_S
+        while time.monotonic() < deadline:
+            state = (await self.states([run_id])).get(run_id)
+            if state is None or state.status != "running" or state.watch & Watch.ACKNOWLEDGED:
+                return
+            await asyncio.sleep(ACKNOWLEDGEMENT_CHECK_S)
 
     async def acknowledge(self, run_id: str) -> None:
         """Store that the process that executes a run stores its events."""

@@ -27,6 +27,7 @@ async def test_a_created_run_shows_the_fields_of_its_request(thread: Thread) -> 
     assert UUID(run_id).version == 7
     metadata = {"created_by": "system", "graph_id": "steps", "assistant_id": assistant_id, "who": "me"}
     identity = {"run_id": run_id, "thread_id": thread.id, "graph_id": "steps", "assistant_id": assistant_id}
+    identity["langgraph_request_id"] = answer.headers["x-request-id"]
     assert run == {
         "run_id": run_id,
         "thread_id": thread.id,

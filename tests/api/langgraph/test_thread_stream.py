@@ -223,6 +223,18 @@ async def test_disconnected_clients_are_removed(http: httpx.AsyncClient, thread:
     await http.post(f"/gates/{gate}/open")
 
 
+@pytest.mark.databases("postgresql", reason="looks into the process")
+async def test_a_refused_run_is_forgotten(follow: Follow, thread: Thread, app_server: AppServer) -> None:
+    stream = await follow(thread.id)
+    run_id, gate = await thread.run_at_gate()
+    await stream.next()
+    body = {"assistant_id": "steps", "multitask_strategy": "reject"}
+    assert (await thread.http.post(f"/threads/{thread.id}/runs/wait", json=body)).status_code == 409
+    (follower,) = app_server.app.state.services.engine.runtime.thread_hub._followers[thread.id]
+    assert [*follower.runs] == [*follower.run_created_at] == [run_id]
+    await thread.http.post(f"/gates/{gate}/open")
+
+
 @pytest.mark.parametrize(("last_id", "status"), [("garbage", 422), ("9" * 50, 422), ("0-0", 404)])
 async def test_a_bad_last_event_id_is_refused(http: httpx.AsyncClient, last_id: str, status: int) -> None:
     answer = await http.get(f"/threads/{NOBODY}/stream", headers={"Last-Event-ID": last_id})

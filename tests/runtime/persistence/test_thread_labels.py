@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from tests.runtime.persistence.records import SUCCESS, new_run
-from toolweave.runtime.codec import utc_now
+from toolweave.runtime.codec import to_micros, utc_now
 from toolweave.runtime.models import NewRun, Page
 from toolweave.runtime.persistence import search as search_module
 from toolweave.runtime.persistence.data_folder import Persistence, open_persistence
@@ -74,6 +74,14 @@ async def test_the_newest_threads_of_a_common_label_are_found_without_reading_ot
         await persistence.threads.patch("5", {"owner": "bob"})
         await persistence.threads.patch("0", {"owner": "ada"})
         await check_pages(persistence, "3", "1", "0")
+        other_indexes: list[Mapping[str, Any]] = [
+            {"ids": ["1", "2"]},
+            {"status": "interrupted"},
+            {"page": Page(offset=search_module.MAX_LABEL_OFFSET + 1)},
+        ]
+        for conditions in other_indexes:
+            found = await plan(persistence, metadata={"owner": "ada"}, **conditions)
+            assert found.count("thread_labels") == 1, "for counting only"
 
 
 async def check_pages(persistence: Persistence, *oldest_first: str) -> None:
@@ -106,20 +114,29 @@ async def test_the_first_start_orders_the_labels_of_an_earlier_version(
         "DROP INDEX ix_threads_state_updated_at",
         "UPDATE alembic_version SET version_num = '0007'",
     )
+    of_version_7_in_the_new_schema = (
+        "UPDATE threads SET updated_at = updated_at * 2 WHERE thread_id = '1'",
+        "INSERT INTO thread_labels SELECT 'n', '2', created_at, thread_id FROM threads WHERE thread_id = '1'",
+        "INSERT INTO thread_labels SELECT 'owner', 'ada', created_at, thread_id FROM threads WHERE thread_id = '1'",
+        "DELETE FROM threads WHERE thread_id = '2'",
+    )
     async with open_persistence(tmp_path) as persistence:
         for number in range(3):
             await persistence.threads.create(f"{number}", {"owner": "ada"})
-        await persistence.app.write(lambda connection: connection.exec_driver_sql("DROP TRIGGER move_labels"))
+        for trigger in ("move_labels", "place_labels", "delete_labels"):
+            await persistence.app.write(partial(execute, f"DROP TRIGGER {trigger}"))
         await persistence.threads.patch("0", {"n": 1})
         for statement in as_version_7:
             await persistence.app.write(partial(execute, statement))
     async with open_persistence(tmp_path) as persistence:
         await check_pages(persistence, "1", "2", "0")
-        # An older version that uses the new schema.
-        await persistence.app.write(
-            partial(execute, "UPDATE threads SET updated_at = updated_at * 2 WHERE thread_id = '1'")
-        )
-        await check_pages(persistence, "2", "0", "1")
+        for statement in of_version_7_in_the_new_schema:
+            await persistence.app.write(partial(execute, statement))
+        await check_pages(persistence, "0", "1")
+        labels = await persistence.app.read(lambda connection: connection.execute(select(thread_labels)).all())
+        assert sorted(row.thread_id + row.key for row in labels) == ["0n", "0owner", "1n", "1owner"]
+        times = {to_micros(thread.updated_at) for thread in await persistence.threads.search()}
+        assert {row.created_at for row in labels} == times
 
 
 def execute(statement: str, connection: Connection) -> None:

@@ -6,6 +6,8 @@ Revision ID: 0008
 import sqlalchemy as sa
 from alembic.operations import Operations
 
+from toolweave.runtime.persistence.schema import CREATE_ON_SQLITE
+
 revision = "0008"
 down_revision = "0007"
 ANY_STATUS = sa.text("status > ''")
@@ -30,7 +32,5 @@ def upgrade(op: Operations) -> None:
         "UPDATE OR REPLACE thread_labels SET created_at ="
         " (SELECT updated_at FROM threads WHERE threads.thread_id = thread_labels.thread_id)"
     )
-    op.execute(
-        "CREATE TRIGGER move_labels AFTER UPDATE OF updated_at ON threads WHEN new.status != 'busy' BEGIN"
-        " UPDATE OR REPLACE thread_labels SET created_at = new.updated_at WHERE thread_id = new.thread_id; END"
-    )
+    for statement in CREATE_ON_SQLITE:
+        op.execute(statement)
