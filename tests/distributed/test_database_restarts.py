@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 from langgraph_sdk.errors import InternalServerError
 
@@ -43,9 +44,9 @@ async def client(cluster: Cluster, number: int, until: asyncio.Event) -> int:
         while not until.is_set() or runs == 0:
             try:
                 await execute(sdk, number)
-            except InternalServerError as error:
-                # The connection broke while the creation was committed: the answer says so.
-                if "may be stored or not" not in str(error):
+            except (InternalServerError, httpx.HTTPStatusError) as error:
+                # The connection broke while the creation was committed: the answer says so. `wait` has it in a note.
+                if "may be stored or not" not in "".join([str(error), *getattr(error, "__notes__", ())]):
                     raise
             else:
                 runs += 1
