@@ -84,7 +84,9 @@ async def client(served: Served) -> AsyncIterator[AsyncOpenAI]:
 @pytest.mark.requirement("S-04")
 def test_the_application_starts_without_the_types_of_openai_and_ag_ui() -> None:
     code = "import sys, toolweave.api.app; print([name for name in ('openai', 'ag_ui') if name in sys.modules])"
-    done = subprocess.run([REAL_PYTHON, "-c", code], capture_output=True, encoding="utf-8", check=False)
+    done = subprocess.run(
+        [REAL_PYTHON, "-W", "ignore::EncodingWarning", "-c", code], capture_output=True, encoding="utf-8", check=False
+    )
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
