@@ -153,7 +153,7 @@ function AssistantEditor({ assistant, isNew, onSaved }: EditorProps) {
   // `context` and `config.configurable` are two names of the same values: one field shows them.
   const { configurable, ...config } = assistant.config;
   const { name, description, metadata } = assistant;
-  const settings = { name, description: description ?? "", config, context: configurable ?? assistant.context ?? {}, metadata };
+  const settings = { name, description: description ?? undefined, config, context: configurable ?? assistant.context ?? {}, metadata };
   return (
     <Loaded query={schemas} what="the settings">
       {({ context_schema: context, config_schema: configurables }) => {
