@@ -8,6 +8,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from tests.packaging.conftest import build
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "toolweave"
 STUDIO_FILES = re.compile(r"studio/(\w+\.py$|dist/)")
@@ -48,6 +50,15 @@ def test_the_wheel_built_from_the_sdist_holds_every_file_of_every_room(archives:
     assert [name for name in names if name.startswith("toolweave/studio/") and not STUDIO_FILES.match(name[10:])] == []
     assert "toolweave/py.typed" in names
     assert not [name for name in names if name.startswith(("tests/", "config/", "api/"))]
+
+
+def test_the_wheel_built_from_the_checkout_is_the_one_built_from_the_sdist(
+    archives: tuple[list[str], Path], tmp_path: Path
+) -> None:
+    build("wheel", ROOT, tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(archives[1]) as published:
+        assert sorted(ours.namelist()) == sorted(published.namelist())
 
 
 def test_the_sdist_holds_no_tests_and_no_links(archives: tuple[list[str], Path]) -> None:
