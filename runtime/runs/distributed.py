@@ -233,6 +233,9 @@ class DistributedEngine(RunEngine):
             await self._watched(run, Watch.EVENTS)
 
     async def _watched(self, run: Run, needs: Watch) -> LiveRun | None:
+        if run.run_id not in self.live_runs:
+            # A stream of the thread needs the run's events from the first.
+            await self._follow_new_runs(run.thread_id)
         live = self.live_runs.get(run.run_id)
         if run.status in TERMINAL_STATUSES or (live is not None and live.watch & needs == needs):
             return live

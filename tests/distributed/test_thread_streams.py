@@ -1,8 +1,10 @@
 """Streams of threads whose replica learns late of a run: they miss nothing of what starts after their response."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +19,8 @@ from tests.fixtures.postgres import PostgresServer
 
 BOUND_S, LOGS = 60.0, [[], ["n/0"], ["n/0", "n/1"]]
 HAS_ENDED = "SELECT 1 FROM runs WHERE run_id = %(run_id)s AND status = 'success'"
+HAS_EVENTS = "SELECT 1 FROM run_events WHERE run_id = %(run_id)s HAVING count(*) > 2"
+LISTENING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN \"toolweave\"'"
 WAITS_FOR_LOCK = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 pytestmark = [pytest.mark.requirement("S-06"), pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -74,6 +78,37 @@ async def test_a_thread_stream_has_all_events_of_runs_that_ended_before_its_repl
                 assert run[4].data == {"status": "run_done", "run_id": run_id}
                 assert [len(event.data["log"]) for event in run[1:4]] == [runs.index(run) * 2 + n for n in range(3)]
             assert [runs[0][0].data["run_id"], runs[2][0].data["run_id"]] == run_ids
+
+
+async def test_a_thread_stream_has_all_events_of_a_run_that_its_replica_joins_before_it_reads_of_it(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with Cluster(postgres, tmp_path, replicas=1, workers=1) as cluster:
+        thread_id = await new_thread(cluster)
+        async with opened(cluster, "GET", f"/threads/{thread_id}/stream") as response, asyncio.timeout(BOUND_S):
+            with without_notifications(cluster):
+                async with cluster.client(0) as sdk:
+                    run = await sdk.runs.create(thread_id, "steps", input={**values("n"), "steps": 20, "pause": 0.1})
+                await asyncio.to_thread(cluster.wait_for, HAS_EVENTS, {"run_id": run["run_id"]})
+                async with opened(cluster, "GET", f"/threads/{thread_id}/runs/{run['run_id']}/stream"):
+                    pass
+            events = frames(response)
+            shown = [await anext(events) for _ in range(23)]
+            assert [len(event.data["log"]) for event in shown[1:-1]] == list(range(21))
+            assert shown[-1].data == {"status": "run_done", "run_id": run["run_id"]}
+
+
+@contextmanager
+def without_notifications(cluster: Cluster) -> Iterator[None]:
+    """Stop the backends of PostgreSQL that send the processes their notifications; they send them afterwards."""
+    pids = [pid for (pid,) in cluster.wait_for(LISTENING)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 async def test_streams_have_all_events_of_a_run_that_was_created_after_the_mark_of_its_thread_had_expired(
