@@ -298,7 +298,8 @@ class DistributedEngine(RunEngine):
 
     def _end_run(self, live: LiveRun, body: bytes | None) -> None:
         run_id = live.run.run_id
-        if self.executing.get(run_id) is live:
+        # An execution is not among the followed runs, and may have been dropped before.
+        if self.live_runs.get(run_id) is not live:
             self._drop_execution(live)
             # The end is stored: clients of this process need not wait for the notification.
             self.feed.name_run(run_id)
