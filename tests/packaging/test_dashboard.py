@@ -1,10 +1,10 @@
-"""The Grafana dashboard in deploy/ asks for metrics and labels that a real server has (S-12)."""
+"""The Grafana dashboard in deploy/ asks for metrics, labels and values that a real server has (S-12)."""
 
 import json
 import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
@@ -12,6 +12,7 @@ from langgraph_sdk import get_sync_client
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.fixtures.app_server import AppProcess
+from toolweave.servers.connections.observability import Outcome
 
 pytestmark = pytest.mark.requirement("S-12")
 ROOT = Path(__file__).parents[2]
@@ -35,7 +36,18 @@ def labels_of(expression: str) -> set[str]:
     return {*selected, *grouped} - SCRAPED
 
 
-def test_every_metric_and_label_of_the_dashboard_is_served(tmp_path: Path) -> None:
+def selected_values(expression: str) -> set[tuple[str, str, str]]:
+    """Give the values that an expression compares with: the metric, its label, and the value."""
+    return {
+        (metric, label, value)
+        for metric, selectors in re.findall(r"(\w+)\{([^}]*)\}", expression)
+        for label, operator, values in re.findall(r"(\w+)(=~|!~|!=|=)\"([^\"]*)\"", selectors)
+        if label not in SCRAPED
+        for value in (values.split("|") if "~" in operator else [values])
+    }
+
+
+def test_every_metric_label_and_value_of_the_dashboard_is_served(tmp_path: Path) -> None:
     env = {"TOOLWEAVE_MCP_CONFIG": str(APP / "mcp.jsonc"), "FIXTURES": str(ROOT / "tests" / "fixtures")}
     with AppProcess(APP / "langgraph.json", tmp_path, env) as process, httpx.Client(timeout=BOUND_S) as http:
         deadline = time.monotonic() + BOUND_S
@@ -44,15 +56,19 @@ def test_every_metric_and_label_of_the_dashboard_is_served(tmp_path: Path) -> No
         with get_sync_client(url=process.url) as sdk:
             sdk.runs.wait(None, "agent", input={"messages": "hello"})
         text = http.get(f"{process.url}/metrics").text
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     served: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            served.setdefault(sample.name, set()).update(sample.labels)
+    for sample in samples:
+        served.setdefault(sample.name, set()).update(sample.labels)
+    # An outcome is served after the first call that had it.
+    values = {("toolweave_mcp_calls_total", "outcome", outcome) for outcome in get_args(Outcome)}
+    values |= {(sample.name, label, value) for sample in samples for label, value in sample.labels.items()}
     named = {name for expression in expressions() for name in METRIC.findall(expression)}
     assert named - served.keys() == set()
     for expression in expressions():
         known = set().union(*(served[name] for name in METRIC.findall(expression)))
         assert labels_of(expression) - known == set(), expression
+        assert selected_values(expression) - values == set(), expression
     # Each metric of ours is on the dashboard, but the times of creation that clients add.
     ours = {name for name in served if name.startswith(("lg_api_", "toolweave_")) and not name.endswith("_created")}
     assert ours - named == set()
